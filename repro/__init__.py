@@ -1,0 +1,3 @@
+"""Benchmark and reproduction suite for zeroth-order on-device training."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,77 @@
+"""Files that are either wholly there or not there at all."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from repro.core.errors import ReproError
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write ``data`` to ``path`` in one step, refusing to replace an existing file.
+
+    Raises:
+        ReproError: ``path`` exists, or its directory cannot be written.
+    """
+    temporary = _write_beside(path, data)
+    try:
+        os.link(temporary, path)  # fails, where a rename would overwrite
+    except FileExistsError as error:
+        msg = f"{path} exists already and is never overwritten; move it away or run again"
+        raise ReproError(msg) from error
+    finally:
+        temporary.unlink()
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write ``data`` to ``path`` in one step, replacing what was there.
+
+    Raises:
+        ReproError: the directory of ``path`` cannot be written.
+    """
+    temporary = _write_beside(path, data)
+    try:
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def require_writable(directory: Path) -> None:
+    """Create ``directory`` if needed and prove that files can be made in it.
+
+    Raises:
+        ReproError: it cannot be created or written, with the system's reason.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise _unwritable(directory, error) from error
+
+
+def _write_beside(path: Path, data: bytes) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise _unwritable(path.parent, error) from error
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise _unwritable(path.parent, error) from error
+    return temporary
+
+
+def _unwritable(directory: Path, error: OSError) -> ReproError:
+    return ReproError(
+        f"cannot write to {directory}: {error.strerror}; "
+        "give a directory that can be written (for results: --out DIR)"
+    )

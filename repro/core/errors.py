@@ -1,0 +1,13 @@
+"""What a user can get wrong, and the exit status of each."""
+
+
+class ReproError(Exception):
+    """A failure to report to the user in one message, without a traceback."""
+
+    exit_code = 1
+
+
+class UsageError(ReproError):
+    """A wrong argument; the message names the value, the limit and the way out."""
+
+    exit_code = 2

@@ -1,0 +1,12 @@
+"""Where the suite keeps what it can make again."""
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+
+def cache_dir() -> Path:
+    """Return the cache directory: ``REPRO_CACHE_DIR``, else the platform's own for this user."""
+    override = os.environ.get("REPRO_CACHE_DIR")
+    return Path(override) if override else Path(platformdirs.user_cache_dir("zo-repro"))

@@ -1,0 +1,40 @@
+"""Checks of user input; each error names the value, the limit and the way out."""
+
+import math
+from collections.abc import Collection
+
+from repro.core.errors import UsageError
+
+
+def require_positive_int(name: str, value: object) -> int:
+    """Return ``value`` if it is an integer of at least 1, else raise ``UsageError``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        msg = f"{name} = {value!r}: must be a whole number of at least 1"
+        raise UsageError(msg)
+    return value
+
+
+def require_positive(name: str, value: float) -> float:
+    """Return ``value`` if it is finite and above 0, else raise ``UsageError``."""
+    if isinstance(value, bool) or not math.isfinite(value) or value <= 0:
+        msg = f"{name} = {value!r}: must be a finite number above 0"
+        raise UsageError(msg)
+    return value
+
+
+def require_choice(name: str, value: str, allowed: Collection[str]) -> str:
+    """Return ``value`` if it is one of ``allowed``, else raise ``UsageError``."""
+    if value not in allowed:
+        msg = f"{name} = {value!r}: must be one of {', '.join(allowed)}"
+        raise UsageError(msg)
+    return value
+
+
+def require_distinct(name: str, values: Collection[object]) -> None:
+    """Raise ``UsageError`` if ``values`` is empty or holds anything twice."""
+    if not values:
+        msg = f"{name} is empty: give at least one value"
+        raise UsageError(msg)
+    if len(set(values)) != len(values):
+        msg = f"{name} = {list(values)!r}: every value may stand only once"
+        raise UsageError(msg)

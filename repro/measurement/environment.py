@@ -1,0 +1,125 @@
+"""What a number was made on: code, machine, libraries, backend flags."""
+
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+
+import repro
+
+LIBRARIES = ("torch", "transformers", "numpy", "memray", "torchvision", "datasets", "zo-repro")
+SOURCE = Path(repro.__file__).parent
+
+
+class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The circumstances of a run; nothing in it names a host, a user or a path."""
+
+    commit: str | None
+    """Git commit of the suite's source, or null outside a checkout."""
+    dirty: bool | None
+    """Whether code or dependencies differ from that commit (results and notebooks do not count)."""
+    source_sha256: str
+    """Hash of every Python file of the package: what really ran."""
+    constraints_sha256: str | None
+    """Hash of the lock file ``constraints.txt``, or null outside a checkout."""
+    python: str
+    system: str
+    """Kernel name and machine, as in ``Linux x86_64``."""
+    cpu: str
+    cores: int
+    """Logical cores this process may use."""
+    memory_bytes: int
+    threads: int
+    """Threads PyTorch uses inside an operator."""
+    cpu_capability: str
+    """Vector instructions PyTorch dispatches to, as in ``AVX512``."""
+    onednn: bool
+    """Whether PyTorch's oneDNN (MKL-DNN) backend is on."""
+    gpu: str | None
+    versions: dict[str, str]
+
+
+def capture(threads: int | None = None) -> Environment:
+    """Return this process's environment; imports torch.
+
+    ``threads`` is what the measured processes use where that is not this process's own setting.
+    """
+    import torch
+
+    return Environment(
+        commit=_git("rev-parse", "HEAD"),
+        dirty=_dirty(),
+        source_sha256=source_sha256(),
+        constraints_sha256=_constraints_sha256(),
+        python=platform.python_version(),
+        system=f"{platform.system()} {platform.machine()}",
+        cpu=_cpu_model(),
+        cores=_usable_cores(),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        threads=torch.get_num_threads() if threads is None else threads,
+        cpu_capability=torch.backends.cpu.get_cpu_capability(),
+        onednn=torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled,
+        gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        versions=library_versions(),
+    )
+
+
+@cache
+def source_sha256() -> str:
+    """Return the hash over the paths and contents of the package's Python files."""
+    total = hashlib.sha256()
+    for path in sorted(SOURCE.rglob("*.py")):
+        total.update(str(path.relative_to(SOURCE)).encode() + b"\0")
+        total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()
+
+
+def library_versions() -> dict[str, str]:
+    """Return the installed version of each library that can change a number."""
+    versions = {}
+    for name in LIBRARIES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = "absent"
+    return versions
+
+
+def _git(*arguments: str) -> str | None:
+    command = ["git", "-C", str(SOURCE), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def _dirty() -> bool | None:
+    changes = _git("status", "--porcelain", "--", ".", "../pyproject.toml", "../constraints.txt")
+    return None if changes is None else bool(changes)
+
+
+def _constraints_sha256() -> str | None:
+    path = SOURCE.parent / "constraints.txt"
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+
+
+def _usable_cores() -> int:
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown"

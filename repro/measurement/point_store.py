@@ -1,0 +1,52 @@
+"""Points of a run that are done already, so that a killed run goes on where it stopped.
+
+Each point is one small file, written atomically and named by the hash of all that decides its
+value. A file that cannot be read is dropped and its point computed again.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from repro.core import atomic
+from repro.core.paths import cache_dir
+
+
+class PointStore:
+    """A directory of finished points under the cache directory."""
+
+    def __init__(self, name: str, identity: Mapping[str, Any]) -> None:
+        """``identity`` is what all points share (code, versions, machine)."""
+        self.directory = cache_dir() / "points" / f"{name}-{_digest(identity)[:16]}"
+
+    def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the stored value of ``key``, or ``None`` if there is none that can be read."""
+        path = self._path(key)
+        try:
+            stored = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            path.unlink(missing_ok=True)
+            return None
+        value: dict[str, Any] = stored["value"]
+        return value
+
+    def put(self, key: Mapping[str, Any], value: Mapping[str, Any]) -> None:
+        """Store ``value`` for ``key``."""
+        content = json.dumps({"key": key, "value": value}, sort_keys=True).encode()
+        atomic.replace(self._path(key), content)
+
+    def clear(self) -> None:
+        """Forget every point."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _path(self, key: Mapping[str, Any]) -> Path:
+        return self.directory / f"{_digest(key)}.json"
+
+
+def _digest(value: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
