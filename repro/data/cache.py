@@ -1,0 +1,247 @@
+"""Fetch sets into the cache, verified before they are moved into place, and load them from it.
+
+A set is a directory that is wholly there or not at all: ``NAME-FINGERPRINT`` under the data
+directory, with one file for each array and ``content.json``, which says which source supplied it.
+"""
+
+import errno
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from repro.core.errors import ReproError, UsageError
+from repro.core.paths import data_dir
+from repro.core.units import format_bytes
+from repro.data.base import BadContentError, DataSet, Request, Source, SourceUnavailableError, Value
+from repro.data.catalog import load_set
+
+MANIFEST = "content.json"
+_STORAGE_ERRORS = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOTDIR,
+    errno.EEXIST,
+}
+
+
+def fetch(name: str, mirror: Path | None = None, *, accept_terms: bool = False) -> Path:
+    """Return the directory of the set ``name``, fetching it if it is not there or is damaged.
+
+    Args:
+        name: the set's name in the catalogue.
+        mirror: local mirror directory, the last source tried; ``REPRO_DATA_MIRROR`` if not given.
+        accept_terms: whether the user accepts the terms of a set that has any.
+
+    Raises:
+        UsageError: no such set or mirror, or terms that were not accepted.
+        ReproError: every source failed (the message lists each), or the cache cannot be written.
+    """
+    dataset = load_set(name)
+    mirror = _mirror(mirror)
+    target = location(dataset)
+    if _is_sound(dataset):
+        return target
+    if dataset.terms is not None and not accept_terms:
+        msg = f"{dataset.name} has terms of use ({dataset.terms}): read them, then --accept-terms"
+        raise UsageError(msg)
+    with _storage_errors_explained(dataset), _locked(dataset):
+        if not _is_sound(dataset):  # another process may have fetched it while this one waited
+            _fetch_from_any(dataset, mirror)
+    return target
+
+
+def load(name: str) -> Mapping[str, Any]:
+    """Return the content of the set ``name``, fetching it first if it is not there.
+
+    Arrays are memory-mapped and read-only; files are given by their path. Content is verified
+    when it is fetched and by ``verify``, not here.
+
+    Raises:
+        UsageError, ReproError: as ``fetch``; a damaged array is a ``BadContentError``.
+    """
+    dataset = load_set(name)
+    if not is_cached(dataset):
+        fetch(name)
+    return {key: spec.read(_file(dataset, key)) for key, spec in dataset.content.items()}
+
+
+def verify(name: str) -> None:
+    """Read the whole set ``name`` in the cache again and compare its hashes.
+
+    Raises:
+        UsageError: no such set.
+        BadContentError: it is not in the cache, or something in it has changed.
+    """
+    dataset = load_set(name)
+    if not is_cached(dataset):
+        msg = f"{name} is not in the cache; run: repro data fetch {name}"
+        raise BadContentError(msg)
+    try:
+        recorded = json.loads((location(dataset) / MANIFEST).read_bytes())["sha256"]
+        content = {key: spec.read(_file(dataset, key)) for key, spec in dataset.content.items()}
+        if _digests(dataset, content) != recorded:
+            msg = "differs from what was fetched"
+            raise BadContentError(msg)
+    except (BadContentError, OSError, ValueError, KeyError) as error:
+        msg = f"{name} is damaged: {error}; to replace it, run: repro data fetch {name}"
+        raise BadContentError(msg) from error
+
+
+def location(dataset: DataSet) -> Path:
+    """Return the directory where the set is, or would be."""
+    return data_dir() / f"{dataset.name}-{dataset.fingerprint}"
+
+
+def is_cached(dataset: DataSet) -> bool:
+    """Return whether the set is in the cache; a directory that is there is complete."""
+    return (location(dataset) / MANIFEST).is_file()
+
+
+def _is_sound(dataset: DataSet) -> bool:
+    try:
+        verify(dataset.name)
+    except BadContentError:
+        return False
+    return True
+
+
+def _fetch_from_any(dataset: DataSet, mirror: Path | None) -> None:
+    failures: list[str] = []
+    for source in dataset.sources:
+        _say(f"{dataset.name}: fetching from {source.name}")
+        try:
+            _fetch_from(source, dataset, mirror)
+        except (SourceUnavailableError, BadContentError) as error:
+            failures.append(f"  {source.name}: {error}")
+            _say(f"{dataset.name}: not from {source.name}: {error}")
+        else:
+            return
+    msg = (
+        f"{dataset.name} could not be fetched; nothing was cached. Sources tried:\n"
+        + "\n".join(failures)
+        + "\nConnect to one of them, or copy the set into a mirror directory (docs/data.md has the "
+        "layout) and name it by --mirror DIR or REPRO_DATA_MIRROR."
+    )
+    raise ReproError(msg)
+
+
+def _fetch_from(source: Source, dataset: DataSet, mirror: Path | None) -> None:
+    downloads = data_dir() / ".downloads" / dataset.name
+    workspace = downloads / re.sub(r"[^A-Za-z0-9.]+", "_", source.name)
+    workspace.mkdir(parents=True, exist_ok=True)
+    try:
+        content = source.fetch(Request(workspace, mirror, load))
+        digests = _digests(dataset, content)
+    except BadContentError:
+        shutil.rmtree(workspace)  # a resumed download would be just as bad
+        raise
+    _install(dataset, content, {"source": source.name, "sha256": digests})
+    shutil.rmtree(downloads)
+
+
+def _digests(dataset: DataSet, content: Mapping[str, Value]) -> dict[str, str]:
+    if content.keys() != dataset.content.keys():
+        msg = f"expected {sorted(dataset.content)}, got {sorted(content)}"
+        raise BadContentError(msg)
+    digests = {}
+    for key, spec in dataset.content.items():
+        try:
+            digests[key] = spec.digest(content[key])
+        except BadContentError as error:
+            msg = f"{key}: {error}"
+            raise BadContentError(msg) from error
+        if spec.sha256 is not None and digests[key] != spec.sha256:
+            msg = f"{key}: SHA-256 is {digests[key]}, must be {spec.sha256}"
+            raise BadContentError(msg)
+    return digests
+
+
+def _install(dataset: DataSet, content: Mapping[str, Value], manifest: Mapping[str, Any]) -> None:
+    staging = data_dir() / ".partial" / dataset.name
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir(parents=True)
+    try:
+        for key, spec in dataset.content.items():
+            path = staging / f"{key}{spec.suffix}"
+            spec.write(content[key], path)
+            _sync(path)
+        path = staging / MANIFEST
+        path.write_text(json.dumps({"name": dataset.name, **manifest}, indent=2) + "\n")
+        _sync(path)
+        _move_into_place(staging, location(dataset))
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _move_into_place(staging: Path, target: Path) -> None:
+    damaged = staging.with_name(f"{staging.name}.damaged")
+    shutil.rmtree(damaged, ignore_errors=True)
+    if target.exists():
+        target.replace(damaged)
+    staging.replace(target)
+    shutil.rmtree(damaged, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def _locked(dataset: DataSet) -> Iterator[None]:
+    locks = data_dir() / ".locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(locks / f"{dataset.name}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        _say(f"{dataset.name}: waiting for another process that fetches it")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _storage_errors_explained(dataset: DataSet) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _STORAGE_ERRORS:
+            raise
+        msg = (
+            f"cannot keep {dataset.name} ({format_bytes(dataset.size)}) in {data_dir()}: "
+            f"{error.strerror}; nothing was cached. Set REPRO_DATA_DIR to a directory with room "
+            "that can be written"
+        )
+        raise ReproError(msg) from error
+
+
+def _file(dataset: DataSet, key: str) -> Path:
+    return location(dataset) / f"{key}{dataset.content[key].suffix}"
+
+
+def _mirror(given: Path | None) -> Path | None:
+    variable = os.environ.get("REPRO_DATA_MIRROR")
+    mirror = given or (Path(variable) if variable else None)
+    if mirror is not None and not mirror.is_dir():
+        msg = f"mirror {mirror} is not a directory; give the one that holds NAME/ for each set"
+        raise UsageError(msg)
+    return mirror
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,35 @@
+"""The data sets and model files there are. Importing this imports none of them."""
+
+import difflib
+import importlib
+
+from repro.core.errors import UsageError
+from repro.data.base import DataSet
+
+MODULES = {
+    "mnist": "repro.data.images.mnist",
+    "fashion_mnist": "repro.data.images.fashion_mnist",
+    "rotated_mnist": "repro.data.images.rotated",
+    "rotated_fashion_mnist": "repro.data.images.rotated",
+    "boolq": "repro.data.text.boolq",
+    "yesno-facts": "repro.data.text.yesno_facts",
+    "smollm2-135m": "repro.data.language_models",
+    "gemma3-270m": "repro.data.language_models",
+}
+"""Name to module; each module offers ``DATA_SETS: tuple[DataSet, ...]``."""
+
+
+def load_set(name: str) -> DataSet:
+    """Return the data set called ``name``; ``-`` and ``_`` are the same.
+
+    Raises:
+        UsageError: there is none; the message gives the nearest names.
+    """
+    canonical = {key.replace("_", "-"): key for key in MODULES}
+    key = canonical.get(name.replace("_", "-"))
+    if key is None:
+        near = difflib.get_close_matches(name, MODULES, n=3) or sorted(MODULES)
+        msg = f"no data set {name!r}; did you mean {' or '.join(near)}? (repro data list)"
+        raise UsageError(msg)
+    sets: tuple[DataSet, ...] = importlib.import_module(MODULES[key]).DATA_SETS
+    return next(found for found in sets if found.name == key)

@@ -1,0 +1,58 @@
+"""A local mirror directory: one subdirectory for each set."""
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from repro.data.base import Request, SourceUnavailableError, Value
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """Sets laid out under the user's mirror directory."""
+
+    directory: str
+    """Subdirectory of the mirror that holds the set."""
+    read: Callable[[Path], Mapping[str, Value]]
+    """Returns the content from that subdirectory; raises ``BadContentError`` or ``OSError``."""
+    name = "mirror"
+
+    def fetch(self, request: Request) -> Mapping[str, Value]:
+        """Read the set from the mirror; see ``Source``."""
+        if request.mirror is None:
+            msg = "no mirror directory given (--mirror DIR or REPRO_DATA_MIRROR)"
+            raise SourceUnavailableError(msg)
+        path = request.mirror / self.directory
+        if not path.is_dir():
+            msg = f"{path} is not there"
+            raise SourceUnavailableError(msg)
+        try:
+            return self.read(path)
+        except OSError as error:
+            msg = f"{error.filename or path}: {error.strerror or error}"
+            raise SourceUnavailableError(msg) from error
+
+
+@dataclass(frozen=True)
+class MirrorFile:
+    """One file under the user's mirror directory, copied."""
+
+    path: str
+    """Path of the file under the mirror."""
+    key: str
+    """Name of the file in the set's content."""
+    name = "mirror"
+
+    def fetch(self, request: Request) -> Mapping[str, Value]:
+        """Copy the file from the mirror; see ``Source``."""
+        if request.mirror is None:
+            msg = "no mirror directory given (--mirror DIR or REPRO_DATA_MIRROR)"
+            raise SourceUnavailableError(msg)
+        path = request.mirror / self.path
+        if not path.is_file():
+            msg = f"{path} is not there"
+            raise SourceUnavailableError(msg)
+        copy = request.workspace / path.name
+        shutil.copyfile(path, copy)
+        return {self.key: copy}
