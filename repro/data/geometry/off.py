@@ -1,0 +1,119 @@
+"""Object File Format (.off), as ModelNet distributes it.
+
+Format: http://www.geomview.org/docs/html/OFF.html, the ASCII form without colours or normals of
+vertices. ModelNet40 has files whose first line runs into the second (``OFF490 518 0``); these are
+read. Everything else that departs from the format is refused, so that a damaged file cannot pass
+as a smaller mesh.
+"""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from repro.data.geometry.mesh import Mesh, MeshError, fan
+
+_MAX_COUNT = 10**9
+"""Far above any mesh; keeps a corrupt header from asking for terabytes."""
+
+
+def read_off(data: bytes, name: str) -> Mesh:
+    """Read one mesh; polygons become triangle fans and colours of faces are dropped.
+
+    Args:
+        data: the whole file.
+        name: what error messages call it, usually its path.
+
+    Raises:
+        MeshError: the file is not OFF, is truncated or has rows to spare, or holds a number that
+            cannot be read; also whatever `Mesh` refuses.
+    """
+    lines = list(_content_lines(data, name))
+    vertex_count, face_count = _read_header(lines, name)
+    body = lines[1:]
+    if len(body) != vertex_count + face_count:
+        msg = (
+            f"{name}: {len(body)} rows follow the header, which promises {vertex_count} vertices "
+            f"and {face_count} faces; the file is truncated or damaged, get it again"
+        )
+        raise MeshError(msg)
+    return Mesh(
+        name,
+        _read_vertices(body[:vertex_count], name),
+        _read_faces(body[vertex_count:], name),
+    )
+
+
+def _content_lines(data: bytes, name: str) -> Iterator[str]:
+    """Yield the lines that are not blank or comment, with the magic word joined to the counts."""
+    try:
+        text = data.decode("ascii")
+    except UnicodeDecodeError as error:
+        msg = f"{name}: byte {error.start} is not ASCII; binary OFF is not supported"
+        raise MeshError(msg) from error
+    lines = (line.partition("#")[0].strip() for line in text.split("\n"))
+    content = (line for line in lines if line)
+    first = next(content, "")
+    yield first + " " + next(content, "") if first == "OFF" else first
+    yield from content
+
+
+def _read_header(lines: list[str], name: str) -> tuple[int, int]:
+    """Return the numbers of vertices and faces; the number of edges is never used."""
+    match = re.fullmatch(r"OFF\s*(\d+)\s+(\d+)\s+(\d+)", lines[0])
+    if match is None:
+        msg = f"{name}: the header is {lines[0][:40]!r}; must be OFF and three counts"
+        raise MeshError(msg)
+    vertex_count, face_count = int(match[1]), int(match[2])
+    if max(vertex_count, face_count) > _MAX_COUNT:
+        msg = f"{name}: the header promises {match[1]} vertices and {match[2]} faces; damaged"
+        raise MeshError(msg)
+    return vertex_count, face_count
+
+
+def _read_vertices(rows: list[str], name: str) -> NDArray[np.float64]:
+    if not rows:
+        return np.empty((0, 3))
+    try:
+        vertices = np.loadtxt(rows, dtype=np.float64, comments=None, ndmin=2)
+    except ValueError as error:
+        msg = f"{name}: cannot read the vertices: {error}"
+        raise MeshError(msg) from error
+    if vertices.shape[1] != 3:
+        msg = f"{name}: a vertex has {vertices.shape[1]} coordinates; must be 3"
+        raise MeshError(msg)
+    return vertices
+
+
+def _read_faces(rows: list[str], name: str) -> NDArray[np.int64]:
+    if not rows:
+        return np.empty((0, 3), np.int64)
+    try:  # nearly every file has triangles only, which one call reads
+        table = np.loadtxt(rows, dtype=np.int64, comments=None, ndmin=2)
+    except ValueError:
+        return _read_polygons(rows, name)
+    if table.shape[1] != 4 or (table[:, 0] != 3).any():
+        return _read_polygons(rows, name)
+    return np.ascontiguousarray(table[:, 1:])
+
+
+def _read_polygons(rows: list[str], name: str) -> NDArray[np.int64]:
+    triangles: list[tuple[int, int, int]] = []
+    for number, row in enumerate(rows):
+        fields = row.split()
+        try:
+            size = int(fields[0])
+            polygon = [int(field) for field in fields[1 : size + 1]]
+        except ValueError as error:
+            msg = f"{name}: cannot read face {number}, {row[:40]!r}: {error}"
+            raise MeshError(msg) from error
+        if size < 3 or len(polygon) != size:
+            msg = f"{name}: face {number}, {row[:40]!r}, must be a count of at least 3 and as many"
+            raise MeshError(msg + " vertex indices")
+        triangles += fan(polygon)
+    try:
+        return np.array(triangles, np.int64)
+    except OverflowError as error:
+        msg = f"{name}: a face names a vertex beyond 64 bits; the file is damaged"
+        raise MeshError(msg) from error
