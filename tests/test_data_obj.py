@@ -8,7 +8,7 @@ import trimesh
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro.data.geometry.mesh import MeshError
+from repro.data.geometry.mesh import Mesh, MeshError
 from repro.data.geometry.obj import read_obj
 
 TETRAHEDRON = """# a comment
@@ -24,7 +24,7 @@ f 2 3 4
 """
 
 
-def read(text: str):
+def read(text: str) -> Mesh:
     return read_obj(text.encode(), "bad.obj")
 
 
@@ -38,7 +38,7 @@ def meshes(draw: st.DrawFn) -> trimesh.Trimesh:
 
 
 @given(meshes())
-def test_reads_back_what_trimesh_writes(mesh):
+def test_reads_back_what_trimesh_writes(mesh: trimesh.Trimesh) -> None:
     ours = read_obj(mesh.export(file_type="obj").encode(), "mesh.obj")
     np.testing.assert_allclose(ours.vertices, mesh.vertices, atol=1e-7)
     np.testing.assert_array_equal(ours.faces, mesh.faces)
@@ -57,14 +57,14 @@ def test_reads_back_what_trimesh_writes(mesh):
         TETRAHEDRON.replace("v 1 0 0", "v 1 0 0 0.2 0.4 0.6"),
     ],
 )
-def test_reads_every_common_form_of_rows(text):
+def test_reads_every_common_form_of_rows(text: str) -> None:
     ours = read(text)
     reference = trimesh.load(io.BytesIO(TETRAHEDRON.encode()), file_type="obj", process=False)
     np.testing.assert_array_equal(ours.vertices, reference.vertices)
     np.testing.assert_array_equal(ours.faces, reference.faces)
 
 
-def test_polygons_keep_their_area():
+def test_polygons_keep_their_area() -> None:
     mesh = read("v 0 0 0\nv 2 0 0\nv 2 2 0\nv 1 3 0\nv 0 2 0\nf 1 2 3 4 5\n")
     assert mesh.faces.shape == (3, 3)
     assert mesh.triangle_areas().sum() == pytest.approx(5)
@@ -88,19 +88,19 @@ def test_polygons_keep_their_area():
         (TETRAHEDRON[:-4], "line 10: .*'f 2'"),
     ],
 )
-def test_refuses_damaged_files(text, message):
+def test_refuses_damaged_files(text: str, message: str) -> None:
     with pytest.raises(MeshError, match=f"bad.obj.*{message}"):
         read(text)
 
 
 @given(st.binary(max_size=200))
-def test_random_bytes_raise_only_the_clear_error(data):
+def test_random_bytes_raise_only_the_clear_error(data: bytes) -> None:
     with pytest.raises(MeshError, match="noise"):
         read_obj(data, "noise")
 
 
 @given(st.data())
-def test_a_damaged_character_gives_a_mesh_or_the_clear_error(data):
+def test_a_damaged_character_gives_a_mesh_or_the_clear_error(data: st.DataObject) -> None:
     position = data.draw(st.integers(0, len(TETRAHEDRON) - 1))
     replacement = data.draw(st.sampled_from(list("0123456789-+./eE#vfn \n\t\r_\x00")) | st.just(""))
     damaged = TETRAHEDRON[:position] + replacement + TETRAHEDRON[position + 1 :]

@@ -8,7 +8,7 @@ import trimesh
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro.data.geometry.mesh import MeshError
+from repro.data.geometry.mesh import Mesh, MeshError
 from repro.data.geometry.off import read_off
 
 TETRAHEDRON = """OFF
@@ -24,7 +24,7 @@ TETRAHEDRON = """OFF
 """
 
 
-def read(text: str):
+def read(text: str) -> Mesh:
     return read_off(text.encode(), "bad.off")
 
 
@@ -38,7 +38,7 @@ def meshes(draw: st.DrawFn) -> trimesh.Trimesh:
 
 
 @given(meshes())
-def test_reads_back_what_trimesh_writes(mesh):
+def test_reads_back_what_trimesh_writes(mesh: trimesh.Trimesh) -> None:
     ours = read_off(mesh.export(file_type="off").encode(), "mesh.off")
     np.testing.assert_allclose(ours.vertices, mesh.vertices, atol=1e-9)
     np.testing.assert_array_equal(ours.faces, mesh.faces)
@@ -57,14 +57,14 @@ def test_reads_back_what_trimesh_writes(mesh):
         TETRAHEDRON.replace("3 1 2 3", "3 1 2 3  0.1 0.2 0.3"),
     ],
 )
-def test_tolerates_broken_headers_blank_lines_comments_and_colours(text):
+def test_tolerates_broken_headers_blank_lines_comments_and_colours(text: str) -> None:
     ours = read(text)
     reference = trimesh.load(io.BytesIO(TETRAHEDRON.encode()), file_type="off", process=False)
     np.testing.assert_array_equal(ours.vertices, reference.vertices)
     np.testing.assert_array_equal(ours.faces, reference.faces)
 
 
-def test_polygons_keep_their_area():
+def test_polygons_keep_their_area() -> None:
     square_and_pentagon = """OFF 7 2 0
 0 0 0
 2 0 0
@@ -108,24 +108,24 @@ def test_polygons_keep_their_area():
         ("OFF BINARY\n4 4 6\n", "the header is 'OFF BINARY'"),
     ],
 )
-def test_refuses_damaged_files(text, message):
+def test_refuses_damaged_files(text: str, message: str) -> None:
     with pytest.raises(MeshError, match=f"bad.off: .*{message}"):
         read(text)
 
 
-def test_refuses_bytes_that_are_no_text():
+def test_refuses_bytes_that_are_no_text() -> None:
     with pytest.raises(MeshError, match="byte 4 is not ASCII"):
         read_off(b"OFF\n\xff\x00", "bad.off")
 
 
 @given(st.binary(max_size=200))
-def test_random_bytes_raise_only_the_clear_error(data):
+def test_random_bytes_raise_only_the_clear_error(data: bytes) -> None:
     with pytest.raises(MeshError, match="noise"):
         read_off(data, "noise")
 
 
 @given(st.data())
-def test_a_damaged_character_gives_a_mesh_or_the_clear_error(data):
+def test_a_damaged_character_gives_a_mesh_or_the_clear_error(data: st.DataObject) -> None:
     position = data.draw(st.integers(0, len(TETRAHEDRON) - 1))
     replacement = data.draw(st.sampled_from(list("0123456789-+.eE#nOF \n\t\r_\x00")) | st.just(""))
     damaged = TETRAHEDRON[:position] + replacement + TETRAHEDRON[position + 1 :]

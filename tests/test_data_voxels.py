@@ -13,18 +13,18 @@ def solid_cube(side: int, size: int = 12) -> np.ndarray:
     return grid
 
 
-def test_the_surface_of_a_cube_is_its_hull():
+def test_the_surface_of_a_cube_is_its_hull() -> None:
     for side in (1, 2, 3, 6):
         inner = max(side - 2, 0)
         assert surface_voxels(solid_cube(side)).sum() == side**3 - inner**3
 
 
-def test_the_border_of_the_grid_counts_as_surface():
+def test_the_border_of_the_grid_counts_as_surface() -> None:
     assert surface_voxels(np.ones((4, 4, 4), bool)).sum() == 4**3 - 2**3
 
 
 @given(st.integers(1, 7), st.integers(1, 500))
-def test_every_surface_voxel_is_drawn_equally_often(side, count):
+def test_every_surface_voxel_is_drawn_equally_often(side: int, count: int) -> None:
     grid = solid_cube(side)
     centres = draw_centres(grid, count, np.random.default_rng(0))
     assert centres.shape == (count, 3)

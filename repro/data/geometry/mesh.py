@@ -56,7 +56,7 @@ class Mesh:
             x, y, z = np.cross(b - a, c - a).T
             # Written out: a library's norm may reorder the sum, and hashes are pinned on this.
             areas: NDArray[np.float64] = np.sqrt(x * x + y * y + z * z) / 2
-        return np.nan_to_num(areas, nan=np.inf)
+        return np.where(np.isnan(areas), np.inf, areas)
 
 
 def fan(polygon: list[int]) -> list[tuple[int, int, int]]:

@@ -25,7 +25,8 @@ def sample_surface(mesh: Mesh, count: int, generator: np.random.Generator) -> ND
     Raises:
         MeshError: the surface has no area, or an area that overflows.
     """
-    cumulative = np.cumsum(mesh.triangle_areas())
+    with np.errstate(over="ignore"):
+        cumulative = np.cumsum(mesh.triangle_areas())
     total = cumulative[-1]
     if not (np.isfinite(total) and total > 0):
         msg = f"{mesh.name}: the area of the surface is {total}; must be finite and above 0"
