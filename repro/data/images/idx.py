@@ -1,0 +1,67 @@
+"""The IDX format of MNIST: a big-endian header and unsigned bytes.
+
+Source: "The MNIST database", section "File formats", yann.lecun.com/exdb/mnist.
+"""
+
+import gzip
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from repro.data.base import BadContentError
+
+_UNSIGNED_BYTE = 0x08
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def read_idx(data: bytes, dimensions: int, name: str) -> npt.NDArray[np.uint8]:
+    """Return the uint8 array of ``dimensions`` axes that ``data`` holds, gzipped or not.
+
+    Args:
+        data: the whole file.
+        dimensions: 1 for labels, 3 for images; the magic number must say the same.
+        name: the file's name, for messages.
+
+    Raises:
+        BadContentError: truncated, corrupt, followed by anything, or another magic number.
+    """
+    if data.startswith(_GZIP_MAGIC):
+        data = _decompress(data, name)
+    header = 4 + 4 * dimensions
+    if len(data) < header:
+        msg = f"{name}: truncated, {len(data)} bytes are less than the header's {header}"
+        raise BadContentError(msg)
+    magic = int.from_bytes(data[:4], "big")
+    expected = _UNSIGNED_BYTE << 8 | dimensions
+    if magic != expected:
+        msg = f"{name}: magic number is {magic:#010x}, must be {expected:#010x}"
+        raise BadContentError(msg)
+    shape = struct.unpack(f">{dimensions}I", data[4:header])
+    size = int(np.prod([int(length) for length in shape], dtype=object))
+    if len(data) - header != size:
+        msg = f"{name}: {len(data) - header} bytes after the header, its shape {shape} needs {size}"
+        raise BadContentError(msg)
+    return np.frombuffer(data, np.uint8, offset=header).reshape(shape)
+
+
+def read_idx_file(directory: Path, name: str, dimensions: int) -> npt.NDArray[np.uint8]:
+    """Return the array of ``directory/name`` or, if that is not there, of ``name.gz``.
+
+    Raises:
+        OSError: neither can be read.
+        BadContentError: as ``read_idx``.
+    """
+    plain = directory / name
+    path = plain if plain.exists() else directory / f"{name}.gz"
+    return read_idx(path.read_bytes(), dimensions, path.name)
+
+
+def _decompress(data: bytes, name: str) -> bytes:
+    try:
+        return gzip.decompress(data)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        msg = f"{name}: truncated or corrupt gzip ({error})"
+        raise BadContentError(msg) from error

