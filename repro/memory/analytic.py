@@ -1,0 +1,214 @@
+"""The MeZO paper's memory formulas, equations (1)-(3).
+
+Each formula is kept as a sum of monomials in N, L and D. Values and asymptotes both come from that
+one form, so no limit is typed in.
+
+All functions take numbers or numpy arrays that broadcast together, and return float64 bytes. With
+whole-number sizes every result below 2**53 bytes (9 PB) is exact to the byte, except under
+checkpointing, where the square root of L enters.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from repro.core.errors import UsageError
+
+Float = NDArray[np.float64]
+Axis = Literal["context", "layers", "hidden"]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Checked sizes as float64 arrays, named as in the paper's Table 1."""
+
+    N: Float
+    L: Float
+    D: Float
+    H: Float
+    V: Float
+    B: Float
+    b: Float
+
+
+def sizes(
+    *,
+    context: ArrayLike,
+    layers: ArrayLike,
+    hidden: ArrayLike,
+    heads: ArrayLike,
+    vocabulary: ArrayLike,
+    batch: ArrayLike = 1,
+    bytes_per_parameter: ArrayLike = 2,
+) -> Sizes:
+    """Check the sizes and return them as arrays.
+
+    Args:
+        context: N, tokens per sequence.
+        layers: L, decoder blocks.
+        hidden: D, hidden dimension; a multiple of ``heads``.
+        heads: H, attention heads.
+        vocabulary: V, tokens.
+        batch: B, sequences.
+        bytes_per_parameter: b, any positive number: 4 for fp32, 2 for fp16, 0.5 for 4-bit.
+
+    Raises:
+        UsageError: a size is not a whole number of at least 1, b is not finite and positive, or
+            H does not divide D.
+    """
+    checked = Sizes(
+        N=_whole("context length N", context),
+        L=_whole("layers L", layers),
+        D=_whole("hidden dimension D", hidden),
+        H=_whole("attention heads H", heads),
+        V=_whole("vocabulary V", vocabulary),
+        B=_whole("batch size B", batch),
+        b=_positive("bytes per parameter b", bytes_per_parameter),
+    )
+    if np.any(checked.D % checked.H):
+        msg = f"heads H = {_show(heads)} do not divide D = {_show(hidden)}: take a multiple of H"
+        raise UsageError(msg)
+    return checked
+
+
+def parameter_count(s: Sizes) -> Float:
+    """Return the parameters of the decoder: 12 L D^2 + 2 V D (section 2.1, norms neglected)."""
+    return np.asarray(12 * s.L * s.D**2 + 2 * s.V * s.D)
+
+
+def weight_bytes(s: Sizes) -> Float:
+    """Return the bytes of the parameters: b (12 L D^2 + 2 V D)."""
+    return np.asarray(s.b * parameter_count(s))
+
+
+def activation_bytes(s: Sizes) -> Float:
+    """Return A, the bytes of all activations: equation (1)."""
+    return _evaluate(_activations(s), s)
+
+
+def bp_bytes(s: Sizes, *, checkpointing: bool = False) -> Float:
+    """Return the bytes of training by backpropagation and stateless SGD: equation (2).
+
+    With ``checkpointing`` the activations of sqrt(L) layers are kept instead of L (section 2.3).
+    """
+    return _evaluate(_bp(s, checkpointing=checkpointing), s)
+
+
+def mezo_bytes(s: Sizes, *, live_layers: ArrayLike = 1) -> Float:
+    """Return the bytes of training by MeZO: equation (3).
+
+    Args:
+        s: the sizes.
+        live_layers: L', layers whose activations are alive at once; from 0 to L, any real number.
+
+    Raises:
+        UsageError: L' is negative, above L or not finite.
+    """
+    return _evaluate(_mezo(s, live_layers), s)
+
+
+def memory_ratio(s: Sizes, *, checkpointing: bool = False, live_layers: ArrayLike = 1) -> Float:
+    """Return how many times the memory of MeZO backpropagation takes: (2) over (3)."""
+    bp = bp_bytes(s, checkpointing=checkpointing)
+    return np.asarray(bp / mezo_bytes(s, live_layers=live_layers))
+
+
+def ratio_limit(
+    s: Sizes, axis: Axis, *, checkpointing: bool = False, live_layers: ArrayLike = 1
+) -> Float:
+    """Return the limit of ``memory_ratio`` as one size grows without bound, the others fixed.
+
+    It is the quotient of the leading coefficients of the two formulas in that size; the value of
+    the growing size in ``s`` does not matter (but L' must not exceed it).
+    """
+    bp_degree, bp = _leading(_bp(s, checkpointing=checkpointing), s, axis)
+    mezo_degree, mezo = _leading(_mezo(s, live_layers), s, axis)
+    if bp_degree > mezo_degree:
+        return np.full_like(bp, np.inf)
+    return np.asarray(bp / mezo) if bp_degree == mezo_degree else np.zeros_like(bp)
+
+
+def effective_layers(s: Sizes, peak_bytes: ArrayLike, resident_bytes: ArrayLike) -> Float:
+    """Return the L' for which (3) gives an observed peak: (M - weights) / (A / L).
+
+    Args:
+        s: the sizes.
+        peak_bytes: M, an observed or simulated peak.
+        resident_bytes: the weights; for backpropagation, weights and gradients.
+    """
+    above = np.asarray(peak_bytes, dtype=np.float64) - np.asarray(resident_bytes, dtype=np.float64)
+    return np.asarray(above / (activation_bytes(s) / s.L))
+
+
+@dataclass(frozen=True)
+class _Monomial:
+    """coefficient * N**context * L**layers * D**hidden."""
+
+    coefficient: Float
+    context: float = 0
+    layers: float = 0
+    hidden: float = 0
+
+
+def _weights(s: Sizes, copies: int) -> list[_Monomial]:
+    return [
+        _Monomial(copies * 12 * s.b, layers=1, hidden=2),
+        _Monomial(copies * 2 * s.b * s.V, hidden=1),
+    ]
+
+
+def _activations(s: Sizes, factor: Float | float = 1.0, layers: float = 1) -> list[_Monomial]:
+    """Equation (1) times ``factor``, with L to the power ``layers`` in the place of L."""
+    return [
+        _Monomial(factor * s.B * (2 + 16 * s.b), context=1, layers=layers, hidden=1),
+        _Monomial(factor * s.B * (2 * s.b + 1) * s.H, context=2, layers=layers),
+    ]
+
+
+def _bp(s: Sizes, *, checkpointing: bool) -> list[_Monomial]:
+    return _weights(s, copies=2) + _activations(s, layers=0.5 if checkpointing else 1)
+
+
+def _mezo(s: Sizes, live_layers: ArrayLike) -> list[_Monomial]:
+    live = np.asarray(live_layers, dtype=np.float64)
+    if not np.all(np.isfinite(live)) or np.any(live < 0) or np.any(live > s.L):
+        msg = f"live layers L' = {_show(live_layers)}: must lie between 0 and L = {_show(s.L)}"
+        raise UsageError(msg)
+    return _weights(s, copies=1) + _activations(s, live, layers=0)
+
+
+def _evaluate(terms: list[_Monomial], s: Sizes) -> Float:
+    parts = [t.coefficient * s.N**t.context * s.L**t.layers * s.D**t.hidden for t in terms]
+    return np.asarray(sum(parts))
+
+
+def _leading(terms: list[_Monomial], s: Sizes, axis: Axis) -> tuple[float, Float]:
+    """Return the highest power of ``axis`` in ``terms`` and its coefficient."""
+    powers = [float(getattr(term, axis)) for term in terms if np.any(term.coefficient)]
+    degree = max(powers)
+    grown = {"context": "N", "layers": "L", "hidden": "D"}[axis]
+    unit = Sizes(**{**vars(s), grown: np.asarray(1.0)})
+    leading = [term for term in terms if getattr(term, axis) == degree]
+    return degree, _evaluate(leading, unit)
+
+
+def _whole(name: str, value: ArrayLike) -> Float:
+    array = np.asarray(value, dtype=np.float64)
+    if not np.all(np.isfinite(array)) or np.any(array < 1) or np.any(array != np.floor(array)):
+        msg = f"{name} = {_show(value)}: must be a finite whole number of at least 1"
+        raise UsageError(msg)
+    return array
+
+
+def _positive(name: str, value: ArrayLike) -> Float:
+    array = np.asarray(value, dtype=np.float64)
+    if not np.all(np.isfinite(array)) or np.any(array <= 0):
+        msg = f"{name} = {_show(value)}: must be a finite number above 0"
+        raise UsageError(msg)
+    return array
+
+
+def _show(value: ArrayLike) -> str:
+    return str(np.asarray(value).tolist())

@@ -1,0 +1,131 @@
+"""Measured memory: what the allocator really gave to a real training step.
+
+On the host memray watches every allocation of the process, so scratch of the backends counts and
+the interpreter's own memory from before does not. On a GPU it is the peak of PyTorch's allocator.
+Call ``measure`` in a fresh process (``repro.measurement.isolation``): only one tracker fits in one.
+"""
+
+import gc
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import memray
+import torch
+
+from repro.core.errors import UsageError
+from repro.core.validation import require_positive_int
+from repro.memory.step import StepSpec, build_model, make_batch, make_step
+
+Device = Literal["cpu", "cuda"]
+
+
+@dataclass(frozen=True)
+class MeasureTask:
+    """One point to measure; picklable."""
+
+    spec: StepSpec
+    device: Device
+    threads: int
+
+
+@dataclass(frozen=True)
+class MeasuredPeak:
+    """Bytes taken by one training step after a warm-up step."""
+
+    weights: int
+    """What building the model left allocated."""
+    step: int
+    """Peak of the step above what was allocated before it."""
+
+    @property
+    def peak(self) -> int:
+        """Weights and step together: M of the formulas."""
+        return self.weights + self.step
+
+    def as_metrics(self) -> dict[str, int]:
+        """Return the three numbers, named for a record."""
+        return {"peak_bytes": self.peak, "weights_bytes": self.weights, "step_bytes": self.step}
+
+
+def require_device(device: Device) -> None:
+    """Raise ``UsageError`` if ``device`` does not exist here."""
+    if device == "cuda" and not torch.cuda.is_available():
+        msg = "device cuda: PyTorch finds no CUDA device here; use --device cpu"
+        raise UsageError(msg)
+
+
+def measure(task: MeasureTask) -> MeasuredPeak:
+    """Measure one training step of ``task.spec``.
+
+    The first step is not measured: it fills caches of compiled primitives that later steps reuse.
+
+    Raises:
+        UsageError: the device does not exist.
+    """
+    require_device(task.device)
+    torch.set_num_threads(require_positive_int("threads", task.threads))
+    torch.manual_seed(0)
+    return _on_cuda(task.spec) if task.device == "cuda" else _on_host(task.spec)
+
+
+def _on_host(spec: StepSpec) -> MeasuredPeak:
+    torch.ones(64, 64) @ torch.ones(64, 64)  # thread pools start before anything is counted
+    with tempfile.TemporaryDirectory(prefix="zo-repro-") as directory:
+        built = Path(directory, "build.memray")
+        with memray.Tracker(built):
+            model = build_model(spec)
+            gc.collect()
+        step = make_step(spec, model, make_batch(spec))
+        step()
+        stepped = Path(directory, "step.memray")
+        with _garbage_collected(), memray.Tracker(stepped):
+            step()
+        return MeasuredPeak(weights=_left_allocated(built), step=_peak(stepped))
+
+
+def _on_cuda(spec: StepSpec) -> MeasuredPeak:
+    before = torch.cuda.memory_allocated()
+    model = build_model(spec).to("cuda")
+    weights = torch.cuda.memory_allocated() - before
+    step = make_step(spec, model, make_batch(spec, "cuda"))
+    step()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    resting = torch.cuda.memory_allocated()
+    step()
+    torch.cuda.synchronize()
+    return MeasuredPeak(weights=weights, step=torch.cuda.max_memory_allocated() - resting)
+
+
+@contextmanager
+def _garbage_collected() -> Iterator[None]:
+    """Collect cycles before the block and not within it, so that the peak does not depend on when."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _left_allocated(capture: Path) -> int:
+    with memray.FileReader(capture) as reader:
+        return sum(record.size for record in reader.get_leaked_allocation_records())
+
+
+def _peak(capture: Path) -> int:
+    with memray.FileReader(capture) as reader:
+        return int(reader.metadata.peak_memory)
+
+
+def trace(function: Callable[[], object]) -> int:
+    """Return the peak of host allocations while ``function`` runs, in bytes above its start."""
+    with tempfile.TemporaryDirectory(prefix="zo-repro-") as directory:
+        capture = Path(directory, "trace.memray")
+        with memray.Tracker(capture):
+            function()
+        return _peak(capture)

@@ -1,0 +1,49 @@
+"""The sizes that decide how much memory the training of a decoder-only transformer takes."""
+
+from dataclasses import dataclass
+
+from repro.core.errors import UsageError
+from repro.core.validation import require_positive_int
+
+
+@dataclass(frozen=True)
+class DecoderShape:
+    """A decoder and its batch, in the notation of the MeZO paper's Table 1."""
+
+    context: int
+    """N, tokens per sequence."""
+    layers: int
+    """L, decoder blocks."""
+    hidden: int
+    """D, hidden dimension."""
+    heads: int
+    """H, attention heads (as many key/value heads); divides D."""
+    vocabulary: int
+    """V, tokens of the vocabulary."""
+    batch: int = 1
+    """B, sequences per step."""
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that are no whole number of at least 1, and heads that do not divide D."""
+        require_positive_int("context length N", self.context)
+        require_positive_int("layers L", self.layers)
+        require_positive_int("hidden dimension D", self.hidden)
+        require_positive_int("attention heads H", self.heads)
+        require_positive_int("vocabulary V", self.vocabulary)
+        require_positive_int("batch size B", self.batch)
+        if self.hidden % self.heads:
+            msg = (
+                f"attention heads H = {self.heads} do not divide the hidden dimension "
+                f"D = {self.hidden}: choose D as a multiple of H"
+            )
+            raise UsageError(msg)
+
+
+LLAMA2_7B = DecoderShape(context=2048, layers=32, hidden=4096, heads=32, vocabulary=32000)
+"""MeZO paper, section 2.4: the setting of Fig. 3."""
+LLAMA2_13B = DecoderShape(context=1024, layers=40, hidden=5120, heads=40, vocabulary=32000, batch=8)
+"""Llama 2 13B (Touvron et al. 2023) in the setting of the MeZO paper's Fig. 4."""
+GPT2_MEDIUM = DecoderShape(
+    context=1024, layers=24, hidden=1024, heads=16, vocabulary=50257, batch=8
+)
+"""GPT-2 medium (Radford et al. 2019) in the setting of the MeZO paper's Fig. 4."""

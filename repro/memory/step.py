@@ -1,0 +1,106 @@
+"""The training step whose memory is simulated or measured: one definition for both."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import torch
+from transformers import LlamaForCausalLM
+
+from repro.core.validation import require_choice
+from repro.memory.shape import DecoderShape
+from repro.methods.backprop import Backprop
+from repro.methods.mezo import MeZO
+from repro.models.decoder import ATTENTIONS, Attention, llama_config, random_llama
+
+Method = Literal["forward", "bp", "bp_checkpoint", "mezo"]
+"""A forward pass alone, backpropagation, the same with every decoder block checkpointed, MeZO."""
+Dtype = Literal["float32", "float16", "bfloat16"]
+
+METHODS: tuple[Method, ...] = get_args(Method)
+DTYPES: tuple[Dtype, ...] = get_args(Dtype)
+
+LR, EPS = 1e-4, 1e-3  # no byte depends on them
+
+
+@dataclass(frozen=True)
+class StepSpec:
+    """One training step of one model: what a memory figure has as a point."""
+
+    shape: DecoderShape
+    method: Method
+    attention: Attention
+    dtype: Dtype
+
+    def __post_init__(self) -> None:
+        """Refuse names that do not exist."""
+        require_choice("method", self.method, METHODS)
+        require_choice("attention", self.attention, ATTENTIONS)
+        require_choice("dtype", self.dtype, DTYPES)
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The dtype of weights and activations."""
+        dtype: torch.dtype = getattr(torch, self.dtype)
+        return dtype
+
+    @property
+    def bytes_per_parameter(self) -> int:
+        """b of the formulas."""
+        return self.torch_dtype.itemsize
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the specification as plain values, for records and cache keys."""
+        rest = {name: value for name, value in asdict(self).items() if name != "shape"}
+        return {**asdict(self.shape), **rest}
+
+
+def build_model(spec: StepSpec) -> LlamaForCausalLM:
+    """Build the model of ``spec`` with random weights, in training mode."""
+    shape = spec.shape
+    config = llama_config(
+        context=shape.context,
+        layers=shape.layers,
+        hidden=shape.hidden,
+        heads=shape.heads,
+        vocabulary=shape.vocabulary,
+    )
+    model = random_llama(config, attention=spec.attention, dtype=spec.torch_dtype)
+    if spec.method == "bp_checkpoint":
+        model.activation_checkpointing_enable({"use_reentrant": False})
+    return model.train()
+
+
+def make_batch(spec: StepSpec, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor]:
+    """Return tokens [B, N] and the answer of each sequence [B]."""
+    tokens = torch.zeros(spec.shape.batch, spec.shape.context, dtype=torch.long, device=device)
+    return tokens, torch.zeros(spec.shape.batch, dtype=torch.long, device=device)
+
+
+def last_position_loss(
+    model: LlamaForCausalLM, tokens: torch.Tensor, answers: torch.Tensor
+) -> torch.Tensor:
+    """Return the mean cross-entropy of the token after each sequence, in float32.
+
+    Only the last position's logits are computed, in every method alike: a classification prompt
+    needs no others, and N x V logits would hide what the formulas describe.
+    """
+    logits = model(input_ids=tokens, logits_to_keep=1).logits[:, -1]  # [B, V]
+    return torch.nn.functional.cross_entropy(logits.float(), answers)
+
+
+def make_step(
+    spec: StepSpec, model: LlamaForCausalLM, batch: tuple[torch.Tensor, torch.Tensor]
+) -> Callable[[], object]:
+    """Return a function that does one step of ``spec.method`` on ``model``."""
+
+    def loss() -> torch.Tensor:
+        return last_position_loss(model, *batch)
+
+    if spec.method == "forward":
+        return torch.no_grad()(loss)
+    if spec.method == "mezo":
+        mezo = MeZO(model.parameters(), lr=LR, eps=EPS)
+        return lambda: mezo.step(loss)
+    backprop = Backprop(model.parameters(), lr=LR)
+    return lambda: backprop.step(loss)

@@ -1,0 +1,57 @@
+"""Llama-architecture decoders of any size with random weights, for memory work.
+
+The class is transformers' own ``LlamaForCausalLM``, so what is simulated or measured is the model
+people train, not a rendering of it.
+"""
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+Attention = Literal["eager", "sdpa"]
+"""Eager attention keeps the [B, H, N, N] score matrix; SDPA's kernels never form it."""
+
+ATTENTIONS: tuple[Attention, ...] = ("eager", "sdpa")
+
+
+def llama_intermediate_size(hidden: int) -> int:
+    """Return the width of Llama 2's feed-forward network for a hidden size.
+
+    Two thirds of 4 D, rounded up to a multiple: of 256 for D >= 4096, as in the released models
+    (11008 for 7B, 13824 for 13B), and of D/16 below, so that small models keep the 7B's proportions.
+    """
+    multiple = max(1, min(256, hidden // 16))
+    return -(-(8 * hidden // 3) // multiple) * multiple
+
+
+def llama_config(
+    *, context: int, layers: int, hidden: int, heads: int, vocabulary: int
+) -> "LlamaConfig":
+    """Return the configuration of a Llama 2 decoder of the given sizes (multi-head, untied)."""
+    from transformers import LlamaConfig
+
+    return LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=hidden,
+        intermediate_size=llama_intermediate_size(hidden),
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        max_position_embeddings=context,
+        use_cache=False,
+        tie_word_embeddings=False,
+    )
+
+
+def random_llama(
+    config: "LlamaConfig", *, attention: Attention, dtype: "torch.dtype"
+) -> "LlamaForCausalLM":
+    """Build the model with random weights of ``dtype``; fake tensors under FakeTensorMode."""
+    from transformers import AutoModelForCausalLM
+
+    model: LlamaForCausalLM = AutoModelForCausalLM.from_config(
+        config, dtype=dtype, attn_implementation=attention
+    )
+    return model
