@@ -1,0 +1,36 @@
+"""LeNet-5 as the ElasticZO paper trains it (arXiv 2501.04287, section 5.1.1).
+
+LeCun et al., "Gradient-based learning applied to document recognition" (1998), section II.B, with
+max pooling, ReLU, and both convolutions padded, so that the first fully connected layer has 784
+inputs.
+"""
+
+from collections import OrderedDict
+
+from torch import nn
+
+
+def lenet5(*, bias: bool = True, classes: int = 10) -> nn.Sequential:
+    """Return LeNet-5 for images [B, 1, 28, 28]; its output are logits [B, classes].
+
+    Layers are named; a partition point is a slice, as in ``model[:index]`` and ``model[index:]``.
+
+    Args:
+        bias: whether layers have biases: 107,786 parameters with, 107,550 without, as in INT8.
+        classes: number of outputs.
+    """
+    layers: list[tuple[str, nn.Module]] = [
+        ("conv1", nn.Conv2d(1, 6, kernel_size=5, padding=2, bias=bias)),  # [B, 6, 28, 28]
+        ("relu1", nn.ReLU()),
+        ("pool1", nn.MaxPool2d(2)),  # [B, 6, 14, 14]
+        ("conv2", nn.Conv2d(6, 16, kernel_size=5, padding=2, bias=bias)),  # [B, 16, 14, 14]
+        ("relu2", nn.ReLU()),
+        ("pool2", nn.MaxPool2d(2)),  # [B, 16, 7, 7]
+        ("flatten", nn.Flatten()),  # [B, 784]
+        ("fc1", nn.Linear(784, 120, bias=bias)),
+        ("relu3", nn.ReLU()),
+        ("fc2", nn.Linear(120, 84, bias=bias)),
+        ("relu4", nn.ReLU()),
+        ("fc3", nn.Linear(84, classes, bias=bias)),
+    ]
+    return nn.Sequential(OrderedDict(layers))

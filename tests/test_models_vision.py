@@ -1,0 +1,88 @@
+"""LeNet-5 and PointNet against the sizes the ElasticZO paper publishes."""
+
+import pytest
+import torch
+from torch import nn
+
+from repro.models.lenet5 import lenet5
+from repro.models.pointnet import pointnet
+
+IMAGES = torch.zeros(2, 1, 28, 28)
+CLOUDS = torch.zeros(2, 1024, 3)
+
+
+def parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def outputs_per_sample(model: nn.Sequential, batch: torch.Tensor) -> dict[str, int]:
+    """Output elements of every layer; flattening makes no new tensor and is not counted."""
+    sizes = {}
+    for name, layer in model.named_children():
+        batch = layer(batch)
+        if not isinstance(layer, nn.Flatten):
+            sizes[name] = batch[0].numel()
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("model", "count"), [(lenet5(), 107_786), (lenet5(bias=False), 107_550), (pointnet(), 818_088)]
+)
+def test_parameter_counts(model: nn.Sequential, count: int) -> None:
+    assert parameters(model) == count
+
+
+def test_activations_of_lenet5() -> None:
+    """Sum of a_l in equations 2 to 4, and over convolutions and FC layers as in 13 to 15."""
+    sizes = outputs_per_sample(lenet5(), IMAGES)
+    assert sum(sizes.values()) == 18_058
+    assert sum(size for name, size in sizes.items() if name[:2] in ("co", "fc")) == 8_054
+
+
+def test_activations_of_pointnet() -> None:
+    assert sum(outputs_per_sample(pointnet(), CLOUDS).values()) == 4_131_368
+
+
+@pytest.mark.parametrize(
+    ("first", "count", "share"),
+    [("fc3", 850, 0.008), ("fc2", 11_014, 0.102), ("conv1", 107_786, 1)],
+)
+def test_partition_of_lenet5_by_layer_name(first: str, count: int, share: float) -> None:
+    model = lenet5()
+    index = [name for name, _ in model.named_children()].index(first)
+    head, tail = model[:index], model[index:]
+    assert parameters(tail) == count
+    assert parameters(tail) / parameters(model) == pytest.approx(share, abs=5e-4)
+    torch.testing.assert_close(tail(head(IMAGES)), model(IMAGES))
+
+
+@pytest.mark.parametrize(("first", "zo_share"), [("fc8", 0.987), ("fc7", 0.827)])
+def test_partition_of_pointnet_by_layer_name(first: str, zo_share: float) -> None:
+    model = pointnet()
+    index = [name for name, _ in model.named_children()].index(first)
+    assert parameters(model[:index]) / parameters(model) == pytest.approx(zo_share, abs=5e-4)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_pointnet_does_not_see_the_order_of_points(training: bool) -> None:
+    torch.manual_seed(0)
+    model = pointnet().train(training)
+    clouds = torch.randn(4, 100, 3)
+    shuffled = clouds[:, torch.randperm(100)]
+    torch.testing.assert_close(model(shuffled), model(clouds), rtol=1e-4, atol=1e-5)
+
+
+def test_batch_norm_of_points_is_the_norm_of_channels() -> None:
+    """Against PyTorch's own layout [B, C, N]."""
+    torch.manual_seed(0)
+    ours = pointnet(classes=3).train()
+    clouds = torch.randn(5, 20, 3)
+    features = ours[0](clouds)
+    reference = nn.BatchNorm1d(64).train()
+    torch.testing.assert_close(ours[1](features), reference(features.mT).mT)
+    torch.testing.assert_close(ours[1].running_var, reference.running_var)
+
+
+def test_number_of_classes_and_points_is_free() -> None:
+    assert pointnet(classes=30)(torch.randn(2, 17, 3)).shape == (2, 30)
+    assert lenet5(classes=7)(IMAGES).shape == (2, 7)
