@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def fetch(name: str, mirror: Path | None = None, *, accept_terms: bool = False) 
     return target
 
 
-def load(name: str) -> Mapping[str, Any]:
+def load(name: str, mirror: Path | None = None) -> Mapping[str, Any]:
     """Return the content of the set ``name``, fetching it first if it is not there.
 
     Arrays are memory-mapped and read-only; files are given by their path. Content is verified
@@ -72,7 +73,7 @@ def load(name: str) -> Mapping[str, Any]:
     """
     dataset = load_set(name)
     if not is_cached(dataset):
-        fetch(name)
+        fetch(name, mirror)
     return {key: spec.read(_file(dataset, key)) for key, spec in dataset.content.items()}
 
 
@@ -141,7 +142,7 @@ def _fetch_from(source: Source, dataset: DataSet, mirror: Path | None) -> None:
     workspace = downloads / re.sub(r"[^A-Za-z0-9.]+", "_", source.name)
     workspace.mkdir(parents=True, exist_ok=True)
     try:
-        content = source.fetch(Request(workspace, mirror, load))
+        content = source.fetch(Request(workspace, mirror, partial(load, mirror=mirror)))
         digests = _digests(dataset, content)
     except BadContentError:
         shutil.rmtree(workspace)  # a resumed download would be just as bad

@@ -26,6 +26,8 @@ FILES = {
     "test_labels": ("t10k-labels-idx1-ubyte", 1),
 }
 """Array to the name of its IDX file and the number of its axes."""
+PIXELS = {"mnist": (0.1307, 0.3081), "fashion_mnist": (0.2860, 0.3530)}
+"""Set to mean and standard deviation of its training pixels, in units of 255, to four digits."""
 
 
 def image_specs(

@@ -1,0 +1,69 @@
+"""Seeded subsets of a set: the validation split for tuning, and uniform samples.
+
+All draws are the raw output of PCG64, the one stream that NumPy promises never to change (NEP 19),
+so that an index set stays the same on every machine and with every version.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from repro.core.errors import UsageError
+from repro.data.base import Array
+
+Indices = npt.NDArray[np.int64]
+VALIDATION_FRACTION = 0.1
+"""Of every training set, held out for tuning unless a size is given."""
+
+
+def permutation(length: int, seed: int) -> Indices:
+    """Return the numbers 0 to ``length`` - 1 in a random order that ``seed`` decides."""
+    keys = np.random.PCG64(seed).random_raw(length)
+    return np.argsort(keys, kind="stable")
+
+
+def sample(length: int, size: int, seed: int) -> Indices:
+    """Return ``size`` distinct numbers below ``length``, uniformly drawn, ascending.
+
+    Raises:
+        UsageError: there are not that many.
+    """
+    if not 0 < size <= length:
+        msg = f"sample size {size}: must be in 1..{length}"
+        raise UsageError(msg)
+    return np.sort(permutation(length, seed)[:size])
+
+
+def holdout(labels: Array, size: int | None = None, seed: int = 0) -> tuple[Indices, Indices]:
+    """Split a training set into what to train on and what to tune on, stratified by class.
+
+    Args:
+        labels: class of each item, shape [N], any type that can be compared.
+        size: items held out; a tenth of the set, rounded, if not given.
+        seed: decides which.
+
+    Returns:
+        Ascending indices of the training and of the validation items. Every class has its share
+        of ``size`` to within one item (largest remainders, the lower class first in a tie).
+
+    Raises:
+        UsageError: ``size`` is not between 1 and N - 1.
+    """
+    size = round(len(labels) * VALIDATION_FRACTION) if size is None else size
+    if not 0 < size < len(labels):
+        msg = f"validation size {size}: must be in 1..{len(labels) - 1}"
+        raise UsageError(msg)
+    _, classes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    order = permutation(len(labels), seed)
+    held_out = np.zeros(len(labels), dtype=bool)
+    for index, quota in enumerate(_quotas(counts, size)):
+        members = order[classes[order] == index]
+        held_out[members[:quota]] = True
+    return np.flatnonzero(~held_out), np.flatnonzero(held_out)
+
+
+def _quotas(counts: Indices, size: int) -> Indices:
+    """Divide ``size`` in proportion to ``counts``, in whole numbers."""
+    exact, remainders = np.divmod(counts * size, counts.sum())
+    largest = np.argsort(-remainders, kind="stable")[: size - exact.sum()]
+    exact[largest] += 1
+    return exact
