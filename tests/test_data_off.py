@@ -85,7 +85,7 @@ def test_polygons_keep_their_area() -> None:
     ("text", "message"),
     [
         ("", "the header is ''"),
-        ("OFF", "the header is 'OFF '"),
+        ("OFF", "the header is 'OFF'"),
         ("PLY\n4 4 6\n", "the header is 'PLY'"),
         (TETRAHEDRON.replace("OFF", "COFF"), "the header is 'COFF'"),
         (TETRAHEDRON.replace("4 4 6", "4 4"), "the header is 'OFF 4 4'"),

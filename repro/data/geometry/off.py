@@ -7,7 +7,6 @@ as a smaller mesh.
 """
 
 import re
-from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,7 @@ def read_off(data: bytes, name: str) -> Mesh:
         MeshError: the file is not OFF, is truncated or has rows to spare, or holds a number that
             cannot be read; also whatever `Mesh` refuses.
     """
-    lines = list(_content_lines(data, name))
+    lines = _content_lines(data, name)
     vertex_count, face_count = _read_header(lines, name)
     body = lines[1:]
     if len(body) != vertex_count + face_count:
@@ -45,25 +44,26 @@ def read_off(data: bytes, name: str) -> Mesh:
     )
 
 
-def _content_lines(data: bytes, name: str) -> Iterator[str]:
-    """Yield the lines that are not blank or comment, with the magic word joined to the counts."""
+def _content_lines(data: bytes, name: str) -> list[str]:
+    """Return the lines that are not blank or comment, the magic word joined to the counts."""
     try:
         text = data.decode("ascii")
     except UnicodeDecodeError as error:
         msg = f"{name}: byte {error.start} is not ASCII; binary OFF is not supported"
         raise MeshError(msg) from error
-    lines = (line.partition("#")[0].strip() for line in text.split("\n"))
-    content = (line for line in lines if line)
-    first = next(content, "")
-    yield first + " " + next(content, "") if first == "OFF" else first
-    yield from content
+    uncommented = re.sub(r"#[^\n]*", "", text)
+    lines = [line for line in uncommented.split("\n") if not line.isspace() and line]
+    if lines and lines[0].strip() == "OFF":
+        lines[:2] = [" ".join(lines[:2])]
+    return lines or [""]
 
 
 def _read_header(lines: list[str], name: str) -> tuple[int, int]:
     """Return the numbers of vertices and faces; the number of edges is never used."""
-    match = re.fullmatch(r"OFF\s*(\d+)\s+(\d+)\s+(\d+)", lines[0])
+    header = lines[0].strip()
+    match = re.fullmatch(r"OFF\s*(\d+)\s+(\d+)\s+(\d+)", header)
     if match is None:
-        msg = f"{name}: the header is {lines[0][:40]!r}; must be OFF and three counts"
+        msg = f"{name}: the header is {header[:40]!r}; must be OFF and three counts"
         raise MeshError(msg)
     vertex_count, face_count = int(match[1]), int(match[2])
     if max(vertex_count, face_count) > _MAX_COUNT:
