@@ -1,0 +1,141 @@
+"""Prompts as token numbers, made once for each tokenizer and kept memory-mapped in the cache."""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from filelock import FileLock
+
+from repro.core.errors import ReproError, UsageError
+from repro.core.paths import cache_dir
+from repro.core.validation import require_choice
+from repro.data import cache
+from repro.data.catalog import load_set
+from repro.data.text.examples import Example, decode_lines
+from repro.data.text.prompts import ANSWERS, PROMPT_VERSION, prompt
+
+Tokens = npt.NDArray[np.int32]
+_ARRAYS = ("tokens", "offsets", "labels", "answers")
+
+
+class Tokenizer(Protocol):
+    """What is used of a fast tokenizer of ``transformers``."""
+
+    @property
+    def backend_tokenizer(self) -> Any:  # noqa: ANN401 - a tokenizers.Tokenizer
+        """The tokenizer proper, whose serialisation is its identity."""
+
+    def __call__(self, text: Sequence[str]) -> Any:  # noqa: ANN401 - a BatchEncoding
+        """Return ``input_ids`` of each text, with the special tokens of the model."""
+
+
+@dataclass(frozen=True)
+class TokenisedSplit:
+    """The prompts of N examples, one after the other."""
+
+    tokens: Tokens
+    """[T], all prompts."""
+    offsets: npt.NDArray[np.int64]
+    """[N + 1], where each prompt starts, and T."""
+    labels: npt.NDArray[np.uint8]
+    """[N], 1 where the answer is yes."""
+    answers: Tokens
+    """[2], the token of No and of Yes, as it follows a prompt."""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def prompt(self, index: int, max_length: int) -> Tokens:
+        """Return the prompt of one example, [L].
+
+        A longer one loses the start of its passage, never the question; its first token stays,
+        which is the start-of-text token of models that have one.
+
+        Raises:
+            UsageError: ``max_length`` leaves no room for both.
+        """
+        if max_length < 2:
+            msg = f"max_length = {max_length}: must be at least 2"
+            raise UsageError(msg)
+        whole = self.tokens[self.offsets[index] : self.offsets[index + 1]]
+        if len(whole) <= max_length:
+            return whole
+        return np.concatenate([whole[:1], whole[1 - max_length :]])
+
+
+def load_examples(name: str, split: str) -> list[Example]:
+    """Return the examples of a split of a yes/no set (``boolq``, ``yesno-facts``).
+
+    Raises:
+        UsageError: no such set or split, or one of another kind.
+        ReproError: it is not in the cache and cannot be fetched.
+    """
+    require_choice("yes/no set", name.replace("_", "-"), ("boolq", "yesno-facts"))
+    require_choice("split", split, tuple(load_set(name).content))
+    return decode_lines(cache.load(name)[split], f"{name}/{split}")
+
+
+def load_tokenised(name: str, split: str, tokenizer: Tokenizer) -> TokenisedSplit:
+    """Return the prompts of a split as tokens, from the cache if they were made before.
+
+    Raises:
+        UsageError, ReproError: as ``load_examples``; or an answer is not one token.
+    """
+    directory = cache_dir() / "tokens" / f"{name}-{split}-{_identity(name, tokenizer)[:16]}"
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(directory.with_suffix(".lock")):
+        if not directory.is_dir():
+            _store(tokenise(load_examples(name, split), tokenizer), directory)
+    return TokenisedSplit(
+        **{array: np.load(directory / f"{array}.npy", mmap_mode="r") for array in _ARRAYS}
+    )
+
+
+def tokenise(examples: Sequence[Example], tokenizer: Tokenizer) -> TokenisedSplit:
+    """Return the prompts of ``examples`` as tokens.
+
+    Raises:
+        ReproError: the words for the answers are not one token each after a prompt.
+    """
+    prompts = [prompt(example) for example in examples]
+    encoded: list[list[int]] = tokenizer(prompts)["input_ids"]
+    return TokenisedSplit(
+        tokens=np.fromiter((token for ids in encoded for token in ids), np.int32),
+        offsets=np.cumsum([0, *map(len, encoded)], dtype=np.int64),
+        labels=np.array([example.answer for example in examples], dtype=np.uint8),
+        answers=_answer_tokens(prompts[0], tokenizer),
+    )
+
+
+def _answer_tokens(text: str, tokenizer: Tokenizer) -> Tokens:
+    """Find the token of each answer in the place where it will be predicted."""
+    words = [ANSWERS[False], ANSWERS[True]]
+    bare, *continued = tokenizer([text, *(f"{text} {word}" for word in words)])["input_ids"]
+    for word, ids in zip(words, continued, strict=True):
+        if len(ids) != len(bare) + 1 or ids[:-1] != bare:
+            msg = f"the tokenizer makes {word!r} {ids[len(bare) :]}, must be one token of its own"
+            raise ReproError(msg)
+    return np.array([ids[-1] for ids in continued], dtype=np.int32)
+
+
+def _identity(name: str, tokenizer: Tokenizer) -> str:
+    """Hash all that decides the tokens: the set, the prompt, and the tokenizer's own state."""
+    parts = (load_set(name).fingerprint, PROMPT_VERSION, tokenizer.backend_tokenizer.to_str())
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _store(split: TokenisedSplit, directory: Path) -> None:
+    staging = Path(tempfile.mkdtemp(dir=directory.parent))
+    try:
+        for array in _ARRAYS:
+            np.save(staging / f"{array}.npy", getattr(split, array))
+        staging.replace(directory)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)

@@ -1,0 +1,98 @@
+"""yesno-facts: a generated yes/no reading set in BoolQ's format, for tests without a network.
+
+Each passage states four facts about invented people; the question repeats one of them, truly or
+with another value. Half of the answers are yes. It measures nothing about language: its results are
+never shown as BoolQ's.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from repro.data.base import ArraySpec, DataSet, Value
+from repro.data.sources.generated import Generated
+from repro.data.text.examples import Example, encode_lines
+
+SIZES = {"train": 2000, "validation": 500}
+SEED = 0
+FACTS = 4
+_NAMES = (
+    "Alma", "Boris", "Clara", "Dario", "Edith", "Felix", "Greta", "Hugo",
+    "Irene", "Jonas", "Karla", "Leon", "Mara", "Nils", "Olga", "Pavel",
+)  # fmt: skip
+_KINDS = (
+    ("{name} lives in {value}.", "does {name} live in {value}",
+     ("Oslo", "Lima", "Cairo", "Kyoto", "Quito", "Tunis")),
+    ("{name} works as a {value}.", "does {name} work as a {value}",
+     ("baker", "pilot", "nurse", "tailor", "judge", "farmer")),
+    ("{name} drives a {value} car.", "does {name} drive a {value} car",
+     ("red", "blue", "green", "white", "black", "yellow")),
+    ("{name} owns {value} cats.", "does {name} own {value} cats",
+     ("two", "three", "four", "five", "six", "seven")),
+    ("{name} plays the {value}.", "does {name} play the {value}",
+     ("flute", "cello", "drums", "harp", "trumpet", "violin")),
+    ("{name} was born in {value}.", "was {name} born in {value}",
+     ("March", "April", "June", "July", "August", "October")),
+)  # fmt: skip
+"""Sentence, question, and the values they can take."""
+
+
+class _Draws:
+    """Numbers from the raw output of PCG64, which NumPy promises never to change (NEP 19)."""
+
+    def __init__(self, seed: int) -> None:
+        self.bits = np.random.PCG64(seed)
+
+    def below(self, limit: int) -> int:
+        return int(self.bits.random_raw()) % limit
+
+    def distinct(self, count: int, limit: int) -> list[int]:
+        order = np.argsort(self.bits.random_raw(limit), kind="stable")
+        return [int(number) for number in order[:count]]
+
+
+def make() -> Mapping[str, Value]:
+    """Return both splits as JSON lines; no passage occurs twice."""
+    draws = _Draws(SEED)
+    examples: dict[str, Example] = {}
+    while len(examples) < sum(SIZES.values()):
+        example = _example(draws, answer=len(examples) % 2 == 0)
+        examples.setdefault(example.passage, example)
+    ordered = list(examples.values())
+    return {
+        "train": encode_lines(ordered[: SIZES["train"]]),
+        "validation": encode_lines(ordered[SIZES["train"] :]),
+    }
+
+
+def _example(draws: _Draws, *, answer: bool) -> Example:
+    names = [_NAMES[index] for index in draws.distinct(FACTS, len(_NAMES))]
+    kinds = [_KINDS[index] for index in draws.distinct(FACTS, len(_KINDS))]
+    values = [draws.below(len(kind[2])) for kind in kinds]
+    sentences = [
+        sentence.format(name=name, value=options[value])
+        for name, (sentence, _, options), value in zip(names, kinds, values, strict=True)
+    ]
+    asked = draws.below(FACTS)
+    _, question, options = kinds[asked]
+    shift = 0 if answer else 1 + draws.below(len(options) - 1)
+    value = options[(values[asked] + shift) % len(options)]
+    text = question.format(name=names[asked], value=value).lower()
+    return Example(text, " ".join(sentences), answer)
+
+
+YESNO_FACTS = DataSet(
+    name="yesno-facts",
+    title="Generated yes/no reading set in BoolQ's format, 2,000 + 500",
+    licence="MIT",
+    content={
+        "train": ArraySpec(
+            (330_794,), "|u1", "cf3152f80ef996db035406c7b41b3e0352ce58a285bf5e771ca9918de2253bd8"
+        ),
+        "validation": ArraySpec(
+            (82_853,), "|u1", "8edb34e62fcf00cdabd76bfb677433d2416337f3b450723cb9b0a4a4f320f269"
+        ),
+    },
+    sources=(Generated(make),),
+)
+DATA_SETS = (YESNO_FACTS,)
