@@ -26,7 +26,7 @@ def test_the_border_of_the_grid_counts_as_surface() -> None:
 @given(st.integers(1, 7), st.integers(1, 500))
 def test_every_surface_voxel_is_drawn_equally_often(side: int, count: int) -> None:
     grid = solid_cube(side)
-    centres = draw_centres(grid, count, np.random.default_rng(0))
+    centres = draw_centres(grid, count, np.random.PCG64(0))
     assert centres.shape == (count, 3)
     drawn, times = np.unique(np.floor(centres).astype(int), axis=0, return_counts=True)
     assert surface_voxels(grid)[tuple(drawn.T)].all()

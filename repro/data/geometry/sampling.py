@@ -1,8 +1,8 @@
 """Point clouds from surfaces: area-weighted sampling, zero centroid, unit radius.
 
 Only additions, products, quotients and square roots of float64 touch the coordinates, each rounded
-as IEEE 754 says, and random numbers come from PCG64 seeded through ``SeedSequence``: the same
-points on every platform, so that sampled arrays can be pinned by their hash.
+as IEEE 754 says, and random numbers are the raw output of PCG64, which NumPy promises never to
+change (NEP 19): the same points on every platform, so that sampled arrays can be pinned by hash.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from repro.data.geometry.mesh import Mesh, MeshError
 
 
-def sample_surface(mesh: Mesh, count: int, generator: np.random.Generator) -> NDArray[np.float64]:
+def uniform(stream: np.random.PCG64, *shape: int) -> NDArray[np.float64]:
+    """Draw numbers of [0, 1), each from the top 53 bits of one raw output of ``stream``."""
+    raw: NDArray[np.uint64] = stream.random_raw(shape)
+    return (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def sample_surface(mesh: Mesh, count: int, stream: np.random.PCG64) -> NDArray[np.float64]:
     """Draw ``count`` points uniformly from the surface of ``mesh``.
 
     A triangle is drawn with probability proportional to its area, then a point in it by the
@@ -31,7 +37,7 @@ def sample_surface(mesh: Mesh, count: int, generator: np.random.Generator) -> ND
     if not (np.isfinite(total) and total > 0):
         msg = f"{mesh.name}: the area of the surface is {total}; must be finite and above 0"
         raise MeshError(msg)
-    choice, across, along = generator.random((3, count))
+    choice, across, along = uniform(stream, 3, count)
     # side="right" passes over triangles without area, whose interval is empty
     drawn = np.searchsorted(cumulative, choice * total, side="right")
     corners = mesh.vertices[mesh.faces[np.minimum(drawn, len(cumulative) - 1)]]
@@ -48,7 +54,8 @@ def normalise(points: NDArray[np.floating], name: str) -> NDArray[np.float64]:
         MeshError: all points coincide, so that there is no radius to divide by.
     """
     centred = np.asarray(points, np.float64)
-    centred = centred - centred.mean(axis=0)
+    # a running sum has one order of additions, where a mean leaves it to the implementation
+    centred = centred - np.cumsum(centred, axis=0)[-1] / len(centred)
     x, y, z = centred.T
     radius = np.sqrt(x * x + y * y + z * z).max()
     if not (np.isfinite(radius) and radius > 0):
@@ -67,5 +74,5 @@ def point_cloud(mesh: Mesh, count: int, seed: Sequence[int]) -> NDArray[np.float
     Raises:
         MeshError: see `sample_surface` and `normalise`.
     """
-    points = sample_surface(mesh, count, np.random.default_rng(seed))
+    points = sample_surface(mesh, count, np.random.PCG64(seed))
     return normalise(points, mesh.name).astype(np.float32)

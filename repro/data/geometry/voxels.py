@@ -18,7 +18,7 @@ def surface_voxels(grid: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def draw_centres(
-    grid: NDArray[np.bool_], count: int, generator: np.random.Generator
+    grid: NDArray[np.bool_], count: int, stream: np.random.PCG64
 ) -> NDArray[np.float64]:
     """Draw ``count`` surface voxels of a grid that is not empty, in units of one voxel.
 
@@ -29,5 +29,6 @@ def draw_centres(
         Centres [count, 3].
     """
     centres = np.argwhere(surface_voxels(grid)).astype(np.float64) + 0.5
-    rounds = [generator.permutation(len(centres)) for _ in range(-(-count // len(centres)))]
-    return centres[np.concatenate(rounds)[:count]]
+    rounds = -(-count // len(centres))
+    orders = np.argsort(stream.random_raw((rounds, len(centres))), axis=1, kind="stable")
+    return centres[orders.ravel()[:count]]

@@ -1,0 +1,73 @@
+"""What point-cloud sets share: four arrays, 1,024 points a shape, zero centroid, unit radius."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from repro.core.progress import progress
+from repro.data.base import ArraySpec, BadContentError, Value
+
+POINTS = 1024
+SPLITS = ("train", "test")
+
+Shape = TypeVar("Shape")
+
+
+def cloud_specs(
+    train: int, test: int, hashes: Sequence[str | None] = (None, None, None, None)
+) -> dict[str, ArraySpec]:
+    """Return the specifications of ``train`` and ``test`` clouds and their labels.
+
+    Args:
+        train: number of shapes in the training split.
+        test: number of shapes in the test split.
+        hashes: SHA-256 of the training points and labels, then of the test points and labels.
+    """
+    specs = {}
+    for split, count, pair in zip(SPLITS, (train, test), (hashes[:2], hashes[2:]), strict=True):
+        specs[f"{split}_points"] = ArraySpec((count, POINTS, 3), "<f4", pair[0])
+        specs[f"{split}_labels"] = ArraySpec((count,), "|u1", pair[1])
+    return specs
+
+
+def make_clouds(
+    split: str,
+    shapes: Sequence[tuple[Shape, int]],
+    sample: Callable[[Shape, int], NDArray[np.float32]],
+) -> dict[str, Value]:
+    """Return the points and labels of one split.
+
+    Args:
+        split: ``train`` or ``test``.
+        shapes: each shape and its label.
+        sample: returns the cloud [POINTS, 3] of a shape, given also its place in the split.
+
+    Raises:
+        BadContentError: whatever ``sample`` raises.
+    """
+    points = np.empty((len(shapes), POINTS, 3), np.float32)
+    with progress(f"{split} clouds", len(shapes)) as shown:
+        for index, (shape, _) in enumerate(shapes):
+            points[index] = sample(shape, index)
+            shown.advance("sampled")
+    labels = np.array([label for _, label in shapes], np.uint8)
+    return {f"{split}_points": points, f"{split}_labels": labels}
+
+
+def check_labels(labels: NDArray[np.integer], classes: int, name: str) -> None:
+    """Raise ``BadContentError`` unless every label is one of 0 to ``classes`` - 1."""
+    outside = np.flatnonzero((labels < 0) | (labels >= classes))
+    if outside.size:
+        first = int(outside[0])
+        msg = f"{name}: label {labels[first]} of item {first} is not in 0..{classes - 1}"
+        raise BadContentError(msg)
+
+
+def check_classes(found: Iterable[str], expected: Sequence[str], name: str) -> None:
+    """Raise ``BadContentError`` unless ``found`` holds exactly the ``expected`` class names."""
+    missing, extra = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
+    if missing or extra:
+        msg = f"{name}: classes missing: {missing or 'none'}; classes unknown: {extra or 'none'}"
+        raise BadContentError(msg)

@@ -1,0 +1,99 @@
+"""Files from a web address; a download that broke off goes on where it stopped."""
+
+import http.client
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+from urllib.parse import urlsplit
+
+from repro.core.progress import progress
+from repro.data.base import BadContentError, Request, SourceUnavailableError, Value
+
+_TIMEOUT_S = 30
+_BLOCK = 1 << 20
+_USER_AGENT = "zo-repro (research data set download)"
+
+
+@dataclass(frozen=True)
+class Http:
+    """A set in one file at a web address."""
+
+    url: str
+    read: Callable[[Path], Mapping[str, Value]]
+    """Returns the content from the downloaded file, whose hash it checks first."""
+
+    @property
+    def name(self) -> str:
+        """The address."""
+        return self.url
+
+    def fetch(self, request: Request) -> Mapping[str, Value]:
+        """Download the file, then read it; see ``Source``."""
+        path = request.workspace / PurePosixPath(urlsplit(self.url).path).name
+        if not path.exists():
+            download(self.url, path)
+        return self.read(path)
+
+
+def download(url: str, path: Path) -> None:
+    """Download ``url`` to ``path``, resuming the partial file of an earlier attempt.
+
+    Raises:
+        SourceUnavailableError: no connection, an error status, or the connection broke off; what
+            arrived is kept for the next attempt.
+        BadContentError: the partial file is longer than the file at the address.
+    """
+    partial = path.with_name(f"{path.name}.part")
+    present = partial.stat().st_size if partial.exists() else 0
+    headers = {"User-Agent": _USER_AGENT} | ({"Range": f"bytes={present}-"} if present else {})
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - addresses are in the code
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310
+            _receive(response, partial, present)
+    except urllib.error.HTTPError as error:
+        if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            msg = f"the partial download of {present} bytes does not fit the file at {url}"
+            raise BadContentError(msg) from error
+        msg = f"the server answered {error.code} {error.reason}"
+        raise SourceUnavailableError(msg) from error
+    except urllib.error.URLError as error:
+        msg = f"no connection ({error.reason})"
+        raise SourceUnavailableError(msg) from error
+    partial.replace(path)
+
+
+def _receive(response: http.client.HTTPResponse, partial: Path, present: int) -> None:
+    """Append the body to ``partial``, or start it anew if the server sends the whole file."""
+    resumed = response.status == http.HTTPStatus.PARTIAL_CONTENT
+    received = present if resumed else 0
+    length = response.headers.get("Content-Length")
+    total = received + int(length) if length is not None else None
+    with (
+        partial.open("ab" if resumed else "wb") as file,
+        progress(f"downloading {partial.stem} (MiB)", -(-(total or 0) // _BLOCK)) as shown,
+    ):
+        for _ in range(received // _BLOCK):
+            shown.advance("resumed")
+        while block := _read_block(response, received, total):
+            file.write(block)
+            received += len(block)
+            shown.advance("received")
+    if total is not None and received != total:
+        raise SourceUnavailableError(_broken_off(received, total))
+
+
+def _read_block(stream: IO[bytes], received: int, total: int | None) -> bytes:
+    try:
+        return stream.read(_BLOCK)
+    except (OSError, http.client.HTTPException) as error:
+        raise SourceUnavailableError(f"{_broken_off(received, total)} ({error})") from error
+
+
+def _broken_off(received: int, total: int | None) -> str:
+    return (
+        f"the connection broke off after {received} of {total or 'an unknown number of'} bytes; "
+        "fetch again to go on from there"
+    )
