@@ -1,7 +1,8 @@
 """The prompt that makes yes/no reading a matter of the next token, after LM-BFF.
 
-Template of the MeZO paper (arXiv 2305.17333, appendix E.2, BoolQ): passage, question with a capital
-and a question mark, and the words Yes and No as answers. A change to it is a new ``PROMPT_VERSION``.
+Template of the MeZO paper for its large models (arXiv 2305.17333, appendix on prompts): passage,
+question with a capital and a question mark, and the words Yes and No as answers. A change to it is
+a new ``PROMPT_VERSION``.
 """
 
 from repro.data.text.examples import Example

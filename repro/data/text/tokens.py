@@ -1,4 +1,4 @@
-"""Prompts as token numbers, made once for each tokenizer and kept memory-mapped in the cache."""
+"""Prompts as token numbers, made once for each tokenizer and kept in the cache."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ from repro.data.text.examples import Example, decode_lines
 from repro.data.text.prompts import ANSWERS, PROMPT_VERSION, prompt
 
 Tokens = npt.NDArray[np.int32]
-_ARRAYS = ("tokens", "offsets", "labels", "answers")
+_ARRAYS = ("tokens", "offsets", "labels", "answers", "start")
 
 
 class Tokenizer(Protocol):
@@ -31,6 +31,10 @@ class Tokenizer(Protocol):
     @property
     def backend_tokenizer(self) -> Any:  # noqa: ANN401 - a tokenizers.Tokenizer
         """The tokenizer proper, whose serialisation is its identity."""
+
+    @property
+    def bos_token_id(self) -> int | None:
+        """The start-of-text token, whether or not texts are given it."""
 
     def __call__(self, text: Sequence[str]) -> Any:  # noqa: ANN401 - a BatchEncoding
         """Return ``input_ids`` of each text, with the special tokens of the model."""
@@ -48,6 +52,8 @@ class TokenisedSplit:
     """[N], 1 where the answer is yes."""
     answers: Tokens
     """[2], the token of No and of Yes, as it follows a prompt."""
+    start: Tokens
+    """[1] the start-of-text token that stands before every prompt, or [0] where none does."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -55,19 +61,18 @@ class TokenisedSplit:
     def prompt(self, index: int, max_length: int) -> Tokens:
         """Return the prompt of one example, [L].
 
-        A longer one loses the start of its passage, never the question; its first token stays,
-        which is the start-of-text token of models that have one.
+        A longer one loses the start of its passage, never its end, where the question is.
 
         Raises:
-            UsageError: ``max_length`` leaves no room for both.
+            UsageError: ``max_length`` leaves no room for anything.
         """
-        if max_length < 2:
-            msg = f"max_length = {max_length}: must be at least 2"
+        if max_length <= len(self.start):
+            msg = f"max_length = {max_length}: must be at least {len(self.start) + 1}"
             raise UsageError(msg)
         whole = self.tokens[self.offsets[index] : self.offsets[index + 1]]
         if len(whole) <= max_length:
             return whole
-        return np.concatenate([whole[:1], whole[1 - max_length :]])
+        return np.concatenate([self.start, whole[len(whole) - max_length + len(self.start) :]])
 
 
 def load_examples(name: str, split: str) -> list[Example]:
@@ -94,7 +99,7 @@ def load_tokenised(name: str, split: str, tokenizer: Tokenizer) -> TokenisedSpli
         if not directory.is_dir():
             _store(tokenise(load_examples(name, split), tokenizer), directory)
     return TokenisedSplit(
-        **{array: np.load(directory / f"{array}.npy", mmap_mode="r") for array in _ARRAYS}
+        **{array: np.load(directory / f"{array}.npy", allow_pickle=False) for array in _ARRAYS}
     )
 
 
@@ -106,11 +111,13 @@ def tokenise(examples: Sequence[Example], tokenizer: Tokenizer) -> TokenisedSpli
     """
     prompts = [prompt(example) for example in examples]
     encoded: list[list[int]] = tokenizer(prompts)["input_ids"]
+    starts = encoded[0][0] == tokenizer.bos_token_id
     return TokenisedSplit(
         tokens=np.fromiter((token for ids in encoded for token in ids), np.int32),
         offsets=np.cumsum([0, *map(len, encoded)], dtype=np.int64),
         labels=np.array([example.answer for example in examples], dtype=np.uint8),
         answers=_answer_tokens(prompts[0], tokenizer),
+        start=np.array(encoded[0][:1] if starts else [], dtype=np.int32),
     )
 
 
