@@ -67,7 +67,8 @@ def check_labels(labels: NDArray[np.integer], classes: int, name: str) -> None:
 
 def check_classes(found: Iterable[str], expected: Sequence[str], name: str) -> None:
     """Raise ``BadContentError`` unless ``found`` holds exactly the ``expected`` class names."""
-    missing, extra = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
+    names, known = set(found), set(expected)
+    missing, extra = sorted(known - names), sorted(names - known)
     if missing or extra:
         msg = f"{name}: classes missing: {missing or 'none'}; classes unknown: {extra or 'none'}"
         raise BadContentError(msg)

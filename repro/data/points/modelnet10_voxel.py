@@ -67,7 +67,7 @@ def read_grids(path: Path) -> Mapping[str, Value]:
 
 def _read_split(path: Path, split: str) -> tuple[NDArray[np.bool_], NDArray[np.integer]]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             grids, labels = file[f"X_{split}"], file[f"y_{split}"]
     except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
         msg = f"{path}: not an npz file with X_{split} and y_{split} ({error})"

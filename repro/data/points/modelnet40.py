@@ -34,7 +34,7 @@ CLASSES = (
 ARCHIVE = "ModelNet40.zip"
 ARCHIVE_SHA256 = "42dc3e656932e387f554e25a4eb2cc0e1a1bd3ab54606e2a9eae444c60e536ac"
 """Hash of the official archive, as several independent loaders of it pin it."""
-TERMS = "https://modelnet.cs.princeton.edu: academic research only, copyright with the designers"
+TERMS = "https://modelnet.cs.princeton.edu"
 _SEED = 40
 _MEMBER = re.compile(r"ModelNet40/([^/.]+)/(train|test)/[^/.]+\.off")
 """Meshes; the archive also holds resource forks and folder settings of the system it came from."""
@@ -79,7 +79,7 @@ DATA_SETS = (
     DataSet(
         name="modelnet40",
         title="ModelNet40 meshes, sampled",
-        licence="academic research only",
+        licence="academic research only, copyright with the designers",
         terms=TERMS,
         content=cloud_specs(9_843, 2_468),
         sources=(

@@ -116,7 +116,7 @@ DATA_SETS = (
     DataSet(
         name="modelnet40_hdf5",
         title="ModelNet40 as PointNet's authors sampled it",
-        licence="academic research only",
+        licence="academic research only, copyright with the designers",
         terms=TERMS,
         content=cloud_specs(9_840, 2_468),
         sources=(

@@ -1,0 +1,106 @@
+"""Downloads that break off and go on, against a server on this machine."""
+
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from repro.data.base import BadContentError, Request, SourceUnavailableError
+from repro.data.sources.http import Http, download
+
+BODY = bytes(range(256)) * 10_000
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Serves BODY at any path but /missing; what it may send is limited at first."""
+
+    limit: int | None = None
+    ranges_supported = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.requested_ranges: list[str | None] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/set.zip"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        if self.path == "/missing":
+            self.send_error(404)
+            return
+        asked = self.headers["Range"]
+        self.server.requested_ranges.append(asked)
+        resuming = asked is not None and self.server.ranges_supported
+        start = int(asked.removeprefix("bytes=").removesuffix("-")) if resuming else 0
+        if start >= len(BODY):
+            self.send_error(416)
+            return
+        self.send_response(206 if resuming else 200)
+        self.send_header("Content-Length", str(len(BODY) - start))
+        self.end_headers()
+        self.wfile.write(BODY[start : self.server.limit])
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_downloads_a_whole_file(server: Server, tmp_path: Path) -> None:
+    download(server.url, tmp_path / "set.zip")
+    assert (tmp_path / "set.zip").read_bytes() == BODY
+    assert [path.name for path in tmp_path.iterdir()] == ["set.zip"]
+
+
+def test_goes_on_where_the_connection_broke_off(server: Server, tmp_path: Path) -> None:
+    server.limit = 1_000_000
+    with pytest.raises(SourceUnavailableError, match="broke off after 1000000 of 2560000 bytes"):
+        download(server.url, tmp_path / "set.zip")
+    assert [path.name for path in tmp_path.iterdir()] == ["set.zip.part"]
+    server.limit = None
+    download(server.url, tmp_path / "set.zip")
+    assert (tmp_path / "set.zip").read_bytes() == BODY
+    assert server.requested_ranges == [None, "bytes=1000000-"]
+
+
+def test_starts_again_where_the_server_cannot_resume(server: Server, tmp_path: Path) -> None:
+    server.ranges_supported = False
+    (tmp_path / "set.zip.part").write_bytes(b"something else")
+    download(server.url, tmp_path / "set.zip")
+    assert (tmp_path / "set.zip").read_bytes() == BODY
+
+
+def test_a_partial_file_that_is_too_long_is_bad_content(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "set.zip.part").write_bytes(BODY + b"more")
+    with pytest.raises(BadContentError, match="partial download of 2560004 bytes does not fit"):
+        download(server.url, tmp_path / "set.zip")
+
+
+def test_says_why_a_server_cannot_be_used(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(SourceUnavailableError, match="the server answered 404 Not Found"):
+        download(server.url.replace("set.zip", "missing"), tmp_path / "set.zip")
+    with pytest.raises(SourceUnavailableError, match="no connection"):
+        download("http://127.0.0.1:1/set.zip", tmp_path / "set.zip")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_source_reads_what_it_downloaded_once(server: Server, tmp_path: Path) -> None:
+    source = Http(server.url, lambda path: {"file": path})
+    request = Request(tmp_path, None, load=lambda _: {})
+    assert source.fetch(request) == source.fetch(request) == {"file": tmp_path / "set.zip"}
+    assert len(server.requested_ranges) == 1

@@ -1,0 +1,175 @@
+"""ModelNet40 from small archives and HDF5 files in the real formats, made here."""
+
+import zipfile
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import trimesh
+
+from repro.data.base import BadContentError
+from repro.data.points import modelnet40, modelnet40_hdf5
+from repro.data.points.modelnet40 import CLASSES
+
+Members = dict[str, str]
+
+
+def off(mesh: trimesh.Trimesh, *, broken_header: bool = False) -> str:
+    text = mesh.export(file_type="off")
+    return text.replace("OFF\n", "OFF", 1) if broken_header else text
+
+
+@pytest.fixture
+def members() -> Members:
+    """Two training shapes and one test shape a class, as the official archive lays them out."""
+    box, ball = trimesh.creation.box((1, 2, 3)), trimesh.creation.icosphere(subdivisions=1)
+    found = {"__MACOSX/ModelNet40/airplane/train/._airplane_0001.off": "resource fork"}
+    for name in CLASSES:
+        found[f"ModelNet40/{name}/.DS_Store"] = "folder settings"
+        found[f"ModelNet40/{name}/train/{name}_0002.off"] = off(ball)
+        found[f"ModelNet40/{name}/train/{name}_0001.off"] = off(box, broken_header=True)
+        found[f"ModelNet40/{name}/test/{name}_0003.off"] = off(box)
+    return found
+
+
+def write_zip(path: Path, members: Members) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
+    return path
+
+
+def test_there_are_forty_classes_in_order() -> None:
+    assert len(CLASSES) == 40
+    assert list(CLASSES) == sorted(CLASSES)
+
+
+def test_samples_every_mesh_once_in_order(members: Members, tmp_path: Path) -> None:
+    path = write_zip(tmp_path / "ModelNet40.zip", members)
+    content = modelnet40.read_archive(path)
+    points = np.asarray(content["train_points"])
+    assert points.shape == (80, 1024, 3)
+    assert points.dtype == np.float32
+    assert np.asarray(content["test_points"]).shape == (40, 1024, 3)
+    np.testing.assert_array_equal(content["train_labels"], np.repeat(np.arange(40), 2))
+    np.testing.assert_array_equal(content["test_labels"], np.arange(40))
+    np.testing.assert_allclose(points.mean(axis=1), 0, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(points, axis=2).max(axis=1), 1, atol=1e-6)
+    spread = points.std(axis=1)
+    assert (spread[0::2].max(axis=1) > 2 * spread[0::2].min(axis=1)).all()  # the boxes
+    assert (spread[1::2].max(axis=1) < 1.1 * spread[1::2].min(axis=1)).all()  # the balls
+    assert not np.array_equal(points[0], points[2])  # every mesh has points of its own
+    again = modelnet40.read_archive(path)
+    np.testing.assert_array_equal(again["train_points"], points)
+
+
+def test_only_the_official_archive_is_taken(members: Members, tmp_path: Path) -> None:
+    path = write_zip(tmp_path / "ModelNet40.zip", members)
+    with pytest.raises(BadContentError, match=r"SHA-256 is [0-9a-f]{64}, must be 42dc3e65"):
+        modelnet40.read_verified(path)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "message"),
+    [
+        ("OFF\n0 0 0\n", "xbox/train/xbox_0001.off: an empty mesh"),
+        ("OFF\n3 1 0\n0 0 0\n1 1 1\n2 2 2\n3 0 1 2\n", "xbox_0001.off: the area of the surface"),
+        ("OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 3\n", r"xbox_0001.off: face 0 .*\[0, 1, 3\]"),
+        ("OFF\n3 1 0\n0 0 0\n1 0 0\n0 nan 0\n3 0 1 2\n", "xbox_0001.off: vertex 2 is"),
+        ("OFF\n3 1 0\n0 0 0\n1 0 0\n", "xbox_0001.off: 2 rows follow .* truncated"),
+        ("ply\nformat ascii 1.0\n", "xbox_0001.off: the header is 'ply'"),
+    ],
+)
+def test_a_bad_mesh_is_named(members: Members, tmp_path: Path, mesh: str, message: str) -> None:
+    members["ModelNet40/xbox/train/xbox_0001.off"] = mesh
+    with pytest.raises(BadContentError, match=message):
+        modelnet40.read_archive(write_zip(tmp_path / "ModelNet40.zip", members))
+
+
+def test_missing_and_unknown_classes_are_named(members: Members, tmp_path: Path) -> None:
+    renamed = {name.replace("/sofa/", "/couch/"): text for name, text in members.items()}
+    with pytest.raises(BadContentError, match=r"missing: \['sofa'\]; .*unknown: \['couch'\]"):
+        modelnet40.read_archive(write_zip(tmp_path / "ModelNet40.zip", renamed))
+
+
+def test_a_truncated_archive_is_refused(members: Members, tmp_path: Path) -> None:
+    path = write_zip(tmp_path / "ModelNet40.zip", members)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(BadContentError, match=r"ModelNet40\.zip: truncated or not a zip"):
+        modelnet40.read_archive(path)
+
+
+def test_an_archive_with_a_path_that_leaves_it_is_refused(members: Members, tmp_path: Path) -> None:
+    members["../../outside.off"] = "OFF"
+    path = write_zip(tmp_path / "ModelNet40.zip", members)
+    with pytest.raises(BadContentError, match=r"'\.\./\.\./outside\.off' points outside"):
+        modelnet40.read_archive(path)
+
+
+def write_hdf5(path: Path, **arrays: np.ndarray) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    with h5py.File(path, "w") as file:
+        for name, array in arrays.items():
+            file[name] = array
+    return path
+
+
+def some_points(count: int) -> np.ndarray:
+    return np.random.default_rng(count).normal(size=(count, 2048, 3)).astype(np.float32)
+
+
+def test_hdf5_files_are_joined_in_order(tmp_path: Path) -> None:
+    first, second, test = some_points(3), some_points(2), some_points(1)
+    labels = np.array([[5], [0], [39]], np.uint8)
+    write_hdf5(tmp_path / "ply_data_train1.h5", data=second, label=labels[:2])
+    write_hdf5(tmp_path / "ply_data_train0.h5", data=first, label=labels)
+    write_hdf5(tmp_path / "ply_data_test0.h5", data=test, label=labels[2:])
+    content = modelnet40_hdf5.read_directory(tmp_path)
+    np.testing.assert_array_equal(content["train_labels"], [5, 0, 39, 5, 0])
+    np.testing.assert_array_equal(content["test_labels"], [39])
+    expected = second[1, :1024] - second[1, :1024].mean(axis=0)
+    expected /= np.linalg.norm(expected, axis=1).max()
+    np.testing.assert_allclose(np.asarray(content["train_points"])[4], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"points": some_points(1), "label": np.zeros((1, 1), np.uint8)}, "not HDF5 with"),
+        ({"data": some_points(1)}, "not HDF5 with the arrays data and label"),
+        ({"data": some_points(1)[:, :1000], "label": np.zeros((1, 1), np.uint8)}, "data has shape"),
+        ({"data": some_points(1)[..., :2], "label": np.zeros((1, 1), np.uint8)}, "data has shape"),
+        ({"data": some_points(2), "label": np.zeros((1, 1), np.uint8)}, "2 shapes, 1 labels"),
+        ({"data": some_points(1), "label": np.zeros((1, 1))}, "labels of type float64"),
+        ({"data": some_points(1), "label": np.array([[40]])}, r"label 40 of item 0 .* 0\.\.39"),
+        ({"data": some_points(1), "label": np.array([[-1]])}, "label -1 of item 0"),
+        ({"data": some_points(1) * np.nan, "label": np.array([[1]])}, "not finite"),
+        ({"data": some_points(1) * 0, "label": np.array([[1]])}, "radius of the point cloud is 0"),
+    ],
+)
+def test_bad_hdf5_arrays_are_refused(
+    tmp_path: Path, arrays: dict[str, np.ndarray], message: str
+) -> None:
+    write_hdf5(tmp_path / "ply_data_train0.h5", **arrays)
+    with pytest.raises(BadContentError, match=message):
+        modelnet40_hdf5.read_directory(tmp_path)
+
+
+def test_what_is_no_hdf5_file_is_refused(tmp_path: Path) -> None:
+    whole = write_hdf5(
+        tmp_path / "ply_data_train0.h5", data=some_points(2), label=np.zeros((2, 1), np.uint8)
+    )
+    whole.write_bytes(whole.read_bytes()[:5000])
+    with pytest.raises(BadContentError, match=r"ply_data_train0\.h5: not HDF5"):
+        modelnet40_hdf5.read_directory(tmp_path)
+
+
+def test_only_the_published_hdf5_files_are_taken(tmp_path: Path) -> None:
+    archive = tmp_path / "modelnet40_ply_hdf5_2048.zip"
+    members = {f"{modelnet40_hdf5.DIRECTORY}/{name}": name for name in modelnet40_hdf5.FILES_MD5}
+    with pytest.raises(BadContentError, match=r"ply_data_train0\.h5: MD5 is .* must be 3176385f"):
+        modelnet40_hdf5.read_archive(write_zip(archive, members))
+    del members[f"{modelnet40_hdf5.DIRECTORY}/ply_data_test1.h5"]
+    with pytest.raises(BadContentError, match=r"ply_data_test1\.h5 is missing"):
+        modelnet40_hdf5.read_archive(write_zip(archive, members))

@@ -1,0 +1,150 @@
+"""SHREC11, ModelNet10 voxels and shapes40."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import trimesh
+
+from repro.data.base import BadContentError
+from repro.data.catalog import load_set
+from repro.data.points import modelnet10_voxel, shapes40, shrec11
+from repro.data.points.solids import KINDS
+
+
+@pytest.fixture
+def shrec(tmp_path: Path) -> Path:
+    """One training and one test mesh a class, in the layout of the mirror."""
+    text = trimesh.creation.cone(1, 3).export(file_type="obj")
+    for name in shrec11.CLASSES:
+        for split in ("train", "test"):
+            path = tmp_path / "shrec_16" / name / split / "T1.obj"
+            path.parent.mkdir(parents=True)
+            path.write_text(f"# {name} {split}\n{text}")
+    return tmp_path
+
+
+def test_shrec11_samples_every_mesh_in_order_of_class(shrec: Path) -> None:
+    content = shrec11.read_meshes(shrec)
+    assert np.asarray(content["train_points"]).shape == (30, 1024, 3)
+    np.testing.assert_array_equal(content["test_labels"], np.arange(30))
+
+
+def test_shrec11_hash_is_over_sorted_paths_and_contents(shrec: Path) -> None:
+    digest = hashlib.sha256()
+    for name in sorted(path.as_posix() for path in shrec.rglob("*.obj")):
+        relative = name.removeprefix(f"{shrec.as_posix()}/")
+        digest.update(relative.encode() + b"\0" + Path(name).read_bytes())
+    assert shrec11.hash_meshes(shrec) == digest.hexdigest()
+    with pytest.raises(BadContentError, match=f"is {digest.hexdigest()}, must be 4515ed79"):
+        shrec11.read_verified(shrec)
+
+
+def test_shrec11_names_a_bad_mesh(shrec: Path) -> None:
+    (shrec / "shrec_16" / "hand" / "test" / "T1.obj").write_text("v 0 0 0\nf 1 2 3\n")
+    with pytest.raises(BadContentError, match=r"hand/test/T1\.obj, line 2: .*vertex 2 of 1"):
+        shrec11.read_meshes(shrec)
+
+
+def test_shrec11_names_an_unknown_class(shrec: Path) -> None:
+    (shrec / "shrec_16" / "hand").rename(shrec / "shrec_16" / "foot")
+    with pytest.raises(BadContentError, match=r"missing: \['hand'\]; .*unknown: \['foot'\]"):
+        shrec11.read_meshes(shrec)
+
+
+def write_voxels(path: Path, **changed: np.ndarray) -> Path:
+    grids = np.zeros((4, 30, 30, 30), np.int32)
+    for index in (0, 2, 3):  # the second is empty
+        grids[index, 3:8, 3:20, 3 : 10 + index] = 1
+    labels = np.array([0, 1, 2, 9])
+    arrays = {"X_train": grids, "y_train": labels, "X_test": grids[:1], "y_test": labels[:1]}
+    np.savez_compressed(path, **(arrays | changed))
+    return path
+
+
+def test_empty_grids_are_dropped_with_their_labels(tmp_path: Path) -> None:
+    content = modelnet10_voxel.read_grids(write_voxels(tmp_path / "voxels.npz"))
+    np.testing.assert_array_equal(content["train_labels"], [0, 2, 9])
+    points = np.asarray(content["train_points"])
+    assert points.shape == (3, 1024, 3)
+    surface = 5 * 17 * 7 - 3 * 15 * 5
+    assert len(np.unique(points[0], axis=0)) == min(surface, 1024)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"y_train": np.array([0, 1, 2, 10])}, r"label 10 of item 3 is not in 0\.\.9"),
+        ({"y_train": np.array([0, 1, 2])}, r"X_train has shape .4, 30, 30, 30., y_train .3,"),
+        ({"X_train": np.zeros((4, 30, 900))}, "X_train has shape"),
+        ({"X_train": np.full((4, 30, 30, 30), 2)}, "X_train has values from 2 to 2"),
+        ({"X_train": np.array([{}], object)}, "not an npz file with X_train"),
+    ],
+)
+def test_bad_voxels_are_refused(
+    tmp_path: Path, changed: dict[str, np.ndarray], message: str
+) -> None:
+    with pytest.raises(BadContentError, match=message):
+        modelnet10_voxel.read_grids(write_voxels(tmp_path / "voxels.npz", **changed))
+
+
+def test_what_is_no_npz_file_is_refused(tmp_path: Path) -> None:
+    whole = write_voxels(tmp_path / modelnet10_voxel.FILE).read_bytes()
+    path = tmp_path / modelnet10_voxel.FILE
+    with pytest.raises(BadContentError, match="must be 85fb9d01"):
+        modelnet10_voxel.read_verified(tmp_path)
+    for damaged in (whole[: len(whole) // 2], b"", b"text"):
+        path.write_bytes(damaged)
+        with pytest.raises(BadContentError, match="not an npz file with X_train"):
+            modelnet10_voxel.read_grids(path)
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    with pytest.raises(BadContentError, match="not an npz file with X_train"):
+        modelnet10_voxel.read_grids(tmp_path / "one.npy")
+
+
+def test_shapes40_has_forty_kinds_in_order() -> None:
+    assert tuple(KINDS) == shapes40.CLASSES
+    assert list(KINDS) == sorted(KINDS)
+    assert len(KINDS) == 40
+
+
+def test_shapes40_is_repeatable_and_short_splits_are_prefixes() -> None:
+    long, short = shapes40.make(train=45, test=3), shapes40.make(train=10, test=1)
+    points = np.asarray(long["train_points"])
+    np.testing.assert_array_equal(points[:10], short["train_points"])
+    np.testing.assert_array_equal(long["train_labels"], np.arange(45) % 40)
+    np.testing.assert_allclose(points.mean(axis=1), 0, atol=1e-4)
+    np.testing.assert_allclose(np.linalg.norm(points, axis=2).max(axis=1), 1, atol=1e-4)
+    assert not np.array_equal(points[0], points[40])
+    assert not np.array_equal(points[0], np.asarray(long["test_points"])[0])
+
+
+def test_shapes40_first_clouds_are_the_pinned_ones() -> None:
+    """A prefix of the whole set, whose hash takes 20 s; another trimesh must give the same."""
+    points = np.asarray(shapes40.make(train=40, test=1)["train_points"])
+    assert hashlib.sha256(points.tobytes()).hexdigest().startswith("9a2b22e939cd25af")
+
+
+@pytest.mark.slow
+def test_shapes40_is_the_pinned_set() -> None:
+    dataset = load_set("shapes40")
+    content = shapes40.make()
+    for key, spec in dataset.content.items():
+        assert spec.digest(content[key]) == spec.sha256
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["shrec11", "modelnet10_voxel"])
+def test_mirrored_sets_are_the_pinned_ones(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror = os.environ.get("REPRO_DATA_MIRROR")
+    if mirror is None or not (Path(mirror) / name).is_dir():
+        pytest.skip(f"needs REPRO_DATA_MIRROR with {name}")
+    from repro.data import cache
+
+    monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path))
+    cache.fetch(name)
+    cache.verify(name)
