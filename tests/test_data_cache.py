@@ -1,0 +1,350 @@
+import errno
+import hashlib
+import json
+import subprocess
+import sys
+import textwrap
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from repro.core.errors import ReproError, UsageError
+from repro.data import cache, catalog
+from repro.data.base import (
+    ArraySpec,
+    BadContentError,
+    DataSet,
+    FileSpec,
+    Request,
+    Source,
+    SourceUnavailableError,
+    Spec,
+    Value,
+)
+from repro.data.sources.generated import Derived, Generated
+from repro.data.sources.mirror import Mirror, MirrorFile
+
+GOOD = np.arange(12, dtype=np.uint8).reshape(3, 4)
+SPEC = ArraySpec((3, 4), "|u1", hashlib.sha256(bytes(range(12))).hexdigest())
+
+Register = Callable[..., DataSet]
+
+
+@dataclass(frozen=True)
+class Scripted:
+    name: str
+    act: Callable[[Request], Mapping[str, Value]]
+
+    def fetch(self, request: Request) -> Mapping[str, Value]:
+        return self.act(request)
+
+
+def good(_: Request) -> Mapping[str, Value]:
+    return {"values": GOOD}
+
+
+def offline(_: Request) -> Mapping[str, Value]:
+    raise SourceUnavailableError("no route to host")
+
+
+def one_byte_changed(_: Request) -> Mapping[str, Value]:
+    changed = GOOD.copy()
+    changed[2, 3] ^= 1
+    return {"values": changed}
+
+
+def toy(
+    *sources: Source,
+    name: str = "toy",
+    content: Mapping[str, Spec] | None = None,
+    terms: str | None = None,
+) -> DataSet:
+    content = {"values": SPEC} if content is None else content
+    return DataSet(name, "A toy set", "MIT", content, sources, terms)
+
+
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Register:
+    monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.delenv("REPRO_DATA_MIRROR", raising=False)
+
+    def add(*sets: DataSet) -> DataSet:
+        for dataset in sets:
+            module = types.ModuleType(f"toy_{dataset.name}")
+            module.__dict__["DATA_SETS"] = (dataset,)
+            monkeypatch.setitem(sys.modules, module.__name__, module)
+            monkeypatch.setitem(catalog.MODULES, dataset.name, module.__name__)
+        return sets[0]
+
+    return add
+
+
+def files_of(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.rglob("*") if path.is_file())
+
+
+def test_sources_are_tried_in_order_until_one_delivers_the_pinned_content(
+    register: Register, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = register(
+        toy(Scripted("a", offline), Scripted("b", one_byte_changed), Scripted("c", good))
+    )
+    directory = cache.fetch("toy")
+    assert directory == cache.location(dataset)
+    assert files_of(directory) == ["content.json", "values.npy"]
+    assert json.loads((directory / "content.json").read_text())["source"] == "c"
+    loaded = cache.load("toy")["values"]
+    np.testing.assert_array_equal(loaded, GOOD)
+    assert isinstance(loaded, np.memmap)
+    assert not loaded.flags.writeable
+    progress = capsys.readouterr().err
+    assert "toy: not from a: no route to host" in progress
+    assert "toy: not from b: values: SHA-256 is" in progress
+
+
+def test_when_all_fail_the_error_lists_each_source_and_reason_and_the_way_out(
+    register: Register,
+) -> None:
+    dataset = register(
+        toy(
+            Scripted("hub", offline),
+            Scripted("pypi", one_byte_changed),
+            Mirror("toy", lambda _: {}),
+        )
+    )
+    with pytest.raises(ReproError) as caught:
+        cache.fetch("toy")
+    message = str(caught.value)
+    assert "hub: no route to host" in message
+    assert "pypi: values: SHA-256 is" in message
+    assert SPEC.sha256 in message
+    assert "mirror: no mirror directory given" in message
+    assert "--mirror DIR or REPRO_DATA_MIRROR" in message
+    assert not cache.is_cached(dataset)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (GOOD.reshape(4, 3), "expected shape (3, 4) of |u1, got (4, 3)"),
+        (GOOD.astype(np.int32), "got (3, 4) of <i4"),
+        (Path("values"), "expected an array"),
+    ],
+)
+def test_content_of_another_kind_is_refused(register: Register, value: Value, reason: str) -> None:
+    dataset = register(toy(Scripted("a", lambda _: {"values": value})))
+    with pytest.raises(ReproError) as caught:
+        cache.fetch("toy")
+    assert reason in str(caught.value)
+    assert not cache.is_cached(dataset)
+
+
+def test_content_with_missing_or_extra_names_is_refused(register: Register) -> None:
+    register(toy(Scripted("a", lambda _: {"values": GOOD, "more": GOOD})))
+    with pytest.raises(ReproError, match="expected \\['values'\\], got \\['more', 'values'\\]"):
+        cache.fetch("toy")
+
+
+def test_a_broken_connection_keeps_the_partial_download_and_bad_content_does_not(
+    register: Register, tmp_path: Path
+) -> None:
+    def partial(request: Request) -> Mapping[str, Value]:
+        (request.workspace / "half").write_bytes(b"0123")
+        return offline(request)
+
+    def corrupt(request: Request) -> Mapping[str, Value]:
+        (request.workspace / "whole").write_bytes(b"01234567")
+        return one_byte_changed(request)
+
+    register(toy(Scripted("slow", partial), Scripted("wrong", corrupt)))
+    with pytest.raises(ReproError):
+        cache.fetch("toy")
+    assert [name for name in files_of(tmp_path) if name != "toy.lock"] == ["half"]
+
+
+def test_full_disk_is_explained_and_leaves_nothing(
+    register: Register, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    dataset = register(toy(Scripted("a", good), Scripted("b", good)))
+
+    def full(path: Path, *_: object, **__: object) -> None:
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(ReproError) as caught:
+        cache.fetch("toy")
+    message = str(caught.value)
+    assert "No space left on device" in message
+    assert "12 B" in message
+    assert "REPRO_DATA_DIR" in message
+    assert not cache.is_cached(dataset)
+    assert [name for name in files_of(tmp_path) if name != "toy.lock"] == []
+
+
+@pytest.mark.skipif(not Path("/sys/kernel").is_dir(), reason="needs Linux's sysfs")
+def test_a_directory_that_cannot_be_written_is_explained(
+    register: Register, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(toy(Scripted("a", good)))
+    monkeypatch.setenv("REPRO_DATA_DIR", "/sys/kernel/repro")  # read-only even for root
+    with pytest.raises(
+        ReproError, match=r"cannot keep toy .* in /sys/kernel/repro.*REPRO_DATA_DIR"
+    ):
+        cache.fetch("toy")
+
+
+def test_a_set_already_there_needs_neither_source_nor_a_writable_cache(
+    register: Register, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(toy(Scripted("a", good)))
+    cache.fetch("toy")
+    monkeypatch.setattr(cache, "FileLock", None)  # would fail if it were used
+    cache.fetch("toy")
+    assert cache.load("toy").keys() == {"values"}
+
+
+def test_verify_finds_a_changed_byte_and_fetch_repairs_it(register: Register) -> None:
+    dataset = register(toy(Scripted("a", good)))
+    path = cache.fetch("toy") / "values.npy"
+    cache.verify("toy")
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(
+        BadContentError, match=r"toy is damaged: values: SHA-256 is .*repro data fetch"
+    ):
+        cache.verify("toy")
+    cache.fetch("toy")
+    cache.verify("toy")
+    assert files_of(cache.location(dataset)) == ["content.json", "values.npy"]
+
+
+def test_verify_finds_a_truncated_array(register: Register) -> None:
+    register(toy(Scripted("a", good)))
+    path = cache.fetch("toy") / "values.npy"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(BadContentError, match="not an array file"):
+        cache.verify("toy")
+
+
+def test_verify_of_a_set_that_is_not_there_says_how_to_get_it(register: Register) -> None:
+    register(toy(Scripted("a", good)))
+    with pytest.raises(BadContentError, match="repro data fetch toy"):
+        cache.verify("toy")
+
+
+def test_an_unpinned_array_is_held_to_the_hash_of_its_first_fetch(register: Register) -> None:
+    register(
+        toy(Generated(lambda: {"values": GOOD}), content={"values": ArraySpec((3, 4), "|u1", None)})
+    )
+    path = cache.fetch("toy") / "values.npy"
+    cache.verify("toy")
+    np.save(path, GOOD[::-1])
+    with pytest.raises(BadContentError, match="differs from what was fetched"):
+        cache.verify("toy")
+
+
+def test_terms_must_be_accepted(register: Register) -> None:
+    dataset = register(toy(Scripted("a", good), terms="https://example.org/terms"))
+    with pytest.raises(UsageError, match=r"https://example\.org/terms.*--accept-terms"):
+        cache.fetch("toy")
+    assert not cache.is_cached(dataset)
+    cache.fetch("toy", accept_terms=True)
+    cache.fetch("toy")
+
+
+def test_a_mirror_that_is_no_directory_is_a_usage_error(
+    register: Register, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    register(toy(Scripted("a", good)))
+    with pytest.raises(UsageError, match="not a directory"):
+        cache.fetch("toy", tmp_path / "absent")
+    monkeypatch.setenv("REPRO_DATA_MIRROR", str(tmp_path / "absent"))
+    with pytest.raises(UsageError, match="not a directory"):
+        cache.fetch("toy")
+
+
+def test_a_file_of_the_mirror_is_copied_and_verified(register: Register, tmp_path: Path) -> None:
+    mirror = tmp_path / "mirror" / "toy"
+    mirror.mkdir(parents=True)
+    (mirror / "model.bin").write_bytes(b"weights")
+    spec = FileSpec(7, hashlib.sha256(b"weights").hexdigest(), ".bin")
+    register(toy(MirrorFile("toy/model.bin", "model"), content={"model": spec}))
+    cache.fetch("toy", mirror.parent)
+    assert cache.load("toy")["model"].read_bytes() == b"weights"
+    assert (mirror / "model.bin").read_bytes() == b"weights"
+
+
+def test_a_truncated_file_of_the_mirror_is_refused(register: Register, tmp_path: Path) -> None:
+    (tmp_path / "model.bin").write_bytes(b"weigh")
+    spec = FileSpec(7, hashlib.sha256(b"weights").hexdigest(), ".bin")
+    dataset = register(toy(MirrorFile("model.bin", "model"), content={"model": spec}))
+    with pytest.raises(ReproError, match="mirror: model: SHA-256 is"):
+        cache.fetch("toy", tmp_path)
+    assert not cache.is_cached(dataset)
+
+
+def test_a_derived_set_fetches_its_base_from_the_same_mirror(
+    register: Register, tmp_path: Path
+) -> None:
+    (tmp_path / "base").mkdir()
+    np.save(tmp_path / "base" / "x.npy", GOOD)
+    base = toy(Mirror("base", lambda path: {"values": np.load(path / "x.npy")}), name="base")
+    flipped = ArraySpec((3, 4), "|u1", hashlib.sha256(GOOD[::-1].tobytes()).hexdigest())
+    derived = Derived("base", lambda content: {"values": content["values"][::-1]})
+    register(toy(derived, content={"values": flipped}), base)
+    cache.fetch("toy", tmp_path)
+    np.testing.assert_array_equal(cache.load("toy")["values"], GOOD[::-1])
+
+
+def test_another_specification_is_another_place() -> None:
+    before = cache.location(toy(Scripted("a", good)))
+    after = cache.location(
+        toy(Scripted("a", good), content={"values": ArraySpec((3, 4), "|u1", "0" * 64)})
+    )
+    assert before != after
+
+
+def test_names_are_found_with_either_separator_and_near_names_suggested() -> None:
+    assert catalog.load_set("yesno_facts").name == "yesno-facts"
+    assert catalog.load_set("fashion-mnist").name == "fashion_mnist"
+    with pytest.raises(UsageError, match="did you mean fashion_mnist"):
+        catalog.load_set("fashionmnist")
+
+
+TWO_PROCESSES = """
+    import sys, time, types
+    import numpy as np
+    from pathlib import Path
+    from repro.data import cache, catalog
+    from repro.data.base import ArraySpec, DataSet
+
+    class Slow:
+        name = "slow"
+        def fetch(self, request):
+            with Path(sys.argv[1]).open("a") as log:
+                log.write("fetched\\n")
+            time.sleep(0.5)
+            return {"values": np.zeros(8, np.uint8)}
+
+    module = types.ModuleType("toy_module")
+    content = {"values": ArraySpec((8,), "|u1", None)}
+    module.DATA_SETS = (DataSet("toy", "", "", content, (Slow(),)),)
+    sys.modules["toy_module"] = module
+    catalog.MODULES["toy"] = "toy_module"
+    assert cache.load("toy")["values"].sum() == 0
+"""
+
+
+def test_two_processes_at_once_fetch_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path / "data"))
+    log = tmp_path / "log"
+    command = [sys.executable, "-c", textwrap.dedent(TWO_PROCESSES), str(log)]
+    processes = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(2)]
+    assert [(process.communicate()[1], process.returncode)[1] for process in processes] == [0, 0]
+    assert log.read_text() == "fetched\n"

