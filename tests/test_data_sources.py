@@ -1,0 +1,221 @@
+import hashlib
+import io
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from repro.data.base import BadContentError, Request, SourceUnavailableError
+from repro.data.language_models import join_members
+from repro.data.sources import hub, pypi
+from repro.data.sources.archives import open_tar, open_zip
+from repro.data.sources.clients import run_client
+from repro.data.sources.debian import DebianPackage, read_member
+from repro.data.sources.pypi import PyPI, Wheel, download, pip_command
+
+
+def request(tmp_path: Path) -> Request:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    return Request(workspace, None, lambda _: {})
+
+
+def script(directory: Path, name: str, body: str) -> Path:
+    directory.mkdir(exist_ok=True)
+    path = directory / name
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+def make_wheel(path: Path, members: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return path
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A wheel, and a pip that delivers it."""
+    path = make_wheel(tmp_path / "toy_data-1.0-py3-none-any.whl", {"toy/part": b"content"})
+    pip = script(tmp_path / "bin", "pip", f'echo "100 %"; for last; do :; done; cp {path} .')
+    monkeypatch.setattr(pypi, "pip_command", lambda: [str(pip)])
+    return path
+
+
+def test_a_wheel_is_verified_before_it_is_read(served: Path, tmp_path: Path) -> None:
+    wheel = Wheel("toy-data", "1.0", hashlib.sha256(served.read_bytes()).hexdigest())
+
+    source = PyPI((wheel,), lambda wheels, _: {"member": wheels[0]})
+    content = source.fetch(request(tmp_path))
+    assert source.name == "pypi:toy-data==1.0"
+    assert isinstance(content["member"], Path)
+    assert content["member"].name == served.name
+
+
+def test_a_wheel_with_another_hash_is_never_read(served: Path, tmp_path: Path) -> None:
+    def read(*_: object) -> dict[str, Path]:
+        pytest.fail("read before its hash was right")
+
+    source = PyPI((Wheel("toy-data", "1.0", "0" * 64),), read)
+    with pytest.raises(BadContentError, match=f"{served.name}: SHA-256 is .* must be 0000"):
+        source.fetch(request(tmp_path))
+
+
+@pytest.mark.usefixtures("served")
+def test_a_wheel_of_another_version_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadContentError, match="expected one wheel toy_data-2"):
+        download(Wheel("toy-data", "2.0", "0" * 64), request(tmp_path).workspace)
+
+
+def test_a_failing_client_is_quoted_and_its_progress_shown(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    body = 'echo "50 %"; echo "WARNING: retry" >&2; echo "ERROR: no such version" >&2; exit 1'
+    with pytest.raises(SourceUnavailableError) as caught:
+        run_client([str(script(tmp_path, "pip", body)), "download", "x"], tmp_path)
+    assert str(caught.value) == "pip download x failed: ERROR: no such version"
+    assert "50 %" in capfd.readouterr().err
+
+
+def test_a_missing_client_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SourceUnavailableError, match="client no-such-client is not installed"):
+        run_client(["no-such-client"], tmp_path)
+
+
+def test_without_any_pip_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pypi.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(SourceUnavailableError, match="install pip or uv"):
+        pip_command()
+
+
+def test_uv_can_stand_in_for_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uvx = script(tmp_path / "bin", "uvx", "exit 0")
+    monkeypatch.setattr(pypi.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setenv("PATH", str(uvx.parent))
+    assert pip_command() == [str(uvx), "pip"]
+
+
+def make_deb(tmp_path: Path) -> Path:
+    tree = tmp_path / "tree"
+    (tree / "DEBIAN").mkdir(parents=True)
+    (tree / "DEBIAN" / "control").write_text(
+        "Package: toy\nVersion: 1\nArchitecture: all\nMaintainer: t <t@example.org>\n"
+        "Description: toy\n"
+    )
+    (tree / "usr").mkdir()
+    (tree / "usr" / "data").write_bytes(b"content")
+    deb = tmp_path / "toy_1_all.deb"
+    subprocess.run(["dpkg-deb", "--build", str(tree), str(deb)], check=True, capture_output=True)
+    return deb
+
+
+def read_toy(archive: tarfile.TarFile) -> dict[str, Path]:
+    return {"read": Path(read_member(archive, "./usr/data").decode())}
+
+
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="needs dpkg-deb")
+def test_a_debian_package_is_read_without_installing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deb = make_deb(tmp_path)
+    script(tmp_path / "bin", "apt-get", f"cp {deb} .")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    assert DebianPackage("toy", read_toy).fetch(request(tmp_path)) == {"read": Path("content")}
+
+
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="needs dpkg-deb")
+def test_a_truncated_debian_package_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deb = make_deb(tmp_path)
+    deb.write_bytes(deb.read_bytes()[:300])
+    script(tmp_path / "bin", "apt-get", f"cp {deb} .")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    with pytest.raises(BadContentError, match=r"toy_1_all.deb"):
+        DebianPackage("toy", read_toy).fetch(request(tmp_path))
+
+
+def test_apt_failures_name_the_package_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script(tmp_path / "bin", "apt-get", 'echo "E: Unable to locate package toy" >&2; exit 100')
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    with pytest.raises(SourceUnavailableError, match=r"E: Unable to locate package toy.*apt-get up"):
+        DebianPackage("toy", read_toy).fetch(request(tmp_path))
+
+
+def test_a_system_without_apt_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(SourceUnavailableError, match="apt-get is not installed"):
+        DebianPackage("toy", read_toy).fetch(request(tmp_path))
+
+
+@pytest.mark.parametrize("member", ["../evil", "/etc/passwd", "a/../../evil", "..\\evil"])
+def test_zip_path_traversal_is_refused(tmp_path: Path, member: str) -> None:
+    path = make_wheel(tmp_path / "archive.zip", {"good": b"", member: b""})
+    with pytest.raises(BadContentError, match="points outside the archive"), open_zip(path):
+        pass
+
+
+def tar_of(*members: tarfile.TarInfo) -> io.BytesIO:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        for member in members:
+            archive.addfile(member)
+    file.seek(0)
+    return file
+
+
+def link(target: str) -> tarfile.TarInfo:
+    member = tarfile.TarInfo("link")
+    member.type, member.linkname = tarfile.SYMTYPE, target
+    return member
+
+
+@pytest.mark.parametrize(
+    "member", [tarfile.TarInfo("../evil"), tarfile.TarInfo("/etc/evil"), link("../../evil")]
+)
+def test_tar_path_traversal_is_refused(member: tarfile.TarInfo) -> None:
+    file = tar_of(tarfile.TarInfo("good"), member)
+    with pytest.raises(BadContentError, match="points outside"), open_tar(file, "archive.tar"):
+        pass
+
+
+def test_a_truncated_tar_is_refused() -> None:
+    member = tarfile.TarInfo("data")
+    file = io.BytesIO(tar_of(member).getvalue()[:100])
+    with pytest.raises(BadContentError, match="not a tar archive"), open_tar(file, "archive.tar"):
+        pass
+
+
+def test_parts_of_several_wheels_are_joined_in_order(tmp_path: Path) -> None:
+    wheels = tuple(
+        make_wheel(tmp_path / f"part{number}.whl", {f"p/{number}": bytes([number])})
+        for number in range(4)
+    )
+    joined = join_members(wheels, [f"p/{number}" for number in range(4)], tmp_path)
+    assert joined.read_bytes() == bytes(range(4))
+
+
+def test_a_wheel_without_its_part_is_refused(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path / "part.whl", {"other": b""})
+    with pytest.raises(BadContentError, match=r"part\.whl has no file p/1"):
+        join_members((path,), ["p/1"], tmp_path)
+
+
+def test_a_hub_that_cannot_be_reached_is_reported_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    for source in (
+        hub.HubFile("owner/name", "file", "main", "key"),
+        hub.HubDataset("owner/name", lambda _: {}),
+    ):
+        with pytest.raises(SourceUnavailableError, match=r"http://127\.0\.0\.1:9: .*refused"):
+            source.fetch(Request(tmp_path, None, lambda _: {}))
