@@ -4,14 +4,18 @@ import hashlib
 import os
 from pathlib import Path
 
+import matplotlib.image
 import numpy as np
 import pytest
 import trimesh
 
+from repro.core.errors import UsageError
 from repro.data.base import BadContentError
 from repro.data.catalog import load_set
 from repro.data.points import modelnet10_voxel, shapes40, shrec11
+from repro.data.points.preview import draw_clouds
 from repro.data.points.solids import KINDS
+from repro.data.preview import draw_samples
 
 
 @pytest.fixture
@@ -148,3 +152,22 @@ def test_mirrored_sets_are_the_pinned_ones(
     monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path))
     cache.fetch(name)
     cache.verify(name)
+
+
+def test_a_picture_shows_clouds_of_every_class(tmp_path: Path) -> None:
+    content = shapes40.make(train=40, test=1)
+    path = tmp_path / "shapes40.png"
+    draw_clouds(
+        np.asarray(content["train_points"]),
+        np.asarray(content["train_labels"]),
+        shapes40.CLASSES,
+        path,
+    )
+    picture = matplotlib.image.imread(path)
+    cells = [np.array_split(row, 10, axis=1) for row in np.array_split(picture, 4)]
+    assert all((cell[..., :3] < 0.9).any() for row in cells for cell in row)
+
+
+def test_sets_of_text_have_no_picture(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="boolq has no picture"):
+        draw_samples("boolq", tmp_path / "boolq.png")

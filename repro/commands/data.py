@@ -1,4 +1,4 @@
-"""``repro data``: list, fetch, verify and locate data sets and model files."""
+"""``repro data``: list, fetch, verify, locate and draw data sets and model files."""
 
 import argparse
 import dataclasses
@@ -16,8 +16,8 @@ from repro.data.catalog import MODULES, load_set
 
 
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
-    """Add the command and its four subcommands to the parser."""
-    parser = subparsers.add_parser("data", help="list, fetch, verify and locate data sets")
+    """Add the command and its subcommands to the parser."""
+    parser = subparsers.add_parser("data", help="list, fetch, verify, locate and draw data sets")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
     listing = actions.add_parser("list", help="list the sets and which are in the cache")
@@ -46,6 +46,11 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     locating = actions.add_parser("path", help="print the directory of a cached set")
     locating.add_argument("name", metavar="NAME")
     locating.set_defaults(execute=path)
+
+    drawing = actions.add_parser("preview", help="draw samples of a set, fetching it if needed")
+    drawing.add_argument("name", metavar="NAME")
+    drawing.add_argument("file", type=Path, metavar="FILE", help="image file; .png, .svg or .pdf")
+    drawing.set_defaults(execute=preview)
 
 
 def list_sets(args: argparse.Namespace) -> int:
@@ -99,6 +104,15 @@ def path(args: argparse.Namespace) -> int:
         msg = f"{dataset.name} is not in the cache; run: repro data fetch {dataset.name}"
         raise ReproError(msg)
     sys.stdout.write(f"{cache.location(dataset)}\n")
+    return 0
+
+
+def preview(args: argparse.Namespace) -> int:
+    """Draw samples of one set into an image file."""
+    from repro.data.preview import draw_samples
+
+    draw_samples(args.name, args.file)
+    sys.stdout.write(f"{args.file}\n")
     return 0
 
 
