@@ -1,0 +1,105 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repro.data.base import BadContentError
+from repro.data.text import yesno_facts
+from repro.data.text.boolq import read_directory, read_hub
+from repro.data.text.examples import (
+    Example,
+    answer_counts,
+    decode_lines,
+    encode_lines,
+    shared_passages,
+    without_shared_passages,
+)
+from repro.data.text.prompts import prompt
+
+texts = st.text(min_size=1).filter(str.strip)
+examples = st.builds(Example, texts, texts, st.booleans())
+
+
+@given(st.lists(examples))
+def test_lines_give_back_the_examples(written: list[Example]) -> None:
+    assert decode_lines(encode_lines(written), "set") == written
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"question": "q", "passage": "p"', "not an example"),
+        (b'{"question": "q", "passage": "p"}', "answer"),
+        (b'{"question": "q", "passage": "p", "answer": 1}', "must be true or false"),
+        (b'{"question": "q", "passage": " ", "answer": true}', "empty"),
+        (b'{"question": 3, "passage": "p", "answer": true}', "not a text"),
+        (b'"text"', "not an example"),
+        (b"\xff", "not an example"),
+        (b"", "not an example"),
+    ],
+)
+def test_a_bad_line_is_named_by_its_number(line: bytes, reason: str) -> None:
+    good = bytes(encode_lines([Example("q", "p", answer=True)]))
+    with pytest.raises(BadContentError, match=f"set:2: .*{reason}"):
+        decode_lines(good + line + b"\n", "set")
+
+
+def test_a_truncated_last_line_is_refused() -> None:
+    whole = bytes(encode_lines([Example("q", "p", answer=True)] * 2))
+    with pytest.raises(BadContentError, match="set:2: truncated"):
+        decode_lines(whole[:-1], "set")
+
+
+def write_jsonl(path: Path, rows: list[dict[str, object]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_mirror_and_hub_end_in_the_same_bytes(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {"question": "is it é", "passage": "Café “x”", "answer": True},
+        {"question": "is it b", "passage": "b", "answer": False},
+    ]
+    titled = [{"title": "T", **row} for row in rows]
+    write_jsonl(tmp_path / "train.jsonl", rows)
+    write_jsonl(tmp_path / "validation.jsonl", titled)
+    from_mirror = read_directory(tmp_path)
+    from_hub = read_hub({"train": rows, "validation": rows})
+    for split in ("train", "validation"):
+        np.testing.assert_array_equal(from_mirror[split], from_hub[split])
+
+
+def test_shared_passages_are_counted_once_and_left_out() -> None:
+    train = [Example(f"q{n}", passage, answer=True) for n, passage in enumerate("aabcd")]
+    validation = [Example(f"v{n}", passage, answer=True) for n, passage in enumerate("aacx")]
+    assert shared_passages(train, validation) == {"a", "c"}
+    assert [example.passage for example in without_shared_passages(train, validation)] == ["b", "d"]
+
+
+@pytest.mark.parametrize("question", ["is water wet", "is water wet?", " is water wet "])
+def test_the_prompt_ends_in_a_capitalised_question(question: str) -> None:
+    assert prompt(Example(question, " Water is. ", answer=True)) == "Water is. Is water wet?"
+
+
+def test_generated_facts_are_balanced_distinct_and_answerable() -> None:
+    content = yesno_facts.make()
+    splits = {name: decode_lines(np.asarray(lines), name) for name, lines in content.items()}
+    assert {name: len(split) for name, split in splits.items()} == {
+        "train": 2000,
+        "validation": 500,
+    }
+    for split in splits.values():
+        counts = answer_counts(split)
+        assert counts[True] == counts[False]
+    assert not shared_passages(splits["train"], splits["validation"])
+    assert all(_read(example) == example.answer for split in splits.values() for example in split)
+
+
+def _read(example: Example) -> bool:
+    """Answer as a reader would: some sentence has the name and the value that are asked for."""
+    asked = example.question.split()
+    name, value = asked[1], asked[-2] if asked[-1] in {"car", "cats"} else asked[-1]
+    sentences = example.passage.lower().removesuffix(".").split(". ")
+    return any({name, value} <= set(sentence.split()) for sentence in sentences)

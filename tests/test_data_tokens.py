@@ -1,0 +1,126 @@
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+from repro.core.errors import ReproError, UsageError
+from repro.data import cache
+from repro.data.text import tokens
+from repro.data.text.examples import Example
+from repro.data.text.tokens import load_examples, load_tokenised, tokenise
+
+WORDS = ["<s>", "<unk>", "Yes", "No", "Water", "is", "wet", "dry", ".", "?", "Is"]
+UNKNOWN = {"unk_token": "<unk>"}
+SPECIAL = {"bos_token": "<s>", **UNKNOWN}
+WET = Example("is water wet", "Water is wet.", answer=True)
+DRY = Example("is water dry", "Water is wet. Water is wet.", answer=False)
+
+
+def tokenizer(words: Sequence[str] = WORDS, *, start: bool = False) -> PreTrainedTokenizerFast:
+    """A tokenizer of whole words, with or without a start-of-text token before each text."""
+    vocabulary = {word: number for number, word in enumerate(words)}
+    backend = Tokenizer(models.WordLevel(vocabulary, **UNKNOWN))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    if start:
+        backend.post_processor = processors.TemplateProcessing(
+            "<s> $A", special_tokens=[("<s>", 0)]
+        )
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **SPECIAL)
+
+
+def text(numbers: Sequence[int]) -> str:
+    return " ".join(WORDS[number] for number in numbers)
+
+
+def test_prompts_lie_one_after_the_other_with_their_answers() -> None:
+    split = tokenise([WET, DRY], tokenizer())
+    assert len(split) == 2
+    assert text(split.prompt(0, 100)) == "Water is wet . Is <unk> wet ?"
+    assert text(split.prompt(1, 100)) == "Water is wet . Water is wet . Is <unk> dry ?"
+    assert split.labels.tolist() == [1, 0]
+    assert text(split.answers) == "No Yes"
+
+
+def test_a_long_prompt_loses_the_start_of_its_passage() -> None:
+    split = tokenise([DRY], tokenizer())
+    assert text(split.prompt(0, 6)) == "wet . Is <unk> dry ?"
+    with pytest.raises(UsageError, match="max_length = 0: must be at least 1"):
+        split.prompt(0, 0)
+
+
+def test_a_long_prompt_keeps_its_start_of_text_token() -> None:
+    split = tokenise([DRY], tokenizer(start=True))
+    assert text(split.prompt(0, 100)).startswith("<s> Water")
+    assert text(split.prompt(0, 6)) == "<s> . Is <unk> dry ?"
+    with pytest.raises(UsageError, match="max_length = 1: must be at least 2"):
+        split.prompt(0, 1)
+
+
+def test_answers_must_be_one_token_each() -> None:
+    backend = Tokenizer(models.BPE({"Y": 0, "e": 1, "s": 2, "N": 3, "o": 4, " ": 5}, []))
+    letters = PreTrainedTokenizerFast(tokenizer_object=backend)
+    with pytest.raises(ReproError, match=r"'No' .*must be one token of its own"):
+        tokenise([WET], letters)
+
+
+@pytest.fixture
+def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("REPRO_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path / "data"))
+    cache.fetch("yesno-facts")
+    return tmp_path
+
+
+@pytest.mark.usefixtures("caches")
+def test_a_split_is_tokenised_once_for_each_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def counted(examples: Sequence[Example], tokenizer: tokens.Tokenizer) -> tokens.TokenisedSplit:
+        calls.append(len(examples))
+        return tokenise(examples, tokenizer)
+
+    monkeypatch.setattr(tokens, "tokenise", counted)
+    first = load_tokenised("yesno-facts", "validation", tokenizer())
+    again = load_tokenised("yesno-facts", "validation", tokenizer())
+    assert calls == [500]
+    assert (first.tokens == again.tokens).all()
+    assert again.start.tolist() == []
+    load_tokenised("yesno-facts", "validation", tokenizer([*WORDS, "lives"]))
+    assert calls == [500, 500]
+
+
+@pytest.mark.usefixtures("caches")
+def test_another_prompt_version_is_tokenised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = load_tokenised("yesno-facts", "validation", tokenizer())
+    monkeypatch.setattr(tokens, "PROMPT_VERSION", "other")
+    monkeypatch.setattr(tokens, "prompt", lambda example: example.question)
+    after = load_tokenised("yesno-facts", "validation", tokenizer())
+    assert len(after.tokens) < len(before.tokens)
+
+
+@pytest.mark.usefixtures("caches")
+def test_an_interrupted_tokenisation_leaves_nothing(
+    caches: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tokens.np, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        load_tokenised("yesno-facts", "validation", tokenizer())
+    assert [path.suffix for path in (caches / "tokens").iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize(("name", "split"), [("mnist", "train"), ("yesno-facts", "test")])
+def test_other_sets_and_splits_are_usage_errors(name: str, split: str) -> None:
+    with pytest.raises(UsageError, match="must be one of"):
+        load_examples(name, split)
+
+
+def test_the_data_package_does_not_import_transformers() -> None:
+    code = "import sys, repro.data.text.tokens; sys.exit('transformers' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
