@@ -14,7 +14,7 @@ BODY = bytes(range(256)) * 10_000
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves BODY at any path but /missing; what it may send is limited at first."""
+    """Serves BODY at any path but /missing and /hang-up; what it may send is limited at first."""
 
     limit: int | None = None
     ranges_supported = True
@@ -34,6 +34,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/missing":
             self.send_error(404)
+            return
+        if self.path == "/hang-up":
+            self.close_connection = True
             return
         asked = self.headers["Range"]
         self.server.requested_ranges.append(asked)
@@ -94,6 +97,8 @@ def test_a_partial_file_that_is_too_long_is_bad_content(server: Server, tmp_path
 def test_says_why_a_server_cannot_be_used(server: Server, tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailableError, match="the server answered 404 Not Found"):
         download(server.url.replace("set.zip", "missing"), tmp_path / "set.zip")
+    with pytest.raises(SourceUnavailableError, match=r"no answer from the server \(Remote end"):
+        download(server.url.replace("set.zip", "hang-up"), tmp_path / "set.zip")
     with pytest.raises(SourceUnavailableError, match="no connection"):
         download("http://127.0.0.1:1/set.zip", tmp_path / "set.zip")
     assert list(tmp_path.iterdir()) == []

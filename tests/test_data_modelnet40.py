@@ -1,5 +1,7 @@
 """ModelNet40 from small archives and HDF5 files in the real formats, made here."""
 
+import sys
+import types
 import zipfile
 from pathlib import Path
 
@@ -8,9 +10,13 @@ import numpy as np
 import pytest
 import trimesh
 
-from repro.data.base import BadContentError
+from repro.core.errors import ReproError
+from repro.data import cache, catalog
+from repro.data.base import BadContentError, DataSet
 from repro.data.points import modelnet40, modelnet40_hdf5
+from repro.data.points.clouds import cloud_specs
 from repro.data.points.modelnet40 import CLASSES
+from repro.data.sources.mirror import Mirror
 
 Members = dict[str, str]
 
@@ -105,6 +111,46 @@ def test_an_archive_with_a_path_that_leaves_it_is_refused(members: Members, tmp_
     path = write_zip(tmp_path / "ModelNet40.zip", members)
     with pytest.raises(BadContentError, match=r"'\.\./\.\./outside\.off' points outside"):
         modelnet40.read_archive(path)
+
+
+@pytest.fixture
+def mirrored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Catalogue a set read from a small archive in a mirror, which is returned."""
+    source = Mirror("modelnet40", lambda path: modelnet40.read_archive(path / modelnet40.ARCHIVE))
+    small = DataSet("small40", "A small ModelNet40", "MIT", cloud_specs(80, 40), (source,))
+    module = types.ModuleType("small40")
+    module.__dict__["DATA_SETS"] = (small,)
+    monkeypatch.setitem(sys.modules, "small40", module)
+    monkeypatch.setitem(catalog.MODULES, "small40", "small40")
+    monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path / "data"))
+    (tmp_path / "mirror" / "modelnet40").mkdir(parents=True)
+    return tmp_path / "mirror"
+
+
+def test_sampled_once_then_memory_mapped(members: Members, mirrored: Path) -> None:
+    archive = write_zip(mirrored / "modelnet40" / modelnet40.ARCHIVE, members)
+    cache.fetch("small40", mirrored)
+    archive.unlink()
+    points = cache.load("small40")["train_points"]
+    assert isinstance(points, np.memmap)
+    assert points.shape == (80, 1024, 3)
+    cache.verify("small40")
+
+
+def test_a_bad_mesh_leaves_nothing_in_the_cache(members: Members, mirrored: Path) -> None:
+    members["ModelNet40/vase/test/vase_0003.off"] = "OFF\n0 0 0\n"
+    write_zip(mirrored / "modelnet40" / modelnet40.ARCHIVE, members)
+    with pytest.raises(ReproError, match=r"mirror: .*vase_0003\.off: an empty mesh"):
+        cache.fetch("small40", mirrored)
+    assert not cache.is_cached(catalog.load_set("small40"))
+
+
+def test_a_missing_mesh_leaves_nothing_in_the_cache(members: Members, mirrored: Path) -> None:
+    del members["ModelNet40/vase/test/vase_0003.off"]
+    write_zip(mirrored / "modelnet40" / modelnet40.ARCHIVE, members)
+    with pytest.raises(ReproError, match=r"test_points: expected shape \(40, 1024, 3\)"):
+        cache.fetch("small40", mirrored)
+    assert not cache.is_cached(catalog.load_set("small40"))
 
 
 def write_hdf5(path: Path, **arrays: np.ndarray) -> Path:

@@ -12,7 +12,7 @@ class MeshError(BadContentError):
     """A mesh file that cannot be used; the message names the file, the value and the limit."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mesh:
     """Triangles over shared vertices.
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from repro.data.geometry.mesh import Mesh, MeshError, fan
 
-_MAX_COUNT = 10**9
-"""Far above any mesh; keeps a corrupt header from asking for terabytes."""
+_HEADER = re.compile(r"OFF\s*(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})")
+"""The magic word, then the numbers of vertices, faces and edges; the last is never used."""
 
 
 def read_off(data: bytes, name: str) -> Mesh:
@@ -59,17 +59,13 @@ def _content_lines(data: bytes, name: str) -> list[str]:
 
 
 def _read_header(lines: list[str], name: str) -> tuple[int, int]:
-    """Return the numbers of vertices and faces; the number of edges is never used."""
+    """Return the numbers of vertices and faces."""
     header = lines[0].strip()
-    match = re.fullmatch(r"OFF\s*(\d+)\s+(\d+)\s+(\d+)", header)
+    match = _HEADER.fullmatch(header)
     if match is None:
         msg = f"{name}: the header is {header[:40]!r}; must be OFF and three counts"
         raise MeshError(msg)
-    vertex_count, face_count = int(match[1]), int(match[2])
-    if max(vertex_count, face_count) > _MAX_COUNT:
-        msg = f"{name}: the header promises {match[1]} vertices and {match[2]} faces; damaged"
-        raise MeshError(msg)
-    return vertex_count, face_count
+    return int(match[1]), int(match[2])
 
 
 def _read_vertices(rows: list[str], name: str) -> NDArray[np.float64]:
@@ -109,8 +105,8 @@ def _read_polygons(rows: list[str], name: str) -> NDArray[np.int64]:
             msg = f"{name}: cannot read face {number}, {row[:40]!r}: {error}"
             raise MeshError(msg) from error
         if size < 3 or len(polygon) != size:
-            msg = f"{name}: face {number}, {row[:40]!r}, must be a count of at least 3 and as many"
-            raise MeshError(msg + " vertex indices")
+            msg = f"{name}: face {number}, {row[:40]!r}, must be a count >= 3 and as many vertices"
+            raise MeshError(msg)
         triangles += fan(polygon)
     try:
         return np.array(triangles, np.int64)

@@ -4,7 +4,8 @@ As many clouds of as many points in as many classes, of parametric solids instea
 Every solid has random proportions, is stretched along its axes, turned about the vertical, tilted,
 sampled, and every point is moved a little. Coordinates are rounded to multiples of 2^-14: far below
 the noise and far above the last-bit differences between mathematical libraries, so that the clouds
-are the same everywhere. The hashes hold with trimesh 4.5.0 to 5.2.0 and NumPy 2.1.0 to 2.4.6.
+are the same everywhere: the hashes were the same with trimesh 4.5.0 and 5.2.0, with NumPy 2.1.0 and
+2.4.6, and without vector instructions.
 """
 
 import math

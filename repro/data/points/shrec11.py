@@ -60,7 +60,8 @@ def read_meshes(directory: Path) -> Mapping[str, Value]:
     Raises:
         BadContentError: a class is missing or unknown, or a mesh cannot be read.
     """
-    check_classes((path.name for path in (directory / ROOT).iterdir()), CLASSES, str(directory))
+    found = (path.parent.parent.name for path in _meshes(directory, "*"))
+    check_classes(found, CLASSES, str(directory))
     content: dict[str, Value] = {}
     for number, split in enumerate(SPLITS):
         meshes = sorted(_meshes(directory, split))

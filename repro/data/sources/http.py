@@ -62,6 +62,9 @@ def download(url: str, path: Path) -> None:
     except urllib.error.URLError as error:
         msg = f"no connection ({error.reason})"
         raise SourceUnavailableError(msg) from error
+    except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
+        msg = f"no answer from the server ({error})"
+        raise SourceUnavailableError(msg) from error
     partial.replace(path)
 
 
