@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from repro.data.points.shapes40 import make
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet
 
@@ -86,3 +87,24 @@ def test_batch_norm_of_points_is_the_norm_of_channels() -> None:
 def test_number_of_classes_and_points_is_free() -> None:
     assert pointnet(classes=30)(torch.randn(2, 17, 3)).shape == (2, 30)
     assert lenet5(classes=7)(IMAGES).shape == (2, 7)
+
+
+@pytest.mark.slow
+def test_pointnet_learns_generated_shapes_by_backpropagation() -> None:
+    """Chance is 1/40; the clouds of the test split were not trained on."""
+    content = make(train=1200, test=200)
+    clouds, labels, test_clouds, test_labels = (
+        torch.from_numpy(content[key])
+        for key in ("train_points", "train_labels", "test_points", "test_labels")
+    )
+    torch.manual_seed(0)
+    model = pointnet()
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    for _ in range(12):
+        for batch in torch.randperm(1200).view(-1, 30):
+            loss = nn.functional.cross_entropy(model(clouds[batch, :128]), labels[batch].long())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    predicted = model.eval()(test_clouds[:, :128]).argmax(dim=1)
+    assert (predicted == test_labels).float().mean() > 0.4
