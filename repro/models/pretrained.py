@@ -7,6 +7,7 @@ safetensors; the tensors of a quantised file are the nearest that dense training
 import hashlib
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -61,10 +62,7 @@ def converted(gguf: Path) -> Path:
         UsageError: not one of ``FAMILIES``.
         ReproError: the file cannot be read, or there is no room for the result.
     """
-    architecture = _architecture(gguf)
-    if architecture not in FAMILIES:
-        msg = f"{gguf}: architecture {architecture!r}: must be one of {', '.join(FAMILIES)}"
-        raise UsageError(msg)
+    overrides = _configuration(gguf)
     with gguf.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     directory = cache_dir() / "models" / digest[:16]
@@ -72,47 +70,57 @@ def converted(gguf: Path) -> Path:
         directory.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(directory.with_suffix(".lock")):
             if not directory.is_dir():
-                _convert(gguf, directory)
+                _convert(gguf, directory, overrides)
     except OSError as error:
         msg = f"cannot keep the converted {gguf.name} in {directory.parent}: {error}"
         raise ReproError(msg) from error
     return directory
 
 
-def _convert(gguf: Path, directory: Path) -> None:
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+def _configuration(gguf: Path) -> dict[str, int]:
+    """Check the architecture; return what transformers does not take from the file by itself."""
+    from gguf import GGUFReader
+
+    try:
+        fields = GGUFReader(gguf).fields
+        architecture: str = fields["general.architecture"].contents()
+        context: int = fields[f"{architecture}.context_length"].contents()
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        msg = f"{gguf}: not a GGUF file that can be read ({error})"
+        raise ReproError(msg) from error
+    if architecture not in FAMILIES:
+        msg = f"{gguf}: architecture {architecture!r}: must be one of {', '.join(FAMILIES)}"
+        raise UsageError(msg)
+    return {"n_positions": context} if architecture == "gpt2" else {}
+
+
+def _convert(gguf: Path, directory: Path, overrides: Mapping[str, Any]) -> None:
+    from transformers import AutoTokenizer, GgufConfig
 
     staging = Path(tempfile.mkdtemp(dir=directory.parent))
     try:
-        model = AutoModelForCausalLM.from_pretrained(
+        model = _complete_model(
             gguf.parent,
             gguf_file=gguf.name,
             quantization_config=GgufConfig(gguf_file=gguf.name, dequantize=True),
             dtype="float32",
+            **overrides,
         )
         model.save_pretrained(staging)
         AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(staging)
         staging.replace(directory)
+    except (RuntimeError, ValueError) as error:
+        msg = f"{gguf}: transformers cannot convert it ({error})"
+        raise ReproError(msg) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _architecture(gguf: Path) -> str:
-    from gguf import GGUFReader
-
-    try:
-        architecture: str = GGUFReader(gguf).fields["general.architecture"].contents()
-    except (OSError, ValueError, KeyError, IndexError) as error:
-        msg = f"{gguf}: not a GGUF file that can be read ({error})"
-        raise ReproError(msg) from error
-    return architecture
-
-
 def _from_directory(name: str, dtype: str) -> Pretrained:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
     try:
-        model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=dtype)
+        model = _complete_model(name, dtype=dtype)
         tokenizer = AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())
@@ -122,3 +130,16 @@ def _from_directory(name: str, dtype: str) -> Pretrained:
         )
         raise ReproError(msg) from error
     return Pretrained(model.eval(), tokenizer)
+
+
+def _complete_model(name: str | Path, **options: Any) -> Any:  # noqa: ANN401 - its options, untyped
+    """Load a model, refusing what transformers would fill up with random weights."""
+    from transformers import AutoModelForCausalLM
+
+    loaded: Any = AutoModelForCausalLM.from_pretrained(name, output_loading_info=True, **options)
+    model, loading = loaded
+    if loading["missing_keys"]:
+        missing = sorted(loading["missing_keys"])
+        msg = f"{len(missing)} weights are missing, the first is {missing[0]}"
+        raise ValueError(msg)
+    return model
