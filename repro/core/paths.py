@@ -1,4 +1,4 @@
-"""Where the suite keeps what it can make again."""
+"""Where the suite keeps things."""
 
 import os
 from pathlib import Path
@@ -10,3 +10,8 @@ def cache_dir() -> Path:
     """Return the cache directory: ``REPRO_CACHE_DIR``, else the platform's own for this user."""
     override = os.environ.get("REPRO_CACHE_DIR")
     return Path(override) if override else Path(platformdirs.user_cache_dir("zo-repro"))
+
+
+def results_dir() -> Path:
+    """Return the directory of the records: ``REPRO_RESULTS``, else ``results`` here."""
+    return Path(os.environ.get("REPRO_RESULTS") or "results")

@@ -46,7 +46,7 @@ class StepSpec:
 
     @property
     def bytes_per_parameter(self) -> int:
-        """b of the formulas."""
+        """B of the formulas."""
         return self.torch_dtype.itemsize
 
     def as_dict(self) -> dict[str, Any]:
@@ -68,7 +68,8 @@ def build_model(spec: StepSpec) -> LlamaForCausalLM:
     model = random_llama(config, attention=spec.attention, dtype=spec.torch_dtype)
     if spec.method == "bp_checkpoint":
         model.activation_checkpointing_enable({"use_reentrant": False})
-    return model.train()
+    model.train()
+    return model
 
 
 def make_batch(spec: StepSpec, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor]:
