@@ -171,7 +171,7 @@ def test_a_point_that_fails_leaves_no_records(
         ({"measure_layers": (2, 0)}, "layers L = 0"),
         ({"measure_dtypes": ()}, "measure_dtypes is empty"),
         ({"attentions": ("eager", "eager")}, "every value may stand only once"),
-        ({"attentions": ("flash",)}, "attention = 'flash': must be one of eager, sdpa"),
+        ({"attentions": ("flash",)}, "attentions = 'flash': must be one of eager, sdpa"),
         ({"device": "tpu"}, "device = 'tpu': must be one of cpu, cuda"),
         ({"threads": 0}, "threads = 0"),
     ],

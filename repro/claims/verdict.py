@@ -1,7 +1,7 @@
 """The rule that turns a published number and ours into a verdict."""
 
-import math
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 
 from repro.claims.claim import Claim
 
@@ -54,5 +54,5 @@ def _holds(claim: Claim, ours: float) -> bool:
 
 
 def _round_half_up(value: float, digits: int) -> float:
-    scale = 10.0**digits
-    return math.floor(value * scale + 0.5) / scale
+    """Round as numbers in print are: halves away from zero."""
+    return float(Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))

@@ -11,6 +11,7 @@ Deviations from the paper:
 5. The measured models keep Llama's architecture at sizes that two cores and 4 GB can train.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -22,7 +23,9 @@ from repro.core.validation import (
     require_positive,
     require_positive_int,
 )
+from repro.memory.dtypes import BYTES, Dtype
 from repro.memory.shape import LLAMA2_7B, DecoderShape
+from repro.models.decoder import ATTENTIONS, Attention
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,9 @@ class Config:
     """H of the measured model."""
     measure_vocabulary: int = 2048
     """V of the measured model."""
-    measure_dtypes: tuple[Literal["float32", "float16", "bfloat16"], ...] = ("float32", "bfloat16")
+    measure_dtypes: tuple[Dtype, ...] = ("float32", "bfloat16")
     """Number formats of the measured points; simulated ones are float16, as in the paper."""
-    attentions: tuple[Literal["eager", "sdpa"], ...] = ("eager", "sdpa")
+    attentions: tuple[Attention, ...] = ATTENTIONS
     """Attention kernels: eager forms the N x N scores that the formula counts, SDPA does not."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Where the measured steps run."""
@@ -87,8 +90,8 @@ class Config:
                 f"layers L = {self.layers}"
             )
             raise UsageError(msg)
-        for name in ("attentions", "measure_dtypes"):
-            require_distinct(name, getattr(self, name))
+        _require_names("attentions", self.attentions, ATTENTIONS)
+        _require_names("measure_dtypes", self.measure_dtypes, BYTES)
         self.simulated_shapes()
         self.measured_shapes()
 
@@ -118,6 +121,12 @@ class Config:
         """Return the shapes of the measured points, each once."""
         axes = (self.measure_contexts, self.measure_layers, self.measure_hiddens)
         return _cross(self.measured_shape(), *axes)
+
+
+def _require_names(field: str, names: tuple[str, ...], allowed: Collection[str]) -> None:
+    require_distinct(field, names)
+    for name in names:
+        require_choice(field, name, allowed)
 
 
 def _cross(

@@ -25,6 +25,7 @@ from repro.measurement.isolation import run_isolated
 from repro.measurement.point_store import PointStore
 from repro.memory import analytic, equal_memory
 from repro.memory.analytic import Axis, Float, Sizes
+from repro.memory.dtypes import BYTES
 from repro.memory.measured import MeasuredPeak, MeasureTask, measure, require_device
 from repro.memory.parameters import parameter_table
 from repro.memory.shape import GPT2_MEDIUM, LLAMA2_7B, LLAMA2_13B, DecoderShape
@@ -72,9 +73,7 @@ def _analytic(config: Config) -> Iterator[Result]:
     for axis, values in ranges.items():
         s = sizes_of(config.paper_shape(), config.bytes_per_parameter, **{axis: values})
         yield _line(config, "paper", axis, values, s)
-    width = StepSpec(
-        config.measured_shape(), "bp", config.attentions[0], config.measure_dtypes[0]
-    ).bytes_per_parameter
+    width = BYTES[config.measure_dtypes[0]]
     measured: dict[Axis, tuple[int, ...]] = {
         "context": config.measure_contexts,
         "layers": config.measure_layers,
