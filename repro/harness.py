@@ -1,7 +1,6 @@
 """Runs an artifact and writes its records: whole, or not at all."""
 
 import dataclasses
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,10 +24,9 @@ def run_artifact(artifact: Artifact, profile: str, config: Config, out: Path) ->
     directory = out / artifact.slug
     atomic.require_writable(directory)
     here = environment.capture()
-    context = Context(identity=_identity(here), workers=here.cores)
+    context = Context(environment=here, workers=here.cores)
     records = [
-        _record(artifact, profile, config, result, here)
-        for result in artifact.run(config, context)
+        _record(artifact, profile, config, result, here) for result in artifact.run(config, context)
     ]
     return write_run(directory, records)
 
@@ -36,8 +34,9 @@ def run_artifact(artifact: Artifact, profile: str, config: Config, out: Path) ->
 def config_dict(config: Config) -> dict[str, Any]:
     """Return ``config`` as what JSON can hold."""
     values: dict[str, Any] = dataclasses.asdict(config)
-    return {name: list(value) if isinstance(value, tuple) else value
-            for name, value in values.items()}
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
+    }
 
 
 def _record(
@@ -55,13 +54,3 @@ def _record(
         utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         environment=here,
     )
-
-
-def _identity(here: Environment) -> Mapping[str, Any]:
-    return {
-        "source": here.source_sha256,
-        "versions": here.versions,
-        "cpu": here.cpu,
-        "threads": here.threads,
-        "gpu": here.gpu,
-    }

@@ -13,12 +13,13 @@ quick; what it does lies in its modules, imported when they are needed:
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from repro.claims.verdict import Finding
+    from repro.measurement.environment import Environment
     from repro.measurement.records import Record
 
 
@@ -28,7 +29,7 @@ class Config(Protocol):
     The command line is derived from it. ``__post_init__`` raises ``UsageError`` for a wrong value.
     """
 
-    __dataclass_fields__: Any
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,8 +49,8 @@ class Result:
 class Context:
     """What the harness gives to a run."""
 
-    identity: Mapping[str, Any]
-    """Code, versions and machine: results may be taken from a store only under the same ones."""
+    environment: "Environment"
+    """Code, machine and versions of the run."""
     workers: int
     """How many processes may run at a time."""
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from repro.artifacts.base import Artifact
 from repro.artifacts.index import load
+from repro.core.paths import results_dir
 
 Options = TypeVar("Options")
 
@@ -17,7 +18,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     parser = subparsers.add_parser(
         "run",
         help="run one artifact (repro run SLUG --help lists its options)",
-        usage="repro run SLUG [--profile {smoke,quick,paper}] [--out DIR] [options of the artifact]",
+        usage="repro run SLUG [--profile {smoke,quick,paper}] [--out DIR] [artifact's options]",
     )
     parser.add_argument("slug", metavar="SLUG", help="an artifact's name; see repro list")
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
@@ -49,7 +50,7 @@ def parse_options(artifact: Artifact, arguments: list[str]) -> tuple[str, Path, 
         config: Annotated[Options, tyro.conf.arg(name="")]
         profile: Literal["smoke", "quick", "paper"] = "quick"
         """How much: seconds for tests, minutes on two cores, or the published setting."""
-        out: Path = Path("results")
+        out: Path = results_dir()  # noqa: RUF009 - read anew at every call of the enclosing function
         """Directory of the results; records go to a subdirectory named by the slug."""
 
     profile = _profile(arguments)

@@ -1,4 +1,4 @@
-"""Where the suite keeps what it can make again."""
+"""Where the suite keeps things."""
 
 import os
 from pathlib import Path
@@ -16,3 +16,8 @@ def data_dir() -> Path:
     """Return where data sets and model files are kept: ``REPRO_DATA_DIR``, else in the cache."""
     override = os.environ.get("REPRO_DATA_DIR")
     return Path(override) if override else cache_dir() / "data"
+
+
+def results_dir() -> Path:
+    """Return the directory of the records: ``REPRO_RESULTS``, else ``results`` here."""
+    return Path(os.environ.get("REPRO_RESULTS") or "results")

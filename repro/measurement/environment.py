@@ -4,7 +4,6 @@ import hashlib
 import os
 import platform
 import subprocess
-import sys
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -64,19 +63,23 @@ def capture(threads: int | None = None) -> Environment:
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         threads=torch.get_num_threads() if threads is None else threads,
         cpu_capability=torch.backends.cpu.get_cpu_capability(),
-        onednn=torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled,
+        onednn=bool(torch._C._get_mkldnn_enabled()),  # what torch.backends.mkldnn.enabled reads
         gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         versions=library_versions(),
     )
 
 
 @cache
-def source_sha256() -> str:
-    """Return the hash over the paths and contents of the package's Python files."""
+def source_sha256(*packages: str) -> str:
+    """Return the hash over paths and contents of the suite's Python files.
+
+    ``packages`` limits it to some of the subpackages, as in ``source_sha256("memory", "methods")``.
+    """
     total = hashlib.sha256()
-    for path in sorted(SOURCE.rglob("*.py")):
-        total.update(str(path.relative_to(SOURCE)).encode() + b"\0")
-        total.update(hashlib.sha256(path.read_bytes()).digest())
+    for directory in [SOURCE / package for package in packages] or [SOURCE]:
+        for path in sorted(directory.rglob("*.py")):
+            total.update(str(path.relative_to(SOURCE)).encode() + b"\0")
+            total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()
 
 
@@ -111,7 +114,7 @@ def _constraints_sha256() -> str | None:
 
 
 def _usable_cores() -> int:
-    if sys.platform == "linux":
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 

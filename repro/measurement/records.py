@@ -21,8 +21,10 @@ SCHEMA_VERSION = 1
 PROFILES = ("smoke", "quick", "paper")
 """From the cheapest to the published setting; a later one outranks an earlier one in tables."""
 
-_NAME = re.compile(r"(?P<profile>[a-z]+)-(?P<utc>\d{8}T\d{6}Z)-(?P<commit>[0-9a-f]{7}|nocommit)"
-                   r"(?P<dirty>-dirty)?\.jsonl")
+_NAME = re.compile(
+    r"(?P<profile>[a-z]+)-(?P<utc>\d{8}T\d{6}Z)-(?P<commit>[0-9a-f]{7}|nocommit)"
+    r"(?P<dirty>-dirty)?\.jsonl"
+)
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

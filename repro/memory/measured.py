@@ -58,8 +58,8 @@ def require_device(device: Device) -> None:
         raise UsageError(msg)
 
 
-def measure(task: MeasureTask) -> MeasuredPeak:
-    """Measure one training step of ``task.spec``.
+def measure(task: MeasureTask) -> MeasuredPeak | None:
+    """Measure one training step of ``task.spec``; return ``None`` if a GPU's memory is too small.
 
     The first step is not measured: it fills caches of compiled primitives that later steps reuse.
 
@@ -69,7 +69,12 @@ def measure(task: MeasureTask) -> MeasuredPeak:
     require_device(task.device)
     torch.set_num_threads(require_positive_int("threads", task.threads))
     torch.manual_seed(0)
-    return _on_cuda(task.spec) if task.device == "cuda" else _on_host(task.spec)
+    if task.device == "cpu":
+        return _on_host(task.spec)
+    try:
+        return _on_cuda(task.spec)
+    except torch.OutOfMemoryError:
+        return None
 
 
 def _on_host(spec: StepSpec) -> MeasuredPeak:
@@ -89,7 +94,8 @@ def _on_host(spec: StepSpec) -> MeasuredPeak:
 
 def _on_cuda(spec: StepSpec) -> MeasuredPeak:
     before = torch.cuda.memory_allocated()
-    model = build_model(spec).to("cuda")
+    with torch.device("cuda"):
+        model = build_model(spec)
     weights = torch.cuda.memory_allocated() - before
     step = make_step(spec, model, make_batch(spec, "cuda"))
     step()
@@ -103,7 +109,7 @@ def _on_cuda(spec: StepSpec) -> MeasuredPeak:
 
 @contextmanager
 def _garbage_collected() -> Iterator[None]:
-    """Collect cycles before the block and not within it, so that the peak does not depend on when."""
+    """Collect cycles before the block and not within it: the peak must not depend on when."""
     gc.collect()
     gc.disable()
     try:
@@ -113,13 +119,12 @@ def _garbage_collected() -> Iterator[None]:
 
 
 def _left_allocated(capture: Path) -> int:
-    with memray.FileReader(capture) as reader:
-        return sum(record.size for record in reader.get_leaked_allocation_records())
+    reader = memray.FileReader(capture)
+    return sum(record.size for record in reader.get_leaked_allocation_records())
 
 
 def _peak(capture: Path) -> int:
-    with memray.FileReader(capture) as reader:
-        return int(reader.metadata.peak_memory)
+    return int(memray.FileReader(capture).metadata.peak_memory)
 
 
 def trace(function: Callable[[], object]) -> int:

@@ -14,7 +14,15 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker, _MemRefType
 from transformers import LlamaForCausalLM
 
-from repro.memory.step import EPS, LR, StepSpec, build_model, last_position_loss, make_batch, make_step
+from repro.memory.step import (
+    EPS,
+    LR,
+    StepSpec,
+    build_model,
+    last_position_loss,
+    make_batch,
+    make_step,
+)
 from repro.methods.mezo import MeZO
 
 _NOISE_CHUNKS = 1 << 10  # a fake chunk costs time, not memory: few, so that huge models stay quick
@@ -63,7 +71,7 @@ def simulate(spec: StepSpec) -> Breakdown:
     return _breakdown(peak)
 
 
-class PeakTracker(MemTracker):
+class PeakTracker(MemTracker):  # type: ignore[no-untyped-call]
     """MemTracker that keeps the peak of the whole step, and not also of every module.
 
     Looking through all modules at every operator makes the original quadratic in the number of

@@ -8,6 +8,7 @@ import torch
 from transformers import LlamaForCausalLM
 
 from repro.core.validation import require_choice
+from repro.memory.dtypes import BYTES, Dtype
 from repro.memory.shape import DecoderShape
 from repro.methods.backprop import Backprop
 from repro.methods.mezo import MeZO
@@ -15,10 +16,8 @@ from repro.models.decoder import ATTENTIONS, Attention, llama_config, random_lla
 
 Method = Literal["forward", "bp", "bp_checkpoint", "mezo"]
 """A forward pass alone, backpropagation, the same with every decoder block checkpointed, MeZO."""
-Dtype = Literal["float32", "float16", "bfloat16"]
 
 METHODS: tuple[Method, ...] = get_args(Method)
-DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 
 LR, EPS = 1e-4, 1e-3  # no byte depends on them
 
@@ -36,7 +35,7 @@ class StepSpec:
         """Refuse names that do not exist."""
         require_choice("method", self.method, METHODS)
         require_choice("attention", self.attention, ATTENTIONS)
-        require_choice("dtype", self.dtype, DTYPES)
+        require_choice("dtype", self.dtype, BYTES)
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -46,8 +45,8 @@ class StepSpec:
 
     @property
     def bytes_per_parameter(self) -> int:
-        """b of the formulas."""
-        return self.torch_dtype.itemsize
+        """B of the formulas."""
+        return BYTES[self.dtype]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the specification as plain values, for records and cache keys."""
@@ -68,7 +67,8 @@ def build_model(spec: StepSpec) -> LlamaForCausalLM:
     model = random_llama(config, attention=spec.attention, dtype=spec.torch_dtype)
     if spec.method == "bp_checkpoint":
         model.activation_checkpointing_enable({"use_reentrant": False})
-    return model.train()
+    model.train()
+    return model
 
 
 def make_batch(spec: StepSpec, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor]:

@@ -11,7 +11,7 @@ from repro.core.validation import require_positive, require_positive_int
 from repro.methods.perturbation import perturb_
 
 Closure = Callable[[], "torch.Tensor | float"]
-"""Computes the loss of the current batch; it is called without gradients and may be any function."""
+"""Computes the loss of the current batch, without gradients; any function will do."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ def llama_intermediate_size(hidden: int) -> int:
     """Return the width of Llama 2's feed-forward network for a hidden size.
 
     Two thirds of 4 D, rounded up to a multiple: of 256 for D >= 4096, as in the released models
-    (11008 for 7B, 13824 for 13B), and of D/16 below, so that small models keep the 7B's proportions.
+    (11008 for 7B, 13824 for 13B), and of D/16 below, so that small models are shaped alike.
     """
     multiple = max(1, min(256, hidden // 16))
     return -(-(8 * hidden // 3) // multiple) * multiple
@@ -51,7 +51,7 @@ def random_llama(
     """Build the model with random weights of ``dtype``; fake tensors under FakeTensorMode."""
     from transformers import AutoModelForCausalLM
 
-    model: LlamaForCausalLM = AutoModelForCausalLM.from_config(
+    model: LlamaForCausalLM = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
         config, dtype=dtype, attn_implementation=attention
     )
     return model

@@ -1,0 +1,200 @@
+"""MeZO paper, Fig. 3: memory of backpropagation and of MeZO over context, depth and width.
+
+Deviations from the paper:
+
+1. The paper draws its formulas only. Beside them stand the tensors of real training steps, counted
+   under fake tensors at the paper's sizes, and real steps of small models, measured.
+2. Where the paper keeps sqrt(L) layers under checkpointing, the simulated and measured steps use
+   transformers' own: every decoder block keeps its input and is recomputed alone.
+3. The feed-forward width is Llama 2's, 8/3 D rounded up (2.6875 D for the 7B), not 2.67 D.
+4. Loss and logits are those of the last position only, in every method; the formulas count none.
+5. The measured models keep Llama's architecture at sizes that two cores and 4 GB can train.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from repro.artifacts.base import Artifact
+from repro.core.errors import UsageError
+from repro.core.validation import (
+    require_choice,
+    require_distinct,
+    require_positive,
+    require_positive_int,
+)
+from repro.memory.dtypes import BYTES, Dtype
+from repro.memory.shape import LLAMA2_7B, DecoderShape
+from repro.models.decoder import ATTENTIONS, Attention
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is computed, simulated and measured; the first eight are the paper's setting."""
+
+    context: int = LLAMA2_7B.context
+    """N, tokens per sequence while L or D varies (the paper's 2048)."""
+    layers: int = LLAMA2_7B.layers
+    """L, decoder blocks while N or D varies (the paper's 32)."""
+    hidden: int = LLAMA2_7B.hidden
+    """D, hidden dimension while N or L varies (the paper's 4096)."""
+    heads: int = LLAMA2_7B.heads
+    """H, attention heads; fixed while D varies (the paper's 32)."""
+    vocabulary: int = LLAMA2_7B.vocabulary
+    """V, tokens of the vocabulary (the paper's 32000)."""
+    batch: int = LLAMA2_7B.batch
+    """B, sequences per step (the paper's 1)."""
+    bytes_per_parameter: float = 2
+    """b of the analytic lines (the paper's 2, for fp16)."""
+    live_layers: float = 1
+    """L', layers of activations alive in MeZO, in the analytic lines (the paper's 1)."""
+    simulate_contexts: tuple[int, ...] = (1, 2048, 8192, 32768)
+    """N of the simulated points of the first column."""
+    simulate_layers: tuple[int, ...] = (1, 32, 100)
+    """L of the simulated points of the second column."""
+    simulate_hiddens: tuple[int, ...] = (512, 4096, 32768)
+    """D of the simulated points of the third column."""
+    measure_contexts: tuple[int, ...] = (64, 256, 1024)
+    """N of the measured points."""
+    measure_layers: tuple[int, ...] = (1, 8, 24)
+    """L of the measured points."""
+    measure_hiddens: tuple[int, ...] = (64, 256, 768)
+    """D of the measured points."""
+    measure_context: int = 256
+    """N of the measured model while L or D varies."""
+    measure_depth: int = 8
+    """L of the measured model while N or D varies."""
+    measure_hidden: int = 256
+    """D of the measured model while N or L varies."""
+    measure_heads: int = 8
+    """H of the measured model."""
+    measure_vocabulary: int = 2048
+    """V of the measured model."""
+    measure_dtypes: tuple[Dtype, ...] = ("float32", "bfloat16")
+    """Number formats of the measured points; simulated ones are float16, as in the paper."""
+    attentions: tuple[Attention, ...] = ATTENTIONS
+    """Attention kernels: eager forms the N x N scores that the formula counts, SDPA does not."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where the measured steps run."""
+    threads: int = 1
+    """Threads of each measured process."""
+
+    def __post_init__(self) -> None:
+        """Refuse any size, list or name that cannot be run, before anything runs."""
+        require_positive("bytes per parameter b", self.bytes_per_parameter)
+        require_positive_int("threads", self.threads)
+        require_choice("device", self.device, ("cpu", "cuda"))
+        if not 0 <= self.live_layers <= self.layers:
+            msg = (
+                f"live layers L' = {self.live_layers}: must lie between 0 and the number of "
+                f"layers L = {self.layers}"
+            )
+            raise UsageError(msg)
+        _require_names("attentions", self.attentions, ATTENTIONS)
+        _require_names("measure_dtypes", self.measure_dtypes, BYTES)
+        self.simulated_shapes()
+        self.measured_shapes()
+
+    def paper_shape(self) -> DecoderShape:
+        """Return the model around which the analytic lines and the simulated points vary."""
+        return DecoderShape(
+            self.context, self.layers, self.hidden, self.heads, self.vocabulary, self.batch
+        )
+
+    def measured_shape(self) -> DecoderShape:
+        """Return the model around which the measured points vary."""
+        return DecoderShape(
+            context=self.measure_context,
+            layers=self.measure_depth,
+            hidden=self.measure_hidden,
+            heads=self.measure_heads,
+            vocabulary=self.measure_vocabulary,
+            batch=self.batch,
+        )
+
+    def simulated_shapes(self) -> list[DecoderShape]:
+        """Return the shapes of the simulated points, each once."""
+        axes = (self.simulate_contexts, self.simulate_layers, self.simulate_hiddens)
+        return _cross(self.paper_shape(), *axes)
+
+    def measured_shapes(self) -> list[DecoderShape]:
+        """Return the shapes of the measured points, each once."""
+        axes = (self.measure_contexts, self.measure_layers, self.measure_hiddens)
+        return _cross(self.measured_shape(), *axes)
+
+
+def _require_names(field: str, names: tuple[str, ...], allowed: Collection[str]) -> None:
+    require_distinct(field, names)
+    for name in names:
+        require_choice(field, name, allowed)
+
+
+def _cross(
+    base: DecoderShape,
+    contexts: tuple[int, ...],
+    layers: tuple[int, ...],
+    hiddens: tuple[int, ...],
+) -> list[DecoderShape]:
+    """Vary one size at a time."""
+    shapes = [replace(base, context=n) for n in contexts]
+    shapes += [replace(base, layers=n) for n in layers]
+    shapes += [replace(base, hidden=n) for n in hiddens]
+    return list(dict.fromkeys(shapes))
+
+
+QUICK = Config()
+SMOKE = Config(
+    simulate_contexts=(128,),
+    simulate_layers=(1,),
+    simulate_hiddens=(),
+    measure_contexts=(64,),
+    measure_layers=(2,),
+    measure_hiddens=(),
+    measure_depth=2,
+    measure_dtypes=("float32",),
+    attentions=("eager",),
+)
+PAPER = Config(
+    simulate_contexts=(1, 128, 512, 1024, 2048, 4096, 8192, 16384, 32768),
+    simulate_layers=(1, 2, 4, 8, 16, 23, 32, 64, 100),
+    simulate_hiddens=(512, 1024, 2048, 4096, 8192, 16384, 32768),
+    measure_contexts=(16, 64, 128, 256, 512, 1024),
+    measure_layers=(1, 2, 4, 8, 16, 24),
+    measure_hiddens=(64, 128, 256, 512, 768),
+)
+
+ARTIFACT = Artifact(
+    slug="mezo_fig3",
+    paper="mezo",
+    title="MeZO Fig. 3: memory of backpropagation and MeZO over context, layers and hidden size",
+    claims=(
+        "A1",
+        "A1-deep",
+        "A1-simulated",
+        "A1-measured",
+        "A2",
+        "A2-simulated",
+        "A2-orders",
+        "A3",
+        "A3-simulated",
+        "A4",
+        "A4-simulated",
+        "A5",
+        "A5-asymptote",
+        "A5-simulated",
+        "A6",
+        "A6-L100",
+        "A6-asymptote",
+        "A6-simulated",
+        "A7",
+        "A7-checkpointed",
+        "A7-asymptote",
+        "A7-simulated",
+        "A8",
+        "A8-gpt2-medium",
+        "A8-llama-7b",
+        "A8-llama-13b",
+    ),
+    config=Config,
+    profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
+)

@@ -1,0 +1,206 @@
+"""Fig. 3 as the paper has it with simulated points, the same measured, and formula against both."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from repro.core.units import format_bytes
+from repro.drawing.style import BLUE, GREEN, INK, ORANGE, style
+from repro.measurement.records import Record, of_kind
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+AXES = {"context": "context length N", "layers": "layers L", "hidden": "hidden dimension D"}
+_ROWS = {"bp": "BP without checkpointing", "bp_checkpoint": "BP with checkpointing"}
+_COLOURS = {"bp": ORANGE, "bp_checkpoint": ORANGE, "mezo": BLUE, "forward": BLUE}
+_POINT: dict[str, Any] = {"marker": "o", "markersize": 5, "linestyle": "none"}
+
+
+def fig3(records: Sequence[Record]) -> "Figure":
+    """Draw the paper's six panels with the simulated points on them."""
+    config = records[0].config
+    title = (
+        f"Llama 2 with N = {config['context']}, L = {config['layers']}, D = {config['hidden']} "
+        f"unless varied (b = {config['bytes_per_parameter']:g}, L' = {config['live_layers']:g})"
+    )
+    base = {axis: config[axis] for axis in AXES}
+    return _six_panels(records, "paper", base, list(of_kind(records, "simulated")), title)
+
+
+def fig3_measured(records: Sequence[Record]) -> "Figure":
+    """Draw the same six panels for the small models whose training steps were measured."""
+    config = records[0].config
+    base = {
+        "context": config["measure_context"],
+        "layers": config["measure_depth"],
+        "hidden": config["measure_hidden"],
+    }
+    dtype = config["measure_dtypes"][0]
+    points = [r for r in of_kind(records, "measured") if r.point["dtype"] == dtype]
+    title = (
+        f"Small Llama models in {dtype}, N = {base['context']}, L = {base['layers']}, "
+        f"D = {base['hidden']} unless varied"
+    )
+    return _six_panels(records, "measured", base, points, title)
+
+
+def predicted(records: Sequence[Record]) -> "Figure":
+    """Draw formula over observed peak for every simulated and measured point."""
+    with style():
+        figure, panels = plt.subplots(1, 2, figsize=(11, 4), sharey=True)
+        for panel, kind in zip(panels, ("simulated", "measured"), strict=True):
+            _prediction_panel(panel, kind, list(of_kind(records, kind)))
+        panels[0].set_ylabel("formula / observed peak")
+        handles = [
+            _handle("BP", ORANGE, marker="o"),
+            _handle("BP, checkpointed", ORANGE, marker="s"),
+            _handle("MeZO", BLUE, marker="o"),
+            _handle("eager attention: filled", INK, marker="o"),
+            _handle("SDPA: open", INK, marker="o", markerfacecolor="white"),
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=5)
+    return figure
+
+
+FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {
+    "fig3": fig3,
+    "fig3_measured": fig3_measured,
+    "predicted": predicted,
+}
+
+
+def _six_panels(
+    records: Sequence[Record],
+    scope: str,
+    base: Mapping[str, int],
+    points: Sequence[Record],
+    title: str,
+) -> "Figure":
+    curves = {
+        record.point["axis"]: record.metrics
+        for record in of_kind(records, "analytic")
+        if record.point["scope"] == scope
+    }
+    with style():
+        figure, grid = plt.subplots(2, 3, figsize=(11, 6.4), squeeze=False)
+        for row, (method, name) in zip(grid, _ROWS.items(), strict=True):
+            for panel, axis in zip(row, AXES, strict=True):
+                here = [r for r in points if _on_axis(r, axis, base)]
+                _panel(panel, axis, curves.get(axis), method, here)
+            row[0].set_title(name, fontweight="bold")
+            row[0].set_ylabel("memory")
+        figure.suptitle(title, fontsize=10.5)
+        kind = points[0].kind if points else "observed"
+        handles = [
+            _handle("BP, formula", ORANGE, linestyle="-"),
+            _handle("MeZO, formula", BLUE, linestyle="-"),
+            _handle("BP / MeZO, formula (right axis)", GREEN, linestyle="--"),
+            _handle(f"{kind}, eager attention (label: error of the formula)", INK, marker="o"),
+            _handle(f"{kind}, SDPA", INK, marker="o", markerfacecolor="white"),
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=5)
+    return figure
+
+
+def _panel(
+    panel: "Axes",
+    axis: str,
+    curve: Mapping[str, Any] | None,
+    method: str,
+    points: Iterable[Record],
+) -> None:
+    if curve is not None:
+        values, bp, mezo = curve["values"], curve[f"{method}_bytes"], curve["mezo_bytes"]
+        panel.plot(values, bp, color=ORANGE)
+        panel.plot(values, mezo, color=BLUE)
+        _ratio(panel, values, [b / m for b, m in zip(bp, mezo, strict=True)])
+    for record in points:
+        if record.point["method"] in (method, "mezo") and "peak_bytes" in record.metrics:
+            _mark(panel, record, axis)
+    panel.margins(x=0.12, y=0.12)
+    panel.set_yscale("log")
+    bottom, top = panel.get_ylim()
+    steps = (1, 2, 5) if top / bottom < 200 else (1,)
+    panel.yaxis.set_major_locator(LogLocator(subs=steps, numticks=20))
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda count, _: format_bytes(count)))
+    panel.yaxis.set_minor_formatter(NullFormatter())
+    if axis != "layers" and curve is not None:
+        panel.set_xscale("log", base=2)
+        panel.set_xticks(_powers_of_two(curve["values"]))
+        panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    panel.set_xlabel(AXES[axis])
+
+
+def _powers_of_two(values: Sequence[int]) -> list[int]:
+    """Return powers of two over the range of ``values``, few enough to be read."""
+    first, last = math.ceil(math.log2(min(values))), math.floor(math.log2(max(values)))
+    return [2**power for power in range(first, last + 1, -(-(last - first) // 5) or 1)]
+
+
+def _ratio(panel: "Axes", values: Sequence[int], ratio: Sequence[float]) -> None:
+    right = panel.twinx()
+    right.plot(values, ratio, color=GREEN, linestyle="--")
+    right.set_ylim(0, max(*ratio, 2) * 1.15)
+    right.tick_params(axis="y", labelcolor=GREEN)
+    right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))  # noqa: RUF001
+    right.grid(visible=False)
+
+
+def _mark(panel: "Axes", record: Record, axis: str) -> None:
+    point, metrics = record.point, record.metrics
+    colour = _COLOURS[point["method"]]
+    eager = point["attention"] == "eager"
+    face = colour if eager else "white"
+    x, y = point[axis], metrics["peak_bytes"]
+    panel.plot(x, y, color=colour, markerfacecolor=face, zorder=3 if eager else 4, **_POINT)
+    if eager:
+        percent = round(100 * (metrics["formula_bytes"] / y - 1))
+        below = point["method"] == "mezo"
+        panel.annotate(
+            f"{percent:+d}%" if percent else "0%",
+            (x, y),
+            xytext=(-4, -9 if below else 4),
+            textcoords="offset points",
+            ha="right",
+            fontsize=6.5,
+            color=colour,
+            path_effects=[withStroke(linewidth=2, foreground="white")],
+            zorder=5,
+        )
+
+
+def _prediction_panel(panel: "Axes", kind: str, records: Sequence[Record]) -> None:
+    drawn = [r for r in records if "peak_bytes" in r.metrics and r.point["method"] != "forward"]
+    for record in drawn:
+        colour = _COLOURS[record.point["method"]]
+        panel.plot(
+            record.metrics["peak_bytes"],
+            record.metrics["formula_bytes"] / record.metrics["peak_bytes"],
+            color=colour,
+            markerfacecolor=colour if record.point["attention"] == "eager" else "white",
+            **{**_POINT, "marker": "s" if record.point["method"] == "bp_checkpoint" else "o"},
+        )
+    panel.axhline(1, color=INK, linewidth=0.8)
+    panel.set_xscale("log")
+    panel.set_yscale("log", base=2)
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda count, _: format_bytes(count)))
+    panel.set_xlabel(f"{kind} peak of one step")
+    panel.set_title(f"{kind}: {len(drawn)} points")
+
+
+def _on_axis(record: Record, axis: str, base: Mapping[str, int]) -> bool:
+    return all(record.point[other] == base[other] for other in AXES if other != axis)
+
+
+def _handle(label: str, colour: Any, **style: Any) -> Line2D:  # noqa: ANN401 - matplotlib's own
+    return Line2D(
+        [], [], color=colour, label=label, **{"linestyle": "none", "markersize": 5, **style}
+    )

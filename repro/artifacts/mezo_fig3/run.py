@@ -1,0 +1,274 @@
+"""Compute, simulate and measure what Fig. 3 needs.
+
+Kinds of results:
+
+- ``analytic``: equations (2) and (3) along one axis, as arrays; point ``scope`` (the paper's model
+  or the measured one) and ``axis``.
+- ``parameters``: the decoder's parameters counted in the real model, beside the formula (Fig. 2).
+- ``fig4_setting``: equations (2) and (3) for a model of Fig. 4 (claim A8); point ``model``.
+- ``equal_memory``: the search for settings that give all three models 17 GB (claim A8).
+- ``simulated``, ``measured``: the peak of one training step; the point is its specification.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from repro.artifacts.base import Context, Result
+from repro.artifacts.mezo_fig3 import Config
+from repro.core.progress import progress
+from repro.measurement.environment import source_sha256
+from repro.measurement.isolation import run_isolated
+from repro.measurement.point_store import PointStore
+from repro.memory import analytic, equal_memory
+from repro.memory.analytic import Axis, Float, Sizes
+from repro.memory.dtypes import BYTES
+from repro.memory.measured import MeasuredPeak, MeasureTask, measure, require_device
+from repro.memory.parameters import parameter_table
+from repro.memory.shape import GPT2_MEDIUM, LLAMA2_7B, LLAMA2_13B, DecoderShape
+from repro.memory.simulated import Breakdown, simulate
+from repro.memory.step import METHODS, StepSpec
+
+FIG4_LIVE_FRACTIONS = {
+    "llama-7b": (LLAMA2_7B, equal_memory.LIVE_FRACTION_7B),
+    "llama-13b": (LLAMA2_13B, equal_memory.LIVE_FRACTION_13B),
+}
+
+
+def run(config: Config, context: Context) -> Iterator[Result]:
+    """Yield every result of the figure; finished points are kept if the run is killed."""
+    require_device(config.device)
+    yield from _analytic(config)
+    yield _parameters(config)
+    yield from _fig4_settings()
+    yield _equal_memory()
+    yield from _simulated(config, context)
+    yield from _measured(config, context)
+
+
+def sizes_of(shape: DecoderShape, bytes_per_parameter: float, **varied: ArrayLike) -> Sizes:
+    """Return the formulas' sizes for ``shape`` with some of them replaced."""
+    values = asdict(shape) | {"bytes_per_parameter": bytes_per_parameter} | varied
+    return analytic.sizes(**values)
+
+
+def formula_bytes(spec: StepSpec, live_layers: float = 1) -> float:
+    """Return what equations (2) and (3) predict for a step; a forward pass is like MeZO."""
+    s = sizes_of(spec.shape, spec.bytes_per_parameter)
+    if spec.method in ("bp", "bp_checkpoint"):
+        return float(analytic.bp_bytes(s, checkpointing=spec.method == "bp_checkpoint"))
+    return float(analytic.mezo_bytes(s, live_layers=min(live_layers, spec.shape.layers)))
+
+
+def _analytic(config: Config) -> Iterator[Result]:
+    """Yield the lines of the paper's panels, and those of the small models' panels."""
+    ranges: dict[Axis, list[int]] = {
+        "context": _geometric(1, 32768, step=1),
+        "layers": list(range(1, 101)),
+        "hidden": _geometric(512, 32768, step=config.heads),
+    }
+    for axis, values in ranges.items():
+        s = sizes_of(config.paper_shape(), config.bytes_per_parameter, **{axis: values})
+        yield _line(config, "paper", axis, values, s)
+    width = BYTES[config.measure_dtypes[0]]
+    measured: dict[Axis, tuple[int, ...]] = {
+        "context": config.measure_contexts,
+        "layers": config.measure_layers,
+        "hidden": config.measure_hiddens,
+    }
+    for axis, ends in measured.items():
+        if len(ends) > 1:
+            step = config.measure_heads if axis == "hidden" else 1
+            values = _geometric(min(ends), max(ends), step)
+            s = sizes_of(config.measured_shape(), width, **{axis: values})
+            yield _line(config, "measured", axis, values, s)
+
+
+def _line(config: Config, scope: str, axis: Axis, values: list[int], s: Sizes) -> Result:
+    live = np.minimum(config.live_layers, s.L)
+    limits = {
+        name: float(np.ravel(limit)[-1])
+        for name, limit in (
+            ("ratio_limit", analytic.ratio_limit(s, axis, live_layers=live)),
+            (
+                "ratio_limit_checkpoint",
+                analytic.ratio_limit(s, axis, checkpointing=True, live_layers=live),
+            ),
+        )
+    }
+    return Result(
+        kind="analytic",
+        point={"scope": scope, "axis": axis},
+        metrics={
+            "values": values,
+            "bp_bytes": _listed(analytic.bp_bytes(s)),
+            "bp_checkpoint_bytes": _listed(analytic.bp_bytes(s, checkpointing=True)),
+            "mezo_bytes": _listed(analytic.mezo_bytes(s, live_layers=live)),
+            **limits,
+        },
+    )
+
+
+def _parameters(config: Config) -> Result:
+    shape = config.paper_shape()
+    return Result(
+        kind="parameters",
+        point=asdict(shape),
+        metrics={
+            "formula": float(analytic.parameter_count(sizes_of(shape, 1))),
+            "table": parameter_table(shape),
+        },
+    )
+
+
+def _fig4_settings() -> Iterator[Result]:
+    bp = float(analytic.bp_bytes(sizes_of(GPT2_MEDIUM, 2)))
+    yield Result(
+        kind="fig4_setting",
+        point={"model": "gpt2-medium", "method": "bp", "bytes_per_parameter": 2},
+        metrics={
+            "total_bytes": bp,
+            "weights_bytes": float(analytic.weight_bytes(sizes_of(GPT2_MEDIUM, 2))),
+            "bytes_per_parameter_for_target": equal_memory.bytes_per_parameter_for(GPT2_MEDIUM),
+        },
+    )
+    for model, (shape, fraction) in FIG4_LIVE_FRACTIONS.items():
+        batched = DecoderShape(**asdict(shape) | {"context": 1024, "batch": 8})
+        s = sizes_of(batched, 2)
+        single = sizes_of(batched, 2, batch=1)
+        live = fraction * shape.layers
+        yield Result(
+            kind="fig4_setting",
+            point={"model": model, "method": "mezo", "bytes_per_parameter": 2},
+            metrics={
+                "live_fraction": fraction,
+                "total_bytes": float(analytic.mezo_bytes(s, live_layers=live)),
+                "total_bytes_batch_1": float(analytic.mezo_bytes(single, live_layers=live)),
+                "weights_bytes": float(analytic.weight_bytes(s)),
+            },
+        )
+
+
+def _equal_memory() -> Result:
+    grid = equal_memory.Grid()
+    found = asdict(equal_memory.search(grid))
+    example = found.pop("example")
+    return Result(
+        kind="equal_memory",
+        point=asdict(grid)
+        | {
+            "target_bytes": equal_memory.TARGET_BYTES,
+            "tolerance_bytes": equal_memory.TOLERANCE_BYTES,
+        },
+        metrics=found if example is None else found | {"example": example},
+    )
+
+
+def _simulated(config: Config, context: Context) -> Iterator[Result]:
+    specs = [
+        StepSpec(shape, method, attention, "float16")
+        for shape in config.simulated_shapes()
+        for method in METHODS
+        if method != "forward"
+        for attention in config.attentions
+    ]
+    store = PointStore("simulated", _same_code(context))
+    done = _points("simulated", simulate_point, specs, StepSpec.as_dict, store, context.workers)
+    for spec, metrics in done:
+        yield Result("simulated", spec.as_dict(), _with_formula(spec, config, metrics))
+
+
+def _measured(config: Config, context: Context) -> Iterator[Result]:
+    tasks = [
+        MeasureTask(StepSpec(shape, method, attention, dtype), config.device, config.threads)
+        for shape in config.measured_shapes()
+        for method in METHODS
+        for attention in config.attentions
+        for dtype in config.measure_dtypes
+    ]
+    machine = {"cpu": context.environment.cpu, "gpu": context.environment.gpu}
+    store = PointStore("measured", _same_code(context) | machine)
+    workers = context.workers if config.device == "cpu" else 1  # one GPU, one process
+    for task, metrics in _points("measured", measure_point, tasks, _task_point, store, workers):
+        yield Result("measured", _task_point(task), _with_formula(task.spec, config, metrics))
+    store.clear()  # a measurement is taken over from a killed run, not from a finished one
+
+
+def _same_code(context: Context) -> dict[str, Any]:
+    """Return what a stored point must agree with: the code that computes it and the libraries."""
+    return {
+        "source": source_sha256("memory", "methods", "models"),
+        "versions": context.environment.versions,
+    }
+
+
+def simulate_point(spec: StepSpec) -> dict[str, int]:
+    """Simulate one point; at the top level, so that another process can run it."""
+    peak: Breakdown = simulate(spec)
+    return peak.as_metrics()
+
+
+def measure_point(task: MeasureTask) -> dict[str, int]:
+    """Measure one point; at the top level, so that another process can run it."""
+    peak: MeasuredPeak | None = measure(task)
+    return {"out_of_memory": True} if peak is None else peak.as_metrics()
+
+
+def _points(
+    name: str,
+    function: Callable[[Any], dict[str, int]],
+    tasks: Sequence[Any],
+    key: Callable[[Any], dict[str, Any]],
+    store: PointStore,
+    workers: int,
+) -> Iterator[tuple[Any, dict[str, int]]]:
+    """Yield each task with its value in the order given, taking what the store has already."""
+    values = {task: store.get(key(task)) for task in tasks}
+    missing = [task for task, value in values.items() if value is None]
+    with progress(f"mezo_fig3 {name}", len(tasks)) as shown:
+        for _ in range(len(tasks) - len(missing)):
+            shown.advance("done before")
+        for task, value in run_isolated(
+            function, missing, workers=workers, preload=["repro.memory.measured", __name__]
+        ):
+            store.put(key(task), value)
+            values[task] = value
+            shown.advance(_label(key(task)))
+    for task in tasks:
+        yield task, values[task] or {}
+
+
+def _with_formula(spec: StepSpec, config: Config, metrics: dict[str, int]) -> dict[str, Any]:
+    if "peak_bytes" not in metrics:
+        return metrics
+    weights = metrics.get("weights_bytes", metrics.get("parameters_bytes", 0))
+    copies = 2 if spec.method in ("bp", "bp_checkpoint") else 1  # with the gradients
+    s = sizes_of(spec.shape, spec.bytes_per_parameter)
+    live = analytic.effective_layers(s, metrics["peak_bytes"], copies * weights)
+    return {
+        **metrics,
+        "formula_bytes": formula_bytes(spec, config.live_layers),
+        "effective_layers": float(live),
+    }
+
+
+def _task_point(task: MeasureTask) -> dict[str, Any]:
+    return task.spec.as_dict() | {"device": task.device, "threads": task.threads}
+
+
+def _label(point: dict[str, Any]) -> str:
+    return "N={context} L={layers} D={hidden} {method} {attention} {dtype}".format(**point)
+
+
+def _listed(values: Float) -> list[float]:
+    return [float(value) for value in values]
+
+
+def _geometric(first: int, last: int, step: int) -> list[int]:
+    """Return multiples of ``step``, sixteen to an octave, from ``first`` to ``last``."""
+    octaves = np.log2(last / first)
+    values = first * 2 ** np.linspace(0, octaves, round(16 * octaves) + 1)
+    return sorted({round(float(value) / step) * step for value in values})

@@ -1,0 +1,46 @@
+"""``repro report``: figures, the README's results and a summary, all from records."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from repro.artifacts.index import SLUGS, load
+from repro.core.paths import results_dir
+
+
+def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
+    """Add the command to the parser."""
+    parser = subparsers.add_parser(
+        "report", help="draw the figures and update the README's results from the records"
+    )
+    parser.add_argument("slugs", nargs="*", metavar="SLUG", help="artifacts to draw (default: all)")
+    parser.add_argument(
+        "--results", type=Path, default=results_dir(), metavar="DIR", help="where the records are"
+    )
+    parser.add_argument(
+        "--readme",
+        type=Path,
+        metavar="FILE",
+        help="Markdown file whose results section is rewritten (none by default)",
+    )
+    parser.set_defaults(execute=execute)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Draw, rewrite, print."""
+    slugs = args.slugs or SLUGS
+    for slug in slugs:
+        load(slug)  # a wrong name is an error before anything is drawn
+    from repro.report.claims_table import claim_rows
+    from repro.report.figures import draw
+    from repro.report.markdown import update_readme
+    from repro.report.terminal import claims_text
+
+    for slug in slugs:
+        for path in draw(args.results, slug):
+            sys.stdout.write(f"{path}\n")
+    if args.readme is not None:
+        update_readme(args.readme, args.results)
+    sys.stdout.write(claims_text(claim_rows(args.results, slugs)))
+    return 0

@@ -1,0 +1,93 @@
+"""Every claim with our value and verdict, from the newest records of the highest profile."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from repro.artifacts import index
+from repro.claims.claim import Claim
+from repro.claims.index import CLAIMS
+from repro.claims.verdict import Finding, verdict
+from repro.measurement.records import latest_run, read_run
+
+
+@dataclass(frozen=True)
+class ClaimRow:
+    """One row of ``repro claims --json``: its fields are the stable, documented schema."""
+
+    id: str
+    """Identifier of the claim."""
+    paper: str
+    """``mezo`` or ``elasticzo``."""
+    section: str
+    """Section, figure or table of the paper."""
+    artifact: str
+    """Slug of the artifact that gives our value."""
+    statement: str
+    """The claim in our words."""
+    relation: str
+    """How ours is held against published: ``equals``, ``at least``, ``at most``."""
+    published: float
+    """The paper's number."""
+    ours: float | None
+    """Our number in the same unit, or null if not run."""
+    unit: str
+    """``x`` is a ratio, ``GB`` is 1e9 bytes, ``%`` per cent, ``settings`` a count."""
+    basis: str
+    """``analytic``, ``simulated`` or ``measured``."""
+    verdict: str
+    """One of ``repro.claims.verdict.VERDICTS``."""
+    reason: str
+    """How our value came about; where it differs, the suspected cause."""
+    profile: str | None
+    """Profile of the records, or null if not run."""
+    n_seeds: int
+    """Independent seeds behind our value; 0 where nothing is random."""
+    records: str | None
+    """Name of the file of records, or null if not run."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row as a JSON object."""
+        return asdict(self)
+
+
+def claim_rows(results: Path, slugs: Iterable[str] = index.SLUGS) -> list[ClaimRow]:
+    """Return the rows of the claims of ``slugs``.
+
+    Raises:
+        ReproError: a file of records is corrupted or of a newer schema.
+    """
+    return [row for slug in slugs for row in _artifact_rows(results, slug)]
+
+
+def _artifact_rows(results: Path, slug: str) -> list[ClaimRow]:
+    artifact = index.load(slug)
+    claims = [CLAIMS[claim_id] for claim_id in artifact.claims]
+    path = latest_run(results / slug)
+    if path is None:
+        reason = f"no records yet: repro run {slug}"
+        return [_row(claim, Finding(claim.id, None, reason), None, None) for claim in claims]
+    records = read_run(path)
+    found = {finding.claim_id: finding for finding in artifact.findings(records)}
+    return [_row(claim, found[claim.id], records[0].profile, path.name) for claim in claims]
+
+
+def _row(claim: Claim, finding: Finding, profile: str | None, records: str | None) -> ClaimRow:
+    return ClaimRow(
+        id=claim.id,
+        paper=claim.paper,
+        section=claim.section,
+        artifact=claim.artifact,
+        statement=claim.statement,
+        relation=claim.relation,
+        published=claim.published,
+        ours=finding.ours,
+        unit=claim.unit,
+        basis=claim.basis,
+        verdict=verdict(claim, finding.ours),
+        reason=finding.reason,
+        profile=profile,
+        n_seeds=finding.n_seeds,
+        records=records,
+    )

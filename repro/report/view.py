@@ -1,0 +1,87 @@
+"""What a notebook imports: the newest records of an artifact, and its claims as a table."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+
+from repro.core.errors import ReproError
+from repro.measurement.records import Record, latest_run, read_run
+from repro.report.claims_table import claim_rows
+
+
+def results_directory() -> Path:
+    """Return ``REPRO_RESULTS``, or the nearest ``results`` directory upwards from here."""
+    if override := os.environ.get("REPRO_RESULTS"):
+        return Path(override)
+    here = Path.cwd()
+    for directory in (here, *here.parents):
+        if (directory / "results").is_dir():
+            return directory / "results"
+    msg = "no results directory here or above; set REPRO_RESULTS to where the records are"
+    raise ReproError(msg)
+
+
+def newest_records(slug: str) -> list[Record]:
+    """Return the records that tables and verdicts are made from.
+
+    Raises:
+        ReproError: there are none.
+    """
+    path = latest_run(results_directory() / slug)
+    if path is None:
+        msg = f"no records of {slug}: run `repro run {slug}`"
+        raise ReproError(msg)
+    return read_run(path)
+
+
+def provenance(records: Sequence[Record]) -> pd.DataFrame:
+    """Return how the records were made: profile, code, machine, libraries."""
+    first = records[0]
+    here = first.environment
+    commit = "outside a checkout" if here.commit is None else here.commit[:12]
+    rows = {
+        "profile": first.profile,
+        "records": len(records),
+        "computed (UTC)": records[-1].utc,
+        "commit": commit + (" with local changes" if here.dirty else ""),
+        "CPU": f"{here.cpu}, {here.cores} cores, {here.cpu_capability}",
+        "GPU": here.gpu or "none",
+        "oneDNN": "on" if here.onednn else "off",
+        "Python": here.python,
+        **here.versions,
+    }
+    return pd.DataFrame({"": {name: str(value) for name, value in rows.items()}})
+
+
+def claims(slug: str) -> pd.DataFrame:
+    """Return the artifact's claims: published, ours, verdict and reason."""
+    rows = claim_rows(results_directory(), [slug])
+    columns = [
+        "id",
+        "statement",
+        "relation",
+        "published",
+        "ours",
+        "unit",
+        "basis",
+        "verdict",
+        "reason",
+    ]
+    return pd.DataFrame([row.as_dict() for row in rows])[columns].set_index("id")
+
+
+@contextmanager
+def all_rows() -> Iterator[None]:
+    """Show every row of the tables displayed inside the block."""
+    with pd.option_context("display.max_rows", None):
+        yield
+
+
+@contextmanager
+def whole_text() -> Iterator[None]:
+    """Show every cell's text in full inside the block."""
+    with pd.option_context("display.max_colwidth", None, "display.max_rows", None):
+        yield

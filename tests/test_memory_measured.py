@@ -1,0 +1,86 @@
+"""Measured memory against arithmetic on the tensors of the step."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from repro.core.errors import ReproError, UsageError
+from repro.measurement.isolation import run_isolated
+from repro.memory.measured import MeasureTask, measure, trace
+from repro.memory.shape import DecoderShape
+from repro.memory.step import Method, StepSpec
+
+SMALL = DecoderShape(context=128, layers=2, hidden=128, heads=4, vocabulary=256)
+PRELOAD = ["repro.memory.measured"]
+
+
+def task(method: Method, **changes: int) -> MeasureTask:
+    return MeasureTask(StepSpec(replace(SMALL, **changes), method, "eager", "float32"), "cpu", 1)
+
+
+def test_trace_finds_the_bytes_of_a_tensor() -> None:
+    peak = trace(lambda: torch.ones(1_000_000))
+    assert 4_000_000 <= peak <= 4_010_000
+
+
+def test_one_step_of_each_method() -> None:
+    tasks = [task("forward"), task("mezo"), task("bp"), task("bp_checkpoint")]
+    found = dict(run_isolated(measure, tasks, workers=2, preload=PRELOAD))
+    forward, mezo, bp, checkpointed = (found[one] for one in tasks)
+    assert forward is not None
+    assert mezo is not None
+    assert bp is not None
+    assert checkpointed is not None
+    parameters = 2 * (4 * 128 * 128 + 3 * 128 * 344 + 2 * 128) + 2 * 256 * 128 + 128
+    # weights of float32, and little beside them (buffers, module objects)
+    assert 4 * parameters <= forward.weights <= 4 * parameters + 200_000
+    assert mezo.step <= 1.02 * forward.step
+    assert bp.step >= 4 * parameters  # the gradients, at the least
+    assert forward.step < checkpointed.step <= bp.step
+    assert mezo.peak == mezo.weights + mezo.step
+
+
+def test_a_device_that_is_absent_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UsageError, match="finds no CUDA device here; use --device cpu"):
+        measure(replace(task("bp"), device="cuda"))
+
+
+def test_a_gpu_that_runs_out_of_memory_gives_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(_: StepSpec) -> None:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr("repro.memory.measured.require_device", lambda _: None)
+    monkeypatch.setattr("repro.memory.measured._on_cuda", exhausted)
+    assert measure(replace(task("bp"), device="cuda")) is None
+
+
+def test_a_process_that_dies_is_reported_with_its_point() -> None:
+    with pytest.raises(ReproError, match=r"exit code -?9"):
+        list(run_isolated(_die, ["this point"], workers=1, preload=[]))
+
+
+def test_an_error_in_a_process_keeps_its_type() -> None:
+    with pytest.raises(UsageError, match="no good"):
+        list(run_isolated(_refuse, ["this point"], workers=1, preload=[]))
+
+
+def _die(_: str) -> None:
+    import os
+    import signal
+
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _refuse(_: str) -> None:
+    msg = "no good"
+    raise UsageError(msg)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_one_step_on_a_gpu() -> None:
+    found = measure(replace(task("bp"), device="cuda"))
+    assert found is not None
+    assert found.step >= found.weights > 0

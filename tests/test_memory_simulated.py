@@ -1,0 +1,105 @@
+"""Simulated memory against tensors counted by hand and against the stock tracker."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed._tools.mem_tracker import MemTracker
+
+from repro.core.errors import UsageError
+from repro.memory.parameters import parameter_table
+from repro.memory.shape import LLAMA2_7B, DecoderShape
+from repro.memory.simulated import PeakTracker, simulate
+from repro.memory.step import METHODS, Method, StepSpec, build_model, make_batch, make_step
+from repro.models.decoder import llama_intermediate_size
+
+SMALL = DecoderShape(context=64, layers=3, hidden=64, heads=4, vocabulary=128)
+
+
+def llama_parameters(shape: DecoderShape) -> int:
+    """Parameters of Llama 2 as its paper describes it."""
+    D, width = shape.hidden, llama_intermediate_size(shape.hidden)
+    layer = 4 * D * D + 3 * D * width + 2 * D
+    return shape.layers * layer + 2 * shape.vocabulary * D + D
+
+
+@pytest.mark.parametrize(("hidden", "width"), [(4096, 11008), (5120, 13824)])
+def test_feed_forward_width_is_that_of_the_released_models(hidden: int, width: int) -> None:
+    assert llama_intermediate_size(hidden) == width
+
+
+def test_llama_2_7b_has_its_published_parameter_count() -> None:
+    assert sum(parameter_table(LLAMA2_7B).values()) == 6_738_415_616
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_weights_are_counted_exactly(method: Method) -> None:
+    found = simulate(StepSpec(SMALL, method, "eager", "float16"))
+    assert found.parameters == 2 * llama_parameters(SMALL)
+    assert found.peak > found.parameters
+
+
+def test_backpropagation_of_a_model_without_context_is_weights_and_gradients() -> None:
+    shape = replace(LLAMA2_7B, context=1, layers=1)
+    found = simulate(StepSpec(shape, "bp", "eager", "float16"))
+    # the gradient of the embedding is still a temporary when the peak comes
+    gradients = found.gradients + found.temporaries
+    assert gradients == pytest.approx(2 * llama_parameters(shape), rel=0.01)
+    assert found.peak == pytest.approx(4 * llama_parameters(shape), rel=0.01)
+
+
+def test_forward_activations_are_those_of_one_layer() -> None:
+    shallow, deep = (
+        simulate(StepSpec(replace(LLAMA2_7B, layers=n), "forward", "eager", "float16"))
+        for n in (2, 6)
+    )
+    assert deep.activations == pytest.approx(shallow.activations, rel=0.01)
+
+
+def test_mezo_takes_what_a_forward_pass_takes() -> None:
+    spec = StepSpec(LLAMA2_7B, "mezo", "eager", "float16")
+    forward = simulate(replace(spec, method="forward", shape=replace(LLAMA2_7B, layers=4)))
+    mezo = simulate(replace(spec, shape=replace(LLAMA2_7B, layers=4)))
+    assert mezo.peak - mezo.parameters <= 1.02 * (forward.peak - forward.parameters)
+
+
+def test_eager_attention_keeps_the_scores_and_sdpa_does_not() -> None:
+    shape = replace(SMALL, context=512)
+    eager, sdpa = (simulate(StepSpec(shape, "bp", a, "float16")) for a in ("eager", "sdpa"))  # type: ignore[arg-type]
+    scores = shape.layers * shape.heads * shape.context**2 * 2  # one fp16 copy
+    assert eager.peak - sdpa.peak > scores
+
+
+@pytest.mark.parametrize("method", ["forward", "bp", "bp_checkpoint"])
+def test_peak_is_that_of_the_stock_tracker(method: Method) -> None:
+    peaks = []
+    for tracker_class in (MemTracker, PeakTracker):
+        spec = StepSpec(SMALL, method, "eager", "float16")
+        with FakeTensorMode():
+            model, batch = build_model(spec), make_batch(spec)
+            tracker = tracker_class()
+            tracker.track_external(model, *batch)
+            with tracker:
+                make_step(spec, model, batch)()
+        peaks.append(tracker.get_tracker_snapshot("peak")[torch.device("cpu")])
+    assert peaks[0] == peaks[1]
+
+
+@pytest.mark.parametrize("name", ["method", "attention", "dtype"])
+def test_unknown_names_are_refused(name: str) -> None:
+    good = {"shape": SMALL, "method": "bp", "attention": "eager", "dtype": "float16"}
+    with pytest.raises(UsageError, match=f"{name} = 'nonsense': must be one of"):
+        StepSpec(**{**good, name: "nonsense"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["context", "layers", "hidden", "heads", "vocabulary", "batch"])
+@pytest.mark.parametrize("value", [0, -3, 2.0, True])
+def test_a_shape_of_no_whole_positive_numbers_is_refused(name: str, value: object) -> None:
+    with pytest.raises(UsageError, match="must be a whole number of at least 1"):
+        replace(SMALL, **{name: value})  # type: ignore[arg-type]
+
+
+def test_heads_that_do_not_divide_the_hidden_size_are_refused() -> None:
+    with pytest.raises(UsageError, match="H = 5 do not divide the hidden dimension D = 64"):
+        replace(SMALL, heads=5)

@@ -1,0 +1,213 @@
+"""The artifact end to end: configuration, run, resume, findings."""
+
+import itertools
+import math
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repro.artifacts.base import Context
+from repro.artifacts.mezo_fig3 import ARTIFACT, PAPER, QUICK, SMOKE, Config
+from repro.artifacts.mezo_fig3 import run as fig3_run
+from repro.claims.index import CLAIMS
+from repro.claims.verdict import verdict
+from repro.core.errors import ReproError, UsageError
+from repro.harness import run_artifact
+from repro.measurement import environment
+from repro.measurement.records import Record, of_kind, read_run
+
+TINY = replace(
+    SMOKE,
+    simulate_contexts=(),
+    simulate_layers=(),
+    measure_contexts=(16,),
+    measure_layers=(),
+    measure_context=16,
+    measure_hidden=32,
+    measure_heads=4,
+    measure_vocabulary=64,
+)
+"""A few measured points of the smallest model, nothing simulated."""
+
+
+def context() -> Context:
+    return Context(environment=environment.capture(), workers=2)
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+    directory = tmp_path_factory.mktemp("run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REPRO_CACHE_DIR", str(directory / "cache"))
+        return read_run(run_artifact(ARTIFACT, "smoke", TINY, directory))
+
+
+def test_every_claim_has_a_finding(records: list[Record]) -> None:
+    assert tuple(finding.claim_id for finding in _sorted(records)) == ARTIFACT.claims
+
+
+def test_published_numbers_against_the_equations(records: list[Record]) -> None:
+    ours = {finding.claim_id: finding.ours for finding in ARTIFACT.findings(records)}
+    want = {
+        "A1": 1.49, "A1-deep": 2.0, "A2": 29.88, "A2-orders": 32.0, "A3": 5.40, "A4": 1.49,
+        "A5": 4.245, "A5-asymptote": 4.375, "A6": 2.249, "A6-L100": 2.183, "A6-asymptote": 2.0,
+        "A7": 23.78, "A7-checkpointed": 4.65, "A7-asymptote": 2.0, "A8": 0,
+        "A8-gpt2-medium": 24.57, "A8-llama-7b": 45.99, "A8-llama-13b": 44.44,
+    }  # fmt: skip
+    for claim_id, value in want.items():
+        found = ours[claim_id]
+        assert found is not None
+        assert math.isclose(found, value, abs_tol=0.0051), claim_id
+
+
+def test_verdicts_of_the_equations(records: list[Record]) -> None:
+    verdicts = {f.claim_id: verdict(CLAIMS[f.claim_id], f.ours) for f in ARTIFACT.findings(records)}
+    own = {claim for claim, found in verdicts.items() if "own equations" in found}
+    assert own == {
+        "A1", "A2", "A2-orders", "A4", "A8", "A8-gpt2-medium", "A8-llama-7b", "A8-llama-13b",
+    }  # fmt: skip
+    assert {claim for claim, found in verdicts.items() if found == "close"} == {
+        "A5", "A6", "A6-L100",
+    }  # fmt: skip
+
+
+def test_a_changed_setting_gives_no_verdict(records: list[Record]) -> None:
+    import msgspec
+
+    moved = [msgspec.structs.replace(r, config=r.config | {"batch": 2}) for r in records]
+    findings = ARTIFACT.findings(moved)
+    assert {finding.ours for finding in findings} == {None}
+    assert "not the paper's" in findings[0].reason
+
+
+def test_measured_points_carry_formula_and_effective_layers(records: list[Record]) -> None:
+    measured = list(of_kind(records, "measured"))
+    assert len(measured) == 4
+    for record in measured:
+        metrics = record.metrics
+        assert metrics["peak_bytes"] == metrics["weights_bytes"] + metrics["step_bytes"]
+        N, L, D, H, V, b = 16, 2, 32, 4, 64, 4
+        layer = N * D * (2 + 16 * b + (2 * b + 1) * N * H // D)
+        weights = b * (12 * L * D**2 + 2 * V * D)
+        kept = {"bp": L, "bp_checkpoint": math.sqrt(L)}.get(record.point["method"])
+        want = weights + layer if kept is None else 2 * weights + kept * layer
+        assert metrics["formula_bytes"] == pytest.approx(want)
+        copies = 1 if kept is None else 2
+        live = (metrics["peak_bytes"] - copies * metrics["weights_bytes"]) / layer
+        assert metrics["effective_layers"] == pytest.approx(live)
+
+
+def test_figures_draw_from_records_alone(records: list[Record]) -> None:
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    for draw in ARTIFACT.figures().values():
+        figure = draw(records)
+        assert figure.axes
+        mpl.pyplot.close(figure)
+
+
+def test_a_killed_run_goes_on_with_the_points_that_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = fig3_run.run_isolated
+
+    def dies_after_two(*args: Any, **kwargs: Any) -> Any:
+        for number, done in enumerate(real(*args, **kwargs)):
+            if number == 2:
+                raise KeyboardInterrupt
+            yield done
+
+    monkeypatch.setattr(fig3_run, "run_isolated", dies_after_two)
+    with pytest.raises(KeyboardInterrupt):
+        run_artifact(ARTIFACT, "smoke", TINY, tmp_path)
+    assert list((tmp_path / "mezo_fig3").iterdir()) == []  # nothing half-written
+
+    computed: list[Any] = []
+
+    def counting(function: Any, tasks: Any, **kwargs: Any) -> Any:
+        computed.extend(tasks)
+        return real(function, tasks, **kwargs)
+
+    monkeypatch.setattr(fig3_run, "run_isolated", counting)
+    run_artifact(ARTIFACT, "smoke", TINY, tmp_path)
+    assert len(computed) == 2  # of four
+
+    computed.clear()
+    list(fig3_run.run(TINY, context()))
+    assert len(computed) == 4  # a finished run measures anew
+
+
+def test_a_point_that_fails_leaves_no_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any, **__: Any) -> Any:
+        msg = "the process of this point died"
+        raise ReproError(msg)
+        yield
+
+    monkeypatch.setattr(fig3_run, "run_isolated", fails)
+    with pytest.raises(ReproError):
+        run_artifact(ARTIFACT, "smoke", TINY, tmp_path)
+    assert list((tmp_path / "mezo_fig3").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"context": 0}, "context length N = 0"),
+        ({"layers": -1}, "layers L = -1"),
+        ({"hidden": 0}, "hidden dimension D = 0"),
+        ({"batch": 0}, "batch size B = 0"),
+        ({"bytes_per_parameter": 0.0}, "bytes per parameter b = 0.0"),
+        ({"bytes_per_parameter": math.nan}, "bytes per parameter b = nan"),
+        ({"heads": 3}, "H = 3 do not divide the hidden dimension D = 4096"),
+        ({"live_layers": 33}, "live layers L' = 33: must lie between 0 and"),
+        ({"live_layers": math.nan}, "live layers L' = nan"),
+        ({"simulate_contexts": (0,)}, "context length N = 0"),
+        ({"simulate_hiddens": (100,)}, "do not divide"),
+        ({"measure_layers": (2, 0)}, "layers L = 0"),
+        ({"measure_dtypes": ()}, "measure_dtypes is empty"),
+        ({"attentions": ("eager", "eager")}, "every value may stand only once"),
+        ({"attentions": ("flash",)}, "attentions = 'flash': must be one of eager, sdpa"),
+        ({"device": "tpu"}, "device = 'tpu': must be one of cpu, cuda"),
+        ({"threads": 0}, "threads = 0"),
+    ],
+)
+def test_a_wrong_setting_is_refused_before_anything_runs(
+    change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        replace(QUICK, **change)
+
+
+def test_the_defaults_are_the_paper_s_setting() -> None:
+    shape = Config().paper_shape()
+    assert (shape.context, shape.layers, shape.hidden) == (2048, 32, 4096)
+    assert (shape.heads, shape.vocabulary, shape.batch) == (32, 32000, 1)
+    assert (PAPER.bytes_per_parameter, PAPER.live_layers) == (2, 1)
+
+
+def test_every_field_is_documented() -> None:
+    import ast
+    import inspect
+
+    from repro.artifacts import mezo_fig3
+
+    tree = ast.parse(inspect.getsource(mezo_fig3))
+    (body,) = [n.body for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Config"]
+    documented = {
+        node.target.id  # type: ignore[union-attr]
+        for node, after in itertools.pairwise(body)
+        if isinstance(node, ast.AnnAssign)
+        and isinstance(after, ast.Expr)
+        and isinstance(after.value, ast.Constant)
+    }
+    assert documented == {field.name for field in fields(Config)}
+
+
+def _sorted(records: list[Record]) -> list[Any]:
+    order = {claim_id: number for number, claim_id in enumerate(ARTIFACT.claims)}
+    return sorted(ARTIFACT.findings(records), key=lambda finding: order[finding.claim_id])

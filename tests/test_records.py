@@ -1,0 +1,163 @@
+"""Records: validated on read, atomic, never overwritten."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from repro.core.errors import ReproError
+from repro.measurement import environment
+from repro.measurement.point_store import PointStore
+from repro.measurement.records import Record, latest_run, read_run, run_files, write_run
+
+
+def record(**changes: Any) -> Record:
+    values: dict[str, Any] = {
+        "schema_version": 1,
+        "artifact": "mezo_fig3",
+        "profile": "quick",
+        "config": {"layers": 32},
+        "seed": None,
+        "kind": "analytic",
+        "point": {"axis": "layers"},
+        "metrics": {"bytes": 5, "values": [1.5, 2.5]},
+        "utc": "2026-01-02T03:04:05Z",
+        "environment": environment.capture(),
+    }
+    return Record(**values | changes)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    written = [record(), record(point={"axis": "hidden"})]
+    path = write_run(tmp_path, written)
+    assert read_run(path) == written
+    assert path.name.startswith("quick-20260102T030405Z-")
+
+
+def test_a_run_is_never_overwritten(tmp_path: Path) -> None:
+    path = write_run(tmp_path, [record()])
+    before = path.read_bytes()
+    with pytest.raises(ReproError, match="exists already and is never overwritten"):
+        write_run(tmp_path, [record(metrics={"bytes": 6})])
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]  # and nothing half-written beside it
+
+
+def test_nothing_half_written_is_left_when_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ReproError, match="No space left on device"):
+        write_run(tmp_path, [record()])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), None])
+def test_a_metric_that_is_no_number_is_not_written(tmp_path: Path, value: float) -> None:
+    with pytest.raises(ReproError, match="not a finite number"):
+        write_run(tmp_path, [record(metrics={"bytes": [1, value]})])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_run_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(ReproError, match="nothing was computed"):
+        write_run(tmp_path, [])
+
+
+def changed(line: bytes, **changes: Any) -> bytes:
+    return json.dumps({**json.loads(line), **changes}).encode()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda line: line[: len(line) // 2], r":2: truncated line"),
+        (lambda line: b"nonsense\n", r":2: not a record"),
+        (lambda line: b"\n", r":2: not a record"),
+        (lambda line: changed(line, seed="three") + b"\n", r":2: not a record.*\$\.seed"),
+        (lambda line: changed(line, surplus=1) + b"\n", r":2: not a record.*surplus"),
+        (lambda line: changed(line, profile="huge") + b"\n", r":2: profile 'huge' is none of"),
+        (
+            lambda line: changed(line, schema_version=2) + b"\n",
+            r":2: record schema 2 is newer than the 1 this version",
+        ),
+        (
+            lambda line: changed(line, schema_version=9, unheard_of=True) + b"\n",
+            r":2: record schema 9 is newer",
+        ),
+    ],
+)
+def test_a_bad_line_is_refused_with_file_and_number(
+    tmp_path: Path, damage: Any, message: str
+) -> None:
+    path = write_run(tmp_path, [record()])
+    line = path.read_bytes()
+    path.write_bytes(line + damage(line))
+    with pytest.raises(ReproError, match=message) as caught:
+        read_run(path)
+    assert path.name in str(caught.value)
+
+
+def test_an_empty_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "quick-20260102T030405Z-nocommit.jsonl"
+    path.touch()
+    with pytest.raises(ReproError, match="truncated line or empty file"):
+        read_run(path)
+
+
+def test_the_newest_run_of_the_highest_profile_counts(tmp_path: Path) -> None:
+    for profile, day in (("paper", 1), ("quick", 2), ("paper", 3), ("smoke", 4)):
+        write_run(tmp_path, [record(profile=profile, utc=f"2026-01-0{day}T00:00:00Z")])
+    newest = latest_run(tmp_path)
+    assert newest is not None
+    assert newest.name.startswith("paper-20260103")
+    assert len(run_files(tmp_path)) == 4
+    assert latest_run(tmp_path / "absent") is None
+
+
+def test_a_file_that_no_run_wrote_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.jsonl").touch()
+    with pytest.raises(ReproError, match="not the name of a run file"):
+        latest_run(tmp_path)
+
+
+def test_environment_names_no_path_user_or_host() -> None:
+    text = msgspec.json.encode(environment.capture()).decode()
+    assert str(Path.home()) not in text
+    assert os.uname().nodename not in text or len(os.uname().nodename) < 4
+
+
+def test_source_hash_is_of_the_named_packages() -> None:
+    whole, part = environment.source_sha256(), environment.source_sha256("memory")
+    assert whole != part
+    assert part == environment.source_sha256("memory")
+
+
+def test_stored_points_come_back_under_the_same_identity_only() -> None:
+    store = PointStore("points", {"code": "a"})
+    store.put({"n": 1}, {"bytes": 7})
+    assert PointStore("points", {"code": "a"}).get({"n": 1}) == {"bytes": 7}
+    assert store.get({"n": 2}) is None
+    assert PointStore("points", {"code": "b"}).get({"n": 1}) is None
+
+
+def test_a_damaged_point_is_dropped() -> None:
+    store = PointStore("points", {})
+    store.put({"n": 1}, {"bytes": 7})
+    (path,) = store.directory.iterdir()
+    path.write_bytes(path.read_bytes()[:-3])
+    assert store.get({"n": 1}) is None
+    assert not path.exists()
+
+
+def test_cleared_points_are_gone() -> None:
+    store = PointStore("points", {})
+    store.put({"n": 1}, {"bytes": 7})
+    store.clear()
+    assert store.get({"n": 1}) is None
