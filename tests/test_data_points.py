@@ -156,14 +156,9 @@ def test_mirrored_sets_are_the_pinned_ones(
 
 def test_a_picture_shows_clouds_of_every_class(tmp_path: Path) -> None:
     content = shapes40.make(train=40, test=1)
-    path = tmp_path / "shapes40.png"
-    draw_clouds(
-        np.asarray(content["train_points"]),
-        np.asarray(content["train_labels"]),
-        shapes40.CLASSES,
-        path,
-    )
-    picture = matplotlib.image.imread(path)
+    points, labels = np.asarray(content["train_points"]), np.asarray(content["train_labels"])
+    draw_clouds(points, labels, shapes40.CLASSES).savefig(tmp_path / "shapes40.png")
+    picture = matplotlib.image.imread(tmp_path / "shapes40.png")
     cells = [np.array_split(row, 10, axis=1) for row in np.array_split(picture, 4)]
     assert all((cell[..., :3] < 0.9).any() for row in cells for cell in row)
 
@@ -171,3 +166,5 @@ def test_a_picture_shows_clouds_of_every_class(tmp_path: Path) -> None:
 def test_sets_of_text_have_no_picture(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="boolq has no picture"):
         draw_samples("boolq", tmp_path / "boolq.png")
+    with pytest.raises(UsageError, match=r"format of the picture = 'jpg': must be one of png"):
+        draw_samples("shapes40", tmp_path / "shapes40.jpg")

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 _COLUMNS = 10
@@ -20,18 +20,14 @@ def draw_clouds(
     points: NDArray[np.float32],
     labels: NDArray[np.integer],
     classes: Sequence[str],
-    path: Path,
-) -> None:
-    """Draw the first clouds of each class into an image file at ``path``.
+) -> Figure:
+    """Return a picture of the first clouds of each class.
 
     Args:
         points: clouds [n, N, 3] of unit radius, the third axis up.
         labels: class of each cloud, [n].
         classes: names of the classes.
-        path: where to write; its suffix decides the format.
     """
-    from matplotlib.figure import Figure
-
     chosen = _first_of_each_class(labels, len(classes))
     rows = -(-len(chosen) // _COLUMNS)
     width, height = _COLUMNS * _WIDTH, rows * _HEIGHT
@@ -43,7 +39,7 @@ def draw_clouds(
         across, up, depth = _project(np.asarray(points[index][:_POINTS], np.float64))
         axes.scatter(x + across, y + up, c=depth, s=1, cmap="viridis", linewidths=0)
         axes.text(x, y - 1.05, classes[labels[index]], ha="center", va="top", fontsize=6)
-    figure.savefig(path, dpi=100)
+    return figure
 
 
 def _first_of_each_class(labels: NDArray[np.integer], classes: int) -> list[int]:
