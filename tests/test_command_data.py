@@ -100,7 +100,7 @@ def test_verify_and_path_of_a_set_that_is_not_there_fail(
 def test_listing_imports_no_heavy_library_and_is_quick() -> None:
     code = (
         "import argparse, sys; from repro.commands import data;"
-        "data.list_sets(argparse.Namespace(json=False));"
+        "data.list_sets(argparse.Namespace(json=False, markdown=False));"
         "heavy = {'torch', 'torchvision', 'transformers', 'datasets', 'trimesh', 'h5py'};"
         "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
     )
@@ -109,6 +109,14 @@ def test_listing_imports_no_heavy_library_and_is_quick() -> None:
     begin = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     assert time.perf_counter() - begin < 2  # half a second on an idle machine
+
+
+def test_the_documentation_has_the_tables_of_the_catalogue(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run("list", "--markdown")
+    documentation = Path(__file__).parents[1] / "docs" / "data.md"
+    assert capsys.readouterr().out in documentation.read_text()
 
 
 @pytest.mark.parametrize("name", list(MODULES))

@@ -146,7 +146,7 @@ def test_apt_failures_name_the_package_lists(
 ) -> None:
     script(tmp_path / "bin", "apt-get", 'echo "E: Unable to locate package toy" >&2; exit 100')
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
-    with pytest.raises(SourceUnavailableError, match=r"E: Unable to locate package toy.*apt-get up"):
+    with pytest.raises(SourceUnavailableError, match=r"E: Unable to locate package toy.*apt-get"):
         DebianPackage("toy", read_toy).fetch(request(tmp_path))
 
 

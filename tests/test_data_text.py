@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -6,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from repro.data import cache
 from repro.data.base import BadContentError
 from repro.data.text import yesno_facts
 from repro.data.text.boolq import read_directory, read_hub
@@ -103,3 +105,19 @@ def _read(example: Example) -> bool:
     name, value = asked[1], asked[-2] if asked[-1] in {"car", "cats"} else asked[-1]
     sentences = example.passage.lower().removesuffix(".").split(". ")
     return any({name, value} <= set(sentence.split()) for sentence in sentences)
+
+
+@pytest.mark.skipif(
+    not Path(os.environ.get("REPRO_DATA_MIRROR", "absent"), "boolq").is_dir(),
+    reason="needs BoolQ in REPRO_DATA_MIRROR",
+)
+def test_boolq_has_its_published_sizes_and_721_shared_passages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path))
+    content = cache.load("boolq")
+    train, validation = (decode_lines(content[split], split) for split in ("train", "validation"))
+    assert answer_counts(train) == {True: 5874, False: 3553}
+    assert answer_counts(validation) == {True: 2033, False: 1237}
+    assert len(shared_passages(train, validation)) == 721
+    assert len(without_shared_passages(train, validation)) == 9427 - 1434

@@ -13,6 +13,7 @@ from repro.core.units import format_bytes
 from repro.data import cache
 from repro.data.base import DataSet
 from repro.data.catalog import MODULES, load_set
+from repro.data.table import markdown
 
 
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
@@ -21,7 +22,9 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
     listing = actions.add_parser("list", help="list the sets and which are in the cache")
-    listing.add_argument("--json", action="store_true", help="print a JSON list of objects")
+    form = listing.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print a JSON list of objects")
+    form.add_argument("--markdown", action="store_true", help="print the tables of docs/data.md")
     listing.set_defaults(execute=list_sets)
 
     fetching = actions.add_parser("fetch", help="fetch sets into the cache, verified")
@@ -54,7 +57,10 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
 
 
 def list_sets(args: argparse.Namespace) -> int:
-    """Print one line, or one JSON object, for each set."""
+    """Print one line, one JSON object, or one row of a table for each set."""
+    if args.markdown:
+        sys.stdout.write(markdown())
+        return 0
     sets = [load_set(name) for name in MODULES]
     if args.json:
         sys.stdout.write(json.dumps([_describe(dataset) for dataset in sets], indent=2) + "\n")

@@ -18,6 +18,14 @@ from repro.data.base import (
 )
 from repro.data.images.idx import read_idx_file
 
+CLASS_NAMES = {
+    "mnist": tuple("0123456789"),
+    "fashion_mnist": (
+        "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+        "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
+    ),
+}  # fmt: skip
+"""Set to its ten classes, in the order of their labels."""
 CLASSES = 10
 FILES = {
     "train_images": ("train-images-idx3-ubyte", 3),

@@ -8,7 +8,7 @@ from repro.data.sources.mirror import Mirror
 MNIST = DataSet(
     name="mnist",
     title="MNIST handwritten digits",
-    licence="CC BY-SA 3.0",
+    licence="CC BY-SA 3.0 (LeCun and Cortes, as Keras documents it)",
     content=image_specs(
         train_images="741c988805d008ac6e4c904b69001ba184c24b2c540a4ef403f4c71b676cf757",
         train_labels="1feba77c54802fa5339a11837ea4b2866434b83314ec45192930f1df69120c13",

@@ -36,8 +36,9 @@ class PyPI:
 
     @property
     def name(self) -> str:
-        """``pypi:`` and the first wheel's project and version."""
-        return f"pypi:{self.wheels[0].requirement}"
+        """``pypi:`` and the wheel's project and version, or the first of several."""
+        others = f" and {len(self.wheels) - 1} more" if len(self.wheels) > 1 else ""
+        return f"pypi:{self.wheels[0].requirement}{others}"
 
     def fetch(self, request: Request) -> Mapping[str, Value]:
         """Download the wheels, check their hashes, then read them; see ``Source``."""
