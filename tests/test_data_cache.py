@@ -26,7 +26,7 @@ from repro.data.base import (
     Value,
 )
 from repro.data.sources.generated import Derived, Generated
-from repro.data.sources.mirror import Mirror, MirrorFile
+from repro.data.sources.mirror import Mirror
 
 GOOD = np.arange(12, dtype=np.uint8).reshape(3, 4)
 SPEC = ArraySpec((3, 4), "|u1", hashlib.sha256(bytes(range(12))).hexdigest())
@@ -274,17 +274,33 @@ def test_a_file_of_the_mirror_is_copied_and_verified(register: Register, tmp_pat
     mirror.mkdir(parents=True)
     (mirror / "model.bin").write_bytes(b"weights")
     spec = FileSpec(7, hashlib.sha256(b"weights").hexdigest(), ".bin")
-    register(toy(MirrorFile("toy/model.bin", "model"), content={"model": spec}))
+    register(
+        toy(
+            Mirror("toy", lambda directory: {"model": directory / "model.bin"}),
+            content={"model": spec},
+        )
+    )
     cache.fetch("toy", mirror.parent)
     assert cache.load("toy")["model"].read_bytes() == b"weights"
     assert (mirror / "model.bin").read_bytes() == b"weights"
 
 
 def test_a_truncated_file_of_the_mirror_is_refused(register: Register, tmp_path: Path) -> None:
-    (tmp_path / "model.bin").write_bytes(b"weigh")
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / "model.bin").write_bytes(b"weigh")
     spec = FileSpec(7, hashlib.sha256(b"weights").hexdigest(), ".bin")
-    dataset = register(toy(MirrorFile("model.bin", "model"), content={"model": spec}))
+    dataset = register(
+        toy(
+            Mirror("toy", lambda directory: {"model": directory / "model.bin"}),
+            content={"model": spec},
+        )
+    )
     with pytest.raises(ReproError, match="mirror: model: SHA-256 is"):
+        cache.fetch("toy", tmp_path)
+    (tmp_path / "toy" / "model.bin").unlink()
+    with pytest.raises(
+        ReproError, match=r"mirror: model: expected a file: .*model\.bin is not there"
+    ):
         cache.fetch("toy", tmp_path)
     assert not cache.is_cached(dataset)
 

@@ -2,6 +2,7 @@ import hashlib
 import io
 import shutil
 import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -98,7 +99,7 @@ def test_uv_can_stand_in_for_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     uvx = script(tmp_path / "bin", "uvx", "exit 0")
     monkeypatch.setattr(pypi.importlib.util, "find_spec", lambda _: None)
     monkeypatch.setenv("PATH", str(uvx.parent))
-    assert pip_command() == [str(uvx), "pip"]
+    assert pip_command() == [str(uvx), "--python", sys.executable, "pip"]
 
 
 def make_deb(tmp_path: Path) -> Path:

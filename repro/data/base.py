@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from repro.core.errors import ReproError
 
 Array = npt.NDArray[Any]
 Value = Array | Path
-"""What a source supplies under one name: an array, or the path of a file in its workspace."""
+"""What a source supplies under one name: an array, or the path of a file."""
 
 
 class SourceUnavailableError(ReproError):
@@ -95,15 +96,14 @@ class FileSpec:
             BadContentError: not a file.
         """
         if not isinstance(value, Path) or not value.is_file():
-            msg = f"expected a file, got {value!r}"
+            msg = f"expected a file: {value} is not there"
             raise BadContentError(msg)
         with value.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def write(self, value: Value, path: Path) -> None:
-        """Move the file ``value`` to ``path`` on the same file system."""
-        if isinstance(value, Path):
-            value.replace(path)
+        """Copy the file ``value`` to ``path``."""
+        shutil.copyfile(str(value), path)
 
     def read(self, path: Path) -> Path:
         """Return ``path``."""

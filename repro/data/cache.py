@@ -31,6 +31,7 @@ _STORAGE_ERRORS = {
     errno.EROFS,
     errno.EACCES,
     errno.EPERM,
+    errno.ENOENT,
     errno.ENOTDIR,
     errno.EEXIST,
 }

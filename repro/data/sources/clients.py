@@ -41,5 +41,5 @@ def _name(command: Sequence[str]) -> str:
 def _errors(output: str) -> str:
     """Keep the lines that clients mark as errors, or the last ones where none is marked."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    marked = [line for line in lines if line.startswith(("E:", "ERROR", "error"))]
+    marked = [line for line in lines if line.startswith(("E:", "ERROR", "error", "cause"))]
     return " ".join(marked or lines[-3:]) or "without a message"

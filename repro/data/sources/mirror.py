@@ -1,6 +1,5 @@
 """A local mirror directory: one subdirectory for each set."""
 
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,27 +31,3 @@ class Mirror:
         except OSError as error:
             msg = f"{error.filename or path}: {error.strerror or error}"
             raise SourceUnavailableError(msg) from error
-
-
-@dataclass(frozen=True)
-class MirrorFile:
-    """One file under the user's mirror directory, copied."""
-
-    path: str
-    """Path of the file under the mirror."""
-    key: str
-    """Name of the file in the set's content."""
-    name = "mirror"
-
-    def fetch(self, request: Request) -> Mapping[str, Value]:
-        """Copy the file from the mirror; see ``Source``."""
-        if request.mirror is None:
-            msg = "no mirror directory given (--mirror DIR or REPRO_DATA_MIRROR)"
-            raise SourceUnavailableError(msg)
-        path = request.mirror / self.path
-        if not path.is_file():
-            msg = f"{path} is not there"
-            raise SourceUnavailableError(msg)
-        copy = request.workspace / path.name
-        shutil.copyfile(path, copy)
-        return {self.key: copy}

@@ -82,6 +82,6 @@ def pip_command() -> list[str]:
         return [pip]
     uvx = shutil.which("uvx")
     if uvx is not None:
-        return [uvx, "pip"]
+        return [uvx, "--python", sys.executable, "pip"]
     msg = f"no pip in {sys.executable}, and no pip or uvx on the path; install pip or uv"
     raise SourceUnavailableError(msg)
