@@ -83,6 +83,33 @@ def test_a_failing_client_is_quoted_and_its_progress_shown(
     assert "50 %" in capfd.readouterr().err
 
 
+def test_why_pip_tried_again_is_told_once(tmp_path: Path) -> None:
+    body = """
+        echo "WARNING: Retrying (total=1) after connection broken by 'refused'" >&2
+        echo "WARNING: Retrying (total=0) after connection broken by 'refused'" >&2
+        echo "ERROR: No matching distribution found for x" >&2
+        echo "[notice] A new release of pip is available" >&2
+        exit 1
+    """
+    with pytest.raises(SourceUnavailableError) as caught:
+        run_client([str(script(tmp_path, "pip", body))], tmp_path)
+    assert str(caught.value) == (
+        "pip failed: WARNING: Retrying (total=0) after connection broken by 'refused' "
+        "ERROR: No matching distribution found for x"
+    )
+
+
+def test_a_traceback_of_pip_is_told_by_its_last_line(tmp_path: Path) -> None:
+    body = """
+        echo "ERROR: Exception:" >&2
+        echo "Traceback (most recent call last):" >&2
+        echo "OSError: [Errno 28] No space left on device" >&2
+        exit 2
+    """
+    with pytest.raises(SourceUnavailableError, match=r"Errno 28. No space left on device$"):
+        run_client([str(script(tmp_path, "pip", body))], tmp_path)
+
+
 def test_a_missing_client_is_named(tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailableError, match="client no-such-client is not installed"):
         run_client(["no-such-client"], tmp_path)

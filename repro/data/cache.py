@@ -28,6 +28,7 @@ MANIFEST = "content.json"
 _STORAGE_ERRORS = {
     errno.ENOSPC,
     errno.EDQUOT,
+    errno.EFBIG,
     errno.EROFS,
     errno.EACCES,
     errno.EPERM,
@@ -182,6 +183,8 @@ def _install(dataset: DataSet, content: Mapping[str, Value], manifest: Mapping[s
         path.write_text(json.dumps({"name": dataset.name, **manifest}, indent=2) + "\n")
         _sync(path)
         _move_into_place(staging, location(dataset))
+    except OSError as error:  # NumPy's own for a full disk has no number
+        raise _cannot_keep(dataset, error) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
@@ -223,12 +226,15 @@ def _storage_errors_explained(dataset: DataSet) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _STORAGE_ERRORS:
             raise
-        msg = (
-            f"cannot keep {dataset.name} ({format_bytes(dataset.size)}) in {data_dir()}: "
-            f"{error.strerror}; nothing was cached. Set REPRO_DATA_DIR to a directory with room "
-            "that can be written"
-        )
-        raise ReproError(msg) from error
+        raise _cannot_keep(dataset, error) from error
+
+
+def _cannot_keep(dataset: DataSet, error: OSError) -> ReproError:
+    return ReproError(
+        f"cannot keep {dataset.name} ({format_bytes(dataset.size)}) in {data_dir()}: "
+        f"{error.strerror or error}; nothing was cached. Set REPRO_DATA_DIR to a directory with "
+        "room that can be written"
+    )
 
 
 def _file(dataset: DataSet, key: str) -> Path:

@@ -95,6 +95,7 @@ def _configuration(gguf: Path) -> dict[str, int]:
 
 
 def _convert(gguf: Path, directory: Path, overrides: Mapping[str, Any]) -> None:
+    from safetensors import SafetensorError
     from transformers import AutoTokenizer, GgufConfig
 
     staging = Path(tempfile.mkdtemp(dir=directory.parent))
@@ -109,7 +110,7 @@ def _convert(gguf: Path, directory: Path, overrides: Mapping[str, Any]) -> None:
         model.save_pretrained(staging)
         AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(staging)
         staging.replace(directory)
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, SafetensorError) as error:
         msg = f"{gguf}: transformers cannot convert it ({error})"
         raise ReproError(msg) from error
     finally:

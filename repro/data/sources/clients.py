@@ -1,5 +1,6 @@
 """Run the package managers' own command-line clients."""
 
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 from repro.data.base import SourceUnavailableError
 
 _STANDARD_ERROR = 2
+_ERROR = re.compile(r"E: |ERROR|error|cause|\w*Error: ")
+"""How apt, pip, uv and a traceback of Python begin the lines that say what is wrong."""
 
 
 def run_client(command: Sequence[str], directory: Path) -> None:
@@ -39,7 +42,8 @@ def _name(command: Sequence[str]) -> str:
 
 
 def _errors(output: str) -> str:
-    """Keep the lines that clients mark as errors, or the last ones where none is marked."""
+    """Keep what clients mark as errors and why pip last tried again, or else the last lines."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    marked = [line for line in lines if line.startswith(("E:", "ERROR", "error", "cause"))]
-    return " ".join(marked or lines[-3:]) or "without a message"
+    marked = [line for line in lines if _ERROR.match(line)]
+    retries = [line for line in lines if line.startswith("WARNING: Retrying")]
+    return " ".join([*retries[-1:], *marked] or lines[-3:]) or "without a message"
