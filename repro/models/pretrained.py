@@ -72,7 +72,10 @@ def converted(gguf: Path) -> Path:
             if not directory.is_dir():
                 _convert(gguf, directory, overrides)
     except OSError as error:
-        msg = f"cannot keep the converted {gguf.name} in {directory.parent}: {error}"
+        msg = (
+            f"cannot keep the converted {gguf.name} in {directory.parent}: {error}; set "
+            "REPRO_CACHE_DIR to a directory with room that can be written"
+        )
         raise ReproError(msg) from error
     return directory
 

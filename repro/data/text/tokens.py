@@ -91,13 +91,21 @@ def load_tokenised(name: str, split: str, tokenizer: Tokenizer) -> TokenisedSpli
     """Return the prompts of a split as tokens, from the cache if they were made before.
 
     Raises:
-        UsageError, ReproError: as ``load_examples``; or an answer is not one token.
+        UsageError, ReproError: as ``load_examples``; also if an answer is not one token, or the
+            tokens cannot be kept.
     """
     directory = cache_dir() / "tokens" / f"{name}-{split}-{_identity(name, tokenizer)[:16]}"
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(directory.with_suffix(".lock")):
-        if not directory.is_dir():
-            _store(tokenise(load_examples(name, split), tokenizer), directory)
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(directory.with_suffix(".lock")):
+            if not directory.is_dir():
+                _store(tokenise(load_examples(name, split), tokenizer), directory)
+    except OSError as error:
+        msg = (
+            f"cannot keep the tokens of {name} in {directory.parent}: {error}; set REPRO_CACHE_DIR "
+            "to a directory with room that can be written"
+        )
+        raise ReproError(msg) from error
     return TokenisedSplit(
         **{array: np.load(directory / f"{array}.npy", allow_pickle=False) for array in _ARRAYS}
     )
