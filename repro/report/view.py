@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 
 from repro.core.errors import ReproError
 from repro.drawing.style import style
-from repro.measurement.records import Record, latest_run, read_run
+from repro.measurement.records import Record
+from repro.report import newest
 from repro.report.claims_table import claim_rows
 from repro.report.markdown import claims_markdown
 
@@ -36,13 +37,9 @@ def newest_records(slug: str) -> list[Record]:
     """Return the records that tables and verdicts are made from.
 
     Raises:
-        ReproError: there are none.
+        ReproError: there are none, or they are corrupted.
     """
-    path = latest_run(results_directory() / slug)
-    if path is None:
-        msg = f"no records of {slug}: run `repro run {slug}`"
-        raise ReproError(msg)
-    return read_run(path)
+    return newest.newest_records(results_directory(), slug)
 
 
 def provenance(records: Sequence[Record]) -> pd.DataFrame:
