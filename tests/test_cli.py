@@ -137,6 +137,12 @@ def test_notebook_of_an_artifact_without_records(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_report_of_an_artifact_without_records(tmp_path: Path) -> None:
+    done = repro("report", "mezo_fig3", "--results", str(tmp_path))
+    assert done.returncode == 1
+    assert "run `repro run mezo_fig3` first" in done.stderr
+
+
 def test_output_that_nobody_reads_is_no_error() -> None:
     pipeline = f"{sys.executable} -m repro list --json | head -c 1"
     done = subprocess.run(

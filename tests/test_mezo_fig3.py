@@ -1,21 +1,24 @@
 """The artifact end to end: configuration, run, resume, findings."""
 
+import contextlib
 import itertools
 import math
+import os
+import subprocess
+import sys
+import time
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from repro.artifacts.base import Context
 from repro.artifacts.mezo_fig3 import ARTIFACT, PAPER, QUICK, SMOKE, Config
 from repro.artifacts.mezo_fig3 import run as fig3_run
 from repro.claims.index import CLAIMS
 from repro.claims.verdict import verdict
 from repro.core.errors import ReproError, UsageError
 from repro.harness import run_artifact
-from repro.measurement import environment
 from repro.measurement.records import Record, of_kind, read_run
 
 TINY = replace(
@@ -30,10 +33,6 @@ TINY = replace(
     measure_vocabulary=64,
 )
 """A few measured points of the smallest model, nothing simulated."""
-
-
-def context() -> Context:
-    return Context(environment=environment.capture(), workers=2)
 
 
 @pytest.fixture(scope="module")
@@ -109,35 +108,54 @@ def test_figures_draw_from_records_alone(records: list[Record]) -> None:
         mpl.pyplot.close(figure)
 
 
-def test_a_killed_run_goes_on_with_the_points_that_are_missing(
+def test_a_killed_run_goes_on_with_the_points_that_are_missing(tmp_path: Path) -> None:
+    arguments = [
+        *("--profile", "smoke", "--simulate-contexts", "--simulate-layers", "--measure-layers"),
+        *("--measure-contexts", "16", "--measure-context", "16", "--measure-hidden", "32"),
+        *("--measure-heads", "4", "--measure-vocabulary", "64", "--out", str(tmp_path)),
+    ]
+    command = [sys.executable, "-m", "repro", "run", "mezo_fig3", *arguments]
+    stored = Path(os.environ["REPRO_CACHE_DIR"], "points")
+
+    def finished() -> list[Path]:
+        return list(stored.glob("measured-*/*.json"))
+
+    first = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    while not finished():
+        assert first.poll() is None, "the run ended before it could be killed"
+        time.sleep(0.02)
+    first.kill()
+    first.wait()
+    assert list((tmp_path / "mezo_fig3").iterdir()) == []  # nothing half-written
+    kept = {path: path.stat().st_mtime_ns for path in finished()}
+    assert kept
+
+    second = subprocess.run(command, capture_output=True, text=True, check=True)
+    (records,) = (tmp_path / "mezo_fig3").iterdir()
+    assert second.stdout == f"{records}\n"
+    assert len(list(of_kind(read_run(records), "measured"))) == 4
+    assert "measured: 4/4" in second.stderr
+    assert finished() == []  # a finished run measures anew the next time
+
+
+def test_stored_points_are_not_computed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = fig3_run.run_isolated
-
-    def dies_after_two(*args: Any, **kwargs: Any) -> Any:
-        for number, done in enumerate(real(*args, **kwargs)):
-            if number == 2:
-                raise KeyboardInterrupt
-            yield done
-
-    monkeypatch.setattr(fig3_run, "run_isolated", dies_after_two)
-    with pytest.raises(KeyboardInterrupt):
-        run_artifact(ARTIFACT, "smoke", TINY, tmp_path)
-    assert list((tmp_path / "mezo_fig3").iterdir()) == []  # nothing half-written
-
     computed: list[Any] = []
 
-    def counting(function: Any, tasks: Any, **kwargs: Any) -> Any:
-        computed.extend(tasks)
-        return real(function, tasks, **kwargs)
+    def two_only(function: Any, tasks: Any, **kwargs: Any) -> Any:
+        for number, done in enumerate(real(function, tasks, **kwargs)):
+            if number == 2:
+                raise KeyboardInterrupt
+            computed.append(done[0])
+            yield done
 
-    monkeypatch.setattr(fig3_run, "run_isolated", counting)
-    run_artifact(ARTIFACT, "smoke", TINY, tmp_path)
-    assert len(computed) == 2  # of four
-
-    computed.clear()
-    list(fig3_run.run(TINY, context()))
-    assert len(computed) == 4  # a finished run measures anew
+    monkeypatch.setattr(fig3_run, "run_isolated", two_only)
+    for _ in range(2):
+        with contextlib.suppress(KeyboardInterrupt):
+            run_artifact(ARTIFACT, "smoke", TINY, tmp_path)
+    assert len(set(computed)) == len(computed) == 4
 
 
 def test_a_point_that_fails_leaves_no_records(

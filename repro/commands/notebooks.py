@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.artifacts.index import SLUGS, load
-from repro.core.paths import results_dir
+from repro.core.paths import notebooks_dir, results_dir
 
 
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
@@ -20,7 +20,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "--results", type=Path, default=results_dir(), metavar="DIR", help="where the records are"
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("notebooks"), metavar="DIR", help="where notebooks go"
+        "--out", type=Path, default=notebooks_dir(), metavar="DIR", help="where notebooks go"
     )
     parser.set_defaults(execute=execute)
 

@@ -14,7 +14,12 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     parser = subparsers.add_parser(
         "report", help="draw the figures and update the README's results from the records"
     )
-    parser.add_argument("slugs", nargs="*", metavar="SLUG", help="artifacts to draw (default: all)")
+    parser.add_argument(
+        "slugs",
+        nargs="*",
+        metavar="SLUG",
+        help="artifacts to draw (default: all that have records)",
+    )
     parser.add_argument(
         "--results", type=Path, default=results_dir(), metavar="DIR", help="where the records are"
     )
@@ -29,14 +34,15 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
 
 def execute(args: argparse.Namespace) -> int:
     """Draw, rewrite, print."""
-    slugs = args.slugs or SLUGS
-    for slug in slugs:
+    for slug in args.slugs:
         load(slug)  # a wrong name is an error before anything is drawn
+    from repro.measurement.records import latest_run
     from repro.report.claims_table import claim_rows
     from repro.report.figures import draw
     from repro.report.markdown import update_readme
     from repro.report.terminal import claims_text
 
+    slugs = args.slugs or [slug for slug in SLUGS if latest_run(args.results / slug)]
     for slug in slugs:
         for path in draw(args.results, slug):
             sys.stdout.write(f"{path}\n")

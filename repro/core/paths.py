@@ -18,6 +18,11 @@ def data_dir() -> Path:
     return Path(override) if override else cache_dir() / "data"
 
 
+def notebooks_dir() -> Path:
+    """Return the directory of the notebooks: ``REPRO_NOTEBOOKS``, else ``notebooks`` here."""
+    return Path(os.environ.get("REPRO_NOTEBOOKS") or "notebooks")
+
+
 def results_dir() -> Path:
     """Return the directory of the records: ``REPRO_RESULTS``, else ``results`` here."""
     return Path(os.environ.get("REPRO_RESULTS") or "results")

@@ -4,8 +4,6 @@ import math
 
 GB = 10**9
 """The MeZO paper's gigabyte: its 17 GB are 17e9 bytes."""
-MIB = 2**20
-"""The ElasticZO paper's megabyte, and the unit of allocators."""
 
 _DECIMAL = ("B", "kB", "MB", "GB", "TB", "PB")
 

@@ -44,11 +44,8 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     versions: dict[str, str]
 
 
-def capture(threads: int | None = None) -> Environment:
-    """Return this process's environment; imports torch.
-
-    ``threads`` is what the measured processes use where that is not this process's own setting.
-    """
+def capture() -> Environment:
+    """Return this process's environment; imports torch."""
     import torch
 
     return Environment(
@@ -61,7 +58,7 @@ def capture(threads: int | None = None) -> Environment:
         cpu=_cpu_model(),
         cores=_usable_cores(),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        threads=torch.get_num_threads() if threads is None else threads,
+        threads=torch.get_num_threads(),
         cpu_capability=torch.backends.cpu.get_cpu_capability(),
         onednn=bool(torch._C._get_mkldnn_enabled()),  # what torch.backends.mkldnn.enabled reads
         gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,

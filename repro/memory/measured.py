@@ -7,7 +7,7 @@ Call ``measure`` in a fresh process (``repro.measurement.isolation``): only one 
 
 import gc
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,12 +125,3 @@ def _left_allocated(capture: Path) -> int:
 
 def _peak(capture: Path) -> int:
     return int(memray.FileReader(capture).metadata.peak_memory)
-
-
-def trace(function: Callable[[], object]) -> int:
-    """Return the peak of host allocations while ``function`` runs, in bytes above its start."""
-    with tempfile.TemporaryDirectory(prefix="zo-repro-") as directory:
-        capture = Path(directory, "trace.memray")
-        with memray.Tracker(capture):
-            function()
-        return _peak(capture)

@@ -7,12 +7,12 @@ from typing import Any, Literal, get_args
 import torch
 from transformers import LlamaForCausalLM
 
+from repro.core.names import ATTENTIONS, BYTES, Attention, Dtype
 from repro.core.validation import require_choice
-from repro.memory.dtypes import BYTES, Dtype
 from repro.memory.shape import DecoderShape
 from repro.methods.backprop import Backprop
 from repro.methods.mezo import MeZO
-from repro.models.decoder import ATTENTIONS, Attention, llama_config, random_llama
+from repro.models.decoder import llama_config, random_llama
 
 Method = Literal["forward", "bp", "bp_checkpoint", "mezo"]
 """A forward pass alone, backpropagation, the same with every decoder block checkpointed, MeZO."""

@@ -4,16 +4,13 @@ The class is transformers' own ``LlamaForCausalLM``, so what is simulated or mea
 people train, not a rendering of it.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from repro.core.names import Attention
 
 if TYPE_CHECKING:
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
-
-Attention = Literal["eager", "sdpa"]
-"""Eager attention keeps the [B, H, N, N] score matrix; SDPA's kernels never form it."""
-
-ATTENTIONS: tuple[Attention, ...] = ("eager", "sdpa")
 
 
 def llama_intermediate_size(hidden: int) -> int:

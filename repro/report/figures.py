@@ -4,21 +4,16 @@ from pathlib import Path
 
 from repro.artifacts import index
 from repro.drawing.style import save
-from repro.measurement.records import latest_run, read_run
+from repro.report.newest import newest_records
 
 
 def draw(results: Path, slug: str) -> list[Path]:
     """Write the artifact's figures under ``results/<slug>/figures`` and return their paths.
 
-    Returns an empty list where there are no records yet.
-
     Raises:
-        ReproError: the records are corrupted, or the directory cannot be written.
+        ReproError: there are no records or they are corrupted, or nothing can be written there.
     """
-    path = latest_run(results / slug)
-    if path is None:
-        return []
-    records = read_run(path)
+    records = newest_records(results, slug)
     directory = results / slug / "figures"
     return [
         written

@@ -46,18 +46,25 @@ def artifact_section(results: Path, slug: str) -> str:
     return "\n\n".join([*parts, claims_markdown(rows)])
 
 
-def claims_markdown(rows: Sequence[ClaimRow]) -> str:
-    """Return the claims as a Markdown table."""
-    lines = [
-        "| claim | the paper says | published | ours | from | verdict |",
-        "|---|---|--:|--:|---|---|",
+def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
+    """Return the claims as a Markdown table, with the reason of each verdict if asked for."""
+    table = [
+        ["claim", "the paper says", "published", "ours", "from", "verdict", "how, and why"],
+        ["---", "---", "--:", "--:", "---", "---", "---"],
     ]
-    lines += [
-        f"| {row.id} | {row.statement} ({row.section}) | {_published(row)} | {_ours(row)} "
-        f"| {row.basis} | {_bold(row.verdict)} |"
+    table += [
+        [
+            row.id,
+            f"{row.statement} ({row.section})",
+            _published(row),
+            _ours(row),
+            row.basis,
+            _bold(row.verdict),
+            row.reason,
+        ]
         for row in rows
     ]
-    return "\n".join(lines)
+    return "\n".join(f"| {' | '.join(line if reasons else line[:-1])} |" for line in table)
 
 
 def _published(row: ClaimRow) -> str:

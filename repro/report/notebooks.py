@@ -18,6 +18,7 @@ from repro.artifacts import index
 from repro.core import atomic
 from repro.core.errors import ReproError
 from repro.measurement.records import latest_run
+from repro.report.newest import newest_records
 
 _PACKAGE = Path(index.__file__).parent
 _TIMEOUT_S = 600
@@ -41,11 +42,9 @@ def build(slug: str, notebooks: Path, results: Path) -> Path:
     """Generate and execute the artifact's notebook and return its path.
 
     Raises:
-        ReproError: there are no records, or a cell failed.
+        ReproError: there are no records or they are corrupted, or a cell failed.
     """
-    if latest_run(results / slug) is None:
-        msg = f"no records of {slug} in {results}: run `repro run {slug}` first"
-        raise ReproError(msg)
+    newest_records(results, slug)
     notebook: Any = jupytext.read(template(slug))
     executor: Any = ExecutePreprocessor(timeout=_TIMEOUT_S, kernel_name="python3")  # type: ignore[no-untyped-call]
     os.environ["REPRO_RESULTS"] = str(results.resolve())  # the kernel inherits it

@@ -1,15 +1,24 @@
 """What a notebook imports: the newest records of an artifact, and its claims as a table."""
 
+import io
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pandas as pd
+from IPython.display import Image, Markdown
+from matplotlib.figure import Figure
 
 from repro.core.errors import ReproError
-from repro.measurement.records import Record, latest_run, read_run
+from repro.drawing.style import style
+from repro.measurement.records import Record
+from repro.report import newest
 from repro.report.claims_table import claim_rows
+from repro.report.markdown import claims_markdown
+
+_DPI = 120
 
 
 def results_directory() -> Path:
@@ -28,13 +37,9 @@ def newest_records(slug: str) -> list[Record]:
     """Return the records that tables and verdicts are made from.
 
     Raises:
-        ReproError: there are none.
+        ReproError: there are none, or they are corrupted.
     """
-    path = latest_run(results_directory() / slug)
-    if path is None:
-        msg = f"no records of {slug}: run `repro run {slug}`"
-        raise ReproError(msg)
-    return read_run(path)
+    return newest.newest_records(results_directory(), slug)
 
 
 def provenance(records: Sequence[Record]) -> pd.DataFrame:
@@ -56,21 +61,10 @@ def provenance(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame({"": {name: str(value) for name, value in rows.items()}})
 
 
-def claims(slug: str) -> pd.DataFrame:
+def claims(slug: str) -> Markdown:
     """Return the artifact's claims: published, ours, verdict and reason."""
-    rows = claim_rows(results_directory(), [slug])
-    columns = [
-        "id",
-        "statement",
-        "relation",
-        "published",
-        "ours",
-        "unit",
-        "basis",
-        "verdict",
-        "reason",
-    ]
-    return pd.DataFrame([row.as_dict() for row in rows])[columns].set_index("id")
+    table = claims_markdown(claim_rows(results_directory(), [slug]), reasons=True)
+    return Markdown(table)  # type: ignore[no-untyped-call]
 
 
 @contextmanager
@@ -80,8 +74,10 @@ def all_rows() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def whole_text() -> Iterator[None]:
-    """Show every cell's text in full inside the block."""
-    with pd.option_context("display.max_colwidth", None, "display.max_rows", None):
-        yield
+def show(figure: Figure, description: str) -> Image:
+    """Return ``figure`` as an image, with ``description`` for those who cannot see it."""
+    buffer = io.BytesIO()
+    with style():
+        figure.savefig(buffer, format="png", dpi=_DPI, metadata={"Software": None})
+    plt.close(figure)
+    return Image(buffer.getvalue(), alt=description)  # type: ignore[no-untyped-call]

@@ -17,15 +17,14 @@ from typing import Literal
 
 from repro.artifacts.base import Artifact
 from repro.core.errors import UsageError
+from repro.core.names import ATTENTIONS, BYTES, Attention, Dtype
 from repro.core.validation import (
     require_choice,
     require_distinct,
     require_positive,
     require_positive_int,
 )
-from repro.memory.dtypes import BYTES, Dtype
 from repro.memory.shape import LLAMA2_7B, DecoderShape
-from repro.models.decoder import ATTENTIONS, Attention
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def _panel(
     for record in points:
         if record.point["method"] in (method, "mezo") and "peak_bytes" in record.metrics:
             _mark(panel, record, axis)
-    panel.margins(x=0.12, y=0.12)
+    panel.margins(x=0.16, y=0.12)
     panel.set_yscale("log")
     bottom, top = panel.get_ylim()
     steps = (1, 2, 5) if top / bottom < 200 else (1,)

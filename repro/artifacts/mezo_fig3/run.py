@@ -19,13 +19,13 @@ from numpy.typing import ArrayLike
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig3 import Config
+from repro.core.names import BYTES
 from repro.core.progress import progress
 from repro.measurement.environment import source_sha256
 from repro.measurement.isolation import run_isolated
 from repro.measurement.point_store import PointStore
 from repro.memory import analytic, equal_memory
 from repro.memory.analytic import Axis, Float, Sizes
-from repro.memory.dtypes import BYTES
 from repro.memory.measured import MeasuredPeak, MeasureTask, measure, require_device
 from repro.memory.parameters import parameter_table
 from repro.memory.shape import GPT2_MEDIUM, LLAMA2_7B, LLAMA2_13B, DecoderShape

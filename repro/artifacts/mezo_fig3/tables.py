@@ -7,6 +7,7 @@ import pandas as pd
 from repro.core.units import format_bytes
 from repro.measurement.records import Record, of_kind
 
+_WHERE = ("context", "layers", "hidden", "attention", "dtype")
 _COORDINATES = ("context", "layers", "hidden", "method", "attention", "dtype")
 _SYMBOLS = {"context": "N", "layers": "L", "hidden": "D"}
 
@@ -16,10 +17,8 @@ def parameters(records: Sequence[Record]) -> pd.DataFrame:
     (record,) = of_kind(records, "parameters")
     table: dict[str, int] = record.metrics["table"]
     total = sum(table.values())
-    rows = [(part, count, count / total) for part, count in table.items()]
-    rows.append(("all", total, 1.0))
-    formula = record.metrics["formula"]
-    rows.append(("formula 12 L D² + 2 V D", int(formula), formula / total))
+    counts = {**table, "all": total, "formula 12 L D² + 2 V D": int(record.metrics["formula"])}
+    rows = [(part, f"{count:,}", f"{count / total:.2%}") for part, count in counts.items()]
     return pd.DataFrame(rows, columns=["part", "parameters", "share"]).set_index("part")
 
 
@@ -62,16 +61,29 @@ def breakdown(records: Sequence[Record]) -> pd.DataFrame:
 
 def extra_over_forward(records: Sequence[Record]) -> pd.DataFrame:
     """Return how much more a measured MeZO step takes than a forward pass, transients alone."""
+    rows = [
+        (*where, forward, mezo, f"{mezo / forward - 1:.2%}")
+        for where, forward, mezo in _transients(records)
+    ]
+    symbols = [_SYMBOLS.get(name, name) for name in _WHERE]
+    return pd.DataFrame(rows, columns=[*symbols, "forward (B)", "MeZO (B)", "extra"])
+
+
+def largest_extra(records: Sequence[Record]) -> str:
+    """Return the largest of them as a share of the forward pass."""
+    extra = max(mezo / forward - 1 for _, forward, mezo in _transients(records))
+    return f"{extra:.2%} of the forward pass's transient memory"
+
+
+def _transients(records: Sequence[Record]) -> list[tuple[tuple[object, ...], int, int]]:
+    """Return forward's and MeZO's measured bytes above the weights for every shape."""
     steps: dict[tuple[object, ...], dict[str, int]] = {}
-    names = ("context", "layers", "hidden", "attention", "dtype")
     for record in of_kind(records, "measured"):
         if "step_bytes" in record.metrics:
-            where = tuple(record.point[name] for name in names)
+            where = tuple(record.point[name] for name in _WHERE)
             steps.setdefault(where, {})[record.point["method"]] = record.metrics["step_bytes"]
-    rows = [
-        (*where, by["forward"], by["mezo"], by["mezo"] / by["forward"] - 1)
+    return [
+        (where, by["forward"], by["mezo"])
         for where, by in steps.items()
         if {"forward", "mezo"} <= by.keys()
     ]
-    columns = [*(_SYMBOLS.get(name, name) for name in names), "forward (B)", "MeZO (B)", "extra"]
-    return pd.DataFrame(rows, columns=columns)

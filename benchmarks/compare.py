@@ -1,0 +1,69 @@
+"""Compare two pytest-benchmark files and fail on a slowdown that noise does not explain.
+
+    python benchmarks/compare.py OLD.json NEW.json
+
+A benchmark has regressed if its median grew by more than a tenth and by more than three times the
+larger interquartile range of the two. Memory benchmarks (with ``peak_bytes``) are held to 2 %.
+Files of different machines are not compared.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+SLOWDOWN = 0.10
+NOISE = 3.0
+MEMORY_GROWTH = 0.02
+
+
+def regressions(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Return a line for every benchmark of both files that has regressed."""
+    before = {benchmark["fullname"]: benchmark for benchmark in old["benchmarks"]}
+    lines = []
+    for benchmark in new["benchmarks"]:
+        earlier = before.get(benchmark["fullname"])
+        line = _regression(earlier, benchmark) if earlier else None
+        if line:
+            lines.append(f"{benchmark['fullname']}: {line}")
+    return lines
+
+
+def same_machine(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Tell whether both files come from the same kind of processor."""
+    return _machine(old) == _machine(new)
+
+
+def _machine(run: dict[str, Any]) -> tuple[Any, Any]:
+    cpu = run["machine_info"]["cpu"]
+    return cpu.get("brand_raw"), cpu.get("count")
+
+
+def _regression(old: dict[str, Any], new: dict[str, Any]) -> str | None:
+    peak = "peak_bytes"
+    if peak in old["extra_info"] and peak in new["extra_info"]:
+        was, now = old["extra_info"][peak], new["extra_info"][peak]
+        return f"{was} to {now} bytes" if now > was * (1 + MEMORY_GROWTH) else None
+    was, now = old["stats"]["median"], new["stats"]["median"]
+    noise = NOISE * max(old["stats"]["iqr"], new["stats"]["iqr"])
+    if now - was > max(SLOWDOWN * was, noise):
+        return f"{was:.4g} s to {now:.4g} s, {now / was - 1:+.0%}"
+    return None
+
+
+def main(arguments: list[str]) -> int:
+    """Compare the two files named and return 1 on a regression, 2 on wrong usage."""
+    if len(arguments) != 2:
+        sys.stderr.write("usage: python benchmarks/compare.py OLD.json NEW.json\n")
+        return 2
+    old, new = (json.loads(Path(name).read_text()) for name in arguments)
+    if not same_machine(old, new):
+        sys.stdout.write(f"not compared: {_machine(old)} then, {_machine(new)} now\n")
+        return 0
+    found = regressions(old, new)
+    sys.stdout.write("\n".join(found or ["no regression beyond noise"]) + "\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

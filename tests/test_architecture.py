@@ -1,0 +1,90 @@
+"""No artifact is half-added: index, packages, claims, tox, results, notebooks, README agree."""
+
+import configparser
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from repro.artifacts import index
+from repro.report.markdown import BEGIN, END, artifact_section
+from repro.report.notebooks import is_stale, template
+
+ROOT = Path(__file__).parents[1]
+PARTS = ("run", "findings", "figures")
+
+
+def test_index_names_every_package() -> None:
+    packages = {path.parent.name for path in (ROOT / "repro/artifacts").glob("*/__init__.py")}
+    assert packages == set(index.SLUGS)
+    assert len(set(index.SLUGS)) == len(index.SLUGS)
+
+
+def test_tox_has_an_environment_for_every_artifact() -> None:
+    sections = configparser.ConfigParser()
+    sections.read(ROOT / "tox.ini")
+    (section,) = [name for name in sections.sections() if name.startswith("testenv:repro-")]
+    names = re.fullmatch(r"testenv:repro-\{(.*)\}", section)
+    assert names is not None
+    assert set(names[1].split(",")) - {"fig3", "fig4"} == set(index.SLUGS)
+    for slug in index.SLUGS:
+        assert f"repro run {slug} " in sections[section]["commands"]
+
+
+@pytest.mark.parametrize("slug", index.SLUGS)
+def test_artifact_is_whole(slug: str) -> None:
+    artifact = index.load(slug)
+    assert artifact.slug == slug
+    assert set(artifact.profiles) == {"smoke", "quick", "paper"}
+    for part in PARTS:
+        assert (ROOT / "repro/artifacts" / slug / f"{part}.py").is_file()
+    assert template(slug).is_file()
+    assert re.search(r"^1\. ", _docstring(slug), re.MULTILINE), "deviations are numbered"
+
+
+@pytest.mark.parametrize("slug", index.SLUGS)
+def test_results_are_committed_with_their_figures(slug: str) -> None:
+    directory = ROOT / "results" / slug
+    assert list(directory.glob("*.jsonl"))
+    for name in index.load(slug).figures():
+        assert (directory / "figures" / f"{name}.svg").is_file()
+        assert (directory / "figures" / f"{name}.png").is_file()
+    assert {path.name for path in (ROOT / "results").iterdir()} == set(index.SLUGS)
+
+
+@pytest.mark.parametrize("slug", index.SLUGS)
+def test_notebook_is_as_new_as_its_records(slug: str) -> None:
+    assert not is_stale(slug, ROOT / "notebooks", ROOT / "results")
+    notebook = json.loads((ROOT / "notebooks" / f"{slug}.ipynb").read_text())
+    assert all(cell["outputs"] for cell in notebook["cells"] if cell["cell_type"] == "code")
+    assert {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")} == set(index.SLUGS)
+
+
+@pytest.mark.parametrize("slug", index.SLUGS)
+def test_readme_shows_the_recorded_results(slug: str) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    generated = readme.partition(BEGIN)[2].partition(END)[0]
+    assert artifact_section(ROOT / "results", slug) in generated
+
+
+def test_constraints_name_no_host_and_pin_every_hash() -> None:
+    lock = (ROOT / "constraints.txt").read_text()
+    assert "://" not in lock
+    pinned = re.findall(r"^[a-z0-9._-]+==\S+", lock, re.MULTILINE | re.IGNORECASE)
+    assert len(pinned) > 50
+    assert lock.count("--hash=sha256:") >= len(pinned)
+
+
+def test_readme_commands_are_those_ci_runs() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name, environment in (("run", "repro-fig3"), ("test", "test")):
+        found = re.search(rf"<!-- command: {name} -->\n```sh\n(.+)\n```", readme)
+        assert found is not None
+        assert found[1].endswith(f"tox -e {environment}")
+
+
+def _docstring(slug: str) -> str:
+    from importlib import import_module
+
+    return import_module(f"repro.artifacts.{slug}").__doc__ or ""

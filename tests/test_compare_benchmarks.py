@@ -1,0 +1,53 @@
+"""The nightly comparison fails on regressions and on nothing else."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "benchmarks" / "compare.py"
+
+
+def run(median: float, iqr: float = 0.0, peak: int | None = None, cpu: str = "a") -> dict[str, Any]:
+    extra = {} if peak is None else {"peak_bytes": peak}
+    stats = {"median": median, "iqr": iqr}
+    return {
+        "machine_info": {"cpu": {"brand_raw": cpu, "count": 2}},
+        "benchmarks": [{"fullname": "test_step", "stats": stats, "extra_info": extra}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "status", "output"),
+    [
+        (run(1.0), run(1.09), 0, "no regression"),
+        (run(1.0), run(1.2), 1, "test_step: 1 s to 1.2 s, +20%"),
+        (run(1.0, iqr=0.1), run(1.2), 0, "no regression"),
+        (run(1.0), run(0.5), 0, "no regression"),
+        (run(1.0, peak=1000), run(9.0, peak=1019), 0, "no regression"),
+        (run(1.0, peak=1000), run(1.0, peak=1021), 1, "1000 to 1021 bytes"),
+        (run(1.0), run(9.0, cpu="b"), 0, "not compared"),
+        (run(1.0), {**run(1.0), "benchmarks": []}, 0, "no regression"),
+    ],
+)
+def test_two_nights(
+    old: dict[str, Any], new: dict[str, Any], status: int, output: str, tmp_path: Path
+) -> None:
+    for name, content in (("old", old), ("new", new)):
+        (tmp_path / name).write_text(json.dumps(content))
+    done = subprocess.run(
+        [sys.executable, SCRIPT, tmp_path / "old", tmp_path / "new"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status
+    assert output in done.stdout
+
+
+def test_wrong_usage() -> None:
+    done = subprocess.run([sys.executable, SCRIPT], capture_output=True, check=False)
+    assert done.returncode == 2

@@ -1,0 +1,117 @@
+"""What people read is made from records, the same bytes each time."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+from repro.artifacts import index
+from repro.claims.verdict import VERDICTS
+from repro.core.errors import ReproError
+from repro.core.progress import progress
+from repro.core.units import format_bytes
+from repro.drawing.style import save, style
+from repro.measurement.records import Record
+from repro.report import notebooks
+from repro.report.claims_table import ClaimRow, claim_rows
+from repro.report.markdown import BEGIN, END, update_readme
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_readme_between_the_marks_is_replaced_and_the_rest_kept(tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(f"# Title\n\n{BEGIN}\nold\n{END}\n\n## More\n")
+    update_readme(readme, tmp_path)
+    once = readme.read_text()
+    assert once.startswith(f"# Title\n\n{BEGIN}\n\n### ")
+    assert once.endswith(f"{END}\n\n## More\n")
+    assert "old" not in once
+    update_readme(readme, tmp_path)
+    assert readme.read_text() == once
+
+
+@pytest.mark.parametrize("text", ["# Title\n", f"{END}\n{BEGIN}\n", f"{BEGIN}\n"])
+def test_readme_without_marks_is_left_alone(tmp_path: Path, text: str) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(text)
+    with pytest.raises(ReproError, match="where the results belong"):
+        update_readme(readme, tmp_path)
+    assert readme.read_text() == text
+
+
+def test_figures_are_the_same_bytes_each_time(tmp_path: Path) -> None:
+    def drawn(directory: Path) -> list[bytes]:
+        with style():
+            figure, panel = plt.subplots()
+            panel.plot([1, 2, 3], label="line")
+            panel.legend()
+        return [path.read_bytes() for path in save(figure, directory, "figure")]
+
+    assert drawn(tmp_path / "a") == drawn(tmp_path / "b")
+
+
+@pytest.mark.parametrize("slug", index.SLUGS)
+def test_committed_claims_have_a_value_and_a_reason(slug: str) -> None:
+    for row in claim_rows(ROOT / "results", [slug]):
+        assert row.ours is not None, row.id
+        assert row.verdict in VERDICTS
+        assert row.reason
+        assert row.records
+
+
+@pytest.mark.parametrize("slug", index.SLUGS)
+def test_notebook_is_stale_once_records_or_template_change(slug: str, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(ROOT / "results" / slug, results / slug)
+    made = ROOT / "notebooks"
+    assert not notebooks.is_stale(slug, made, results)
+    assert notebooks.is_stale(slug, tmp_path, results)  # no notebook there
+    (newest,) = sorted((results / slug).glob("*.jsonl"))[-1:]
+    newest.write_bytes(newest.read_bytes().replace(b'"metrics"', b' "metrics"', 1))
+    assert notebooks.is_stale(slug, made, results)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (999.6, "1 kB"),
+        (1000, "1 kB"),
+        (14_430_000_000, "14.4 GB"),
+        (-2_500_000, "-2.5 MB"),
+        (7.009e12, "7.01 TB"),
+        (1e18, "1000 PB"),
+    ],
+)
+def test_bytes_as_people_read_them(count: float, text: str) -> None:
+    assert format_bytes(count) == text
+
+
+def test_progress_without_a_terminal_is_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("measuring", 3) as shown:
+        for name in "abc":
+            shown.advance(name)
+    assert capsys.readouterr().err == "measuring: 3/3 (c)\n"
+
+
+def test_documented_json_has_every_field() -> None:
+    text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+    documented = {
+        title: set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+        for title, section in re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", text, re.M | re.S)
+    }
+    assert documented["`repro claims --json`"] == set(ClaimRow.__dataclass_fields__)
+    assert documented["Records"] == set(Record.__struct_fields__)
+    assert documented["`repro list --json`"] == {"slug", "paper", "title", "claims", "profiles"}
+
+
+def test_notebooks_hold_no_path_of_a_machine() -> None:
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        cells = json.loads(path.read_text())["cells"]
+        assert str(Path.home()) + "/" not in json.dumps(cells)
+        assert str(ROOT) not in json.dumps(cells)
