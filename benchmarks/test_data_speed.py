@@ -28,12 +28,14 @@ def tensors() -> tuple[Tensor, Tensor]:
 
 
 def epoch(images: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Shuffle, gather and normalise: all that is done to the data in an epoch."""
     mean, deviation = PIXELS["mnist"]
     for chosen, targets in batches(images, labels, BATCH, torch.Generator().manual_seed(0)):
         yield normalise(chosen, mean, deviation), targets
 
 
 def test_data_work_of_an_epoch(benchmark: BenchmarkFixture, tensors: tuple[Tensor, Tensor]) -> None:
+    """An epoch without a model."""
     benchmark.pedantic(lambda: sum(1 for _ in epoch(*tensors)), rounds=5, warmup_rounds=1)
     _seconds["data"] = benchmark.stats.stats.min
 
@@ -41,6 +43,7 @@ def test_data_work_of_an_epoch(benchmark: BenchmarkFixture, tensors: tuple[Tenso
 def test_epoch_of_lenet5_by_backprop(
     benchmark: BenchmarkFixture, tensors: tuple[Tensor, Tensor]
 ) -> None:
+    """An epoch with forward, backward and SGD; the data's share of it is held to the limit."""
     model = lenet5()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
