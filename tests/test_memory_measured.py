@@ -1,10 +1,12 @@
 """Measured memory against arithmetic on the tensors of the step."""
 
+import os
 from dataclasses import replace
 
 import pytest
 import torch
 
+from repro.artifacts import index
 from repro.core.errors import ReproError, UsageError
 from repro.measurement.isolation import run_isolated
 from repro.memory.measured import MeasureTask, measure
@@ -52,25 +54,13 @@ def test_a_gpu_that_runs_out_of_memory_gives_no_number(monkeypatch: pytest.Monke
 
 
 def test_a_process_that_dies_is_reported_with_its_point() -> None:
-    with pytest.raises(ReproError, match=r"exit code -?9"):
-        list(run_isolated(_die, ["this point"], workers=1, preload=[]))
+    with pytest.raises(ReproError, match=r"the process of 9 died with exit code 9"):
+        list(run_isolated(os._exit, [9], workers=1, preload=[]))
 
 
 def test_an_error_in_a_process_keeps_its_type() -> None:
-    with pytest.raises(UsageError, match="no good"):
-        list(run_isolated(_refuse, ["this point"], workers=1, preload=[]))
-
-
-def _die(_: str) -> None:
-    import os
-    import signal
-
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _refuse(_: str) -> None:
-    msg = "no good"
-    raise UsageError(msg)
+    with pytest.raises(UsageError, match="no artifact named 'nonsense'"):
+        list(run_isolated(index.load, ["nonsense"], workers=1, preload=[]))
 
 
 @pytest.mark.gpu
