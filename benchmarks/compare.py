@@ -2,8 +2,9 @@
 
     python benchmarks/compare.py OLD.json NEW.json
 
-A benchmark has regressed if its median grew by more than a tenth and by more than three times the
-larger interquartile range of the two. Memory benchmarks (with ``peak_bytes``) are held to 2 %.
+A benchmark has regressed if its median grew by more than a quarter, which is what shared machines
+drift by from night to night, and by more than three times the larger interquartile range of the
+two. Memory benchmarks (with ``peak_bytes``) are held to 2 %.
 Files of different machines are not compared.
 """
 
@@ -12,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-SLOWDOWN = 0.10
+SLOWDOWN = 0.25
 NOISE = 3.0
 MEMORY_GROWTH = 0.02
 

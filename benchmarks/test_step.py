@@ -30,7 +30,7 @@ def test_step_time(benchmark: Any, method: Method) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_step_memory(benchmark: Any, method: Method) -> None:
     """Peak bytes of one step, in ``extra_info``; the time is that of measuring."""
-    task = MeasureTask(spec_of(method), "cpu", threads=1)
+    task = MeasureTask(spec_of(method), "cpu", threads=1, onednn=True)
     benchmark.extra_info["config"] = task.spec.as_dict()
 
     def measured() -> dict[str, int]:

@@ -22,6 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         status: int = args.execute(args)
+        sys.stdout.flush()  # here, where a closed pipe is still caught
     except ReproError as error:
         sys.stderr.write(f"repro: error: {error}\n")
         return error.exit_code

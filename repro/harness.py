@@ -1,5 +1,6 @@
 """Runs an artifact and writes its records: whole, or not at all."""
 
+import contextlib
 import dataclasses
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,14 +9,16 @@ from typing import Any
 from repro.artifacts.base import Artifact, Config, Context, Result
 from repro.core import atomic
 from repro.measurement import environment
-from repro.measurement.environment import Environment
-from repro.measurement.records import SCHEMA_VERSION, Record, write_run
+from repro.measurement.environment import Environment, source_sha256
+from repro.measurement.point_store import PointStore
+from repro.measurement.records import CUSTOM, SCHEMA_VERSION, Profile, Record, validate, write_run
 
 
-def run_artifact(artifact: Artifact, profile: str, config: Config, out: Path) -> Path:
+def run_artifact(artifact: Artifact, profile: Profile, config: Config, out: Path) -> Path:
     """Run ``artifact`` and return the new file of records under ``out/<slug>``.
 
-    Points that a killed run had finished under the same code, versions and machine are taken over.
+    Points that a killed run of the same configuration had finished under the same code, versions
+    and machine are taken over. A configuration that is not the profile's is recorded as custom.
 
     Raises:
         ReproError: ``out`` cannot be written (found before any work), or a part of the run failed;
@@ -24,11 +27,21 @@ def run_artifact(artifact: Artifact, profile: str, config: Config, out: Path) ->
     directory = out / artifact.slug
     atomic.require_writable(directory)
     here = environment.capture()
-    context = Context(environment=here, workers=here.cores)
-    records = [
-        _record(artifact, profile, config, result, here) for result in artifact.run(config, context)
-    ]
-    return write_run(directory, records)
+    recorded = profile if config == artifact.profiles[profile] else CUSTOM
+    journal = PointStore(artifact.slug, _identity(config, here))
+    context = Context(environment=here, journal=journal, workers=here.cores)
+    try:
+        records = [
+            _record(artifact, recorded, config, result, here)
+            for result in artifact.run(config, context)
+        ]
+        path = write_run(directory, records)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            directory.rmdir()  # only if nothing was in it before
+        raise
+    journal.clear()
+    return path
 
 
 def config_dict(config: Config) -> dict[str, Any]:
@@ -42,7 +55,7 @@ def config_dict(config: Config) -> dict[str, Any]:
 def _record(
     artifact: Artifact, profile: str, config: Config, result: Result, here: Environment
 ) -> Record:
-    return Record(
+    record = Record(
         schema_version=SCHEMA_VERSION,
         artifact=artifact.slug,
         profile=profile,
@@ -54,3 +67,16 @@ def _record(
         utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         environment=here,
     )
+    validate(record, artifact.slug)  # now, not after hours of further work
+    return record
+
+
+def _identity(config: Config, here: Environment) -> dict[str, Any]:
+    """Return what a point of an earlier run must agree with to be taken over."""
+    return {
+        "config": config_dict(config),
+        "source": source_sha256("memory", "methods", "models"),
+        "versions": here.versions,
+        "cpu": here.cpu,
+        "gpu": here.gpu,
+    }

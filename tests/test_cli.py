@@ -1,6 +1,7 @@
 """The command line as a user meets it: real processes, exit statuses, messages."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,7 @@ def test_unknown_artifact_gets_the_nearest_name() -> None:
     ("arguments", "message"),
     [
         (["--profile", "huge"], "huge"),
+        (["--profile"], "--profile"),
         (["--context", "0"], "context length N = 0"),
         (["--context", "many"], "many"),
         (["--heads", "7"], "H = 7 do not divide"),
@@ -92,6 +94,7 @@ def test_cuda_where_there_is_none(tmp_path: Path) -> None:
     done = repro("run", "mezo_fig3", "--device", "cuda", "--out", str(tmp_path))
     assert done.returncode == 2
     assert "finds no CUDA device here; use --device cpu" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_results_directory_that_cannot_be_made(tmp_path: Path) -> None:
@@ -137,6 +140,25 @@ def test_notebook_of_an_artifact_without_records(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", ["claims", "report", "notebooks"])
+def test_a_results_directory_that_is_not_there(command: str, tmp_path: Path) -> None:
+    done = repro(command, "--results", str(tmp_path / "typo"))
+    assert done.returncode in (0, 2) if command == "report" else done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_run_without_a_slug_names_the_artifacts() -> None:
+    done = repro("run")
+    assert done.returncode == 2
+    assert "give the artifact to run: mezo_fig3" in done.stderr
+
+
+def test_a_readme_that_is_not_there(tmp_path: Path) -> None:
+    done = repro("report", "--results", str(tmp_path), "--readme", str(tmp_path / "absent.md"))
+    assert done.returncode == 2
+    assert "give --readme an existing file" in done.stderr
+
+
 def test_report_of_an_artifact_without_records(tmp_path: Path) -> None:
     done = repro("report", "mezo_fig3", "--results", str(tmp_path))
     assert done.returncode == 1
@@ -144,9 +166,14 @@ def test_report_of_an_artifact_without_records(tmp_path: Path) -> None:
 
 
 def test_output_that_nobody_reads_is_no_error() -> None:
-    pipeline = f"{sys.executable} -m repro list --json | head -c 1"
+    pipeline = f"{sys.executable} -m repro list | true"
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", pipeline], capture_output=True, text=True, check=False
+        ["bash", "-o", "pipefail", "-c", pipeline],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
     )
     assert done.returncode == 0
     assert done.stderr == ""

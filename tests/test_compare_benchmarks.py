@@ -23,9 +23,9 @@ def run(median: float, iqr: float = 0.0, peak: int | None = None, cpu: str = "a"
 @pytest.mark.parametrize(
     ("old", "new", "status", "output"),
     [
-        (run(1.0), run(1.09), 0, "no regression"),
-        (run(1.0), run(1.2), 1, "test_step: 1 s to 1.2 s, +20%"),
-        (run(1.0, iqr=0.1), run(1.2), 0, "no regression"),
+        (run(1.0), run(1.24), 0, "no regression"),
+        (run(1.0), run(1.3), 1, "test_step: 1 s to 1.3 s, +30%"),
+        (run(1.0, iqr=0.1), run(1.3), 0, "no regression"),
         (run(1.0), run(0.5), 0, "no regression"),
         (run(1.0, peak=1000), run(9.0, peak=1019), 0, "no regression"),
         (run(1.0, peak=1000), run(1.0, peak=1021), 1, "1000 to 1021 bytes"),

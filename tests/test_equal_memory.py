@@ -6,7 +6,7 @@ import pytest
 
 from repro.core.errors import UsageError
 from repro.memory.equal_memory import Grid, bytes_per_parameter_for, search
-from repro.memory.shape import GPT2_MEDIUM
+from repro.memory.shape import FIG4_GPT2_MEDIUM
 
 
 def bp(N: int, L: int, D: int, H: int, V: int, B: int, b: Fraction) -> Fraction:
@@ -60,7 +60,7 @@ def test_the_example_really_gives_17_gb() -> None:
 
 
 def test_bytes_per_parameter_that_would_give_gpt2_medium_17_gb() -> None:
-    b = Fraction(bytes_per_parameter_for(GPT2_MEDIUM))
+    b = Fraction(bytes_per_parameter_for(FIG4_GPT2_MEDIUM))
     assert float(bp(1024, 24, 1024, 16, 50257, 8, b)) == pytest.approx(17e9, rel=1e-12)
 
 

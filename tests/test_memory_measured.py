@@ -18,7 +18,8 @@ PRELOAD = ["repro.memory.measured"]
 
 
 def task(method: Method, **changes: int) -> MeasureTask:
-    return MeasureTask(StepSpec(replace(SMALL, **changes), method, "eager", "float32"), "cpu", 1)
+    spec = StepSpec(replace(SMALL, **changes), method, "eager", "float32")
+    return MeasureTask(spec, "cpu", threads=1, onednn=True)
 
 
 def test_one_step_of_each_method() -> None:
@@ -51,6 +52,11 @@ def test_a_gpu_that_runs_out_of_memory_gives_no_number(monkeypatch: pytest.Monke
     monkeypatch.setattr("repro.memory.measured.require_device", lambda _: None)
     monkeypatch.setattr("repro.memory.measured._on_cuda", exhausted)
     assert measure(replace(task("bp"), device="cuda")) is None
+
+
+def test_a_host_that_runs_out_of_memory_gives_no_number() -> None:
+    huge = StepSpec(replace(SMALL, context=1_000_000), "forward", "eager", "float32")
+    assert measure(MeasureTask(huge, "cpu", threads=1, onednn=True)) is None
 
 
 def test_a_process_that_dies_is_reported_with_its_point() -> None:

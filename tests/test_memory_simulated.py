@@ -57,10 +57,11 @@ def test_forward_activations_are_those_of_one_layer() -> None:
     assert deep.activations == pytest.approx(shallow.activations, rel=0.01)
 
 
-def test_mezo_takes_what_a_forward_pass_takes() -> None:
-    spec = StepSpec(LLAMA2_7B, "mezo", "eager", "float16")
-    forward = simulate(replace(spec, method="forward", shape=replace(LLAMA2_7B, layers=4)))
-    mezo = simulate(replace(spec, shape=replace(LLAMA2_7B, layers=4)))
+@pytest.mark.parametrize("context", [1, 64, 2048])
+def test_mezo_takes_what_a_forward_pass_takes(context: int) -> None:
+    spec = StepSpec(replace(LLAMA2_7B, layers=4, context=context), "mezo", "eager", "float16")
+    forward = simulate(replace(spec, method="forward"))
+    mezo = simulate(spec)
     assert mezo.peak - mezo.parameters <= 1.02 * (forward.peak - forward.parameters)
 
 

@@ -19,6 +19,7 @@ from repro.claims.index import CLAIMS
 from repro.claims.verdict import verdict
 from repro.core.errors import ReproError, UsageError
 from repro.harness import run_artifact
+from repro.measurement.point_store import PointStore
 from repro.measurement.records import Record, of_kind, read_run
 
 TINY = replace(
@@ -93,9 +94,14 @@ def test_measured_points_carry_formula_and_effective_layers(records: list[Record
         kept = {"bp": L, "bp_checkpoint": math.sqrt(L)}.get(record.point["method"])
         want = weights + layer if kept is None else 2 * weights + kept * layer
         assert metrics["formula_bytes"] == pytest.approx(want)
-        copies = 1 if kept is None else 2
-        live = (metrics["peak_bytes"] - copies * metrics["weights_bytes"]) / layer
-        assert metrics["effective_layers"] == pytest.approx(live)
+        assert metrics["parameters_bytes"] == b * (
+            L * (4 * D * D + 3 * D * 86 + 2 * D) + 2 * V * D + D
+        )
+        above = metrics["peak_bytes"] - metrics["parameters_bytes"]
+        assert metrics["effective_layers"] == pytest.approx(above / layer)
+        if kept is not None:
+            beyond = (above - metrics["parameters_bytes"]) / layer
+            assert metrics["effective_layers_beyond_gradients"] == pytest.approx(beyond)
 
 
 def test_figures_draw_from_records_alone(records: list[Record]) -> None:
@@ -116,9 +122,13 @@ def test_a_killed_run_goes_on_with_the_points_that_are_missing(tmp_path: Path) -
     ]
     command = [sys.executable, "-m", "repro", "run", "mezo_fig3", *arguments]
     stored = Path(os.environ["REPRO_CACHE_DIR"], "points")
+    other = PointStore("mezo_fig3", {"another": "killed run"})
+    other.put({"n": 1}, {"peak_bytes": 1})
 
     def finished() -> list[Path]:
-        return list(stored.glob("measured-*/*.json"))
+        return [
+            path for path in stored.glob("mezo_fig3-*/*.json") if path.parent != other.directory
+        ]
 
     first = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     while not finished():
@@ -136,6 +146,7 @@ def test_a_killed_run_goes_on_with_the_points_that_are_missing(tmp_path: Path) -
     assert len(list(of_kind(read_run(records), "measured"))) == 4
     assert "measured: 4/4" in second.stderr
     assert finished() == []  # a finished run measures anew the next time
+    assert other.get({"n": 1})  # and leaves the points of other runs alone
 
 
 def test_stored_points_are_not_computed_again(
@@ -169,7 +180,16 @@ def test_a_point_that_fails_leaves_no_records(
     monkeypatch.setattr(fig3_run, "run_isolated", fails)
     with pytest.raises(ReproError):
         run_artifact(ARTIFACT, "smoke", TINY, tmp_path)
-    assert list((tmp_path / "mezo_fig3").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_without_live_layers_is_recorded_with_its_finite_limits(tmp_path: Path) -> None:
+    ideal = replace(TINY, live_layers=0, measure_contexts=(), measure_context=32)
+    records = read_run(run_artifact(ARTIFACT, "smoke", ideal, tmp_path))
+    limits = {r.point["axis"]: r.metrics for r in of_kind(records, "analytic")}
+    assert "ratio_limit" not in limits["context"]
+    assert limits["layers"]["ratio_limit"] == 4.375  # the same for any fixed L'
+    assert records[0].profile == "custom"
 
 
 @pytest.mark.parametrize(
@@ -182,6 +202,7 @@ def test_a_point_that_fails_leaves_no_records(
         ({"bytes_per_parameter": 0.0}, "bytes per parameter b = 0.0"),
         ({"bytes_per_parameter": math.nan}, "bytes per parameter b = nan"),
         ({"heads": 3}, "H = 3 do not divide the hidden dimension D = 4096"),
+        ({"measure_hiddens": (24,)}, "head size D / H = 24 / 8 is odd"),
         ({"live_layers": 33}, "live layers L' = 33: must lie between 0 and"),
         ({"live_layers": math.nan}, "live layers L' = nan"),
         ({"simulate_contexts": (0,)}, "context length N = 0"),

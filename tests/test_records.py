@@ -11,7 +11,14 @@ import pytest
 from repro.core.errors import ReproError
 from repro.measurement import environment
 from repro.measurement.point_store import PointStore
-from repro.measurement.records import Record, latest_run, read_run, run_files, write_run
+from repro.measurement.records import (
+    Record,
+    latest_run,
+    read_run,
+    run_files,
+    single,
+    write_run,
+)
 
 
 def record(**changes: Any) -> Record:
@@ -33,7 +40,9 @@ def record(**changes: Any) -> Record:
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     written = [record(), record(point={"axis": "hidden"})]
     path = write_run(tmp_path, written)
-    assert read_run(path) == written
+    read = read_run(path)
+    assert [(r.line, r.lines) for r in read] == [(1, 2), (2, 2)]
+    assert [msgspec.structs.replace(r, line=1, lines=1) for r in read] == written
     assert path.name.startswith("quick-20260102T030405Z-")
 
 
@@ -77,6 +86,7 @@ def changed(line: bytes, **changes: Any) -> bytes:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
+        (lambda line: line, r":1: says it is line 1 of 1, is line 1 of 2"),
         (lambda line: line[: len(line) // 2], r":2: truncated line"),
         (lambda line: b"nonsense\n", r":2: not a record"),
         (lambda line: b"\n", r":2: not a record"),
@@ -104,6 +114,32 @@ def test_a_bad_line_is_refused_with_file_and_number(
     assert path.name in str(caught.value)
 
 
+def test_a_file_that_lost_whole_lines_is_refused(tmp_path: Path) -> None:
+    path = write_run(tmp_path, [record(), record(), record()])
+    first, second, _ = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + second)
+    with pytest.raises(ReproError, match="says it is line 1 of 3, is line 1 of 2"):
+        read_run(path)
+
+
+def test_one_record_of_a_kind() -> None:
+    kept = record(kind="search")
+    assert single([record(), kept], "search") == kept
+    with pytest.raises(ReproError, match="expected one record of kind 'search', found 0"):
+        single([record()], "search")
+
+
+def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    path = write_run(tmp_path, [record()])
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(ReproError, match="exists already and is never overwritten"):
+        write_run(tmp_path, [record()])
+
+
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "quick-20260102T030405Z-nocommit.jsonl"
     path.touch()
@@ -112,12 +148,12 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_newest_run_of_the_highest_profile_counts(tmp_path: Path) -> None:
-    for profile, day in (("paper", 1), ("quick", 2), ("paper", 3), ("smoke", 4)):
+    for profile, day in (("paper", 1), ("quick", 2), ("paper", 3), ("smoke", 4), ("custom", 5)):
         write_run(tmp_path, [record(profile=profile, utc=f"2026-01-0{day}T00:00:00Z")])
     newest = latest_run(tmp_path)
     assert newest is not None
     assert newest.name.startswith("paper-20260103")
-    assert len(run_files(tmp_path)) == 4
+    assert len(run_files(tmp_path)) == 5
     assert latest_run(tmp_path / "absent") is None
 
 

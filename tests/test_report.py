@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -18,6 +17,7 @@ from repro.measurement.records import Record
 from repro.report import notebooks
 from repro.report.claims_table import ClaimRow, claim_rows
 from repro.report.markdown import BEGIN, END, update_readme
+from repro.report.runs import newest_run
 
 ROOT = Path(__file__).parents[1]
 
@@ -65,14 +65,16 @@ def test_committed_claims_have_a_value_and_a_reason(slug: str) -> None:
 
 @pytest.mark.parametrize("slug", index.SLUGS)
 def test_notebook_is_stale_once_records_or_template_change(slug: str, tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    shutil.copytree(ROOT / "results" / slug, results / slug)
-    made = ROOT / "notebooks"
-    assert not notebooks.is_stale(slug, made, results)
-    assert notebooks.is_stale(slug, tmp_path, results)  # no notebook there
-    (newest,) = sorted((results / slug).glob("*.jsonl"))[-1:]
-    newest.write_bytes(newest.read_bytes().replace(b'"metrics"', b' "metrics"', 1))
-    assert notebooks.is_stale(slug, made, results)
+    newest = newest_run(ROOT / "results", slug)
+    made = ROOT / "notebooks" / f"{slug}.ipynb"
+    assert not notebooks.is_stale(slug, made, newest)
+    assert notebooks.is_stale(slug, tmp_path / "absent.ipynb", newest)
+    damaged = tmp_path / "damaged.ipynb"
+    damaged.write_bytes(made.read_bytes()[:1000])
+    assert notebooks.is_stale(slug, damaged, newest)
+    changed = tmp_path / newest.name
+    changed.write_bytes(newest.read_bytes().replace(b'"metrics"', b' "metrics"', 1))
+    assert notebooks.is_stale(slug, made, changed)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ quick; what it does lies in its modules, imported when they are needed:
 - ``run``: ``run(config, context) -> Iterator[Result]`` computes and measures;
 - ``findings``: ``findings(records) -> list[Finding]``, our value for each claim;
 - ``figures``: ``FIGURES``, a name and a drawing function of records for each figure;
-- ``notebook.py``: the template of its notebook.
+- ``notebook.md``: the template of its notebook.
 """
 
 import dataclasses
@@ -15,11 +15,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from repro.measurement.records import Profile
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from repro.claims.verdict import Finding
     from repro.measurement.environment import Environment
+    from repro.measurement.point_store import PointStore
     from repro.measurement.records import Record
 
 
@@ -51,6 +54,8 @@ class Context:
 
     environment: "Environment"
     """Code, machine and versions of the run."""
+    journal: "PointStore"
+    """Points of this very run that are done; forgotten once its records are written."""
     workers: int
     """How many processes may run at a time."""
 
@@ -68,7 +73,7 @@ class Artifact:
     claims: tuple[str, ...]
     """Ids of the claims it gives a finding for."""
     config: type[Config]
-    profiles: Mapping[str, Config]
+    profiles: Mapping[Profile, Config]
     """The configuration of each of ``smoke``, ``quick`` and ``paper``."""
 
     def run(self, config: Config, context: Context) -> Iterator[Result]:

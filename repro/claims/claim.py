@@ -6,7 +6,7 @@ from typing import Literal
 Basis = Literal["analytic", "simulated", "measured"]
 """Where our value comes from: the paper's own equations, counted tensors, or an allocator."""
 
-Relation = Literal["equals", "at least", "at most"]
+Relation = Literal["equals", "at least"]
 
 
 @dataclass(frozen=True)
@@ -31,5 +31,3 @@ class Claim:
     digits: int = 0
     """Decimals the paper prints: a value that rounds to the published one is reproduced."""
     relation: Relation = "equals"
-    close: float = 0.05
-    """Largest relative difference that still counts as close."""

@@ -11,6 +11,9 @@ CONTRADICTED = "contradicted"
 OWN_EQUATIONS = "contradicts the paper's own equations"
 NOT_RUN = "not run"
 
+CLOSE_FRACTION = 0.05
+"""Largest relative difference that still counts as close."""
+
 VERDICTS = (REPRODUCED, CLOSE, CONTRADICTED, OWN_EQUATIONS, NOT_RUN)
 
 
@@ -31,7 +34,7 @@ def verdict(claim: Claim, ours: float | None) -> str:
     """Return the verdict on ``claim`` given our value.
 
     A value that rounds to the published digits is reproduced, and so is one on the claimed side of
-    a bound. A value within the claim's ``close`` fraction of the published one is close. Anything
+    a bound. A value within ``CLOSE_FRACTION`` of the published one is close. Anything
     else contradicts the claim: or, where ours comes from the paper's equations, the claim
     contradicts them.
     """
@@ -39,7 +42,7 @@ def verdict(claim: Claim, ours: float | None) -> str:
         return NOT_RUN
     if _holds(claim, ours):
         return REPRODUCED
-    if abs(ours - claim.published) <= claim.close * abs(claim.published):
+    if abs(ours - claim.published) <= CLOSE_FRACTION * abs(claim.published):
         return CLOSE
     return OWN_EQUATIONS if claim.basis == "analytic" else CONTRADICTED
 
@@ -48,8 +51,6 @@ def _holds(claim: Claim, ours: float) -> bool:
     rounded = _round_half_up(ours, claim.digits)
     if claim.relation == "at least":
         return rounded >= claim.published
-    if claim.relation == "at most":
-        return rounded <= claim.published
     return rounded == claim.published
 
 

@@ -31,12 +31,15 @@ def execute(args: argparse.Namespace) -> int:
     for slug in slugs:
         load(slug)  # a wrong name is an error before anything is run
     from repro.report import notebooks
+    from repro.report.runs import newest_run
 
-    if args.check:
-        stale = [slug for slug in slugs if notebooks.is_stale(slug, args.out, args.results)]
-        for slug in stale:
-            sys.stderr.write(f"{args.out / slug}.ipynb is older than its records or template\n")
-        return 1 if stale else 0
+    stale = 0
     for slug in slugs:
-        sys.stdout.write(f"{notebooks.build(slug, args.out, args.results)}\n")
-    return 0
+        run, path = newest_run(args.results, slug), args.out / f"{slug}.ipynb"
+        if not args.check:
+            notebooks.build(slug, run, path)
+            sys.stdout.write(f"{path}\n")
+        elif notebooks.is_stale(slug, path, run):
+            sys.stderr.write(f"{path} is missing, damaged, or older than its records or template\n")
+            stale = 1
+    return stale

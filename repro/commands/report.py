@@ -40,11 +40,13 @@ def execute(args: argparse.Namespace) -> int:
     from repro.report.claims_table import claim_rows
     from repro.report.figures import draw
     from repro.report.markdown import update_readme
+    from repro.report.runs import newest_run
     from repro.report.terminal import claims_text
 
     slugs = args.slugs or [slug for slug in SLUGS if latest_run(args.results / slug)]
     for slug in slugs:
-        for path in draw(args.results, slug):
+        run = newest_run(args.results, slug)
+        for path in draw(slug, run, args.results / slug / "figures"):
             sys.stdout.write(f"{path}\n")
     if args.readme is not None:
         update_readme(args.readme, args.results)

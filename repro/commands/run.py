@@ -3,12 +3,15 @@
 import argparse
 import dataclasses
 import sys
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from repro.artifacts.base import Artifact
-from repro.artifacts.index import load
+from repro.artifacts.index import SLUGS, load
+from repro.core.errors import UsageError
 from repro.core.paths import results_dir
+from repro.measurement.records import PROFILES, Profile
 
 Options = TypeVar("Options")
 
@@ -18,26 +21,33 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     parser = subparsers.add_parser(
         "run",
         help="run one artifact (repro run SLUG --help lists its options)",
-        usage="repro run SLUG [--profile {smoke,quick,paper}] [--out DIR] [artifact's options]",
+        usage="repro run SLUG [--profile P] [--out DIR] [--report] [options of the artifact]",
     )
-    parser.add_argument("slug", metavar="SLUG", help="an artifact's name; see repro list")
+    parser.add_argument(
+        "slug", nargs="?", metavar="SLUG", help="an artifact's name; see repro list"
+    )
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     parser.set_defaults(execute=execute)
 
 
 def execute(args: argparse.Namespace) -> int:
     """Run the artifact and print where its records are."""
+    if args.slug is None:
+        msg = f"give the artifact to run: {', '.join(SLUGS)}"
+        raise UsageError(msg)
     artifact = load(args.slug)
-    profile, out, config = parse_options(artifact, args.rest)
+    options = parse_options(artifact, args.rest)
     from repro.harness import run_artifact
 
-    path = run_artifact(artifact, profile, config, out)
+    path = run_artifact(artifact, options.profile, options.config, options.out)
     sys.stdout.write(f"{path}\n")
+    if options.report:
+        _report(artifact.slug, path)
     return 0
 
 
-def parse_options(artifact: Artifact, arguments: list[str]) -> tuple[str, Path, Any]:
-    """Return profile, results directory and configuration from the arguments after the slug.
+def parse_options(artifact: Artifact, arguments: list[str]) -> Any:  # noqa: ANN401 - made here
+    """Return ``config``, ``profile``, ``out`` and ``report`` from the arguments after the slug.
 
     Raises:
         SystemExit: status 2 for a usage error, 0 after help.
@@ -48,25 +58,40 @@ def parse_options(artifact: Artifact, arguments: list[str]) -> tuple[str, Path, 
     @dataclasses.dataclass(frozen=True)
     class RunOptions(Generic[Options]):
         config: Annotated[Options, tyro.conf.arg(name="")]
-        profile: Literal["smoke", "quick", "paper"] = "quick"
+        profile: Profile = "quick"
         """How much: seconds for tests, minutes on two cores, or the published setting."""
-        out: Path = results_dir()  # noqa: RUF009 - read anew at every call of the enclosing function
+        out: Path = results_dir()  # noqa: RUF009 - read anew at every call of the function
         """Directory of the results; records go to a subdirectory named by the slug."""
+        report: bool = False
+        """Also draw the figures and make the notebook, in a directory beside the records."""
 
     profile = _profile(arguments)
-    options: Any = tyro.cli(
+    return tyro.cli(
         RunOptions[artifact.config],  # type: ignore[name-defined]
         prog=f"repro run {artifact.slug}",
         description=artifact.title,
         args=arguments,
         default=RunOptions(config=artifact.profiles[profile], profile=profile),
     )
-    return options.profile, options.out, options.config
 
 
-def _profile(arguments: list[str]) -> Any:  # noqa: ANN401 - checked again by the full parser
+def _profile(arguments: list[str]) -> Profile:
     """Find the profile first: it decides the defaults of all other options."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("--profile", default="quick")
-    found = parser.parse_known_args(arguments)[0].profile
-    return found if found in ("smoke", "quick", "paper") else "quick"
+    for profile in PROFILES:
+        if f"--profile={profile}" in arguments or ("--profile", profile) in pairwise(arguments):
+            return profile
+    return "quick"  # also for a wrong one, which the full parser refuses
+
+
+def _report(slug: str, run: Path) -> None:
+    from repro.report.claims_table import run_rows
+    from repro.report.figures import draw
+    from repro.report.notebooks import build
+    from repro.report.terminal import claims_text
+
+    directory = run.with_suffix("")
+    for path in draw(slug, run, directory):
+        sys.stdout.write(f"{path}\n")
+    notebook = directory / f"{slug}.ipynb"
+    build(slug, run, notebook)
+    sys.stdout.write(f"{notebook}\n{claims_text(run_rows(slug, run))}")

@@ -17,10 +17,13 @@ def write_new(path: Path, data: bytes) -> None:
     try:
         os.link(temporary, path)  # fails, where a rename would overwrite
     except FileExistsError as error:
-        msg = f"{path} exists already and is never overwritten; move it away or run again"
-        raise ReproError(msg) from error
+        raise _already_there(path) from error
+    except OSError as error:  # a file system without hard links
+        if path.exists():
+            raise _already_there(path) from error
+        temporary.rename(path)
     finally:
-        temporary.unlink()
+        temporary.unlink(missing_ok=True)
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -68,6 +71,10 @@ def _write_beside(path: Path, data: bytes) -> Path:
         temporary.unlink(missing_ok=True)
         raise _unwritable(path.parent, error) from error
     return temporary
+
+
+def _already_there(path: Path) -> ReproError:
+    return ReproError(f"{path} exists already and is never overwritten; move it away or run again")
 
 
 def _unwritable(directory: Path, error: OSError) -> ReproError:

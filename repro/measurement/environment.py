@@ -70,7 +70,7 @@ def capture() -> Environment:
 def source_sha256(*packages: str) -> str:
     """Return the hash over paths and contents of the suite's Python files.
 
-    ``packages`` limits it to some of the subpackages, as in ``source_sha256("memory", "methods")``.
+    ``packages`` limits it to some subpackages, as in ``source_sha256("memory", "methods")``.
     """
     total = hashlib.sha256()
     for directory in [SOURCE / package for package in packages] or [SOURCE]:

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -18,8 +18,11 @@ from repro.core.errors import ReproError
 from repro.measurement.environment import Environment
 
 SCHEMA_VERSION = 1
-PROFILES = ("smoke", "quick", "paper")
+Profile = Literal["smoke", "quick", "paper"]
+PROFILES: tuple[Profile, ...] = get_args(Profile)
 """From the cheapest to the published setting; a later one outranks an earlier one in tables."""
+CUSTOM = "custom"
+"""What a record has in the place of a profile if its configuration is none of theirs."""
 
 _NAME = re.compile(
     r"(?P<profile>[a-z]+)-(?P<utc>\d{8}T\d{6}Z)-(?P<commit>[0-9a-f]{7}|nocommit)"
@@ -34,6 +37,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     artifact: str
     """Slug of the artifact."""
     profile: str
+    """One of ``PROFILES`` or ``CUSTOM``."""
     config: dict[str, Any]
     """The whole configuration of the run."""
     seed: int | None
@@ -47,6 +51,10 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     utc: str
     """When it was computed, ISO 8601 in UTC."""
     environment: Environment
+    line: int = 1
+    """Number of this record's line in its file, from 1."""
+    lines: int = 1
+    """Number of lines of its file: a file with fewer has lost some."""
 
 
 class _Version(msgspec.Struct):
@@ -62,11 +70,14 @@ def write_run(directory: Path, records: Sequence[Record]) -> Path:
     if not records:
         msg = "a run without records is not written: nothing was computed"
         raise ReproError(msg)
-    for record in records:
-        _validate(record, directory)
+    numbered = [
+        msgspec.structs.replace(record, line=line, lines=len(records))
+        for line, record in enumerate(records, start=1)
+    ]
+    for record in numbered:
+        validate(record, directory)
     path = directory / _file_name(records[-1])
-    lines = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
-    atomic.write_new(path, lines)
+    atomic.write_new(path, b"".join(msgspec.json.encode(record) + b"\n" for record in numbered))
     return path
 
 
@@ -74,18 +85,26 @@ def read_run(path: Path) -> list[Record]:
     """Return the records of one run file.
 
     Raises:
-        ReproError: a line is truncated, not a record, or of another schema version; the message
-            names the file and the line.
+        ReproError: a line is truncated, missing, not a record, or of another schema version; the
+            message names the file and the line.
     """
     content = path.read_bytes()
     if not content.endswith(b"\n"):
         number = content.count(b"\n") + 1
         msg = f"{path}:{number}: truncated line or empty file; remove the file and run again"
         raise ReproError(msg)
-    return [
+    records = [
         _decode(line, f"{path}:{number}")
         for number, line in enumerate(content.splitlines(), start=1)
     ]
+    for number, record in enumerate(records, start=1):
+        if (record.line, record.lines) != (number, len(records)):
+            msg = (
+                f"{path}:{number}: says it is line {record.line} of {record.lines}, is line "
+                f"{number} of {len(records)}; restore the file or remove it and run again"
+            )
+            raise ReproError(msg)
+    return records
 
 
 def run_files(directory: Path) -> list[Path]:
@@ -102,13 +121,29 @@ def run_files(directory: Path) -> list[Path]:
     return sorted(paths, key=lambda path: path.name.split("-")[1])
 
 
-def latest_run(directory: Path, profiles: Sequence[str] = PROFILES) -> Path | None:
-    """Return the newest run file of the highest of ``profiles`` that has one, or ``None``."""
-    for profile in reversed(profiles):
+def latest_run(directory: Path) -> Path | None:
+    """Return the newest run file of the highest profile that has one, or ``None``.
+
+    Custom runs do not count: only a profile's own configuration stands for it.
+    """
+    for profile in reversed(PROFILES):
         newest = [path for path in run_files(directory) if path.name.split("-")[0] == profile]
         if newest:
             return newest[-1]
     return None
+
+
+def single(records: Iterable[Record], kind: str) -> Record:
+    """Return the one record of ``kind``.
+
+    Raises:
+        ReproError: there is none, or more than one.
+    """
+    found = list(of_kind(records, kind))
+    if len(found) != 1:
+        msg = f"expected one record of kind {kind!r}, found {len(found)}; run again"
+        raise ReproError(msg)
+    return found[0]
 
 
 def of_kind(records: Iterable[Record], kind: str) -> Iterator[Record]:
@@ -136,20 +171,22 @@ def _decode(line: bytes, where: str) -> Record:
     except msgspec.DecodeError as error:  # also wrong types: ValidationError derives from it
         msg = f"{where}: not a record: {error}; restore the file or remove it and run again"
         raise ReproError(msg) from error
-    _validate(record, where)
+    validate(record, where)
     return record
 
 
-def _validate(record: Record, where: object) -> None:
+def validate(record: Record, where: object) -> None:
+    """Raise ``ReproError``, naming ``where``, unless the record is one that can be written."""
     if record.schema_version != SCHEMA_VERSION:
         msg = f"{where}: record schema {record.schema_version}, expected {SCHEMA_VERSION}"
         raise ReproError(msg)
-    if record.profile not in PROFILES:
-        msg = f"{where}: profile {record.profile!r} is none of {', '.join(PROFILES)}"
+    if record.profile not in (*PROFILES, CUSTOM):
+        msg = f"{where}: profile {record.profile!r} is none of {', '.join(PROFILES)}, {CUSTOM}"
         raise ReproError(msg)
-    if not _all_finite(record.metrics):
-        msg = f"{where}: a metric is missing or not a finite number: {record.metrics}"
-        raise ReproError(msg)
+    for name, value in record.metrics.items():
+        if not _all_finite(value):
+            msg = f"{where}: metric {name!r} of {record.kind} {record.point} is not a finite number"
+            raise ReproError(msg)
 
 
 def _all_finite(value: object) -> bool:

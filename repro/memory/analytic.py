@@ -8,13 +8,14 @@ whole-number sizes every result below 2**53 bytes (9 PB) is exact to the byte, e
 checkpointing, where the square root of L enters.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from repro.core.errors import UsageError
+from repro.memory.shape import DecoderShape
 
 Float = NDArray[np.float64]
 Axis = Literal["context", "layers", "hidden"]
@@ -71,6 +72,16 @@ def sizes(
         msg = f"heads H = {_show(heads)} do not divide D = {_show(hidden)}: take a multiple of H"
         raise UsageError(msg)
     return checked
+
+
+def sizes_of(shape: DecoderShape, bytes_per_parameter: ArrayLike, **varied: ArrayLike) -> Sizes:
+    """Return the sizes of ``shape``, with some of them replaced: ``context=np.arange(1, 100)``.
+
+    Raises:
+        UsageError: as ``sizes``.
+    """
+    values: dict[str, ArrayLike] = {**asdict(shape), "bytes_per_parameter": bytes_per_parameter}
+    return sizes(**values | varied)
 
 
 def parameter_count(s: Sizes) -> Float:
@@ -136,7 +147,8 @@ def effective_layers(s: Sizes, peak_bytes: ArrayLike, resident_bytes: ArrayLike)
     Args:
         s: the sizes.
         peak_bytes: M, an observed or simulated peak.
-        resident_bytes: the weights; for backpropagation, weights and gradients.
+        resident_bytes: the weights. With weights and gradients the result is what (2) counts as
+            layers of activations, negative where the peak comes before all gradients exist.
     """
     above = np.asarray(peak_bytes, dtype=np.float64) - np.asarray(resident_bytes, dtype=np.float64)
     return np.asarray(above / (activation_bytes(s) / s.L))

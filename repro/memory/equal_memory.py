@@ -10,8 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from repro.core.validation import require_positive
-from repro.memory.analytic import Sizes, activation_bytes, bp_bytes, mezo_bytes, sizes, weight_bytes
-from repro.memory.shape import GPT2_MEDIUM, LLAMA2_7B, LLAMA2_13B, DecoderShape
+from repro.memory.analytic import (
+    Sizes,
+    activation_bytes,
+    bp_bytes,
+    mezo_bytes,
+    sizes_of,
+    weight_bytes,
+)
+from repro.memory.shape import (
+    FIG4_GPT2_MEDIUM,
+    FIG4_LLAMA2_7B,
+    FIG4_LLAMA2_13B,
+    DecoderShape,
+)
 
 TARGET_BYTES = 17e9
 TOLERANCE_BYTES = 0.5e9
@@ -35,12 +47,9 @@ class Grid:
 
     def sizes(self, shape: DecoderShape) -> Sizes:
         """Return ``shape``'s model at every setting of the grid, [b, B, N]."""
-        return sizes(
-            layers=shape.layers,
-            hidden=shape.hidden,
-            heads=shape.heads,
-            vocabulary=shape.vocabulary,
-            bytes_per_parameter=np.array(self.bytes_per_parameter)[:, None, None],
+        return sizes_of(
+            shape,
+            np.array(self.bytes_per_parameter)[:, None, None],
             batch=np.arange(1, self.largest_batch + 1)[None, :, None],
             context=np.arange(1, self.largest_context + 1)[None, None, :],
         )
@@ -67,12 +76,12 @@ def search(grid: Grid | None = None, target: float = TARGET_BYTES) -> Solutions:
     """
     grid = grid or Grid()
     require_positive("memory target in bytes", target)
-    bp = _hits(bp_bytes(grid.sizes(GPT2_MEDIUM)), target)
-    small, large = grid.sizes(LLAMA2_7B), grid.sizes(LLAMA2_13B)
+    bp = _hits(bp_bytes(grid.sizes(FIG4_GPT2_MEDIUM)), target)
+    small, large = grid.sizes(FIG4_LLAMA2_7B), grid.sizes(FIG4_LLAMA2_13B)
     fixed = (
         bp
-        & _hits(mezo_bytes(small, live_layers=LIVE_FRACTION_7B * LLAMA2_7B.layers), target)
-        & _hits(mezo_bytes(large, live_layers=LIVE_FRACTION_13B * LLAMA2_13B.layers), target)
+        & _hits(mezo_bytes(small, live_layers=LIVE_FRACTION_7B * FIG4_LLAMA2_7B.layers), target)
+        & _hits(mezo_bytes(large, live_layers=LIVE_FRACTION_13B * FIG4_LLAMA2_13B.layers), target)
     )
     free = bp & _reachable(small, target) & _reachable(large, target)
     return Solutions(
@@ -90,20 +99,8 @@ def bytes_per_parameter_for(shape: DecoderShape, target: float = TARGET_BYTES) -
 
     Equation (2) is linear in b, so two values of it give the line.
     """
-    one, two = (float(bp_bytes(_one(shape, b))) for b in (1, 2))
+    one, two = (float(bp_bytes(sizes_of(shape, b))) for b in (1, 2))
     return 1 + (target - one) / (two - one)
-
-
-def _one(shape: DecoderShape, b: float) -> Sizes:
-    return sizes(
-        context=shape.context,
-        layers=shape.layers,
-        hidden=shape.hidden,
-        heads=shape.heads,
-        vocabulary=shape.vocabulary,
-        batch=shape.batch,
-        bytes_per_parameter=b,
-    )
 
 
 def _hits(peak: NDArray[np.float64], target: float) -> Mask:

@@ -30,14 +30,18 @@ class MeasureTask:
     spec: StepSpec
     device: Device
     threads: int
+    onednn: bool
+    """Whether PyTorch's oneDNN backend may be used on the host."""
 
 
 @dataclass(frozen=True)
 class MeasuredPeak:
     """Bytes taken by one training step after a warm-up step."""
 
+    parameters: int
+    """Logical bytes of the parameters."""
     weights: int
-    """What building the model left allocated."""
+    """What building the model left allocated: parameters, buffers, module objects."""
     step: int
     """Peak of the step above what was allocated before it."""
 
@@ -47,8 +51,13 @@ class MeasuredPeak:
         return self.weights + self.step
 
     def as_metrics(self) -> dict[str, int]:
-        """Return the three numbers, named for a record."""
-        return {"peak_bytes": self.peak, "weights_bytes": self.weights, "step_bytes": self.step}
+        """Return the numbers, named for a record."""
+        return {
+            "peak_bytes": self.peak,
+            "parameters_bytes": self.parameters,
+            "weights_bytes": self.weights,
+            "step_bytes": self.step,
+        }
 
 
 def require_device(device: Device) -> None:
@@ -59,7 +68,7 @@ def require_device(device: Device) -> None:
 
 
 def measure(task: MeasureTask) -> MeasuredPeak | None:
-    """Measure one training step of ``task.spec``; return ``None`` if a GPU's memory is too small.
+    """Measure one training step of ``task.spec``; return ``None`` if memory is too small for it.
 
     The first step is not measured: it fills caches of compiled primitives that later steps reuse.
 
@@ -68,13 +77,17 @@ def measure(task: MeasureTask) -> MeasuredPeak | None:
     """
     require_device(task.device)
     torch.set_num_threads(require_positive_int("threads", task.threads))
+    torch.backends.mkldnn.set_flags(task.onednn)  # type: ignore[no-untyped-call]
     torch.manual_seed(0)
-    if task.device == "cpu":
-        return _on_host(task.spec)
+    on_device = _on_cuda if task.device == "cuda" else _on_host
     try:
-        return _on_cuda(task.spec)
+        return on_device(task.spec)
     except torch.OutOfMemoryError:
         return None
+    except RuntimeError as error:
+        if "can't allocate memory" in str(error):  # the host allocator has no error of its own
+            return None
+        raise
 
 
 def _on_host(spec: StepSpec) -> MeasuredPeak:
@@ -89,7 +102,7 @@ def _on_host(spec: StepSpec) -> MeasuredPeak:
         stepped = Path(directory, "step.memray")
         with _garbage_collected(), memray.Tracker(stepped):
             step()
-        return MeasuredPeak(weights=_left_allocated(built), step=_peak(stepped))
+        return MeasuredPeak(_parameters(model), _left_allocated(built), _peak(stepped))
 
 
 def _on_cuda(spec: StepSpec) -> MeasuredPeak:
@@ -104,7 +117,11 @@ def _on_cuda(spec: StepSpec) -> MeasuredPeak:
     resting = torch.cuda.memory_allocated()
     step()
     torch.cuda.synchronize()
-    return MeasuredPeak(weights=weights, step=torch.cuda.max_memory_allocated() - resting)
+    return MeasuredPeak(_parameters(model), weights, torch.cuda.max_memory_allocated() - resting)
+
+
+def _parameters(model: torch.nn.Module) -> int:
+    return sum(parameter.nbytes for parameter in model.parameters())
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """The sizes that decide how much memory the training of a decoder-only transformer takes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from repro.core.errors import UsageError
 from repro.core.validation import require_positive_int
@@ -37,13 +37,19 @@ class DecoderShape:
                 f"D = {self.hidden}: choose D as a multiple of H"
             )
             raise UsageError(msg)
+        if self.hidden // self.heads % 2:
+            msg = (
+                f"head size D / H = {self.hidden} / {self.heads} is odd: rotary position "
+                "embeddings turn pairs, choose D as an even multiple of H"
+            )
+            raise UsageError(msg)
 
 
 LLAMA2_7B = DecoderShape(context=2048, layers=32, hidden=4096, heads=32, vocabulary=32000)
 """MeZO paper, section 2.4: the setting of Fig. 3."""
-LLAMA2_13B = DecoderShape(context=1024, layers=40, hidden=5120, heads=40, vocabulary=32000, batch=8)
-"""Llama 2 13B (Touvron et al. 2023) in the setting of the MeZO paper's Fig. 4."""
-GPT2_MEDIUM = DecoderShape(
-    context=1024, layers=24, hidden=1024, heads=16, vocabulary=50257, batch=8
-)
-"""GPT-2 medium (Radford et al. 2019) in the setting of the MeZO paper's Fig. 4."""
+FIG4_LLAMA2_7B = replace(LLAMA2_7B, context=1024, batch=8)
+"""The same in the setting of Fig. 4 (section 3)."""
+FIG4_LLAMA2_13B = replace(FIG4_LLAMA2_7B, layers=40, hidden=5120, heads=40)
+"""Llama 2 13B (Touvron et al. 2023) in the setting of Fig. 4."""
+FIG4_GPT2_MEDIUM = replace(FIG4_LLAMA2_7B, layers=24, hidden=1024, heads=16, vocabulary=50257)
+"""GPT-2 medium (Radford et al. 2019) in the setting of Fig. 4."""

@@ -23,10 +23,7 @@ from repro.memory.step import (
     make_batch,
     make_step,
 )
-from repro.methods.mezo import MeZO
-
-_NOISE_CHUNKS = 1 << 10  # a fake chunk costs time, not memory: few, so that huge models stay quick
-_SMALLEST_CHUNK = 1 << 15  # and none larger than the real ones for small models
+from repro.methods.perturbation import default_chunk, perturb_
 
 
 @dataclass(frozen=True)
@@ -89,16 +86,19 @@ class PeakTracker(MemTracker):  # type: ignore[no-untyped-call]
 def _mezo_step(
     model: LlamaForCausalLM, batch: tuple[torch.Tensor, torch.Tensor], tracker: MemTracker
 ) -> None:
-    """Do MeZO's step with g = 1: fake losses have no values, and no size depends on g."""
-    elements = sum(parameter.numel() for parameter in model.parameters())
-    chunk = max(_SMALLEST_CHUNK, elements // _NOISE_CHUNKS)
-    mezo = MeZO(model.parameters(), lr=LR, eps=EPS, chunk=chunk)
-    mezo.perturb(0, EPS)
+    """Do MeZO's step with g = 1: fake losses have no values, and no size depends on g.
+
+    The noise is drawn chunk by chunk into one buffer, so one chunk of the largest parameter takes
+    the memory of all of them.
+    """
+    largest = max(model.parameters(), key=torch.Tensor.numel)
+    chunk = largest.view(-1)[: default_chunk(largest.device)]
+    perturb_([chunk], 0, EPS)
     last_position_loss(model, *batch)
     tracker.reset_mod_stats()  # MemTracker takes a second forward pass only after this
-    mezo.perturb(0, -2 * EPS)
+    perturb_([chunk], 0, -2 * EPS)
     last_position_loss(model, *batch)
-    mezo.perturb(0, EPS - LR)
+    perturb_([chunk], 0, EPS - LR)
 
 
 def _breakdown(peak: dict[Any, int]) -> Breakdown:

@@ -10,6 +10,7 @@ from repro.claims.claim import Claim
 from repro.claims.index import CLAIMS
 from repro.claims.verdict import Finding, verdict
 from repro.measurement.records import latest_run, read_run
+from repro.report.runs import require_results
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class ClaimRow:
     statement: str
     """The claim in our words."""
     relation: str
-    """How ours is held against published: ``equals``, ``at least``, ``at most``."""
+    """How ours is held against published: ``equals`` or ``at least``."""
     published: float
     """The paper's number."""
     ours: float | None
@@ -53,24 +54,26 @@ class ClaimRow:
 
 
 def claim_rows(results: Path, slugs: Iterable[str] = index.SLUGS) -> list[ClaimRow]:
-    """Return the rows of the claims of ``slugs``.
+    """Return the rows of the claims of ``slugs``, each from its newest records.
 
     Raises:
+        UsageError: ``results`` is not a directory.
         ReproError: a file of records is corrupted or of a newer schema.
     """
-    return [row for slug in slugs for row in _artifact_rows(results, slug)]
+    require_results(results)
+    return [row for slug in slugs for row in run_rows(slug, latest_run(results / slug))]
 
 
-def _artifact_rows(results: Path, slug: str) -> list[ClaimRow]:
+def run_rows(slug: str, run: Path | None) -> list[ClaimRow]:
+    """Return the rows of an artifact's claims from one file of records, or as not run."""
     artifact = index.load(slug)
     claims = [CLAIMS[claim_id] for claim_id in artifact.claims]
-    path = latest_run(results / slug)
-    if path is None:
+    if run is None:
         reason = f"no records yet: repro run {slug}"
         return [_row(claim, Finding(claim.id, None, reason), None, None) for claim in claims]
-    records = read_run(path)
+    records = read_run(run)
     found = {finding.claim_id: finding for finding in artifact.findings(records)}
-    return [_row(claim, found[claim.id], records[0].profile, path.name) for claim in claims]
+    return [_row(claim, found[claim.id], records[0].profile, run.name) for claim in claims]
 
 
 def _row(claim: Claim, finding: Finding, profile: str | None, records: str | None) -> ClaimRow:

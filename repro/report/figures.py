@@ -1,20 +1,19 @@
-"""Draws every figure of an artifact from its newest records."""
+"""Draws every figure of an artifact from one file of records."""
 
 from pathlib import Path
 
 from repro.artifacts import index
 from repro.drawing.style import save
-from repro.report.newest import newest_records
+from repro.measurement.records import read_run
 
 
-def draw(results: Path, slug: str) -> list[Path]:
-    """Write the artifact's figures under ``results/<slug>/figures`` and return their paths.
+def draw(slug: str, run: Path, directory: Path) -> list[Path]:
+    """Write the artifact's figures of the records ``run`` to ``directory``; return their paths.
 
     Raises:
-        ReproError: there are no records or they are corrupted, or nothing can be written there.
+        ReproError: the records are corrupted, or the directory cannot be written.
     """
-    records = newest_records(results, slug)
-    directory = results / slug / "figures"
+    records = read_run(run)
     return [
         written
         for name, figure in index.load(slug).figures().items()

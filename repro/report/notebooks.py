@@ -17,8 +17,7 @@ from nbconvert.preprocessors import CellExecutionError, ExecutePreprocessor
 from repro.artifacts import index
 from repro.core import atomic
 from repro.core.errors import ReproError
-from repro.measurement.records import latest_run
-from repro.report.newest import newest_records
+from repro.report import view
 
 _PACKAGE = Path(index.__file__).parent
 _TIMEOUT_S = 600
@@ -29,43 +28,40 @@ def template(slug: str) -> Path:
     return _PACKAGE / slug / "notebook.md"
 
 
-def is_stale(slug: str, notebooks: Path, results: Path) -> bool:
-    """Tell whether the notebook is missing, or older than its records or its template."""
-    path = notebooks / f"{slug}.ipynb"
-    if not path.is_file():
+def is_stale(slug: str, notebook: Path, run: Path) -> bool:
+    """Tell whether the notebook is missing, damaged, or older than its records or its template."""
+    try:
+        made_from = json.loads(notebook.read_bytes())["metadata"]["zo_repro"]
+    except (OSError, ValueError, KeyError):
         return True
-    made_from: dict[str, str] = json.loads(path.read_bytes())["metadata"].get("zo_repro", {})
-    return made_from != _sources(slug, results)
+    stale: bool = made_from != _sources(slug, run)
+    return stale
 
 
-def build(slug: str, notebooks: Path, results: Path) -> Path:
-    """Generate and execute the artifact's notebook and return its path.
+def build(slug: str, run: Path, notebook: Path) -> None:
+    """Generate the artifact's notebook from the records ``run``, execute it and write it.
 
     Raises:
-        ReproError: there are no records or they are corrupted, or a cell failed.
+        ReproError: a cell failed (on corrupted records, the first), or it cannot be written.
     """
-    newest_records(results, slug)
-    notebook: Any = jupytext.read(template(slug))
+    content: Any = jupytext.read(template(slug))
     executor: Any = ExecutePreprocessor(timeout=_TIMEOUT_S, kernel_name="python3")  # type: ignore[no-untyped-call]
-    os.environ["REPRO_RESULTS"] = str(results.resolve())  # the kernel inherits it
+    os.environ[view.RECORDS] = str(run.resolve())  # the kernel inherits it
     try:
-        executor.preprocess(notebook, {"metadata": {"path": str(Path.cwd())}})
+        executor.preprocess(content, {"metadata": {"path": str(Path.cwd())}})
     except CellExecutionError as error:
         msg = f"the notebook of {slug} failed: {error.ename}: {error.evalue}"
         raise ReproError(msg) from error
-    _make_reproducible(notebook, slug)
-    notebook.metadata["zo_repro"] = _sources(slug, results)
-    path = notebooks / f"{slug}.ipynb"
-    text: str = nbformat.writes(notebook)  # type: ignore[no-untyped-call]
-    atomic.replace(path, text.encode() + b"\n")
-    return path
+    _make_reproducible(content, slug)
+    content.metadata["zo_repro"] = _sources(slug, run)
+    text: str = nbformat.writes(content)  # type: ignore[no-untyped-call]
+    atomic.replace(notebook, text.encode() + b"\n")
 
 
-def _sources(slug: str, results: Path) -> dict[str, str]:
-    run = latest_run(results / slug)
+def _sources(slug: str, run: Path) -> dict[str, str]:
     return {
-        "records": "" if run is None else run.name,
-        "records_sha256": "" if run is None else hashlib.sha256(run.read_bytes()).hexdigest(),
+        "records": run.name,
+        "records_sha256": hashlib.sha256(run.read_bytes()).hexdigest(),
         "template_sha256": hashlib.sha256(template(slug).read_bytes()).hexdigest(),
     }
 

@@ -11,26 +11,29 @@ import pandas as pd
 from IPython.display import Image, Markdown
 from matplotlib.figure import Figure
 
-from repro.core.errors import ReproError
+from repro.core.paths import results_dir
 from repro.drawing.style import style
-from repro.measurement.records import Record
-from repro.report import newest
-from repro.report.claims_table import claim_rows
+from repro.measurement.records import Record, read_run
+from repro.report.claims_table import run_rows
 from repro.report.markdown import claims_markdown
+from repro.report.runs import newest_run
 
+RECORDS = "REPRO_RECORDS"
+"""Environment variable naming the file of records that a notebook shows."""
 _DPI = 120
 
 
-def results_directory() -> Path:
-    """Return ``REPRO_RESULTS``, or the nearest ``results`` directory upwards from here."""
-    if override := os.environ.get("REPRO_RESULTS"):
-        return Path(override)
+def records_file(slug: str) -> Path:
+    """Return the file that ``REPRO_RECORDS`` names, else the newest records of ``slug``.
+
+    These are looked for in ``REPRO_RESULTS``, else in the nearest ``results`` directory upwards.
+    """
+    if chosen := os.environ.get(RECORDS):
+        return Path(chosen)
     here = Path.cwd()
-    for directory in (here, *here.parents):
-        if (directory / "results").is_dir():
-            return directory / "results"
-    msg = "no results directory here or above; set REPRO_RESULTS to where the records are"
-    raise ReproError(msg)
+    nearby = [above / "results" for above in (here, *here.parents) if (above / "results").is_dir()]
+    override = os.environ.get("REPRO_RESULTS")
+    return newest_run(Path(override) if override else (nearby or [results_dir()])[0], slug)
 
 
 def newest_records(slug: str) -> list[Record]:
@@ -39,7 +42,7 @@ def newest_records(slug: str) -> list[Record]:
     Raises:
         ReproError: there are none, or they are corrupted.
     """
-    return newest.newest_records(results_directory(), slug)
+    return read_run(records_file(slug))
 
 
 def provenance(records: Sequence[Record]) -> pd.DataFrame:
@@ -63,7 +66,7 @@ def provenance(records: Sequence[Record]) -> pd.DataFrame:
 
 def claims(slug: str) -> Markdown:
     """Return the artifact's claims: published, ours, verdict and reason."""
-    table = claims_markdown(claim_rows(results_directory(), [slug]), reasons=True)
+    table = claims_markdown(run_rows(slug, records_file(slug)), reasons=True)
     return Markdown(table)  # type: ignore[no-untyped-call]
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 AXES = {"context": "context length N", "layers": "layers L", "hidden": "hidden dimension D"}
 _ROWS = {"bp": "BP without checkpointing", "bp_checkpoint": "BP with checkpointing"}
 _COLOURS = {"bp": ORANGE, "bp_checkpoint": ORANGE, "mezo": BLUE, "forward": BLUE}
+_OPEN: dict[str, Any] = {"marker": "o", "markerfacecolor": "white"}
 _POINT: dict[str, Any] = {"marker": "o", "markersize": 5, "linestyle": "none"}
 
 
@@ -35,7 +36,7 @@ def fig3(records: Sequence[Record]) -> "Figure":
 
 
 def fig3_measured(records: Sequence[Record]) -> "Figure":
-    """Draw the same six panels for the small models whose training steps were measured."""
+    """Draw the same six panels for the measured models."""
     config = records[0].config
     base = {
         "context": config["measure_context"],
@@ -45,8 +46,8 @@ def fig3_measured(records: Sequence[Record]) -> "Figure":
     dtype = config["measure_dtypes"][0]
     points = [r for r in of_kind(records, "measured") if r.point["dtype"] == dtype]
     title = (
-        f"Small Llama models in {dtype}, N = {base['context']}, L = {base['layers']}, "
-        f"D = {base['hidden']} unless varied"
+        f"Llama models in {dtype} on {config['device']}, N = {base['context']}, "
+        f"L = {base['layers']}, D = {base['hidden']} unless varied"
     )
     return _six_panels(records, "measured", base, points, title)
 
@@ -54,16 +55,18 @@ def fig3_measured(records: Sequence[Record]) -> "Figure":
 def predicted(records: Sequence[Record]) -> "Figure":
     """Draw formula over observed peak for every simulated and measured point."""
     with style():
-        figure, panels = plt.subplots(1, 2, figsize=(11, 4), sharey=True)
-        for panel, kind in zip(panels, ("simulated", "measured"), strict=True):
-            _prediction_panel(panel, kind, list(of_kind(records, kind)))
+        groups = _prediction_groups(records)
+        figure, grid = plt.subplots(1, len(groups), figsize=(11, 4), sharey=True, squeeze=False)
+        panels = grid[0]
+        for panel, (name, group) in zip(panels, groups.items(), strict=True):
+            _prediction_panel(panel, name, group)
         panels[0].set_ylabel("formula / observed peak")
         handles = [
             _handle("BP", ORANGE, marker="o"),
             _handle("BP, checkpointed", ORANGE, marker="s"),
             _handle("MeZO", BLUE, marker="o"),
             _handle("eager attention: filled", INK, marker="o"),
-            _handle("SDPA: open", INK, marker="o", markerfacecolor="white"),
+            _handle("SDPA: open", INK, **_OPEN),
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=5)
     return figure
@@ -102,8 +105,8 @@ def _six_panels(
             _handle("BP, formula", ORANGE, linestyle="-"),
             _handle("MeZO, formula", BLUE, linestyle="-"),
             _handle("BP / MeZO, formula (right axis)", GREEN, linestyle="--"),
-            _handle(f"{kind}, eager attention (label: error of the formula)", INK, marker="o"),
-            _handle(f"{kind}, SDPA", INK, marker="o", markerfacecolor="white"),
+            _handle(f"{kind}, eager attention", INK, marker="o"),
+            _handle(f"{kind}, SDPA (labels: error of the formula)", INK, **_OPEN),
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=5)
     return figure
@@ -151,6 +154,9 @@ def _ratio(panel: "Axes", values: Sequence[int], ratio: Sequence[float]) -> None
     right.tick_params(axis="y", labelcolor=GREEN)
     right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))  # noqa: RUF001
     right.grid(visible=False)
+    right.set_zorder(panel.get_zorder() - 1)  # the points and their labels stay on top
+    right.patch.set_visible(True)
+    panel.patch.set_visible(False)
 
 
 def _mark(panel: "Axes", record: Record, axis: str) -> None:
@@ -160,25 +166,33 @@ def _mark(panel: "Axes", record: Record, axis: str) -> None:
     face = colour if eager else "white"
     x, y = point[axis], metrics["peak_bytes"]
     panel.plot(x, y, color=colour, markerfacecolor=face, zorder=3 if eager else 4, **_POINT)
-    if eager:
-        percent = round(100 * (metrics["formula_bytes"] / y - 1))
-        below = point["method"] == "mezo"
-        panel.annotate(
-            f"{percent:+d}%" if percent else "0%",
-            (x, y),
-            xytext=(-4, -9 if below else 4),
-            textcoords="offset points",
-            ha="right",
-            fontsize=6.5,
-            color=colour,
-            path_effects=[withStroke(linewidth=2, foreground="white")],
-            zorder=5,
-        )
+    error = round(100 * (metrics["formula_bytes"] / y - 1))
+    below = point["method"] == "mezo"
+    panel.annotate(
+        f"{error:+d}%" if error else "0%",
+        (x, y),
+        xytext=(-4 if eager else 4, -9 if below else 3),
+        textcoords="offset points",
+        ha="right" if eager else "left",
+        fontsize=6.5,
+        color=colour,
+        path_effects=[withStroke(linewidth=2, foreground="white")],
+        zorder=5,
+    )
 
 
-def _prediction_panel(panel: "Axes", kind: str, records: Sequence[Record]) -> None:
-    drawn = [r for r in records if "peak_bytes" in r.metrics and r.point["method"] != "forward"]
-    for record in drawn:
+def _prediction_groups(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Return the points of each kind and number format, without those of a forward pass alone."""
+    groups: dict[str, list[Record]] = {}
+    for kind in ("simulated", "measured"):
+        for record in of_kind(records, kind):
+            if "peak_bytes" in record.metrics and record.point["method"] != "forward":
+                groups.setdefault(f"{kind}, {record.point['dtype']}", []).append(record)
+    return groups
+
+
+def _prediction_panel(panel: "Axes", name: str, records: Sequence[Record]) -> None:
+    for record in records:
         colour = _COLOURS[record.point["method"]]
         panel.plot(
             record.metrics["peak_bytes"],
@@ -192,8 +206,8 @@ def _prediction_panel(panel: "Axes", kind: str, records: Sequence[Record]) -> No
     panel.set_yscale("log", base=2)
     panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     panel.xaxis.set_major_formatter(FuncFormatter(lambda count, _: format_bytes(count)))
-    panel.set_xlabel(f"{kind} peak of one step")
-    panel.set_title(f"{kind}: {len(drawn)} points")
+    panel.set_xlabel("peak of one step")
+    panel.set_title(f"{name}: {len(records)} points")
 
 
 def _on_axis(record: Record, axis: str, base: Mapping[str, int]) -> bool:

@@ -20,15 +20,16 @@ class Point:
     dtype: str
     method: str
     """``bp`` or ``bp_checkpoint``."""
-    bp_bytes: int
-    mezo_bytes: int
-    live_layers: float
-    """Effective L' of the MeZO step."""
+    bp: dict[str, Any]
+    """Metrics of backpropagation."""
+    mezo: dict[str, Any]
+    """Metrics of MeZO."""
 
     @property
     def ratio(self) -> float:
         """How many times MeZO's memory backpropagation takes."""
-        return self.bp_bytes / self.mezo_bytes
+        ratio: float = self.bp["peak_bytes"] / self.mezo["peak_bytes"]
+        return ratio
 
     def label(self) -> str:
         """Say which point this is."""
@@ -40,20 +41,19 @@ class Point:
 
 def ratios(records: Iterable[Record]) -> list[Point]:
     """Pair the records of each shape: one point for each kind of backpropagation."""
-    found: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}
-    for record in records:
-        if "peak_bytes" in record.metrics:  # absent where a GPU ran out of memory
-            where = tuple(record.point[name] for name in _WHERE)
-            found.setdefault(where, {})[record.point["method"]] = record.metrics
     return [
-        Point(
-            **dict(zip(_WHERE, where, strict=True)),
-            method=method,
-            bp_bytes=by_method[method]["peak_bytes"],
-            mezo_bytes=by_method["mezo"]["peak_bytes"],
-            live_layers=by_method["mezo"]["effective_layers"],
-        )
-        for where, by_method in found.items()
+        Point(**where, method=method, bp=by_method[method].metrics, mezo=by_method["mezo"].metrics)
+        for where, by_method in by_shape(records)
         for method in ("bp", "bp_checkpoint")
         if method in by_method and "mezo" in by_method
     ]
+
+
+def by_shape(records: Iterable[Record]) -> list[tuple[dict[str, Any], dict[str, Record]]]:
+    """Return each shape, kernel and format with its records by method, if they have a peak."""
+    found: dict[tuple[Any, ...], dict[str, Record]] = {}
+    for record in records:
+        if "peak_bytes" in record.metrics:
+            where = tuple(record.point[name] for name in _WHERE)
+            found.setdefault(where, {})[record.point["method"]] = record
+    return [(dict(zip(_WHERE, where, strict=True)), methods) for where, methods in found.items()]

@@ -15,7 +15,6 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig3 import Config
@@ -25,16 +24,16 @@ from repro.measurement.environment import source_sha256
 from repro.measurement.isolation import run_isolated
 from repro.measurement.point_store import PointStore
 from repro.memory import analytic, equal_memory
-from repro.memory.analytic import Axis, Float, Sizes
+from repro.memory.analytic import Axis, Float, Sizes, sizes_of
 from repro.memory.measured import MeasuredPeak, MeasureTask, measure, require_device
 from repro.memory.parameters import parameter_table
-from repro.memory.shape import GPT2_MEDIUM, LLAMA2_7B, LLAMA2_13B, DecoderShape
+from repro.memory.shape import FIG4_GPT2_MEDIUM, FIG4_LLAMA2_7B, FIG4_LLAMA2_13B
 from repro.memory.simulated import Breakdown, simulate
 from repro.memory.step import METHODS, StepSpec
 
-FIG4_LIVE_FRACTIONS = {
-    "llama-7b": (LLAMA2_7B, equal_memory.LIVE_FRACTION_7B),
-    "llama-13b": (LLAMA2_13B, equal_memory.LIVE_FRACTION_13B),
+_FIG4_LIVE_FRACTIONS = {
+    "llama-7b": (FIG4_LLAMA2_7B, equal_memory.LIVE_FRACTION_7B),
+    "llama-13b": (FIG4_LLAMA2_13B, equal_memory.LIVE_FRACTION_13B),
 }
 
 
@@ -47,12 +46,6 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     yield _equal_memory()
     yield from _simulated(config, context)
     yield from _measured(config, context)
-
-
-def sizes_of(shape: DecoderShape, bytes_per_parameter: float, **varied: ArrayLike) -> Sizes:
-    """Return the formulas' sizes for ``shape`` with some of them replaced."""
-    values = asdict(shape) | {"bytes_per_parameter": bytes_per_parameter} | varied
-    return analytic.sizes(**values)
 
 
 def formula_bytes(spec: StepSpec, live_layers: float = 1) -> float:
@@ -68,7 +61,7 @@ def _analytic(config: Config) -> Iterator[Result]:
     ranges: dict[Axis, list[int]] = {
         "context": _geometric(1, 32768, step=1),
         "layers": list(range(1, 101)),
-        "hidden": _geometric(512, 32768, step=config.heads),
+        "hidden": _geometric(max(512, config.heads), 32768, step=config.heads),
     }
     for axis, values in ranges.items():
         s = sizes_of(config.paper_shape(), config.bytes_per_parameter, **{axis: values})
@@ -90,14 +83,12 @@ def _analytic(config: Config) -> Iterator[Result]:
 def _line(config: Config, scope: str, axis: Axis, values: list[int], s: Sizes) -> Result:
     live = np.minimum(config.live_layers, s.L)
     limits = {
-        name: float(np.ravel(limit)[-1])
-        for name, limit in (
-            ("ratio_limit", analytic.ratio_limit(s, axis, live_layers=live)),
-            (
-                "ratio_limit_checkpoint",
-                analytic.ratio_limit(s, axis, checkpointing=True, live_layers=live),
-            ),
+        f"ratio_limit{suffix}": float(np.ravel(limit)[-1])
+        for suffix, limit in (
+            ("", analytic.ratio_limit(s, axis, live_layers=live)),
+            ("_checkpoint", analytic.ratio_limit(s, axis, checkpointing=True, live_layers=live)),
         )
+        if np.isfinite(limit).all()  # with L' = 0 the ratio grows with N without bound
     }
     return Result(
         kind="analytic",
@@ -125,20 +116,21 @@ def _parameters(config: Config) -> Result:
 
 
 def _fig4_settings() -> Iterator[Result]:
-    bp = float(analytic.bp_bytes(sizes_of(GPT2_MEDIUM, 2)))
+    bp = float(analytic.bp_bytes(sizes_of(FIG4_GPT2_MEDIUM, 2)))
     yield Result(
         kind="fig4_setting",
         point={"model": "gpt2-medium", "method": "bp", "bytes_per_parameter": 2},
         metrics={
             "total_bytes": bp,
-            "weights_bytes": float(analytic.weight_bytes(sizes_of(GPT2_MEDIUM, 2))),
-            "bytes_per_parameter_for_target": equal_memory.bytes_per_parameter_for(GPT2_MEDIUM),
+            "weights_bytes": float(analytic.weight_bytes(sizes_of(FIG4_GPT2_MEDIUM, 2))),
+            "bytes_per_parameter_for_target": equal_memory.bytes_per_parameter_for(
+                FIG4_GPT2_MEDIUM
+            ),
         },
     )
-    for model, (shape, fraction) in FIG4_LIVE_FRACTIONS.items():
-        batched = DecoderShape(**asdict(shape) | {"context": 1024, "batch": 8})
-        s = sizes_of(batched, 2)
-        single = sizes_of(batched, 2, batch=1)
+    for model, (shape, fraction) in _FIG4_LIVE_FRACTIONS.items():
+        s = sizes_of(shape, 2)
+        single = sizes_of(shape, 2, batch=1)
         live = fraction * shape.layers
         yield Result(
             kind="fig4_setting",
@@ -175,7 +167,11 @@ def _simulated(config: Config, context: Context) -> Iterator[Result]:
         if method != "forward"
         for attention in config.attentions
     ]
-    store = PointStore("simulated", _same_code(context))
+    identity = {
+        "source": source_sha256("memory", "methods", "models"),
+        "versions": context.environment.versions,
+    }
+    store = PointStore("simulated", identity)  # kept: the same on every machine
     done = _points("simulated", simulate_point, specs, StepSpec.as_dict, store, context.workers)
     for spec, metrics in done:
         yield Result("simulated", spec.as_dict(), _with_formula(spec, config, metrics))
@@ -183,26 +179,21 @@ def _simulated(config: Config, context: Context) -> Iterator[Result]:
 
 def _measured(config: Config, context: Context) -> Iterator[Result]:
     tasks = [
-        MeasureTask(StepSpec(shape, method, attention, dtype), config.device, config.threads)
+        MeasureTask(
+            StepSpec(shape, method, attention, dtype),
+            device=config.device,
+            threads=config.threads,
+            onednn=config.onednn,
+        )
         for shape in config.measured_shapes()
         for method in METHODS
         for attention in config.attentions
         for dtype in config.measure_dtypes
     ]
-    machine = {"cpu": context.environment.cpu, "gpu": context.environment.gpu}
-    store = PointStore("measured", _same_code(context) | machine)
     workers = context.workers if config.device == "cpu" else 1  # one GPU, one process
-    for task, metrics in _points("measured", measure_point, tasks, _task_point, store, workers):
+    done = _points("measured", measure_point, tasks, _task_point, context.journal, workers)
+    for task, metrics in done:
         yield Result("measured", _task_point(task), _with_formula(task.spec, config, metrics))
-    store.clear()  # a measurement is taken over from a killed run, not from a finished one
-
-
-def _same_code(context: Context) -> dict[str, Any]:
-    """Return what a stored point must agree with: the code that computes it and the libraries."""
-    return {
-        "source": source_sha256("memory", "methods", "models"),
-        "versions": context.environment.versions,
-    }
 
 
 def simulate_point(spec: StepSpec) -> dict[str, int]:
@@ -242,21 +233,25 @@ def _points(
 
 
 def _with_formula(spec: StepSpec, config: Config, metrics: dict[str, int]) -> dict[str, Any]:
+    """Add the formula's prediction and the L' it would need; see ``effective_layers``."""
     if "peak_bytes" not in metrics:
         return metrics
-    weights = metrics.get("weights_bytes", metrics.get("parameters_bytes", 0))
-    copies = 2 if spec.method in ("bp", "bp_checkpoint") else 1  # with the gradients
     s = sizes_of(spec.shape, spec.bytes_per_parameter)
-    live = analytic.effective_layers(s, metrics["peak_bytes"], copies * weights)
-    return {
+    peak, parameters = metrics["peak_bytes"], metrics["parameters_bytes"]
+    found: dict[str, Any] = {
         **metrics,
         "formula_bytes": formula_bytes(spec, config.live_layers),
-        "effective_layers": float(live),
+        "effective_layers": float(analytic.effective_layers(s, peak, parameters)),
     }
+    if spec.method in ("bp", "bp_checkpoint"):
+        without_gradients = analytic.effective_layers(s, peak, 2 * parameters)
+        found["effective_layers_beyond_gradients"] = float(without_gradients)
+    return found
 
 
 def _task_point(task: MeasureTask) -> dict[str, Any]:
-    return task.spec.as_dict() | {"device": task.device, "threads": task.threads}
+    rest = {"device": task.device, "threads": task.threads, "onednn": task.onednn}
+    return task.spec.as_dict() | rest
 
 
 def _label(point: dict[str, Any]) -> str:

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from repro.artifacts.mezo_fig3.points import by_shape
 from repro.core.units import format_bytes
-from repro.measurement.records import Record, of_kind
+from repro.measurement.records import Record, of_kind, single
 
-_WHERE = ("context", "layers", "hidden", "attention", "dtype")
 _COORDINATES = ("context", "layers", "hidden", "method", "attention", "dtype")
 _SYMBOLS = {"context": "N", "layers": "L", "hidden": "D"}
 
 
 def parameters(records: Sequence[Record]) -> pd.DataFrame:
     """Return the real model's parameters by part, and the formula's count beside their sum."""
-    (record,) = of_kind(records, "parameters")
+    record = single(records, "parameters")
     table: dict[str, int] = record.metrics["table"]
     total = sum(table.values())
     counts = {**table, "all": total, "formula 12 L D² + 2 V D": int(record.metrics["formula"])}
@@ -33,7 +33,10 @@ def points(records: Sequence[Record], kind: str) -> pd.DataFrame:
                 "observed": format_bytes(metrics["peak_bytes"]),
                 "formula": format_bytes(metrics["formula_bytes"]),
                 "formula's error": f"{metrics['formula_bytes'] / metrics['peak_bytes'] - 1:+.1%}",
-                "effective L'": round(metrics["effective_layers"], 2),
+                "effective L'": f"{metrics['effective_layers']:.2f}",
+                "beyond gradients": f"{metrics.get('effective_layers_beyond_gradients', 0):.2f}"
+                if "effective_layers_beyond_gradients" in metrics
+                else "",
             }
         else:
             row |= {"observed": "out of memory"}
@@ -62,28 +65,15 @@ def breakdown(records: Sequence[Record]) -> pd.DataFrame:
 def extra_over_forward(records: Sequence[Record]) -> pd.DataFrame:
     """Return how much more a measured MeZO step takes than a forward pass, transients alone."""
     rows = [
-        (*where, forward, mezo, f"{mezo / forward - 1:.2%}")
-        for where, forward, mezo in _transients(records)
+        {
+            **{_SYMBOLS.get(name, name): value for name, value in where.items()},
+            "forward (B)": by_method["forward"].metrics["step_bytes"],
+            "MeZO (B)": by_method["mezo"].metrics["step_bytes"],
+        }
+        for where, by_method in by_shape(of_kind(records, "measured"))
+        if {"forward", "mezo"} <= by_method.keys()
     ]
-    symbols = [_SYMBOLS.get(name, name) for name in _WHERE]
-    return pd.DataFrame(rows, columns=[*symbols, "forward (B)", "MeZO (B)", "extra"])
-
-
-def largest_extra(records: Sequence[Record]) -> str:
-    """Return the largest of them as a share of the forward pass."""
-    extra = max(mezo / forward - 1 for _, forward, mezo in _transients(records))
-    return f"{extra:.2%} of the forward pass's transient memory"
-
-
-def _transients(records: Sequence[Record]) -> list[tuple[tuple[object, ...], int, int]]:
-    """Return forward's and MeZO's measured bytes above the weights for every shape."""
-    steps: dict[tuple[object, ...], dict[str, int]] = {}
-    for record in of_kind(records, "measured"):
-        if "step_bytes" in record.metrics:
-            where = tuple(record.point[name] for name in _WHERE)
-            steps.setdefault(where, {})[record.point["method"]] = record.metrics["step_bytes"]
-    return [
-        (where, by["forward"], by["mezo"])
-        for where, by in steps.items()
-        if {"forward", "mezo"} <= by.keys()
-    ]
+    frame = pd.DataFrame(rows)
+    if rows:
+        frame["extra (%)"] = (100 * (frame["MeZO (B)"] / frame["forward (B)"] - 1)).round(2)
+    return frame
