@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
-from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from repro.core.units import format_bytes
@@ -92,13 +91,26 @@ def _six_panels(
         if record.point["scope"] == scope
     }
     with style():
-        figure, grid = plt.subplots(2, 3, figsize=(11, 6.4), squeeze=False)
-        for row, (method, name) in zip(grid, _ROWS.items(), strict=True):
-            for panel, axis in zip(row, AXES, strict=True):
-                here = [r for r in points if _on_axis(r, axis, base)]
-                _panel(panel, axis, curves.get(axis), method, here)
-            row[0].set_title(name, fontweight="bold")
-            row[0].set_ylabel("memory")
+        figure, grid = plt.subplots(
+            4, 3, figsize=(11, 8.6), sharex="col", height_ratios=(3, 1.1, 3, 1.1)
+        )
+        for number, (method, name) in enumerate(_ROWS.items()):
+            panels, strips = grid[2 * number], grid[2 * number + 1]
+            for panel, strip, axis in zip(panels, strips, AXES, strict=True):
+                here = [
+                    record
+                    for record in points
+                    if _on_axis(record, axis, base)
+                    and record.point["method"] in (method, "mezo")
+                    and "peak_bytes" in record.metrics
+                ]
+                _panel(panel, axis, curves.get(axis), method)
+                _mark(panel, axis, here, lambda metrics: metrics["peak_bytes"])
+                _bytes_axis(panel)
+                _error_strip(strip, axis, here)
+            panels[0].set_title(name, fontweight="bold")
+            panels[0].set_ylabel("memory")
+            strips[0].set_ylabel("formula /\nobserved")
         figure.suptitle(title, fontsize=10.5)
         kind = points[0].kind if points else "observed"
         handles = [
@@ -106,39 +118,46 @@ def _six_panels(
             _handle("MeZO, formula", BLUE, linestyle="-"),
             _handle("BP / MeZO, formula (right axis)", GREEN, linestyle="--"),
             _handle(f"{kind}, eager attention", INK, marker="o"),
-            _handle(f"{kind}, SDPA (labels: error of the formula)", INK, **_OPEN),
+            _handle(f"{kind}, SDPA", INK, **_OPEN),
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=5)
     return figure
 
 
-def _panel(
-    panel: "Axes",
-    axis: str,
-    curve: Mapping[str, Any] | None,
-    method: str,
-    points: Iterable[Record],
-) -> None:
-    if curve is not None:
-        values, bp, mezo = curve["values"], curve[f"{method}_bytes"], curve["mezo_bytes"]
-        panel.plot(values, bp, color=ORANGE)
-        panel.plot(values, mezo, color=BLUE)
-        _ratio(panel, values, [b / m for b, m in zip(bp, mezo, strict=True)])
-    for record in points:
-        if record.point["method"] in (method, "mezo") and "peak_bytes" in record.metrics:
-            _mark(panel, record, axis)
-    panel.margins(x=0.16, y=0.12)
+def _panel(panel: "Axes", axis: str, curve: Mapping[str, Any] | None, method: str) -> None:
+    panel.margins(x=0.05, y=0.08)
+    if axis != "layers":
+        panel.set_xscale("log", base=2)
+        panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    if curve is None:
+        return
+    values, bp, mezo = curve["values"], curve[f"{method}_bytes"], curve["mezo_bytes"]
+    panel.plot(values, bp, color=ORANGE)
+    panel.plot(values, mezo, color=BLUE)
+    if axis != "layers":
+        panel.set_xticks(_powers_of_two(values))
+    _ratio(panel, values, [b / m for b, m in zip(bp, mezo, strict=True)])
+
+
+def _bytes_axis(panel: "Axes") -> None:
     panel.set_yscale("log")
     bottom, top = panel.get_ylim()
     steps = (1, 2, 5) if top / bottom < 200 else (1,)
     panel.yaxis.set_major_locator(LogLocator(subs=steps, numticks=20))
     panel.yaxis.set_major_formatter(FuncFormatter(lambda count, _: format_bytes(count)))
     panel.yaxis.set_minor_formatter(NullFormatter())
-    if axis != "layers" and curve is not None:
-        panel.set_xscale("log", base=2)
-        panel.set_xticks(_powers_of_two(curve["values"]))
-        panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    panel.set_xlabel(AXES[axis])
+
+
+def _error_strip(strip: "Axes", axis: str, points: Iterable[Record]) -> None:
+    """Draw by which factor the formula is off: above 1 it asks for more than was observed."""
+    _mark(strip, axis, points, lambda metrics: metrics["formula_bytes"] / metrics["peak_bytes"])
+    strip.axhline(1, color=INK, linewidth=0.8)
+    strip.set_yscale("log", base=2)
+    bottom, top = strip.get_ylim()
+    strip.set_ylim(min(bottom, 0.45), max(top, 2.2))
+    strip.yaxis.set_major_locator(LogLocator(base=2 if top < 5 else 4))
+    strip.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    strip.set_xlabel(AXES[axis])
 
 
 def _powers_of_two(values: Sequence[int]) -> list[int]:
@@ -159,26 +178,24 @@ def _ratio(panel: "Axes", values: Sequence[int], ratio: Sequence[float]) -> None
     panel.patch.set_visible(False)
 
 
-def _mark(panel: "Axes", record: Record, axis: str) -> None:
-    point, metrics = record.point, record.metrics
-    colour = _COLOURS[point["method"]]
-    eager = point["attention"] == "eager"
-    face = colour if eager else "white"
-    x, y = point[axis], metrics["peak_bytes"]
-    panel.plot(x, y, color=colour, markerfacecolor=face, zorder=3 if eager else 4, **_POINT)
-    error = round(100 * (metrics["formula_bytes"] / y - 1))
-    below = point["method"] == "mezo"
-    panel.annotate(
-        f"{error:+d}%" if error else "0%",
-        (x, y),
-        xytext=(-4 if eager else 4, -9 if below else 3),
-        textcoords="offset points",
-        ha="right" if eager else "left",
-        fontsize=6.5,
-        color=colour,
-        path_effects=[withStroke(linewidth=2, foreground="white")],
-        zorder=5,
-    )
+def _mark(
+    panel: "Axes",
+    axis: str,
+    records: Iterable[Record],
+    height: Callable[[dict[str, Any]], float],
+) -> None:
+    """Draw a point for each record, filled for eager attention."""
+    for record in records:
+        colour = _COLOURS[record.point["method"]]
+        eager = record.point["attention"] == "eager"
+        panel.plot(
+            record.point[axis],
+            height(record.metrics),
+            color=colour,
+            markerfacecolor=colour if eager else "white",
+            zorder=3 if eager else 4,
+            **_POINT,
+        )
 
 
 def _prediction_groups(records: Sequence[Record]) -> dict[str, list[Record]]:

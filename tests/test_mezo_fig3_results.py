@@ -1,0 +1,112 @@
+"""The committed records of Fig. 3, and what is drawn and tabulated from them."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+from repro.artifacts.mezo_fig3 import figures, tables
+from repro.artifacts.mezo_fig3.points import by_shape, ratios
+from repro.measurement.records import Record, of_kind, read_run, single
+from repro.report.runs import newest_run
+
+RESULTS = Path(__file__).parents[1] / "results"
+POINT = "o"
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    return read_run(newest_run(RESULTS, "mezo_fig3"))
+
+
+def test_records_name_a_clean_commit_and_the_lock_file(records: list[Record]) -> None:
+    for record in records:
+        assert record.environment.commit
+        assert record.environment.dirty is False
+        assert record.environment.constraints_sha256
+
+
+def test_measured_mezo_step_takes_what_a_forward_pass_takes(records: list[Record]) -> None:
+    shapes = by_shape(of_kind(records, "measured"))
+    assert len(shapes) >= 20
+    for where, by_method in shapes:
+        forward, mezo = (by_method[m].metrics["step_bytes"] for m in ("forward", "mezo"))
+        assert mezo <= 1.02 * forward, where
+
+
+def test_simulated_weights_are_those_of_the_parameter_table(records: list[Record]) -> None:
+    table = single(records, "parameters")
+    same = [
+        r
+        for r in of_kind(records, "simulated")
+        if all(r.point[name] == table.point[name] for name in ("layers", "hidden"))
+    ]
+    assert same
+    parameters = sum(table.metrics["table"].values())
+    assert {r.metrics["parameters_bytes"] for r in same} == {2 * parameters}
+
+
+def test_simulated_parts_add_up(records: list[Record]) -> None:
+    parts = ("parameters", "gradients", "activations", "temporaries", "other")
+    for record in of_kind(records, "simulated"):
+        total = sum(record.metrics[f"{part}_bytes"] for part in parts)
+        assert total == record.metrics["peak_bytes"]
+
+
+def test_ratios_pair_the_records_of_one_shape(records: list[Record]) -> None:
+    points = ratios(of_kind(records, "simulated"))
+    base = [p for p in points if (p.context, p.layers, p.hidden) == (2048, 32, 4096)]
+    eager = {p.method: p for p in base if p.attention == "eager"}
+    # the peaks that an independent trial of the same step found, in GB
+    assert round(eager["bp"].bp["peak_bytes"] / 1e9, 1) == 52.6
+    assert round(eager["bp_checkpoint"].bp["peak_bytes"] / 1e9, 1) == 28.4
+    assert round(eager["bp"].mezo["peak_bytes"] / 1e9, 1) == 14.9
+    assert eager["bp"].ratio == pytest.approx(52.59 / 14.93, rel=1e-3)
+
+
+def test_six_panels_show_every_line_and_point(records: list[Record]) -> None:
+    analytic = {
+        r.point["axis"]: r.metrics
+        for r in of_kind(records, "analytic")
+        if r.point["scope"] == "paper"
+    }
+    figure = figures.fig3(records)
+    titles = ("memory", "formula /\nobserved")
+    grid = figure.axes[:12]  # four rows of three; the ratio axes come after
+    assert [axes.get_ylabel() for axes in grid[::3]] == [*titles, *titles]
+    panels = [*grid[:3], *grid[6:9]]
+    for number, (panel, axis) in enumerate(zip(panels, [*analytic, *analytic], strict=True)):
+        suffix = "_checkpoint" if number >= 3 else ""
+        lines = [line for line in panel.lines if line.get_marker() != POINT]
+        drawn = [list(line.get_ydata()) for line in lines]
+        assert drawn == [analytic[axis][f"bp{suffix}_bytes"], analytic[axis]["mezo_bytes"]]
+        config = records[0].config
+        here = config[f"simulate_{axis}{'s' if axis != 'layers' else ''}"]
+        markers = [line for line in panel.lines if line.get_marker() == POINT]
+        assert len(markers) == 2 * 2 * len(here)  # methods, kernels
+    plt.close(figure)
+
+
+def test_prediction_figure_shows_every_training_step(records: list[Record]) -> None:
+    steps = [
+        r
+        for kind in ("simulated", "measured")
+        for r in of_kind(records, kind)
+        if r.point["method"] != "forward"
+    ]
+    figure = figures.predicted(records)
+    shown = sum(line.get_marker() in ("o", "s") for axes in figure.axes for line in axes.lines)
+    assert shown == len(steps)
+    plt.close(figure)
+
+
+@pytest.mark.parametrize("kind", ["simulated", "measured"])
+def test_tables_have_a_row_for_every_point(records: list[Record], kind: str) -> None:
+    assert len(tables.points(records, kind)) == len(list(of_kind(records, kind)))
+
+
+def test_parameter_table_is_that_of_llama_2_7b(records: list[Record]) -> None:
+    table = tables.parameters(records)
+    assert table.loc["all", "parameters"] == "6,738,415,616"
+    assert table.loc["LM head", "parameters"] == f"{32000 * 4096:,}"
+    assert len(tables.breakdown(records)) == 6
