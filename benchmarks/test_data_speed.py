@@ -1,5 +1,6 @@
 """An epoch's data work must be below 5 % of an epoch of LeNet-5 by BP at batch size 32."""
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,7 +17,6 @@ from repro.models.lenet5 import lenet5
 BATCH = 32
 ITEMS = 60_000
 LIMIT = 0.05
-_seconds: dict[str, float] = {}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,6 @@ def epoch(images: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
 def test_data_work_of_an_epoch(benchmark: BenchmarkFixture, tensors: tuple[Tensor, Tensor]) -> None:
     """An epoch without a model."""
     benchmark.pedantic(lambda: sum(1 for _ in epoch(*tensors)), rounds=5, warmup_rounds=1)
-    _seconds["data"] = benchmark.stats.stats.min
 
 
 def test_epoch_of_lenet5_by_backprop(
@@ -53,7 +52,16 @@ def test_epoch_of_lenet5_by_backprop(
             cross_entropy(model(images), labels).backward()
             optimizer.step()
 
+    data = min(_seconds_without_model(tensors) for _ in range(3))
     benchmark.pedantic(train, rounds=2)
-    share = _seconds["data"] / benchmark.stats.stats.min
-    benchmark.extra_info["data_share"] = share
-    assert share < LIMIT, f"data work is {share:.1%} of an epoch, must be below {LIMIT:.0%}"
+    if benchmark.stats is not None:  # it is None where benchmarks run once, untimed
+        share = data / benchmark.stats.stats.min
+        benchmark.extra_info["data_share"] = share
+        assert share < LIMIT, f"data work is {share:.1%} of an epoch, must be below {LIMIT:.0%}"
+
+
+def _seconds_without_model(tensors: tuple[Tensor, Tensor]) -> float:
+    start = time.perf_counter()
+    for _ in epoch(*tensors):
+        pass
+    return time.perf_counter() - start

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro.artifacts import index
+from repro.claims.verdict import VERDICTS
 from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
 from repro.report.claims_table import ClaimRow, claim_rows
@@ -48,7 +49,7 @@ def artifact_section(results: Path, slug: str) -> str:
             f"(results/{slug}/{rows[0].records}), notebook "
             f"[`{slug}.ipynb`](notebooks/{slug}.ipynb); again with `tox -e repro-{slug}`.",
         ]
-    return "\n\n".join([*parts, claims_markdown(rows)])
+    return "\n\n".join([*parts, f"{_count(rows)}.", claims_markdown(rows)])
 
 
 def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
@@ -70,6 +71,13 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
         for row in rows
     ]
     return "\n".join(f"| {' | '.join(line if reasons else line[:-1])} |" for line in table)
+
+
+def _count(rows: Sequence[ClaimRow]) -> str:
+    """Say how many claims have each verdict."""
+    counts = {verdict: sum(row.verdict == verdict for row in rows) for verdict in VERDICTS}
+    found = [f"{count} {verdict}" for verdict, count in counts.items() if count]
+    return f"Of {len(rows)} claims: {', '.join(found)}"
 
 
 def _published(row: ClaimRow) -> str:
