@@ -1,6 +1,7 @@
 """MeZO and backpropagation on problems whose answers are known."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ import torch
 
 from repro.core.errors import ReproError, UsageError
 from repro.methods.backprop import Backprop
+from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
 from repro.methods.perturbation import perturb_
+from repro.methods.step_info import Estimate
 
 
 def quadratic(dimension: int = 8) -> tuple[torch.nn.Parameter, torch.Tensor]:
@@ -53,7 +56,9 @@ def test_perturb_and_restore_returns_to_float32_rounding() -> None:
 def test_estimate_is_the_directional_derivative() -> None:
     theta, scale = quadratic()
     mezo = MeZO([theta], lr=1e-9, eps=1e-3, seed=1)
-    (estimate,) = mezo.step(lambda: 0.5 * (scale * theta**2).sum())
+    mezo.step(lambda: 0.5 * (scale * theta**2).sum())
+    assert mezo.last is not None
+    (estimate,) = mezo.last.estimates
     z = torch.zeros_like(theta.detach())
     perturb_([z], estimate.seed, 1.0)
     # exact for a quadratic: the even terms cancel
@@ -64,7 +69,9 @@ def test_mean_of_estimates_is_the_gradient() -> None:
     theta, scale = quadratic()
     mezo = MeZO([theta], lr=1e-12, eps=1e-4, seed=2, perturbations=4000)
     total = torch.zeros_like(scale)
-    for estimate in mezo.step(lambda: 0.5 * (scale * theta**2).sum()):
+    mezo.step(lambda: 0.5 * (scale * theta**2).sum())
+    assert mezo.last is not None
+    for estimate in mezo.last.estimates:
         z = torch.zeros_like(scale)
         perturb_([z], estimate.seed, 1.0)
         total += estimate.projected_gradient * z
@@ -78,13 +85,14 @@ def test_update_is_sgd_on_the_mean_estimate(perturbations: int) -> None:
     theta, scale = quadratic()
     start = theta.detach().clone()
     mezo = MeZO([theta], lr=0.01, eps=1e-3, seed=3, perturbations=perturbations)
-    estimates = mezo.step(lambda: 0.5 * (scale * theta**2).sum())
+    mezo.step(lambda: 0.5 * (scale * theta**2).sum())
+    assert mezo.last is not None
     expected = start
-    for estimate in estimates:
+    for estimate in mezo.last.estimates:
         z = torch.zeros_like(start)
         perturb_([z], estimate.seed, 1.0)
         expected = expected - 0.01 * estimate.projected_gradient / perturbations * z
-    assert len(estimates) == perturbations
+    assert len(mezo.last.estimates) == perturbations
     torch.testing.assert_close(theta.detach(), expected, rtol=1e-12, atol=1e-12)
 
 
@@ -103,7 +111,8 @@ def test_loss_falls_on_a_quadratic() -> None:
 
 def test_tied_parameters_are_perturbed_once() -> None:
     shared = torch.nn.Parameter(torch.zeros(4))
-    assert len(MeZO([shared, shared], lr=1.0, eps=1.0).parameters) == 1
+    mezo = MeZO([shared, shared], lr=1.0, eps=1.0)
+    assert len(mezo.param_groups[0]["params"]) == 1
 
 
 def test_frozen_parameters_stay_as_they_are() -> None:
@@ -152,5 +161,108 @@ def test_backprop_is_plain_sgd_and_frees_its_gradients() -> None:
     theta, scale = quadratic()
     loss = Backprop([theta], lr=0.1).step(lambda: 0.5 * (scale * theta**2).sum())
     torch.testing.assert_close(theta.detach(), 1 - 0.1 * scale)
-    assert float(loss) == pytest.approx(float(0.5 * scale.sum()))
+    assert loss == pytest.approx(float(0.5 * scale.sum()))
     assert theta.grad is None
+
+
+def test_adam_is_that_of_torch() -> None:
+    theta, scale = quadratic()
+    reference = torch.nn.Parameter(theta.detach().clone())
+    optimizer = torch.optim.Adam([reference], lr=0.1)
+    adam = Backprop([theta], lr=0.1, rule="adam")
+    for _ in range(3):
+        adam.step(lambda: 0.5 * (scale * theta**2).sum())
+        optimizer.zero_grad()
+        (0.5 * (scale * reference**2).sum()).backward()
+        optimizer.step()
+    assert torch.equal(theta, reference)
+
+
+def test_backprop_stops_at_a_loss_that_is_not_finite() -> None:
+    theta, _ = quadratic()
+    with pytest.raises(ReproError, match="loss = nan"):
+        Backprop([theta], lr=0.1).step(lambda: theta.sum() * math.nan)
+    assert torch.equal(theta.detach(), torch.ones(8, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("perturbations", [1, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_replayed_log_gives_the_trained_weights_bit_by_bit(
+    perturbations: int, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    start = torch.randn(1000, generator=torch.Generator().manual_seed(0)).to(dtype)
+    trained = torch.nn.Parameter(start.clone())
+    mezo = MeZO([trained], lr=1e-3, eps=1e-2, perturbations=perturbations, chunk=64)
+    for _ in range(20):
+        mezo.step(lambda: (trained.float() ** 2).mean())
+    mezo.log.save(tmp_path / "run.npz")
+    log = StepLog.load(tmp_path / "run.npz")
+    assert len(log.data) == 20 * 20 * perturbations
+    again = start.clone()
+    replay(log, [again])
+    assert torch.equal(again, trained)
+    assert not torch.equal(again, start)
+
+
+@pytest.mark.parametrize("keep", [0, 10, -7])
+def test_a_damaged_log_is_refused(keep: int, tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    log = StepLog(eps=1e-3, perturbations=1, chunk=None)
+    log.append([Estimate(1, 0.5, 0.4, 50.0)], lr=1e-3)
+    log.save(path)
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ReproError, match="not a log of zeroth-order steps, or damaged"):
+        StepLog.load(path)
+
+
+def test_a_log_that_lost_an_estimate_is_refused(tmp_path: Path) -> None:
+    log = StepLog(eps=1e-3, perturbations=2, chunk=None)
+    log.append([Estimate(1, 0.5, 0.4, 50.0)], lr=1e-3)
+    log.save(tmp_path / "run.npz")
+    with pytest.raises(ReproError, match="no whole number of steps"):
+        StepLog.load(tmp_path / "run.npz")
+
+
+def test_clip_bounds_the_projected_gradient() -> None:
+    theta, scale = quadratic()
+    mezo = MeZO([theta], lr=1e-6, eps=1e-3, clip=0.01)
+    mezo.step(lambda: 1000 * (scale * theta**2).sum())
+    assert mezo.last is not None
+    assert abs(mezo.last.estimates[0].projected_gradient) == 0.01
+
+
+def test_a_loss_that_has_no_gradient_is_minimised() -> None:
+    theta = torch.nn.Parameter(torch.full((4,), 3.0))
+    mezo = MeZO([theta], lr=0.05, eps=0.5, seed=1)
+
+    def steps() -> float:
+        return float(theta.detach().abs().round(decimals=1).sum())
+
+    before = steps()
+    for _ in range(300):
+        mezo.step(steps)
+    assert steps() < 0.5 * before
+
+
+def test_mezo_resumes_from_its_state() -> None:
+    whole, halves = (torch.nn.Parameter(torch.ones(50)) for _ in range(2))
+    one = MeZO([whole], lr=0.01, eps=1e-3)
+    for _ in range(6):
+        one.step(lambda: (whole**2).sum())
+    first = MeZO([halves], lr=0.01, eps=1e-3)
+    for _ in range(3):
+        first.step(lambda: (halves**2).sum())
+    second = MeZO([halves], lr=0.01, eps=1e-3, seed=7)
+    second.load_state_dict(first.state_dict())
+    for _ in range(3):
+        second.step(lambda: (halves**2).sum())
+    assert torch.equal(whole, halves)
+    assert second.log.data == one.log.data
+
+
+def test_a_second_parameter_group_is_refused() -> None:
+    theta, _ = quadratic()
+    mezo = MeZO([theta], lr=0.1, eps=1e-3)
+    mezo.add_param_group({"params": [torch.nn.Parameter(torch.ones(1))]})
+    with pytest.raises(UsageError, match="2 parameter groups"):
+        mezo.step(lambda: theta.sum())

@@ -1,34 +1,74 @@
-"""Backpropagation with stateless SGD, the arm that the zeroth-order methods are compared with."""
+"""Backpropagation with SGD or Adam, the arm that the zeroth-order methods are compared with."""
 
+import math
 from collections.abc import Callable, Iterable
+from typing import Literal, get_args
 
 import torch
 
-from repro.core.validation import require_positive
+from repro.core.errors import ReproError
+from repro.core.validation import require_choice, require_positive
+from repro.methods.parameters import trainable
+from repro.methods.step_info import PhaseTimer, StepInfo
+
+Rule = Literal["sgd", "adam"]
 
 
 class Backprop:
-    """SGD without momentum or weight decay; gradients live from the backward pass to the update.
+    """PyTorch's own SGD (no momentum, no weight decay) or Adam, with the interface of the others.
 
     Example::
 
-        sgd = Backprop(model.parameters(), lr=1e-4)
+        backprop = Backprop(model.parameters(), lr=1e-4)
         for x, y in batches:
-            sgd.step(lambda: cross_entropy(model(x), y))
+            backprop.step(lambda: cross_entropy(model(x), y))
+
+    Gradients live from the backward pass to the update. Checkpointing is the model's own affair
+    (``activation_checkpointing_enable`` in transformers, ``torch.utils.checkpoint`` elsewhere).
     """
 
-    def __init__(self, parameters: Iterable[torch.nn.Parameter], *, lr: float) -> None:
+    def __init__(
+        self,
+        parameters: Iterable[torch.Tensor],
+        *,
+        lr: float,
+        rule: Rule = "sgd",
+        timed: bool = False,
+    ) -> None:
         """Take the parameters to train and the learning rate.
 
         Raises:
-            UsageError: ``lr`` is not finite or not positive.
+            UsageError: ``lr`` is not finite and positive, another rule, or nothing to train.
         """
-        self._sgd = torch.optim.SGD(parameters, lr=require_positive("learning rate lr", lr))
+        require_choice("rule", rule, get_args(Rule))
+        optimizer = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[rule]
+        self.optimizer: torch.optim.Optimizer = optimizer(
+            trainable(parameters), lr=require_positive("learning rate lr", lr)
+        )
+        self.timed = timed
+        self.last: StepInfo | None = None
 
-    def step(self, closure: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """Compute the loss, its gradient and the update; return the loss, detached."""
-        loss = closure()
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._sgd.step()
-        self._sgd.zero_grad(set_to_none=True)
-        return loss.detach()
+    def step(self, closure: Callable[[], torch.Tensor]) -> float:
+        """Compute the loss, its gradient and the update; return the loss.
+
+        Raises:
+            ReproError: the loss is not finite; the weights are as they were.
+        """
+        timer = PhaseTimer(enabled=self.timed)
+        with timer("forward"), torch.enable_grad():
+            loss = closure()
+        value = loss.item()
+        if not math.isfinite(value):
+            msg = f"loss = {value}: lower the learning rate; the weights are as they were"
+            raise ReproError(msg)
+        self.descend(loss, timer)
+        self.last = StepInfo(value, (), timer.seconds)
+        return value
+
+    def descend(self, loss: torch.Tensor, timer: PhaseTimer) -> None:
+        """Update along the gradient of ``loss``, whatever its value."""
+        with timer("backward"):
+            loss.backward()  # type: ignore[no-untyped-call]
+        with timer("update"):
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)

@@ -1,0 +1,164 @@
+"""ElasticZO: zeroth-order for the first layers, backpropagation for the last (arXiv 2501.04287)."""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, get_args
+
+import torch
+
+from repro.core.errors import ReproError
+from repro.core.validation import require_choice, require_positive
+from repro.methods.log import StepLog, updates
+from repro.methods.mezo import Walk, draw_seed, require_clip
+from repro.methods.parameters import single_group, split_at
+from repro.methods.perturbation import perturb_
+from repro.methods.step_info import PhaseTimer, StepInfo
+
+Activations = Literal["plus", "minus", "mean"]
+"""The forward pass whose activations the tail's backward pass uses; the mean takes both."""
+
+Closure = Callable[[], torch.Tensor]
+
+
+class ElasticZO(torch.optim.Optimizer):
+    """Algorithm 1: layers before the partition point by SPSA, the tail by backpropagation.
+
+    Example::
+
+        elastic = ElasticZO(model, "fc3", lr=2e-3, eps=1e-2, clip=0.3)
+        for x, y in batches:
+            elastic.step(lambda: cross_entropy(model(x), y))
+
+    No graph is kept of the zeroth-order part: its parameters need no gradient while the loss is
+    computed, so autograd starts at the tail. With an empty tail this is MeZO (Full ZO); with
+    everything in the tail one forward pass is made, and it is plain SGD (Full BP).
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        partition: str | int,
+        *,
+        lr: float,
+        eps: float,
+        clip: float = math.inf,
+        activations: Activations = "plus",
+        seed: int = 0,
+        chunk: int | None = None,
+        timed: bool = False,
+    ) -> None:
+        """Check every setting before a weight is touched.
+
+        Args:
+            model: the network, its parameters registered in the order of its layers.
+            partition: name of the first layer of the tail, or the number C of direct children
+                before it (see ``split_at``).
+            lr: learning rate of both parts.
+            eps: scale of the perturbation.
+            clip: g_clip, the largest magnitude of the projected gradient.
+            activations: which of the two passes the tail's backward pass uses (the paper does not
+                say).
+            seed: seed of the sequence of perturbations.
+            chunk: elements of noise drawn at a time (see ``perturb_``).
+            timed: whether ``last.seconds`` is filled.
+
+        Raises:
+            UsageError: a setting is out of range, the partition names no layer, or nothing in the
+                model needs a gradient.
+        """
+        self.eps = require_positive("perturbation scale eps", eps)
+        self.clip = require_clip(clip)
+        require_choice("activations", activations, get_args(Activations))
+        self.activations = activations
+        self.chunk = chunk
+        self.timed = timed
+        self.head, self.tail = split_at(model, partition)
+        self.log = StepLog(eps=eps, perturbations=1, chunk=chunk)
+        self.last: StepInfo | None = None
+        self._seeds = torch.Generator().manual_seed(seed)
+        defaults = {"lr": require_positive("learning rate lr", lr)}
+        super().__init__([*self.head, *self.tail], defaults)
+
+    def step(self, closure: Closure) -> float:  # type: ignore[override]
+        """Do one step of Algorithm 1 and return the mean of the losses.
+
+        Raises:
+            ReproError: a loss is not finite; the weights are restored first.
+        """
+        lr = require_positive("learning rate lr", single_group(self)["lr"])
+        timer = PhaseTimer(enabled=self.timed)
+        self.zero_grad(set_to_none=True)
+        try:
+            info = self._hybrid(closure, lr, timer) if self.head else self._plain(closure, timer)
+            with timer("update"), torch.no_grad():
+                for parameter in self.tail:
+                    if parameter.grad is not None:
+                        parameter.add_(parameter.grad, alpha=-lr)
+        finally:
+            self.zero_grad(set_to_none=True)
+        self.last = info
+        return info.loss
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that a resumed run needs beside the weights."""
+        return {**super().state_dict(), "seeds": self._seeds.get_state()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from what ``state_dict`` returned."""
+        state = dict(state_dict)
+        self._seeds.set_state(state.pop("seeds"))
+        super().load_state_dict(state)
+
+    def _hybrid(self, closure: Closure, lr: float, timer: PhaseTimer) -> StepInfo:
+        walk = Walk(self.head, self.eps, self.clip, self.chunk, timer)
+        weights = {
+            "plus": {"plus": 1.0, "minus": 0.0, "mean": 0.5}[self.activations],
+            "minus": {"plus": 0.0, "minus": 1.0, "mean": 0.5}[self.activations],
+        }
+        with _frozen(self.head):
+            estimate = walk.estimate(
+                draw_seed(self._seeds),
+                lambda: self._pass(closure, weights["plus"], timer),
+                lambda: self._pass(closure, weights["minus"], timer),
+            )
+        with timer("update"):
+            for seed, scale in updates(self.log.append([estimate], lr), self.eps):
+                perturb_(self.head, seed, scale, self.chunk)
+        loss = (estimate.loss_plus + estimate.loss_minus) / 2
+        return StepInfo(loss, (estimate,), timer.seconds)
+
+    def _pass(self, closure: Closure, weight: float, timer: PhaseTimer) -> torch.Tensor:
+        """Compute a loss, and add ``weight`` times its gradient to the tail's.
+
+        The backward pass comes at once, so the tail's graph of one pass is gone before the next.
+        """
+        with timer("forward"), torch.set_grad_enabled(bool(self.tail) and weight > 0):
+            loss = closure()
+        if loss.requires_grad:
+            with timer("backward"):
+                (weight * loss).backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+    def _plain(self, closure: Closure, timer: PhaseTimer) -> StepInfo:
+        with timer("forward"), torch.enable_grad():
+            loss = closure()
+        value = loss.item()
+        if not math.isfinite(value):
+            msg = f"loss = {value}: lower the learning rate; the weights are as they were"
+            raise ReproError(msg)
+        with timer("backward"):
+            loss.backward()  # type: ignore[no-untyped-call]
+        return StepInfo(value, (), timer.seconds)
+
+
+@contextmanager
+def _frozen(parameters: list[torch.Tensor]) -> Iterator[None]:
+    """Let ``parameters`` need no gradient inside the block."""
+    for parameter in parameters:
+        parameter.requires_grad_(False)  # noqa: FBT003
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)  # noqa: FBT003

@@ -1,0 +1,60 @@
+"""What a training step tells about itself."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One SPSA estimate (MeZO, Algorithm 1; ElasticZO, equation 1)."""
+
+    seed: int
+    """Seed of the perturbation z."""
+    loss_plus: float
+    """l+, the loss at theta + eps z."""
+    loss_minus: float
+    """l-, the loss at theta - eps z."""
+    projected_gradient: float
+    """g = (l+ - l-) / 2 eps, after clipping."""
+
+
+@dataclass(frozen=True)
+class StepInfo:
+    """One training step."""
+
+    loss: float
+    """Loss of the batch: of backpropagation at theta, else the mean of all l+ and l-."""
+    estimates: tuple[Estimate, ...] = ()
+    """The zeroth-order estimates, none for backpropagation."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Time of each phase, if asked for: ``perturb``, ``forward``, ``backward``, ``update``."""
+
+
+class PhaseTimer:
+    """Adds up the time of each phase of a step; a disabled one costs nothing."""
+
+    def __init__(self, *, enabled: bool) -> None:
+        self.enabled = enabled
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, phase: str) -> Iterator[None]:
+        """Count the block as part of ``phase``."""
+        if not self.enabled:
+            yield
+            return
+        start = _now()
+        try:
+            yield
+        finally:
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + _now() - start
+
+
+def _now() -> float:
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()
+    return time.perf_counter()
