@@ -133,7 +133,7 @@ def test_weights_are_restored_when_the_loss_fails(failing_call: int) -> None:
         calls += 1
         return math.nan if calls == failing_call else 1.0
 
-    with pytest.raises(ReproError, match=r"l[+-] = nan with perturbation seed \d+"):
+    with pytest.raises(ReproError, match=r"l[+-] with perturbation seed \d+ = nan"):
         MeZO([theta], lr=0.1, eps=1e-3).step(loss)
     torch.testing.assert_close(theta.detach(), torch.ones(1000), rtol=0, atol=1e-6)
 

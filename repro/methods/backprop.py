@@ -1,15 +1,13 @@
 """Backpropagation with SGD or Adam, the arm that the zeroth-order methods are compared with."""
 
-import math
 from collections.abc import Callable, Iterable
 from typing import Literal, get_args
 
 import torch
 
-from repro.core.errors import ReproError
 from repro.core.validation import require_choice, require_positive
 from repro.methods.parameters import trainable
-from repro.methods.step_info import PhaseTimer, StepInfo
+from repro.methods.step_info import PhaseTimer, StepInfo, require_finite
 
 Rule = Literal["sgd", "adam"]
 
@@ -57,10 +55,7 @@ class Backprop:
         timer = PhaseTimer(enabled=self.timed)
         with timer("forward"), torch.enable_grad():
             loss = closure()
-        value = loss.item()
-        if not math.isfinite(value):
-            msg = f"loss = {value}: lower the learning rate; the weights are as they were"
-            raise ReproError(msg)
+        value = require_finite(loss.detach(), "loss")
         self.descend(loss, timer)
         self.last = StepInfo(value, (), timer.seconds)
         return value

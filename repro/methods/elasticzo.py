@@ -7,13 +7,12 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from repro.core.errors import ReproError
 from repro.core.validation import require_choice, require_positive
 from repro.methods.log import StepLog, updates
 from repro.methods.mezo import Walk, draw_seed, require_clip
 from repro.methods.parameters import single_group, split_at
 from repro.methods.perturbation import perturb_
-from repro.methods.step_info import PhaseTimer, StepInfo
+from repro.methods.step_info import PhaseTimer, StepInfo, require_finite
 
 Activations = Literal["plus", "minus", "mean"]
 """The forward pass whose activations the tail's backward pass uses; the mean takes both."""
@@ -143,10 +142,7 @@ class ElasticZO(torch.optim.Optimizer):
     def _plain(self, closure: Closure, timer: PhaseTimer) -> StepInfo:
         with timer("forward"), torch.enable_grad():
             loss = closure()
-        value = loss.item()
-        if not math.isfinite(value):
-            msg = f"loss = {value}: lower the learning rate; the weights are as they were"
-            raise ReproError(msg)
+        value = require_finite(loss.detach(), "loss")
         with timer("backward"):
             loss.backward()  # type: ignore[no-untyped-call]
         return StepInfo(value, (), timer.seconds)

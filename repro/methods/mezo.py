@@ -6,12 +6,11 @@ from typing import Any
 
 import torch
 
-from repro.core.errors import ReproError
 from repro.core.validation import require_positive, require_positive_int
 from repro.methods.log import StepLog, updates
 from repro.methods.parameters import single_group, trainable
 from repro.methods.perturbation import perturb_
-from repro.methods.step_info import Estimate, PhaseTimer, StepInfo
+from repro.methods.step_info import Estimate, PhaseTimer, StepInfo, require_finite
 
 Closure = Callable[[], "torch.Tensor | float"]
 """Computes the loss of the current batch, without gradients; any function will do."""
@@ -146,10 +145,10 @@ class Walk:
         try:
             self.move(seed, self.eps)
             offset = 1.0
-            loss_plus = _finite(plus(), "l+", seed)
+            loss_plus = require_finite(plus(), f"l+ with perturbation seed {seed}")
             self.move(seed, -2 * self.eps)
             offset = -1.0
-            loss_minus = _finite(minus(), "l-", seed)
+            loss_minus = require_finite(minus(), f"l- with perturbation seed {seed}")
         except BaseException:
             self.move(seed, -offset * self.eps)
             raise
@@ -160,17 +159,6 @@ class Walk:
         """Add ``scale`` times the noise of ``seed`` to the weights."""
         with self.timer("perturb"):
             perturb_(self.parameters, seed, scale, self.chunk)
-
-
-def _finite(loss: torch.Tensor | float, name: str, seed: int) -> float:
-    value = float(loss)
-    if not math.isfinite(value):
-        msg = (
-            f"{name} = {value} with perturbation seed {seed}: lower the learning rate, eps or the "
-            "clip; the weights are as they were before the step"
-        )
-        raise ReproError(msg)
-    return value
 
 
 def draw_seed(generator: torch.Generator) -> int:

@@ -1,11 +1,14 @@
 """What a training step tells about itself."""
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
+
+from repro.core.errors import ReproError
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,22 @@ class StepInfo:
     """The zeroth-order estimates, none for backpropagation."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Time of each phase, if asked for: ``perturb``, ``forward``, ``backward``, ``update``."""
+
+
+def require_finite(loss: "torch.Tensor | float", which: str) -> float:
+    """Return the value of ``loss``; ``which`` names it in the error.
+
+    Raises:
+        ReproError: it is not finite.
+    """
+    value = float(loss)
+    if not math.isfinite(value):
+        msg = (
+            f"{which} = {value}: lower the learning rate, eps or the gradient clip; the weights "
+            "are as they were before the step"
+        )
+        raise ReproError(msg)
+    return value
 
 
 class PhaseTimer:
