@@ -76,7 +76,7 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
 def _count(rows: Sequence[ClaimRow]) -> str:
     """Say how many claims have each verdict."""
     counts = {verdict: sum(row.verdict == verdict for row in rows) for verdict in VERDICTS}
-    found = [f"{count} {verdict}" for verdict, count in counts.items() if count]
+    found = [f"{count} × {verdict}" for verdict, count in counts.items() if count]  # noqa: RUF001
     return f"Of {len(rows)} claims: {', '.join(found)}"
 
 
