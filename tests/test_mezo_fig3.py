@@ -109,9 +109,10 @@ def test_figures_draw_from_records_alone(records: list[Record]) -> None:
 
     mpl.use("agg")
     for draw in ARTIFACT.figures().values():
-        figure = draw(records)
-        assert figure.axes
-        mpl.pyplot.close(figure)
+        for some in (records, [r for r in records if r.kind not in ("simulated", "measured")]):
+            figure = draw(some)
+            figure.draw_without_rendering()
+            mpl.pyplot.close(figure)
 
 
 def test_a_killed_run_goes_on_with_the_points_that_are_missing(tmp_path: Path) -> None:

@@ -55,9 +55,10 @@ def predicted(records: Sequence[Record]) -> "Figure":
     """Draw formula over observed peak for every simulated and measured point."""
     with style():
         groups = _prediction_groups(records)
-        figure, grid = plt.subplots(1, len(groups), figsize=(11, 4), sharey=True, squeeze=False)
+        columns = max(1, len(groups))
+        figure, grid = plt.subplots(1, columns, figsize=(11, 4), sharey=True, squeeze=False)
         panels = grid[0]
-        for panel, (name, group) in zip(panels, groups.items(), strict=True):
+        for panel, (name, group) in zip(panels, groups.items(), strict=False):
             _prediction_panel(panel, name, group)
         panels[0].set_ylabel("formula / observed peak")
         handles = [
@@ -104,6 +105,10 @@ def _six_panels(
                     and record.point["method"] in (method, "mezo")
                     and "peak_bytes" in record.metrics
                 ]
+                if axis not in curves and not here:  # nothing of this axis was run
+                    panel.set_axis_off()
+                    strip.set_axis_off()
+                    continue
                 _panel(panel, axis, curves.get(axis), method)
                 _mark(panel, axis, here, lambda metrics: metrics["peak_bytes"])
                 _bytes_axis(panel)
