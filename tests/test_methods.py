@@ -157,6 +157,12 @@ def test_nothing_to_train_is_refused() -> None:
         MeZO([torch.zeros(3)], lr=1.0, eps=1.0)
 
 
+def test_a_parameter_that_is_not_contiguous_is_refused() -> None:
+    strided = torch.nn.Parameter(torch.ones(3, 4).t())
+    with pytest.raises(UsageError, match=r"shape \(4, 3\) is not contiguous"):
+        MeZO([strided], lr=1.0, eps=1.0)
+
+
 def test_backprop_is_plain_sgd_and_frees_its_gradients() -> None:
     theta, scale = quadratic()
     loss = Backprop([theta], lr=0.1).step(lambda: 0.5 * (scale * theta**2).sum())

@@ -12,12 +12,19 @@ def trainable(parameters: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     """Return the parameters that need a gradient, each once.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is none, or one is not contiguous.
     """
     found = [p for p in dict.fromkeys(parameters) if p.requires_grad]
     if not found:
         msg = "no parameter to train: at least one must have requires_grad=True"
         raise UsageError(msg)
+    for parameter in found:
+        if not parameter.is_contiguous():
+            msg = (
+                f"a parameter of shape {tuple(parameter.shape)} is not contiguous (channels_last, "
+                "or a view): noise is added to flat chunks, make it contiguous first"
+            )
+            raise UsageError(msg)
     return found
 
 
