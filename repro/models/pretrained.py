@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from filelock import FileLock
 
 from repro.core.errors import ReproError, UsageError
+from repro.core.names import BYTES
 from repro.core.paths import cache_dir
 from repro.core.validation import require_choice
 from repro.data import cache
@@ -22,7 +23,6 @@ from repro.data.language_models import DATA_SETS, KEY
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-DTYPES = ("float32", "float16", "bfloat16")
 FAMILIES = ("llama", "gpt2", "gemma2", "gemma3")
 """Architectures of GGUF files that are converted, as the files name them."""
 
@@ -46,7 +46,7 @@ def load_pretrained(name: str, dtype: str = "float32") -> Pretrained:
         UsageError: another dtype, or an architecture of GGUF file that is not converted.
         ReproError: it cannot be fetched or read; the message says what was tried.
     """
-    require_choice("dtype", dtype, DTYPES)
+    require_choice("dtype", dtype, BYTES)
     path = Path(name)
     if name in {dataset.name for dataset in DATA_SETS}:
         return _from_directory(str(converted(cache.load(name)[KEY])), dtype)

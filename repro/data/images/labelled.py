@@ -17,6 +17,7 @@ from repro.data.base import (
     Value,
 )
 from repro.data.images.idx import read_idx_file
+from repro.data.labels import check_labels
 
 CLASS_NAMES = {
     "mnist": tuple("0123456789"),
@@ -60,7 +61,7 @@ def read_idx_arrays(
     """
     arrays = {key: read(name, dimensions) for key, (name, dimensions) in FILES.items()}
     for split in ("train", "test"):
-        check_labels(arrays[f"{split}_images"], arrays[f"{split}_labels"], split)
+        check_pairs(arrays[f"{split}_images"], arrays[f"{split}_labels"], split)
     return arrays
 
 
@@ -69,16 +70,12 @@ def read_idx_directory(directory: Path) -> Mapping[str, Value]:
     return read_idx_arrays(lambda name, dimensions: read_idx_file(directory, name, dimensions))
 
 
-def check_labels(images: Array, labels: Array, split: str) -> None:
+def check_pairs(images: Array, labels: Array, split: str) -> None:
     """Raise ``BadContentError`` unless there is one label of 0 to 9 for each image."""
     if len(images) != len(labels):
         msg = f"{split}: {len(images)} images but {len(labels)} labels"
         raise BadContentError(msg)
-    outside = np.flatnonzero((labels < 0) | (labels >= CLASSES))
-    if outside.size:
-        first = int(outside[0])
-        msg = f"{split}: label {labels[first]} of item {first} is not in 0..{CLASSES - 1}"
-        raise BadContentError(msg)
+    check_labels(labels, CLASSES, split)
 
 
 @dataclass(frozen=True)

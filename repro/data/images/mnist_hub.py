@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from repro.data.base import Array, BadContentError, Value
-from repro.data.images.labelled import check_labels
+from repro.data.images.labelled import check_pairs
 from repro.data.sources.archives import open_zip
 from repro.data.sources.pypi import PyPI, Wheel
 
@@ -68,7 +68,7 @@ def from_splits(splits: Any) -> dict[str, Array]:  # noqa: ANN401 - an unpickled
         "test_labels": labels[2],
     }
     for split in ("train", "test"):
-        check_labels(arrays[f"{split}_images"], arrays[f"{split}_labels"], split)
+        check_pairs(arrays[f"{split}_images"], arrays[f"{split}_labels"], split)
     return arrays
 
 

@@ -56,15 +56,6 @@ def make_clouds(
     return {f"{split}_points": points, f"{split}_labels": labels}
 
 
-def check_labels(labels: NDArray[np.integer], classes: int, name: str) -> None:
-    """Raise ``BadContentError`` unless every label is one of 0 to ``classes`` - 1."""
-    outside = np.flatnonzero((labels < 0) | (labels >= classes))
-    if outside.size:
-        first = int(outside[0])
-        msg = f"{name}: label {labels[first]} of item {first} is not in 0..{classes - 1}"
-        raise BadContentError(msg)
-
-
 def check_classes(found: Iterable[str], expected: Sequence[str], name: str) -> None:
     """Raise ``BadContentError`` unless ``found`` holds exactly the ``expected`` class names."""
     names, known = set(found), set(expected)

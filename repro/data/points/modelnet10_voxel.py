@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from repro.data.base import BadContentError, DataSet, Value
 from repro.data.geometry.sampling import normalise
 from repro.data.geometry.voxels import draw_centres
-from repro.data.points.clouds import POINTS, SPLITS, check_labels, cloud_specs, make_clouds
+from repro.data.labels import check_labels
+from repro.data.points.clouds import POINTS, SPLITS, cloud_specs, make_clouds
 from repro.data.sources.mirror import Mirror
 
 CLASSES = (

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from repro.data.base import BadContentError, DataSet, Value
 from repro.data.geometry.sampling import normalise
-from repro.data.points.clouds import POINTS, SPLITS, check_labels, cloud_specs, make_clouds
+from repro.data.labels import check_labels
+from repro.data.points.clouds import POINTS, SPLITS, cloud_specs, make_clouds
 from repro.data.points.modelnet40 import CLASSES, TERMS
 from repro.data.sources.archives import open_zip
 from repro.data.sources.http import Http
