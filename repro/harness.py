@@ -9,7 +9,7 @@ from typing import Any
 from repro.artifacts.base import Artifact, Config, Context, Result
 from repro.core import atomic
 from repro.measurement import environment
-from repro.measurement.environment import Environment, source_sha256
+from repro.measurement.environment import Environment
 from repro.measurement.point_store import PointStore
 from repro.measurement.records import CUSTOM, SCHEMA_VERSION, Profile, Record, validate, write_run
 
@@ -75,7 +75,7 @@ def _identity(config: Config, here: Environment) -> dict[str, Any]:
     """Return what a point of an earlier run must agree with to be taken over."""
     return {
         "config": config_dict(config),
-        "source": source_sha256("memory", "methods", "models"),
+        "source": here.source_sha256,
         "versions": here.versions,
         "cpu": here.cpu,
         "gpu": here.gpu,

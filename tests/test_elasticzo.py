@@ -161,6 +161,7 @@ def test_resumed_run_is_the_uninterrupted_one() -> None:
     second.load_state_dict(first.state_dict())
     train(halves, second)
     assert same_weights(whole, halves)
+    assert second.log.data == one.log.data
 
 
 def test_phases_are_timed_only_if_asked_for() -> None:

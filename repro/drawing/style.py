@@ -13,7 +13,7 @@ from repro.core import atomic
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BLUE, ORANGE, GREEN, RED, PURPLE, BROWN, PINK, GREY, YELLOW, SKY = sns.color_palette("colorblind")
+BLUE, ORANGE, GREEN = sns.color_palette("colorblind")[:3]
 INK = "#333333"
 
 _SETTINGS = {

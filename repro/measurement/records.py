@@ -126,8 +126,9 @@ def latest_run(directory: Path) -> Path | None:
 
     Custom runs do not count: only a profile's own configuration stands for it.
     """
+    files = run_files(directory)
     for profile in reversed(PROFILES):
-        newest = [path for path in run_files(directory) if path.name.split("-")[0] == profile]
+        newest = [path for path in files if path.name.split("-")[0] == profile]
         if newest:
             return newest[-1]
     return None

@@ -45,7 +45,7 @@ class StepSpec:
 
     @property
     def bytes_per_parameter(self) -> int:
-        """B of the formulas."""
+        """The formulas' b."""
         return BYTES[self.dtype]
 
     def as_dict(self) -> dict[str, Any]:

@@ -3,16 +3,14 @@
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 
 from repro.core.validation import require_choice, require_positive
-from repro.methods.log import StepLog, updates
-from repro.methods.mezo import Walk, draw_seed, require_clip
 from repro.methods.parameters import single_group, split_at
-from repro.methods.perturbation import perturb_
 from repro.methods.step_info import PhaseTimer, StepInfo, require_finite
+from repro.methods.zeroth_order import ZerothOrder
 
 Activations = Literal["plus", "minus", "mean"]
 """The forward pass whose activations the tail's backward pass uses; the mean takes both."""
@@ -20,7 +18,7 @@ Activations = Literal["plus", "minus", "mean"]
 Closure = Callable[[], torch.Tensor]
 
 
-class ElasticZO(torch.optim.Optimizer):
+class ElasticZO(ZerothOrder):
     """Algorithm 1: layers before the partition point by SPSA, the tail by backpropagation.
 
     Example::
@@ -66,18 +64,19 @@ class ElasticZO(torch.optim.Optimizer):
             UsageError: a setting is out of range, the partition names no layer, or nothing in the
                 model needs a gradient.
         """
-        self.eps = require_positive("perturbation scale eps", eps)
-        self.clip = require_clip(clip)
         require_choice("activations", activations, get_args(Activations))
         self.activations = activations
-        self.chunk = chunk
-        self.timed = timed
         self.head, self.tail = split_at(model, partition)
-        self.log = StepLog(eps=eps, perturbations=1, chunk=chunk)
-        self.last: StepInfo | None = None
-        self._seeds = torch.Generator().manual_seed(seed)
-        defaults = {"lr": require_positive("learning rate lr", lr)}
-        super().__init__([*self.head, *self.tail], defaults)
+        super().__init__(
+            [*self.head, *self.tail],
+            lr=lr,
+            eps=eps,
+            clip=clip,
+            perturbations=1,
+            seed=seed,
+            chunk=chunk,
+            timed=timed,
+        )
 
     def step(self, closure: Closure) -> float:  # type: ignore[override]
         """Do one step of Algorithm 1 and return the mean of the losses.
@@ -99,31 +98,17 @@ class ElasticZO(torch.optim.Optimizer):
         self.last = info
         return info.loss
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return all that a resumed run needs beside the weights."""
-        return {**super().state_dict(), "seeds": self._seeds.get_state()}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what ``state_dict`` returned."""
-        state = dict(state_dict)
-        self._seeds.set_state(state.pop("seeds"))
-        super().load_state_dict(state)
-
     def _hybrid(self, closure: Closure, lr: float, timer: PhaseTimer) -> StepInfo:
-        walk = Walk(self.head, self.eps, self.clip, self.chunk, timer)
-        weights = {
-            "plus": {"plus": 1.0, "minus": 0.0, "mean": 0.5}[self.activations],
-            "minus": {"plus": 0.0, "minus": 1.0, "mean": 0.5}[self.activations],
-        }
+        weights = {"plus": (1.0, 0.0), "minus": (0.0, 1.0), "mean": (0.5, 0.5)}
+        plus, minus = weights[self.activations]
         with _frozen(self.head):
-            estimate = walk.estimate(
-                draw_seed(self._seeds),
-                lambda: self._pass(closure, weights["plus"], timer),
-                lambda: self._pass(closure, weights["minus"], timer),
+            estimate = self._estimate(
+                self.head,
+                lambda: self._pass(closure, plus, timer),
+                lambda: self._pass(closure, minus, timer),
+                timer,
             )
-        with timer("update"):
-            for seed, scale in updates(self.log.append([estimate], lr), self.eps):
-                perturb_(self.head, seed, scale, self.chunk)
+        self._update(self.head, [estimate], lr, timer)
         loss = (estimate.loss_plus + estimate.loss_minus) / 2
         return StepInfo(loss, (estimate,), timer.seconds)
 
