@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,47 +12,26 @@ from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet
-from repro.training.cell import Cell, FloatSettings, MethodName
+from repro.training.cell import Cell, FloatSettings
 from repro.training.float_learner import FloatLearner
+from repro.training.integers import build_integer
 from repro.training.learner import Learner
 from repro.training.loop import Split
-from repro.training.problem import Network, Problem, find, load
-
-_INITIAL, _ORDER, _NOISE = range(3)  # what a seed is used for; each has a stream of its own
-
-TAILS: dict[Network, dict[MethodName, str | None]] = {
-    "lenet5": {"full_zo": None, "cls2": "fc3", "cls1": "fc2", "full_bp": "conv1"},
-    "pointnet": {"full_zo": None, "cls2": "fc8", "cls1": "fc7", "full_bp": "fc1"},
-}
-"""The first layer trained by backpropagation, by network and method; none is."""
+from repro.training.partition import partition
+from repro.training.problem import Problem, find, load
+from repro.training.seeds import INITIAL, NOISE, derived_seed
 
 
 def build(cell: Cell) -> tuple[Learner, Split]:
     """Return the learner of a cell, with random initial weights, and its items."""
     if isinstance(cell.settings, FloatSettings):
         return _float_learner(cell, cell.settings), _split(cell)
-    raise NotImplementedError
-
-
-def order_seed(cell: Cell) -> int:
-    """Return the seed of the order of the items."""
-    return derived_seed(cell.seed, _ORDER)
-
-
-def derived_seed(seed: int, use: int) -> int:
-    """Return an independent seed for one ``use`` of a run's seed, below 2**32."""
-    return int(np.random.SeedSequence([seed, use]).generate_state(1)[0])
-
-
-def partition(network: Network, method: MethodName, model: nn.Module) -> str | int:
-    """Return the partition point of ``model``: the first layer trained by backpropagation."""
-    tail = TAILS[network][method]
-    return len(list(model.children())) if tail is None else tail
+    return build_integer(cell, cell.settings)
 
 
 def _float_learner(cell: Cell, settings: FloatSettings) -> FloatLearner:
     problem = find(cell.problem)
-    model = _model(problem, derived_seed(cell.seed, _INITIAL)).to(cell.device)
+    model = _model(problem, derived_seed(cell.seed, INITIAL)).to(cell.device)
     optimizer: Backprop | ElasticZO
     if cell.method == "full_bp":
         optimizer = Backprop(model.parameters(), lr=settings.lr, rule=settings.rule)
@@ -65,7 +43,7 @@ def _float_learner(cell: Cell, settings: FloatSettings) -> FloatLearner:
             eps=settings.eps,
             clip=settings.clip,
             activations=settings.activations,
-            seed=derived_seed(cell.seed, _NOISE),
+            seed=derived_seed(cell.seed, NOISE),
         )
     return FloatLearner(
         model,

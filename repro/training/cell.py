@@ -1,20 +1,12 @@
 """A cell of an experiment: one training run, with everything that decides its outcome."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from repro.core.errors import UsageError
+from repro.core.names import METHODS, PRECISIONS, MethodName, Precision
 from repro.core.validation import require_choice, require_positive, require_positive_int
 from repro.training.problem import Evaluation, find
-
-MethodName = Literal["full_zo", "cls2", "cls1", "full_bp"]
-METHODS: tuple[MethodName, ...] = get_args(MethodName)
-"""The rows of the paper's tables: which layers are trained by BP. None, the last fully connected
-one, the last two, all."""
-
-Precision = Literal["fp32", "int8", "int8*"]
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
-"""float32, integers with the gradient's sign from a float loss, and integers alone."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +48,8 @@ class IntegerSettings:
     """Sparsity of the perturbation, for all epochs; by default the paper's schedule."""
     restore: Literal["clip", "exact"] = "clip"
     """How the perturbation is taken back where it was clipped."""
+    shift_policy: Literal["v2", "v1"] = "v2"
+    """NITI's rules for narrowing accumulators."""
 
     def __post_init__(self) -> None:
         """Refuse what no run can use."""

@@ -8,7 +8,8 @@ integer methods.
 from collections.abc import Mapping
 
 from repro.core.errors import UsageError
-from repro.training.cell import FloatSettings, IntegerSettings, MethodName, Precision, Settings
+from repro.core.names import MethodName, Precision
+from repro.training.cell import FloatSettings, IntegerSettings, Settings
 from repro.training.problem import find
 
 Family = tuple[str, Precision]
@@ -29,7 +30,7 @@ CHOSEN: Mapping[Family, Mapping[MethodName, Settings]] = {
     },
 }
 PRE_TRAINING = FloatSettings(lr=1e-3, rule="adam")
-"""One epoch by Adam before fine-tuning in float32 (section 5.1.2); the rate is PyTorch's default."""
+"""One epoch by Adam before fine-tuning in float32 (section 5.1.2), at PyTorch's rate."""
 
 
 def family(problem: str) -> str:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from repro.training.cell import Cell, IntegerSettings, MethodName, Precision, Settings
+from repro.core.names import MethodName, Precision
+from repro.training.cell import Cell, IntegerSettings, Settings
 from repro.training.chosen import PRE_TRAINING
 from repro.training.problem import find
 
@@ -55,9 +56,7 @@ def fine_tuning(
         seed=seed,
         device=device,
     )
-    return Cell(
-        problem, precision, method, settings, epochs, seed, device=device, start=start
-    )
+    return Cell(problem, precision, method, settings, epochs, seed, device=device, start=start)
 
 
 def from_scratch(

@@ -15,10 +15,11 @@ from repro.core.paths import cache_dir
 from repro.core.progress import progress
 from repro.measurement.environment import Environment, source_sha256
 from repro.measurement.isolation import run_isolated
-from repro.training.build import build, order_seed
+from repro.training.build import build
 from repro.training.cell import Cell
 from repro.training.checkpoint import Checkpoint
 from repro.training.loop import Curves, train
+from repro.training.seeds import ORDER, derived_seed
 
 _PACKAGES = ("core", "data", "models", "methods", "integer", "training")
 """The code that decides the outcome of a cell."""
@@ -78,7 +79,7 @@ def run_cell(task: Task) -> dict[str, Any]:
         split,
         epochs=cell.epochs,
         batch=cell.settings.batch,
-        seed=order_seed(cell),
+        seed=derived_seed(cell.seed, ORDER),
         checkpoint=_checkpoint(task.directory, cell),
         report=_Reporter(cell),
     )

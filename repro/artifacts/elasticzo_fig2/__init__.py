@@ -13,10 +13,10 @@ Deviations from the paper:
 from dataclasses import dataclass
 
 from repro.artifacts.base import Artifact
+from repro.core.names import METHODS, MethodName
 from repro.core.validation import require_distinct, require_names, require_positive_int
 
 DATASETS = ("mnist", "fashion_mnist")
-METHODS = ("full_zo", "cls2", "cls1", "full_bp")
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Config:
 
     datasets: tuple[str, ...] = DATASETS
     """Columns of the figure."""
-    methods: tuple[str, ...] = METHODS
+    methods: tuple[MethodName, ...] = METHODS
     """Curves."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """Independent runs of each."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from repro.artifacts.base import Artifact
 from repro.core.errors import UsageError
+from repro.core.names import METHODS, MethodName, Precision
 from repro.core.validation import (
     require_distinct,
     require_names,
@@ -34,8 +35,7 @@ PROBLEMS = (
     "rotated_fashion_mnist_45",
     "shapes40",
 )
-METHODS = ("full_zo", "cls2", "cls1", "full_bp")
-PRECISIONS = ("fp32", "int8")
+PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
 _CLOUDS = ("modelnet40", "modelnet40_hdf5", "modelnet10_voxel", "shrec11")
 
 
@@ -45,9 +45,9 @@ class Config:
 
     problems: tuple[str, ...] = PROBLEMS
     """Problems to search for; those in int8 are images only."""
-    precisions: tuple[str, ...] = PRECISIONS
+    precisions: tuple[Precision, ...] = PRECISIONS
     """fp32, int8 (INT8* uses what INT8 does)."""
-    methods: tuple[str, ...] = METHODS
+    methods: tuple[MethodName, ...] = METHODS
     """Rows of the tables."""
     seeds: tuple[int, ...] = (0,)
     """Independent runs of each combination."""

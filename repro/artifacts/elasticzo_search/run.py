@@ -13,7 +13,8 @@ from itertools import product
 from repro.artifacts.base import Context, Result
 from repro.artifacts.cells import results
 from repro.artifacts.elasticzo_search import Config
-from repro.training.cell import Cell, FloatSettings, IntegerSettings, MethodName, Precision
+from repro.core.names import MethodName, Precision
+from repro.training.cell import Cell, FloatSettings, IntegerSettings
 from repro.training.experiments import Length, fine_tuning, from_scratch
 from repro.training.problem import find
 

@@ -18,13 +18,11 @@ Deviations from the paper:
 from dataclasses import dataclass
 
 from repro.artifacts.base import Artifact
-
 from repro.claims.index import of_artifact
+from repro.core.names import METHODS, PRECISIONS, MethodName, Precision
 from repro.core.validation import require_distinct, require_names, require_positive_int
 
 DATASETS = ("mnist", "fashion_mnist", "clouds")
-PRECISIONS = ("fp32", "int8", "int8*")
-METHODS = ("full_zo", "cls2", "cls1", "full_bp")
 
 
 @dataclass(frozen=True)
@@ -33,9 +31,9 @@ class Config:
 
     datasets: tuple[str, ...] = DATASETS
     """Columns; clouds stands for ModelNet40, or the stand-in where that is not in the cache."""
-    precisions: tuple[str, ...] = PRECISIONS
+    precisions: tuple[Precision, ...] = PRECISIONS
     """fp32, int8 (the gradient's sign from a float loss), int8* (integers alone)."""
-    methods: tuple[str, ...] = METHODS
+    methods: tuple[MethodName, ...] = METHODS
     """Rows."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """Independent runs of each cell."""

@@ -4,11 +4,11 @@ Deviations from the paper:
 
 1. Learning rates, epsilon, g_clip, r_max and batch sizes are not in the paper; they were searched
    for on held-out items (artifact ``elasticzo_search``), together for both angles.
-2. Which 1,024 + 1,024 images the paper rotates is not known; here they are drawn once, by class, and
-   are the same in every run.
+2. Which 1,024 + 1,024 images the paper rotates is not known; here they are drawn once, by class,
+   and are the same in every run.
 3. Adam's learning rate in pre-training is not in the paper: 1e-3, batch 32.
-4. In fine-tuning the schedules of the integer methods (bits at 20 and 50 of 100 epochs) are stretched
-   to the 50 epochs there are; the paper does not say what it does.
+4. In fine-tuning the schedules of the integer methods (new phases at 20 and 50 of 100 epochs) are
+   stretched to the 50 epochs there are; the paper does not say what it does.
 5. A seed decides pre-training and fine-tuning, so the seeds' spread holds that of both.
 6. The row without fine-tuning is the pre-trained network's accuracy on the rotated test images.
 7. Both the last and the best epoch are reported; the verdicts take the last.
@@ -18,12 +18,12 @@ from dataclasses import dataclass
 
 from repro.artifacts.base import Artifact
 from repro.claims.index import of_artifact
+from repro.core.names import METHODS, MethodName, Precision
 from repro.core.validation import require_distinct, require_names, require_positive_int
 
 DATASETS = ("mnist", "fashion_mnist")
 ANGLES = (30, 45)
-PRECISIONS = ("fp32", "int8")
-METHODS = ("full_zo", "cls2", "cls1", "full_bp")
+PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Config:
     """Sets that are pre-trained on, and rotated."""
     angles: tuple[int, ...] = ANGLES
     """Degrees."""
-    precisions: tuple[str, ...] = PRECISIONS
+    precisions: tuple[Precision, ...] = PRECISIONS
     """fp32, int8: of pre-training and of fine-tuning."""
-    methods: tuple[str, ...] = METHODS
+    methods: tuple[MethodName, ...] = METHODS
     """Rows."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """Independent runs of each cell."""
