@@ -45,6 +45,13 @@ def test_artifact_is_whole(slug: str) -> None:
 
 
 @pytest.mark.parametrize("slug", index.SLUGS)
+def test_scope_names_fields_that_hold_several_values(slug: str) -> None:
+    artifact = index.load(slug)
+    for config in artifact.profiles.values():
+        assert all(isinstance(getattr(config, name), tuple) for name in artifact.scope)
+
+
+@pytest.mark.parametrize("slug", index.SLUGS)
 def test_results_are_committed_with_their_figures(slug: str) -> None:
     directory = ROOT / "results" / slug
     assert list(directory.glob("*.jsonl"))
