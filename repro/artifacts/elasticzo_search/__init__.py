@@ -126,4 +126,5 @@ ARTIFACT = Artifact(
     claims=(),
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
+    scope=("problems", "precisions", "methods", "seeds"),
 )
