@@ -17,6 +17,6 @@ METHODS: tuple[MethodName, ...] = get_args(MethodName)
 """The rows of the ElasticZO paper's tables, by what backpropagation trains: nothing, the last fully
 connected layer, the last two, everything."""
 
-Precision = Literal["fp32", "int8", "int8*"]
+Precision = Literal["fp32", "int8", "int8s"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
-"""float32; integers with the gradient's sign from a float loss; integers alone."""
+"""float32; INT8, integers with the gradient's sign from a float loss; INT8*, integers alone."""
