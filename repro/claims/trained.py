@@ -1,0 +1,126 @@
+"""Our values for claims on trained accuracies, from the cells that were trained.
+
+A record of kind ``run`` is one seed of one cell. Of its ``metrics``, ``test_accuracy`` holds the
+fractions before training and after each epoch, and ``settings`` how it was trained.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from repro.claims.quantity import Accuracy, Gaps, Point, Quantity
+from repro.claims.statistics import Estimate, estimate, last_and_best
+from repro.claims.verdict import Finding
+from repro.measurement.records import Record, of_kind, rank
+
+BySeed = Mapping[int | None, float]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All seeds of one point that were trained alike."""
+
+    records: tuple[Record, ...]
+    """One for each seed, in the order of the seeds."""
+    left_out: int = 0
+    """Seeds trained otherwise than the newest one: their mean would be that of two experiments."""
+
+    @property
+    def profile(self) -> str:
+        """Profile of the records."""
+        return self.records[0].profile
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of training."""
+        return len(self.records[0].metrics["test_accuracy"]) - 1
+
+    @property
+    def last(self) -> dict[int | None, float]:
+        """Test accuracy after the last epoch, in per cent, by seed."""
+        return {r.seed: 100 * last_and_best(r.metrics["test_accuracy"])[0] for r in self.records}
+
+    @property
+    def best(self) -> dict[int | None, float]:
+        """Test accuracy after the best epoch, in per cent, by seed."""
+        return {r.seed: 100 * last_and_best(r.metrics["test_accuracy"])[1] for r in self.records}
+
+
+class Cells:
+    """The cells that records hold, found by their points."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        """Take the records that stand of an artifact; other kinds than ``run`` are passed by."""
+        groups: dict[frozenset[tuple[str, str | int]], list[Record]] = {}
+        for record in of_kind(records, "run"):
+            groups.setdefault(frozenset(record.point.items()), []).append(record)
+        self._cells = {key: _cell(group) for key, group in groups.items()}
+
+    def get(self, point: Point) -> Cell | None:
+        """Return the cell whose coordinates are exactly those of ``point``, or ``None``."""
+        return self._cells.get(frozenset(point.items()))
+
+
+def findings(quantities: Mapping[str, Quantity], records: Iterable[Record]) -> list[Finding]:
+    """Return a finding for each claim id of ``quantities``; those of absent cells have no value."""
+    cells = Cells(records)
+    return [
+        _accuracy(claim_id, quantity, cells)
+        if isinstance(quantity, Accuracy)
+        else _gap(claim_id, quantity, cells)
+        for claim_id, quantity in quantities.items()
+    ]
+
+
+def _accuracy(claim_id: str, quantity: Accuracy, cells: Cells) -> Finding:
+    cell = cells.get(quantity.point)
+    if cell is None:
+        return Finding(claim_id, None, f"no run of {_name(quantity.point)}")
+    what = "without training"
+    if cell.epochs:
+        best = estimate(list(cell.best.values())).mean
+        what = f"after the last of {cell.epochs} epochs ({best:.2f} % after the best)"
+    return _finding(claim_id, what, cell.last, [cell])
+
+
+def _gap(claim_id: str, quantity: Gaps, cells: Cells) -> Finding:
+    """Subtract seed by seed: seeds are independent, whatever the two methods of one share."""
+    gaps: list[tuple[Estimate, str, BySeed]] = []
+    used = []
+    for pair in quantity.pairs:
+        low, high = (cells.get(point) for point in pair)
+        if low is None or high is None:
+            return Finding(claim_id, None, f"no run of {_name(pair[0 if low is None else 1])}")
+        both = {seed: high.last[seed] - low.last[seed] for seed in high.last if seed in low.last}
+        name = f"{_name(pair[1])} minus {_name(pair[0])}"
+        if not both:
+            return Finding(claim_id, None, f"no seed was run for both sides of {name}")
+        gaps.append((estimate(list(both.values())), name, both))
+        used += [low, high]
+    pick = min if quantity.pick == "smallest" else max
+    _, name, by_seed = pick(gaps, key=lambda gap: gap[0].mean)
+    which = f", the {quantity.pick} of {len(gaps)}" if len(gaps) > 1 else ""
+    return _finding(claim_id, f"{name}{which}, after the last epoch", by_seed, used)
+
+
+def _finding(claim_id: str, what: str, by_seed: BySeed, cells: Sequence[Cell]) -> Finding:
+    found = estimate(list(by_seed.values()))
+    reason = f"{what}, seed{'s' if len(by_seed) > 1 else ''} {', '.join(map(str, by_seed))}"
+    if left_out := sum(cell.left_out for cell in cells):
+        reason += f"; {left_out} runs with other settings than the newest are left out"
+    lowest = min((cell.profile for cell in cells), key=rank)
+    return Finding(claim_id, found.mean, reason, found.n_seeds, found.interval, lowest)
+
+
+def _cell(group: Sequence[Record]) -> Cell:
+    newest = max(group, key=lambda record: record.utc)
+    alike = [record for record in group if _settings(record) == _settings(newest)]
+    alike.sort(key=lambda record: record.seed or 0)
+    return Cell(tuple(alike), left_out=len(group) - len(alike))
+
+
+def _settings(record: Record) -> tuple[object, int]:
+    return record.metrics["settings"], len(record.metrics["test_accuracy"])
+
+
+def _name(point: Point) -> str:
+    return " ".join(str(value) for value in point.values())
