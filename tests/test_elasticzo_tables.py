@@ -64,8 +64,9 @@ def test_table_1_has_the_published_cells(ran: list[Cell]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "claims"), [(elasticzo_table1, "elasticzo_table1"), (elasticzo_table2, "elasticzo_table2")]
-)  # fmt: skip
+    ("module", "claims"),
+    [(elasticzo_table1, "elasticzo_table1"), (elasticzo_table2, "elasticzo_table2")],
+)
 @pytest.mark.usefixtures("ran")
 def test_every_published_accuracy_has_its_runs(module: Any, claims: str) -> None:
     points = [dict(result.point) for result in results(module, module.PAPER)]
