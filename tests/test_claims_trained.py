@@ -116,18 +116,22 @@ def test_a_gap_has_the_lower_profile_of_its_sides() -> None:
 
 def test_seeds_of_other_settings_are_no_part_of_the_mean() -> None:
     older = {"test_accuracy": [0.1, 0.5], "settings": {"lr": 0.1}}
-    shorter = {"test_accuracy": [0.1], "settings": {"lr": 0.002}}
     records = [
         run(ZO, 0, [0.9], utc="2026-01-03T00:00:00Z"),
         run(ZO, 1, [0.9], metrics=older),
-        run(ZO, 2, [0.9], metrics=shorter),
         run(ZO, 3, [0.8]),
     ]
     found = finding(Accuracy(ZO), records)
     assert found.ours == pytest.approx(85.0)
-    assert found.reason.endswith(
-        "seeds 0, 3; 2 runs with other settings than the newest are left out"
-    )
+    assert found.reason.endswith("seeds 0, 3; left out: 1 with other settings than the newest")
     cell = Cells(records).get(ZO)
     assert cell is not None
     assert [record.seed for record in cell.records] == [0, 3]
+
+
+def test_a_seed_that_diverged_is_counted_and_told() -> None:
+    early = {"test_accuracy": [0.1, 0.5], "settings": {"lr": 0.002}, "diverged": True}
+    found = finding(Accuracy(ZO), [run(ZO, 0, [0.8, 0.9, 0.9]), run(ZO, 1, [], metrics=early)])
+    assert found.ours == pytest.approx(70.0)
+    assert found.reason.startswith("after the last of 3 epochs")
+    assert found.reason.endswith("; 1 diverged and counted with the last accuracy before that")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-Point = Mapping[str, str | int]
+Point = Mapping[str, str | float | None]
 """The coordinates of a cell, exactly as its records have them in ``point``."""
 
 

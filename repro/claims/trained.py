@@ -1,7 +1,8 @@
 """Our values for claims on trained accuracies, from the cells that were trained.
 
 A record of kind ``run`` is one seed of one cell. Of its ``metrics``, ``test_accuracy`` holds the
-fractions before training and after each epoch, and ``settings`` how it was trained.
+fractions before training and after each epoch, ``settings`` how it was trained, and ``diverged``
+whether it ended early at a loss that is not finite.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,8 +32,13 @@ class Cell:
 
     @property
     def epochs(self) -> int:
-        """Epochs of training."""
-        return len(self.records[0].metrics["test_accuracy"]) - 1
+        """Epochs of training; a run that diverged has fewer."""
+        return max(len(record.metrics["test_accuracy"]) for record in self.records) - 1
+
+    @property
+    def diverged(self) -> int:
+        """Seeds whose training diverged: their last accuracy is the last one before."""
+        return sum(record.metrics.get("diverged", False) for record in self.records)
 
     @property
     def last(self) -> dict[int | None, float]:
@@ -50,7 +56,7 @@ class Cells:
 
     def __init__(self, records: Iterable[Record]) -> None:
         """Take the records that stand of an artifact; other kinds than ``run`` are passed by."""
-        groups: dict[frozenset[tuple[str, str | int]], list[Record]] = {}
+        groups: dict[frozenset[tuple[str, str | float | None]], list[Record]] = {}
         for record in of_kind(records, "run"):
             groups.setdefault(frozenset(record.point.items()), []).append(record)
         self._cells = {key: _cell(group) for key, group in groups.items()}
@@ -105,22 +111,20 @@ def _gap(claim_id: str, quantity: Gaps, cells: Cells) -> Finding:
 def _finding(claim_id: str, what: str, by_seed: BySeed, cells: Sequence[Cell]) -> Finding:
     found = estimate(list(by_seed.values()))
     reason = f"{what}, seed{'s' if len(by_seed) > 1 else ''} {', '.join(map(str, by_seed))}"
+    if diverged := sum(cell.diverged for cell in cells):
+        reason += f"; {diverged} diverged and counted with the last accuracy before that"
     if left_out := sum(cell.left_out for cell in cells):
-        reason += f"; {left_out} runs with other settings than the newest are left out"
+        reason += f"; left out: {left_out} with other settings than the newest"
     lowest = min((cell.profile for cell in cells), key=rank)
     return Finding(claim_id, found.mean, reason, found.n_seeds, found.interval, lowest)
 
 
 def _cell(group: Sequence[Record]) -> Cell:
     newest = max(group, key=lambda record: record.utc)
-    alike = [record for record in group if _settings(record) == _settings(newest)]
+    alike = [r for r in group if r.metrics["settings"] == newest.metrics["settings"]]
     alike.sort(key=lambda record: record.seed or 0)
     return Cell(tuple(alike), left_out=len(group) - len(alike))
 
 
-def _settings(record: Record) -> tuple[object, int]:
-    return record.metrics["settings"], len(record.metrics["test_accuracy"])
-
-
 def _name(point: Point) -> str:
-    return " ".join(str(value) for value in point.values())
+    return " ".join(str(value) for value in point.values() if value is not None)
