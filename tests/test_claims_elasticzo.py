@@ -5,7 +5,7 @@ import re
 import pytest
 
 from repro.claims.claim import Claim
-from repro.claims.elasticzo import CLAIMS, METHOD_NAMES, QUANTITIES
+from repro.claims.elasticzo import CLAIMS, METHODS, QUANTITIES
 from repro.claims.quantity import Accuracy, Gaps, Point
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
@@ -112,4 +112,4 @@ def test_every_claim_was_trained_and_is_about_cells_or_signs() -> None:
         assert claim.basis == "trained"
         assert (claim.id in QUANTITIES) == (claim.artifact != "elasticzo_int8_sign")
     methods = {q.point["method"] for q in QUANTITIES.values() if isinstance(q, Accuracy)}
-    assert methods == set(METHOD_NAMES)
+    assert methods == set(METHODS)

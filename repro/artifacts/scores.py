@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from repro.claims.elasticzo import CLAIMS, DATASETS, METHODS, PRECISIONS, QUANTITIES
-from repro.claims.quantity import Accuracy, Point
+from repro.claims.quantity import Accuracy, Key, Point, key
 from repro.claims.statistics import estimate
 from repro.claims.trained import Cell, Cells
 from repro.drawing import accuracy
@@ -28,9 +28,9 @@ def columns(records: Sequence[Record]) -> Columns:
     for column in _columns(records):
         points = [{**column, "method": method} for method in METHODS]
         rows = [
-            _score(cells.get(point), published.get(_key(point)), str(point["method"]))
+            _score(cells.get(point), published.get(key(point)), str(point["method"]))
             for point in points
-            if cells.get(point) or _key(point) in published
+            if cells.get(point) or key(point) in published
         ]
         found[headings(column)] = rows
     return found
@@ -85,17 +85,13 @@ def _columns(records: Sequence[Record]) -> Iterable[Point]:
     )
 
 
-def _published() -> Mapping[frozenset[tuple[str, str | int]], float]:
+def _published() -> Mapping[Key, float]:
     claims = {claim.id: claim.published for claim in CLAIMS}
     return {
-        _key(quantity.point): claims[claim_id]
+        key(quantity.point): claims[claim_id]
         for claim_id, quantity in QUANTITIES.items()
         if isinstance(quantity, Accuracy)
     }
-
-
-def _key(point: Point) -> frozenset[tuple[str, str | int]]:
-    return frozenset(point.items())
 
 
 def _score(cell: Cell | None, published: float | None, method: str) -> Score:

@@ -15,25 +15,20 @@ from decimal import Decimal
 
 from repro.claims.claim import Claim, Relation
 from repro.claims.quantity import Accuracy, Gaps, Point, Quantity, order
+from repro.core.names import METHOD_LABELS
 
-METHOD_NAMES = {
-    "none": "Without fine-tuning",
-    "full_zo": "Full ZO",
-    "cls2": "ZO-Feat-Cls2",
-    "cls1": "ZO-Feat-Cls1",
-    "full_bp": "Full BP",
-}
+METHODS: dict[str, str] = {"none": "Without fine-tuning", **METHOD_LABELS}
 """Rows of the tables, under the paper's names."""
-PRECISION_NAMES = {"fp32": "FP32", "int8": "INT8", "int8s": "INT8*"}
+PRECISIONS = {"fp32": "FP32", "int8": "INT8", "int8s": "INT8*"}
 """INT8* takes the sign of the projected gradient in integers, INT8 in floating point."""
-DATASET_NAMES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "modelnet40": "ModelNet40"}
+DATASETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "modelnet40": "ModelNet40"}
 
 _IMAGES = ("mnist", "fashion_mnist")
 _ZEROTH_ORDER = ("full_zo", "cls2", "cls1")
 _ELASTIC = ("cls2", "cls1")
 
 _COLUMNS1: tuple[Point, ...] = (
-    *({"dataset": dataset, "precision": p} for dataset in _IMAGES for p in PRECISION_NAMES),
+    *({"dataset": dataset, "precision": p} for dataset in _IMAGES for p in PRECISIONS),
     {"dataset": "modelnet40", "precision": "fp32"},
 )
 _TABLE1 = {
@@ -82,7 +77,7 @@ def _table(number: int, columns: Sequence[Point], rows: Mapping[str, str]) -> It
             claim = _claim(
                 f"{stem}-{method}",
                 section,
-                f"{METHOD_NAMES[method]} on {where}: test accuracy",
+                f"{METHODS[method]} on {where}: test accuracy",
                 digits,
                 relation="equals" if method == "none" else "at least",
                 artifact=artifact,
@@ -91,7 +86,7 @@ def _table(number: int, columns: Sequence[Point], rows: Mapping[str, str]) -> It
         ascending = sorted(printed, key=lambda method: Decimal(printed[method]))
         yield _gap(
             f"{stem}-order",
-            f"{' < '.join(METHOD_NAMES[method] for method in ascending)} on {where}: smallest gap",
+            f"{' < '.join(METHODS[method] for method in ascending)} on {where}: smallest gap",
             "0.00",
             order(*({**column, "method": method} for method in ascending)),
             "at least",
@@ -103,19 +98,19 @@ def _table(number: int, columns: Sequence[Point], rows: Mapping[str, str]) -> It
 def _gaps() -> Iterator[Entry]:
     """Yield the claims that section 5.2 makes in words on Table 1."""
     for number, dataset in enumerate(_IMAGES):
-        fp32, int8, int8s = ({"dataset": dataset, "precision": p} for p in PRECISION_NAMES)
+        fp32, int8, int8s = ({"dataset": dataset, "precision": p} for p in PRECISIONS)
         for (precision, method), published in _GAINS.items():
             column: Point = {"dataset": dataset, "precision": precision}
             yield _gap(
                 f"B-T1-{_label(column)}-{method}-gain",
-                f"{METHOD_NAMES[method]} minus Full ZO on {_where(column)}",
+                f"{METHODS[method]} minus Full ZO on {_where(column)}",
                 published[number],
                 Gaps(_pairs(column, ["full_zo"], column, [method])),
                 "at least",
             )
         yield _gap(
             f"B-T1-{dataset}-int8-loss",
-            f"INT8 minus FP32 on {DATASET_NAMES[dataset]}, smaller of ZO-Feat-Cls2 and -Cls1",
+            f"INT8 minus FP32 on {DATASETS[dataset]}, smaller of ZO-Feat-Cls2 and -Cls1",
             _INT8_MINUS_FP32[number],
             Gaps(_pairs(fp32, _ELASTIC, int8, _ELASTIC)),
             "at least",
@@ -123,7 +118,7 @@ def _gaps() -> Iterator[Entry]:
         for pick in ("smallest", "largest"):
             yield _gap(
                 f"B-T1-{dataset}-int8s-drop-{pick}",
-                f"INT8 minus INT8* on {DATASET_NAMES[dataset]}, {pick} of the methods'",
+                f"INT8 minus INT8* on {DATASETS[dataset]}, {pick} of the methods'",
                 _INT8S_DROPS[pick][number],
                 Gaps(_pairs(int8s, _ZEROTH_ORDER, int8, _ZEROTH_ORDER), pick),
                 "equals",
@@ -135,7 +130,7 @@ def _sparsity() -> Iterator[Entry]:
     for number, dataset in enumerate(_IMAGES):
         column: Point = {"dataset": dataset, "precision": "int8", "method": "full_zo"}
         fixed, scheduled = ({**column, "p_zero": p_zero} for p_zero in (0.33, None))
-        where = f"Full ZO on {DATASET_NAMES[dataset]}, INT8"
+        where = f"Full ZO on {DATASETS[dataset]}, INT8"
         yield (
             _claim(
                 f"B-sparsity-{dataset}-fixed",
@@ -163,7 +158,7 @@ def _sign_agreement() -> Iterator[Claim]:
             yield _claim(
                 f"B-sign-{dataset}-{method}",
                 "4.3, 5.2",
-                f"{METHOD_NAMES[method]} on {DATASET_NAMES[dataset]}, INT8*: signs of the "
+                f"{METHODS[method]} on {DATASETS[dataset]}, INT8*: signs of the "
                 "projected gradient that are those of the floating-point loss, over training",
                 _RIGHT_SIGNS,
                 relation="at least",
@@ -231,7 +226,7 @@ def _where(column: Point) -> str:
     """Return a column's heading: ``MNIST rotated by 30°, FP32``."""
     dataset, precision = str(column["dataset"]), str(column["precision"])
     rotation = f" rotated by {column['angle']}°" if "angle" in column else ""
-    return f"{DATASET_NAMES[dataset]}{rotation}, {PRECISION_NAMES[precision]}"
+    return f"{DATASETS[dataset]}{rotation}, {PRECISIONS[precision]}"
 
 
 def _label(column: Point) -> str:

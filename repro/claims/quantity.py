@@ -10,6 +10,7 @@ from typing import Literal
 
 Point = Mapping[str, str | float | None]
 """The coordinates of a cell, exactly as its records have them in ``point``."""
+Key = frozenset[tuple[str, str | float | None]]
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class Gaps:
 
 
 Quantity = Accuracy | Gaps
+
+
+def key(point: Point) -> Key:
+    """Return the coordinates as what a dictionary can be keyed by, whatever their order."""
+    return frozenset(point.items())
 
 
 def order(*points: Point) -> Gaps:

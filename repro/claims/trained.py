@@ -8,7 +8,7 @@ whether it ended early at a loss that is not finite.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from repro.claims.quantity import Accuracy, Gaps, Point, Quantity
+from repro.claims.quantity import Accuracy, Gaps, Key, Point, Quantity, key
 from repro.claims.statistics import Estimate, estimate, last_and_best
 from repro.claims.verdict import Finding
 from repro.measurement.records import Record, of_kind, rank
@@ -56,14 +56,14 @@ class Cells:
 
     def __init__(self, records: Iterable[Record]) -> None:
         """Take the records that stand of an artifact; other kinds than ``run`` are passed by."""
-        groups: dict[frozenset[tuple[str, str | float | None]], list[Record]] = {}
+        groups: dict[Key, list[Record]] = {}
         for record in of_kind(records, "run"):
-            groups.setdefault(frozenset(record.point.items()), []).append(record)
-        self._cells = {key: _cell(group) for key, group in groups.items()}
+            groups.setdefault(key(record.point), []).append(record)
+        self._cells = {where: _cell(group) for where, group in groups.items()}
 
     def get(self, point: Point) -> Cell | None:
         """Return the cell whose coordinates are exactly those of ``point``, or ``None``."""
-        return self._cells.get(frozenset(point.items()))
+        return self._cells.get(key(point))
 
 
 def findings(quantities: Mapping[str, Quantity], records: Iterable[Record]) -> list[Finding]:
