@@ -47,3 +47,7 @@ class IntegerLearner:
         """Go on from what ``state_dict`` returned, bit for bit."""
         self.method.network.load_state_dict(state["network"])
         self.method.load_state_dict(state["method"])
+
+    def load_weights(self, state: Mapping[str, Any]) -> None:
+        """Begin with the weights, and nothing else, of another learner's state."""
+        self.method.network.load_state_dict(state["network"])
