@@ -18,7 +18,8 @@ def run_artifact(artifact: Artifact, profile: Profile, config: Config, out: Path
     """Run ``artifact`` and return the new file of records under ``out/<slug>``.
 
     Points that a killed run of the same configuration had finished under the same code, versions
-    and machine are taken over. A configuration that is not the profile's is recorded as custom.
+    and machine are taken over. A configuration that is not the profile's, cells left out apart,
+    is recorded as custom.
 
     Raises:
         ReproError: ``out`` cannot be written (found before any work), or a part of the run failed;
@@ -27,7 +28,7 @@ def run_artifact(artifact: Artifact, profile: Profile, config: Config, out: Path
     directory = out / artifact.slug
     atomic.require_writable(directory)
     here = environment.capture()
-    recorded = profile if config == artifact.profiles[profile] else CUSTOM
+    recorded = profile if is_of_profile(artifact, profile, config) else CUSTOM
     journal = PointStore(artifact.slug, _identity(config, here))
     context = Context(environment=here, journal=journal, workers=here.cores)
     try:
@@ -42,6 +43,15 @@ def run_artifact(artifact: Artifact, profile: Profile, config: Config, out: Path
         raise
     journal.clear()
     return path
+
+
+def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:
+    """Tell whether ``config`` runs the cells of ``profile``, or some of them, and no others."""
+    whole = config_dict(artifact.profiles[profile])
+    return all(
+        set(value) <= set(whole[name]) if name in artifact.scope else value == whole[name]
+        for name, value in config_dict(config).items()
+    )
 
 
 def config_dict(config: Config) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from repro.artifacts import index
 from repro.report.markdown import BEGIN, END, artifact_section
 from repro.report.notebooks import is_stale, template
-from repro.report.runs import newest_run
+from repro.report.runs import require_runs
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("run", "findings", "figures")
@@ -45,6 +45,13 @@ def test_artifact_is_whole(slug: str) -> None:
 
 
 @pytest.mark.parametrize("slug", index.SLUGS)
+def test_scope_names_fields_that_hold_several_values(slug: str) -> None:
+    artifact = index.load(slug)
+    for config in artifact.profiles.values():
+        assert all(isinstance(getattr(config, name), tuple) for name in artifact.scope)
+
+
+@pytest.mark.parametrize("slug", index.SLUGS)
 def test_results_are_committed_with_their_figures(slug: str) -> None:
     directory = ROOT / "results" / slug
     assert list(directory.glob("*.jsonl"))
@@ -56,8 +63,8 @@ def test_results_are_committed_with_their_figures(slug: str) -> None:
 
 @pytest.mark.parametrize("slug", index.SLUGS)
 def test_notebook_is_as_new_as_its_records(slug: str) -> None:
-    run = newest_run(ROOT / "results", slug)
-    assert not is_stale(slug, ROOT / "notebooks" / f"{slug}.ipynb", run)
+    runs = require_runs(ROOT / "results", slug)
+    assert not is_stale(slug, ROOT / "notebooks" / f"{slug}.ipynb", runs)
     notebook = json.loads((ROOT / "notebooks" / f"{slug}.ipynb").read_text())
     assert all(cell["outputs"] for cell in notebook["cells"] if cell["cell_type"] == "code")
     assert {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")} == set(index.SLUGS)

@@ -7,8 +7,8 @@ import pytest
 
 from repro.artifacts.mezo_fig3 import figures, tables
 from repro.artifacts.mezo_fig3.points import by_shape, ratios
-from repro.measurement.records import Record, of_kind, read_run, single
-from repro.report.runs import newest_run
+from repro.measurement.records import Record, of_kind, read_runs, single
+from repro.report.runs import require_runs
 
 RESULTS = Path(__file__).parents[1] / "results"
 POINT = "o"
@@ -16,7 +16,7 @@ POINT = "o"
 
 @pytest.fixture(scope="module")
 def records() -> list[Record]:
-    return read_run(newest_run(RESULTS, "mezo_fig3"))
+    return read_runs(require_runs(RESULTS, "mezo_fig3"))
 
 
 def test_records_name_a_clean_commit_and_the_lock_file(records: list[Record]) -> None:

@@ -14,7 +14,9 @@ from repro.measurement.point_store import PointStore
 from repro.measurement.records import (
     Record,
     latest_run,
+    profile_runs,
     read_run,
+    read_runs,
     run_files,
     single,
     write_run,
@@ -155,6 +157,77 @@ def test_the_newest_run_of_the_highest_profile_counts(tmp_path: Path) -> None:
     assert newest.name.startswith("paper-20260103")
     assert len(run_files(tmp_path)) == 5
     assert latest_run(tmp_path / "absent") is None
+
+
+def test_runs_of_all_profiles_are_listed_newest_first(tmp_path: Path) -> None:
+    for profile, day in (("paper", 1), ("custom", 2), ("quick", 3), ("smoke", 4)):
+        write_run(tmp_path, [record(profile=profile, utc=f"2026-01-0{day}T00:00:00Z")])
+    assert [path.name.split("-")[0] for path in profile_runs(tmp_path)] == [
+        "smoke",
+        "quick",
+        "paper",
+    ]
+    assert profile_runs(tmp_path / "absent") == []
+
+
+def cells(directory: Path, profile: str, day: int, *made: tuple[str, int | None]) -> Path:
+    """Write a run of cells, each a method and a seed; the metric says which run it was."""
+    return write_run(
+        directory,
+        [
+            record(
+                profile=profile,
+                utc=f"2026-01-0{day}T00:00:00Z",
+                point={"method": method, "dataset": "mnist"},
+                seed=seed,
+                metrics={"day": day},
+            )
+            for method, seed in made
+        ],
+    )
+
+
+def standing(paths: list[Path]) -> set[tuple[str, int | None, str, int]]:
+    read = [(r.point["method"], r.seed, r.profile, r.metrics["day"]) for r in read_runs(paths)]
+    assert len(read) == len(set(read))
+    return set(read)
+
+
+def test_of_several_runs_each_result_stands_at_its_highest_profile(tmp_path: Path) -> None:
+    paths = [
+        cells(tmp_path, "quick", 1, ("bp", 0), ("bp", 1), ("zo", 0), ("zo", 1)),
+        cells(tmp_path, "paper", 2, ("zo", 0)),
+        cells(tmp_path, "quick", 3, ("bp", 1), ("zo", 2)),
+        cells(tmp_path, "smoke", 4, ("bp", 0), ("cls1", 0)),
+    ]
+    expected = {
+        ("bp", 0, "quick", 1),  # the only quick one of seed 0
+        ("bp", 1, "quick", 3),  # run again
+        ("zo", 0, "paper", 2),  # one paper seed outranks all quick ones
+        ("cls1", 0, "smoke", 4),  # of no higher profile yet
+    }
+    assert standing(paths) == expected
+    assert standing(paths[::-1]) == expected  # whatever the order the files are named in
+
+
+def test_points_are_the_same_whatever_the_order_of_their_coordinates(tmp_path: Path) -> None:
+    written = [
+        record(point={"a": 1, "b": 2}, metrics={"n": 1}),
+        record(point={"b": 2, "a": 1}, metrics={"n": 2}, utc="2026-02-01T00:00:00Z"),
+        record(point={"b": 1, "a": 2}, metrics={"n": 3}, utc="2026-02-02T00:00:00Z"),
+        record(kind="simulated", point={"a": 1, "b": 2}, metrics={"n": 4}),
+    ]
+    paths = [write_run(tmp_path / str(n), [one]) for n, one in enumerate(written)]
+    assert {r.metrics["n"] for r in read_runs(paths)} == {2, 3, 4}
+
+
+def test_one_run_is_read_as_it_is(tmp_path: Path) -> None:
+    twice = [record(metrics={"n": 1}), record(metrics={"n": 2}), record(profile="smoke")]
+    path = write_run(tmp_path, twice[:2])
+    assert read_runs([path]) == read_run(path)
+    custom = write_run(tmp_path, [record(profile="custom")])
+    assert [r.profile for r in read_runs([custom])] == ["custom"]
+    assert read_runs([]) == []
 
 
 def test_a_file_that_no_run_wrote_is_refused(tmp_path: Path) -> None:

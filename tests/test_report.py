@@ -17,7 +17,7 @@ from repro.measurement.records import Record
 from repro.report import notebooks
 from repro.report.claims_table import ClaimRow, claim_rows
 from repro.report.markdown import BEGIN, END, update_readme
-from repro.report.runs import newest_run
+from repro.report.runs import require_runs
 
 ROOT = Path(__file__).parents[1]
 
@@ -65,16 +65,19 @@ def test_committed_claims_have_a_value_and_a_reason(slug: str) -> None:
 
 @pytest.mark.parametrize("slug", index.SLUGS)
 def test_notebook_is_stale_once_records_or_template_change(slug: str, tmp_path: Path) -> None:
-    newest = newest_run(ROOT / "results", slug)
+    runs = require_runs(ROOT / "results", slug)
     made = ROOT / "notebooks" / f"{slug}.ipynb"
-    assert not notebooks.is_stale(slug, made, newest)
-    assert notebooks.is_stale(slug, tmp_path / "absent.ipynb", newest)
+    assert not notebooks.is_stale(slug, made, runs)
+    assert notebooks.is_stale(slug, tmp_path / "absent.ipynb", runs)
     damaged = tmp_path / "damaged.ipynb"
     damaged.write_bytes(made.read_bytes()[:1000])
-    assert notebooks.is_stale(slug, damaged, newest)
-    changed = tmp_path / newest.name
-    changed.write_bytes(newest.read_bytes().replace(b'"metrics"', b' "metrics"', 1))
-    assert notebooks.is_stale(slug, made, changed)
+    assert notebooks.is_stale(slug, damaged, runs)
+    changed = tmp_path / runs[0].name
+    changed.write_bytes(runs[0].read_bytes().replace(b'"metrics"', b' "metrics"', 1))
+    assert notebooks.is_stale(slug, made, [changed, *runs[1:]])
+    another = tmp_path / "paper-20300101T000000Z-nocommit.jsonl"
+    another.write_bytes(runs[0].read_bytes())
+    assert notebooks.is_stale(slug, made, [another, *runs])
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,10 @@ class Artifact:
     config: type[Config]
     profiles: Mapping[Profile, Config]
     """The configuration of each of ``smoke``, ``quick`` and ``paper``."""
+    scope: tuple[str, ...] = ()
+    """Configuration fields, all tuples, that only choose which cells are run and change none of
+    them. A run with fewer values there is still its profile's, and people read the cells of all
+    runs together; without a scope they read one run, the newest of the highest profile."""
 
     def run(self, config: Config, context: Context) -> Iterator[Result]:
         """Compute and measure; results come as they are made."""

@@ -6,7 +6,13 @@ from importlib import import_module
 from repro.artifacts.base import Artifact
 from repro.core.errors import UsageError
 
-SLUGS = ("mezo_fig3",)
+SLUGS = (
+    "mezo_fig3",
+    "elasticzo_search",
+    "elasticzo_table1",
+    "elasticzo_fig2",
+    "elasticzo_table2",
+)
 """In the order of the papers. A test holds this equal to the packages, tox, results, notebooks."""
 
 

@@ -31,15 +31,15 @@ def execute(args: argparse.Namespace) -> int:
     for slug in slugs:
         load(slug)  # a wrong name is an error before anything is run
     from repro.report import notebooks
-    from repro.report.runs import newest_run
+    from repro.report.runs import require_runs
 
     stale = 0
     for slug in slugs:
-        run, path = newest_run(args.results, slug), args.out / f"{slug}.ipynb"
+        runs, path = require_runs(args.results, slug), args.out / f"{slug}.ipynb"
         if not args.check:
-            notebooks.build(slug, run, path)
+            notebooks.build(slug, runs, path)
             sys.stdout.write(f"{path}\n")
-        elif notebooks.is_stale(slug, path, run):
+        elif notebooks.is_stale(slug, path, runs):
             sys.stderr.write(f"{path} is missing, damaged, or older than its records or template\n")
             stale = 1
     return stale

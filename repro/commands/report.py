@@ -36,17 +36,16 @@ def execute(args: argparse.Namespace) -> int:
     """Draw, rewrite, print."""
     for slug in args.slugs:
         load(slug)  # a wrong name is an error before anything is drawn
-    from repro.measurement.records import latest_run
     from repro.report.claims_table import claim_rows
     from repro.report.figures import draw
     from repro.report.markdown import update_readme
-    from repro.report.runs import newest_run
+    from repro.report.runs import current_runs, require_runs
     from repro.report.terminal import claims_text
 
-    slugs = args.slugs or [slug for slug in SLUGS if latest_run(args.results / slug)]
+    slugs = args.slugs or [slug for slug in SLUGS if current_runs(args.results, slug)]
     for slug in slugs:
-        run = newest_run(args.results, slug)
-        for path in draw(slug, run, args.results / slug / "figures"):
+        runs = require_runs(args.results, slug)
+        for path in draw(slug, runs, args.results / slug / "figures"):
             sys.stdout.write(f"{path}\n")
     if args.readme is not None:
         update_readme(args.readme, args.results)

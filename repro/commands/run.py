@@ -90,8 +90,8 @@ def _report(slug: str, run: Path) -> None:
     from repro.report.terminal import claims_text
 
     directory = run.with_suffix("")
-    for path in draw(slug, run, directory):
+    for path in draw(slug, [run], directory):
         sys.stdout.write(f"{path}\n")
     notebook = directory / f"{slug}.ipynb"
-    build(slug, run, notebook)
-    sys.stdout.write(f"{notebook}\n{claims_text(run_rows(slug, run))}")
+    build(slug, [run], notebook)
+    sys.stdout.write(f"{notebook}\n{claims_text(run_rows(slug, [run]))}")

@@ -1,6 +1,6 @@
 """Names of number formats and attention kernels, shared by configurations and models."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 Dtype = Literal["float32", "float16", "bfloat16"]
 
@@ -11,3 +11,12 @@ Attention = Literal["eager", "sdpa"]
 """Eager attention keeps the [B, H, N, N] score matrix; SDPA's kernels never form it."""
 
 ATTENTIONS: tuple[Attention, ...] = ("eager", "sdpa")
+
+MethodName = Literal["full_zo", "cls2", "cls1", "full_bp"]
+METHODS: tuple[MethodName, ...] = get_args(MethodName)
+"""The rows of the ElasticZO paper's tables, by what backpropagation trains: nothing, the last fully
+connected layer, the last two, everything."""
+
+Precision = Literal["fp32", "int8", "int8*"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+"""float32; integers with the gradient's sign from a float loss; integers alone."""

@@ -46,3 +46,10 @@ def require_distinct(name: str, values: Collection[object]) -> None:
     if len(set(values)) != len(values):
         msg = f"{name} = {list(values)!r}: every value may stand only once"
         raise UsageError(msg)
+
+
+def require_names(name: str, values: Collection[str], allowed: Collection[str]) -> None:
+    """Raise ``UsageError`` unless ``values`` are some of ``allowed``, each at most once."""
+    require_distinct(name, values)
+    for value in values:
+        require_choice(name, value, allowed)

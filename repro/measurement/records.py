@@ -107,6 +107,33 @@ def read_run(path: Path) -> list[Record]:
     return records
 
 
+def read_runs(paths: Iterable[Path]) -> list[Record]:
+    """Return the records of several runs of one artifact as if one run had made them.
+
+    Of each result, known by its kind and point, the records of the highest profile stand, and of
+    each seed those of the newest run. A single run is returned as it is.
+
+    Raises:
+        ReproError: as ``read_run`` does.
+    """
+    runs = sorted((read_run(path) for path in paths), key=lambda run: run[-1].utc)
+    made = [
+        (_result(record), rank(record.profile), age, record)
+        for age, run in enumerate(runs)
+        for record in run
+    ]
+    highest: dict[bytes, int] = {}
+    newest: dict[tuple[bytes, int, int | None], int] = {}
+    for result, height, age, record in made:
+        highest[result] = max(height, highest.get(result, height))
+        newest[result, height, record.seed] = age
+    return [
+        record
+        for result, height, age, record in made
+        if height == highest[result] and age == newest[result, height, record.seed]
+    ]
+
+
 def run_files(directory: Path) -> list[Path]:
     """Return the run files of one artifact, oldest first; other names are refused.
 
@@ -126,12 +153,17 @@ def latest_run(directory: Path) -> Path | None:
 
     Custom runs do not count: only a profile's own configuration stands for it.
     """
-    files = run_files(directory)
-    for profile in reversed(PROFILES):
-        newest = [path for path in files if path.name.split("-")[0] == profile]
-        if newest:
-            return newest[-1]
-    return None
+    return max(profile_runs(directory), key=lambda path: rank(_profile(path)), default=None)
+
+
+def profile_runs(directory: Path) -> list[Path]:
+    """Return the run files of all profiles, newest first; custom runs do not count."""
+    return [path for path in reversed(run_files(directory)) if _profile(path) != CUSTOM]
+
+
+def rank(profile: str) -> int:
+    """Return the height of a profile: a higher one outranks a lower one, and any a custom run."""
+    return (CUSTOM, *PROFILES).index(profile)
 
 
 def single(records: Iterable[Record], kind: str) -> Record:
@@ -150,6 +182,14 @@ def single(records: Iterable[Record], kind: str) -> Record:
 def of_kind(records: Iterable[Record], kind: str) -> Iterator[Record]:
     """Yield the records of one kind."""
     return (record for record in records if record.kind == kind)
+
+
+def _result(record: Record) -> bytes:
+    return msgspec.json.encode((record.kind, record.point), order="deterministic")
+
+
+def _profile(path: Path) -> str:
+    return path.name.partition("-")[0]
 
 
 def _file_name(record: Record) -> str:

@@ -1,7 +1,7 @@
 """Backpropagation with SGD or Adam, the arm that the zeroth-order methods are compared with."""
 
 from collections.abc import Callable, Iterable
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -59,6 +59,19 @@ class Backprop:
         self.descend(loss, timer)
         self.last = StepInfo(value, (), timer.seconds)
         return value
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The parameters and their learning rate, as in ``torch.optim``."""
+        return self.optimizer.param_groups
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that a resumed run needs beside the weights."""
+        return self.optimizer.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from what ``state_dict`` returned."""
+        self.optimizer.load_state_dict(state_dict)
 
     def descend(self, loss: torch.Tensor, timer: PhaseTimer) -> None:
         """Update along the gradient of ``loss``, whatever its value."""

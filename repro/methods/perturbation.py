@@ -1,20 +1,26 @@
 """In-place Gaussian perturbation of parameters, regenerated from a seed and never stored.
 
-The noise is drawn in chunks into one small buffer, each chunk from a generator seeded for it. So
-the extra memory is one chunk, whatever the model's size, and the numbers depend on nothing but
-the seed, the chunk size and the device.
+The noise of all parameters is one long vector, drawn in chunks into small buffers, each chunk from
+a generator seeded for it. So the extra memory is one chunk a thread, whatever the model's size, and
+the numbers depend on nothing but the seed, the chunk size and the kind of device: not on how many
+threads share the chunks, nor on the parameters' number format.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import torch
 
-CPU_CHUNK = 1 << 15
+CPU_CHUNK = 1 << 16
 """Elements per chunk on the host: the buffer stays in the second-level cache."""
 CUDA_CHUNK = 1 << 22
 """Elements per chunk on a GPU: kernel launches do not dominate, and a forward pass takes more."""
 
 _SEED_SPACE = 1 << 32  # torch's host generator uses the low 32 bits of a seed
+
+_Chunk = tuple[int, list[torch.Tensor]]  # its number, and the pieces of parameters it covers
 
 
 def default_chunk(device: torch.device) -> int:
@@ -28,32 +34,72 @@ def perturb_(
 ) -> None:
     """Add ``scale`` times standard Gaussian noise z(seed) to every parameter, in place.
 
-    z has the shapes of the parameters and is the same at every call with the same ``seed`` and
-    ``chunk``. (MeZO, Malladi et al. 2023, Algorithm 1, PerturbParameters.)
+    z is the same at every call with the same ``seed`` and ``chunk``, for parameters of the same
+    sizes in the same order. (MeZO, Malladi et al. 2023, Algorithm 1, PerturbParameters.) On the
+    host, chunks are shared among PyTorch's number of threads.
 
     Args:
         parameters: contiguous tensors, all on one device; a tensor given twice is perturbed twice.
         seed: seed of the whole noise vector, below 2**32. Chunk i is drawn with seed + i, so no
             two chunks of a vector share their noise.
-        scale: factor of the noise.
+        scale: factor of the noise, which is float32 for any number format of the parameters.
         chunk: elements drawn at a time; by default ``default_chunk`` of the device.
     """
     if not parameters:
         return
     device = parameters[0].device
-    size = chunk or default_chunk(device)
-    generator = torch.Generator(device)
-    largest = min(size, max(parameter.numel() for parameter in parameters))
-    buffers = {
-        dtype: torch.empty(largest, dtype=dtype, device=device)
-        for dtype in {parameter.dtype for parameter in parameters}
-    }
-    index = 0
-    for parameter in parameters:
-        flat = parameter.view(-1)
-        for start in range(0, flat.numel(), size):
-            part = flat[start : start + size]
-            noise = buffers[parameter.dtype][: part.numel()]
+    total = sum(parameter.numel() for parameter in parameters)
+    size = min(chunk or default_chunk(device), total)
+    threads = _threads(device, total // size)
+    buffers = torch.empty(threads, size, device=device)
+    chunks = iter(list(_chunks(parameters, size)))  # threads draw from it, one chunk at a time
+
+    def work(buffer: torch.Tensor) -> None:
+        generator = torch.Generator(device)
+        for index, pieces in chunks:
             generator.manual_seed((seed + index) % _SEED_SPACE)
-            part.add_(noise.normal_(generator=generator), alpha=scale)
-            index += 1
+            _add_noise(pieces, buffer, generator, scale)
+
+    others = [_pool(os.getpid(), threads).submit(work, buffer) for buffer in buffers[1:]]
+    work(buffers[0])
+    for other in others:
+        other.result()
+
+
+@torch.no_grad()
+def _add_noise(
+    pieces: list[torch.Tensor], buffer: torch.Tensor, generator: torch.Generator, scale: float
+) -> None:
+    noise = buffer[: sum(piece.numel() for piece in pieces)].normal_(generator=generator)
+    start = 0
+    for piece in pieces:
+        piece.add_(noise[start : start + piece.numel()], alpha=scale)
+        start += piece.numel()
+
+
+def _chunks(parameters: Sequence[torch.Tensor], size: int) -> Iterator[_Chunk]:
+    """Cut the concatenation of all parameters after every ``size`` elements."""
+    index, room = 0, size
+    pieces: list[torch.Tensor] = []
+    for parameter in parameters:
+        flat, start = parameter.view(-1), 0
+        while start < flat.numel():
+            piece = flat[start : start + room]
+            pieces.append(piece)
+            start, room = start + piece.numel(), room - piece.numel()
+            if room == 0:
+                yield index, pieces
+                index, room, pieces = index + 1, size, []
+    if pieces:
+        yield index, pieces
+
+
+def _threads(device: torch.device, chunks: int) -> int:
+    """Return how many threads are worth it: waking one takes as long as half a chunk."""
+    return max(1, min(torch.get_num_threads(), chunks // 2)) if device.type == "cpu" else 1
+
+
+@cache
+def _pool(_process: int, threads: int) -> ThreadPoolExecutor:
+    """Return the threads of this process; a forked one has none of its parent's."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="noise")

@@ -11,6 +11,10 @@ import torch
 from repro.core.errors import ReproError
 
 
+class DivergedError(ReproError):
+    """A loss is not finite."""
+
+
 @dataclass(frozen=True)
 class Estimate:
     """One SPSA estimate (MeZO, Algorithm 1; ElasticZO, equation 1)."""
@@ -41,7 +45,7 @@ def require_finite(loss: "torch.Tensor | float", which: str) -> float:
     """Return the value of ``loss``; ``which`` names it in the error.
 
     Raises:
-        ReproError: it is not finite.
+        DivergedError: it is not finite.
     """
     value = float(loss)
     if not math.isfinite(value):
@@ -49,7 +53,7 @@ def require_finite(loss: "torch.Tensor | float", which: str) -> float:
             f"{which} = {value}: lower the learning rate, eps or the gradient clip; the weights "
             "are as they were before the step"
         )
-        raise ReproError(msg)
+        raise DivergedError(msg)
     return value
 
 

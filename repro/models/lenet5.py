@@ -9,6 +9,8 @@ from collections import OrderedDict
 
 from torch import nn
 
+from repro.models.pooling import MaxPool2x2
+
 
 def lenet5(*, bias: bool = True, classes: int = 10) -> nn.Sequential:
     """Return LeNet-5 for images [B, 1, 28, 28]; its output are logits [B, classes].
@@ -22,10 +24,10 @@ def lenet5(*, bias: bool = True, classes: int = 10) -> nn.Sequential:
     layers: list[tuple[str, nn.Module]] = [
         ("conv1", nn.Conv2d(1, 6, kernel_size=5, padding=2, bias=bias)),  # [B, 6, 28, 28]
         ("relu1", nn.ReLU()),
-        ("pool1", nn.MaxPool2d(2)),  # [B, 6, 14, 14]
+        ("pool1", MaxPool2x2()),  # [B, 6, 14, 14]
         ("conv2", nn.Conv2d(6, 16, kernel_size=5, padding=2, bias=bias)),  # [B, 16, 14, 14]
         ("relu2", nn.ReLU()),
-        ("pool2", nn.MaxPool2d(2)),  # [B, 16, 7, 7]
+        ("pool2", MaxPool2x2()),  # [B, 16, 7, 7]
         ("flatten", nn.Flatten()),  # [B, 784]
         ("fc1", nn.Linear(784, 120, bias=bias)),
         ("relu3", nn.ReLU()),

@@ -1,6 +1,6 @@
-"""Every claim with our value and verdict, from the newest records of the highest profile."""
+"""Every claim with our value and verdict, from the records that stand."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,8 @@ from repro.artifacts import index
 from repro.claims.claim import Claim
 from repro.claims.index import CLAIMS
 from repro.claims.verdict import Finding, verdict
-from repro.measurement.records import latest_run, read_run
-from repro.report.runs import require_results
+from repro.measurement.records import read_runs
+from repro.report.runs import current_runs
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,9 @@ class ClaimRow:
     n_seeds: int
     """Independent seeds behind our value; 0 where nothing is random."""
     records: str | None
-    """Name of the file of records, or null if not run."""
+    """Name of the newest of ``record_files``, or null if not run."""
+    record_files: list[str]
+    """Names of the files of records that the artifact is read from; empty if not run."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as a JSON object."""
@@ -54,29 +56,32 @@ class ClaimRow:
 
 
 def claim_rows(results: Path, slugs: Iterable[str] = index.SLUGS) -> list[ClaimRow]:
-    """Return the rows of the claims of ``slugs``, each from its newest records.
+    """Return the rows of the claims of ``slugs``, each from the records that stand.
 
     Raises:
         UsageError: ``results`` is not a directory.
         ReproError: a file of records is corrupted or of a newer schema.
     """
-    require_results(results)
-    return [row for slug in slugs for row in run_rows(slug, latest_run(results / slug))]
+    return [row for slug in slugs for row in run_rows(slug, current_runs(results, slug))]
 
 
-def run_rows(slug: str, run: Path | None) -> list[ClaimRow]:
-    """Return the rows of an artifact's claims from one file of records, or as not run."""
+def run_rows(slug: str, runs: Sequence[Path]) -> list[ClaimRow]:
+    """Return the rows of an artifact's claims from the files ``runs``, newest first.
+
+    Without any, the claims are not run.
+    """
     artifact = index.load(slug)
     claims = [CLAIMS[claim_id] for claim_id in artifact.claims]
-    if run is None:
+    if not runs:
         reason = f"no records yet: repro run {slug}"
-        return [_row(claim, Finding(claim.id, None, reason), None, None) for claim in claims]
-    records = read_run(run)
+        return [_row(claim, Finding(claim.id, None, reason), None, []) for claim in claims]
+    records = read_runs(runs)
     found = {finding.claim_id: finding for finding in artifact.findings(records)}
-    return [_row(claim, found[claim.id], records[0].profile, run.name) for claim in claims]
+    names = [run.name for run in runs]
+    return [_row(claim, found[claim.id], records[0].profile, names) for claim in claims]
 
 
-def _row(claim: Claim, finding: Finding, profile: str | None, records: str | None) -> ClaimRow:
+def _row(claim: Claim, finding: Finding, profile: str | None, files: list[str]) -> ClaimRow:
     return ClaimRow(
         id=claim.id,
         paper=claim.paper,
@@ -92,5 +97,6 @@ def _row(claim: Claim, finding: Finding, profile: str | None, records: str | Non
         reason=finding.reason,
         profile=profile,
         n_seeds=finding.n_seeds,
-        records=records,
+        records=files[0] if files else None,
+        record_files=files,
     )

@@ -1,19 +1,20 @@
-"""Draws every figure of an artifact from one file of records."""
+"""Draws every figure of an artifact from its records."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from repro.artifacts import index
 from repro.drawing.style import save
-from repro.measurement.records import read_run
+from repro.measurement.records import read_runs
 
 
-def draw(slug: str, run: Path, directory: Path) -> list[Path]:
-    """Write the artifact's figures of the records ``run`` to ``directory``; return their paths.
+def draw(slug: str, runs: Sequence[Path], directory: Path) -> list[Path]:
+    """Write the artifact's figures of the records in ``runs`` to ``directory``; return their paths.
 
     Raises:
         ReproError: the records are corrupted, or the directory cannot be written.
     """
-    records = read_run(run)
+    records = read_runs(runs)
     return [
         written
         for name, figure in index.load(slug).figures().items()

@@ -7,6 +7,7 @@ shows, so that a stale one can be told without running it.
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,42 +29,45 @@ def template(slug: str) -> Path:
     return _PACKAGE / slug / "notebook.md"
 
 
-def is_stale(slug: str, notebook: Path, run: Path) -> bool:
+def is_stale(slug: str, notebook: Path, runs: Sequence[Path]) -> bool:
     """Tell whether the notebook is missing, damaged, or older than its records or its template."""
     try:
         made_from = json.loads(notebook.read_bytes())["metadata"]["zo_repro"]
     except (OSError, ValueError, KeyError):
         return True
-    stale: bool = made_from != _sources(slug, run)
+    stale: bool = made_from != _sources(slug, runs)
     return stale
 
 
-def build(slug: str, run: Path, notebook: Path) -> None:
-    """Generate the artifact's notebook from the records ``run``, execute it and write it.
+def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
+    """Generate the artifact's notebook from the records in ``runs``, execute it and write it.
 
     Raises:
         ReproError: a cell failed (on corrupted records, the first), or it cannot be written.
     """
     content: Any = jupytext.read(template(slug))
     executor: Any = ExecutePreprocessor(timeout=_TIMEOUT_S, kernel_name="python3")  # type: ignore[no-untyped-call]
-    os.environ[view.RECORDS] = str(run.resolve())  # the kernel inherits it
+    os.environ[view.RECORDS] = os.pathsep.join(str(run.resolve()) for run in runs)  # inherited
     try:
         executor.preprocess(content, {"metadata": {"path": str(Path.cwd())}})
     except CellExecutionError as error:
         msg = f"the notebook of {slug} failed: {error.ename}: {error.evalue}"
         raise ReproError(msg) from error
     _make_reproducible(content, slug)
-    content.metadata["zo_repro"] = _sources(slug, run)
+    content.metadata["zo_repro"] = _sources(slug, runs)
     text: str = nbformat.writes(content)  # type: ignore[no-untyped-call]
     atomic.replace(notebook, text.encode() + b"\n")
 
 
-def _sources(slug: str, run: Path) -> dict[str, str]:
+def _sources(slug: str, runs: Sequence[Path]) -> dict[str, Any]:
     return {
-        "records": run.name,
-        "records_sha256": hashlib.sha256(run.read_bytes()).hexdigest(),
-        "template_sha256": hashlib.sha256(template(slug).read_bytes()).hexdigest(),
+        "records_sha256": {run.name: _sha256(run) for run in runs},
+        "template_sha256": _sha256(template(slug)),
     }
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _make_reproducible(notebook: Any, slug: str) -> None:  # noqa: ANN401 - nbformat is untyped

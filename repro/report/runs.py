@@ -1,28 +1,41 @@
-"""Which file of records figures, tables and verdicts are made from."""
+"""Which files of records figures, tables and verdicts are made from."""
 
 from pathlib import Path
 
+from repro.artifacts import index
 from repro.core.errors import ReproError, UsageError
-from repro.measurement.records import latest_run
+from repro.measurement.records import latest_run, profile_runs
 
 
-def newest_run(results: Path, slug: str) -> Path:
-    """Return the newest records of the artifact's highest profile.
+def current_runs(results: Path, slug: str) -> list[Path]:
+    """Return the files that people read the artifact's results from, newest first.
+
+    One that has a scope is read from all runs of its profiles, as each may hold other cells; any
+    other from the newest run of its highest profile.
+
+    Raises:
+        UsageError: ``results`` is not a directory.
+        ReproError: a file there has a name that no run gives.
+    """
+    if not results.is_dir():
+        msg = f"results directory {results} does not exist; give --results DIR, or run something"
+        raise UsageError(msg)
+    directory = results / slug
+    if index.load(slug).scope:
+        return profile_runs(directory)
+    newest = latest_run(directory)
+    return [] if newest is None else [newest]
+
+
+def require_runs(results: Path, slug: str) -> list[Path]:
+    """Return what ``current_runs`` does, if it is anything.
 
     Raises:
         UsageError: ``results`` is not a directory.
         ReproError: there are no records of the artifact.
     """
-    require_results(results)
-    path = latest_run(results / slug)
-    if path is None:
+    runs = current_runs(results, slug)
+    if not runs:
         msg = f"no records of {slug} in {results}: run `repro run {slug}` first"
         raise ReproError(msg)
-    return path
-
-
-def require_results(results: Path) -> None:
-    """Raise ``UsageError`` unless ``results`` is a directory."""
-    if not results.is_dir():
-        msg = f"results directory {results} does not exist; give --results DIR, or run something"
-        raise UsageError(msg)
+    return runs

@@ -1,8 +1,8 @@
-"""What a notebook imports: the newest records of an artifact, and its claims as a table."""
+"""What a notebook imports: the records of an artifact that stand, and its claims as a table."""
 
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,27 +13,29 @@ from matplotlib.figure import Figure
 
 from repro.core.paths import results_dir
 from repro.drawing.style import style
-from repro.measurement.records import Record, read_run
+from repro.measurement.environment import Environment
+from repro.measurement.records import Record, read_runs
 from repro.report.claims_table import run_rows
 from repro.report.markdown import claims_markdown
-from repro.report.runs import newest_run
+from repro.report.runs import require_runs
 
 RECORDS = "REPRO_RECORDS"
-"""Environment variable naming the file of records that a notebook shows."""
+"""Environment variable naming the files of records that a notebook shows, separated
+as those of ``PATH`` are."""
 _DPI = 120
 
 
-def records_file(slug: str) -> Path:
-    """Return the file that ``REPRO_RECORDS`` names, else the newest records of ``slug``.
+def record_files(slug: str) -> list[Path]:
+    """Return the files that ``REPRO_RECORDS`` names, else those that stand for ``slug``.
 
     These are looked for in ``REPRO_RESULTS``, else in the nearest ``results`` directory upwards.
     """
     if chosen := os.environ.get(RECORDS):
-        return Path(chosen)
+        return [Path(name) for name in chosen.split(os.pathsep)]
     here = Path.cwd()
     nearby = [above / "results" for above in (here, *here.parents) if (above / "results").is_dir()]
     override = os.environ.get("REPRO_RESULTS")
-    return newest_run(Path(override) if override else (nearby or [results_dir()])[0], slug)
+    return require_runs(Path(override) if override else (nearby or [results_dir()])[0], slug)
 
 
 def newest_records(slug: str) -> list[Record]:
@@ -42,31 +44,45 @@ def newest_records(slug: str) -> list[Record]:
     Raises:
         ReproError: there are none, or they are corrupted.
     """
-    return read_run(records_file(slug))
+    return read_runs(record_files(slug))
 
 
 def provenance(records: Sequence[Record]) -> pd.DataFrame:
     """Return how the records were made: profile, code, machine, libraries."""
-    first = records[0]
-    here = first.environment
-    commit = "outside a checkout" if here.commit is None else here.commit[:12]
+    environments = [record.environment for record in records]
+    libraries = dict.fromkeys(name for here in environments for name in here.versions)
     rows = {
-        "profile": first.profile,
-        "records": len(records),
-        "computed (UTC)": records[-1].utc,
-        "commit": commit + (" with local changes" if here.dirty else ""),
-        "CPU": f"{here.cpu}, {here.cores} cores, {here.cpu_capability}",
-        "GPU": here.gpu or "none",
-        "oneDNN": "on" if here.onednn else "off",
-        "Python": here.python,
-        **here.versions,
+        "profile": _each(record.profile for record in records),
+        "records": str(len(records)),
+        "computed (UTC)": max(record.utc for record in records),
+        "commit": _each(_commit(here) for here in environments),
+        "CPU": _each(
+            f"{here.cpu}, {here.cores} cores, {here.cpu_capability}" for here in environments
+        ),
+        "GPU": _each(here.gpu or "none" for here in environments),
+        "oneDNN": _each("on" if here.onednn else "off" for here in environments),
+        "Python": _each(here.python for here in environments),
+        **{
+            name: _each(here.versions.get(name, "absent") for here in environments)
+            for name in libraries
+        },
     }
-    return pd.DataFrame({"": {name: str(value) for name, value in rows.items()}})
+    return pd.DataFrame({"": rows})
+
+
+def _commit(here: Environment) -> str:
+    commit = "outside a checkout" if here.commit is None else here.commit[:12]
+    return commit + (" with local changes" if here.dirty else "")
+
+
+def _each(values: Iterable[str]) -> str:
+    """Return every value there is, once; records of several runs may have several."""
+    return "; ".join(dict.fromkeys(values))
 
 
 def claims(slug: str) -> Markdown:
     """Return the artifact's claims: published, ours, verdict and reason."""
-    table = claims_markdown(run_rows(slug, records_file(slug)), reasons=True)
+    table = claims_markdown(run_rows(slug, record_files(slug)), reasons=True)
     return Markdown(table)  # type: ignore[no-untyped-call]
 
 

@@ -13,7 +13,6 @@ Deviations from the paper:
    eager forward pass then takes about a fifth less above the weights.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -22,7 +21,7 @@ from repro.core.errors import UsageError
 from repro.core.names import ATTENTIONS, BYTES, Attention, Dtype
 from repro.core.validation import (
     require_choice,
-    require_distinct,
+    require_names,
     require_positive,
     require_positive_int,
 )
@@ -93,8 +92,8 @@ class Config:
                 f"layers L = {self.layers}"
             )
             raise UsageError(msg)
-        _require_names("attentions", self.attentions, ATTENTIONS)
-        _require_names("measure_dtypes", self.measure_dtypes, BYTES)
+        require_names("attentions", self.attentions, ATTENTIONS)
+        require_names("measure_dtypes", self.measure_dtypes, BYTES)
         self.simulated_shapes()
         self.measured_shapes()
 
@@ -124,12 +123,6 @@ class Config:
         """Return the shapes of the measured points, each once."""
         axes = (self.measure_contexts, self.measure_layers, self.measure_hiddens)
         return _cross(self.measured_shape(), *axes)
-
-
-def _require_names(field: str, names: tuple[str, ...], allowed: Collection[str]) -> None:
-    require_distinct(field, names)
-    for name in names:
-        require_choice(field, name, allowed)
 
 
 def _cross(

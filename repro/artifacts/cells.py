@@ -1,0 +1,54 @@
+"""What the artifacts that train have in common: cells in, results out."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+from repro.artifacts.base import Context, Result
+from repro.data import cache, catalog
+from repro.training.cell import Cell
+from repro.training.problem import find
+from repro.training.run_cells import run_cells
+
+MODELNET40 = ("modelnet40", "modelnet40_hdf5")
+CLOUDS = "clouds"
+"""ModelNet40 where it is in the cache; else the generated stand-in, under its own name."""
+
+
+def results(cells: Iterable[Cell], context: Context, extra: Iterable[str] = ()) -> Iterator[Result]:
+    """Train all cells and yield a result of kind ``run`` for each.
+
+    Its point names the data set, precision and method, and the ``extra`` hyperparameters; the
+    metrics are the curves (see ``repro.training.loop.Curves``) and the whole cell.
+    """
+    for cell, curves in run_cells(list(cells), context.environment, workers=context.workers):
+        yield Result("run", _point(cell, extra), curves | {"cell": _without_nulls(cell)}, cell.seed)
+
+
+def resolve(dataset: str) -> str:
+    """Return the data set that ``CLOUDS`` stands for here; any other name stands for itself."""
+    if dataset != CLOUDS:
+        return dataset
+    present = [n for n in MODELNET40 if cache.is_cached(catalog.load_set(n))]
+    return present[0] if present else "shapes40"
+
+
+def _point(cell: Cell, extra: Iterable[str]) -> dict[str, Any]:
+    problem = find(cell.problem)
+    point: dict[str, Any] = {"dataset": problem.pixels_of or problem.dataset}
+    if problem.angle is not None:
+        point["angle"] = problem.angle
+    point |= {"precision": cell.precision, "method": cell.method}
+    return point | {name: getattr(cell.settings, name) for name in extra}
+
+
+def _without_nulls(cell: Cell) -> dict[str, Any]:
+    """Return the cell as a record keeps it: records hold no nulls among their metrics."""
+
+    def kept(value: Any) -> Any:  # noqa: ANN401 - JSON
+        if isinstance(value, dict):
+            return {name: kept(item) for name, item in value.items() if item is not None}
+        return value
+
+    found: dict[str, Any] = kept(asdict(cell))
+    return found

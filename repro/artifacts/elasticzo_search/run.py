@@ -1,0 +1,81 @@
+"""Train every combination of the grid.
+
+Kinds of results:
+
+- ``run``: one combination; the point holds its hyperparameters, the metrics its curves. What the
+  curves call test items are the held-out items.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+from repro.artifacts.base import Context, Result
+from repro.artifacts.cells import results
+from repro.artifacts.elasticzo_search import Config
+from repro.core.names import MethodName, Precision
+from repro.training.cell import Cell, FloatSettings, IntegerSettings
+from repro.training.experiments import Length, fine_tuning, from_scratch
+from repro.training.problem import find
+
+
+def run(config: Config, context: Context) -> Iterator[Result]:
+    """Yield a result for each combination of problem, method, hyperparameters and seed."""
+    yield from results(_float_cells(config), context, extra=("lr", "clip"))
+    yield from results(_integer_cells(config), context, extra=("r_max",))
+
+
+def _float_cells(config: Config) -> Iterator[Cell]:
+    for problem, method, seed in product(config.problems, config.methods, config.seeds):
+        if "fp32" not in config.precisions:
+            return
+        if method == "full_bp":
+            grid = [FloatSettings(lr=lr, eps=config.eps) for lr in config.bp_learning_rates]
+        else:
+            grid = [
+                FloatSettings(lr=lr, clip=clip, eps=config.eps)
+                for lr, clip in product(config.learning_rates, config.clips)
+            ]
+        yield from (_cell(config, problem, "fp32", method, seed, point) for point in grid)
+
+
+def _integer_cells(config: Config) -> Iterator[Cell]:
+    images = [problem for problem in config.problems if find(problem).network == "lenet5"]
+    for problem, method, seed in product(images, config.methods, config.seeds):
+        if "int8" not in config.precisions or method == "full_bp":
+            continue  # NITI has nothing to search
+        for r_max in config.r_maxes:
+            yield _cell(config, problem, "int8", method, seed, IntegerSettings(r_max=r_max))
+
+
+def _cell(
+    config: Config,
+    problem: str,
+    precision: Precision,
+    method: MethodName,
+    seed: int,
+    settings: FloatSettings | IntegerSettings,
+) -> Cell:
+    if find(problem).angle is not None:
+        cell = fine_tuning(
+            problem,
+            precision,
+            method,
+            settings,
+            seed=seed,
+            epochs=config.fine_tuning_epochs,
+            integer_pretraining_epochs=config.integer_pretraining_epochs,
+            device=config.device,
+        )
+        return replace(cell, evaluation="validation")
+    cell = from_scratch(
+        problem,
+        precision,
+        method,
+        settings,
+        seed=seed,
+        images=Length(config.epochs),
+        clouds=Length(config.cloud_epochs, config.cloud_items, config.cloud_points),
+        device=config.device,
+    )
+    return replace(cell, evaluation="validation")

@@ -1,0 +1,257 @@
+"""ElasticZO-INT8: Algorithm 2 of arXiv 2501.04287, on NITI's integer format.
+
+docs/integer.md lists every rule with its source, what the paper leaves open, and our choice.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from repro.core.errors import UsageError
+from repro.core.validation import require_choice
+from repro.integer.counter import stream_key, words_
+from repro.integer.layers import Weighted
+from repro.integer.loss import ERROR_SHIFT, logit_error
+from repro.integer.network import IntegerNetwork, Record
+from repro.integer.noise import SparseNoise, check_p_zero, check_r_max
+from repro.integer.perturbation import Perturbation
+from repro.integer.rounding import MAGNITUDE_BITS
+from repro.integer.shift import descend_
+from repro.integer.sign import SignRule, compare, mean_loss
+from repro.integer.tensor import IntegerTensor
+from repro.methods.step_info import Estimate, PhaseTimer, StepInfo
+
+Activations = Literal["plus", "minus"]
+"""The forward pass whose activations the tail's backward pass uses; the paper does not say."""
+Restore = Literal["clip", "exact"]
+"""``clip`` is the paper's, in place; see ``Perturbation`` for what it loses."""
+
+Updates = list[tuple[Weighted, Tensor]]
+
+_NOISE, _LOSS_ROUNDING = 0, 1  # purposes of the two random streams of a step
+
+
+@dataclass(frozen=True)
+class Restores:
+    """How often the restore of the weights was inexact, over all steps so far."""
+
+    inexact: int
+    """Weights that did not come back to where they were (with ``exact``: would not have)."""
+    total: int
+    """Weights perturbed."""
+
+
+class ElasticZOInt8:
+    """Algorithm 2: layers before the partition point by ternary zeroth-order, the tail by NITI.
+
+    Example::
+
+        network = IntegerNetwork.random(lenet5(bias=False), seed=0)
+        elastic = ElasticZOInt8(network, "fc3", sign="integer")
+        for images, labels in batches:
+            elastic.step(IntegerTensor(images, exponent), labels)
+
+    With nothing in the tail this is Full ZO; with everything in it, one forward pass is made and
+    it is NITI (Full BP). With ``sign="integer"`` (INT8*) a step touches no floating-point tensor.
+
+    ``p_zero`` and ``b_bp`` may be set between steps; ``repro.integer.schedule`` has the paper's.
+    """
+
+    def __init__(
+        self,
+        network: IntegerNetwork,
+        partition: str | int,
+        *,
+        r_max: int = 15,
+        p_zero: float = 0.33,
+        b_zo: int = 1,
+        b_bp: int = 5,
+        sign: SignRule = "float",
+        activations: Activations = "plus",
+        restore: Restore = "clip",
+        seed: int = 0,
+        timed: bool = False,
+    ) -> None:
+        """Check every setting before a weight is touched.
+
+        Args:
+            network: to train, in place.
+            partition: name of the first layer of the tail, or the number C of layers before it.
+            r_max: largest entry of a perturbation (tuned in the paper, range unknown).
+            p_zero: share of its entries that are zero.
+            b_zo: bits of the zeroth-order update.
+            b_bp: bits of the tail's update.
+            sign: how the losses of the two passes are compared.
+            activations: which of the two passes the tail's backward pass uses.
+            restore: whether clipped weights come back.
+            seed: of all random streams; they depend on it and on the number of the step only.
+            timed: whether ``last.seconds`` is filled.
+
+        Raises:
+            UsageError: a setting is out of range, or the partition names no layer.
+        """
+        self.network = network
+        self.start = network.index_of(partition)
+        self.r_max = r_max
+        self.p_zero = p_zero
+        self.b_zo = b_zo
+        self.b_bp = b_bp
+        self.sign: SignRule = sign
+        require_choice("sign", sign, get_args(SignRule))
+        self.activations = require_choice("activations", activations, get_args(Activations))
+        self.restore = require_choice("restore", restore, get_args(Restore))
+        self.seed = seed
+        self.timed = timed
+        self.steps = 0
+        """Steps done."""
+        self.restores = Restores(0, 0)
+        self.last: StepInfo | None = None
+        self._fitting: tuple[int, ...] | None = None  # shape of a sample known to fit
+        check_r_max(r_max)
+        self._check_schedule()
+
+    @property
+    def head_sizes(self) -> list[int]:
+        """Elements of each weight trained by zeroth order."""
+        names = list(self.network.layers)[: self.start]
+        weighted = self.network.weighted
+        return [weighted[name].weight.values.numel() for name in names if name in weighted]
+
+    def step(self, inputs: IntegerTensor, labels: Tensor) -> StepInfo:
+        """Do one step of Algorithm 2.
+
+        Args:
+            inputs: [B, ...].
+            labels: classes, int64 [B].
+
+        Returns:
+            The losses, measured as ``sign`` does (means over the batch, in nats; without a head,
+            the loss of the only pass), and the estimate, whose projected gradient is the ternary g.
+
+        Raises:
+            UsageError: ``p_zero`` or ``b_bp`` is out of range, or the batch does not fit the
+                network; no weight has been touched.
+        """
+        self._check_schedule()
+        self._check_batch(inputs, labels)
+        timer = PhaseTimer(enabled=self.timed)
+        do_step = self._hybrid if self.head_sizes else self._plain
+        info, updates = do_step(inputs, labels, timer)
+        with timer("update"):
+            for layer, update in updates:
+                descend_(layer.weight.values, update)
+        self.steps += 1
+        self.last = info
+        return info
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that a resumed run needs beside the network's weights."""
+        return {
+            "seed": self.seed,
+            "steps": self.steps,
+            "p_zero": self.p_zero,
+            "b_bp": self.b_bp,
+            "restores": (self.restores.inexact, self.restores.total),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what ``state_dict`` returned."""
+        self.seed, self.steps = state["seed"], state["steps"]
+        self.p_zero, self.b_bp = state["p_zero"], state["b_bp"]
+        self.restores = Restores(*state["restores"])
+
+    def _hybrid(
+        self, inputs: IntegerTensor, labels: Tensor, timer: PhaseTimer
+    ) -> tuple[StepInfo, Updates]:
+        key = stream_key(self.seed, self.steps, _NOISE)
+        sizes = self.head_sizes
+        perturbation = Perturbation(
+            self.network.parameters[: sum(sizes)],
+            sizes,
+            SparseNoise(key, self.r_max, self.p_zero),
+            exact=self.restore == "exact",
+        )
+        updates: Updates = []
+        try:
+            with timer("perturb"):
+                perturbation.plus()
+            plus = self._pass(inputs, labels, updates, timer, recorded=self.activations == "plus")
+            with timer("perturb"):
+                perturbation.minus()
+            minus = self._pass(inputs, labels, updates, timer, recorded=self.activations == "minus")
+            with timer("loss"):
+                found = compare(self.sign, plus, minus, labels)
+        except BaseException:
+            perturbation.restore()
+            raise
+        with timer("update"):
+            perturbation.restore_and_descend(found.sign, self.b_zo)
+        self.restores = Restores(
+            self.restores.inexact + perturbation.clipped, self.restores.total + sum(sizes)
+        )
+        estimate = Estimate(key, found.loss_plus, found.loss_minus, found.sign)
+        mean = (found.loss_plus + found.loss_minus) / 2
+        return StepInfo(mean, (estimate,), timer.seconds), updates
+
+    def _plain(
+        self, inputs: IntegerTensor, labels: Tensor, timer: PhaseTimer
+    ) -> tuple[StepInfo, Updates]:
+        updates: Updates = []
+        logits = self._pass(inputs, labels, updates, timer, recorded=True)
+        with timer("loss"):
+            loss = mean_loss(self.sign, logits, labels)
+        return StepInfo(loss, (), timer.seconds), updates
+
+    def _pass(
+        self,
+        inputs: IntegerTensor,
+        labels: Tensor,
+        updates: Updates,
+        timer: PhaseTimer,
+        *,
+        recorded: bool,
+    ) -> IntegerTensor:
+        """Return the logits; if ``recorded``, add the tail's updates, which nobody applies yet."""
+        tape: list[Record] | None = [] if recorded else None
+        with timer("forward"):
+            logits = self.network.forward(inputs, tape, self.start)
+        if tape:
+            with timer("backward"):
+                error = logit_error(logits, labels, self._draws(logits.values))
+                updates += self.network.backward(tape, error, self.b_bp)
+        return logits
+
+    def _draws(self, logits: Tensor) -> Tensor:
+        """Return the u of the stochastic rounding of this step: the top 4 bits of word b C + c."""
+        key = stream_key(self.seed, self.steps, _LOSS_ROUNDING)
+        words = torch.arange(logits.numel(), dtype=torch.int32, device=logits.device)
+        words_(words, key, torch.empty_like(words))
+        draws = (words >> (32 - ERROR_SHIFT)) & ((1 << ERROR_SHIFT) - 1)
+        return draws.to(torch.int64).view_as(logits)
+
+    def _check_schedule(self) -> None:
+        check_p_zero(self.p_zero)
+        for name, bits in (("b_zo", self.b_zo), ("b_bp", self.b_bp)):
+            if isinstance(bits, bool) or not isinstance(bits, int) or not 0 <= bits < MAGNITUDE_BITS:
+                msg = f"{name} = {bits!r}: must be a whole number from 0 to {MAGNITUDE_BITS - 1}"
+                raise UsageError(msg)
+
+    def _check_batch(self, inputs: IntegerTensor, labels: Tensor) -> None:
+        """Try one sample of every new shape, so that what does not fit meets unmoved weights."""
+        values = inputs.values
+        if len(values) == 0 or labels.shape != values.shape[:1] or labels.dtype != torch.int64:
+            msg = (
+                f"labels {tuple(labels.shape)} of {labels.dtype} for inputs "
+                f"{tuple(values.shape)}: must be one int64 for each of at least one input"
+            )
+            raise UsageError(msg)
+        if values.shape[1:] != self._fitting:
+            self.network.forward(IntegerTensor(values[:1], inputs.exponent))
+            self._fitting = tuple(values.shape[1:])
+        low, high = (int(end) for end in torch.aminmax(labels))
+        if low < 0 or high >= self.network.classes:
+            msg = f"labels from {low} to {high}: must be from 0 to {self.network.classes - 1}"
+            raise UsageError(msg)

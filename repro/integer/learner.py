@@ -1,0 +1,53 @@
+"""ElasticZO-INT8 with its schedule, as a training loop wants it: epochs, batches, evaluation."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from repro.integer.elasticzo_int8 import ElasticZOInt8
+from repro.integer.loss import float_cross_entropy
+from repro.integer.schedule import Schedule
+from repro.integer.tensor import IntegerTensor
+from repro.methods.step_info import StepInfo
+
+
+class IntegerLearner:
+    """Trains on a set that was quantised once, at one exponent."""
+
+    def __init__(self, method: ElasticZOInt8, exponent: int, schedule: Schedule) -> None:
+        """Take the method, the exponent of all inputs, and the schedule of the run."""
+        self.method = method
+        self.exponent = exponent
+        self.schedule = schedule
+
+    def start_epoch(self, epoch: int) -> None:
+        """Set what the schedule has for ``epoch``, counted from 0."""
+        phase = self.schedule.at(epoch)
+        self.method.b_bp, self.method.p_zero = phase.b_bp, phase.p_zero
+
+    def step(self, inputs: Tensor, labels: Tensor) -> StepInfo:
+        """Train on one batch: inputs int8 [B, ...], labels int64 [B]."""
+        return self.method.step(IntegerTensor(inputs, self.exponent), labels)
+
+    def evaluate(self, inputs: Tensor, labels: Tensor) -> tuple[float, int]:
+        """Return the sum of the samples' cross-entropy (in floating point) and how many are right.
+
+        Of equal logits the first class counts as the answer.
+        """
+        logits = self.method.network.forward(IntegerTensor(inputs, self.exponent))
+        correct = int((logits.values.argmax(1) == labels).sum())
+        return float(float_cross_entropy(logits, labels).sum()), correct
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that a resumed run needs: weights, exponents, streams."""
+        return {"network": self.method.network.state_dict(), "method": self.method.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what ``state_dict`` returned, bit for bit."""
+        self.method.network.load_state_dict(state["network"])
+        self.method.load_state_dict(state["method"])
+
+    def load_weights(self, state: Mapping[str, Any]) -> None:
+        """Begin with the weights, and nothing else, of another learner's state."""
+        self.method.network.load_state_dict(state["network"])

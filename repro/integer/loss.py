@@ -1,0 +1,85 @@
+"""NITI's integer gradient of the cross-entropy, and the floating-point cross-entropy for display.
+
+NITI never computes the loss itself in integers. Exponentials become powers of two: with 47274 / 2^15
+for log2 e, e^x is about 2^t for t = trunc(47274 x / 2^15).
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from repro.integer.rounding import stochastic
+from repro.integer.tensor import IntegerTensor
+
+LOG2_E = 47274
+"""log2 e in units of 2^-15, rounded."""
+SPAN = 10
+"""Exponents of two are kept within this distance of the greatest."""
+GRADIENT_BITS = 11
+"""The gradient of the logits is in units of 2^-11 before it is rounded."""
+ERROR_SHIFT = 4
+"""Bits of it that are rounded away: errors are in units of 2^-7."""
+
+SERIES_EXPONENT = -7
+"""At this exponent of the logits or below, |x| <= 1, and e^x is 1 + x + x^2/2."""
+_LEAST_EXPONENT = -20  # below it the series would leave int64
+_LARGEST_SHIFT = 30  # of a difference of at least 1, far beyond SPAN
+
+
+def float_cross_entropy(logits: IntegerTensor, labels: Tensor) -> Tensor:
+    """Return the cross-entropy of each sample, float64 [B], of the dequantised logits.
+
+    In float64, so that the sign of a difference is not decided by the order of a sum.
+    """
+    return cross_entropy(logits.dequantise(torch.float64), labels, reduction="none")
+
+
+def scale(values: Tensor, exponent: int) -> Tensor:
+    """Return values * 2^exponent in int64, a division truncating toward zero.
+
+    Shifts to the left beyond 30 bits are cut to 30: any difference is then beyond ``SPAN`` already.
+    """
+    if exponent >= 0:
+        return values << min(exponent, _LARGEST_SHIFT)
+    return torch.div(values, 1 << min(-exponent, 62), rounding_mode="trunc")
+
+
+def powers_of_two(values: Tensor, exponent: int) -> Tensor:
+    """Return p, int64 from 0 to 10, so that e^(values 2^exponent) is about 2^p up to a factor.
+
+    t = trunc(47274 values / 2^15) * 2^exponent;  p = max(t - (max_j t_j - 10), 0).
+
+    Args:
+        values: int64 [B, classes], below 2^32 in magnitude.
+        exponent: the exponent of them all.
+    """
+    t = scale(torch.div(values * LOG2_E, 1 << 15, rounding_mode="trunc"), exponent)
+    return (t - (t.amax(1, keepdim=True) - SPAN)).clamp_(min=0)
+
+
+def logit_gradient(logits: IntegerTensor, labels: Tensor) -> Tensor:
+    """Return about 2048 (softmax - one hot): int64 [B, classes] whose rows sum to zero.
+
+    g_i = trunc(2^11 q_i / sum_j q_j), then g_y -= sum_i g_i, where q_i stands for e^(x_i):
+    2^(p_i) - 1 for exponents e above -7, else 2 + 2x + x^2 in units of 2^(2e).
+    """
+    values = logits.values.to(torch.int64)
+    if logits.exponent > SERIES_EXPONENT:
+        q = (1 << powers_of_two(values, logits.exponent)) - 1
+    else:
+        e = max(logits.exponent, _LEAST_EXPONENT)
+        q = (1 << (1 - 2 * e)) + values * (1 << (1 - e)) + values * values
+    g = torch.div(q << GRADIENT_BITS, q.sum(1, keepdim=True), rounding_mode="trunc")
+    return g.scatter_add_(1, labels.unsqueeze(1), -g.sum(1, keepdim=True))
+
+
+def logit_error(logits: IntegerTensor, labels: Tensor, draws: Tensor) -> Tensor:
+    """Return the error of the logits, int8 [B, classes], about 128 (softmax - one hot).
+
+    Args:
+        logits: [B, classes].
+        labels: [B], int64.
+        draws: uniform whole numbers from 0 to 15, int64 like the logits, which decide the
+            stochastic rounding S(g, 4).
+    """
+    return stochastic(logit_gradient(logits, labels), ERROR_SHIFT, draws)

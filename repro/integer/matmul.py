@@ -1,0 +1,114 @@
+"""Exact products of int8 matrices.
+
+A product of two int8 is at most 2^14 in magnitude (a plain cast of +128 wraps to -128, so -128
+does occur), and a sum of K of them at most 2^14 K. Sums that could pass ``INT32_LIMIT`` are taken
+in blocks and added in int64.
+
+``torch._int_mm`` is the fastest way, but it is not exact everywhere: on x86 without VNNI, oneDNN
+adds pairs of products in 16 bits that saturate, and says nothing. So a device is asked once: the
+first way that multiplies the most demanding small matrices exactly is the one used on it.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from repro.core.errors import ReproError, UsageError
+
+LARGEST_PRODUCT = 128 * 128
+INT32_LIMIT = (1 << 31) - (1 << 24)
+"""Largest magnitude of an int32 accumulator; 2^24 below 2^31, so that rounding cannot wrap it."""
+BLOCK = INT32_LIMIT // LARGEST_PRODUCT
+"""Longest sum (K) that stays in int32: 130,048 products."""
+
+Path = Callable[[Tensor, Tensor], Tensor]
+
+
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """Return the exact matrix product of int8 [M, K] and int8 [K, N].
+
+    Returns:
+        [M, N]: int32 if K <= ``BLOCK``, else int64.
+
+    Raises:
+        UsageError: other types, or shapes that do not match.
+    """
+    if a.dtype != torch.int8 or b.dtype != torch.int8:
+        msg = f"matmul of {a.dtype} and {b.dtype}: both must be torch.int8"
+        raise UsageError(msg)
+    if a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[0]:
+        msg = f"matmul of {tuple(a.shape)} and {tuple(b.shape)}: must be [M, K] and [K, N]"
+        raise UsageError(msg)
+    multiply = fastest_exact(a.device)
+    if a.shape[1] <= BLOCK:
+        return multiply(a, b)
+    blocks = zip(a.split(BLOCK, dim=1), b.split(BLOCK, dim=0), strict=True)
+    total = torch.zeros(a.shape[0], b.shape[1], dtype=torch.int64, device=a.device)
+    for left, right in blocks:
+        total += multiply(left, right)
+    return total
+
+
+def by_int_mm(a: Tensor, b: Tensor) -> Tensor:
+    """Multiply by ``torch._int_mm``; on CUDA filled up with zeros to the sizes that cuBLAS takes."""
+    if a.device.type != "cuda":
+        return torch._int_mm(a, b)
+    (m, k), n = a.shape, b.shape[1]
+    rows, inner, columns = max(-m % 8, 24 - m), -k % 8, -n % 8
+    product = torch._int_mm(pad(a, (0, inner, 0, rows)), pad(b, (0, columns, 0, inner)))
+    return product[:m, :n]
+
+
+def by_int32(a: Tensor, b: Tensor) -> Tensor:
+    """Multiply in int32, by PyTorch's own loops; a host has them, CUDA has not."""
+    return torch.mm(a.to(torch.int32), b.to(torch.int32))
+
+
+def by_products(a: Tensor, b: Tensor) -> Tensor:
+    """Add up K outer products in int32: slow, and possible wherever int32 is."""
+    total = torch.zeros(a.shape[0], b.shape[1], dtype=torch.int32, device=a.device)
+    for column, row in zip(a.to(torch.int32).unbind(1), b.to(torch.int32).unbind(0), strict=True):
+        total.addcmul_(column.unsqueeze(1), row.unsqueeze(0))
+    return total
+
+
+PATHS: tuple[Path, ...] = (by_int_mm, by_int32, by_products)
+"""The ways to multiply, fastest first."""
+
+
+@lru_cache
+def fastest_exact(device: torch.device) -> Path:
+    """Return the first of ``PATHS`` that is exact on ``device``.
+
+    Raises:
+        ReproError: none is.
+    """
+    for path in PATHS:
+        if is_exact(path, device):
+            return path
+    msg = f"no exact integer matrix product on {device}: train on the CPU or on CUDA"
+    raise ReproError(msg)
+
+
+def is_exact(path: Path, device: torch.device) -> bool:
+    """Tell whether ``path`` multiplies the ends of the int8 range on ``device`` without an error.
+
+    Shapes are those of a convolution, of its weight gradient (a transposed operand) and of a
+    matrix-vector product, since a library may choose another kernel for each.
+    """
+    for m, k, n in ((6, 25, 512), (25, 512, 6), (16, 150, 96), (10, 84, 1), (1, 100, 3)):
+        for left, right in ((127, 127), (-128, -128), (-128, 127), (127, -128)):
+            a = torch.full((m, k), left, dtype=torch.int8, device=device)
+            b = torch.full((n, k), right, dtype=torch.int8, device=device)
+            a[:, ::3], b[:, ::5] = 101, -77
+            expected = (a.to(torch.int32).unsqueeze(1) * b.to(torch.int32)).sum(2)
+            try:
+                products = [path(a, b.t()), path(a, b.t().contiguous())]
+            except (RuntimeError, NotImplementedError):
+                return False
+            if not all(torch.equal(product.long(), expected) for product in products):
+                return False
+    return True

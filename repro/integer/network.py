@@ -1,0 +1,271 @@
+"""A sequential network in integers: forward, and backward through its last layers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any, get_args
+
+import torch
+from torch import Tensor, nn
+
+from repro.core.errors import UsageError
+from repro.core.validation import require_choice
+from repro.integer.initialise import Distribution, initialise
+from repro.integer.layers import Layer, Weighted
+from repro.integer.relu import ReLU
+from repro.integer.rounding import LARGEST, largest_magnitude
+from repro.integer.shift import ShiftPolicy, Version, gradient, policy_of
+from repro.integer.structure import convert
+from repro.integer.tensor import IntegerTensor
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the backward pass needs of one layer."""
+
+    layer: Layer
+    x: Tensor
+    """The input, int8."""
+    y: Tensor
+    """The output, int8."""
+
+
+@dataclass(frozen=True)
+class _Activation:
+    """Values between two layers: int8, or accumulators that wait for their shift."""
+
+    values: Tensor
+    exponent: int
+    """That of the values once they are int8."""
+    k: int = 0
+    """The shift that the accumulators wait for; 0 if the values are int8."""
+    rectified: bool = False
+    """Whether they wait for a ReLU, too."""
+
+
+class IntegerNetwork:
+    """Named integer layers, whose weights lie one after another in one int8 tensor.
+
+    Example::
+
+        network = IntegerNetwork.random(lenet5(bias=False), seed=0)
+        logits = network.forward(quantise(images))
+    """
+
+    def __init__(self, layers: Mapping[str, Layer], policy: ShiftPolicy) -> None:
+        """Take layers with their weights, in order; the weights are copied."""
+        self.layers = dict(layers)
+        self.policy = policy
+        weighted = self.weighted.values()
+        self.parameters = torch.cat([layer.weight.values.flatten() for layer in weighted])
+        """All weights, int8 [P]; layers hold views of it."""
+        self._bind([layer.weight.exponent for layer in weighted])
+
+    @classmethod
+    def random(
+        cls,
+        structure: nn.Sequential,
+        *,
+        seed: int,
+        policy: Version = "v2",
+        distribution: Distribution = "uniform",
+    ) -> "IntegerNetwork":
+        """Return a network of new weights with the layers and the names of ``structure``.
+
+        Args:
+            structure: its layers are used, not its weights; see ``convert`` for what is possible
+                and ``without_bias_and_norm`` for what is not.
+            seed: of the weights.
+            policy: NITI's shift policy.
+            distribution: of the weights.
+
+        Raises:
+            UsageError: a layer has no integer form, or a setting is unknown.
+        """
+        require_choice("distribution", distribution, get_args(Distribution))
+        generator = torch.Generator().manual_seed(seed)
+
+        def new_weight(shape: tuple[int, ...]) -> IntegerTensor:
+            return initialise(shape, generator, distribution)
+
+        layers = {
+            name: convert(name, module, new_weight) for name, module in structure.named_children()
+        }
+        return cls(layers, policy_of(policy))
+
+    @property
+    def weighted(self) -> dict[str, Weighted]:
+        """The layers with weights."""
+        return {
+            name: layer for name, layer in self.layers.items() if isinstance(layer, Weighted)
+        }
+
+    @property
+    def sizes(self) -> list[int]:
+        """Elements of each layer's weight."""
+        return [layer.weight.values.numel() for layer in self.weighted.values()]
+
+    @property
+    def classes(self) -> int:
+        """Number of logits."""
+        *_, last = self.weighted.values()
+        return last.weight.values.shape[0]
+
+    def index_of(self, partition: str | int) -> int:
+        """Return C, the number of layers before the tail.
+
+        Args:
+            partition: C itself, or the name of the tail's first layer with weights (as in
+                ``repro.methods.parameters.split_at``).
+
+        Raises:
+            UsageError: no such layer, or a number out of range.
+        """
+        if isinstance(partition, str):
+            if partition not in self.weighted:
+                names = ", ".join(self.weighted)
+                msg = f"partition {partition!r} names no layer with parameters; there are: {names}"
+                raise UsageError(msg)
+            return list(self.layers).index(partition)
+        if isinstance(partition, bool) or not 0 <= partition <= len(self.layers):
+            msg = f"partition C = {partition!r}: must be from 0 to {len(self.layers)}, or a name"
+            raise UsageError(msg)
+        return partition
+
+    def forward(
+        self, inputs: IntegerTensor, tape: list[Record] | None = None, start: int = 0
+    ) -> IntegerTensor:
+        """Return the logits [B, classes].
+
+        Args:
+            inputs: [B, C, H, W], [B, N, F] or [B, F].
+            tape: gets a record of every layer from ``start`` on.
+            start: index of the first layer that is recorded.
+
+        Raises:
+            UsageError: the input does not fit the first layer.
+        """
+        now = _Activation(_batch_last(inputs.values), inputs.exponent)
+        for index, (name, layer) in enumerate(self.layers.items()):
+            recorded = tape is not None and index >= start
+            if recorded or isinstance(layer, Weighted):
+                now = self._narrowed(now)
+            x = now.values
+            now = self._through(name, layer, now)
+            if recorded:
+                now = self._narrowed(now)
+                assert tape is not None  # noqa: S101 (told to the type checker)
+                tape.append(Record(layer, x, now.values))
+        now = self._narrowed(now)
+        return IntegerTensor(now.values.t().contiguous(), now.exponent)
+
+    def backward(
+        self, tape: list[Record], error: Tensor, bits: int
+    ) -> list[tuple[Weighted, Tensor]]:
+        """Return the updates of all recorded layers with weights, the last layer's first.
+
+        No weight is changed: every error is that of the weights of the forward pass, as in NITI,
+        where a layer passes its error on before it is updated.
+
+        Args:
+            tape: what ``forward`` recorded; used up, so that activations go as soon as they can.
+            error: of the logits, int8 [B, classes].
+            bits: b_BP.
+        """
+        updates: list[tuple[Weighted, Tensor]] = []
+        waiting = sum(isinstance(record.layer, Weighted) for record in tape)
+        error = _batch_last(error)
+        while len(updates) < waiting:
+            record = tape.pop()
+            if not isinstance(record.layer, Weighted):
+                error = record.layer.backward(record.x, record.y, error)
+                continue
+            accumulated = record.layer.weight_gradient(record.x, error)
+            updates.append((record.layer, gradient(accumulated, bits)))
+            if len(updates) < waiting:
+                error = self.policy.error(record.layer.input_error(error))
+        return updates
+
+    def to(self, device: torch.device | str) -> "IntegerNetwork":
+        """Move the weights to ``device``, in place; return the network."""
+        self.parameters = self.parameters.to(device)
+        self._bind([layer.weight.exponent for layer in self.weighted.values()])
+        return self
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return copies of all weights and their exponents."""
+        exponents = {name: layer.weight.exponent for name, layer in self.weighted.items()}
+        return {"parameters": self.parameters.clone(), "exponents": exponents}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state_dict`` returned, of a network with the same layers.
+
+        Raises:
+            UsageError: the layers are others, or a weight is -128; nothing is changed.
+        """
+        parameters, exponents = state["parameters"], dict(state["exponents"])
+        if list(exponents) != list(self.weighted) or parameters.shape != self.parameters.shape:
+            msg = (
+                f"state of {parameters.numel()} weights in layers {', '.join(exponents)}: this "
+                f"network has {len(self.parameters)} in {', '.join(self.weighted)}"
+            )
+            raise UsageError(msg)
+        if parameters.dtype != torch.int8 or int(parameters.amin()) < -LARGEST:
+            msg = f"weights must be torch.int8 from -{LARGEST} to {LARGEST}"
+            raise UsageError(msg)
+        self.parameters.copy_(parameters)
+        self._bind(list(exponents.values()))
+
+    def _bind(self, exponents: list[int]) -> None:
+        """Make the layers' weights views of ``parameters``."""
+        ends = list(accumulate(self.sizes))
+        layers = self.weighted.values()
+        for layer, exponent, end in zip(layers, exponents, ends, strict=True):
+            old = layer.weight.values
+            view = self.parameters[end - old.numel() : end].view(old.shape)
+            layer.weight = IntegerTensor(view, exponent)
+
+    def _through(self, name: str, layer: Layer, now: _Activation) -> _Activation:
+        if isinstance(layer, Weighted):
+            return self._accumulated(name, layer, now)
+        if isinstance(layer, ReLU) and now.k:
+            return replace(now, rectified=True)
+        return replace(now, values=layer.forward(now.values))
+
+    def _accumulated(self, name: str, layer: Weighted, now: _Activation) -> _Activation:
+        """Apply a layer with weights; leave the shift for later where that is the same.
+
+        A rounding that never decreases and keeps zero commutes with maxima and with ReLU: these
+        then see the accumulators, and only what is left of them is shifted. A cast is no such
+        function, since it wraps +128.
+        """
+        expected = layer.weight.values.shape[1]
+        if now.values.shape[0] != expected:
+            msg = f"layer {name}: {now.values.shape[0]} input features, must be {expected}"
+            raise UsageError(msg)
+        accumulator = layer.accumulate(now.values)
+        k = max(self.policy.shift_of(largest_magnitude(accumulator)), 0)
+        exponent = now.exponent + layer.weight.exponent + k
+        if k and self.policy.order_preserving:
+            return _Activation(accumulator, exponent, k)
+        return _Activation(self.policy.narrow(accumulator, k), exponent)
+
+    def _narrowed(self, now: _Activation) -> _Activation:
+        """Do what the accumulators wait for."""
+        if now.k == 0:
+            return now
+        values = self.policy.narrow(now.values, now.k)
+        return _Activation(values.clamp_(min=0) if now.rectified else values, now.exponent)
+
+
+def _batch_last(values: Tensor) -> Tensor:
+    """Return [C, H, W, B] of [B, C, H, W], [F, N, B] of [B, N, F], or [F, B] of [B, F].
+
+    Raises:
+        UsageError: another number of axes.
+    """
+    if not 2 <= values.dim() <= 4:
+        msg = f"input of shape {tuple(values.shape)}: must be [B, C, H, W], [B, N, F] or [B, F]"
+        raise UsageError(msg)
+    axes = (1, 2, 3, 0) if values.dim() == 4 else tuple(reversed(range(values.dim())))
+    return values.permute(axes).contiguous()

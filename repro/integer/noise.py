@@ -1,0 +1,84 @@
+"""The sparse integer perturbation of Algorithm 2, regenerated from a key and never stored.
+
+Element i of z, counted through all perturbed weights in the order of the layers, comes from word w
+of ``repro.integer.counter`` with counter i::
+
+    keep = (w mod 2^16) < round((1 - p_zero) 2^16)
+    u    = floor((h (2 r_max + 1) + 2^15) / 2^16),  h = floor(w / 2^16) - 2^16 [w >= 2^31]
+    z    = u if keep else 0
+
+h is the upper half of w as a signed number. Each u from -r_max to r_max has a probability within
+2^-16 of 1 / (2 r_max + 1).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from repro.core.errors import UsageError
+from repro.integer.counter import signed, words_
+from repro.integer.rounding import LARGEST
+
+CHUNK = 1 << 16
+"""Elements of z that exist at a time: three int32 buffers of 256 KiB, in the second-level cache."""
+MOST_ELEMENTS = 1 << 32
+"""Counters are 32 bits wide."""
+
+
+@dataclass(frozen=True)
+class SparseNoise:
+    """z = mask * u, as a function of its key."""
+
+    key: int
+    """64 bits (``repro.integer.counter.stream_key``)."""
+    r_max: int
+    """Entries are uniform on the whole numbers from -r_max to r_max."""
+    p_zero: float
+    """Probability that an entry is set to zero, in steps of 2^-16."""
+
+    def __post_init__(self) -> None:
+        check_r_max(self.r_max)
+        check_p_zero(self.p_zero)
+
+    def chunks(self, elements: int, device: torch.device) -> Iterator[tuple[int, Tensor]]:
+        """Yield (i, z[i : i + n]) until ``elements`` are through.
+
+        The values are int32 in one buffer, which the caller may overwrite and the next chunk does.
+        """
+        if elements > MOST_ELEMENTS:
+            msg = f"{elements} weights to perturb: the counter has 32 bits, at most 2^32"
+            raise UsageError(msg)
+        size = min(elements, CHUNK)
+        indices = torch.arange(size, dtype=torch.int32, device=device)
+        z, scratch = torch.empty_like(indices), torch.empty_like(indices)
+        for start in range(0, elements, CHUNK):
+            n = min(size, elements - start)
+            torch.add(indices[:n], signed(start), out=z[:n])
+            yield start, self._fill_(z[:n], scratch[:n])
+
+    def _fill_(self, counters: Tensor, scratch: Tensor) -> Tensor:
+        words = words_(counters, self.key, scratch)
+        kept = round((1 - self.p_zero) * 65536)
+        keep = torch.bitwise_and(words, 0xFFFF, out=scratch)
+        keep.sub_(kept).bitwise_right_shift_(31)  # all ones where the entry is kept
+        u = words.bitwise_right_shift_(16).mul_(2 * self.r_max + 1).add_(1 << 15)
+        return u.bitwise_right_shift_(16).bitwise_and_(keep)
+
+
+def check_r_max(r_max: int) -> None:
+    """Raise ``UsageError`` unless r_max can be trained with.
+
+    With r_max = 1 every product g z has R = 0, and NITI rounds it to zero: nothing would move.
+    """
+    if isinstance(r_max, bool) or not isinstance(r_max, int) or not 2 <= r_max <= LARGEST:
+        msg = f"r_max = {r_max!r}: must be a whole number from 2 to {LARGEST}"
+        raise UsageError(msg)
+
+
+def check_p_zero(p_zero: float) -> None:
+    """Raise ``UsageError`` unless some entries are kept."""
+    if isinstance(p_zero, bool) or not 0 <= p_zero <= 1 - 2**-16:
+        msg = f"p_zero = {p_zero!r}: must be from 0 to 1 - 2^-16, so that entries are left"
+        raise UsageError(msg)

@@ -1,0 +1,121 @@
+"""One step's excursion of the weights: to theta + z, to theta - z, back, and the update.
+
+Algorithm 2 moves the weights in place by +z, -2z and +z, each time clipped to +-127. Where one of
+the first two moves is clipped, the third does not lead back: such a weight comes back nearer to
+zero by what was cut off. That is the paper's behaviour and the default. It is counted, and
+``exact`` does without it.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby, pairwise
+
+import torch
+from torch import Tensor
+
+from repro.integer.noise import SparseNoise
+from repro.integer.rounding import LARGEST, largest_magnitude, magnitude_range
+from repro.integer.shift import gradient
+
+
+class Perturbation:
+    """Moves flat int8 weights, in place, along one noise vector."""
+
+    def __init__(
+        self, weights: Tensor, sizes: Sequence[int], noise: SparseNoise, *, exact: bool
+    ) -> None:
+        """Take the weights at theta.
+
+        Args:
+            weights: int8 [P], contiguous.
+            sizes: elements of each layer's weight, P in all; the update is rounded layer by layer.
+            noise: z.
+            exact: whether the restore gives back theta bit by bit, at the price of a copy of the
+                weights (P bytes) for the duration of the step.
+        """
+        self.clipped = 0
+        """Weights that a clip kept from reaching theta + z or theta - z. Without ``exact`` these
+        are the weights that the restore does not give back; no weight is counted twice, because
+        two clips would take |z| > 127."""
+        self._weights = weights
+        self._bounds = [0, *accumulate(sizes)]
+        self._noise = noise
+        self._largest = [0] * len(sizes)  # max |z| of each layer, known once z was seen
+        self._saved = weights.clone() if exact else None
+        self._offset = 0
+
+    def plus(self) -> None:
+        """Go from theta to clip(theta + z)."""
+        self._move(1)
+        self._offset = 1
+
+    def minus(self) -> None:
+        """Go on to clip(clip(theta + z) - 2z); with ``exact``, to clip(theta - z)."""
+        self._move(self._rewound(-2))
+        self._offset = -1
+
+    def restore(self) -> None:
+        """Go back to theta, as far as the clips allow, from wherever the weights are."""
+        if self._saved is not None:
+            self._weights.copy_(self._saved)
+        elif self._offset:
+            self._move(-self._offset, count=False)
+        self._offset = 0
+
+    def restore_and_descend(self, g: int, bits: int) -> None:
+        """Do the restore and the update (Algorithm 2, lines 10 and 11) in one pass.
+
+        theta <- clip(theta - round(g z)), rounded to ``bits`` bits layer by layer like a gradient.
+
+        Args:
+            g: -1, 0 or 1.
+            bits: b_ZO.
+        """
+        if g == 0:
+            self.restore()
+            return
+        back = self._rewound(-self._offset)
+        for start, z in self._noise.chunks(len(self._weights), self._weights.device):
+            part = self._weights[start : start + len(z)]
+            moved = torch.mul(z, back).add_(part).clamp_(-LARGEST, LARGEST)
+            z.mul_(g)
+            for low, high, largest in self._spans(start, start + len(z)):
+                moved[low:high].sub_(gradient(z[low:high], bits, largest))
+            part.copy_(moved.clamp_(-LARGEST, LARGEST))
+        self._offset = 0
+
+    def _rewound(self, factor: int) -> int:
+        """Put the weights back to theta if a copy is there; return how many z are left to go."""
+        if self._saved is None:
+            return factor
+        self._weights.copy_(self._saved)
+        return factor + self._offset
+
+    def _move(self, factor: int, *, count: bool = True) -> None:
+        """Set the weights to clip(weights + factor z)."""
+        for start, z in self._noise.chunks(len(self._weights), self._weights.device):
+            if self._offset == 0:
+                self._see(start, z)
+            part = self._weights[start : start + len(z)]
+            moved = z.mul_(factor).add_(part)
+            clipped = moved.clamp(-LARGEST, LARGEST)
+            part.copy_(clipped)
+            if count:
+                self.clipped += int(torch.count_nonzero(moved.sub_(clipped)))
+
+    def _see(self, start: int, z: Tensor) -> None:
+        for layer, low, high in self._layers(start, start + len(z)):
+            self._largest[layer] = max(self._largest[layer], largest_magnitude(z[low:high]))
+
+    def _layers(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+        """Yield (layer, low, high) of all layers in [start, stop), counted from ``start``."""
+        for layer, (first, last) in enumerate(pairwise(self._bounds)):
+            low, high = max(first, start), min(last, stop)
+            if low < high:
+                yield layer, low - start, high - start
+
+    def _spans(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+        """Yield (low, high, largest), neighbours of one range R taken together."""
+        layers = self._layers(start, stop)
+        for _, group in groupby(layers, lambda span: magnitude_range(self._largest[span[0]])):
+            spans = list(group)
+            yield spans[0][1], spans[-1][2], self._largest[spans[0][0]]

@@ -1,0 +1,46 @@
+"""Quantisation of the network's input (NITI v2, ti_torch.py)."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from repro.core.errors import UsageError
+from repro.integer.rounding import MAGNITUDE_BITS
+from repro.integer.tensor import IntegerTensor
+
+
+def exponent_of(largest: float) -> int:
+    """Return ceil(log2(largest)) - 7, the exponent at which ``largest`` needs 7 bits.
+
+    Raises:
+        UsageError: ``largest`` is not finite and positive.
+    """
+    if not math.isfinite(largest) or largest <= 0:
+        msg = f"largest magnitude = {largest}: must be finite and above 0 to choose an exponent"
+        raise UsageError(msg)
+    fraction, exponent = math.frexp(largest)  # largest = fraction * 2^exponent, fraction >= 1/2
+    return exponent - (fraction == 0.5) - MAGNITUDE_BITS  # noqa: PLR2004
+
+
+def quantise(numbers: Tensor, exponent: int | None = None) -> IntegerTensor:
+    """Return clamp(round(numbers / 2^exponent), -128, 127), halves to even.
+
+    A training set is quantised once, at the exponent of its largest magnitude, so that every image
+    means the same in every batch. NITI takes the exponent of each batch instead, which is what no
+    ``exponent`` gives when called on a batch.
+
+    Args:
+        numbers: floating point, any shape.
+        exponent: by default ``exponent_of`` their largest magnitude.
+
+    Raises:
+        UsageError: a number is not finite, or all are zero and there is no ``exponent``.
+    """
+    largest = float(numbers.abs().max())
+    if not math.isfinite(largest):
+        msg = f"largest magnitude = {largest}: only finite numbers can be quantised"
+        raise UsageError(msg)
+    chosen = exponent_of(largest) if exponent is None else exponent
+    scaled = torch.ldexp(numbers, torch.tensor(-chosen)).round_()
+    return IntegerTensor(scaled.clamp_(-128, 127).to(torch.int8), chosen)

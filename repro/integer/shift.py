@@ -1,0 +1,92 @@
+"""NITI's shift policies: how far an accumulator is shifted, and by which rounding.
+
+Two algorithms live in NITI's history (docs/integer.md): v1 is that of the LeNet experiments, v2
+that of the VGG experiments, whose 5/4/3 schedule ElasticZO follows. They share the rule for
+gradients and differ in activations and errors.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from repro.core.validation import require_choice
+from repro.integer.rounding import (
+    LARGEST,
+    MAGNITUDE_BITS,
+    largest_magnitude,
+    magnitude_range,
+    nearest,
+    pseudo_stochastic,
+)
+
+Version = Literal["v1", "v2"]
+
+
+@dataclass(frozen=True)
+class ShiftPolicy:
+    """The rule for activations and errors."""
+
+    version: Version
+    rounding: Callable[[Tensor, int], Tensor]
+    """From an accumulator and k to int8."""
+    skips_one: bool
+    """Whether a shift by one bit is made one by two bits."""
+    order_preserving: bool
+    """Whether ``rounding`` never decreases, so that ReLU and maxima may come before it."""
+
+    def shift_of(self, largest: int) -> int:
+        """Return k = R(m) - 7 for an accumulator of largest magnitude m; at most 0 is a cast."""
+        k = magnitude_range(largest) - MAGNITUDE_BITS
+        return 2 if k == 1 and self.skips_one else k
+
+    def narrow(self, accumulator: Tensor, k: int) -> Tensor:
+        """Return the accumulator as int8, shifted by k, or for k <= 0 cast.
+
+        The cast is NITI's: +128, whose R is 7, wraps to -128.
+        """
+        return self.rounding(accumulator, k) if k > 0 else accumulator.to(torch.int8)
+
+    def error(self, accumulator: Tensor) -> Tensor:
+        """Return the error for the layer before as int8; NITI never uses its exponent."""
+        return self.narrow(accumulator, self.shift_of(largest_magnitude(accumulator)))
+
+
+V1 = ShiftPolicy("v1", pseudo_stochastic, skips_one=True, order_preserving=False)
+V2 = ShiftPolicy("v2", nearest, skips_one=False, order_preserving=True)
+
+
+def policy_of(version: Version) -> ShiftPolicy:
+    """Return the policy of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    require_choice("shift policy", version, get_args(Version))
+    return {"v1": V1, "v2": V2}[version]
+
+
+def gradient(accumulator: Tensor, bits: int, largest: int | None = None) -> Tensor:
+    """Return a weight gradient as int8 of at most 2^bits in magnitude: it is the update itself.
+
+    k = R(m) - bits; zeros if R(m) = 0 (that is, for m = 1 too), a cast for k < 1, else P(a, k)
+    (v2, StoShift of gradients). v1 has the same rule but for k < 1, where it divides by zero.
+
+    Args:
+        accumulator: int32 or int64, any shape.
+        bits: mu, the gradient's bit width; it is NITI's learning rate.
+        largest: m, if known; by default the largest magnitude in ``accumulator``.
+    """
+    m = largest_magnitude(accumulator) if largest is None else largest
+    if magnitude_range(m) == 0:
+        return torch.zeros_like(accumulator, dtype=torch.int8)
+    k = magnitude_range(m) - bits
+    return pseudo_stochastic(accumulator, k) if k >= 1 else accumulator.to(torch.int8)
+
+
+def descend_(weights: Tensor, update: Tensor) -> None:
+    """Set weights to clip(weights - update), in place; both int8 (v2, WeightUpdate)."""
+    moved = weights.to(torch.int16).sub_(update)
+    weights.copy_(moved.clamp_(-LARGEST, LARGEST))

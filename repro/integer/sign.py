@@ -1,0 +1,77 @@
+"""The ternary gradient g: the sign of the difference of two losses (ElasticZO, section 4.3).
+
+Three answers to the same question:
+
+- ``float``: the cross-entropy of the dequantised logits (the paper's INT8);
+- ``integer``: equations 6 to 12, with powers of two and floor(log2) (the paper's INT8*);
+- ``exact``: the same powers of two without the floor, compared as whole numbers of any length. What
+  it decides differently from ``integer`` is what the floor costs; what it decides differently from
+  ``float`` is what the powers of two cost.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from repro.integer.loss import float_cross_entropy
+from repro.integer.power_loss import PowerLoss
+from repro.integer.tensor import IntegerTensor
+
+SignRule = Literal["float", "integer", "exact"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two passes over one batch, and the mean loss of each in nats as the rule measures it."""
+
+    sign: int
+    """g: 1 if the first pass has the greater loss, -1 if the second has, 0 if neither."""
+    loss_plus: float
+    loss_minus: float
+
+
+def compare(
+    rule: SignRule, plus: IntegerTensor, minus: IntegerTensor, labels: Tensor
+) -> Comparison:
+    """Compare the losses of two passes.
+
+    Args:
+        rule: how; only ``float`` touches a floating-point tensor.
+        plus: logits [B, classes] of one pass.
+        minus: logits [B, classes] of the other.
+        labels: classes, int64 [B].
+    """
+    if rule == "float":
+        losses = mean_loss(rule, plus, labels), mean_loss(rule, minus, labels)
+        return Comparison(_order(*losses), *losses)
+    common = min(plus.exponent, minus.exponent)
+    passes = [PowerLoss.of(logits, labels, common) for logits in (plus, minus)]
+    if rule == "integer":
+        sign = _order(*(loss.floored() for loss in passes))
+    else:
+        (n_plus, d_plus), (n_minus, d_minus) = (loss.exact() for loss in passes)
+        sign = _order(n_plus << d_minus, n_minus << d_plus)
+    plus_nats, minus_nats = (_nats(rule, loss) for loss in passes)
+    return Comparison(sign, plus_nats, minus_nats)
+
+
+def mean_loss(rule: SignRule, logits: IntegerTensor, labels: Tensor) -> float:
+    """Return the mean loss of a pass, in nats, as ``rule`` measures it."""
+    if rule == "float":
+        return float(float_cross_entropy(logits, labels).mean())
+    return _nats(rule, PowerLoss.of(logits, labels))
+
+
+def _order(first: float, second: float) -> int:
+    return (first > second) - (first < second)
+
+
+def _nats(rule: SignRule, loss: PowerLoss) -> float:
+    if rule == "integer":
+        bits: float = loss.floored()
+    else:
+        number, shift = loss.exact()
+        bits = math.log2(number) - shift
+    return bits * math.log(2) / len(loss.sums)

@@ -1,0 +1,117 @@
+"""From the structure of a floating-point network to integer layers."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from torch import nn
+
+from repro.core.errors import UsageError
+from repro.integer.conv import Conv2d
+from repro.integer.layers import Flatten, Layer
+from repro.integer.linear import Linear
+from repro.integer.pooling import MaxOverPoints, MaxPool2d
+from repro.integer.relu import ReLU
+from repro.integer.tensor import IntegerTensor
+from repro.models import pointnet
+
+NewWeight = Callable[[tuple[int, ...]], IntegerTensor]
+"""Gives the weight for a shape."""
+
+
+def without_bias_and_norm(model: nn.Sequential) -> nn.Sequential:
+    """Return the structure of ``model`` as NITI trains it: no biases and no batch norm.
+
+    Its weights are new; names are kept.
+    """
+    layers = OrderedDict[str, nn.Module]()
+    for name, module in model.named_children():
+        if isinstance(module, nn.Linear):
+            layers[name] = nn.Linear(module.in_features, module.out_features, bias=False)
+        elif isinstance(module, nn.Conv2d):
+            layers[name] = nn.Conv2d(
+                module.in_channels,
+                module.out_channels,
+                module.kernel_size,  # type: ignore[arg-type]
+                module.stride,  # type: ignore[arg-type]
+                module.padding,  # type: ignore[arg-type]
+                module.dilation,  # type: ignore[arg-type]
+                module.groups,
+                bias=False,
+            )
+        elif not isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+            layers[name] = module
+    return nn.Sequential(layers)
+
+
+def convert(name: str, module: nn.Module, new_weight: NewWeight) -> Layer:
+    """Return the integer layer that does what ``module`` does.
+
+    Args:
+        name: of the layer, for errors.
+        module: convolution or linear layer without bias, ReLU, max pooling, flatten, or PointNet's
+            maximum over points.
+        new_weight: called once if there is a weight.
+
+    Raises:
+        UsageError: there is no integer layer for the module or for one of its settings.
+    """
+    if isinstance(module, nn.Conv2d | nn.Linear):
+        if module.bias is not None:
+            msg = f"layer {name} has a bias, which NITI's networks have not: use bias=False"
+            raise UsageError(msg)
+        weight = new_weight(tuple(module.weight.shape))
+        return Linear(weight) if isinstance(module, nn.Linear) else _conv(name, module, weight)
+    if isinstance(module, nn.MaxPool2d):
+        return _pool(name, module)
+    for kind, layer in _PLAIN.items():
+        if isinstance(module, kind):
+            return layer()
+    msg = (
+        f"layer {name} ({type(module).__name__}) has no integer form; there are Conv2d, Linear, "
+        "ReLU, MaxPool2d, Flatten and MaxOverPoints"
+    )
+    raise UsageError(msg)
+
+
+_PLAIN: dict[type[nn.Module], Callable[[], Layer]] = {
+    nn.ReLU: ReLU,
+    nn.Flatten: Flatten,
+    pointnet.MaxOverPoints: MaxOverPoints,
+}
+
+
+def _conv(name: str, module: nn.Conv2d, weight: IntegerTensor) -> Conv2d:
+    kernel, padding = module.kernel_size, module.padding
+    if (
+        module.stride != (1, 1)
+        or module.dilation != (1, 1)
+        or module.groups != 1
+        or module.padding_mode != "zeros"
+        or kernel[0] != kernel[1]
+        or isinstance(padding, str)
+        or padding[0] != padding[1]
+        or padding[0] >= kernel[0]
+    ):
+        msg = (
+            f"layer {name} ({module}): an integer convolution has a square kernel, stride 1, no "
+            "dilation, one group, and the same number of zeros, fewer than the kernel's side, all round"
+        )
+        raise UsageError(msg)
+    return Conv2d(weight, int(padding[0]))
+
+
+def _pool(name: str, module: nn.MaxPool2d) -> MaxPool2d:
+    kernel = module.kernel_size
+    if (
+        not isinstance(kernel, int)
+        or module.stride != kernel
+        or module.padding != 0
+        or module.dilation != 1
+        or module.ceil_mode
+    ):
+        msg = (
+            f"layer {name} ({module}): integer pooling has square windows side by side, without "
+            "padding or dilation, and leaves out what fills no window"
+        )
+        raise UsageError(msg)
+    return MaxPool2d(kernel)

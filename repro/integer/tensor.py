@@ -1,0 +1,33 @@
+"""NITI's number format: int8 mantissas that share one exponent (Wang et al. 2022, section III)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from repro.core.errors import UsageError
+
+
+@dataclass(frozen=True)
+class IntegerTensor:
+    """The numbers ``values * 2 ** exponent``; there is no zero point."""
+
+    values: Tensor
+    """Mantissas, int8, of any shape."""
+    exponent: int
+    """The exponent of all of them; a Python integer, so that no floating-point tensor carries it."""
+
+    def __post_init__(self) -> None:
+        if self.values.dtype != torch.int8:
+            msg = (
+                f"mantissas of {self.values.dtype}: must be torch.int8; "
+                "repro.integer.quantise turns floating-point numbers into them"
+            )
+            raise UsageError(msg)
+        if isinstance(self.exponent, bool) or not isinstance(self.exponent, int):
+            msg = f"exponent = {self.exponent!r}: must be a whole number (a Python int)"
+            raise UsageError(msg)
+
+    def dequantise(self, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Return the numbers in floating point, of the same shape; exact but for under/overflow."""
+        return torch.ldexp(self.values.to(dtype), torch.tensor(self.exponent))

@@ -1,0 +1,77 @@
+"""Makes the learner and the items of a cell."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from repro.data.batches import normalise, to_tensors
+from repro.data.images.labelled import PIXELS
+from repro.methods.backprop import Backprop
+from repro.methods.elasticzo import ElasticZO
+from repro.models.lenet5 import lenet5
+from repro.models.pointnet import pointnet
+from repro.training.cell import Cell, FloatSettings
+from repro.training.float_learner import FloatLearner
+from repro.training.integers import build_integer
+from repro.training.learner import Learner
+from repro.training.loop import Split
+from repro.training.partition import partition
+from repro.training.problem import Problem, find, load
+from repro.training.seeds import INITIAL, NOISE, derived_seed
+
+
+def build(cell: Cell) -> tuple[Learner, Split]:
+    """Return the learner of a cell, with random initial weights, and its items."""
+    if isinstance(cell.settings, FloatSettings):
+        return _float_learner(cell, cell.settings), _split(cell)
+    return build_integer(cell, cell.settings)
+
+
+def _float_learner(cell: Cell, settings: FloatSettings) -> FloatLearner:
+    problem = find(cell.problem)
+    model = _model(problem, derived_seed(cell.seed, INITIAL)).to(cell.device)
+    optimizer: Backprop | ElasticZO
+    if cell.method == "full_bp":
+        optimizer = Backprop(model.parameters(), lr=settings.lr, rule=settings.rule)
+    else:
+        optimizer = ElasticZO(
+            model,
+            partition(problem.network, cell.method, model),
+            lr=settings.lr,
+            eps=settings.eps,
+            clip=settings.clip,
+            activations=settings.activations,
+            seed=derived_seed(cell.seed, NOISE),
+        )
+    return FloatLearner(
+        model,
+        optimizer,
+        prepare=_prepare(problem),
+        decay=settings.decay,
+        decay_every=settings.decay_every,
+    )
+
+
+def _model(problem: Problem, seed: int) -> nn.Sequential:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if problem.network == "lenet5":
+            return lenet5(classes=problem.classes)
+        return pointnet(classes=problem.classes)
+
+
+def _prepare(problem: Problem) -> Callable[[Tensor], Tensor]:
+    if problem.pixels_of is None:
+        return lambda clouds: clouds
+    mean, deviation = PIXELS[problem.pixels_of]
+    return partial(normalise, mean=mean, deviation=deviation)
+
+
+def _split(cell: Cell) -> Split:
+    arrays = load(cell.problem, cell.evaluation, train_items=cell.train_items, points=cell.points)
+    return Split(
+        *to_tensors(arrays.train_inputs, arrays.train_labels, cell.device),
+        *to_tensors(arrays.eval_inputs, arrays.eval_labels, cell.device),
+    )

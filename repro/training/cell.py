@@ -1,0 +1,101 @@
+"""A cell of an experiment: one training run, with everything that decides its outcome."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from repro.core.errors import UsageError
+from repro.core.names import METHODS, PRECISIONS, MethodName, Precision
+from repro.core.validation import require_choice, require_positive, require_positive_int
+from repro.training.problem import Evaluation, find
+
+
+@dataclass(frozen=True)
+class FloatSettings:
+    """Hyperparameters of training in float32."""
+
+    lr: float
+    """Learning rate of the first epochs."""
+    eps: float = 1e-2
+    """Scale of the perturbation; unused by Full BP."""
+    clip: float = 0.3
+    """g_clip; unused by Full BP."""
+    activations: Literal["plus", "minus", "mean"] = "plus"
+    """The pass whose activations the tail's BP uses."""
+    batch: int = 32
+    rule: Literal["sgd", "adam"] = "sgd"
+    """Adam is for pre-training by Full BP only."""
+    decay: float = 0.8
+    decay_every: int = 10
+
+    def __post_init__(self) -> None:
+        """Refuse what no run can use."""
+        require_positive("learning rate lr", self.lr)
+        require_positive_int("batch size B", self.batch)
+        require_positive("decay", self.decay)
+        require_positive_int("decay_every", self.decay_every)
+
+
+@dataclass(frozen=True)
+class IntegerSettings:
+    """Hyperparameters of training in integers."""
+
+    r_max: int = 15
+    """Largest magnitude of the perturbation; unused by Full BP."""
+    batch: int = 256
+    b_zo: int = 1
+    """Bits of the zeroth-order update."""
+    p_zero: float | None = None
+    """Sparsity of the perturbation, for all epochs; by default the paper's schedule."""
+    restore: Literal["clip", "exact"] = "clip"
+    """How the perturbation is taken back where it was clipped."""
+    shift_policy: Literal["v2", "v1"] = "v2"
+    """NITI's rules for narrowing accumulators."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no run can use."""
+        require_positive_int("r_max", self.r_max)
+        require_positive_int("batch size B", self.batch)
+        require_positive_int("b_zo", self.b_zo)
+
+
+Settings = FloatSettings | IntegerSettings
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training run."""
+
+    problem: str
+    """Name of the problem."""
+    precision: Precision
+    method: MethodName
+    settings: Settings
+    epochs: int
+    seed: int
+    """Decides the initial weights, the order of the items and the perturbations."""
+    evaluation: Evaluation = "test"
+    train_items: int | None = None
+    """How many items to train on; by default all."""
+    points: int | None = None
+    """Points of each cloud; by default all."""
+    device: str = "cpu"
+    start: "Cell | None" = None
+    """The run whose final weights this one begins with; by default they are random."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no run can use."""
+        find(self.problem)
+        require_choice("precision", self.precision, PRECISIONS)
+        require_choice("method", self.method, METHODS)
+        require_positive_int("epochs", self.epochs)
+        if isinstance(self.settings, FloatSettings) != (self.precision == "fp32"):
+            msg = f"precision {self.precision!r} does not go with {type(self.settings).__name__}"
+            raise UsageError(msg)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the cell as JSON can hold it."""
+        return asdict(self)
+
+    def label(self) -> str:
+        """Return what tells this cell from others, in a few words."""
+        return f"{self.problem} {self.precision} {self.method} seed {self.seed}"

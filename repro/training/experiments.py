@@ -1,0 +1,96 @@
+"""The paper's experiments as cells: training from scratch, and fine-tuning on rotated images."""
+
+from dataclasses import dataclass
+
+from repro.core.names import MethodName, Precision
+from repro.training.cell import Cell, IntegerSettings, Settings
+from repro.training.chosen import PRE_TRAINING
+from repro.training.problem import find
+
+
+@dataclass(frozen=True)
+class Length:
+    """How much a run trains."""
+
+    epochs: int
+    items: int | None = None
+    """Items of the training split; by default all."""
+    points: int | None = None
+    """Points of each cloud; by default all."""
+
+
+def fine_tuning(
+    problem: str,
+    precision: Precision,
+    method: MethodName,
+    settings: Settings,
+    *,
+    seed: int,
+    epochs: int,
+    integer_pretraining_epochs: int,
+    device: str = "cpu",
+) -> Cell:
+    """Return the cell that fine-tunes on a rotated set what was pre-trained on the unrotated one.
+
+    Pre-training is one epoch of BP with Adam in float32, NITI's integer BP in INT8 (ElasticZO
+    paper, section 5.1.2).
+
+    Args:
+        problem: a rotated set, as in ``rotated_mnist_30``.
+        precision: of pre-training and of fine-tuning.
+        method: of fine-tuning.
+        settings: of fine-tuning.
+        seed: of both.
+        epochs: of fine-tuning (the paper's 50).
+        integer_pretraining_epochs: of NITI (the paper's 100).
+        device: where both run.
+    """
+    unrotated = find(problem).pixels_of
+    assert unrotated is not None  # noqa: S101 - every set of images has one
+    start = Cell(
+        problem=unrotated,
+        precision="fp32" if precision == "fp32" else "int8",
+        method="full_bp",
+        settings=PRE_TRAINING if precision == "fp32" else IntegerSettings(),
+        epochs=1 if precision == "fp32" else integer_pretraining_epochs,
+        seed=seed,
+        device=device,
+    )
+    return Cell(problem, precision, method, settings, epochs, seed, device=device, start=start)
+
+
+def from_scratch(
+    problem: str,
+    precision: Precision,
+    method: MethodName,
+    settings: Settings,
+    *,
+    seed: int,
+    images: Length,
+    clouds: Length,
+    device: str = "cpu",
+) -> Cell:
+    """Return the cell that trains a network from random weights.
+
+    Args:
+        problem: any set that is not rotated.
+        precision: of training.
+        method: of training.
+        settings: of training.
+        seed: of the run.
+        images: how much, if it is a set of images ...
+        clouds: ... and if it is one of clouds.
+        device: where it runs.
+    """
+    length = clouds if find(problem).network == "pointnet" else images
+    return Cell(
+        problem,
+        precision,
+        method,
+        settings,
+        length.epochs,
+        seed,
+        train_items=length.items,
+        points=length.points,
+        device=device,
+    )

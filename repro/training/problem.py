@@ -1,0 +1,123 @@
+"""The classification problems of the ElasticZO paper: a data set and its network."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from repro.core.errors import UsageError
+from repro.core.validation import require_choice
+from repro.data import cache
+from repro.data.base import Array
+from repro.data.splits import holdout, sample
+
+Network = Literal["lenet5", "pointnet"]
+Evaluation = Literal["test", "validation"]
+"""What is evaluated on: the test split, or items held out of the training split for tuning."""
+
+ANGLES = (30, 45)
+"""Degrees by which the sets for fine-tuning are rotated."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A data set and its network."""
+
+    dataset: str
+    """Name in the catalogue of data sets."""
+    network: Network
+    classes: int
+    angle: int | None = None
+    """Degrees of rotation, for the sets that have them."""
+    pixels_of: str | None = None
+    """For images: the set whose mean and deviation they are normalised by."""
+
+
+def _clouds(dataset: str, classes: int) -> Problem:
+    return Problem(dataset, "pointnet", classes)
+
+
+def _images(base: str) -> dict[str, Problem]:
+    rotated = {
+        f"rotated_{base}_{angle}": Problem(f"rotated_{base}", "lenet5", 10, angle, base)
+        for angle in ANGLES
+    }
+    return {base: Problem(base, "lenet5", 10, pixels_of=base), **rotated}
+
+
+PROBLEMS: Mapping[str, Problem] = {
+    **_images("mnist"),
+    **_images("fashion_mnist"),
+    "modelnet40": _clouds("modelnet40", 40),
+    "modelnet40_hdf5": _clouds("modelnet40_hdf5", 40),
+    "modelnet10_voxel": _clouds("modelnet10_voxel", 10),
+    "shrec11": _clouds("shrec11", 30),
+    "shapes40": _clouds("shapes40", 40),
+}
+"""By name; a rotated set has one for each angle."""
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """The items of a problem as its data set has them."""
+
+    train_inputs: Array
+    """Images, uint8 [N, 28, 28], or clouds, float32 [N, points, 3]."""
+    train_labels: Array
+    eval_inputs: Array
+    eval_labels: Array
+
+
+def find(name: str) -> Problem:
+    """Return the problem of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    require_choice("problem", name, PROBLEMS)
+    return PROBLEMS[name]
+
+
+def load(
+    name: str,
+    evaluation: Evaluation = "test",
+    *,
+    train_items: int | None = None,
+    points: int | None = None,
+) -> Arrays:
+    """Return the items of a problem, fetching the data set if it is not in the cache.
+
+    Args:
+        name: one of ``PROBLEMS``.
+        evaluation: what is evaluated on. The held-out items (a tenth of the training split, by
+            class, the same ones for everybody) are then not trained on.
+        train_items: how many to train on at most, drawn at random (always the same ones); by
+            default all.
+        points: how many points of each cloud to use, its first ones; by default all.
+
+    Raises:
+        UsageError: no such problem, or fewer points than asked for.
+    """
+    problem = find(name)
+    content = cache.load(problem.dataset)
+    kind = "images" if problem.network == "lenet5" else "points"
+    suffix = "" if problem.angle is None else f"_{problem.angle}"
+    train, labels = content[f"train_{kind}{suffix}"], content["train_labels"]
+    held_out, held_labels = content[f"test_{kind}{suffix}"], content["test_labels"]
+    if evaluation == "validation":
+        chosen, tuning = holdout(labels)
+        held_out, held_labels = train[tuning], labels[tuning]
+        train, labels = train[chosen], labels[chosen]
+    if train_items is not None and train_items < len(train):
+        some = sample(len(train), train_items, seed=0)
+        train, labels = train[some], labels[some]
+    if points is not None:
+        train, held_out = _first_points(train, points), _first_points(held_out, points)
+    return Arrays(train, labels, held_out, held_labels)
+
+
+def _first_points(clouds: Any, points: int) -> Array:  # noqa: ANN401 - an array of three axes
+    if clouds.ndim != 3 or not 0 < points <= clouds.shape[1]:
+        msg = f"points = {points}: must be in 1..1024, and only for sets of clouds"
+        raise UsageError(msg)
+    first: Array = clouds[:, :points]
+    return first

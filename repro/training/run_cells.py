@@ -1,0 +1,127 @@
+"""Runs cells in parallel processes; what is done is kept and never done twice."""
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from repro.core.paths import cache_dir
+from repro.core.progress import progress
+from repro.measurement.environment import Environment, source_sha256
+from repro.measurement.isolation import run_isolated
+from repro.training.build import build
+from repro.training.cell import Cell
+from repro.training.checkpoint import Checkpoint
+from repro.training.loop import Curves, train
+from repro.training.seeds import ORDER, derived_seed
+
+_PACKAGES = ("core", "data", "models", "methods", "integer", "training")
+"""The code that decides the outcome of a cell."""
+_REPORT_EVERY_S = 20
+
+
+@dataclass(frozen=True)
+class Task:
+    """A cell and where its state is kept."""
+
+    cell: Cell
+    directory: Path
+    threads: int
+
+
+def run_cells(
+    cells: Sequence[Cell], environment: Environment, *, workers: int, threads: int = 1
+) -> Iterator[tuple[Cell, dict[str, Any]]]:
+    """Yield each cell with its curves, as metrics, as they end.
+
+    The state of every cell is kept under the cache directory, by its settings, the code, the
+    versions and the machine: a killed run goes on at the last epoch, and a cell that another
+    artifact has trained is not trained again.
+
+    Args:
+        cells: what to run; cells to start from are run first.
+        environment: decides, with the cell, where its state is kept.
+        workers: how many processes run at a time ...
+        threads: ... each with so many threads.
+
+    Raises:
+        ReproError: a process died or failed; what was done is kept.
+    """
+    directory = cache_dir() / "cells" / _identity(environment)
+    starts = dict.fromkeys(cell.start for cell in cells if cell.start is not None)
+    if starts:
+        for _ in run_cells(list(starts), environment, workers=workers, threads=threads):
+            pass
+    tasks = [Task(cell, directory, threads) for cell in dict.fromkeys(cells)]
+    with progress("training", len(tasks)) as shown:
+        for task, curves in run_isolated(
+            run_cell, tasks, workers=workers, preload=["repro.training.run_cells"]
+        ):
+            shown.advance(task.cell.label())
+            yield task.cell, curves
+
+
+def run_cell(task: Task) -> dict[str, Any]:
+    """Run one cell to its end, from its last checkpoint, and return its curves as metrics."""
+    torch.set_num_threads(task.threads)
+    cell = task.cell
+    learner, split = build(cell)
+    if cell.start is not None:
+        learner.load_weights(_final_state(cell.start, task))
+    curves = train(
+        learner,
+        split,
+        epochs=cell.epochs,
+        batch=cell.settings.batch,
+        seed=derived_seed(cell.seed, ORDER),
+        checkpoint=_checkpoint(task.directory, cell),
+        report=_Reporter(cell),
+    )
+    return curves.as_metrics()
+
+
+def _final_state(cell: Cell, task: Task) -> dict[str, Any]:
+    run_cell(replace(task, cell=cell))  # done already, unless its state was removed meanwhile
+    state = _checkpoint(task.directory, cell).load()
+    assert state is not None  # noqa: S101 - for the type checker: the run has written it
+    learner: dict[str, Any] = state["learner"]
+    return learner
+
+
+def _checkpoint(directory: Path, cell: Cell) -> Checkpoint:
+    digest = hashlib.sha256(json.dumps(cell.as_dict(), sort_keys=True).encode()).hexdigest()
+    return Checkpoint(directory / f"{digest[:32]}.pt")
+
+
+def _identity(environment: Environment) -> str:
+    identity = [
+        source_sha256(*_PACKAGES),
+        sorted(environment.versions.items()),
+        environment.cpu,
+        environment.gpu,
+    ]
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
+
+
+class _Reporter:
+    """Says, now and then, how far a cell is."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+        self.last = time.monotonic()
+
+    def __call__(self, curves: Curves) -> None:
+        if time.monotonic() - self.last < _REPORT_EVERY_S:
+            return
+        self.last = time.monotonic()
+        sys.stderr.write(
+            f"  {self.cell.label()}: epoch {curves.epochs}/{self.cell.epochs}, "
+            f"accuracy {100 * curves.test_accuracy[-1]:.2f} %\n"
+        )
+        sys.stderr.flush()

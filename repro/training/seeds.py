@@ -1,0 +1,11 @@
+"""One seed for a run, and an independent stream for each thing that is random in it."""
+
+import numpy as np
+
+INITIAL, ORDER, NOISE = range(3)
+"""What a seed is used for: initial weights, order of the items, perturbations."""
+
+
+def derived_seed(seed: int, use: int) -> int:
+    """Return an independent seed for one ``use`` of a run's seed, below 2**32."""
+    return int(np.random.SeedSequence([seed, use]).generate_state(1)[0])

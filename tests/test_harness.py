@@ -1,0 +1,68 @@
+"""The harness: which profile a run is recorded as."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from repro.artifacts.base import Artifact, Config, Context, Result
+from repro.harness import run_artifact
+from repro.measurement.records import read_run
+
+
+@dataclass(frozen=True)
+class Settings:
+    datasets: tuple[str, ...] = ("mnist", "fashion_mnist")
+    seeds: tuple[int, ...] = (0, 1, 2)
+    epochs: int = 100
+    thresholds: tuple[int, ...] = (20, 50)
+
+
+class Trained(Artifact):
+    def run(self, config: Config, context: Context) -> Iterator[Result]:  # noqa: ARG002
+        assert isinstance(config, Settings)
+        for dataset in config.datasets:
+            for seed in config.seeds:
+                yield Result("run", {"dataset": dataset}, {"test_accuracy": [0.1, 0.9]}, seed)
+
+
+PAPER = Settings()
+ARTIFACT = Trained(
+    slug="trained",
+    paper="elasticzo",
+    title="cells",
+    claims=(),
+    config=Settings,
+    profiles={"smoke": replace(PAPER, epochs=1), "quick": replace(PAPER, epochs=5), "paper": PAPER},
+    scope=("datasets", "seeds"),
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "profile"),
+    [
+        ({}, "paper"),
+        ({"datasets": ("mnist",), "seeds": (0,)}, "paper"),
+        ({"seeds": (2, 0)}, "paper"),
+        ({"seeds": (0, 3)}, "custom"),  # a cell that the profile does not have
+        ({"epochs": 5}, "custom"),  # the quick profile's, but run as paper
+        ({"thresholds": (20,)}, "custom"),  # fewer values of a field that is no scope
+        ({"datasets": ("mnist",), "epochs": 99}, "custom"),
+    ],
+)
+def test_a_run_of_some_cells_is_recorded_as_its_profile(
+    changes: dict[str, object], profile: str, tmp_path: Path
+) -> None:
+    config = replace(PAPER, **changes)  # type: ignore[arg-type]
+    path = run_artifact(ARTIFACT, "paper", config, tmp_path)
+    records = read_run(path)
+    assert path.name.startswith(f"{profile}-")
+    assert {record.profile for record in records} == {profile}
+    assert [record.seed for record in records] == [*config.seeds] * len(config.datasets)
+
+
+def test_without_a_scope_a_run_of_fewer_cells_is_custom(tmp_path: Path) -> None:
+    config = replace(PAPER, seeds=(0,))
+    path = run_artifact(replace(ARTIFACT, scope=()), "paper", config, tmp_path)
+    assert path.name.startswith("custom-")
