@@ -1,6 +1,7 @@
 """What the zeroth-order optimizers share: the walk of an estimate, and what a resumed run needs."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -54,6 +55,10 @@ class ZerothOrder(torch.optim.Optimizer):
         self._place = (0, 0)  # seed and offset: the head is at theta + offset eps z(seed)
         super().__init__([*self.head, *self.tail], {"lr": lr})
         self._walk.settle(self.head)
+
+    @abstractmethod
+    def step(self, closure: Closure) -> float:  # type: ignore[override]
+        """Do one step and return the mean of its losses."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that a resumed run needs beside the weights."""
