@@ -17,8 +17,8 @@ Family = tuple[str, Precision]
 
 _MNIST = {
     "full_zo": FloatSettings(lr=1.6e-2, clip=0.05),
-    "cls2": FloatSettings(lr=8e-3, clip=0.1),
-    "cls1": FloatSettings(lr=8e-3, clip=0.1),
+    "cls2": FloatSettings(lr=1.6e-2, clip=0.05),
+    "cls1": FloatSettings(lr=1.6e-2, clip=0.1),
     "full_bp": FloatSettings(lr=5e-2),
 }
 _INTEGERS = dict.fromkeys(METHODS, IntegerSettings(r_max=15))
