@@ -3,7 +3,7 @@
 from repro.claims import elasticzo, mezo
 from repro.claims.claim import Claim
 
-AWAITED = ("elasticzo_sparsity", "elasticzo_int8_sign")
+AWAITED = ("elasticzo_int8_sign",)
 """Artifacts that do not exist yet: their claims are written down, but nothing could answer them."""
 
 CLAIMS: dict[str, Claim] = {

@@ -52,7 +52,10 @@ def artifact_section(results: Path, slug: str) -> str:
             f"Profile {', '.join(profiles)}, records {', '.join(records)}, notebook "
             f"[`{slug}.ipynb`](notebooks/{slug}.ipynb); again with `tox -e repro-{slug}`.",
         ]
-    return "\n\n".join([*parts, f"{_count(rows)}.", claims_markdown(rows)])
+    if rows:
+        summary = f"<summary>{_count(rows)}</summary>"
+        parts += [f"<details>{summary}", claims_markdown(rows), "</details>"]
+    return "\n\n".join(parts)
 
 
 def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:

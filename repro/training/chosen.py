@@ -15,13 +15,13 @@ from repro.training.problem import find
 Family = tuple[str, Precision]
 """Problems that share their hyperparameters, and a precision; INT8* has those of INT8."""
 
-_MNIST = {
+_MNIST: dict[MethodName, Settings] = {
     "full_zo": FloatSettings(lr=1.6e-2, clip=0.05),
     "cls2": FloatSettings(lr=1.6e-2, clip=0.05),
     "cls1": FloatSettings(lr=1.6e-2, clip=0.1),
     "full_bp": FloatSettings(lr=5e-2),
 }
-_INTEGERS = dict.fromkeys(METHODS, IntegerSettings(r_max=15))
+_INTEGERS: dict[MethodName, Settings] = dict.fromkeys(METHODS, IntegerSettings(r_max=15))
 CHOSEN: Mapping[Family, Mapping[MethodName, Settings]] = {
     ("mnist", "fp32"): _MNIST,
     ("fashion_mnist", "fp32"): _MNIST,

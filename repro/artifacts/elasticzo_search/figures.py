@@ -32,7 +32,7 @@ def grid(records: Sequence[Record]) -> Figure:
             _panel(panel, records, column)
         for panel in panels.flat[len(columns) :]:
             panel.set_axis_off()
-        handles, labels = _legend(panels.flat[: len(columns)])
+        handles, labels = _legend(list(panels.flat)[: len(columns)])
         figure.legend(handles, labels, loc="outside right upper")
     return figure
 

@@ -4,8 +4,8 @@ Deviations from the paper:
 
 1. Batch size and r_max are not in the paper; r_max was searched for on held-out items with the
    schedule (artifact ``elasticzo_search``), and is the same in both arms.
-2. With a fixed sparsity the paper says p_zero = 0.33 for all epochs; the other settings are taken to
-   be those of Table 1.
+2. The paper gives p_zero = 0.33 for the fixed arm; its other settings are taken to be those of
+   Table 1.
 3. The integer rules are those of NITI's second version; see ``docs/integer.md`` for all that the
    papers leave open.
 """
