@@ -19,7 +19,8 @@ def repro(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProce
 
 def test_list_names_the_artifacts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
-    assert capsys.readouterr().out.startswith("mezo_fig3  MeZO Fig. 3")
+    first, *_ = capsys.readouterr().out.splitlines()
+    assert first.split()[:3] == ["mezo_fig3", "MeZO", "Fig."]
 
 
 def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,7 +61,7 @@ def test_run_help_documents_every_option_of_the_artifact() -> None:
 def test_unknown_artifact_gets_the_nearest_name() -> None:
     done = repro("run", "mezo_fig33")
     assert done.returncode == 2
-    assert "no artifact named 'mezo_fig33'; did you mean mezo_fig3?" in done.stderr
+    assert "no artifact named 'mezo_fig33'; did you mean mezo_fig3" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from repro.core.errors import UsageError
 from repro.core.names import METHODS, PRECISIONS, MethodName, Precision
 from repro.core.validation import require_choice, require_positive, require_positive_int
+from repro.measurement.device import Device
 from repro.training.problem import Evaluation, find
 
 
@@ -78,7 +79,7 @@ class Cell:
     """How many items to train on; by default all."""
     points: int | None = None
     """Points of each cloud; by default all."""
-    device: str = "cpu"
+    device: Device = "cpu"
     start: "Cell | None" = None
     """The run whose final weights this one begins with; by default they are random."""
 

@@ -92,9 +92,7 @@ def _legend(panels: Sequence[Axes]) -> tuple[list[Artist], list[str]]:
     for panel in panels:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             series.setdefault(label, handle)
-    order = sorted(
-        series, key=lambda label: [not label.startswith(n) for n in METHODS.values()]
-    )
+    order = sorted(series, key=lambda label: [not label.startswith(n) for n in METHODS.values()])
     return [series[label] for label in order], order
 
 

@@ -11,11 +11,18 @@ Deviations from the paper:
 """
 
 from dataclasses import dataclass
+from typing import get_args
 
 from repro.artifacts.base import Artifact
 from repro.claims.index import of_artifact
 from repro.core.errors import UsageError
-from repro.core.validation import require_distinct, require_names, require_positive_int
+from repro.core.validation import (
+    require_choice,
+    require_distinct,
+    require_names,
+    require_positive_int,
+)
+from repro.measurement.device import Device
 
 DATASETS = ("mnist", "fashion_mnist")
 
@@ -34,13 +41,13 @@ class Config:
     """The fixed sparsity (the paper's 0.33)."""
     image_items: int = 60_000
     """Images trained on, at most (all of them)."""
-    device: str = "cpu"
+    device: Device = "cpu"
     """Where the networks are trained: cpu, or cuda."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
         require_names("datasets", self.datasets, DATASETS)
-        require_names("device", (self.device,), ("cpu", "cuda"))
+        require_choice("device", self.device, get_args(Device))
         require_distinct("seeds", self.seeds)
         require_positive_int("epochs", self.epochs)
         if not 0 <= self.p_zero < 1:
