@@ -5,6 +5,7 @@ from torch.nn.functional import pad
 
 from repro.integer.layers import Weighted
 from repro.integer.matmul import matmul
+from repro.integer.scratch import Scratch
 from repro.integer.tensor import IntegerTensor
 
 
@@ -21,9 +22,9 @@ class Conv2d(Weighted):
         """The side k of the kernel."""
         return self.weight.values.shape[-1]
 
-    def columns(self, x: Tensor) -> Tensor:
+    def columns(self, x: Tensor, scratch: Scratch) -> Tensor:
         """Return the k x k windows of x, [in k k, H' W' B]."""
-        return windows(x, self.kernel, self.padding)
+        return windows(x, self.kernel, self.padding, scratch)
 
     def output_shape(self, x: Tensor) -> tuple[int, ...]:
         """Return [out, H', W', B]."""
@@ -31,22 +32,23 @@ class Conv2d(Weighted):
         height, width, batch = x.shape[1:]
         return (self.weight.values.shape[0], height + grow, width + grow, batch)
 
-    def input_error(self, error: Tensor) -> Tensor:
+    def input_error(self, error: Tensor, scratch: Scratch) -> Tensor:
         """Return the full correlation of the error with the weight turned by 180 degrees."""
         turned = self.weight.values.flip(2, 3).transpose(0, 1).flatten(1)
         padding = self.kernel - 1 - self.padding
-        product = matmul(turned, windows(error, self.kernel, padding))
+        product = matmul(turned, windows(error, self.kernel, padding, scratch))
         shrink = 2 * self.padding - self.kernel + 1
         height, width, batch = error.shape[1:]
         return product.view(-1, height - shrink, width - shrink, batch)
 
 
-def windows(x: Tensor, kernel: int, padding: int) -> Tensor:
-    """Return all windows of x [C, H, W, B] as columns: [C k k, H' W' B], in one copy.
+def windows(x: Tensor, kernel: int, padding: int, scratch: Scratch) -> Tensor:
+    """Return all windows of x [C, H, W, B] as columns in ``scratch``: [C k k, H' W' B].
 
     PyTorch's own im2col has no int8 kernel on the host.
     """
     padded = pad(x, (0, 0, padding, padding, padding, padding)) if padding else x
     shifted = padded.unfold(1, kernel, 1).unfold(2, kernel, 1)  # [C, H', W', B, k, k]
     ordered = shifted.permute(0, 4, 5, 1, 2, 3)  # [C, k, k, H', W', B]
-    return ordered.contiguous().view(x.shape[0] * kernel * kernel, -1)
+    columns = scratch.take(ordered.shape, x.device).copy_(ordered)
+    return columns.view(x.shape[0] * kernel * kernel, -1)

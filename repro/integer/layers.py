@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from torch import Tensor
 
 from repro.integer.matmul import matmul
+from repro.integer.scratch import Scratch
 from repro.integer.tensor import IntegerTensor
 
 
@@ -27,27 +28,30 @@ class Weighted(ABC):
         return self.weight.values.flatten(1)
 
     @abstractmethod
-    def columns(self, x: Tensor) -> Tensor:
-        """Return what the weight matrix multiplies: int8 [inputs of one output, positions]."""
+    def columns(self, x: Tensor, scratch: Scratch) -> Tensor:
+        """Return what the weight matrix multiplies: int8 [inputs of one output, positions].
+
+        They may lie in ``scratch``.
+        """
 
     @abstractmethod
     def output_shape(self, x: Tensor) -> tuple[int, ...]:
         """Return the shape of the output for an input like ``x``."""
 
     @abstractmethod
-    def input_error(self, error: Tensor) -> Tensor:
+    def input_error(self, error: Tensor, scratch: Scratch) -> Tensor:
         """Return accumulators like the input from an int8 error like the output."""
 
-    def accumulate(self, x: Tensor) -> Tensor:
+    def accumulate(self, x: Tensor, scratch: Scratch) -> Tensor:
         """Return accumulators like the output from an int8 input."""
-        return matmul(self.matrix, self.columns(x)).view(self.output_shape(x))
+        return matmul(self.matrix, self.columns(x, scratch)).view(self.output_shape(x))
 
-    def weight_gradient(self, x: Tensor, error: Tensor) -> Tensor:
+    def weight_gradient(self, x: Tensor, error: Tensor, scratch: Scratch) -> Tensor:
         """Return accumulators like the weight, summed over positions and batch.
 
         The long operand comes first: oneDNN shares the rows of the first among threads.
         """
-        gradient = matmul(self.columns(x), error.flatten(1).t())
+        gradient = matmul(self.columns(x, scratch), error.flatten(1).t())
         return gradient.t().reshape(self.weight.values.shape)
 
 

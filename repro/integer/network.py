@@ -14,6 +14,7 @@ from repro.integer.initialise import Distribution, initialise
 from repro.integer.layers import Layer, Weighted
 from repro.integer.relu import ReLU
 from repro.integer.rounding import LARGEST, largest_magnitude
+from repro.integer.scratch import Scratch
 from repro.integer.shift import ShiftPolicy, Version, gradient, policy_of
 from repro.integer.structure import convert
 from repro.integer.tensor import IntegerTensor
@@ -60,6 +61,7 @@ class IntegerNetwork:
         """
         self.layers = dict(layers)
         self.policy = policy
+        self._scratch = Scratch()
         weighted = self.weighted.values()
         if not weighted:
             msg = "no layer with parameters: there is nothing to train"
@@ -185,10 +187,10 @@ class IntegerNetwork:
             if not isinstance(record.layer, Weighted):
                 error = record.layer.backward(record.x, record.y, error)
                 continue
-            accumulated = record.layer.weight_gradient(record.x, error)
+            accumulated = record.layer.weight_gradient(record.x, error, self._scratch)
             updates.append((record.layer, gradient(accumulated, bits)))
             if len(updates) < waiting:
-                error = self.policy.error(record.layer.input_error(error))
+                error = self.policy.error(record.layer.input_error(error, self._scratch))
         return updates
 
     def to(self, device: torch.device | str) -> "IntegerNetwork":
@@ -248,7 +250,7 @@ class IntegerNetwork:
         if now.values.shape[0] != expected:
             msg = f"layer {name}: {now.values.shape[0]} input features, must be {expected}"
             raise UsageError(msg)
-        accumulator = layer.accumulate(now.values)
+        accumulator = layer.accumulate(now.values, self._scratch)
         k = max(self.policy.shift_of(largest_magnitude(accumulator)), 0)
         exponent = now.exponent + layer.weight.exponent + k
         if k and self.policy.order_preserving:
