@@ -58,4 +58,5 @@ def settings_of(cell: Cell) -> dict[str, Any]:
     values = cell.as_dict()
     values |= values.pop("settings")
     values["start"] = settings_of(cell.start) if cell.start else None
-    return {name: value for name, value in values.items() if value is not None and name != "seed"}
+    apart = ("seed", "signs")  # they change nothing in how it is trained
+    return {n: value for n, value in values.items() if value is not None and n not in apart}
