@@ -8,14 +8,30 @@ from typing import Any
 import pytest
 
 from repro.artifacts import cells as cells_module
-from repro.artifacts import elasticzo_fig2, elasticzo_search, elasticzo_table1, elasticzo_table2
+from repro.artifacts import (
+    elasticzo_fig2,
+    elasticzo_fig3,
+    elasticzo_int8_sign,
+    elasticzo_search,
+    elasticzo_sparsity,
+    elasticzo_table1,
+    elasticzo_table2,
+)
 from repro.artifacts.base import Result
 from repro.claims.elasticzo import CLAIMS, QUANTITIES
 from repro.claims.quantity import Accuracy
 from repro.core.errors import UsageError
 from repro.training.cell import Cell, FloatSettings
 
-ARTIFACTS = (elasticzo_search, elasticzo_table1, elasticzo_fig2, elasticzo_table2)
+ARTIFACTS = (
+    elasticzo_search,
+    elasticzo_table1,
+    elasticzo_table2,
+    elasticzo_fig2,
+    elasticzo_fig3,
+    elasticzo_sparsity,
+    elasticzo_int8_sign,
+)
 CURVES = {
     "test_accuracy": [0.1, 0.8],
     "test_loss": [2.3, 0.6],
@@ -135,8 +151,6 @@ def test_the_search_never_evaluates_on_test_items(ran: list[Cell]) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"methods": ("cls3",)}, "'cls3'"),
-        ({"methods": ()}, "methods is empty"),
         ({"seeds": (1, 1)}, "every value may stand only once"),
         ({"epochs": 0}, "epochs = 0"),
         ({"device": "tpu"}, "'tpu'"),
@@ -147,3 +161,38 @@ def test_configurations_that_cannot_be_run_are_refused(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         replace(module.QUICK, **changes)
+
+
+@pytest.mark.parametrize("module", [a for a in ARTIFACTS if a is not elasticzo_sparsity])
+@pytest.mark.parametrize(("methods", "message"), [(("cls3",), "'cls3'"), ((), "methods is empty")])
+def test_unknown_methods_are_refused(module: Any, methods: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        replace(module.QUICK, methods=methods)
+
+
+@pytest.mark.usefixtures("ran")
+def test_ablation_tells_the_arm_with_the_schedule_from_the_other() -> None:
+    points = [r.point for r in results(elasticzo_sparsity, elasticzo_sparsity.PAPER)]
+    wanted = [
+        dict(quantity.point)
+        for claim in CLAIMS
+        if claim.artifact == "elasticzo_sparsity"
+        and isinstance(quantity := QUANTITIES[claim.id], Accuracy)
+    ]
+    assert len(wanted) == 2
+    assert all(point in points for point in wanted)
+    assert {point["p_zero"] for point in points} == {"fixed", "scheduled"}
+
+
+def test_scheduled_arm_is_the_run_of_table_1(ran: list[Cell]) -> None:
+    results(elasticzo_table1, elasticzo_table1.PAPER)
+    of_table = set(ran)
+    ran.clear()
+    results(elasticzo_sparsity, elasticzo_sparsity.PAPER)
+    assert len(set(ran) & of_table) == len(ran) / 2
+
+
+def test_signs_are_counted_in_runs_of_their_own(ran: list[Cell]) -> None:
+    results(elasticzo_int8_sign, elasticzo_int8_sign.PAPER)
+    assert all(cell.signs and cell.precision == "int8s" for cell in ran)
+    assert len(ran) == 2 * 3 * 3  # data sets, methods, seeds

@@ -12,6 +12,7 @@ SLUGS = (
     "elasticzo_table1",
     "elasticzo_table2",
     "elasticzo_sparsity",
+    "elasticzo_int8_sign",
     "elasticzo_fig2",
     "elasticzo_fig3",
 )

@@ -15,6 +15,7 @@ from repro.training.problem import find
 Family = tuple[str, Precision]
 """Problems that share their hyperparameters, and a precision; INT8* has those of INT8."""
 
+
 def _same(settings: Settings) -> dict[MethodName, Settings]:
     return dict.fromkeys(METHODS, settings)
 
