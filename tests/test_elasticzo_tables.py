@@ -181,7 +181,7 @@ def test_ablation_tells_the_arm_with_the_schedule_from_the_other() -> None:
     ]
     assert len(wanted) == 2
     assert all(point in points for point in wanted)
-    assert {point["p_zero"] for point in points} == {"fixed", "scheduled"}
+    assert {point["p_zero"] for point in points} == {0.33, None}
 
 
 def test_scheduled_arm_is_the_run_of_table_1(ran: list[Cell]) -> None:

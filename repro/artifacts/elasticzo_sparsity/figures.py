@@ -12,7 +12,7 @@ from repro.claims.quantity import Accuracy
 from repro.drawing.style import INK, style
 from repro.measurement.records import Record, of_kind
 
-ARMS = {"scheduled": "0.33, then 0.5, then 0.9", "fixed": "0.33 in every epoch"}
+_SCHEDULE = "0.33, then 0.5, then 0.9"
 _NAMES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
 
 
@@ -25,16 +25,18 @@ def sparsity(records: Sequence[Record]) -> Figure:
             1, len(datasets), figsize=(4.4 * len(datasets), 3.1), squeeze=False, sharey=True
         )
         for panel, dataset in zip(panels.flat, datasets, strict=True):
-            for (arm, label), colour in zip(
-                ARMS.items(), sns.color_palette("colorblind"), strict=False
+            arms = {r.point["p_zero"] for r in runs}
+            for p_zero, colour in zip(
+                sorted(arms, key=str, reverse=True), sns.color_palette("colorblind"), strict=False
             ):
-                here = [
-                    r for r in runs if r.point["dataset"] == dataset and r.point["p_zero"] == arm
+                curves = [
+                    r.metrics["test_accuracy"]
+                    for r in runs
+                    if (r.point["dataset"], r.point["p_zero"]) == (dataset, p_zero)
                 ]
-                if here:
-                    curves = [r.metrics["test_accuracy"] for r in here]
-                    mean = [100 * fmean(values) for values in zip(*curves, strict=False)]
-                    panel.plot(mean, color=colour, label=f"$p_{{zero}}$ = {label}")
+                mean = [100 * fmean(values) for values in zip(*curves, strict=False)]
+                label = _SCHEDULE if p_zero is None else f"{p_zero:g} in every epoch"
+                panel.plot(mean, color=colour, label=f"$p_{{zero}}$ = {label}")
             published = _published(dataset)
             panel.axhline(published, color=INK, linestyle=":", label="published, fixed")
             panel.set(

@@ -2,8 +2,8 @@
 
 Kinds of results:
 
-- ``run``: one training run; the point names data set, precision, method and whether ``p_zero`` is
-  ``fixed`` or ``scheduled``, the metrics are its curves and its settings.
+- ``run``: one training run; the point names data set, precision, method and ``p_zero``, null for the
+  schedule; the metrics are its curves and its settings.
 """
 
 from collections.abc import Iterator
@@ -37,6 +37,4 @@ def run(config: Config, context: Context) -> Iterator[Result]:
                 device=config.device,
             )
         )
-    for result in results(cells, context):
-        arm = "fixed" if "p_zero" in result.metrics["settings"] else "scheduled"
-        yield replace(result, point={**result.point, "p_zero": arm})
+    yield from results(cells, context, extra=("p_zero",))
