@@ -2,8 +2,8 @@
 
 Kinds of results:
 
-- ``run``: one training run; the point names data set, precision, method and ``p_zero``, null for the
-  schedule; the metrics are its curves and its settings.
+- ``run``: one training run; the point names data set, precision, method and ``p_zero``, null for
+  the schedule; the metrics are its curves and its settings.
 """
 
 from collections.abc import Iterator
