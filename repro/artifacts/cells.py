@@ -1,7 +1,6 @@
 """What the artifacts that train have in common: cells in, results out."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from typing import Any
 
 from repro.artifacts.base import Context, Result
@@ -19,10 +18,13 @@ def results(cells: Iterable[Cell], context: Context, extra: Iterable[str] = ()) 
     """Train all cells and yield a result of kind ``run`` for each.
 
     Its point names the data set, precision and method, and the ``extra`` hyperparameters; the
-    metrics are the curves (see ``repro.training.loop.Curves``) and the whole cell.
+    metrics are the curves (see ``repro.training.loop.Curves``) and, as ``settings``, all that the
+    runs of one point have in common.
     """
     for cell, curves in run_cells(list(cells), context.environment, workers=context.workers):
-        yield Result("run", _point(cell, extra), curves | {"cell": _without_nulls(cell)}, cell.seed)
+        yield Result(
+            "run", point_of(cell, extra), curves | {"settings": settings_of(cell)}, cell.seed
+        )
 
 
 def resolve(dataset: str) -> str:
@@ -33,7 +35,8 @@ def resolve(dataset: str) -> str:
     return present[0] if present else "shapes40"
 
 
-def _point(cell: Cell, extra: Iterable[str]) -> dict[str, Any]:
+def point_of(cell: Cell, extra: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the coordinates of a cell's results."""
     problem = find(cell.problem)
     point: dict[str, Any] = {"dataset": problem.pixels_of or problem.dataset}
     if problem.angle is not None:
@@ -42,13 +45,9 @@ def _point(cell: Cell, extra: Iterable[str]) -> dict[str, Any]:
     return point | {name: getattr(cell.settings, name) for name in extra}
 
 
-def _without_nulls(cell: Cell) -> dict[str, Any]:
-    """Return the cell as a record keeps it: records hold no nulls among their metrics."""
-
-    def kept(value: Any) -> Any:  # noqa: ANN401 - JSON
-        if isinstance(value, dict):
-            return {name: kept(item) for name, item in value.items() if item is not None}
-        return value
-
-    found: dict[str, Any] = kept(asdict(cell))
-    return found
+def settings_of(cell: Cell) -> dict[str, Any]:
+    """Return how a cell is trained, whatever its seed; what is not set is left out."""
+    values = cell.as_dict()
+    values |= values.pop("settings")
+    values["start"] = settings_of(cell.start) if cell.start else None
+    return {name: value for name, value in values.items() if value is not None and name != "seed"}

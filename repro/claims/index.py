@@ -1,9 +1,14 @@
 """All published claims, by id."""
 
-from repro.claims import mezo
+from repro.claims import elasticzo, mezo
 from repro.claims.claim import Claim
 
-CLAIMS: dict[str, Claim] = {claim.id: claim for claim in mezo.CLAIMS}
+AWAITED = ("elasticzo_int8_sign",)
+"""Artifacts that do not exist yet: their claims are written down, but nothing could answer them."""
+
+CLAIMS: dict[str, Claim] = {
+    claim.id: claim for claim in (*mezo.CLAIMS, *elasticzo.CLAIMS) if claim.artifact not in AWAITED
+}
 
 
 def of_artifact(slug: str) -> list[Claim]:

@@ -49,4 +49,4 @@ def windows(x: Tensor, kernel: int, padding: int) -> Tensor:
     padded = pad(x, (0, 0, padding, padding, padding, padding)) if padding else x
     shifted = padded.unfold(1, kernel, 1).unfold(2, kernel, 1)  # [C, H', W', B, k, k]
     ordered = shifted.permute(0, 4, 5, 1, 2, 3)  # [C, k, k, H', W', B]
-    return ordered.reshape(x.shape[0] * kernel * kernel, -1)
+    return ordered.contiguous().view(x.shape[0] * kernel * kernel, -1)

@@ -234,8 +234,13 @@ class ElasticZOInt8:
 
     def _check_schedule(self) -> None:
         check_p_zero(self.p_zero)
-        for name, bits in (("b_zo", self.b_zo), ("b_bp", self.b_bp)):
-            if isinstance(bits, bool) or not isinstance(bits, int) or not 0 <= bits < MAGNITUDE_BITS:
+        widths: dict[str, object] = {"b_zo": self.b_zo, "b_bp": self.b_bp}
+        for name, bits in widths.items():
+            if (
+                isinstance(bits, bool)
+                or not isinstance(bits, int)
+                or not 0 <= bits < MAGNITUDE_BITS
+            ):
                 msg = f"{name} = {bits!r}: must be a whole number from 0 to {MAGNITUDE_BITS - 1}"
                 raise UsageError(msg)
 

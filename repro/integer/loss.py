@@ -1,7 +1,7 @@
-"""NITI's integer gradient of the cross-entropy, and the floating-point cross-entropy for display.
+"""NITI's integer gradient of the cross-entropy, and the cross-entropy in floating point.
 
-NITI never computes the loss itself in integers. Exponentials become powers of two: with 47274 / 2^15
-for log2 e, e^x is about 2^t for t = trunc(47274 x / 2^15).
+NITI never computes the loss itself in integers. Exponentials become powers of two: with
+47274 / 2^15 for log2 e, e^x is about 2^t for t = trunc(47274 x / 2^15).
 """
 
 import torch

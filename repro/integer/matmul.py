@@ -45,7 +45,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     multiply = fastest_exact(a.device)
     if a.shape[1] <= BLOCK:
         return multiply(a, b)
-    blocks = zip(a.split(BLOCK, dim=1), b.split(BLOCK, dim=0), strict=True)
+    blocks = zip(torch.split(a, BLOCK, dim=1), torch.split(b, BLOCK, dim=0), strict=True)
     total = torch.zeros(a.shape[0], b.shape[1], dtype=torch.int64, device=a.device)
     for left, right in blocks:
         total += multiply(left, right)
@@ -53,7 +53,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 
 def by_int_mm(a: Tensor, b: Tensor) -> Tensor:
-    """Multiply by ``torch._int_mm``; on CUDA filled up with zeros to the sizes that cuBLAS takes."""
+    """Multiply by ``torch._int_mm``; CUDA takes some sizes only, and gets zeros up to the next."""
     if a.device.type != "cuda":
         return torch._int_mm(a, b)
     (m, k), n = a.shape, b.shape[1]

@@ -53,10 +53,17 @@ class IntegerNetwork:
     """
 
     def __init__(self, layers: Mapping[str, Layer], policy: ShiftPolicy) -> None:
-        """Take layers with their weights, in order; the weights are copied."""
+        """Take layers with their weights, in order; the weights are copied.
+
+        Raises:
+            UsageError: no layer has weights.
+        """
         self.layers = dict(layers)
         self.policy = policy
         weighted = self.weighted.values()
+        if not weighted:
+            msg = "no layer with parameters: there is nothing to train"
+            raise UsageError(msg)
         self.parameters = torch.cat([layer.weight.values.flatten() for layer in weighted])
         """All weights, int8 [P]; layers hold views of it."""
         self._bind([layer.weight.exponent for layer in weighted])
@@ -96,9 +103,7 @@ class IntegerNetwork:
     @property
     def weighted(self) -> dict[str, Weighted]:
         """The layers with weights."""
-        return {
-            name: layer for name, layer in self.layers.items() if isinstance(layer, Weighted)
-        }
+        return {name: layer for name, layer in self.layers.items() if isinstance(layer, Weighted)}
 
     @property
     def sizes(self) -> list[int]:

@@ -67,7 +67,7 @@ class SparseNoise:
         return u.bitwise_right_shift_(16).bitwise_and_(keep)
 
 
-def check_r_max(r_max: int) -> None:
+def check_r_max(r_max: object) -> None:
     """Raise ``UsageError`` unless r_max can be trained with.
 
     With r_max = 1 every product g z has R = 0, and NITI rounds it to zero: nothing would move.

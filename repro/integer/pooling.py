@@ -45,8 +45,8 @@ class MaxPool2d(Selecting):
     def _slices(self, x: Tensor, axis: int) -> list[Tensor]:
         """Return the k views of x that hold every k-th entry of ``axis`` of whole windows."""
         whole = x.shape[axis] // self.kernel * self.kernel
-        used = x.narrow(axis, 0, whole)
-        return list(used.unflatten(axis, (-1, self.kernel)).unbind(axis + 1))
+        first = x.transpose(0, axis)
+        return [first[n : whole : self.kernel].transpose(0, axis) for n in range(self.kernel)]
 
 
 class MaxOverPoints(Selecting):

@@ -20,7 +20,7 @@ def exponent_of(largest: float) -> int:
         msg = f"largest magnitude = {largest}: must be finite and above 0 to choose an exponent"
         raise UsageError(msg)
     fraction, exponent = math.frexp(largest)  # largest = fraction * 2^exponent, fraction >= 1/2
-    return exponent - (fraction == 0.5) - MAGNITUDE_BITS  # noqa: PLR2004
+    return exponent - (fraction == 0.5) - MAGNITUDE_BITS
 
 
 def quantise(numbers: Tensor, exponent: int | None = None) -> IntegerTensor:

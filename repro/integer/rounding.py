@@ -26,7 +26,8 @@ def magnitude_range(largest: int) -> int:
     """Return R = ceil(log2 m) of the largest magnitude m, and 0 for m = 0.
 
     So R(2^k) = k: the magnitude 128 counts as one of 7 bits, and is not shifted. NITI takes the
-    logarithm in float32, which differs where m > 2^24 is rounded to a power of two; this is exact.
+    logarithm in float32, which is a bit less for a few m just above a power of two, from 2^21 + 1
+    on; this is exact.
     """
     return (largest - 1).bit_length() if largest > 0 else 0
 

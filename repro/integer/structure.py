@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable
 
-from torch import nn
+from torch import Tensor, nn
 
 from repro.core.errors import UsageError
 from repro.integer.conv import Conv2d
@@ -55,12 +55,11 @@ def convert(name: str, module: nn.Module, new_weight: NewWeight) -> Layer:
     Raises:
         UsageError: there is no integer layer for the module or for one of its settings.
     """
-    if isinstance(module, nn.Conv2d | nn.Linear):
-        if module.bias is not None:
-            msg = f"layer {name} has a bias, which NITI's networks have not: use bias=False"
-            raise UsageError(msg)
-        weight = new_weight(tuple(module.weight.shape))
-        return Linear(weight) if isinstance(module, nn.Linear) else _conv(name, module, weight)
+    if isinstance(module, nn.Linear):
+        _refuse_bias(name, module.bias)
+        return Linear(new_weight(tuple(module.weight.shape)))
+    if isinstance(module, nn.Conv2d):
+        return _conv(name, module, new_weight)
     if isinstance(module, nn.MaxPool2d):
         return _pool(name, module)
     for kind, layer in _PLAIN.items():
@@ -80,7 +79,14 @@ _PLAIN: dict[type[nn.Module], Callable[[], Layer]] = {
 }
 
 
-def _conv(name: str, module: nn.Conv2d, weight: IntegerTensor) -> Conv2d:
+def _refuse_bias(name: str, bias: Tensor | None) -> None:
+    if bias is not None:
+        msg = f"layer {name} has a bias, which NITI's networks have not: use bias=False"
+        raise UsageError(msg)
+
+
+def _conv(name: str, module: nn.Conv2d, new_weight: NewWeight) -> Conv2d:
+    _refuse_bias(name, module.bias)
     kernel, padding = module.kernel_size, module.padding
     if (
         module.stride != (1, 1)
@@ -94,10 +100,10 @@ def _conv(name: str, module: nn.Conv2d, weight: IntegerTensor) -> Conv2d:
     ):
         msg = (
             f"layer {name} ({module}): an integer convolution has a square kernel, stride 1, no "
-            "dilation, one group, and the same number of zeros, fewer than the kernel's side, all round"
+            "dilation, one group, and as many zeros all round, fewer than the kernel's side"
         )
         raise UsageError(msg)
-    return Conv2d(weight, int(padding[0]))
+    return Conv2d(new_weight(tuple(module.weight.shape)), int(padding[0]))
 
 
 def _pool(name: str, module: nn.MaxPool2d) -> MaxPool2d:

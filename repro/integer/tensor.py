@@ -15,7 +15,7 @@ class IntegerTensor:
     values: Tensor
     """Mantissas, int8, of any shape."""
     exponent: int
-    """The exponent of all of them; a Python integer, so that no floating-point tensor carries it."""
+    """The exponent of them all; a Python integer, which no tensor needs to carry."""
 
     def __post_init__(self) -> None:
         if self.values.dtype != torch.int8:

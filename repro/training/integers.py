@@ -42,7 +42,7 @@ def build_integer(cell: Cell, settings: IntegerSettings) -> tuple[IntegerLearner
         partition(problem.network, cell.method, structure),
         r_max=settings.r_max,
         b_zo=settings.b_zo,
-        sign="integer" if cell.precision == "int8*" else "float",
+        sign="integer" if cell.precision == "int8s" else "float",
         restore=settings.restore,
         seed=derived_seed(cell.seed, NOISE),
     )

@@ -3,7 +3,7 @@
 Kinds of results:
 
 - ``run``: one training run; the point names data set, precision and method, the metrics are its
-  curves and its whole setting.
+  curves and its settings.
 """
 
 from collections.abc import Iterator

@@ -53,19 +53,19 @@ class Config:
     """Independent runs of each combination."""
     epochs: int = 4
     """Epochs of a run on a whole set of images."""
-    fine_tuning_epochs: int = 50
+    fine_tuning_epochs: int = 20
     """Epochs of a run on a rotated set, after pre-training on the unrotated one."""
     integer_pretraining_epochs: int = 3
     """Epochs of NITI before fine-tuning in integers (the paper's 100)."""
-    cloud_epochs: int = 8
+    cloud_epochs: int = 5
     """Epochs of a run on a set of clouds."""
-    cloud_items: int = 2048
+    cloud_items: int = 1024
     """Clouds trained on, at most."""
     cloud_points: int = 128
     """Points of each cloud."""
-    learning_rates: tuple[float, ...] = (2e-3, 4e-3, 8e-3)
+    learning_rates: tuple[float, ...] = (4e-3, 8e-3, 1.6e-2)
     """Of the methods with a zeroth-order part, in fp32."""
-    clips: tuple[float, ...] = (0.1, 0.3)
+    clips: tuple[float, ...] = (0.05, 0.1, 0.3)
     """g_clip."""
     eps: float = 1e-2
     """Scale of the perturbation in fp32; the same for all."""
@@ -116,7 +116,13 @@ SMOKE = Config(
     r_maxes=(15,),
 )
 PAPER = Config(
-    seeds=(0, 1, 2), epochs=20, integer_pretraining_epochs=100, cloud_epochs=40, cloud_points=1024
+    seeds=(0, 1, 2),
+    epochs=20,
+    fine_tuning_epochs=50,
+    integer_pretraining_epochs=100,
+    cloud_epochs=40,
+    cloud_items=9843,
+    cloud_points=1024,
 )
 
 ARTIFACT = Artifact(

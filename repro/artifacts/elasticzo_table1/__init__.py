@@ -32,7 +32,7 @@ class Config:
     datasets: tuple[str, ...] = DATASETS
     """Columns; clouds stands for ModelNet40, or the stand-in where that is not in the cache."""
     precisions: tuple[Precision, ...] = PRECISIONS
-    """fp32, int8 (the gradient's sign from a float loss), int8* (integers alone)."""
+    """fp32, int8 (the gradient's sign from a float loss), int8s (integers alone)."""
     methods: tuple[MethodName, ...] = METHODS
     """Rows."""
     seeds: tuple[int, ...] = (0, 1, 2)

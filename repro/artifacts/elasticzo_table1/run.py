@@ -3,7 +3,7 @@
 Kinds of results:
 
 - ``run``: one training run; the point names data set, precision and method, the metrics are its
-  curves and its whole setting.
+  curves and its settings.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def _cells(config: Config) -> Iterator[Cell]:
         problem = resolve(dataset)
         if find(problem).network == "pointnet" and precision != "fp32":
             continue
-        if method == "full_bp" and precision == "int8*":
+        if method == "full_bp" and precision == "int8s":
             continue  # nothing is estimated: it would be INT8
         yield from_scratch(
             problem,

@@ -3,7 +3,8 @@
 Kinds of results:
 
 - ``run``: one fine-tuning run; the point names data set, angle, precision and method, the metrics
-  are its curves, which begin with the pre-trained network, and its whole setting.
+  are its curves, which begin with the pre-trained network, and its settings. The method ``none``
+  is that network itself.
 """
 
 from collections.abc import Iterator
@@ -34,4 +35,23 @@ def run(config: Config, context: Context) -> Iterator[Result]:
                 device=config.device,
             )
         )
-    yield from results(cells, context)
+    seen = set()
+    for result in results(cells, context):
+        yield result
+        start = (result.point["dataset"], result.point["angle"], result.point["precision"])
+        if (*start, result.seed) not in seen:
+            seen.add((*start, result.seed))
+            yield _without_fine_tuning(result)
+
+
+def _without_fine_tuning(tuned: Result) -> Result:
+    """Return the row of the pre-trained network: where the curves of fine-tuning begin."""
+    before = {
+        name: tuned.metrics[name][:1] for name in ("test_accuracy", "test_loss", "train_loss")
+    }
+    return Result(
+        "run",
+        {**tuned.point, "method": "none"},
+        before | {"settings": tuned.metrics["settings"]["start"]},
+        tuned.seed,
+    )

@@ -1,0 +1,62 @@
+"""Which combination of the grid is the best."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from repro.measurement.records import Record
+
+Combination = tuple[tuple[str, float], ...]
+Group = tuple[str, str, str]
+"""Family of problems, precision and method, that share their hyperparameters."""
+
+SEARCHED = ("lr", "clip", "r_max")
+CLOUDS = ("modelnet40", "modelnet40_hdf5", "modelnet10_voxel", "shrec11", "shapes40")
+
+
+def group_of(record: Record) -> Group:
+    """Return what a record's hyperparameters are chosen for."""
+    point = record.point
+    family = point["dataset"]
+    if family in CLOUDS:
+        family = "clouds"
+    elif "angle" in point:
+        family = f"rotated_{family}"
+    return family, point["precision"], point["method"]
+
+
+def combination(record: Record) -> Combination:
+    """Return the hyperparameters of a record."""
+    return tuple((name, record.point[name]) for name in SEARCHED if name in record.point)
+
+
+def accuracy(records: Iterable[Record]) -> float:
+    """Return the mean accuracy after the last epoch, as a fraction; 0 if a run diverged."""
+    return fmean(
+        0.0 if record.metrics["diverged"] else record.metrics["test_accuracy"][-1]
+        for record in records
+    )
+
+
+def grids(records: Sequence[Record]) -> dict[Group, dict[Combination, float]]:
+    """Return the held-out accuracy of every combination, by group.
+
+    It is the mean over seeds, and over the problems that share their hyperparameters.
+    """
+    groups: dict[Group, dict[Combination, list[Record]]] = {}
+    for record in records:
+        runs = groups.setdefault(group_of(record), {}).setdefault(combination(record), [])
+        runs.append(record)
+    return {
+        group: {point: accuracy(runs) for point, runs in grid.items()}
+        for group, grid in groups.items()
+    }
+
+
+def best(records: Sequence[Record]) -> dict[Group, dict[str, Any]]:
+    """Return the best combination of every group; of equals, the first in the grid."""
+    return {group: dict(_first_best(grid)) for group, grid in grids(records).items()}
+
+
+def _first_best(grid: Mapping[Combination, float]) -> Combination:
+    return max(grid, key=lambda point: grid[point])

@@ -1,0 +1,56 @@
+"""Means over seeds with their uncertainty, and the two accuracies read from one curve.
+
+The seed is the unit of replication: epochs and test samples of one run are not independent runs.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over independent seeds."""
+
+    mean: float
+    interval: float | None
+    """Half-width of the 95 % confidence interval of the mean; one seed alone has none."""
+    n_seeds: int
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Return the mean of ``values``, one for each seed, with its Student t interval.
+
+    Half-width ``t * s / sqrt(n)``: s the sample standard deviation, t the quantile of Student's
+    distribution with n - 1 degrees of freedom that leaves 2.5 % above it (Student, "The probable
+    error of a mean", 1908). It takes the values as normally distributed: nothing holds it below
+    100 % of accuracy, and at two seeds it is 12.7 standard errors wide.
+
+    Raises:
+        statistics.StatisticsError: there is no value.
+    """
+    mean, n = statistics.fmean(values), len(values)
+    if n == 1:
+        return Estimate(mean, None, 1)
+    from scipy.special import stdtrit
+
+    quantile = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))
+    return Estimate(mean, quantile * statistics.stdev(values) / math.sqrt(n), n)
+
+
+def last_and_best(curve: Sequence[float]) -> tuple[float, float]:
+    """Return the accuracy after the last epoch, and the highest after any.
+
+    ``curve`` starts with the accuracy before training, which counts only where nothing was trained.
+    The best epoch is chosen on the test set and so flatters; the papers do not say which they give.
+
+    Raises:
+        ValueError: the curve is empty.
+    """
+    if not curve:
+        msg = "an accuracy curve holds at least the accuracy before training; this one is empty"
+        raise ValueError(msg)
+    return curve[-1], max(curve[1:] or curve)

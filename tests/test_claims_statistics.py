@@ -1,0 +1,71 @@
+"""Means and intervals over seeds against closed forms."""
+
+import math
+import random
+import statistics
+
+import pytest
+
+from repro.claims.statistics import Estimate, estimate, last_and_best
+
+
+def test_two_seeds_follow_the_cauchy_distribution() -> None:
+    # one degree of freedom: the quantile is tan(0.475 pi), and s / sqrt(2) is half the distance
+    found = estimate([90.0, 91.0])
+    assert found.mean == 90.5
+    assert found.interval == pytest.approx(0.5 * math.tan(0.475 * math.pi), rel=1e-12)
+    assert found.n_seeds == 2
+
+
+def test_three_seeds_against_the_closed_form_of_two_degrees_of_freedom() -> None:
+    # quantile of t with 2 degrees of freedom: (2p - 1) sqrt(2 / (4p (1 - p))) at p = 0.975
+    quantile = 0.95 * math.sqrt(2 / (4 * 0.975 * 0.025))
+    assert estimate([1.0, 2.0, 3.0]).interval == pytest.approx(quantile / math.sqrt(3), rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "quantile"), [(5, 2.776), (10, 2.262), (31, 2.042)])
+def test_the_printed_table_of_student(n: int, quantile: float) -> None:
+    values = [float(i) for i in range(n)]
+    interval = estimate(values).interval
+    assert interval is not None
+    assert round(interval * math.sqrt(n) / statistics.stdev(values), 3) == quantile
+
+
+def test_one_seed_has_no_interval() -> None:
+    assert estimate([89.8]) == Estimate(89.8, None, 1)
+
+
+def test_seeds_that_agree_have_an_interval_of_nothing() -> None:
+    assert estimate([0.5, 0.5, 0.5]) == Estimate(0.5, 0.0, 3)
+
+
+def test_no_seed_is_an_error() -> None:
+    with pytest.raises(statistics.StatisticsError):
+        estimate([])
+
+
+def test_the_interval_holds_the_true_mean_as_often_as_it_says() -> None:
+    draw = random.Random(0)  # noqa: S311 - not for secrets
+    hits = 0
+    for _ in range(2000):
+        found = estimate([draw.gauss(90, 2) for _ in range(4)])
+        assert found.interval is not None
+        hits += abs(found.mean - 90) <= found.interval
+    assert 0.935 < hits / 2000 < 0.965  # three standard errors of a share of 0.95
+
+
+@pytest.mark.parametrize(
+    ("curve", "last", "best"),
+    [
+        ([0.1, 0.5, 0.9, 0.8], 0.8, 0.9),
+        ([0.95, 0.5, 0.6], 0.6, 0.6),  # before training does not count as an epoch
+        ([0.74], 0.74, 0.74),  # nothing was trained
+    ],
+)
+def test_last_and_best_epoch(curve: list[float], last: float, best: float) -> None:
+    assert last_and_best(curve) == (last, best)
+
+
+def test_an_empty_curve_is_refused() -> None:
+    with pytest.raises(ValueError, match="this one is empty"):
+        last_and_best([])

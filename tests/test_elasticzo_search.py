@@ -1,0 +1,63 @@
+"""What the search chose is what the tables use."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repro.artifacts.elasticzo_search.selection import best, grids
+from repro.measurement.records import read_runs
+from repro.report.runs import current_runs
+from repro.training.chosen import CHOSEN
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+def test_chosen_hyperparameters_are_the_best_of_the_committed_search() -> None:
+    found = best(read_runs(current_runs(RESULTS, "elasticzo_search")))
+    chosen = {
+        (family, precision, method): settings
+        for (family, precision), methods in CHOSEN.items()
+        for method, settings in methods.items()
+        if (precision, method) != ("int8", "full_bp")  # NITI has nothing to search
+    }
+    assert chosen.keys() == found.keys()
+    for group, searched in found.items():
+        used = {name: getattr(chosen[group], name) for name in searched}
+        if group[2] == "full_bp":
+            used["clip"] = searched["clip"]  # it has none
+        assert used == searched, group
+
+
+class Made:
+    """A record's point and metrics, all that the selection reads."""
+
+    def __init__(self, seed: int, accuracy: float, *, diverged: bool = False, **point: Any) -> None:
+        whole = {"dataset": "mnist", "precision": "fp32", "method": "cls1", "clip": 0.1}
+        self.point = whole | point
+        self.seed = seed
+        self.metrics = {"test_accuracy": [0.1, accuracy], "diverged": diverged}
+
+
+def test_best_is_by_the_mean_over_seeds_and_angles() -> None:
+    records: Any = [
+        Made(0, 0.9, lr=1.0),
+        Made(1, 0.5, lr=1.0),
+        Made(0, 0.8, lr=2.0),
+        Made(1, 0.7, lr=2.0),
+        Made(0, 0.6, lr=1.0, angle=30),
+        Made(0, 0.2, lr=1.0, angle=45),
+        Made(0, 0.3, lr=2.0, angle=30),
+        Made(0, 0.4, lr=2.0, angle=45),
+    ]
+    assert best(records) == {
+        ("mnist", "fp32", "cls1"): {"lr": 2.0, "clip": 0.1},
+        ("rotated_mnist", "fp32", "cls1"): {"lr": 1.0, "clip": 0.1},
+    }
+    means = grids(records)["mnist", "fp32", "cls1"]
+    assert sorted(means.values()) == pytest.approx([0.7, 0.75])
+
+
+def test_run_that_diverged_counts_as_nothing_learnt() -> None:
+    records: Any = [Made(0, 0.95, diverged=True, lr=1.0), Made(0, 0.2, lr=2.0)]
+    assert best(records)["mnist", "fp32", "cls1"]["lr"] == 2.0

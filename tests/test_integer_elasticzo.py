@@ -1,0 +1,335 @@
+"""Algorithm 2 as a whole: integers only, literal steps, streams, errors, resume."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from repro.core.errors import UsageError
+from repro.integer.counter import stream_key
+from repro.integer.elasticzo_int8 import ElasticZOInt8, Restores
+from repro.integer.layers import Weighted
+from repro.integer.loss import logit_error
+from repro.integer.network import IntegerNetwork, Record
+from repro.integer.noise import SparseNoise
+from repro.integer.perturbation import Perturbation
+from repro.integer.shift import Version
+from repro.integer.sign import SignRule, compare, mean_loss
+from repro.integer.tensor import IntegerTensor
+from repro.models.lenet5 import lenet5
+
+PARTITIONS = {"Full ZO": 12, "Cls2": "fc3", "Cls1": "fc2", "Full BP": 0}
+
+
+def lenet(seed: int = 0, policy: Version = "v2") -> IntegerNetwork:
+    return IntegerNetwork.random(lenet5(bias=False), seed=seed, policy=policy)
+
+
+def batch(seed: int = 0, size: int = 8) -> tuple[IntegerTensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.randint(-14, 91, (size, 1, 28, 28), generator=generator).to(torch.int8)
+    return IntegerTensor(images, -5), torch.randint(0, 10, (size,), generator=generator)
+
+
+def train(method: ElasticZOInt8, steps: int = 3, first: int = 0) -> None:
+    for step in range(first, first + steps):
+        method.step(*batch(step))
+
+
+class NoFloats(TorchDispatchMode):
+    """Fails on every operation that reads or makes a floating-point tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.operations += 1
+        for leaf in tree_leaves((args, kwargs, result)):
+            if isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex()):
+                msg = f"{func} has a tensor of {leaf.dtype}"
+                raise AssertionError(msg)
+        return result
+
+
+@pytest.mark.parametrize("policy", ["v1", "v2"])
+@pytest.mark.parametrize("sign", ["integer", "exact"])
+@pytest.mark.parametrize("method", PARTITIONS)
+def test_an_integer_step_has_no_floating_point_tensor(
+    method: str, sign: SignRule, policy: Version
+) -> None:
+    elastic = ElasticZOInt8(lenet(policy=policy), PARTITIONS[method], sign=sign)
+    with NoFloats() as walk:
+        train(elastic, 2)
+    assert walk.operations > 50
+
+
+def test_the_walk_would_notice_the_float_loss() -> None:
+    elastic = ElasticZOInt8(lenet(), 12, sign="float")
+    with pytest.raises(AssertionError, match=r"has a tensor of torch\.float"), NoFloats():
+        train(elastic, 1)
+
+
+@pytest.mark.parametrize("activations", ["plus", "minus"])
+@pytest.mark.parametrize("sign", ["float", "integer", "exact"])
+@pytest.mark.parametrize("restore", ["clip", "exact"])
+def test_a_step_is_its_parts_in_the_order_of_algorithm_2(
+    activations: Any, sign: SignRule, restore: Any
+) -> None:
+    elastic = ElasticZOInt8(
+        lenet(), "fc2", sign=sign, activations=activations, restore=restore, seed=7
+    )
+    info = elastic.step(*batch())
+
+    network = lenet()
+    inputs, labels = batch()
+    head = [150, 2400, 94_080]
+    key = stream_key(7, 0, 0)
+    walk = Perturbation(
+        network.parameters[: sum(head)], head, SparseNoise(key, 15, 0.33), exact=restore == "exact"
+    )
+    tapes: dict[str, list[Record]] = {"plus": [], "minus": []}
+    walk.plus()
+    plus = network.forward(inputs, tapes["plus"], 9)
+    walk.minus()
+    minus = network.forward(inputs, tapes["minus"], 9)
+    found = compare(sign, plus, minus, labels)
+    walk.restore_and_descend(found.sign, 1)
+    logits = plus if activations == "plus" else minus
+    error = logit_error(logits, labels, draws_of(7, 0, 8, 10))
+    for layer, update in network.backward(tapes[activations], error, 5):
+        weight = layer.weight.values
+        weight.copy_((weight.int() - update).clamp(-127, 127))
+
+    assert torch.equal(elastic.network.parameters, network.parameters)
+    (estimate,) = info.estimates
+    assert (estimate.seed, estimate.projected_gradient) == (key, found.sign)
+    assert (estimate.loss_plus, estimate.loss_minus) == (found.loss_plus, found.loss_minus)
+    assert elastic.restores == Restores(walk.clipped, sum(head))
+    assert elastic.last is info
+
+
+def draws_of(seed: int, step: int, samples: int, classes: int) -> torch.Tensor:
+    """The top four bits of each word, by Python's integers."""
+    key, mask = stream_key(seed, step, 1), 0xFFFFFFFF
+    draws = []
+    for i in range(samples * classes):
+        x = (i + key) & mask
+        x = ((x ^ (x >> 16)) * 0x7FEB352D) & mask
+        x = ((x ^ (x >> 15) ^ (key >> 32)) * 0x846CA68B) & mask
+        draws.append((x ^ (x >> 16)) >> 28)
+    return torch.tensor(draws).view(samples, classes)
+
+
+def test_full_bp_is_niti_with_one_forward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    elastic = ElasticZOInt8(lenet(), 0)
+    network = lenet()
+    inputs, labels = batch()
+    tape: list[Record] = []
+    logits = network.forward(inputs, tape)
+    records = list(tape)
+    passes: list[int] = []
+    forward = IntegerNetwork.forward
+
+    def counted(self: IntegerNetwork, x: IntegerTensor, *rest: Any) -> IntegerTensor:
+        passes.append(len(x.values))
+        return forward(self, x, *rest)
+
+    monkeypatch.setattr(IntegerNetwork, "forward", counted)
+    info = elastic.step(inputs, labels)
+    assert passes == [1, 8]  # one sample tries the shape
+    assert info.estimates == ()
+    assert info.loss == mean_loss("float", logits, labels)
+
+    # NITI updates a layer as soon as its error has been passed on; the result is the same
+    error = logit_error(logits, labels, draws_of(0, 0, 8, 10)).t().contiguous()
+    for record in reversed(records):
+        if isinstance(record.layer, Weighted):
+            layer = record.layer
+            before = error
+            error = (
+                network.policy.error(layer.input_error(error))
+                if record is not records[0]
+                else error
+            )
+            for owner, update in network.backward(
+                [Record(layer, record.x, record.y)], batch_first(before), 5
+            ):
+                weight = owner.weight.values
+                weight.copy_((weight.int() - update).clamp(-127, 127))
+        else:
+            error = record.layer.backward(record.x, record.y, error)
+    assert torch.equal(elastic.network.parameters, network.parameters)
+
+
+def batch_first(error: torch.Tensor) -> torch.Tensor:
+    return error.movedim(-1, 0)
+
+
+def test_head_and_tail_have_the_papers_sizes() -> None:
+    sizes = {name: sum(ElasticZOInt8(lenet(), c).head_sizes) for name, c in PARTITIONS.items()}
+    assert sizes == {"Full ZO": 107_550, "Cls2": 106_710, "Cls1": 96_630, "Full BP": 0}
+
+
+@pytest.mark.parametrize("method", PARTITIONS)
+def test_runs_are_determined_by_their_seed(method: str) -> None:
+    one, same, other = lenet(), lenet(), lenet()
+    train(ElasticZOInt8(one, PARTITIONS[method], seed=1))
+    train(ElasticZOInt8(same, PARTITIONS[method], seed=1))
+    train(ElasticZOInt8(other, PARTITIONS[method], seed=2))
+    assert torch.equal(one.parameters, same.parameters)
+    assert not torch.equal(one.parameters, other.parameters)
+
+
+def test_threads_do_not_matter() -> None:
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            network = lenet()
+            train(ElasticZOInt8(network, "fc2", sign="integer"), 1)
+            results.append(network.parameters)
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*results)
+
+
+def test_streams_depend_on_seed_and_step_and_not_on_data_or_partition() -> None:
+    def seeds(partition: str | int, first: int) -> list[int]:
+        elastic = ElasticZOInt8(lenet(first), partition, seed=5)
+        found = []
+        for step in range(3):
+            (estimate,) = elastic.step(*batch(first + step)).estimates
+            found.append(estimate.seed)
+        return found
+
+    assert seeds(12, 0) == seeds("fc3", 10) == [stream_key(5, step, 0) for step in range(3)]
+
+
+@pytest.mark.parametrize("method", PARTITIONS)
+def test_resumed_run_is_the_uninterrupted_one(method: str) -> None:
+    whole, halves = lenet(), lenet()
+    one = ElasticZOInt8(whole, PARTITIONS[method], seed=3)
+    one.p_zero, one.b_bp = 0.5, 4
+    train(one, 4)
+    first = ElasticZOInt8(halves, PARTITIONS[method], seed=3)
+    first.p_zero, first.b_bp = 0.5, 4
+    train(first, 2)
+    resumed = lenet(seed=9)
+    second = ElasticZOInt8(resumed, PARTITIONS[method], seed=99)
+    resumed.load_state_dict(halves.state_dict())
+    second.load_state_dict(first.state_dict())
+    train(second, 2, first=2)
+    assert torch.equal(whole.parameters, resumed.parameters)
+    assert second.state_dict() == one.state_dict()
+
+
+def test_schedule_attributes_take_effect_at_the_next_step() -> None:
+    elastic = ElasticZOInt8(lenet(), "fc3")
+    before = elastic.network.parameters.clone()
+    elastic.p_zero, elastic.b_bp = 1 - 2**-16, 0
+    elastic.step(*batch())
+    moved = (elastic.network.parameters.int() - before.int()).abs()
+    assert int((moved[: sum(elastic.head_sizes)] > 0).sum()) < 50
+    assert int(moved[sum(elastic.head_sizes) :].max()) == 1
+
+
+def test_phases_are_timed_only_if_asked_for() -> None:
+    elastic = ElasticZOInt8(lenet(), "fc3")
+    assert elastic.step(*batch()).seconds == {}
+    timed = ElasticZOInt8(lenet(), "fc3", timed=True)
+    assert set(timed.step(*batch()).seconds) == {"perturb", "forward", "backward", "loss", "update"}
+    full = ElasticZOInt8(lenet(), 0, timed=True)
+    assert set(full.step(*batch()).seconds) == {"forward", "backward", "loss", "update"}
+
+
+@pytest.mark.parametrize("restore", ["clip", "exact"])
+@pytest.mark.parametrize("failing", [2, 3])
+def test_an_exception_in_a_pass_puts_the_weights_back(
+    restore: Any, failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elastic = ElasticZOInt8(lenet(), 12, restore=restore)
+    before = elastic.network.parameters.clone()
+    passes: list[None] = []
+    forward = IntegerNetwork.forward
+
+    def interrupted(self: IntegerNetwork, *rest: Any) -> IntegerTensor:
+        passes.append(None)
+        if len(passes) == failing:
+            raise KeyboardInterrupt
+        return forward(self, *rest)
+
+    monkeypatch.setattr(IntegerNetwork, "forward", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        elastic.step(*batch())
+    same = elastic.network.parameters == before
+    inside = before.abs() <= 127 - elastic.r_max
+    assert same.all() if restore == "exact" else same[inside].all()
+    assert elastic.steps == 0
+
+
+def wrong(what: str) -> tuple[IntegerTensor, torch.Tensor]:
+    inputs, labels = batch()
+    values = inputs.values
+    return {
+        "label": (inputs, labels.clamp(min=0) + 10),
+        "negative": (inputs, labels - 10),
+        "labels": (inputs, labels[:3]),
+        "dtype": (inputs, labels.int()),
+        "image": (IntegerTensor(values[..., :20].contiguous(), -5), labels),
+        "empty": (IntegerTensor(values[:0], -5), labels[:0]),
+    }[what]
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("label", r"labels from 1\d to 1\d: must be from 0 to 9"),
+        ("negative", r"labels from -\d+ to -\d+"),
+        ("labels", r"labels \(3,\) of torch\.int64 for inputs \(8, 1, 28, 28\)"),
+        ("dtype", r"torch\.int32"),
+        ("image", "layer fc1: 560 input features, must be 784"),
+        ("empty", "at least one input"),
+    ],
+)
+def test_a_batch_that_does_not_fit_touches_no_weight(what: str, message: str) -> None:
+    elastic = ElasticZOInt8(lenet(), 12)
+    before = elastic.network.parameters.clone()
+    with pytest.raises(UsageError, match=message):
+        elastic.step(*wrong(what))
+    assert torch.equal(elastic.network.parameters, before)
+
+
+@pytest.mark.parametrize(
+    ("partition", "changes", "message"),
+    [
+        ("fc9", {}, "partition 'fc9' names no layer"),
+        (13, {}, "partition C = 13: must be from 0 to 12"),
+        (12, {"r_max": 1}, "r_max = 1"),
+        (12, {"p_zero": 1.0}, r"p_zero = 1\.0"),
+        (12, {"b_zo": 7}, "b_zo = 7: must be a whole number from 0 to 6"),
+        (12, {"b_bp": -1}, "b_bp = -1"),
+        (12, {"b_bp": True}, "b_bp = True"),
+        (12, {"sign": "sometimes"}, "sign = 'sometimes': must be one of float, integer, exact"),
+        (12, {"activations": "mean"}, "activations = 'mean': must be one of plus, minus"),
+        (12, {"restore": "never"}, "restore = 'never': must be one of clip, exact"),
+    ],
+)
+def test_wrong_settings_are_refused(
+    partition: str | int, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        ElasticZOInt8(lenet(), partition, **changes)
+
+
+def test_settings_are_checked_again_at_every_step() -> None:
+    elastic = ElasticZOInt8(lenet(), "fc3")
+    elastic.b_bp = 9
+    with pytest.raises(UsageError, match="b_bp = 9"):
+        elastic.step(*batch())
