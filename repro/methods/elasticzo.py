@@ -1,22 +1,21 @@
 """ElasticZO: zeroth-order for the first layers, backpropagation for the last (arXiv 2501.04287)."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, get_args
 
 import torch
 
+from repro.core.errors import UsageError
 from repro.core.validation import require_choice
 from repro.methods.parameters import split_at
 from repro.methods.step_info import PhaseTimer, StepInfo, require_finite
 from repro.methods.walk import Restore
-from repro.methods.zeroth_order import ZerothOrder
+from repro.methods.zeroth_order import Closure, ZerothOrder
 
 Activations = Literal["plus", "minus", "mean"]
 """The forward pass whose activations the tail's backward pass uses; the mean takes both."""
-
-Closure = Callable[[], torch.Tensor]
 
 
 class ElasticZO(ZerothOrder):
@@ -86,6 +85,7 @@ class ElasticZO(ZerothOrder):
 
         Raises:
             ReproError: a loss is not finite; like after any exception, the weights are restored.
+            UsageError: the loss has no gradient for the tail.
         """
         lr = self._learning_rate()
         timer = PhaseTimer(enabled=self.timed)
@@ -116,25 +116,38 @@ class ElasticZO(ZerothOrder):
         loss = (estimate.loss_plus + estimate.loss_minus) / 2
         return StepInfo(loss, (estimate,), timer.seconds)
 
-    def _pass(self, closure: Closure, weight: float, timer: PhaseTimer) -> torch.Tensor:
+    def _pass(self, closure: Closure, weight: float, timer: PhaseTimer) -> torch.Tensor | float:
         """Compute a loss, and add ``weight`` times its gradient to the tail's.
 
         The backward pass comes at once, so the tail's graph of one pass is gone before the next.
         """
-        with timer("forward"), torch.set_grad_enabled(bool(self.tail) and weight > 0):
+        tail = bool(self.tail) and weight > 0
+        with timer("forward"), torch.set_grad_enabled(tail):
             loss = closure()
-        if loss.requires_grad:
-            with timer("backward"):
-                (weight * loss).backward()  # type: ignore[no-untyped-call]
+        if not tail:
+            return loss
+        loss = _differentiable(loss)
+        with timer("backward"):
+            (weight * loss).backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
     def _plain(self, closure: Closure, timer: PhaseTimer) -> StepInfo:
         with timer("forward"), torch.enable_grad():
-            loss = closure()
+            loss = _differentiable(closure())
         value = require_finite(loss.detach(), "loss")
         with timer("backward"):
             loss.backward()  # type: ignore[no-untyped-call]
         return StepInfo(value, (), timer.seconds)
+
+
+def _differentiable(loss: torch.Tensor | float) -> torch.Tensor:
+    if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
+        msg = (
+            "the loss has no gradient, so the tail cannot be trained by backpropagation: compute "
+            "it from the tail's output without detaching, or use MeZO, which takes any loss"
+        )
+        raise UsageError(msg)
+    return loss
 
 
 @contextmanager
