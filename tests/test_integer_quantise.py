@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -17,6 +17,7 @@ from repro.models.pointnet import pointnet
 
 
 @given(st.floats(1e-30, 1e30))
+@settings(deadline=None)
 def test_exponent_is_the_ceiling_of_the_logarithm_less_seven(largest: float) -> None:
     e = exponent_of(largest)
     assert 2.0 ** (e + 6) < largest <= 2.0 ** (e + 7)
@@ -28,6 +29,7 @@ def test_exponent_of_mnist_and_of_powers_of_two() -> None:
 
 
 @given(st.lists(st.floats(-100, 100, width=32), min_size=1, max_size=20).filter(any))
+@settings(deadline=None)
 def test_quantised_numbers_are_within_half_a_unit(numbers: list[float]) -> None:
     x = torch.tensor(numbers)
     q = quantise(x)

@@ -19,10 +19,10 @@ from torch.nn.functional import pad
 from repro.core.errors import ReproError, UsageError
 
 LARGEST_PRODUCT = 128 * 128
-INT32_LIMIT = (1 << 31) - (1 << 24)
-"""Largest magnitude of an int32 accumulator; 2^24 below 2^31, so that rounding cannot wrap it."""
+INT32_LIMIT = (1 << 31) - 2
+"""Largest magnitude of an int32 accumulator; roundings add 1 at most."""
 BLOCK = INT32_LIMIT // LARGEST_PRODUCT
-"""Longest sum (K) that stays in int32: 130,048 products."""
+"""Longest sum (K) that stays in int32: 131,071 products."""
 
 Path = Callable[[Tensor, Tensor], Tensor]
 

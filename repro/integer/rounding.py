@@ -7,9 +7,8 @@ All roundings are of sign and magnitude. For an accumulator a and a shift k, wit
 so that s q is a / 2^k truncated toward zero, which is what ``//`` meant where NITI was written
 (torch 1.6 and 1.7; docs/integer.md says what the flooring ``//`` of today would change).
 
-Every function takes an int32 or int64 tensor of any shape, whose entries are at most
-``repro.integer.matmul.INT32_LIMIT`` in magnitude if they are int32, and a k from 1 to 31, and
-returns int8 from -127 to 127. Divisions are shifts and comparisons are sign bits, so that each
+Every function takes an int32 or int64 tensor of any shape, at most ``repro.integer.matmul.INT32_LIMIT``
+in magnitude if it is int32, and a k from 1 to 31, and returns int8 from -127 to 127. Divisions are shifts and comparisons are sign bits, so that each
 operation has an exact counterpart in C++ and runs on whole vectors.
 """
 
@@ -49,11 +48,11 @@ def truncate(accumulator: Tensor, k: int) -> Tensor:
 def nearest(accumulator: Tensor, k: int) -> Tensor:
     """N(a, k): round to the nearest, halves away from zero (NITI v2, RoundShift).
 
-    Equals clip(floor((a + 2^(k-1) - [a < 0]) / 2^k)), which needs no magnitude. It never decreases
-    in a, so it commutes with ReLU and with maxima.
+    Equals clip(floor((floor((a - [a < 0]) / 2^(k-1)) + 1) / 2)), which needs no magnitude, and
+    never leaves int32. It never decreases in a, so it commutes with ReLU and with maxima.
     """
     shifted = accumulator >> _sign_bit(accumulator)  # -1 for negative a, else 0
-    shifted.add_(accumulator).add_(1 << (k - 1)).bitwise_right_shift_(k)
+    shifted.add_(accumulator).bitwise_right_shift_(k - 1).add_(1).bitwise_right_shift_(1)
     return shifted.clamp_(-LARGEST, LARGEST).to(torch.int8)
 
 
