@@ -29,8 +29,8 @@ CHOSEN: Mapping[Family, Mapping[MethodName, Settings]] = {
     },
     ("fashion_mnist", "fp32"): {
         "full_zo": FloatSettings(lr=0.016, clip=0.05),
-        "cls2": FloatSettings(lr=0.016, clip=0.05),
-        "cls1": FloatSettings(lr=0.016, clip=0.1),
+        "cls2": FloatSettings(lr=0.004, clip=0.3),
+        "cls1": FloatSettings(lr=0.016, clip=0.05),
         "full_bp": FloatSettings(lr=0.05),
     },
     ("rotated_mnist", "fp32"): {
