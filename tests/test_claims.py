@@ -5,7 +5,7 @@ import pytest
 from repro.artifacts import index
 from repro.claims.claim import Claim
 from repro.claims.index import CLAIMS, of_artifact
-from repro.claims.verdict import verdict
+from repro.claims.verdict import Finding, verdict
 
 
 def claim(**changes: object) -> Claim:
@@ -41,12 +41,52 @@ def claim(**changes: object) -> Claim:
     ],
 )  # fmt: skip
 def test_rule(changes: dict[str, object], ours: float | None, expected: str) -> None:
-    assert verdict(claim(**changes), ours) == expected
+    assert verdict(claim(**changes), Finding("X1", ours, "")) == expected
 
 
 def test_halves_round_up_as_in_print() -> None:
-    assert verdict(claim(published=4.38), 4.375) == "reproduced"
-    assert verdict(claim(published=2.5, digits=1), 2.45) == "reproduced"
+    assert verdict(claim(published=4.38), Finding("X1", 4.375, "")) == "reproduced"
+    assert verdict(claim(published=2.5, digits=1), Finding("X1", 2.45, "")) == "reproduced"
+
+
+BOUND = {"relation": "at least"}
+ORDER = {"relation": "at least", "unit": "points", "published": 0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "ours", "interval", "expected"),
+    [
+        ({}, 89.80, None, "reproduced"),
+        ({}, 88.80, None, "reproduced"),  # a whole point, whatever binary fractions make of it
+        ({}, 88.796, None, "reproduced"),  # is printed as 88.80
+        ({}, 88.79, None, "close"),
+        ({}, 90.81, None, "close"),
+        ({}, 86.80, None, "close"),
+        ({}, 86.79, None, "contradicted"),
+        ({}, 86.79, 3.0, "contradicted"),
+        ({}, 86.79, 3.01, "reproduced"),  # the published number lies within our interval
+        ({}, 92.0, 2.2, "reproduced"),
+        (BOUND, 99.0, 0.1, "reproduced"),  # above a bound at any distance
+        (BOUND, 88.79, 0.1, "close"),
+        (BOUND, 80.0, 0.1, "contradicted"),
+        (ORDER, 0.01, None, "reproduced"),
+        (ORDER, -0.5, None, "contradicted"),  # a wrong order is none by a small gap
+        (ORDER, -0.5, 0.4, "contradicted"),
+        (ORDER, -0.5, 0.5, "close"),  # the seeds do not settle it
+    ],
+)
+def test_rule_of_what_was_trained(
+    changes: dict[str, object], ours: float, interval: float | None, expected: str
+) -> None:
+    trained = claim(**{"basis": "trained", "unit": "%", "published": 89.80} | changes)
+    finding = Finding("X1", ours, "", n_seeds=3, interval=interval, profile="paper")
+    assert verdict(trained, finding) == expected
+
+
+@pytest.mark.parametrize("profile", ["quick", "smoke", "custom", None])
+def test_only_the_paper_profile_judges_what_was_trained(profile: str | None) -> None:
+    trained = claim(basis="trained", unit="%", published=89.80)
+    assert verdict(trained, Finding("X1", 89.80, "", profile=profile)) == "not run"
 
 
 def test_artifacts_and_claims_name_each_other() -> None:

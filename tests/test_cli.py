@@ -19,7 +19,8 @@ def repro(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProce
 
 def test_list_names_the_artifacts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
-    assert capsys.readouterr().out.startswith("mezo_fig3  MeZO Fig. 3")
+    first, *_ = capsys.readouterr().out.splitlines()
+    assert first.split()[:3] == ["mezo_fig3", "MeZO", "Fig."]
 
 
 def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,7 +61,7 @@ def test_run_help_documents_every_option_of_the_artifact() -> None:
 def test_unknown_artifact_gets_the_nearest_name() -> None:
     done = repro("run", "mezo_fig33")
     assert done.returncode == 2
-    assert "no artifact named 'mezo_fig33'; did you mean mezo_fig3?" in done.stderr
+    assert "no artifact named 'mezo_fig33'; did you mean mezo_fig3" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -123,8 +124,9 @@ def test_claims_without_records_are_not_run(
     assert {row["verdict"] for row in rows} == {"not run"}
     assert {row["ours"] for row in rows} == {None}
     assert set(rows[0]) == {
-        "id", "paper", "section", "artifact", "statement", "relation", "published", "ours", "unit",
-        "basis", "verdict", "reason", "profile", "n_seeds", "records", "record_files",
+        "id", "paper", "section", "artifact", "statement", "relation", "published", "ours",
+        "interval", "unit", "basis", "verdict", "reason", "profile", "n_seeds", "records",
+        "record_files",
     }  # fmt: skip
 
 

@@ -63,7 +63,7 @@ def test_published_numbers_against_the_equations(records: list[Record]) -> None:
 
 
 def test_verdicts_of_the_equations(records: list[Record]) -> None:
-    verdicts = {f.claim_id: verdict(CLAIMS[f.claim_id], f.ours) for f in ARTIFACT.findings(records)}
+    verdicts = {f.claim_id: verdict(CLAIMS[f.claim_id], f) for f in ARTIFACT.findings(records)}
     own = {claim for claim, found in verdicts.items() if "own equations" in found}
     assert own == {
         "A1", "A2", "A2-orders", "A4", "A8", "A8-gpt2-medium", "A8-llama-7b", "A8-llama-13b",

@@ -7,6 +7,7 @@ from torch import nn
 from repro.data.points.shapes40 import make
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet
+from repro.models.pooling import MaxPool2x2
 
 IMAGES = torch.zeros(2, 1, 28, 28)
 CLOUDS = torch.zeros(2, 1024, 3)
@@ -108,3 +109,23 @@ def test_pointnet_learns_generated_shapes_by_backpropagation() -> None:
             optimizer.step()
     predicted = model.eval()(test_clouds[:, :128]).argmax(dim=1)
     assert (predicted == test_labels).float().mean() > 0.4
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 8, 6), (1, 1, 7, 9), (5, 4), (2, 1, 2, 2)])
+def test_pooling_without_gradients_is_pytorchs_number_for_number(shape: tuple[int, ...]) -> None:
+    features = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    features.view(-1)[::5] = float("nan")
+    expected = nn.MaxPool2d(2)(features.view(1, *shape) if len(shape) == 2 else features)
+    with torch.no_grad():
+        found = MaxPool2x2()(features)
+    torch.testing.assert_close(found, expected.view(found.shape), rtol=0, atol=0, equal_nan=True)
+
+
+def test_pooling_with_gradients_keeps_pytorchs_backward() -> None:
+    features = torch.randn(2, 3, 6, 6, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(MaxPool2x2(), features)
+    ours, theirs = (
+        torch.autograd.grad(pool(features).square().sum(), features)[0]
+        for pool in (MaxPool2x2(), nn.MaxPool2d(2))
+    )
+    assert torch.equal(ours, theirs)

@@ -55,12 +55,13 @@ def test_figures_are_the_same_bytes_each_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("slug", index.SLUGS)
-def test_committed_claims_have_a_value_and_a_reason(slug: str) -> None:
+def test_committed_claims_have_a_reason_and_what_is_computed_a_value(slug: str) -> None:
     for row in claim_rows(ROOT / "results", [slug]):
-        assert row.ours is not None, row.id
         assert row.verdict in VERDICTS
         assert row.reason
-        assert row.records
+        if row.basis != "trained":  # cells may wait for their run, or for a data set
+            assert row.ours is not None, row.id
+            assert row.records
 
 
 @pytest.mark.parametrize("slug", index.SLUGS)

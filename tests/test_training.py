@@ -86,7 +86,7 @@ def test_finished_run_is_not_trained_again(tmp_path: Path) -> None:
     assert made.optimizer.last is None  # no step was done
 
 
-def test_learning_rate_falls_as_published(tmp_path: Path) -> None:
+def test_learning_rate_falls_as_published() -> None:
     made = learner("2", decay=0.8, decay_every=10)
     rates = []
     for epoch in (0, 9, 10, 19, 20, 99):

@@ -5,6 +5,7 @@ from typing import Any
 
 from repro.artifacts.base import Context, Result
 from repro.data import cache, catalog
+from repro.measurement.device import require_device
 from repro.training.cell import Cell
 from repro.training.problem import find
 from repro.training.run_cells import run_cells
@@ -20,8 +21,15 @@ def results(cells: Iterable[Cell], context: Context, extra: Iterable[str] = ()) 
     Its point names the data set, precision and method, and the ``extra`` hyperparameters; the
     metrics are the curves (see ``repro.training.loop.Curves``) and, as ``settings``, all that the
     runs of one point have in common.
+
+    Raises:
+        UsageError: the device of a cell does not exist here.
+        ReproError: a process died or failed; what was done is kept.
     """
-    for cell, curves in run_cells(list(cells), context.environment, workers=context.workers):
+    chosen = list(cells)
+    for device in {cell.device for cell in chosen}:
+        require_device(device)
+    for cell, curves in run_cells(chosen, context.environment, workers=context.workers):
         yield Result(
             "run", point_of(cell, extra), curves | {"settings": settings_of(cell)}, cell.seed
         )
@@ -50,4 +58,5 @@ def settings_of(cell: Cell) -> dict[str, Any]:
     values = cell.as_dict()
     values |= values.pop("settings")
     values["start"] = settings_of(cell.start) if cell.start else None
-    return {name: value for name, value in values.items() if value is not None and name != "seed"}
+    apart = ("seed", "signs")  # they change nothing in how it is trained
+    return {n: value for n, value in values.items() if value is not None and n not in apart}

@@ -10,8 +10,11 @@ SLUGS = (
     "mezo_fig3",
     "elasticzo_search",
     "elasticzo_table1",
-    "elasticzo_fig2",
     "elasticzo_table2",
+    "elasticzo_sparsity",
+    "elasticzo_int8_sign",
+    "elasticzo_fig2",
+    "elasticzo_fig3",
 )
 """In the order of the papers. A test holds this equal to the packages, tox, results, notebooks."""
 

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Basis = Literal["analytic", "simulated", "measured"]
-"""Where our value comes from: the paper's own equations, counted tensors, or an allocator."""
+Basis = Literal["analytic", "simulated", "measured", "trained"]
+"""Where our value comes from: the paper's own equations, counted tensors, an allocator or clock, or
+training, of which a verdict speaks by the spread over seeds."""
 
 Relation = Literal["equals", "at least"]
 
@@ -26,8 +27,9 @@ class Claim:
     published: float
     """The number in the paper."""
     unit: str
-    """Unit of ``published`` and of our value: ``x`` for a ratio, ``GB`` for 1e9 bytes."""
+    """Unit of ``published`` and of our value: ``x`` for a ratio, ``GB`` for 1e9 bytes,
+    ``%`` for per cent, ``points`` for percentage points between accuracies."""
     basis: Basis
     digits: int = 0
-    """Decimals the paper prints: a value that rounds to the published one is reproduced."""
+    """Decimals the paper prints, to which ours is rounded before it is held against published."""
     relation: Relation = "equals"

@@ -1,9 +1,9 @@
 """All published claims, by id."""
 
-from repro.claims import mezo
+from repro.claims import elasticzo, mezo
 from repro.claims.claim import Claim
 
-CLAIMS: dict[str, Claim] = {claim.id: claim for claim in mezo.CLAIMS}
+CLAIMS: dict[str, Claim] = {claim.id: claim for claim in (*mezo.CLAIMS, *elasticzo.CLAIMS)}
 
 
 def of_artifact(slug: str) -> list[Claim]:

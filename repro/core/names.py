@@ -16,6 +16,13 @@ MethodName = Literal["full_zo", "cls2", "cls1", "full_bp"]
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
 """The rows of the ElasticZO paper's tables, by what backpropagation trains: nothing, the last fully
 connected layer, the last two, everything."""
+METHOD_LABELS: dict[str, str] = {
+    "full_zo": "Full ZO",
+    "cls2": "ZO-Feat-Cls2",
+    "cls1": "ZO-Feat-Cls1",
+    "full_bp": "Full BP",
+}
+"""The paper's name of each method."""
 
 Precision = Literal["fp32", "int8", "int8s"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)

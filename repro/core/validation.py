@@ -22,6 +22,14 @@ def require_positive(name: str, value: float) -> float:
     return value
 
 
+def require_not_negative(name: str, value: float) -> float:
+    """Return ``value`` if it is finite and at least 0, else raise ``UsageError``."""
+    if isinstance(value, bool) or not math.isfinite(value) or value < 0:
+        msg = f"{name} = {value!r}: must be a finite number of at least 0"
+        raise UsageError(msg)
+    return value
+
+
 def require_choice(name: str, value: str, allowed: Collection[str]) -> str:
     """Return ``value`` if it is one of ``allowed``, else raise ``UsageError``."""
     if value not in allowed:

@@ -13,7 +13,7 @@ from repro.core import atomic
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BLUE, ORANGE, GREEN = sns.color_palette("colorblind")[:3]
+BLUE, ORANGE, GREEN, _, PINK = sns.color_palette("colorblind")[:5]
 INK = "#333333"
 
 _SETTINGS = {

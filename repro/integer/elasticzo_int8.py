@@ -3,7 +3,7 @@
 docs/integer.md lists every rule with its source, what the paper leaves open, and our choice.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -100,6 +100,8 @@ class ElasticZOInt8:
         self.b_zo = b_zo
         self.b_bp = b_bp
         self.sign: SignRule = sign
+        self.watch: Callable[[IntegerTensor, IntegerTensor, Tensor], None] | None = None
+        """Sees the logits of both passes, and the labels, of every estimate."""
         require_choice("sign", sign, get_args(SignRule))
         self.activations = require_choice("activations", activations, get_args(Activations))
         self.restore = require_choice("restore", restore, get_args(Restore))
@@ -184,6 +186,8 @@ class ElasticZOInt8:
             minus = self._pass(inputs, labels, updates, timer, recorded=self.activations == "minus")
             with timer("loss"):
                 found = compare(self.sign, plus, minus, labels)
+            if self.watch is not None:
+                self.watch(plus, minus, labels)
         except BaseException:
             perturbation.restore()
             raise

@@ -11,16 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import memray
 import torch
 
-from repro.core.errors import UsageError
 from repro.core.validation import require_positive_int
+from repro.measurement.device import Device, require_device
 from repro.memory.step import StepSpec, build_model, make_batch, make_step
-
-Device = Literal["cpu", "cuda"]
 
 
 @dataclass(frozen=True)
@@ -58,13 +55,6 @@ class MeasuredPeak:
             "weights_bytes": self.weights,
             "step_bytes": self.step,
         }
-
-
-def require_device(device: Device) -> None:
-    """Raise ``UsageError`` if ``device`` does not exist here."""
-    if device == "cuda" and not torch.cuda.is_available():
-        msg = "device cuda: PyTorch finds no CUDA device here; use --device cpu"
-        raise UsageError(msg)
 
 
 def measure(task: MeasureTask) -> MeasuredPeak | None:

@@ -1,21 +1,21 @@
 """ElasticZO: zeroth-order for the first layers, backpropagation for the last (arXiv 2501.04287)."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, get_args
 
 import torch
 
-from repro.core.validation import require_choice, require_positive
-from repro.methods.parameters import single_group, split_at
+from repro.core.errors import UsageError
+from repro.core.validation import require_choice
+from repro.methods.parameters import split_at
 from repro.methods.step_info import PhaseTimer, StepInfo, require_finite
-from repro.methods.zeroth_order import ZerothOrder
+from repro.methods.walk import Restore
+from repro.methods.zeroth_order import Closure, ZerothOrder
 
 Activations = Literal["plus", "minus", "mean"]
 """The forward pass whose activations the tail's backward pass uses; the mean takes both."""
-
-Closure = Callable[[], torch.Tensor]
 
 
 class ElasticZO(ZerothOrder):
@@ -42,6 +42,7 @@ class ElasticZO(ZerothOrder):
         clip: float = math.inf,
         activations: Activations = "plus",
         seed: int = 0,
+        restore: Restore = "rounded",
         chunk: int | None = None,
         timed: bool = False,
     ) -> None:
@@ -57,6 +58,7 @@ class ElasticZO(ZerothOrder):
             activations: which of the two passes the tail's backward pass uses (the paper does not
                 say).
             seed: seed of the sequence of perturbations.
+            restore: how the weights before the partition point come back (see ``MeZO``).
             chunk: elements of noise drawn at a time (see ``perturb_``).
             timed: whether ``last.seconds`` is filled.
 
@@ -66,14 +68,14 @@ class ElasticZO(ZerothOrder):
         """
         require_choice("activations", activations, get_args(Activations))
         self.activations = activations
-        self.head, self.tail = split_at(model, partition)
         super().__init__(
-            [*self.head, *self.tail],
+            *split_at(model, partition),
             lr=lr,
             eps=eps,
             clip=clip,
             perturbations=1,
             seed=seed,
+            restore=restore,
             chunk=chunk,
             timed=timed,
         )
@@ -82,9 +84,10 @@ class ElasticZO(ZerothOrder):
         """Do one step of Algorithm 1 and return the mean of the losses.
 
         Raises:
-            ReproError: a loss is not finite; the weights are restored first.
+            ReproError: a loss is not finite; like after any exception, the weights are restored.
+            UsageError: the loss has no gradient for the tail.
         """
-        lr = require_positive("learning rate lr", single_group(self)["lr"])
+        lr = self._learning_rate()
         timer = PhaseTimer(enabled=self.timed)
         self.zero_grad(set_to_none=True)
         try:
@@ -93,6 +96,7 @@ class ElasticZO(ZerothOrder):
                 for parameter in self.tail:
                     if parameter.grad is not None:
                         parameter.add_(parameter.grad, alpha=-lr)
+            torch.clear_autocast_cache()
         finally:
             self.zero_grad(set_to_none=True)
         self.last = info
@@ -101,36 +105,49 @@ class ElasticZO(ZerothOrder):
     def _hybrid(self, closure: Closure, lr: float, timer: PhaseTimer) -> StepInfo:
         weights = {"plus": (1.0, 0.0), "minus": (0.0, 1.0), "mean": (0.5, 0.5)}
         plus, minus = weights[self.activations]
-        with _frozen(self.head):
-            estimate = self._estimate(
-                self.head,
-                lambda: self._pass(closure, plus, timer),
-                lambda: self._pass(closure, minus, timer),
-                timer,
-            )
-        self._update(self.head, [estimate], lr, timer)
+        with self._restoring():
+            with _frozen(self.head):
+                estimate = self._estimate(
+                    lambda: self._pass(closure, plus, timer),
+                    lambda: self._pass(closure, minus, timer),
+                    timer,
+                )
+            self._update([estimate], lr, timer)
         loss = (estimate.loss_plus + estimate.loss_minus) / 2
         return StepInfo(loss, (estimate,), timer.seconds)
 
-    def _pass(self, closure: Closure, weight: float, timer: PhaseTimer) -> torch.Tensor:
+    def _pass(self, closure: Closure, weight: float, timer: PhaseTimer) -> torch.Tensor | float:
         """Compute a loss, and add ``weight`` times its gradient to the tail's.
 
         The backward pass comes at once, so the tail's graph of one pass is gone before the next.
         """
-        with timer("forward"), torch.set_grad_enabled(bool(self.tail) and weight > 0):
+        tail = bool(self.tail) and weight > 0
+        with timer("forward"), torch.set_grad_enabled(tail):
             loss = closure()
-        if loss.requires_grad:
-            with timer("backward"):
-                (weight * loss).backward()  # type: ignore[no-untyped-call]
+        if not tail:
+            return loss
+        loss = _differentiable(loss)
+        with timer("backward"):
+            (weight * loss).backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
     def _plain(self, closure: Closure, timer: PhaseTimer) -> StepInfo:
         with timer("forward"), torch.enable_grad():
-            loss = closure()
+            loss = _differentiable(closure())
         value = require_finite(loss.detach(), "loss")
         with timer("backward"):
             loss.backward()  # type: ignore[no-untyped-call]
         return StepInfo(value, (), timer.seconds)
+
+
+def _differentiable(loss: torch.Tensor | float) -> torch.Tensor:
+    if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
+        msg = (
+            "the loss has no gradient, so the tail cannot be trained by backpropagation: compute "
+            "it from the tail's output without detaching, or use MeZO, which takes any loss"
+        )
+        raise UsageError(msg)
+    return loss
 
 
 @contextmanager

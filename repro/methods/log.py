@@ -11,15 +11,15 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
 import torch
 
 from repro.core import atomic
 from repro.core.errors import ReproError
-from repro.methods.perturbation import perturb_
 from repro.methods.step_info import Estimate
+from repro.methods.walk import Restore, Walk, make_walk
 
 _ENTRY = struct.Struct("<Idd")
 
@@ -41,6 +41,8 @@ class StepLog:
     eps: float
     perturbations: int
     chunk: int | None
+    restore: Restore = "rounded"
+    """See ``repro.methods.walk``."""
     data: bytearray = field(default_factory=bytearray)
     """The entries, packed: 20 bytes each."""
 
@@ -49,12 +51,20 @@ class StepLog:
         """The estimates, unpacked."""
         return [Entry(*values) for values in _ENTRY.iter_unpack(self.data)]
 
-    def append(self, estimates: Sequence[Estimate], lr: float) -> list[Entry]:
-        """Add one step and return its entries."""
-        step = [Entry(e.seed, e.projected_gradient, lr) for e in estimates]
-        for entry in step:
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What all steps of the run have in common."""
+        return {
+            "eps": self.eps,
+            "perturbations": self.perturbations,
+            "chunk": self.chunk,
+            "restore": self.restore,
+        }
+
+    def append(self, estimates: Sequence[Estimate], lr: float) -> None:
+        """Add one step."""
+        for entry in step_entries(estimates, lr):
             self.data += _ENTRY.pack(*entry)
-        return step
 
     def save(self, path: Path) -> None:
         """Write the log to ``path`` in one step, as NumPy's ``.npz``.
@@ -69,6 +79,7 @@ class StepLog:
             eps=self.eps,
             perturbations=self.perturbations,
             chunk=self.chunk or 0,
+            restore=self.restore,
         )
         atomic.replace(path, buffer.getvalue())
 
@@ -81,10 +92,14 @@ class StepLog:
         """
         try:
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
+                restore = str(stored["restore"])
+                if restore not in get_args(Restore):
+                    raise ValueError(restore)
                 log = cls(
                     eps=float(stored["eps"]),
                     perturbations=int(stored["perturbations"]),
                     chunk=int(stored["chunk"]) or None,
+                    restore=cast("Restore", restore),
                     data=bytearray(stored["entries"].tobytes()),
                 )
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
@@ -96,30 +111,46 @@ class StepLog:
         return log
 
 
-@torch.no_grad()
 def replay(log: StepLog, parameters: Sequence[torch.Tensor]) -> None:
     """Turn the weights a run started from into those it ended with, in place.
 
+    With ``restore="exact"`` only the updates are made, a third of the passes.
+
     Args:
         log: the log of the run.
-        parameters: the tensors that were trained, in the same order, on the same kind of device.
+        parameters: the tensors that were perturbed, in the same order, on the same kind of device.
     """
     parameters = list(parameters)
+    walk = make_walk(log.restore, log.eps, log.chunk)
+    walk.settle(parameters)
     estimates = log.entries
     for start in range(0, len(estimates), log.perturbations):
         entries = estimates[start : start + log.perturbations]
-        for entry in entries:
-            perturb_(parameters, entry.seed, log.eps, log.chunk)
-            perturb_(parameters, entry.seed, -2 * log.eps, log.chunk)
-            if entry is not entries[-1]:
-                perturb_(parameters, entry.seed, log.eps, log.chunk)
-        for seed, scale in updates(entries, log.eps):
-            perturb_(parameters, seed, scale, log.chunk)
+        if not walk.reversible:
+            _retrace(walk, parameters, entries)
+        for seed, before, rate in updates(entries):
+            walk.descend(parameters, seed, 0 if walk.reversible else before, rate)
 
 
-def updates(entries: Sequence[Entry], eps: float) -> list[tuple[int, float]]:
-    """Return the (seed, scale) of the passes that restore the last estimate and update by all."""
+def step_entries(estimates: Sequence[Estimate], lr: float) -> list[Entry]:
+    """Return the entries of one step."""
+    return [Entry(estimate.seed, estimate.projected_gradient, lr) for estimate in estimates]
+
+
+def updates(entries: Sequence[Entry]) -> list[tuple[int, int, float]]:
+    """Return seed, offset and rate of the passes that restore the last estimate and update by all.
+
+    The first of them starts at theta - eps z of the last estimate, the others at theta.
+    """
     rates = [entry.lr / len(entries) * entry.gradient for entry in entries]
-    merged = (entries[-1].seed, eps - rates[-1])
     earlier = zip(entries[:-1], rates[:-1], strict=True)
-    return [merged, *((entry.seed, -rate) for entry, rate in earlier)]
+    return [(entries[-1].seed, -1, rates[-1]), *((entry.seed, 0, rate) for entry, rate in earlier)]
+
+
+def _retrace(walk: Walk, parameters: Sequence[torch.Tensor], entries: Sequence[Entry]) -> None:
+    """Make the passes of the estimates again, whose rounding errors are part of the weights."""
+    for entry in entries:
+        walk.move(parameters, entry.seed, 0, 1)
+        walk.move(parameters, entry.seed, 1, -1)
+        if entry is not entries[-1]:
+            walk.move(parameters, entry.seed, -1, 0)

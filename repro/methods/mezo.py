@@ -5,9 +5,10 @@ from collections.abc import Iterable
 
 import torch
 
-from repro.core.validation import require_positive, require_positive_int
-from repro.methods.parameters import single_group, trainable
+from repro.core.validation import require_positive_int
+from repro.methods.parameters import trainable
 from repro.methods.step_info import PhaseTimer, StepInfo
+from repro.methods.walk import Restore
 from repro.methods.zeroth_order import Closure, ZerothOrder
 
 
@@ -25,6 +26,21 @@ class MeZO(ZerothOrder):
 
     ``last`` tells about the last step, and ``log`` holds all of them in a few bytes each: replayed
     on the initial weights (``repro.methods.log.replay``) it gives the trained ones bit by bit.
+
+    Adding and subtracting eps z is rounded, so the weights drift even where no update is made. Of
+    weights of rms 0.02, 1000 estimates at eps = 1e-3 change this part: 2e-6 in float32, 1.5 % in
+    float16, 13 % in bfloat16. With ``restore="exact"`` it is zero: the weights are rounded once, to
+    a lattice from which perturbed weights are traced back (``repro.methods.lattice``; as large a
+    change as rounding to the number format, of 0.2 % in bfloat16), and updates are rounded to it
+    at random so that those below its spacing count by their mean. It takes no memory beyond a few
+    chunks; passes over the weights take three to four times as long on a CPU core.
+
+    After an exception in the closure the weights are those from before the step: bit by bit if
+    exact, else within three roundings for each estimate begun. The log of an exact run still holds
+    after a step that failed; otherwise the rounding errors of that step are missing from it.
+
+    What stays: the losses are those of the rounded theta +- eps z, in which weights much larger
+    than eps hardly move in half precision, and random rounding is noise of its own.
     """
 
     def __init__(
@@ -36,6 +52,7 @@ class MeZO(ZerothOrder):
         clip: float = math.inf,
         perturbations: int = 1,
         seed: int = 0,
+        restore: Restore = "rounded",
         chunk: int | None = None,
         timed: bool = False,
     ) -> None:
@@ -49,6 +66,7 @@ class MeZO(ZerothOrder):
             clip: largest magnitude of the projected gradient (ElasticZO's g_clip).
             perturbations: n of n-SPSA, estimates averaged in each step.
             seed: seed of the sequence of perturbations.
+            restore: ``"rounded"`` or ``"exact"``, as above.
             chunk: elements of noise drawn at a time (see ``perturb_``).
             timed: whether ``last.seconds`` is filled.
 
@@ -58,11 +76,13 @@ class MeZO(ZerothOrder):
         self.perturbations = require_positive_int("perturbations n", perturbations)
         super().__init__(
             trainable(parameters),
+            [],
             lr=lr,
             eps=eps,
             clip=clip,
             perturbations=perturbations,
             seed=seed,
+            restore=restore,
             chunk=chunk,
             timed=timed,
         )
@@ -77,21 +97,21 @@ class MeZO(ZerothOrder):
             The mean of the losses.
 
         Raises:
-            ReproError: a loss is not finite; the weights are restored first.
+            ReproError: a loss is not finite; like after any exception, the weights are restored.
         """
-        group = single_group(self)
-        parameters, lr = group["params"], require_positive("learning rate lr", group["lr"])
+        lr = self._learning_rate()
         timer = PhaseTimer(enabled=self.timed)
 
         def loss() -> torch.Tensor | float:
             with timer("forward"):
                 return closure()
 
-        estimates = [self._estimate(parameters, loss, loss, timer)]
-        while len(estimates) < self.perturbations:
-            self._move(parameters, estimates[-1].seed, self.eps, timer)
-            estimates.append(self._estimate(parameters, loss, loss, timer))
-        self._update(parameters, estimates, lr, timer)
+        with self._restoring():
+            estimates = [self._estimate(loss, loss, timer)]
+            while len(estimates) < self.perturbations:
+                self._move(estimates[-1].seed, 0, timer)
+                estimates.append(self._estimate(loss, loss, timer))
+            self._update(estimates, lr, timer)
         losses = [loss for e in estimates for loss in (e.loss_plus, e.loss_minus)]
         self.last = StepInfo(sum(losses) / len(losses), tuple(estimates), timer.seconds)
         return self.last.loss

@@ -1,15 +1,20 @@
 """What the zeroth-order optimizers share: the walk of an estimate, and what a resumed run needs."""
 
 import math
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from repro.core.validation import require_positive
-from repro.methods.log import StepLog, updates
-from repro.methods.perturbation import perturb_
+from repro.core.errors import UsageError
+from repro.core.validation import require_not_negative, require_positive
+from repro.methods.interrupts import uninterrupted
+from repro.methods.log import StepLog, step_entries, updates
+from repro.methods.parameters import single_group
 from repro.methods.step_info import Estimate, PhaseTimer, StepInfo, require_finite
+from repro.methods.walk import Restore, make_walk
 
 Closure = Callable[[], "torch.Tensor | float"]
 """Computes the loss of the current batch, without gradients; any function will do."""
@@ -20,87 +25,115 @@ class ZerothOrder(torch.optim.Optimizer):
 
     def __init__(
         self,
-        parameters: Sequence[torch.Tensor],
+        head: Sequence[torch.Tensor],
+        tail: Sequence[torch.Tensor],
         *,
         lr: float,
         eps: float,
         clip: float,
         perturbations: int,
         seed: int,
+        restore: Restore,
         chunk: int | None,
         timed: bool,
     ) -> None:
         """Check what all methods have; see their own constructors.
 
         Raises:
-            UsageError: the learning rate, eps or the clip is out of range.
+            UsageError: the learning rate, eps or the clip is out of range, another ``restore``, or
+                one that does not go with the number format of ``head``.
         """
+        require_positive("learning rate lr", lr)
         self.eps = require_positive("perturbation scale eps", eps)
         self.clip = clip if clip == math.inf else require_positive("gradient clip g_clip", clip)
-        self.chunk = chunk
         self.timed = timed
-        self.log = StepLog(eps=eps, perturbations=perturbations, chunk=chunk)
+        self.head, self.tail = list(head), list(tail)
+        self.log = StepLog(eps=eps, perturbations=perturbations, chunk=chunk, restore=restore)
         self.last: StepInfo | None = None
         self._seeds = torch.Generator().manual_seed(seed)
-        super().__init__(parameters, {"lr": require_positive("learning rate lr", lr)})
+        self._walk = make_walk(restore, eps, chunk)
+        self._place = (0, 0)  # seed and offset: the head is at theta + offset eps z(seed)
+        super().__init__([*self.head, *self.tail], {"lr": lr})
+        self._walk.settle(self.head)
+
+    @abstractmethod
+    def step(self, closure: Closure) -> float:  # type: ignore[override]
+        """Do one step and return the mean of its losses."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that a resumed run needs beside the weights."""
-        seeds = self._seeds.get_state()
-        return {**super().state_dict(), "seeds": seeds, "log": bytes(self.log.data)}
+        own = {
+            "seeds": self._seeds.get_state(),
+            "log": bytes(self.log.data),
+            "settings": self.log.settings,
+        }
+        return {**super().state_dict(), **own}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what ``state_dict`` returned."""
+        """Go on from what ``state_dict`` returned.
+
+        Raises:
+            UsageError: it is of a run with other settings, which one log cannot hold.
+        """
         state = dict(state_dict)
-        self._seeds.set_state(state.pop("seeds"))
+        if state["settings"] != self.log.settings:
+            msg = f"the state of a run with {state['settings']} does not fit {self.log.settings}"
+            raise UsageError(msg)
+        del state["settings"]
+        self._seeds.set_state(state.pop("seeds").cpu())  # loaders move all tensors to the device
         self.log.data = bytearray(state.pop("log"))
         super().load_state_dict(state)
 
-    def _estimate(
-        self, parameters: list[torch.Tensor], plus: Closure, minus: Closure, timer: PhaseTimer
-    ) -> Estimate:
+    def _learning_rate(self) -> float:
+        """Return the learning rate of this step; a schedule may start or end at 0.
+
+        Raises:
+            UsageError: it is negative or not finite, or there are several.
+        """
+        return require_not_negative("learning rate lr", single_group(self)["lr"])
+
+    @contextmanager
+    def _restoring(self) -> Iterator[None]:
+        """Bring the weights back to theta if the block fails."""
+        try:
+            yield
+        except BaseException:
+            seed, offset = self._place
+            if offset:
+                self._move(seed, 0, PhaseTimer(enabled=False))
+            raise
+
+    def _estimate(self, plus: Closure, minus: Closure, timer: PhaseTimer) -> Estimate:
         """Return the next estimate; the weights are left at theta - eps z.
 
         Args:
-            parameters: the weights theta that are perturbed.
             plus: loss at theta + eps z.
             minus: loss at theta - eps z.
             timer: takes the time of the perturbations.
 
         Raises:
-            ReproError: a loss is not finite; like after any exception, the weights are restored.
+            ReproError: a loss is not finite.
         """
         seed = int(torch.randint(0, 1 << 32, (), generator=self._seeds, dtype=torch.int64))
-        offset = 0.0  # how many eps z the weights are away from theta
-        try:
-            self._move(parameters, seed, self.eps, timer)
-            offset = 1.0
-            loss_plus = require_finite(plus(), f"l+ with perturbation seed {seed}")
-            self._move(parameters, seed, -2 * self.eps, timer)
-            offset = -1.0
-            loss_minus = require_finite(minus(), f"l- with perturbation seed {seed}")
-        except BaseException:
-            self._move(parameters, seed, -offset * self.eps, timer)
-            raise
+        self._move(seed, 1, timer)
+        loss_plus = require_finite(plus(), f"l+ with perturbation seed {seed}")
+        self._move(seed, -1, timer)
+        loss_minus = require_finite(minus(), f"l- with perturbation seed {seed}")
         gradient = (loss_plus - loss_minus) / (2 * self.eps)
         return Estimate(seed, loss_plus, loss_minus, max(-self.clip, min(self.clip, gradient)))
 
-    def _move(
-        self, parameters: list[torch.Tensor], seed: int, scale: float, timer: PhaseTimer
-    ) -> None:
-        """Add ``scale`` times the noise of ``seed`` to the weights."""
-        with timer("perturb"):
-            perturb_(parameters, seed, scale, self.chunk)
+    def _move(self, seed: int, offset: int, timer: PhaseTimer) -> None:
+        """Take the head from where it is to theta + ``offset`` eps z(``seed``)."""
+        with timer("perturb"), uninterrupted():
+            self._walk.move(self.head, seed, self._place[1], offset)
+            self._place = (seed, offset)
+        torch.clear_autocast_cache()  # it holds casts of the weights as they were
 
-    def _update(
-        self,
-        parameters: list[torch.Tensor],
-        estimates: list[Estimate],
-        lr: float,
-        timer: PhaseTimer,
-    ) -> None:
-        """Log the step; restore the weights from the last estimate and update them by all."""
-        entries = self.log.append(estimates, lr)
-        with timer("update"):
-            for seed, scale in updates(entries, self.eps):
-                perturb_(parameters, seed, scale, self.chunk)
+    def _update(self, estimates: list[Estimate], lr: float, timer: PhaseTimer) -> None:
+        """Restore the weights from the last estimate, update them by all, and log the step."""
+        with timer("update"), uninterrupted():
+            for seed, offset, rate in updates(step_entries(estimates, lr)):
+                self._walk.descend(self.head, seed, offset, rate)
+            self._place = (0, 0)
+            self.log.append(estimates, lr)
+        torch.clear_autocast_cache()

@@ -8,7 +8,7 @@ from typing import Any
 from repro.artifacts import index
 from repro.claims.claim import Claim
 from repro.claims.index import CLAIMS
-from repro.claims.verdict import Finding, verdict
+from repro.claims.verdict import NOT_RUN, TRAINED_PROFILE, Finding, verdict
 from repro.measurement.records import read_runs
 from repro.report.runs import current_runs
 
@@ -33,16 +33,19 @@ class ClaimRow:
     """The paper's number."""
     ours: float | None
     """Our number in the same unit, or null if not run."""
+    interval: float | None
+    """Half-width of the 95 % confidence interval of ``ours`` over seeds; null below two seeds."""
     unit: str
-    """``x`` is a ratio, ``GB`` is 1e9 bytes, ``%`` per cent, ``settings`` a count."""
+    """``x`` is a ratio, ``GB`` is 1e9 bytes, ``%`` per cent, ``points`` percentage points,
+    ``settings`` a count."""
     basis: str
-    """``analytic``, ``simulated`` or ``measured``."""
+    """``analytic``, ``simulated``, ``measured`` or ``trained``."""
     verdict: str
     """One of ``repro.claims.verdict.VERDICTS``."""
     reason: str
     """How our value came about; where it differs, the suspected cause."""
     profile: str | None
-    """Profile of the records, or null if not run."""
+    """Lowest profile of the records behind our value, or null if not run."""
     n_seeds: int
     """Independent seeds behind our value; 0 where nothing is random."""
     records: str | None
@@ -81,7 +84,12 @@ def run_rows(slug: str, runs: Sequence[Path]) -> list[ClaimRow]:
     return [_row(claim, found[claim.id], records[0].profile, names) for claim in claims]
 
 
-def _row(claim: Claim, finding: Finding, profile: str | None, files: list[str]) -> ClaimRow:
+def _row(claim: Claim, finding: Finding, run_profile: str | None, files: list[str]) -> ClaimRow:
+    is_run = finding.ours is not None
+    profile = (finding.profile or run_profile) if is_run else None
+    label, reason = verdict(claim, finding), finding.reason
+    if is_run and label == NOT_RUN:
+        reason += f"; profile {profile}, of which only {TRAINED_PROFILE} gives a verdict"
     return ClaimRow(
         id=claim.id,
         paper=claim.paper,
@@ -91,12 +99,13 @@ def _row(claim: Claim, finding: Finding, profile: str | None, files: list[str]) 
         relation=claim.relation,
         published=claim.published,
         ours=finding.ours,
+        interval=finding.interval,
         unit=claim.unit,
         basis=claim.basis,
-        verdict=verdict(claim, finding.ours),
-        reason=finding.reason,
+        verdict=label,
+        reason=reason,
         profile=profile,
         n_seeds=finding.n_seeds,
-        records=files[0] if files else None,
-        record_files=files,
+        records=files[0] if is_run else None,
+        record_files=files if is_run else [],
     )

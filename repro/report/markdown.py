@@ -52,7 +52,10 @@ def artifact_section(results: Path, slug: str) -> str:
             f"Profile {', '.join(profiles)}, records {', '.join(records)}, notebook "
             f"[`{slug}.ipynb`](notebooks/{slug}.ipynb); again with `tox -e repro-{slug}`.",
         ]
-    return "\n\n".join([*parts, f"{_count(rows)}.", claims_markdown(rows)])
+    if rows:
+        summary = f"<summary>{_count(rows)}</summary>"
+        parts += [f"<details>{summary}", claims_markdown(rows), "</details>"]
+    return "\n\n".join(parts)
 
 
 def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
@@ -67,7 +70,7 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
             f"{row.statement} ({row.section})",
             _published(row),
             _ours(row),
-            row.basis,
+            _source(row),
             _bold(row.verdict),
             row.reason,
         ]
@@ -89,7 +92,17 @@ def _published(row: ClaimRow) -> str:
 
 
 def _ours(row: ClaimRow) -> str:
-    return "–" if row.ours is None else f"{row.ours:.4g} {_unit(row)}"  # noqa: RUF001
+    if row.ours is None:
+        return "–"  # noqa: RUF001
+    spread = "" if row.interval is None else f" ± {row.interval:.2g}"
+    return f"{row.ours:.4g}{spread} {_unit(row)}"
+
+
+def _source(row: ClaimRow) -> str:
+    """Return the basis; of what was trained also how much, which differs from row to row."""
+    if row.basis != "trained" or row.ours is None:
+        return row.basis
+    return f"{row.basis}, {row.profile}, {row.n_seeds} seed{'s' if row.n_seeds > 1 else ''}"
 
 
 def _unit(row: ClaimRow) -> str:

@@ -20,14 +20,15 @@ def claims_text(rows: Sequence[ClaimRow]) -> str:
     for column in ("claim", "statement", "published", "ours", "from", "verdict"):
         table.add_column(column, justify="right" if column in ("published", "ours") else "left")
     for row in rows:
-        ours = "-" if row.ours is None else f"{row.ours:.4g} {row.unit}"
+        spread = "" if row.interval is None else f" ± {row.interval:.2g}"
+        ours = "-" if row.ours is None else f"{row.ours:.4g}{spread} {row.unit}"
         colour = _COLOURS.get(row.verdict, "red")
         table.add_row(
             row.id,
             row.statement,
             f"{row.published:g} {row.unit}",
             ours,
-            row.basis,
+            row.basis if row.profile is None else f"{row.basis}, {row.profile}",
             f"[{colour}]{row.verdict}[/]",
         )
     with console.capture() as captured:

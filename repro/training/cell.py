@@ -6,6 +6,7 @@ from typing import Any, Literal
 from repro.core.errors import UsageError
 from repro.core.names import METHODS, PRECISIONS, MethodName, Precision
 from repro.core.validation import require_choice, require_positive, require_positive_int
+from repro.measurement.device import Device
 from repro.training.problem import Evaluation, find
 
 
@@ -78,7 +79,9 @@ class Cell:
     """How many items to train on; by default all."""
     points: int | None = None
     """Points of each cloud; by default all."""
-    device: str = "cpu"
+    device: Device = "cpu"
+    signs: bool = False
+    """Whether to count how often the rules for the gradient's sign agree; in integers only."""
     start: "Cell | None" = None
     """The run whose final weights this one begins with; by default they are random."""
 
@@ -90,6 +93,9 @@ class Cell:
         require_positive_int("epochs", self.epochs)
         if isinstance(self.settings, FloatSettings) != (self.precision == "fp32"):
             msg = f"precision {self.precision!r} does not go with {type(self.settings).__name__}"
+            raise UsageError(msg)
+        if self.signs and (self.precision == "fp32" or self.method == "full_bp"):
+            msg = f"signs are not estimated by {self.method} in {self.precision}"
             raise UsageError(msg)
 
     def as_dict(self) -> dict[str, Any]:

@@ -8,26 +8,53 @@ integer methods.
 from collections.abc import Mapping
 
 from repro.core.errors import UsageError
-from repro.core.names import MethodName, Precision
+from repro.core.names import METHODS, MethodName, Precision
 from repro.training.cell import FloatSettings, IntegerSettings, Settings
 from repro.training.problem import find
 
 Family = tuple[str, Precision]
 """Problems that share their hyperparameters, and a precision; INT8* has those of INT8."""
 
+
+def _same(settings: Settings) -> dict[MethodName, Settings]:
+    return dict.fromkeys(METHODS, settings)
+
+
 CHOSEN: Mapping[Family, Mapping[MethodName, Settings]] = {
     ("mnist", "fp32"): {
-        "full_zo": FloatSettings(lr=2e-3, clip=0.3),
-        "cls2": FloatSettings(lr=4e-3, clip=0.3),
-        "cls1": FloatSettings(lr=4e-3, clip=0.3),
-        "full_bp": FloatSettings(lr=5e-2),
+        "full_zo": FloatSettings(lr=0.016, clip=0.05),
+        "cls2": FloatSettings(lr=0.016, clip=0.05),
+        "cls1": FloatSettings(lr=0.016, clip=0.1),
+        "full_bp": FloatSettings(lr=0.05),
     },
-    ("mnist", "int8"): {
-        "full_zo": IntegerSettings(r_max=15),
-        "cls2": IntegerSettings(r_max=15),
-        "cls1": IntegerSettings(r_max=15),
-        "full_bp": IntegerSettings(r_max=15),
+    ("fashion_mnist", "fp32"): {
+        "full_zo": FloatSettings(lr=0.016, clip=0.05),
+        "cls2": FloatSettings(lr=0.016, clip=0.05),
+        "cls1": FloatSettings(lr=0.016, clip=0.1),
+        "full_bp": FloatSettings(lr=0.05),
     },
+    ("rotated_mnist", "fp32"): {
+        "full_zo": FloatSettings(lr=0.004, clip=0.3),
+        "cls2": FloatSettings(lr=0.016, clip=0.05),
+        "cls1": FloatSettings(lr=0.008, clip=0.3),
+        "full_bp": FloatSettings(lr=0.02),
+    },
+    ("rotated_fashion_mnist", "fp32"): {
+        "full_zo": FloatSettings(lr=0.008, clip=0.3),
+        "cls2": FloatSettings(lr=0.016, clip=0.1),
+        "cls1": FloatSettings(lr=0.016, clip=0.3),
+        "full_bp": FloatSettings(lr=0.02),
+    },
+    ("clouds", "fp32"): {
+        "full_zo": FloatSettings(lr=0.016, clip=0.05),
+        "cls2": FloatSettings(lr=0.016, clip=0.05),
+        "cls1": FloatSettings(lr=0.016, clip=0.1),
+        "full_bp": FloatSettings(lr=0.05),
+    },
+    ("mnist", "int8"): _same(IntegerSettings(r_max=15)),
+    ("fashion_mnist", "int8"): _same(IntegerSettings(r_max=15)),
+    ("rotated_mnist", "int8"): _same(IntegerSettings(r_max=15)),
+    ("rotated_fashion_mnist", "int8"): _same(IntegerSettings(r_max=15)),
 }
 PRE_TRAINING = FloatSettings(lr=1e-3, rule="adam")
 """One epoch by Adam before fine-tuning in float32 (section 5.1.2), at PyTorch's rate."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from repro.core.names import MethodName, Precision
+from repro.measurement.device import Device
 from repro.training.cell import Cell, IntegerSettings, Settings
 from repro.training.chosen import PRE_TRAINING
 from repro.training.problem import find
@@ -28,7 +29,7 @@ def fine_tuning(
     seed: int,
     epochs: int,
     integer_pretraining_epochs: int,
-    device: str = "cpu",
+    device: Device = "cpu",
 ) -> Cell:
     """Return the cell that fine-tunes on a rotated set what was pre-trained on the unrotated one.
 
@@ -68,7 +69,7 @@ def from_scratch(
     seed: int,
     images: Length,
     clouds: Length,
-    device: str = "cpu",
+    device: Device = "cpu",
 ) -> Cell:
     """Return the cell that trains a network from random weights.
 

@@ -19,11 +19,14 @@ from repro.training.loop import Split
 from repro.training.partition import partition
 from repro.training.problem import Problem, find, load
 from repro.training.seeds import INITIAL, NOISE, derived_seed
+from repro.training.sign_counts import SignCounter
 
 _LEVELS = 256  # of a pixel
 
 
-def build_integer(cell: Cell, settings: IntegerSettings) -> tuple[IntegerLearner, Split]:
+def build_integer(
+    cell: Cell, settings: IntegerSettings
+) -> tuple[IntegerLearner | SignCounter, Split]:
     """Return the learner of a cell in integers, with random initial weights, and its items.
 
     Raises:
@@ -48,7 +51,9 @@ def build_integer(cell: Cell, settings: IntegerSettings) -> tuple[IntegerLearner
     )
     levels = quantised_levels(problem)
     schedule = Schedule(cell.epochs, _phases(settings.p_zero))
-    return IntegerLearner(method, levels.exponent, schedule), _split(cell, levels.values)
+    learner = IntegerLearner(method, levels.exponent, schedule)
+    split = _split(cell, levels.values)
+    return (SignCounter(learner) if cell.signs else learner), split
 
 
 def quantised_levels(problem: Problem) -> IntegerTensor:

@@ -20,6 +20,7 @@ from repro.training.cell import Cell
 from repro.training.checkpoint import Checkpoint
 from repro.training.loop import Curves, train
 from repro.training.seeds import ORDER, derived_seed
+from repro.training.sign_counts import SignCounter
 
 _PACKAGES = ("core", "data", "models", "methods", "integer", "training")
 """The code that decides the outcome of a cell."""
@@ -83,7 +84,8 @@ def run_cell(task: Task) -> dict[str, Any]:
         checkpoint=_checkpoint(task.directory, cell),
         report=_Reporter(cell),
     )
-    return curves.as_metrics()
+    counts = {"signs": learner.counts} if isinstance(learner, SignCounter) else {}
+    return curves.as_metrics() | counts
 
 
 def _final_state(cell: Cell, task: Task) -> dict[str, Any]:

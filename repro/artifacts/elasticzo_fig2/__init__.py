@@ -11,10 +11,17 @@ Deviations from the paper:
 """
 
 from dataclasses import dataclass
+from typing import get_args
 
 from repro.artifacts.base import Artifact
 from repro.core.names import METHODS, MethodName
-from repro.core.validation import require_distinct, require_names, require_positive_int
+from repro.core.validation import (
+    require_choice,
+    require_distinct,
+    require_names,
+    require_positive_int,
+)
+from repro.measurement.device import Device
 
 DATASETS = ("mnist", "fashion_mnist")
 
@@ -33,14 +40,14 @@ class Config:
     """The paper's 100."""
     image_items: int = 60_000
     """Images trained on, at most (all of them)."""
-    device: str = "cpu"
+    device: Device = "cpu"
     """Where the networks are trained: cpu, or cuda."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
         require_names("datasets", self.datasets, DATASETS)
         require_names("methods", self.methods, METHODS)
-        require_names("device", (self.device,), ("cpu", "cuda"))
+        require_choice("device", self.device, get_args(Device))
         require_distinct("seeds", self.seeds)
         require_positive_int("epochs", self.epochs)
         require_positive_int("image_items", self.image_items)

@@ -11,20 +11,24 @@ Deviations from the paper:
 2. A short run chooses for a long one: rates that win after a few epochs need not win after 100.
 3. The two angles of a rotated set share their hyperparameters, chosen by their mean accuracy.
 4. The held-out items are a tenth of the training split (by class), not trained on here; the runs of
-   the tables train on the whole split.
+   the tables train on the whole split. Upright versions of held-out rotated images were among the
+   images of pre-training, as those of the images fine-tuned on are.
 """
 
 from dataclasses import dataclass
+from typing import get_args
 
 from repro.artifacts.base import Artifact
 from repro.core.errors import UsageError
 from repro.core.names import METHODS, MethodName, Precision
 from repro.core.validation import (
+    require_choice,
     require_distinct,
     require_names,
     require_positive,
     require_positive_int,
 )
+from repro.measurement.device import Device
 
 PROBLEMS = (
     "mnist",
@@ -73,7 +77,7 @@ class Config:
     """Of Full BP in fp32."""
     r_maxes: tuple[int, ...] = (7, 15, 31)
     """Largest magnitude of the integer perturbation; Full BP has none."""
-    device: str = "cpu"
+    device: Device = "cpu"
     """Where the networks are trained: cpu, or cuda."""
 
     def __post_init__(self) -> None:
@@ -81,7 +85,7 @@ class Config:
         require_names("problems", self.problems, (*PROBLEMS, *_CLOUDS))
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)
-        require_names("device", (self.device,), ("cpu", "cuda"))
+        require_choice("device", self.device, get_args(Device))
         require_distinct("seeds", self.seeds)
         for name in ("learning_rates", "clips", "bp_learning_rates"):
             require_distinct(name, getattr(self, name))

@@ -3,15 +3,20 @@
 from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
+import seaborn as sns
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from repro.artifacts.elasticzo_search.selection import Group, best, grids
-from repro.drawing.accuracy import METHOD_COLOURS, METHOD_LABELS
+from repro.claims.elasticzo import METHODS
 from repro.drawing.style import style
 from repro.measurement.records import Record
 
 _MARKERS = "osD^v"
+_PALETTE = sns.color_palette("colorblind")
+_COLOURS = dict(zip(("full_zo", "cls2", "cls1", "full_bp"), _PALETTE, strict=False))
+_STYLES = ("-", "--", ":", "-.")
 
 
 def grid(records: Sequence[Record]) -> Figure:
@@ -27,7 +32,7 @@ def grid(records: Sequence[Record]) -> Figure:
             _panel(panel, records, column)
         for panel in panels.flat[len(columns) :]:
             panel.set_axis_off()
-        handles, labels = _legend(panels.flat[: len(columns)])
+        handles, labels = _legend(list(panels.flat)[: len(columns)])
         figure.legend(handles, labels, loc="outside right upper")
     return figure
 
@@ -47,8 +52,8 @@ def _panel(panel: Axes, records: Sequence[Record], column: tuple[str, str]) -> N
                 panel.plot(
                     *zip(*line, strict=True),
                     marker=_MARKERS[variants.index(variant)],
-                    color=METHOD_COLOURS[group[2]],
-                    linestyle="--" if variants.index(variant) else "-",
+                    color=_COLOURS[group[2]],
+                    linestyle=_STYLES[variants.index(variant)],
                     label=_label(group, variant),
                 )
         best_point = tuple(chosen[group].items())
@@ -77,19 +82,17 @@ def _variant(point: dict[str, float]) -> float:
 
 
 def _label(group: Group, variant: float) -> str:
-    name = METHOD_LABELS[group[2]]
+    name = METHODS[group[2]]
     return f"{name}, $g_{{clip}}$ = {variant:g}" if variant and group[2] != "full_bp" else name
 
 
-def _legend(panels: Sequence[Axes]) -> tuple[list[object], list[str]]:
+def _legend(panels: Sequence[Axes]) -> tuple[list[Artist], list[str]]:
     """Return every series once, in the order of the methods."""
-    series = {}
+    series: dict[str, Artist] = {}
     for panel in panels:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             series.setdefault(label, handle)
-    order = sorted(
-        series, key=lambda label: [not label.startswith(n) for n in METHOD_LABELS.values()]
-    )
+    order = sorted(series, key=lambda label: [not label.startswith(n) for n in METHODS.values()])
     return [series[label] for label in order], order
 
 

@@ -1,11 +1,12 @@
 """Which combination of the grid is the best."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 from repro.measurement.records import Record
 
+Combination = tuple[tuple[str, float], ...]
 Group = tuple[str, str, str]
 """Family of problems, precision and method, that share their hyperparameters."""
 
@@ -24,7 +25,7 @@ def group_of(record: Record) -> Group:
     return family, point["precision"], point["method"]
 
 
-def combination(record: Record) -> tuple[tuple[str, float], ...]:
+def combination(record: Record) -> Combination:
     """Return the hyperparameters of a record."""
     return tuple((name, record.point[name]) for name in SEARCHED if name in record.point)
 
@@ -37,12 +38,12 @@ def accuracy(records: Iterable[Record]) -> float:
     )
 
 
-def grids(records: Sequence[Record]) -> dict[Group, dict[tuple[tuple[str, float], ...], float]]:
+def grids(records: Sequence[Record]) -> dict[Group, dict[Combination, float]]:
     """Return the held-out accuracy of every combination, by group.
 
     It is the mean over seeds, and over the problems that share their hyperparameters.
     """
-    groups: dict[Group, dict[tuple[tuple[str, float], ...], list[Record]]] = {}
+    groups: dict[Group, dict[Combination, list[Record]]] = {}
     for record in records:
         runs = groups.setdefault(group_of(record), {}).setdefault(combination(record), [])
         runs.append(record)
@@ -54,7 +55,8 @@ def grids(records: Sequence[Record]) -> dict[Group, dict[tuple[tuple[str, float]
 
 def best(records: Sequence[Record]) -> dict[Group, dict[str, Any]]:
     """Return the best combination of every group; of equals, the first in the grid."""
-    return {
-        group: dict(max(grid, key=lambda point: grid[point]))
-        for group, grid in grids(records).items()
-    }
+    return {group: dict(_first_best(grid)) for group, grid in grids(records).items()}
+
+
+def _first_best(grid: Mapping[Combination, float]) -> Combination:
+    return max(grid, key=lambda point: grid[point])

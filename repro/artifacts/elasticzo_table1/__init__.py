@@ -16,11 +16,18 @@ Deviations from the paper:
 """
 
 from dataclasses import dataclass
+from typing import get_args
 
 from repro.artifacts.base import Artifact
 from repro.claims.index import of_artifact
 from repro.core.names import METHODS, PRECISIONS, MethodName, Precision
-from repro.core.validation import require_distinct, require_names, require_positive_int
+from repro.core.validation import (
+    require_choice,
+    require_distinct,
+    require_names,
+    require_positive_int,
+)
+from repro.measurement.device import Device
 
 DATASETS = ("mnist", "fashion_mnist", "clouds")
 
@@ -47,7 +54,7 @@ class Config:
     """Clouds trained on, at most (ModelNet40 has 9,843)."""
     cloud_points: int = 1024
     """Points of each cloud (the paper's 1,024)."""
-    device: str = "cpu"
+    device: Device = "cpu"
     """Where the networks are trained: cpu, or cuda."""
 
     def __post_init__(self) -> None:
@@ -55,7 +62,7 @@ class Config:
         require_names("datasets", self.datasets, (*DATASETS, "shapes40", "shrec11"))
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)
-        require_names("device", (self.device,), ("cpu", "cuda"))
+        require_choice("device", self.device, get_args(Device))
         require_distinct("seeds", self.seeds)
         for name in ("epochs", "image_items", "cloud_epochs", "cloud_items", "cloud_points"):
             require_positive_int(name, getattr(self, name))

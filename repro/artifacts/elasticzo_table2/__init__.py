@@ -15,11 +15,18 @@ Deviations from the paper:
 """
 
 from dataclasses import dataclass
+from typing import get_args
 
 from repro.artifacts.base import Artifact
 from repro.claims.index import of_artifact
 from repro.core.names import METHODS, MethodName, Precision
-from repro.core.validation import require_distinct, require_names, require_positive_int
+from repro.core.validation import (
+    require_choice,
+    require_distinct,
+    require_names,
+    require_positive_int,
+)
+from repro.measurement.device import Device
 
 DATASETS = ("mnist", "fashion_mnist")
 ANGLES = (30, 45)
@@ -44,7 +51,7 @@ class Config:
     """Epochs of fine-tuning (the paper's 50)."""
     integer_pretraining_epochs: int = 100
     """Epochs of NITI before fine-tuning in int8 (the paper's 100)."""
-    device: str = "cpu"
+    device: Device = "cpu"
     """Where the networks are trained: cpu, or cuda."""
 
     def __post_init__(self) -> None:
@@ -53,7 +60,7 @@ class Config:
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)
         require_names("angles", [str(a) for a in self.angles], [str(a) for a in ANGLES])
-        require_names("device", (self.device,), ("cpu", "cuda"))
+        require_choice("device", self.device, get_args(Device))
         require_distinct("seeds", self.seeds)
         require_positive_int("epochs", self.epochs)
         require_positive_int("integer_pretraining_epochs", self.integer_pretraining_epochs)

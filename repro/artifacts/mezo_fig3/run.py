@@ -20,12 +20,13 @@ from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig3 import Config
 from repro.core.names import BYTES
 from repro.core.progress import progress
+from repro.measurement.device import require_device
 from repro.measurement.environment import source_sha256
 from repro.measurement.isolation import run_isolated
 from repro.measurement.point_store import PointStore
 from repro.memory import analytic, equal_memory
 from repro.memory.analytic import Axis, Float, Sizes, sizes_of
-from repro.memory.measured import MeasuredPeak, MeasureTask, measure, require_device
+from repro.memory.measured import MeasuredPeak, MeasureTask, measure
 from repro.memory.parameters import parameter_table
 from repro.memory.shape import FIG4_GPT2_MEDIUM, FIG4_LLAMA2_7B, FIG4_LLAMA2_13B
 from repro.memory.simulated import Breakdown, simulate

@@ -1,0 +1,37 @@
+"""Train in INT8* and count the signs.
+
+Kinds of results:
+
+- ``run``: one training run; the point names data set, precision and method, the metrics are its
+  curves, its settings and, as ``signs``, the counts of each epoch
+  (``repro.training.sign_counts.COUNTS``).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+from repro.artifacts.base import Context, Result
+from repro.artifacts.cells import results
+from repro.artifacts.elasticzo_int8_sign import Config
+from repro.training.chosen import chosen
+from repro.training.experiments import Length, from_scratch
+
+
+def run(config: Config, context: Context) -> Iterator[Result]:
+    """Yield a result for each data set, method and seed."""
+    length = Length(config.epochs, config.image_items)
+    cells = [
+        from_scratch(
+            dataset,
+            "int8s",
+            method,
+            chosen(dataset, "int8s", method),
+            seed=seed,
+            images=length,
+            clouds=length,
+            device=config.device,
+        )
+        for dataset, method, seed in product(config.datasets, config.methods, config.seeds)
+    ]
+    yield from results([replace(cell, signs=True) for cell in cells], context)

@@ -1,0 +1,246 @@
+"""The ElasticZO paper's claims on accuracy (Sugiura, Matsutani 2025, arXiv 2501.04287).
+
+``QUANTITIES`` says which cells a claim is about. Their points are
+
+- ``elasticzo_table1``: ``dataset``, ``precision``, ``method``;
+- ``elasticzo_table2``: ``angle`` in degrees besides; ``dataset`` is the one before rotation;
+- ``elasticzo_sparsity``: ``p_zero`` besides those of Table 1, null for the paper's schedule.
+
+A stand-in for ModelNet40 has a ``dataset`` of its own, and so answers none of these claims.
+Section 5.2 swaps the INT8 gains of the two methods; those here are the ones of its Table 1.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+
+from repro.claims.claim import Claim, Relation
+from repro.claims.quantity import Accuracy, Gaps, Point, Quantity, order
+from repro.core.names import METHOD_LABELS
+
+METHODS: dict[str, str] = {"none": "Without fine-tuning", **METHOD_LABELS}
+"""Rows of the tables, under the paper's names."""
+PRECISIONS = {"fp32": "FP32", "int8": "INT8", "int8s": "INT8*"}
+"""INT8* takes the sign of the projected gradient in integers, INT8 in floating point."""
+DATASETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "modelnet40": "ModelNet40"}
+
+_IMAGES = ("mnist", "fashion_mnist")
+_ZEROTH_ORDER = ("full_zo", "cls2", "cls1")
+_ELASTIC = ("cls2", "cls1")
+
+_COLUMNS1: tuple[Point, ...] = (
+    *({"dataset": dataset, "precision": p} for dataset in _IMAGES for p in PRECISIONS),
+    {"dataset": "modelnet40", "precision": "fp32"},
+)
+_TABLE1 = {
+    "full_zo": "89.80 89.78 88.92  77.09 73.98 71.02  32.05",
+    "cls2": "   94.85 94.34 93.92  82.28 80.33 77.93  70.38",
+    "cls1": "   97.53 97.34 95.83  86.60 84.66 81.60  73.50",
+    "full_bp": "99.10 98.77   -    91.37 90.40   -    71.60",
+}
+_COLUMNS2: tuple[Point, ...] = tuple(
+    {"dataset": dataset, "angle": angle, "precision": p}
+    for p in ("fp32", "int8")
+    for dataset in _IMAGES
+    for angle in (30, 45)
+)
+_TABLE2 = {
+    "none": "   74.41 46.58  39.65 23.34  84.08 60.25  28.13 13.77",
+    "full_zo": "85.94 74.71  61.33 59.08  85.94 64.36  37.21 22.95",
+    "cls2": "   90.04 86.23  77.25 74.51  93.07 87.99  69.43 68.95",
+    "cls1": "   93.16 91.60  75.98 76.86  93.46 91.80  76.07 75.68",
+    "full_bp": "94.82 93.85  80.37 79.49  96.68 95.21  80.08 80.86",
+}
+# Section 5.2 in words, for MNIST and for Fashion-MNIST: points between accuracies of Table 1.
+_GAINS = {
+    ("fp32", "cls2"): ("5.1", "5.2"),
+    ("fp32", "cls1"): ("7.7", "9.5"),
+    ("int8", "cls2"): ("4.6", "6.4"),
+    ("int8", "cls1"): ("7.6", "10.7"),
+}
+_INT8_MINUS_FP32 = ("-0.5", "-2.0")
+_INT8S_DROPS = {"smallest": ("0.4", "2.4"), "largest": ("1.5", "3.1")}
+_FIXED_SPARSITY = ("80.26", "67.72")
+_SCHEDULE_GAINS = ("9.5", "6.3")
+_RIGHT_SIGNS = "95"
+
+Entry = tuple[Claim, Quantity]
+
+
+def _table(number: int, columns: Sequence[Point], rows: Mapping[str, str]) -> Iterator[Entry]:
+    """Yield a claim for each number of a table, and one for the order of each column."""
+    section, artifact = f"5.2, Table {number}", f"elasticzo_table{number}"
+    for place, column in enumerate(columns):
+        where, stem = _where(column), f"B-T{number}-{_label(column)}"
+        printed = {method: row.split()[place] for method, row in rows.items()}
+        printed = {method: digits for method, digits in printed.items() if digits != "-"}
+        for method, digits in printed.items():
+            claim = _claim(
+                f"{stem}-{method}",
+                section,
+                f"{METHODS[method]} on {where}: test accuracy",
+                digits,
+                relation="equals" if method == "none" else "at least",
+                artifact=artifact,
+            )
+            yield claim, Accuracy({**column, "method": method})
+        ascending = sorted(printed, key=lambda method: Decimal(printed[method]))
+        yield _gap(
+            f"{stem}-order",
+            f"{' < '.join(METHODS[method] for method in ascending)} on {where}: smallest gap",
+            "0.00",
+            order(*({**column, "method": method} for method in ascending)),
+            "at least",
+            section=section,
+            artifact=artifact,
+        )
+
+
+def _gaps() -> Iterator[Entry]:
+    """Yield the claims that section 5.2 makes in words on Table 1."""
+    for number, dataset in enumerate(_IMAGES):
+        fp32, int8, int8s = ({"dataset": dataset, "precision": p} for p in PRECISIONS)
+        for (precision, method), published in _GAINS.items():
+            column: Point = {"dataset": dataset, "precision": precision}
+            yield _gap(
+                f"B-T1-{_label(column)}-{method}-gain",
+                f"{METHODS[method]} minus Full ZO on {_where(column)}",
+                published[number],
+                Gaps(_pairs(column, ["full_zo"], column, [method])),
+                "at least",
+            )
+        yield _gap(
+            f"B-T1-{dataset}-int8-loss",
+            f"INT8 minus FP32 on {DATASETS[dataset]}, smaller of ZO-Feat-Cls2 and -Cls1",
+            _INT8_MINUS_FP32[number],
+            Gaps(_pairs(fp32, _ELASTIC, int8, _ELASTIC)),
+            "at least",
+        )
+        for pick in ("smallest", "largest"):
+            yield _gap(
+                f"B-T1-{dataset}-int8s-drop-{pick}",
+                f"INT8 minus INT8* on {DATASETS[dataset]}, {pick} of the methods'",
+                _INT8S_DROPS[pick][number],
+                Gaps(_pairs(int8s, _ZEROTH_ORDER, int8, _ZEROTH_ORDER), pick),
+                "equals",
+            )
+
+
+def _sparsity() -> Iterator[Entry]:
+    """Yield the ablation of the p_zero schedule: Full ZO in INT8 with and without it."""
+    for number, dataset in enumerate(_IMAGES):
+        column: Point = {"dataset": dataset, "precision": "int8", "method": "full_zo"}
+        fixed, scheduled = ({**column, "p_zero": p_zero} for p_zero in (0.33, None))
+        where = f"Full ZO on {DATASETS[dataset]}, INT8"
+        yield (
+            _claim(
+                f"B-sparsity-{dataset}-fixed",
+                "5.2",
+                f"{where}, p_zero = 0.33 in every epoch: test accuracy",
+                _FIXED_SPARSITY[number],
+                artifact="elasticzo_sparsity",
+            ),
+            Accuracy(fixed),
+        )
+        yield _gap(
+            f"B-sparsity-{dataset}-gain",
+            f"{where}: p_zero raised in steps minus p_zero = 0.33 in every epoch",
+            _SCHEDULE_GAINS[number],
+            Gaps(((fixed, scheduled),)),
+            "at least",
+            artifact="elasticzo_sparsity",
+        )
+
+
+def _sign_agreement() -> Iterator[Claim]:
+    """Yield the share of right signs for each data set and method; the paper gives one for all."""
+    for dataset in _IMAGES:
+        for method in _ZEROTH_ORDER:
+            yield _claim(
+                f"B-sign-{dataset}-{method}",
+                "4.3, 5.2",
+                f"{METHODS[method]} on {DATASETS[dataset]}, INT8*: signs of the "
+                "projected gradient that are those of the floating-point loss, over training",
+                _RIGHT_SIGNS,
+                relation="at least",
+                artifact="elasticzo_int8_sign",
+            )
+
+
+def _claim(
+    claim_id: str,
+    section: str,
+    statement: str,
+    published: str,
+    *,
+    artifact: str,
+    unit: str = "%",
+    relation: Relation = "equals",
+) -> Claim:
+    """Return a claim on what was trained; ``published`` as printed, for its digits count."""
+    return Claim(
+        id=claim_id,
+        paper="elasticzo",
+        section=section,
+        artifact=artifact,
+        statement=statement,
+        published=float(published),
+        unit=unit,
+        basis="trained",
+        digits=len(published.partition(".")[2]),
+        relation=relation,
+    )
+
+
+def _gap(
+    claim_id: str,
+    statement: str,
+    published: str,
+    gaps: Gaps,
+    relation: Relation,
+    *,
+    section: str = "5.2",
+    artifact: str = "elasticzo_table1",
+) -> Entry:
+    claim = _claim(
+        claim_id,
+        section,
+        statement,
+        published,
+        artifact=artifact,
+        unit="points",
+        relation=relation,
+    )
+    return claim, gaps
+
+
+def _pairs(
+    low: Point, low_methods: Sequence[str], high: Point, high_methods: Sequence[str]
+) -> tuple[tuple[Point, Point], ...]:
+    return tuple(
+        ({**low, "method": first}, {**high, "method": second})
+        for first, second in zip(low_methods, high_methods, strict=True)
+    )
+
+
+def _where(column: Point) -> str:
+    """Return a column's heading: ``MNIST rotated by 30°, FP32``."""
+    dataset, precision = str(column["dataset"]), str(column["precision"])
+    rotation = f" rotated by {column['angle']}°" if "angle" in column else ""
+    return f"{DATASETS[dataset]}{rotation}, {PRECISIONS[precision]}"
+
+
+def _label(column: Point) -> str:
+    """Return a column as it stands in claim ids: ``mnist-30-fp32``."""
+    return "-".join(str(value) for value in column.values())
+
+
+_ENTRIES: tuple[Entry, ...] = (
+    *_table(1, _COLUMNS1, _TABLE1),
+    *_gaps(),
+    *_table(2, _COLUMNS2, _TABLE2),
+    *_sparsity(),
+)
+
+CLAIMS: tuple[Claim, ...] = (*(claim for claim, _ in _ENTRIES), *_sign_agreement())
+QUANTITIES: dict[str, Quantity] = {claim.id: quantity for claim, quantity in _ENTRIES}
+"""What each claim is about; those on signs are about no accuracy and are not here."""

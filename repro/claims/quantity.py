@@ -1,0 +1,43 @@
+"""What a claim on trained accuracies is about: one cell of a table, or gaps between cells.
+
+A cell is one row and column of a table: all seeds of one data set, precision and method.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+Point = Mapping[str, str | float | None]
+"""The coordinates of a cell, exactly as its records have them in ``point``."""
+Key = frozenset[tuple[str, str | float | None]]
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Test accuracy of one cell, in per cent."""
+
+    point: Point
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """How much higher the accuracy of one cell is than that of another, in percentage points."""
+
+    pairs: tuple[tuple[Point, Point], ...]
+    """The cell that is subtracted, and the one it is subtracted from."""
+    pick: Literal["smallest", "largest"] = "smallest"
+    """Which of the gaps counts."""
+
+
+Quantity = Accuracy | Gaps
+
+
+def key(point: Point) -> Key:
+    """Return the coordinates as what a dictionary can be keyed by, whatever their order."""
+    return frozenset(point.items())
+
+
+def order(*points: Point) -> Gaps:
+    """Return the gaps between neighbours: the smallest is positive where ``points`` ascend."""
+    return Gaps(tuple(pairwise(points)))

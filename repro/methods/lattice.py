@@ -1,0 +1,95 @@
+"""Weights on a lattice coarse enough that a perturbed weight still tells which one it was.
+
+Rounding loses bits when a perturbation lifts a weight into a coarser binade, so no arithmetic in
+the weights' own format restores every weight. It restores every weight of a lattice that leaves
+out the bits which a perturbation can cost: w is restored from fl(w + d) as the lattice point
+nearest to fl(w + d) - d, if rounding moved it by less than half the lattice's spacing.
+
+With p significant bits, noise within +-M, and ulp(x) the spacing of the format at x:
+
+- the spacing at x is ulp(|x| + max(M, 2 ulp(x))), never less than ulp(w + d): small weights are
+  multiples of ulp(M), and a weight loses its last bit only just below a power of two;
+- noise is rounded to odd multiples of ulp(M) / 4, so that w + d is never a tie of the format;
+- sums are computed in the next wider format, where they are exact.
+
+The perturbed weight is then off by less than half a spacing, which is all it takes. The tests go
+through every bfloat16 weight and every level of noise.
+"""
+
+import math
+
+import torch
+
+from repro.core.errors import UsageError
+
+_WIDER = {
+    torch.bfloat16: torch.float32,
+    torch.float16: torch.float32,
+    torch.float32: torch.float64,
+}
+_EXPONENT = {
+    torch.float32: (torch.int32, 0x7F80_0000),
+    torch.float64: (torch.int64, 0x7FF0_0000_0000_0000),
+}
+_DEVIATIONS = 4
+"""Standard deviations of noise that M covers at least; what exceeds M, 6e-5 of it, is cut."""
+
+
+class Lattice:
+    """The weights of one number format that are restored exactly from perturbations of scale eps.
+
+    All arithmetic is on tensors of the next ``wide`` format.
+    """
+
+    def __init__(self, dtype: torch.dtype, eps: float) -> None:
+        """Take the weights' number format and the scale of the perturbation.
+
+        Raises:
+            UsageError: there is no wider format, or eps is too small for the format.
+        """
+        if dtype not in _WIDER:
+            names = ", ".join(str(known).removeprefix("torch.") for known in _WIDER)
+            msg = f"restore = 'exact' with parameters of {dtype}: must be one of {names}"
+            raise UsageError(msg)
+        self.wide = _WIDER[dtype]
+        self._ulp = torch.finfo(dtype).eps  # of 1, 2^(1 - p)
+        self._bound = 2.0 ** math.ceil(math.log2(_DEVIATIONS * eps))  # M
+        self._eps = eps
+        smallest = torch.finfo(dtype).tiny * self._ulp
+        if self._bound * self._ulp < smallest:
+            least = smallest / self._ulp / _DEVIATIONS
+            msg = f"eps = {eps!r} with {dtype}: restore = 'exact' needs at least {least:.1e}"
+            raise UsageError(msg)
+
+    def noise(self, normal: torch.Tensor) -> torch.Tensor:
+        """Return eps times ``normal``, rounded to the levels of noise; p + 1 bits hold them."""
+        levels = 2 / self._ulp
+        step = self._bound / levels
+        scaled = normal.to(self.wide).mul(self._eps / step).floor_()
+        return scaled.clamp_(-levels, levels - 1).add_(0.5).mul_(step)
+
+    def round(self, x: torch.Tensor, threshold: torch.Tensor | float = 0.5) -> torch.Tensor:
+        """Return the lattice point nearest to ``x``.
+
+        Args:
+            x: values of the ``wide`` format.
+            threshold: fraction of a spacing above which ``x`` is rounded up. Uniform noise in
+                [0, 1) instead of one half makes it stochastic rounding, whose mean is ``x``.
+        """
+        spacing = self.spacing(x)
+        steps = x.div(spacing)
+        below = steps.floor()
+        up = steps.sub_(below).gt(threshold)
+        return below.add_(up).mul_(spacing)
+
+    def spacing(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the distance between the lattice points around ``x``."""
+        size = x.abs()
+        room = _power_of_two(size).mul_(2 * self._ulp).clamp_(min=self._bound)
+        return _power_of_two(size.add_(room)).mul_(self._ulp)
+
+
+def _power_of_two(x: torch.Tensor) -> torch.Tensor:
+    """Return the largest power of two up to each of the numbers ``x`` >= 0, or 0."""
+    integer, mask = _EXPONENT[x.dtype]
+    return x.view(integer).bitwise_and(mask).view(x.dtype)

@@ -1,0 +1,147 @@
+"""The walk of an estimate, theta -> theta + eps z -> theta - eps z -> theta, in two arithmetics."""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple, Protocol, get_args
+
+import torch
+
+from repro.core.validation import require_choice
+from repro.methods.lattice import Lattice
+from repro.methods.perturbation import default_chunk, perturb_
+
+Restore = Literal["rounded", "exact"]
+"""How the walk ends: with the rounding errors of its sums, or with the very bits it began with."""
+
+_SEED_SPACE = 1 << 32
+_ROUNDING = 1 << 31  # apart from the seeds of all noise of the same walk
+
+
+class Walk(Protocol):
+    """Passes over the weights; ``before`` and ``after`` say how many eps z they are off theta."""
+
+    reversible: bool
+    """Whether a walk leaves no trace, so that a replay makes only the updates."""
+
+    def settle(self, parameters: Sequence[torch.Tensor]) -> None:
+        """Make theta ready for the walk."""
+
+    def move(self, parameters: Sequence[torch.Tensor], seed: int, before: int, after: int) -> None:
+        """Go from theta + ``before`` eps z to theta + ``after`` eps z, z being that of ``seed``."""
+
+    def descend(
+        self, parameters: Sequence[torch.Tensor], seed: int, before: int, rate: float
+    ) -> None:
+        """Go from theta + ``before`` eps z to theta - ``rate`` z."""
+
+
+def make_walk(restore: Restore, eps: float, chunk: int | None) -> Walk:
+    """Return the walk that ends as ``restore`` says.
+
+    Raises:
+        UsageError: another name.
+    """
+    require_choice("restore", restore, get_args(Restore))
+    return ExactWalk(eps, chunk) if restore == "exact" else RoundedWalk(eps, chunk)
+
+
+class RoundedWalk:
+    """Noise is added in the weights' own format, as in the papers; each sum is rounded."""
+
+    reversible = False
+
+    def __init__(self, eps: float, chunk: int | None) -> None:
+        self.eps = eps
+        self.chunk = chunk
+
+    def settle(self, parameters: Sequence[torch.Tensor]) -> None:
+        """Leave theta as it is."""
+
+    def move(self, parameters: Sequence[torch.Tensor], seed: int, before: int, after: int) -> None:
+        """Add the difference."""
+        perturb_(parameters, seed, (after - before) * self.eps, self.chunk)
+
+    def descend(
+        self, parameters: Sequence[torch.Tensor], seed: int, before: int, rate: float
+    ) -> None:
+        """Restore and update in one sum."""
+        perturb_(parameters, seed, -before * self.eps - rate, self.chunk)
+
+
+class _Piece(NamedTuple):
+    weights: torch.Tensor
+    """A part of a parameter, flat: where results go."""
+    lattice: Lattice
+    theta: torch.Tensor
+    """The unperturbed weights, in the lattice's wide format."""
+    noise: torch.Tensor
+    """eps z, likewise."""
+    rounding_seed: int
+
+
+class ExactWalk:
+    """Weights on a lattice come back bit by bit, and updates are rounded stochastically to it.
+
+    The noise is that of ``perturb_`` for one tensor at a time, in pieces of ``chunk`` elements, and
+    a pass takes a few such pieces of extra memory, whatever the model's size.
+    """
+
+    reversible = True
+
+    def __init__(self, eps: float, chunk: int | None) -> None:
+        self.eps = eps
+        self.chunk = chunk
+
+    @torch.no_grad()
+    def settle(self, parameters: Sequence[torch.Tensor]) -> None:
+        """Round theta to the lattice, to the nearest point.
+
+        Raises:
+            UsageError: a parameter's format has no wider one, or eps is too small for it.
+        """
+        lattices = self._lattices(parameters)
+        for parameter in parameters:
+            lattice = lattices[parameter.dtype]
+            for weights in self._split(parameter):
+                weights.copy_(lattice.round(weights.to(lattice.wide)))
+
+    @torch.no_grad()
+    def move(self, parameters: Sequence[torch.Tensor], seed: int, before: int, after: int) -> None:
+        """Find theta and add the noise anew."""
+        for piece in self._pieces(parameters, seed, before):
+            piece.weights.copy_(piece.theta.add_(piece.noise, alpha=after))
+
+    @torch.no_grad()
+    def descend(
+        self, parameters: Sequence[torch.Tensor], seed: int, before: int, rate: float
+    ) -> None:
+        """Find theta and round the update, up or down at random so that its mean is kept."""
+        for piece in self._pieces(parameters, seed, before):
+            generator = torch.Generator(piece.theta.device).manual_seed(piece.rounding_seed)
+            threshold = torch.empty_like(piece.theta).uniform_(generator=generator)
+            updated = piece.theta.add_(piece.noise, alpha=-rate / self.eps)
+            piece.weights.copy_(piece.lattice.round(updated, threshold))
+
+    def _pieces(
+        self, parameters: Sequence[torch.Tensor], seed: int, before: int
+    ) -> Iterator[_Piece]:
+        lattices = self._lattices(parameters)
+        index = 0
+        for parameter in parameters:
+            lattice = lattices[parameter.dtype]
+            for weights in self._split(parameter):
+                normal = torch.zeros(weights.shape, device=weights.device)
+                perturb_([normal], (seed + index) % _SEED_SPACE, 1.0, self.chunk)
+                noise = lattice.noise(normal)
+                perturbed = weights.to(lattice.wide)
+                theta = lattice.round(perturbed.add_(noise, alpha=-before))
+                yield _Piece(
+                    weights, lattice, theta, noise, (seed + index + _ROUNDING) % _SEED_SPACE
+                )
+                index += 1
+
+    def _split(self, parameter: torch.Tensor) -> Iterator[torch.Tensor]:
+        flat, size = parameter.view(-1), self.chunk or default_chunk(parameter.device)
+        return (flat[start : start + size] for start in range(0, flat.numel(), size))
+
+    def _lattices(self, parameters: Sequence[torch.Tensor]) -> dict[torch.dtype, Lattice]:
+        return {dtype: Lattice(dtype, self.eps) for dtype in {p.dtype for p in parameters}}

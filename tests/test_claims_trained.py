@@ -1,0 +1,137 @@
+"""Findings from the cells that were trained."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from repro.claims.elasticzo import QUANTITIES
+from repro.claims.quantity import Accuracy, Gaps, order
+from repro.claims.statistics import estimate
+from repro.claims.trained import Cells, findings
+from repro.claims.verdict import Finding
+from repro.measurement import environment
+from repro.measurement.records import Record
+
+ENVIRONMENT = environment.capture()
+ZO = {"dataset": "mnist", "precision": "fp32", "method": "full_zo"}
+CLS2 = {**ZO, "method": "cls2"}
+BP = {**ZO, "method": "full_bp"}
+
+
+def run(point: dict[str, Any], seed: int, accuracy: Sequence[float], **changes: Any) -> Record:
+    record = Record(
+        schema_version=1,
+        artifact="elasticzo_table1",
+        profile="paper",
+        config={},
+        seed=seed,
+        kind="run",
+        point=point,
+        metrics={"test_accuracy": [0.1, *accuracy], "settings": {"lr": 0.002}},
+        utc="2026-01-02T03:04:05Z",
+        environment=ENVIRONMENT,
+    )
+    return msgspec.structs.replace(record, **changes)
+
+
+def finding(quantity: Accuracy | Gaps, records: list[Record]) -> Finding:
+    (found,) = findings({"X": quantity}, records)
+    assert found.claim_id == "X"
+    return found
+
+
+def test_an_accuracy_is_the_mean_of_the_last_epoch_over_seeds() -> None:
+    records = [run(ZO, 0, [0.85, 0.90]), run(ZO, 1, [0.93, 0.88]), run(BP, 0, [0.99, 0.99])]
+    found = finding(Accuracy(ZO), records)
+    expected = estimate([90.0, 88.0])
+    assert found.ours == pytest.approx(89.0)
+    assert found.interval == pytest.approx(expected.interval)
+    assert (found.n_seeds, found.profile) == (2, "paper")
+    assert found.reason == "after the last of 2 epochs (91.50 % after the best), seeds 0, 1"
+
+
+def test_a_row_without_training() -> None:
+    (record,) = [run({**ZO, "method": "none"}, 0, [])]
+    found = finding(Accuracy({**ZO, "method": "none"}), [record])
+    assert found.ours == pytest.approx(10.0)
+    assert found.interval is None
+    assert found.reason == "without training, seed 0"
+
+
+@pytest.mark.parametrize("other", [{**ZO, "dataset": "shapes40"}, {**ZO, "angle": 30}, CLS2])
+def test_other_cells_never_answer(other: dict[str, Any]) -> None:
+    found = finding(Accuracy(ZO), [run(other, 0, [0.9]), run(ZO, 0, [0.9], kind="search")])
+    assert (found.ours, found.profile) == (None, None)
+    assert found.reason == "no run of mnist fp32 full_zo"
+
+
+def test_a_stand_in_for_modelnet40_answers_no_claim_on_it() -> None:
+    stand_in = [
+        run({"dataset": "shapes40", "precision": "fp32", "method": method}, 0, [0.99])
+        for method in ("full_zo", "cls2", "cls1", "full_bp")
+    ]
+    table1 = {name: q for name, q in QUANTITIES.items() if name.startswith("B-T1")}
+    assert len(table1) == 47
+    assert {found.ours for found in findings(table1, stand_in)} == {None}
+
+
+def test_a_gap_is_taken_seed_by_seed() -> None:
+    records = [
+        *(run(ZO, seed, [value]) for seed, value in ((0, 0.80), (1, 0.84), (2, 0.70))),
+        *(run(CLS2, seed, [value]) for seed, value in ((1, 0.90), (0, 0.88), (3, 0.99))),
+    ]
+    found = finding(Gaps(((ZO, CLS2),)), records)
+    expected = estimate([8.0, 6.0])  # of the seeds that both have
+    assert found.ours == pytest.approx(7.0)
+    assert found.interval == pytest.approx(expected.interval)
+    assert found.n_seeds == 2
+    assert found.reason == (
+        "mnist fp32 cls2 minus mnist fp32 full_zo, after the last epoch, seeds 0, 1"
+    )
+
+
+def test_the_smallest_gap_between_neighbours_decides_an_order() -> None:
+    records = [run(ZO, 0, [0.80]), run(CLS2, 0, [0.90]), run(BP, 0, [0.89])]
+    found = finding(order(ZO, CLS2, BP), records)
+    assert found.ours == pytest.approx(-1.0)
+    assert "full_bp minus mnist fp32 cls2, the smallest of 2" in found.reason
+    largest = finding(Gaps(order(ZO, CLS2, BP).pairs, "largest"), records)
+    assert largest.ours == pytest.approx(10.0)
+
+
+def test_a_gap_needs_both_sides_and_a_seed_of_both() -> None:
+    gap = Gaps(((ZO, CLS2),))
+    assert finding(gap, [run(ZO, 0, [0.8])]).reason == "no run of mnist fp32 cls2"
+    apart = finding(gap, [run(ZO, 0, [0.8]), run(CLS2, 1, [0.8])])
+    assert apart.ours is None
+    assert apart.reason.startswith("no seed was run for both sides of")
+
+
+def test_a_gap_has_the_lower_profile_of_its_sides() -> None:
+    records = [run(ZO, 0, [0.8]), run(CLS2, 0, [0.9], profile="quick")]
+    assert finding(Gaps(((ZO, CLS2),)), records).profile == "quick"
+
+
+def test_seeds_of_other_settings_are_no_part_of_the_mean() -> None:
+    older = {"test_accuracy": [0.1, 0.5], "settings": {"lr": 0.1}}
+    records = [
+        run(ZO, 0, [0.9], utc="2026-01-03T00:00:00Z"),
+        run(ZO, 1, [0.9], metrics=older),
+        run(ZO, 3, [0.8]),
+    ]
+    found = finding(Accuracy(ZO), records)
+    assert found.ours == pytest.approx(85.0)
+    assert found.reason.endswith("seeds 0, 3; left out: 1 with other settings than the newest")
+    cell = Cells(records).get(ZO)
+    assert cell is not None
+    assert [record.seed for record in cell.records] == [0, 3]
+
+
+def test_a_seed_that_diverged_is_counted_and_told() -> None:
+    early = {"test_accuracy": [0.1, 0.5], "settings": {"lr": 0.002}, "diverged": True}
+    found = finding(Accuracy(ZO), [run(ZO, 0, [0.8, 0.9, 0.9]), run(ZO, 1, [], metrics=early)])
+    assert found.ours == pytest.approx(70.0)
+    assert found.reason.startswith("after the last of 3 epochs")
+    assert found.reason.endswith("; 1 diverged and counted with the last accuracy before that")

@@ -1,0 +1,160 @@
+"""Accuracies and curves as drawn and tabulated, from made-up numbers."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+
+from repro.core.names import METHOD_LABELS
+from repro.drawing.accuracy import Columns, Score, dots, table
+from repro.drawing.curves import curves
+
+CAP = 5.0
+"""Size of an interval's caps, which are markers too."""
+FP32 = ("MNIST", "FP32")
+INT8 = ("MNIST", "INT8")
+MIXED = ("ModelNet40", "FP32")
+SCORES: Columns = {
+    FP32: [
+        Score("Full ZO", 89.80, last=88.91, interval=0.42, best=89.33, profile="paper"),
+        Score("Full BP", 99.10, last=99.01, interval=None, best=99.08, profile="paper"),
+    ],
+    INT8: [
+        Score("Full ZO", 89.78, last=70.5, interval=40.0, best=73.25, profile="quick"),
+        Score("Full BP", 98.77),
+    ],
+    MIXED: [
+        Score("Full ZO", None, last=31.0, best=35.0, profile="paper"),
+        Score("Full BP", 71.60, last=70.0, interval=1.5, best=71.0, profile="quick"),
+    ],
+}
+
+
+def marks(panel: Axes, marker: str, *, filled: bool) -> list[tuple[float, float]]:
+    return [
+        (float(line.get_xdata()[0]), float(line.get_ydata()[0]))
+        for line in panel.lines
+        if line.get_marker() == marker
+        and line.get_markersize() != CAP
+        and (line.get_markerfacecolor() != "none") == filled
+    ]
+
+
+def test_dots_show_last_best_and_published_of_every_method() -> None:
+    figure = dots(SCORES)
+    assert [panel.get_title(loc="left") for panel in figure.axes] == [
+        "MNIST, FP32",
+        "MNIST, INT8 (quick)",
+        "ModelNet40, FP32",
+    ]
+    first, second, third = figure.axes
+    assert marks(first, "o", filled=True) == [(88.91, 0), (99.01, 1)]
+    assert marks(first, "o", filled=False) == [(89.33, 0), (99.08, 1)]
+    assert marks(first, "|", filled=True) == [(89.80, 0), (99.10, 1)]
+    assert marks(second, "o", filled=True) == [(70.5, 0)]  # the other was not run
+    assert marks(second, "|", filled=True) == [(89.78, 0), (98.77, 1)]
+    assert marks(third, "|", filled=True) == [(71.60, 1)]  # nothing published of the other
+    names = [[label.get_text() for label in panel.get_yticklabels()] for panel in figure.axes]
+    assert names[:2] == [["Full ZO", "Full BP"]] * 2
+    assert names[2] == ["Full ZO", "Full BP (quick)"]  # a panel of two profiles
+    plt.close(figure)
+
+
+def test_intervals_are_drawn_to_scale_within_what_an_accuracy_can_be() -> None:
+    figure = dots(SCORES)
+    first, second, _ = figure.axes
+    (bar,) = [c.get_segments()[0] for c in first.collections if len(c.get_segments())]
+    assert bar[:, 0] == pytest.approx([88.91 - 0.42, 88.91 + 0.42])
+    assert second.get_xlim()[0] >= 0
+    assert second.get_xlim()[1] <= 101
+    assert first.get_ylim() == (1.5, -0.5)  # the first method on top
+    plt.close(figure)
+
+
+def test_unused_places_of_the_grid_are_empty() -> None:
+    figure = dots(SCORES, per_row=2)
+    assert [panel.axison for panel in figure.axes] == [True, True, True, False]
+    assert [text.get_text() for text in figure.legends[0].texts] == [
+        "ours, last epoch, with 95 % interval over seeds",
+        "ours, best epoch",
+        "published",
+    ]
+    plt.close(figure)
+
+
+def test_table_has_methods_by_columns() -> None:
+    frame = table(SCORES)
+    assert list(frame.index) == ["Full ZO", "Full BP"]
+    assert list(frame.columns) == [FP32, INT8, MIXED]
+    assert frame.loc["Full ZO", FP32] == "88.91 (89.33) ± 0.42 | 89.80 | -0.89"
+    assert frame.loc["Full BP", FP32] == "99.01 (99.08) | 99.10 | -0.09"
+    assert frame.loc["Full ZO", INT8] == "70.50 (73.25) ± 40.00 quick | 89.78 | -19.28"
+    assert frame.loc["Full BP", INT8] == "– | 98.77"  # noqa: RUF001
+    assert frame.loc["Full ZO", MIXED] == "31.00 (35.00)"
+
+
+def test_table_leaves_out_what_the_paper_has_no_cell_for() -> None:
+    frame = table({FP32: SCORES[FP32], ("MNIST", "INT8*"): [Score("Full ZO", 88.92)]})
+    assert frame.loc["Full BP", ("MNIST", "INT8*")] == ""
+
+
+STEEP = np.array([[2.3, 0.5, 0.02], [2.3, 0.7, 0.04], [2.3, 0.3, 0.06]])
+FLAT = np.array([[2.3, 1.5, 1.0], [2.3, 1.7, 1.2]])
+
+
+def test_curves_show_mean_and_range_over_seeds() -> None:
+    figure = curves(
+        {
+            "MNIST": {"train": {"Full ZO": FLAT, "Full BP": STEEP}, "test": {"Full ZO": FLAT}},
+            "Fashion-MNIST": {"train": {"Full ZO": FLAT}, "test": {"Full ZO": FLAT}},
+        },
+        profile="quick",
+    )
+    titles = [panel.get_title(loc="left") for panel in figure.axes]
+    assert titles == [
+        "MNIST, train (quick)",
+        "Fashion-MNIST, train (quick)",
+        "MNIST, test (quick)",
+        "Fashion-MNIST, test (quick)",
+    ]
+    train, other, test, _ = figure.axes
+    assert [line.get_ydata() == pytest.approx(seeds.mean(axis=0)) for line, seeds in
+            zip(train.lines, (FLAT, STEEP), strict=True)] == [True, True]  # fmt: skip
+    assert list(train.lines[0].get_xdata()) == [0, 1, 2]
+    band = train.collections[1].get_paths()[0].vertices
+    assert {round(y, 2) for x, y in band if x == 2} == {0.02, 0.06}
+    # one scale for train and test of a data set, logarithmic where the losses span much
+    assert (train.get_yscale(), test.get_yscale(), other.get_yscale()) == ("log", "log", "linear")
+    assert [text.get_text() for text in figure.legends[0].texts] == [
+        "Full ZO",
+        "Full BP",
+        "range over seeds",
+    ]
+    plt.close(figure)
+
+
+def test_one_seed_has_no_range() -> None:
+    figure = curves({"MNIST": {"train": {"Full ZO": FLAT[:1]}}})
+    assert [text.get_text() for text in figure.legends[0].texts] == ["Full ZO"]
+    assert not figure.axes[0].collections
+    plt.close(figure)
+
+
+def test_a_mean_ends_where_a_seed_diverged() -> None:
+    ragged = [[2.3, 1.0, 0.9, 0.8], [2.3, 1.2]]
+    figure = curves({"MNIST": {"train": {"Full ZO": ragged}}})
+    (line,) = figure.axes[0].lines
+    assert list(line.get_ydata()) == pytest.approx([2.3, 1.1])
+    assert figure.axes[0].get_title(loc="left") == "MNIST, train"
+    plt.close(figure)
+
+
+def test_a_method_has_its_own_line_whichever_are_drawn() -> None:
+    figure = curves({"MNIST": {"train": dict.fromkeys(METHOD_LABELS.values(), FLAT)}})
+    lines = figure.axes[0].lines
+    assert len({line.get_color() for line in lines}) == 4
+    assert len({str(line._dash_pattern) for line in lines}) == 4
+    alone = curves({"MNIST": {"train": {METHOD_LABELS["cls1"]: FLAT}}})
+    assert alone.axes[0].lines[0].get_color() == lines[2].get_color()
+    plt.close(figure)
+    plt.close(alone)

@@ -1,0 +1,198 @@
+"""Which runs the ElasticZO artifacts make of their configuration, and what they record."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from repro.artifacts import cells as cells_module
+from repro.artifacts import (
+    elasticzo_fig2,
+    elasticzo_fig3,
+    elasticzo_int8_sign,
+    elasticzo_search,
+    elasticzo_sparsity,
+    elasticzo_table1,
+    elasticzo_table2,
+)
+from repro.artifacts.base import Result
+from repro.claims.elasticzo import CLAIMS, QUANTITIES
+from repro.claims.quantity import Accuracy
+from repro.core.errors import UsageError
+from repro.training.cell import Cell, FloatSettings
+
+ARTIFACTS = (
+    elasticzo_search,
+    elasticzo_table1,
+    elasticzo_table2,
+    elasticzo_fig2,
+    elasticzo_fig3,
+    elasticzo_sparsity,
+    elasticzo_int8_sign,
+)
+CURVES = {
+    "test_accuracy": [0.1, 0.8],
+    "test_loss": [2.3, 0.6],
+    "train_loss": [2.3, 0.5],
+    "seconds": [1.0],
+    "diverged": False,
+}
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[Cell]:
+    """The cells that an artifact has run, with curves that nobody trained."""
+    seen: list[Cell] = []
+
+    def run_cells(cells: Sequence[Cell], *_: Any, **__: Any) -> Iterator[tuple[Cell, Any]]:
+        for cell in cells:
+            seen.append(cell)
+            yield cell, dict(CURVES)
+
+    monkeypatch.setattr(cells_module, "run_cells", run_cells)
+    return seen
+
+
+class Context:
+    """What a run needs of its context, as nothing is trained."""
+
+    environment = None
+    workers = 1
+
+
+def results(module: Any, config: Any) -> list[Result]:
+    return list(module.ARTIFACT.run(config, Context()))
+
+
+def test_table_1_has_the_published_cells(ran: list[Cell]) -> None:
+    points = [result.point for result in results(elasticzo_table1, elasticzo_table1.PAPER)]
+    counted = Counter((p["dataset"], p["precision"]) for p in points)
+    assert counted == {
+        ("mnist", "fp32"): 12, ("mnist", "int8"): 12, ("mnist", "int8s"): 9,
+        ("fashion_mnist", "fp32"): 12, ("fashion_mnist", "int8"): 12, ("fashion_mnist", "int8s"): 9,
+        ("shapes40", "fp32"): 12,
+    }  # fmt: skip
+    assert {cell.epochs for cell in ran if cell.problem != "shapes40"} == {100}
+    assert {cell.settings.batch for cell in ran if cell.precision == "fp32"} == {32}
+    assert {cell.settings.batch for cell in ran if cell.precision != "fp32"} == {256}
+
+
+@pytest.mark.parametrize(
+    ("module", "claims"),
+    [(elasticzo_table1, "elasticzo_table1"), (elasticzo_table2, "elasticzo_table2")],
+)
+@pytest.mark.usefixtures("ran")
+def test_every_published_accuracy_has_its_runs(module: Any, claims: str) -> None:
+    points = [dict(result.point) for result in results(module, module.PAPER)]
+    wanted = [
+        dict(quantity.point)
+        for claim in CLAIMS
+        if claim.artifact == claims
+        and isinstance(quantity := QUANTITIES.get(claim.id), Accuracy)
+        and quantity.point["dataset"] != "modelnet40"  # the stand-in answers none of these
+    ]
+    assert len(wanted) >= 22
+    assert [point for point in wanted if point not in points] == []
+
+
+def test_stand_in_is_named_as_what_it_is(ran: list[Cell]) -> None:
+    config = replace(elasticzo_table1.QUICK, datasets=("clouds",))
+    assert {result.point["dataset"] for result in results(elasticzo_table1, config)} == {"shapes40"}
+    assert {(cell.train_items, cell.points) for cell in ran} == {(2048, 128)}
+
+
+def test_fig_2_shares_its_runs_with_table_1(ran: list[Cell]) -> None:
+    results(elasticzo_fig2, elasticzo_fig2.PAPER)
+    of_figure = set(ran)
+    ran.clear()
+    results(elasticzo_table1, elasticzo_table1.PAPER)
+    assert of_figure <= set(ran)
+
+
+def test_fine_tuning_starts_from_pre_training_of_its_own_seed_and_precision(
+    ran: list[Cell],
+) -> None:
+    made = results(elasticzo_table2, elasticzo_table2.PAPER)
+    for cell in ran:
+        assert cell.start is not None
+        assert cell.start.seed == cell.seed
+        assert cell.problem.startswith(f"rotated_{cell.start.problem}_")
+        assert cell.start.method == "full_bp"
+        if cell.precision == "fp32":
+            assert cell.start.epochs == 1
+            assert isinstance(cell.start.settings, FloatSettings)
+            assert cell.start.settings.rule == "adam"
+        else:
+            assert (cell.start.precision, cell.start.epochs) == ("int8", 100)
+    untuned = [result for result in made if result.point["method"] == "none"]
+    assert len(untuned) == 2 * 2 * 2 * 5  # data sets, angles, precisions, seeds
+    assert all(result.metrics["test_accuracy"] == [0.1] for result in untuned)
+
+
+def test_runs_of_one_point_have_equal_settings_whatever_their_seed(ran: list[Cell]) -> None:
+    made = results(elasticzo_table2, elasticzo_table2.QUICK)
+    settings: dict[str, Any] = {}
+    for result in made:
+        settings.setdefault(str(result.point), result.metrics["settings"])
+        assert settings[str(result.point)] == result.metrics["settings"]
+        assert "seed" not in str(result.metrics["settings"])
+    assert ran[0].seed != ran[1].seed
+
+
+def test_the_search_never_evaluates_on_test_items(ran: list[Cell]) -> None:
+    results(elasticzo_search, elasticzo_search.PAPER)
+    assert {cell.evaluation for cell in ran} == {"validation"}
+    assert {cell.problem for cell in ran} == set(elasticzo_search.PROBLEMS)
+
+
+@pytest.mark.parametrize("module", ARTIFACTS)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seeds": (1, 1)}, "every value may stand only once"),
+        ({"epochs": 0}, "epochs = 0"),
+        ({"device": "tpu"}, "'tpu'"),
+    ],
+)
+def test_configurations_that_cannot_be_run_are_refused(
+    module: Any, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        replace(module.QUICK, **changes)
+
+
+@pytest.mark.parametrize("module", [a for a in ARTIFACTS if a is not elasticzo_sparsity])
+@pytest.mark.parametrize(("methods", "message"), [(("cls3",), "'cls3'"), ((), "methods is empty")])
+def test_unknown_methods_are_refused(module: Any, methods: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        replace(module.QUICK, methods=methods)
+
+
+@pytest.mark.usefixtures("ran")
+def test_ablation_tells_the_arm_with_the_schedule_from_the_other() -> None:
+    points = [r.point for r in results(elasticzo_sparsity, elasticzo_sparsity.PAPER)]
+    wanted = [
+        dict(quantity.point)
+        for claim in CLAIMS
+        if claim.artifact == "elasticzo_sparsity"
+        and isinstance(quantity := QUANTITIES[claim.id], Accuracy)
+    ]
+    assert len(wanted) == 2
+    assert all(point in points for point in wanted)
+    assert {point["p_zero"] for point in points} == {0.33, None}
+
+
+def test_scheduled_arm_is_the_run_of_table_1(ran: list[Cell]) -> None:
+    results(elasticzo_table1, elasticzo_table1.PAPER)
+    of_table = set(ran)
+    ran.clear()
+    results(elasticzo_sparsity, elasticzo_sparsity.PAPER)
+    assert len(set(ran) & of_table) == len(ran) / 2
+
+
+def test_signs_are_counted_in_runs_of_their_own(ran: list[Cell]) -> None:
+    results(elasticzo_int8_sign, elasticzo_int8_sign.PAPER)
+    assert all(cell.signs and cell.precision == "int8s" for cell in ran)
+    assert len(ran) == 2 * 3 * 3  # data sets, methods, seeds

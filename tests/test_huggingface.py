@@ -1,0 +1,246 @@
+"""The methods in transformers' Trainer: its loop and ours give the same bits."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from datasets import Dataset
+from torch import nn
+from torch.nn.functional import cross_entropy
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    TrainingArguments,
+    get_linear_schedule_with_warmup,
+)
+
+from repro.core.errors import ReproError, UsageError
+from repro.methods.elasticzo import ElasticZO
+from repro.methods.huggingface import ZerothOrderTrainer
+from repro.methods.log import replay
+from repro.methods.mezo import MeZO
+from repro.methods.zeroth_order import ZerothOrder
+
+GUIDE = Path(__file__).parents[1] / "docs/huggingface.md"
+BATCH, STEPS, WARMUP = 8, 8, 2
+Make = Callable[[nn.Module], ZerothOrder]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Any:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def bert(seed: int = 0) -> BertForSequenceClassification:
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=16,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        initializer_range=0.2,
+    )
+    return BertForSequenceClassification(config)
+
+
+def sentences() -> Dataset:
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(0, 2, (48,), generator=generator)
+    tokens = torch.randint(0, 8, (48, 6), generator=generator) + 8 * labels[:, None]
+    return Dataset.from_dict({"input_ids": tokens.tolist(), "labels": labels.tolist()})
+
+
+def mezo(model: nn.Module, seed: int = 5) -> MeZO:
+    return MeZO(model.parameters(), lr=1e-2, eps=1e-3, clip=2, perturbations=2, seed=seed)
+
+
+def elasticzo(model: nn.Module, seed: int = 5) -> ElasticZO:
+    return ElasticZO(model, "bert.encoder.layer.1", lr=1e-2, eps=1e-3, clip=2, seed=seed)
+
+
+def arguments(directory: Path, **changes: Any) -> TrainingArguments:
+    settings = {
+        "per_device_train_batch_size": BATCH,
+        "max_steps": STEPS,
+        "warmup_steps": WARMUP,
+        "logging_steps": 2,
+        "save_strategy": "no",
+        "report_to": "none",
+        "use_cpu": True,
+        "disable_tqdm": True,
+    }
+    return TrainingArguments(str(directory), **{**settings, **changes})
+
+
+def make_trainer(
+    model: nn.Module,
+    method: torch.optim.Optimizer,
+    args: TrainingArguments,
+    **settings: Any,
+) -> ZerothOrderTrainer:
+    return ZerothOrderTrainer(
+        model=model, args=args, train_dataset=sentences(), optimizers=(method, None), **settings
+    )
+
+
+def assert_same_weights(one: nn.Module, other: nn.Module) -> None:
+    for (name, a), b in zip(one.named_parameters(), other.parameters(), strict=True):
+        assert torch.equal(a, b), name
+
+
+def test_the_guide_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    example = re.search(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    assert example is not None
+    names: dict[str, Any] = {}
+    exec(compile(example[1], str(GUIDE), "exec"), names)  # noqa: S102 - our own documentation
+    trainer = names["trainer"]
+    assert trainer.evaluate()["eval_accuracy"] == 1.0
+    assert len(trainer.method.log.entries) == 120
+    assert (tmp_path / "runs/checkpoint-60/optimizer.pt").is_file()
+
+
+@pytest.mark.parametrize("make", [mezo, elasticzo])
+def test_a_run_equals_a_plain_loop_bit_by_bit(make: Make, tmp_path: Path) -> None:
+    inside, outside = bert(), bert()
+    args = arguments(tmp_path, train_sampling_strategy="sequential")
+    trainer = make_trainer(inside, make(inside), args)
+    trainer.train()
+
+    method = make(outside)
+    schedule = get_linear_schedule_with_warmup(method, WARMUP, STEPS)
+    data = sentences().with_format("torch")
+    outside.eval()
+    for step in range(STEPS):
+        start = step * BATCH % len(data)
+        batch = data[start : start + BATCH]
+
+        def loss(batch: Any = batch) -> torch.Tensor:
+            return cross_entropy(outside(input_ids=batch["input_ids"]).logits, batch["labels"])
+
+        method.step(loss)
+        schedule.step()
+    assert trainer.method.log.data == method.log.data
+    assert_same_weights(inside, outside)
+    rates = [entry.lr for entry in method.log.entries]
+    assert rates[0] == 0
+    assert max(rates) == 1e-2
+    assert not any(p.grad is not None for p in inside.parameters())
+
+
+@pytest.mark.parametrize("make", [mezo, elasticzo])
+def test_a_resumed_run_equals_the_uninterrupted_one(make: Any, tmp_path: Path) -> None:
+    whole, resumed = bert(), bert(seed=9)
+    args = arguments(tmp_path, save_strategy="steps", save_steps=3)
+    one = make_trainer(whole, make(whole), args)
+    one.train()
+    two = make_trainer(resumed, make(resumed, seed=77), args)
+    two.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+    assert_same_weights(whole, resumed)
+    assert one.method.log.data == two.method.log.data
+    assert one.state.log_history[-2] == two.state.log_history[-2]
+
+
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
+    model = bert()
+    args = arguments(tmp_path, save_strategy="steps", save_steps=4)
+    make_trainer(model, mezo(model), args).train()
+    trainer = make_trainer(model, MeZO(model.parameters(), lr=1e-2, eps=1e-2), args)
+    with pytest.raises(UsageError, match=r"'eps': 0.001.*does not fit.*'eps': 0.01"):
+        trainer.train(resume_from_checkpoint=True)
+
+
+def test_a_bfloat16_model_is_trained_and_replayed(tmp_path: Path) -> None:
+    model, start = bert().bfloat16(), bert().bfloat16()
+    method = MeZO(model.parameters(), lr=1e-2, eps=1e-2, clip=2, restore="exact")
+    make_trainer(model, method, arguments(tmp_path)).train()
+    replay(method.log, list(start.parameters()))
+    assert_same_weights(model, start)
+
+
+def test_mixed_precision_keeps_float32_weights(tmp_path: Path) -> None:
+    model = bert()
+    start = [p.detach().clone() for p in model.parameters()]
+    trainer = make_trainer(model, mezo(model), arguments(tmp_path, bf16=True))
+    trainer.train()
+    assert all(p.dtype is torch.float32 for p in model.parameters())
+    assert not any(torch.equal(p, p0) for p, p0 in zip(model.parameters(), start, strict=True))
+    assert all(entry.gradient != 0 for entry in trainer.method.log.entries)
+
+
+def test_the_error_rate_is_an_objective(tmp_path: Path) -> None:
+    model = bert()
+
+    def error_rate(outputs: Any, labels: torch.Tensor, **_: Any) -> torch.Tensor:
+        return (outputs.logits.argmax(-1) != labels).float().mean()
+
+    method = MeZO(model.parameters(), lr=1e-3, eps=0.1)
+    trainer = make_trainer(model, method, arguments(tmp_path), compute_loss_func=error_rate)
+    trainer.train()
+    assert any(entry.gradient != 0 for entry in method.log.entries)
+    losses = [row["loss"] * 16 for row in trainer.state.log_history if "loss" in row]
+    assert all(0 < loss < 16 for loss in losses)
+
+
+def test_the_projected_gradient_is_logged_where_there_is_no_norm(tmp_path: Path) -> None:
+    model = bert()
+    trainer = make_trainer(model, mezo(model), arguments(tmp_path))
+    trainer.train()
+    rows = [row for row in trainer.state.log_history if "loss" in row]
+    assert [row["step"] for row in rows] == [2, 4, 6, 8]
+    entries = trainer.method.log.entries
+    for row in rows:
+        pair = entries[2 * row["step"] - 2 : 2 * row["step"]]
+        assert row["projected_gradient"] == sum(entry.gradient for entry in pair) / 2
+        assert "grad_norm" not in row
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_with_the_weights_restored(tmp_path: Path) -> None:
+    model, start = bert(), bert()
+    method = MeZO(model.parameters(), lr=1e-2, eps=1e-3, restore="exact")
+
+    def broken(outputs: Any, *_: Any, **__: Any) -> torch.Tensor:
+        return outputs.logits.sum() * torch.nan
+
+    trainer = make_trainer(model, method, arguments(tmp_path), compute_loss_func=broken)
+    with pytest.raises(ReproError, match=r"l\+ with perturbation seed \d+ = nan"):
+        trainer.train()
+    MeZO(start.parameters(), lr=1e-2, eps=1e-3, restore="exact")  # rounds as the other did
+    assert_same_weights(model, start)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"gradient_accumulation_steps": 4}, "gradient_accumulation_steps = 4: there is no"),
+        ({"fp16": True}, "fp16 = True scales the loss .* load the model in float16"),
+    ],
+)
+def test_what_needs_gradients_is_refused(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    model, args = bert(), arguments(tmp_path)
+    for name, value in changes.items():
+        setattr(args, name, value)
+    with pytest.raises(UsageError, match=message):
+        make_trainer(model, mezo(model), args)
+
+
+def test_several_devices_are_refused(tmp_path: Path) -> None:
+    model, args = bert(), arguments(tmp_path)
+    args._n_gpu = 2
+    with pytest.raises(UsageError, match=r"parallel_mode = .*: these methods train on one device"):
+        make_trainer(model, mezo(model), args)
+
+
+def test_an_optimizer_of_another_kind_is_refused(tmp_path: Path) -> None:
+    model = bert()
+    with pytest.raises(UsageError, match="give a MeZO or ElasticZO"):
+        make_trainer(model, torch.optim.SGD(model.parameters(), lr=0.1), arguments(tmp_path))

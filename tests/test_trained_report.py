@@ -1,0 +1,174 @@
+"""An artifact of cells, from several runs to what people read."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.figure import Figure
+
+from repro import harness
+from repro.artifacts import index
+from repro.artifacts.base import Artifact, Config, Context, Result
+from repro.claims import elasticzo, trained
+from repro.claims.index import CLAIMS
+from repro.claims.verdict import Finding
+from repro.measurement.records import Profile, Record, read_runs
+from repro.report import view
+from repro.report.claims_table import claim_rows, run_rows
+from repro.report.figures import draw
+from repro.report.markdown import artifact_section
+from repro.report.runs import current_runs
+
+SLUG = "elasticzo_table1"
+ZO, BP, ORDER = (f"B-T1-mnist-fp32-{name}" for name in ("full_zo", "full_bp", "order"))
+ACCURACY = {"full_zo": 0.895, "cls2": 0.948, "cls1": 0.97, "full_bp": 0.99}
+
+
+@dataclass(frozen=True)
+class Settings:
+    methods: tuple[str, ...] = tuple(ACCURACY)
+    seeds: tuple[int, ...] = (0, 1, 2)
+    epochs: int = 2
+
+
+class Table(Artifact):
+    def run(self, config: Config, context: Context) -> Iterator[Result]:  # noqa: ARG002
+        assert isinstance(config, Settings)
+        for method in config.methods:
+            for seed in config.seeds:
+                last = ACCURACY[method] + 0.001 * seed
+                metrics = {"test_accuracy": [0.1, *[last] * config.epochs], "settings": {"lr": 1}}
+                point = {"dataset": "mnist", "precision": "fp32", "method": method}
+                yield Result("run", point, metrics, seed)
+
+    def findings(self, records: Sequence[Record]) -> list[Finding]:
+        return trained.findings({name: elasticzo.QUANTITIES[name] for name in self.claims}, records)
+
+    def figures(self) -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
+        def seeds(records: Sequence[Record]) -> Figure:
+            figure, panel = plt.subplots()
+            panel.set_title(str(len(records)))
+            return figure
+
+        return {"seeds": seeds}
+
+
+TABLE = Table(
+    slug=SLUG,
+    paper="elasticzo",
+    title="Table 1",
+    claims=(ZO, BP, ORDER),
+    config=Settings,
+    profiles={"smoke": Settings(epochs=1), "quick": Settings(epochs=1), "paper": Settings()},
+    scope=("methods", "seeds"),
+)
+
+
+class Clock:
+    """A day goes by at every look, so that no two runs are of the same second."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def now(self, zone: timezone) -> datetime:
+        self.time += timedelta(days=1)
+        return self.time.astimezone(zone)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Put the artifact and its claims where those of the suite are; return what runs it."""
+    monkeypatch.setattr(index, "load", lambda slug: TABLE)
+    for claim in elasticzo.CLAIMS:
+        monkeypatch.setitem(CLAIMS, claim.id, claim)
+    monkeypatch.setattr(harness, "datetime", Clock())
+
+    def run_one(profile: Profile, **scope: Any) -> Path:
+        config = replace(TABLE.profiles[profile], **scope)  # type: ignore[type-var]
+        return harness.run_artifact(TABLE, profile, config, tmp_path)
+
+    return run_one
+
+
+def test_cells_of_several_runs_stand_side_by_side(run: Callable[..., Path], tmp_path: Path) -> None:
+    quick = run("quick")
+    first = run("paper", methods=("full_zo",), seeds=(0,))
+    custom = run("paper", epochs=3)
+    second = run("paper", methods=("full_zo",), seeds=(1, 2))
+    assert custom.name.startswith("custom-")
+    assert current_runs(tmp_path, SLUG) == [second, first, quick]
+    rows = {row.id: row for row in claim_rows(tmp_path, [SLUG])}
+
+    zo = rows[ZO]
+    assert (zo.profile, zo.n_seeds, zo.verdict) == ("paper", 3, "reproduced")
+    assert zo.ours == pytest.approx(89.6)
+    assert zo.interval == pytest.approx(4.303 * 0.1 / 3**0.5, rel=1e-3)
+    assert zo.record_files == [second.name, first.name, quick.name]
+    assert zo.records == second.name
+
+    bp = rows[BP]  # of the quick profile alone: a value, no verdict
+    assert (bp.profile, bp.n_seeds, bp.verdict) == ("quick", 3, "not run")
+    assert bp.ours == pytest.approx(99.1)
+    assert bp.reason.endswith("; profile quick, of which only paper gives a verdict")
+    assert (rows[ORDER].profile, rows[ORDER].verdict) == ("quick", "not run")
+
+
+def test_a_cell_that_was_not_run_has_neither_profile_nor_files(
+    run: Callable[..., Path], tmp_path: Path
+) -> None:
+    run("paper", methods=("full_zo",))
+    bp = next(row for row in claim_rows(tmp_path, [SLUG]) if row.id == BP)
+    assert (bp.ours, bp.profile, bp.records, bp.record_files) == (None, None, None, [])
+    assert bp.verdict == "not run"
+    assert bp.reason == "no run of mnist fp32 full_bp"
+
+
+def test_a_report_of_one_run_is_of_that_run_alone(run: Callable[..., Path]) -> None:
+    run("paper")
+    one = run("smoke", methods=("full_zo",), seeds=(1,))
+    zo, bp, _ = run_rows(SLUG, [one])
+    assert (zo.profile, zo.n_seeds, zo.interval, zo.verdict) == ("smoke", 1, None, "not run")
+    assert zo.ours == pytest.approx(89.6)
+    assert bp.ours is None
+
+
+def test_readme_says_how_much_is_behind_each_number(
+    run: Callable[..., Path], tmp_path: Path
+) -> None:
+    quick = run("quick")
+    paper = run("paper", methods=("full_zo",))
+    text = artifact_section(tmp_path, SLUG)
+    assert (
+        f"Profile `paper`, `quick`, records [`{paper.name}`](results/{SLUG}/{paper.name}), [`"
+        in (text)
+    )
+    assert quick.name in text
+    assert "| ≥ 89.8 % | 89.6 ± 0.25 % | trained, paper, 3 seeds | reproduced |" in text
+    assert "| ≥ 99.1 % | 99.1 ± 0.25 % | trained, quick, 3 seeds | not run |" in text
+
+
+def test_provenance_names_all_there_is(run: Callable[..., Path]) -> None:
+    read = read_runs([run("quick"), run("paper", methods=("full_zo",))])
+    table = view.provenance(read)[""]
+    assert set(table["profile"].split("; ")) == {"quick", "paper"}
+    assert table["records"] == "12"
+    assert table["computed (UTC)"] == max(record.utc for record in read)
+    assert "; " not in table["Python"]
+
+
+def test_figures_and_notebook_read_all_runs(
+    run: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [run("paper", seeds=(0,)), run("paper", seeds=(1,)), run("smoke")]
+    svg, _ = draw(SLUG, current_runs(tmp_path, SLUG), tmp_path / "figures")
+    assert ">8<" in svg.read_text()  # four methods, two seeds, none of the smoke profile
+    monkeypatch.setenv(view.RECORDS, os.pathsep.join(str(path) for path in runs))
+    assert len(view.newest_records(SLUG)) == 8
+    monkeypatch.delenv(view.RECORDS)
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    assert len(view.newest_records(SLUG)) == 8
