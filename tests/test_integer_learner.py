@@ -113,3 +113,12 @@ def test_resumed_learner_goes_on_bit_for_bit(tmp_path: Path) -> None:
     one, other = whole.state_dict(), second.state_dict()
     assert torch.equal(one["network"].pop("parameters"), other["network"].pop("parameters"))
     assert one == other
+
+
+def test_the_example_in_the_documentation_runs() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "integer.md").read_text(encoding="utf-8")
+    code = text.partition("```python\n")[2].partition("```")[0]
+    values, labels = stripes(300, seed=0)
+    names = {"images": values.float() / 32, "labels": labels}
+    exec(code, names)  # noqa: S102
+    assert names["elastic"].steps == 2

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from repro.core.errors import UsageError
@@ -64,6 +64,8 @@ def test_golden_vectors(a: int, k: int, p: int, n: int, dtype: torch.dtype) -> N
 
 
 @given(accumulators, shifts, dtypes)
+@example(INT32_LIMIT, 1, torch.int32)
+@example(-INT32_LIMIT, 31, torch.int32)
 @settings(deadline=None)
 def test_every_rounding_follows_its_definition(a: int, k: int, dtype: torch.dtype) -> None:
     exact = Fraction(abs(a), 2**k)

@@ -7,9 +7,10 @@ All roundings are of sign and magnitude. For an accumulator a and a shift k, wit
 so that s q is a / 2^k truncated toward zero, which is what ``//`` meant where NITI was written
 (torch 1.6 and 1.7; docs/integer.md says what the flooring ``//`` of today would change).
 
-Every function takes an int32 or int64 tensor of any shape, at most ``repro.integer.matmul.INT32_LIMIT``
-in magnitude if it is int32, and a k from 1 to 31, and returns int8 from -127 to 127. Divisions are shifts and comparisons are sign bits, so that each
-operation has an exact counterpart in C++ and runs on whole vectors.
+Every function takes an int32 or int64 tensor of any shape, at most
+``repro.integer.matmul.INT32_LIMIT`` in magnitude if it is int32, and a k from 1 to 31, and returns
+int8 from -127 to 127. Divisions are shifts and comparisons are sign bits, so that each operation
+has an exact counterpart in C++ and runs on whole vectors.
 """
 
 import torch
