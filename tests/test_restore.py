@@ -12,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from repro.core.errors import ReproError, UsageError
 from repro.methods.elasticzo import ElasticZO
@@ -285,6 +286,60 @@ def test_ctrl_c_within_a_pass_waits_for_its_end(
         replay(mezo.log, [again := before.clone()])
         assert same_bits(theta, again)
         assert not torch.equal(theta, before)
+
+
+@pytest.mark.parametrize("interrupted", [3, 2])
+def test_ctrl_c_leaves_elasticzo_with_both_parts_updated_or_none(
+    interrupted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(20, 30), nn.ReLU(), nn.Linear(30, 3))
+    elastic = ElasticZO(model, 2, lr=1e-2, eps=EPS, restore="exact")
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    x, passes, pieces = torch.randn(8, 20), 0, ExactWalk._pieces
+
+    def with_ctrl_c(self: ExactWalk, *args: Any) -> Any:
+        nonlocal passes
+        passes += 1
+        if passes == interrupted:
+            signal.raise_signal(signal.SIGINT)
+        return pieces(self, *args)
+
+    monkeypatch.setattr(ExactWalk, "_pieces", with_ctrl_c)
+    with pytest.raises(KeyboardInterrupt):
+        elastic.step(lambda: model(x).square().mean())
+    moved = [not same_bits(p, p0) for p, p0 in zip(model.parameters(), before, strict=True)]
+    assert moved == [interrupted == 3] * 4
+    assert bool(elastic.log.data) == (interrupted == 3)
+
+
+class LargestTensor(TorchDispatchMode):
+    """Notes the bytes of the largest tensor that does not live in ``known``."""
+
+    def __init__(self, known: torch.Tensor) -> None:
+        super().__init__()
+        self.known = known.untyped_storage().data_ptr()
+        self.nbytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor):
+            storage = result.untyped_storage()
+            if storage.data_ptr() != self.known:
+                self.nbytes = max(self.nbytes, storage.nbytes())
+        return result
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_exact_passes_take_chunks_of_memory_only(dtype: torch.dtype) -> None:
+    theta, chunk = weights(dtype, size=10_000), 1000
+    walk = ExactWalk(EPS, chunk)
+    with LargestTensor(theta) as largest:
+        walk.settle([theta])
+        walk.move([theta], 1, 0, 1)
+        walk.move([theta], 1, 1, -1)
+        walk.descend([theta], 1, -1, 1e-3)
+    assert 0 < largest.nbytes <= chunk * (8 if dtype is torch.float32 else 4)
 
 
 @pytest.mark.parametrize(

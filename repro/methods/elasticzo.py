@@ -9,6 +9,7 @@ import torch
 
 from repro.core.errors import UsageError
 from repro.core.validation import require_choice
+from repro.methods.interrupts import uninterrupted
 from repro.methods.parameters import split_at
 from repro.methods.step_info import PhaseTimer, StepInfo, require_finite
 from repro.methods.walk import Restore
@@ -91,30 +92,35 @@ class ElasticZO(ZerothOrder):
         timer = PhaseTimer(enabled=self.timed)
         self.zero_grad(set_to_none=True)
         try:
-            info = self._hybrid(closure, lr, timer) if self.head else self._plain(closure, timer)
-            with timer("update"), torch.no_grad():
-                for parameter in self.tail:
-                    if parameter.grad is not None:
-                        parameter.add_(parameter.grad, alpha=-lr)
-            torch.clear_autocast_cache()
+            with self._restoring():
+                info = self._hybrid(closure, timer) if self.head else self._plain(closure, timer)
+                with uninterrupted():  # both parts take the step, or none
+                    if self.head:
+                        self._update(info.estimates, lr, timer)
+                    self._descend_tail(lr, timer)
         finally:
             self.zero_grad(set_to_none=True)
         self.last = info
         return info.loss
 
-    def _hybrid(self, closure: Closure, lr: float, timer: PhaseTimer) -> StepInfo:
+    def _hybrid(self, closure: Closure, timer: PhaseTimer) -> StepInfo:
         weights = {"plus": (1.0, 0.0), "minus": (0.0, 1.0), "mean": (0.5, 0.5)}
         plus, minus = weights[self.activations]
-        with self._restoring():
-            with _frozen(self.head):
-                estimate = self._estimate(
-                    lambda: self._pass(closure, plus, timer),
-                    lambda: self._pass(closure, minus, timer),
-                    timer,
-                )
-            self._update([estimate], lr, timer)
+        with _frozen(self.head):
+            estimate = self._estimate(
+                lambda: self._pass(closure, plus, timer),
+                lambda: self._pass(closure, minus, timer),
+                timer,
+            )
         loss = (estimate.loss_plus + estimate.loss_minus) / 2
         return StepInfo(loss, (estimate,), timer.seconds)
+
+    def _descend_tail(self, lr: float, timer: PhaseTimer) -> None:
+        with timer("update"), torch.no_grad():
+            for parameter in self.tail:
+                if parameter.grad is not None:
+                    parameter.add_(parameter.grad, alpha=-lr)
+        torch.clear_autocast_cache()
 
     def _pass(self, closure: Closure, weight: float, timer: PhaseTimer) -> torch.Tensor | float:
         """Compute a loss, and add ``weight`` times its gradient to the tail's.

@@ -129,7 +129,7 @@ class ZerothOrder(torch.optim.Optimizer):
             self._place = (seed, offset)
         torch.clear_autocast_cache()  # it holds casts of the weights as they were
 
-    def _update(self, estimates: list[Estimate], lr: float, timer: PhaseTimer) -> None:
+    def _update(self, estimates: Sequence[Estimate], lr: float, timer: PhaseTimer) -> None:
         """Restore the weights from the last estimate, update them by all, and log the step."""
         with timer("update"), uninterrupted():
             for seed, offset, rate in updates(step_entries(estimates, lr)):
