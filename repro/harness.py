@@ -13,6 +13,8 @@ from repro.measurement.environment import Environment
 from repro.measurement.point_store import PointStore
 from repro.measurement.records import CUSTOM, SCHEMA_VERSION, Profile, Record, validate, write_run
 
+_WHERE = "device"  # the field of a configuration that says where a run is made
+
 
 def run_artifact(artifact: Artifact, profile: Profile, config: Config, out: Path) -> Path:
     """Run ``artifact`` and return the new file of records under ``out/<slug>``.
@@ -46,11 +48,15 @@ def run_artifact(artifact: Artifact, profile: Profile, config: Config, out: Path
 
 
 def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:
-    """Tell whether ``config`` runs the cells of ``profile``, or some of them, and no others."""
+    """Tell whether ``config`` runs the cells of ``profile``, or some of them, and no others.
+
+    Where they run does not matter: the machine stands in every record.
+    """
     whole = config_dict(artifact.profiles[profile])
     return all(
         set(value) <= set(whole[name]) if name in artifact.scope else value == whole[name]
         for name, value in config_dict(config).items()
+        if name != _WHERE
     )
 
 

@@ -17,6 +17,7 @@ class Settings:
     seeds: tuple[int, ...] = (0, 1, 2)
     epochs: int = 100
     thresholds: tuple[int, ...] = (20, 50)
+    device: str = "cpu"
 
 
 class Trained(Artifact):
@@ -45,6 +46,7 @@ ARTIFACT = Trained(
         ({}, "paper"),
         ({"datasets": ("mnist",), "seeds": (0,)}, "paper"),
         ({"seeds": (2, 0)}, "paper"),
+        ({"device": "cuda"}, "paper"),  # elsewhere, but the same experiment
         ({"seeds": (0, 3)}, "custom"),  # a cell that the profile does not have
         ({"epochs": 5}, "custom"),  # the quick profile's, but run as paper
         ({"thresholds": (20,)}, "custom"),  # fewer values of a field that is no scope

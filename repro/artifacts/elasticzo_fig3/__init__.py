@@ -8,9 +8,11 @@ Deviations from the paper:
    never computes one in training.
 3. The train loss is evaluated at the end of each epoch, at the weights themselves, on the first
    10,000 training images. The paper does not say how its train loss is taken.
-4. The curves begin before the first epoch.
-5. INT8* can be drawn as well (``--precisions int8s``); the paper draws INT8.
-6. The integer rules are those of NITI's second version; see ``docs/integer.md`` for all that the
+4. An integer network's activations are shifted by the range of the whole batch, so that its losses
+   depend on the batch they are taken in: images are evaluated 500 at a time.
+5. The curves begin before the first epoch.
+6. INT8* can be drawn as well (``--precisions int8s``); the paper draws INT8.
+7. The integer rules are those of NITI's second version; see ``docs/integer.md`` for all that the
    papers leave open.
 """
 
