@@ -14,9 +14,9 @@ Deviations from the paper:
 4. The held-out items are a tenth of the training split (by class), not trained on here; the runs of
    the tables train on the whole split. Upright versions of held-out rotated images were among the
    images of pre-training, as those of the images fine-tuned on are.
-5. A rotated set has 102 held-out images for each angle, so that the standard error of an accuracy is
-   3 to 5 points, and one seed: neighbours in the grid are often as good, and of equals the first is
-   taken.
+5. A rotated set has 102 held-out images for each angle, so that the standard error of an accuracy
+   is 3 to 5 points, and one seed: neighbours in the grid are often as good, and of equals the first
+   is taken.
 6. Fine-tuning in integers starts from a shorter pre-training than the tables'.
 """
 
