@@ -8,7 +8,7 @@ integer methods.
 from collections.abc import Mapping
 
 from repro.core.errors import UsageError
-from repro.core.names import METHODS, MethodName, Precision
+from repro.core.names import MethodName, Precision
 from repro.training.cell import FloatSettings, IntegerSettings, Settings
 from repro.training.problem import find
 
@@ -16,8 +16,14 @@ Family = tuple[str, Precision]
 """Problems that share their hyperparameters, and a precision; INT8* has those of INT8."""
 
 
-def _same(settings: Settings) -> dict[MethodName, Settings]:
-    return dict.fromkeys(METHODS, settings)
+def _integers(full_zo: int, cls2: int, cls1: int) -> dict[MethodName, Settings]:
+    """Return the settings for each r_max; Full BP, which is NITI, has nothing to choose."""
+    return {
+        "full_zo": IntegerSettings(r_max=full_zo),
+        "cls2": IntegerSettings(r_max=cls2),
+        "cls1": IntegerSettings(r_max=cls1),
+        "full_bp": IntegerSettings(),
+    }
 
 
 CHOSEN: Mapping[Family, Mapping[MethodName, Settings]] = {
@@ -51,10 +57,10 @@ CHOSEN: Mapping[Family, Mapping[MethodName, Settings]] = {
         "cls1": FloatSettings(lr=0.016, clip=0.1),
         "full_bp": FloatSettings(lr=0.05),
     },
-    ("mnist", "int8"): _same(IntegerSettings(r_max=15)),
-    ("fashion_mnist", "int8"): _same(IntegerSettings(r_max=15)),
-    ("rotated_mnist", "int8"): _same(IntegerSettings(r_max=15)),
-    ("rotated_fashion_mnist", "int8"): _same(IntegerSettings(r_max=15)),
+    ("mnist", "int8"): _integers(full_zo=15, cls2=15, cls1=7),
+    ("fashion_mnist", "int8"): _integers(full_zo=31, cls2=7, cls1=15),
+    ("rotated_mnist", "int8"): _integers(full_zo=15, cls2=15, cls1=15),
+    ("rotated_fashion_mnist", "int8"): _integers(full_zo=7, cls2=7, cls1=7),
 }
 PRE_TRAINING = FloatSettings(lr=1e-3, rule="adam")
 """One epoch by Adam before fine-tuning in float32 (section 5.1.2), at PyTorch's rate."""
