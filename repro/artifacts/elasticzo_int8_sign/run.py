@@ -1,5 +1,8 @@
 """Train in INT8* and count the signs.
 
+The weights are those of Table 1's runs; only runs that are watched have counts, so they are trained
+for this artifact.
+
 Kinds of results:
 
 - ``run``: one training run; the point names data set, precision and method, the metrics are its
