@@ -13,7 +13,6 @@ from repro.report.notebooks import is_stale, template
 from repro.report.runs import require_runs
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("run", "findings", "figures")
 
 
 def test_index_names_every_package() -> None:
@@ -38,8 +37,9 @@ def test_artifact_is_whole(slug: str) -> None:
     artifact = index.load(slug)
     assert artifact.slug == slug
     assert set(artifact.profiles) == {"smoke", "quick", "paper"}
-    for part in PARTS:
-        assert (ROOT / "repro/artifacts" / slug / f"{part}.py").is_file()
+    parts = {path.stem for path in (ROOT / "repro/artifacts" / slug).glob("*.py")}
+    assert {"run", "figures"} <= parts
+    assert ("findings" in parts) == bool(artifact.claims)
     assert template(slug).is_file()
     assert re.search(r"^1\. ", _docstring(slug), re.MULTILINE), "deviations are numbered"
 
@@ -66,8 +66,16 @@ def test_notebook_is_as_new_as_its_records(slug: str) -> None:
     runs = require_runs(ROOT / "results", slug)
     assert not is_stale(slug, ROOT / "notebooks" / f"{slug}.ipynb", runs)
     notebook = json.loads((ROOT / "notebooks" / f"{slug}.ipynb").read_text())
-    assert all(cell["outputs"] for cell in notebook["cells"] if cell["cell_type"] == "code")
+    _, *code = (cell for cell in notebook["cells"] if cell["cell_type"] == "code")  # imports first
+    assert all(cell["outputs"] for cell in code)
     assert {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")} == set(index.SLUGS)
+
+
+@pytest.mark.parametrize("slug", index.SLUGS)
+def test_notebook_says_how_its_records_were_made_where_it_shows_it(slug: str) -> None:
+    text = template(slug).read_text(encoding="utf-8")
+    assert "How the records were made:\n\n```python\nview.provenance(records)\n```\n" in text
+    assert len(re.findall("were made:", text)) == 1
 
 
 @pytest.mark.parametrize("slug", index.SLUGS)

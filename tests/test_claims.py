@@ -5,7 +5,7 @@ import pytest
 from repro.artifacts import index
 from repro.claims.claim import Claim
 from repro.claims.index import CLAIMS, of_artifact
-from repro.claims.verdict import Finding, verdict
+from repro.claims.verdict import Finding, points_above, verdict
 
 
 def claim(**changes: object) -> Claim:
@@ -64,15 +64,27 @@ ORDER = {"relation": "at least", "unit": "points", "published": 0}
         ({}, 86.80, None, "close"),
         ({}, 86.79, None, "contradicted"),
         ({}, 86.79, 3.0, "contradicted"),
-        ({}, 86.79, 3.01, "reproduced"),  # the published number lies within our interval
+        ({}, 86.79, 3.01, "close"),  # within our interval, but seeds that disagree confirm nothing
+        ({}, 70.0, 25.0, "close"),
+        ({}, 70.0, 19.7, "contradicted"),
+        ({}, 87.0, 3.0, "reproduced"),
+        ({}, 89.0, 25.0, "reproduced"),  # within a point, as one seed alone would be
+        ({}, 98.0, 0.1, "contradicted"),  # far above is another experiment, too
         ({}, 92.0, 2.2, "reproduced"),
         (BOUND, 99.0, 0.1, "reproduced"),  # above a bound at any distance
         (BOUND, 88.79, 0.1, "close"),
         (BOUND, 80.0, 0.1, "contradicted"),
-        (ORDER, 0.01, None, "reproduced"),
-        (ORDER, -0.5, None, "contradicted"),  # a wrong order is none by a small gap
+        (ORDER, 9.0, None, "close"),  # one seed settles no order
+        (ORDER, 0.0, None, "close"),
+        (ORDER, -0.01, None, "contradicted"),  # a wrong order is none by a small gap
+        (ORDER, 0.25, 1.18, "close"),  # whichever side of 0, the seeds do not settle it
+        (ORDER, -0.25, 1.18, "close"),
+        (ORDER, 0.5, 0.5, "close"),
+        (ORDER, 0.51, 0.5, "reproduced"),
+        (ORDER, 0.004, 0.003, "reproduced"),  # a sign is taken before rounding
+        (ORDER, 0.0, 0.0, "close"),
         (ORDER, -0.5, 0.4, "contradicted"),
-        (ORDER, -0.5, 0.5, "close"),  # the seeds do not settle it
+        (ORDER, -0.5, 0.5, "close"),
     ],
 )
 def test_rule_of_what_was_trained(
@@ -81,6 +93,25 @@ def test_rule_of_what_was_trained(
     trained = claim(**{"basis": "trained", "unit": "%", "published": 89.80} | changes)
     finding = Finding("X1", ours, "", n_seeds=3, interval=interval, profile="paper")
     assert verdict(trained, finding) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "ours", "above"),
+    [
+        ({"unit": "%"}, 98.0, 8.2),
+        ({"unit": "%"}, 89.8049, 0.0),  # is printed as the published number
+        ({"unit": "%"}, 80.0, 0.0),
+        ({"unit": "%", "relation": "at least"}, 98.0, 0.0),  # above a bound is what it claims
+        ({"unit": "points"}, 98.0, 0.0),
+        ({"unit": "%", "basis": "measured"}, 98.0, 0.0),
+        ({"unit": "%"}, None, 0.0),
+    ],
+)
+def test_points_above_the_published_accuracy(
+    changes: dict[str, object], ours: float | None, above: float
+) -> None:
+    trained = claim(**{"basis": "trained", "published": 89.80} | changes)
+    assert points_above(trained, Finding("X1", ours, "")) == above
 
 
 @pytest.mark.parametrize("profile", ["quick", "smoke", "custom", None])

@@ -46,7 +46,11 @@ def test_ids_are_safe_and_differ() -> None:
 def test_printed_digits(claim_id: str, printed: float) -> None:
     claim = BY_ID[claim_id]
     assert (claim.published, claim.unit, claim.digits) == (printed, "%", 2)
-    assert claim.relation == ("equals" if claim_id.endswith(("none", "fixed")) else "at least")
+
+
+def test_accuracies_are_held_to_their_number_from_both_sides() -> None:
+    relations = {BY_ID[name].relation for name, q in QUANTITIES.items() if isinstance(q, Accuracy)}
+    assert relations == {"equals"}
 
 
 def test_every_number_of_the_two_tables_is_a_claim() -> None:

@@ -106,12 +106,19 @@ def test_a_gap_needs_both_sides_and_a_seed_of_both() -> None:
     assert finding(gap, [run(ZO, 0, [0.8])]).reason == "no run of mnist fp32 cls2"
     apart = finding(gap, [run(ZO, 0, [0.8]), run(CLS2, 1, [0.8])])
     assert apart.ours is None
-    assert apart.reason.startswith("no seed was run for both sides of")
+    assert apart.reason.startswith("no seed has an accuracy on both sides of")
 
 
 def test_a_gap_has_the_lower_profile_of_its_sides() -> None:
     records = [run(ZO, 0, [0.8]), run(CLS2, 0, [0.9], profile="quick")]
     assert finding(Gaps(((ZO, CLS2),)), records).profile == "quick"
+
+
+def test_an_order_has_the_lowest_profile_of_all_pairs_whichever_gap_is_the_smallest() -> None:
+    records = [run(ZO, 0, [0.8]), run(CLS2, 0, [0.81]), run(BP, 0, [0.99], profile="quick")]
+    found = finding(order(ZO, CLS2, BP), records)
+    assert found.ours == pytest.approx(1.0)
+    assert found.profile == "quick"
 
 
 def test_seeds_of_other_settings_are_no_part_of_the_mean() -> None:
@@ -123,7 +130,7 @@ def test_seeds_of_other_settings_are_no_part_of_the_mean() -> None:
     ]
     found = finding(Accuracy(ZO), records)
     assert found.ours == pytest.approx(85.0)
-    assert found.reason.endswith("seeds 0, 3; left out: 1 with other settings than the newest")
+    assert found.reason.endswith("seeds 0, 3; 1 left out: other settings")
     cell = Cells(records).get(ZO)
     assert cell is not None
     assert [record.seed for record in cell.records] == [0, 3]
@@ -133,5 +140,51 @@ def test_a_seed_that_diverged_is_counted_and_told() -> None:
     early = {"test_accuracy": [0.1, 0.5], "settings": {"lr": 0.002}, "diverged": True}
     found = finding(Accuracy(ZO), [run(ZO, 0, [0.8, 0.9, 0.9]), run(ZO, 1, [], metrics=early)])
     assert found.ours == pytest.approx(70.0)
-    assert found.reason.startswith("after the last of 3 epochs")
-    assert found.reason.endswith("; 1 diverged and counted with the last accuracy before that")
+    assert found.reason.startswith("after the last of 1 to 3 epochs")
+    assert found.reason.endswith(
+        "seeds 0, 1; 1 of 2 diverged; one that diverged counts with its last accuracy before that, "
+        "if it has one"
+    )
+
+
+def diverged(point: dict[str, Any], seed: int, accuracy: Sequence[float]) -> Record:
+    metrics = {"test_accuracy": accuracy, "settings": {"lr": 0.002}, "diverged": True}
+    return run(point, seed, [], metrics=metrics)
+
+
+def test_in_a_gap_only_seeds_and_cells_that_were_used_are_counted() -> None:
+    records = [
+        *(run(ZO, seed, [0.8]) for seed in (0, 1)),
+        diverged(CLS2, 0, [0.1, 0.82]),  # in both gaps, but one seed
+        run(CLS2, 1, [0.82]),
+        diverged(CLS2, 2, [0.1, 0.3]),  # the other side has no such seed
+        diverged(BP, 0, [0.1, 0.99]),  # not in the gap that counts
+        run(BP, 1, [0.99]),
+    ]
+    assert "; 1 of 2 diverged;" in finding(order(ZO, CLS2, BP), records).reason
+    both = finding(order(CLS2, BP), records)
+    assert "; 1 of 2 diverged;" in both.reason  # the same seed on both sides
+
+
+def test_a_seed_left_out_on_both_sides_is_counted_once() -> None:
+    older = {"test_accuracy": [0.1, 0.5], "settings": {"lr": 0.1}}
+    records = [
+        run(point, seed, [0.8], **changes)
+        for point in (ZO, CLS2)
+        for seed, changes in ((0, {"utc": "2026-01-03T00:00:00Z"}), (1, {"metrics": older}))
+    ]
+    reason = finding(Gaps(((ZO, CLS2),)), records).reason
+    assert reason.endswith("seed 0; 1 left out: other settings")
+
+
+def test_a_seed_that_diverged_before_its_first_evaluation_has_no_accuracy() -> None:
+    found = finding(Accuracy(ZO), [run(ZO, 0, [0.8]), diverged(ZO, 1, [])])
+    assert found.ours == pytest.approx(80.0)
+    assert found.n_seeds == 1
+    assert found.reason.startswith("after the last of 0 to 1 epochs")
+    assert "; 1 of 2 diverged;" in found.reason
+    none = finding(Accuracy(ZO), [diverged(ZO, 1, [])])
+    assert (none.ours, none.reason) == (
+        None,
+        "no accuracy of mnist fp32 full_zo: 1 of 1 diverged",
+    )

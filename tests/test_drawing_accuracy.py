@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from repro.core.names import METHOD_LABELS
 from repro.drawing.accuracy import Columns, Score, dots, table
-from repro.drawing.curves import curves
+from repro.drawing.curves import Curve, curves
 
 CAP = 5.0
 """Size of an interval's caps, which are markers too."""
@@ -56,7 +56,7 @@ def test_dots_show_last_best_and_published_of_every_method() -> None:
     assert marks(third, "|", filled=True) == [(71.60, 1)]  # nothing published of the other
     names = [[label.get_text() for label in panel.get_yticklabels()] for panel in figure.axes]
     assert names[:2] == [["Full ZO", "Full BP"]] * 2
-    assert names[2] == ["Full ZO", "Full BP (quick)"]  # a panel of two profiles
+    assert names[2] == ["Full ZO", "Full BP\n(quick)"]  # a panel of two profiles
     plt.close(figure)
 
 
@@ -93,6 +93,24 @@ def test_table_has_methods_by_columns() -> None:
     assert frame.loc["Full ZO", MIXED] == "31.00 (35.00)"
 
 
+def test_seeds_that_diverged_stand_beside_their_number() -> None:
+    scores = {
+        FP32: [
+            Score(
+                "Full ZO", 89.80, last=70.0, best=72.0, profile="paper", caveat="1 of 3 diverged"
+            ),
+            Score("Full BP", 99.10, profile="paper", caveat="2 of 2 diverged"),
+        ]
+    }
+    frame = table(scores)
+    assert frame.loc["Full ZO", FP32] == "70.00 (72.00) (1 of 3 diverged) | 89.80 | -19.80"
+    assert frame.loc["Full BP", FP32] == "– (2 of 2 diverged) | 99.10"  # noqa: RUF001
+    figure = dots(scores)
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names == ["Full ZO\n(1 of 3 diverged)", "Full BP\n(2 of 2 diverged)"]
+    plt.close(figure)
+
+
 def test_table_leaves_out_what_the_paper_has_no_cell_for() -> None:
     frame = table({FP32: SCORES[FP32], ("MNIST", "INT8*"): [Score("Full ZO", 88.92)]})
     assert frame.loc["Full BP", ("MNIST", "INT8*")] == ""
@@ -105,17 +123,19 @@ FLAT = np.array([[2.3, 1.5, 1.0], [2.3, 1.7, 1.2]])
 def test_curves_show_mean_and_range_over_seeds() -> None:
     figure = curves(
         {
-            "MNIST": {"train": {"Full ZO": FLAT, "Full BP": STEEP}, "test": {"Full ZO": FLAT}},
-            "Fashion-MNIST": {"train": {"Full ZO": FLAT}, "test": {"Full ZO": FLAT}},
-        },
-        profile="quick",
+            "MNIST": {
+                "train": {"Full ZO": Curve(FLAT, "quick"), "Full BP": Curve(STEEP, "quick")},
+                "test": {"Full ZO": Curve(FLAT, "quick")},
+            },
+            "Fashion-MNIST": {"train": {"Full ZO": Curve(FLAT)}, "test": {"Full ZO": Curve(FLAT)}},
+        }
     )
     titles = [panel.get_title(loc="left") for panel in figure.axes]
     assert titles == [
         "MNIST, train (quick)",
-        "Fashion-MNIST, train (quick)",
+        "Fashion-MNIST, train",
         "MNIST, test (quick)",
-        "Fashion-MNIST, test (quick)",
+        "Fashion-MNIST, test",
     ]
     train, other, test, _ = figure.axes
     assert [line.get_ydata() == pytest.approx(seeds.mean(axis=0)) for line, seeds in
@@ -134,7 +154,7 @@ def test_curves_show_mean_and_range_over_seeds() -> None:
 
 
 def test_one_seed_has_no_range() -> None:
-    figure = curves({"MNIST": {"train": {"Full ZO": FLAT[:1]}}})
+    figure = curves({"MNIST": {"train": {"Full ZO": Curve(FLAT[:1])}}})
     assert [text.get_text() for text in figure.legends[0].texts] == ["Full ZO"]
     assert not figure.axes[0].collections
     plt.close(figure)
@@ -142,19 +162,45 @@ def test_one_seed_has_no_range() -> None:
 
 def test_a_mean_ends_where_a_seed_diverged() -> None:
     ragged = [[2.3, 1.0, 0.9, 0.8], [2.3, 1.2]]
-    figure = curves({"MNIST": {"train": {"Full ZO": ragged}}})
+    figure = curves({"MNIST": {"train": {"Full ZO": Curve(ragged, caveat="1 of 2 diverged")}}})
     (line,) = figure.axes[0].lines
     assert list(line.get_ydata()) == pytest.approx([2.3, 1.1])
+    assert remarks(figure.axes[0]) == ["Full ZO: 1 of 2 diverged"]
     assert figure.axes[0].get_title(loc="left") == "MNIST, train"
     plt.close(figure)
 
 
+def test_a_curve_of_another_profile_is_named_in_its_panel() -> None:
+    mixed = {"Full ZO": Curve(FLAT), "Full BP": Curve(STEEP, "quick", "1 of 3 diverged")}
+    figure = curves({"MNIST": {"train": mixed, "test": {"Full BP": mixed["Full BP"]}}})
+    train, test = figure.axes
+    assert train.get_title(loc="left") == "MNIST, train"
+    assert remarks(train) == ["Full BP: quick, 1 of 3 diverged"]
+    assert test.get_title(loc="left") == "MNIST, test (quick)"
+    assert remarks(test) == ["Full BP: 1 of 3 diverged"]
+    (handle,) = train.get_legend().get_lines()
+    assert handle.get_color() == train.lines[1].get_color()
+    plt.close(figure)
+
+
+def test_a_method_whose_seeds_all_diverged_at_once_is_named_and_has_no_line() -> None:
+    figure = curves({"MNIST": {"train": {"Full ZO": Curve([], caveat="3 of 3 diverged")}}})
+    (panel,) = figure.axes
+    assert not panel.lines
+    assert remarks(panel) == ["Full ZO: 3 of 3 diverged"]
+    plt.close(figure)
+
+
+def remarks(panel: Axes) -> list[str]:
+    return [text.get_text() for text in panel.get_legend().texts]
+
+
 def test_a_method_has_its_own_line_whichever_are_drawn() -> None:
-    figure = curves({"MNIST": {"train": dict.fromkeys(METHOD_LABELS.values(), FLAT)}})
+    figure = curves({"MNIST": {"train": dict.fromkeys(METHOD_LABELS.values(), Curve(FLAT))}})
     lines = figure.axes[0].lines
     assert len({line.get_color() for line in lines}) == 4
     assert len({str(line._dash_pattern) for line in lines}) == 4
-    alone = curves({"MNIST": {"train": {METHOD_LABELS["cls1"]: FLAT}}})
+    alone = curves({"MNIST": {"train": {METHOD_LABELS["cls1"]: Curve(FLAT)}}})
     assert alone.axes[0].lines[0].get_color() == lines[2].get_color()
     plt.close(figure)
     plt.close(alone)

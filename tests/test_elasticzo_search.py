@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from repro.artifacts.elasticzo_search.selection import best, grids
+from repro.core.errors import ReproError
 from repro.measurement.records import read_runs
 from repro.report.runs import current_runs
 from repro.training.chosen import CHOSEN
@@ -32,11 +33,18 @@ def test_chosen_hyperparameters_are_the_best_of_the_committed_search() -> None:
 class Made:
     """A record's point and metrics, all that the selection reads."""
 
-    def __init__(self, seed: int, accuracy: float, *, diverged: bool = False, **point: Any) -> None:
+    def __init__(
+        self, seed: int, accuracy: float, *, diverged: bool = False, epochs: int = 4, **point: Any
+    ) -> None:
         whole = {"dataset": "mnist", "precision": "fp32", "method": "cls1", "clip": 0.1}
         self.point = whole | point
         self.seed = seed
-        self.metrics = {"test_accuracy": [0.1, accuracy], "diverged": diverged}
+        settings = {"problem": str(point.get("angle")), "epochs": epochs, "lr": point["lr"]}
+        self.metrics = {
+            "test_accuracy": [0.1, accuracy],
+            "diverged": diverged,
+            "settings": settings,
+        }
 
 
 def test_best_is_by_the_mean_over_seeds_and_angles() -> None:
@@ -61,3 +69,10 @@ def test_best_is_by_the_mean_over_seeds_and_angles() -> None:
 def test_run_that_diverged_counts_as_nothing_learnt() -> None:
     records: Any = [Made(0, 0.95, diverged=True, lr=1.0), Made(0, 0.2, lr=2.0)]
     assert best(records)["mnist", "fp32", "cls1"]["lr"] == 2.0
+
+
+def test_runs_that_differ_in_more_than_was_searched_for_are_refused() -> None:
+    records: Any = [Made(0, 0.9, lr=1.0, epochs=20), Made(0, 0.8, lr=2.0), Made(1, 0.8, lr=2.0)]
+    with pytest.raises(ReproError, match=r"mnist fp32 cls1 holds runs with epochs = 20 and 4"):
+        best(records)
+    assert best(records[1:])["mnist", "fp32", "cls1"]["lr"] == 2.0

@@ -23,6 +23,7 @@ from repro.report.claims_table import claim_rows, run_rows
 from repro.report.figures import draw
 from repro.report.markdown import artifact_section
 from repro.report.runs import current_runs
+from repro.report.terminal import claims_text
 
 SLUG = "elasticzo_table1"
 ZO, BP, ORDER = (f"B-T1-mnist-fp32-{name}" for name in ("full_zo", "full_bp", "order"))
@@ -148,8 +149,32 @@ def test_readme_says_how_much_is_behind_each_number(
         in (text)
     )
     assert quick.name in text
-    assert "| ≥ 89.8 % | 89.6 ± 0.25 % | trained, paper, 3 seeds | reproduced |" in text
-    assert "| ≥ 99.1 % | 99.1 ± 0.25 % | trained, quick, 3 seeds | not run |" in text
+    assert "| 89.8 % | 89.6 ± 0.25 % | trained, paper, 3 seeds | reproduced |" in text
+    assert "| 99.1 % | 99.1 ± 0.25 % | trained, quick, 3 seeds | not run (quick only) |" in text
+    assert "Of 3 claims: 1 × reproduced, 2 × not run (quick only)" in text  # noqa: RUF001
+
+
+def test_terminal_tells_a_lower_profile_from_no_run(
+    run: Callable[..., Path], tmp_path: Path
+) -> None:
+    run("quick", methods=("full_bp",))
+    by_claim = {
+        line.split()[0]: line
+        for line in claims_text(claim_rows(tmp_path, [SLUG])).splitlines()
+        if line.startswith("B-")
+    }
+    assert by_claim[BP].endswith("not run (quick only)")
+    assert by_claim[ZO].rstrip().endswith("not run")
+
+
+def test_an_accuracy_above_the_published_one_is_told(
+    run: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ACCURACY, "full_zo", 0.979)
+    run("paper", methods=("full_zo",))
+    zo = next(row for row in claim_rows(tmp_path, [SLUG]) if row.id == ZO)
+    assert zo.verdict == "contradicted"
+    assert zo.reason.endswith("; 8.2 points above the published")
 
 
 def test_provenance_names_all_there_is(run: Callable[..., Path]) -> None:

@@ -5,7 +5,7 @@ An artifact is a package in ``repro/artifacts/`` named by its slug. Its ``__init
 quick; what it does lies in its modules, imported when they are needed:
 
 - ``run``: ``run(config, context) -> Iterator[Result]`` computes and measures;
-- ``findings``: ``findings(records) -> list[Finding]``, our value for each claim;
+- ``findings``: ``findings(records) -> list[Finding]``, our value for each claim, if it has any;
 - ``figures``: ``FIGURES``, a name and a drawing function of records for each figure;
 - ``notebook.md``: the template of its notebook.
 """
@@ -86,7 +86,9 @@ class Artifact:
         return run(config, context)
 
     def findings(self, records: "Sequence[Record]") -> "list[Finding]":
-        """Return our value for each claim, from the records of one run."""
+        """Return our value for each claim, from the records that stand; none without claims."""
+        if not self.claims:
+            return []
         findings: Callable[[Sequence[Record]], list[Finding]] = self._part("findings").findings
         return findings(records)
 

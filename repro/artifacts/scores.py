@@ -1,9 +1,10 @@
 """The accuracies of a table's cells, ours beside the published, as figures and tables take them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from repro.claims.elasticzo import CLAIMS, DATASETS, METHODS, PRECISIONS, QUANTITIES
 from repro.claims.quantity import Accuracy, Key, Point, key
@@ -11,7 +12,7 @@ from repro.claims.statistics import estimate
 from repro.claims.trained import Cell, Cells
 from repro.drawing import accuracy
 from repro.drawing.accuracy import Columns, Score
-from repro.measurement.records import Record, of_kind
+from repro.measurement.records import Record
 
 STAND_INS = {
     "shapes40": "generated shapes (stand-in)",
@@ -25,7 +26,7 @@ def columns(records: Sequence[Record]) -> Columns:
     """Return the scores of every column that any record belongs to, in the order of the table."""
     cells, published = Cells(records), _published()
     found: dict[tuple[str, ...], list[Score]] = {}
-    for column in _columns(records):
+    for column in _columns(cells):
         points = [{**column, "method": method} for method in METHODS]
         rows = [
             _score(cells.get(point), published.get(key(point)), str(point["method"]))
@@ -34,6 +35,11 @@ def columns(records: Sequence[Record]) -> Columns:
         ]
         found[headings(column)] = rows
     return found
+
+
+def figure(records: Sequence[Record]) -> Figure:
+    """Draw each column of the table: ours and published, method by method."""
+    return accuracy.dots(columns(records))
 
 
 def table(records: Sequence[Record]) -> pd.DataFrame:
@@ -50,29 +56,45 @@ def headings(column: Point) -> tuple[str, ...]:
 
 
 def runs(records: Sequence[Record]) -> pd.DataFrame:
-    """Return what the runs of each column were: profile, epochs, items, seeds, hyperparameters."""
-    rows: dict[tuple[str, ...], dict[str, Any]] = {}
-    for record in of_kind(records, "run"):
-        settings = record.metrics["settings"]
-        if record.point["method"] == "none":
-            continue
-        key = (*headings(record.point), METHODS[record.point["method"]])
-        row = rows.setdefault(key, {"profile": record.profile, "seeds": []})
-        row["seeds"].append(record.seed)
-        row |= {name: settings.get(name, "") for name in _SHOWN}
-    frame = pd.DataFrame(rows.values(), index=[", ".join(key) for key in rows]).fillna("")
-    frame["seeds"] = [", ".join(map(str, seeds)) for seeds in frame["seeds"]]
-    return frame
+    """Return how the cells of each column were trained, and which of their seeds count.
+
+    The epochs are those that were done. Whether a hyperparameter is used decides if it is shown.
+    """
+    cells = Cells(records)
+    rows = {
+        ", ".join((*headings(column), METHODS[method])): _row(cell)
+        for column in _columns(cells)
+        for method in METHODS
+        if method != "none" and (cell := cells.get({**column, "method": method}))
+    }
+    return pd.DataFrame(list(rows.values()), index=list(rows))
 
 
-_SHOWN = ("epochs", "train_items", "points", "batch", "lr", "clip", "eps", "r_max")
+_SHOWN = ("train_items", "points", "batch", "lr")
+_OF_PERTURBATION = ("clip", "eps", "r_max")
 
 
-def _columns(records: Sequence[Record]) -> Iterable[Point]:
+def _row(cell: Cell) -> dict[str, Any]:
+    used = {
+        name: value
+        for name, value in cell.settings.items()
+        if name not in _OF_PERTURBATION or cell.point["method"] != "full_bp"
+    }
+    return {
+        "profile": cell.profile,
+        "seeds": ", ".join(map(str, cell.seeds)),
+        "note": cell.caveat,
+        "pre-training epochs": cell.settings.get("start", {}).get("epochs", ""),
+        "epochs": cell.epochs,
+        **{name: used.get(name, "") for name in (*_SHOWN, *_OF_PERTURBATION)},
+    }
+
+
+def _columns(cells: Cells) -> Sequence[Point]:
     """Return the coordinates of the columns, without the method, each once."""
     found: dict[tuple[tuple[str, Any], ...], Point] = {}
-    for record in of_kind(records, "run"):
-        column = {name: value for name, value in record.point.items() if name != "method"}
+    for cell in cells:
+        column = {name: value for name, value in cell.point.items() if name != "method"}
         found[tuple(column.items())] = column
     order = [*DATASETS, *STAND_INS]
     return sorted(
@@ -98,6 +120,8 @@ def _score(cell: Cell | None, published: float | None, method: str) -> Score:
     name = METHODS[method]
     if cell is None:
         return Score(name, published)
+    if not cell.evaluated:
+        return Score(name, published, profile=cell.profile, caveat=cell.caveat)
     last = estimate(list(cell.last.values()))
-    best = estimate(list(cell.best.values())).mean if cell.epochs else None
-    return Score(name, published, last.mean, last.interval, best, cell.profile)
+    best = estimate(list(cell.best.values())).mean if cell.is_trained else None
+    return Score(name, published, last.mean, last.interval, best, cell.profile, cell.caveat)

@@ -5,15 +5,17 @@ fractions before training and after each epoch, ``settings`` how it was trained,
 whether it ended early at a loss that is not finite.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from repro.claims.quantity import Accuracy, Gaps, Key, Point, Quantity, key
-from repro.claims.statistics import Estimate, estimate, last_and_best
+from repro.claims.statistics import estimate, last_and_best
 from repro.claims.verdict import Finding
 from repro.measurement.records import Record, of_kind, rank
 
-BySeed = Mapping[int | None, float]
+Seed = int | None
+BySeed = Mapping[Seed, float]
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,13 @@ class Cell:
 
     records: tuple[Record, ...]
     """One for each seed, in the order of the seeds."""
-    left_out: int = 0
+    left_out: tuple[Record, ...] = ()
     """Seeds trained otherwise than the newest one: their mean would be that of two experiments."""
+
+    @property
+    def point(self) -> Point:
+        """Coordinates of the cell."""
+        return self.records[0].point
 
     @property
     def profile(self) -> str:
@@ -31,24 +38,51 @@ class Cell:
         return self.records[0].profile
 
     @property
-    def epochs(self) -> int:
-        """Epochs of training; a run that diverged has fewer."""
-        return max(len(record.metrics["test_accuracy"]) for record in self.records) - 1
+    def settings(self) -> Mapping[str, Any]:
+        """How every seed was trained."""
+        settings: Mapping[str, Any] = self.records[0].metrics["settings"]
+        return settings
 
     @property
-    def diverged(self) -> int:
+    def seeds(self) -> list[Seed]:
+        """Seeds that the means are of."""
+        return [record.seed for record in self.records]
+
+    @property
+    def epochs(self) -> str:
+        """Epochs done, as in ``100``, or ``3 to 100`` where seeds diverged; 0 without training."""
+        done = {max(len(record.metrics["test_accuracy"]) - 1, 0) for record in self.records}
+        return " to ".join(str(number) for number in sorted({min(done), max(done)}))
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether the cell is of a method that trains."""
+        return self.point["method"] != "none"
+
+    @property
+    def diverged(self) -> set[Seed]:
         """Seeds whose training diverged: their last accuracy is the last one before."""
-        return sum(record.metrics.get("diverged", False) for record in self.records)
+        return {record.seed for record in self.records if record.metrics.get("diverged", False)}
 
     @property
-    def last(self) -> dict[int | None, float]:
+    def caveat(self) -> str:
+        """What a mean over the seeds does not show, in a few words; empty if there is nothing."""
+        return caveat(len(self.records), self.diverged, self.left_out)
+
+    @property
+    def evaluated(self) -> list[Record]:
+        """Records that hold an accuracy: a seed may have diverged before the first."""
+        return [record for record in self.records if record.metrics["test_accuracy"]]
+
+    @property
+    def last(self) -> dict[Seed, float]:
         """Test accuracy after the last epoch, in per cent, by seed."""
-        return {r.seed: 100 * last_and_best(r.metrics["test_accuracy"])[0] for r in self.records}
+        return {r.seed: 100 * last_and_best(r.metrics["test_accuracy"])[0] for r in self.evaluated}
 
     @property
-    def best(self) -> dict[int | None, float]:
+    def best(self) -> dict[Seed, float]:
         """Test accuracy after the best epoch, in per cent, by seed."""
-        return {r.seed: 100 * last_and_best(r.metrics["test_accuracy"])[1] for r in self.records}
+        return {r.seed: 100 * last_and_best(r.metrics["test_accuracy"])[1] for r in self.evaluated}
 
 
 class Cells:
@@ -61,9 +95,23 @@ class Cells:
             groups.setdefault(key(record.point), []).append(record)
         self._cells = {where: _cell(group) for where, group in groups.items()}
 
+    def __iter__(self) -> Iterator[Cell]:
+        """Yield every cell once."""
+        return iter(self._cells.values())
+
     def get(self, point: Point) -> Cell | None:
         """Return the cell whose coordinates are exactly those of ``point``, or ``None``."""
         return self._cells.get(key(point))
+
+
+def caveat(n_seeds: int, diverged: Collection[Seed], left_out: Collection[object]) -> str:
+    """Say how many of ``n_seeds`` diverged, and how many others were left out."""
+    parts = []
+    if diverged:
+        parts.append(f"{len(diverged)} of {n_seeds} diverged")
+    if left_out:
+        parts.append(f"{len(left_out)} left out: other settings")
+    return ", ".join(parts)
 
 
 def findings(quantities: Mapping[str, Quantity], records: Iterable[Record]) -> list[Finding]:
@@ -81,17 +129,21 @@ def _accuracy(claim_id: str, quantity: Accuracy, cells: Cells) -> Finding:
     cell = cells.get(quantity.point)
     if cell is None:
         return Finding(claim_id, None, f"no run of {_name(quantity.point)}")
+    if not cell.evaluated:
+        return Finding(claim_id, None, f"no accuracy of {_name(quantity.point)}: {cell.caveat}")
     what = "without training"
-    if cell.epochs:
+    if cell.is_trained:
         best = estimate(list(cell.best.values())).mean
         what = f"after the last of {cell.epochs} epochs ({best:.2f} % after the best)"
-    return _finding(claim_id, what, cell.last, [cell])
+    return _finding(claim_id, what, cell.last, [cell], cell.profile)
 
 
 def _gap(claim_id: str, quantity: Gaps, cells: Cells) -> Finding:
-    """Subtract seed by seed: seeds are independent, whatever the two methods of one share."""
-    gaps: list[tuple[Estimate, str, BySeed]] = []
-    used = []
+    """Subtract seed by seed: seeds are independent, whatever the two methods of one share.
+
+    The profile is the lowest of all pairs, for which is picked depends on all.
+    """
+    gaps: list[tuple[str, BySeed, list[Cell]]] = []
     for pair in quantity.pairs:
         low, high = (cells.get(point) for point in pair)
         if low is None or high is None:
@@ -99,31 +151,36 @@ def _gap(claim_id: str, quantity: Gaps, cells: Cells) -> Finding:
         both = {seed: high.last[seed] - low.last[seed] for seed in high.last if seed in low.last}
         name = f"{_name(pair[1])} minus {_name(pair[0])}"
         if not both:
-            return Finding(claim_id, None, f"no seed was run for both sides of {name}")
-        gaps.append((estimate(list(both.values())), name, both))
-        used += [low, high]
+            return Finding(claim_id, None, f"no seed has an accuracy on both sides of {name}")
+        gaps.append((name, both, [low, high]))
     pick = min if quantity.pick == "smallest" else max
-    _, name, by_seed = pick(gaps, key=lambda gap: gap[0].mean)
+    name, by_seed, sides = pick(gaps, key=lambda gap: estimate(list(gap[1].values())).mean)
     which = f", the {quantity.pick} of {len(gaps)}" if len(gaps) > 1 else ""
-    return _finding(claim_id, f"{name}{which}, after the last epoch", by_seed, used)
+    lowest = min((cell.profile for _, _, pair in gaps for cell in pair), key=rank)
+    return _finding(claim_id, f"{name}{which}, after the last epoch", by_seed, sides, lowest)
 
 
-def _finding(claim_id: str, what: str, by_seed: BySeed, cells: Sequence[Cell]) -> Finding:
+def _finding(
+    claim_id: str, what: str, by_seed: BySeed, cells: Sequence[Cell], profile: str
+) -> Finding:
     found = estimate(list(by_seed.values()))
     reason = f"{what}, seed{'s' if len(by_seed) > 1 else ''} {', '.join(map(str, by_seed))}"
-    if diverged := sum(cell.diverged for cell in cells):
-        reason += f"; {diverged} diverged and counted with the last accuracy before that"
-    if left_out := sum(cell.left_out for cell in cells):
-        reason += f"; left out: {left_out} with other settings than the newest"
-    lowest = min((cell.profile for cell in cells), key=rank)
-    return Finding(claim_id, found.mean, reason, found.n_seeds, found.interval, lowest)
+    run = set.intersection(*(set(cell.seeds) for cell in cells))
+    diverged = {seed for cell in cells for seed in cell.diverged if seed in run}
+    left_out = {record.seed for cell in cells for record in cell.left_out}
+    if told := caveat(len(run), diverged, left_out):
+        reason += f"; {told}"
+    if diverged:
+        reason += "; one that diverged counts with its last accuracy before that, if it has one"
+    return Finding(claim_id, found.mean, reason, found.n_seeds, found.interval, profile)
 
 
 def _cell(group: Sequence[Record]) -> Cell:
     newest = max(group, key=lambda record: record.utc)
     alike = [r for r in group if r.metrics["settings"] == newest.metrics["settings"]]
     alike.sort(key=lambda record: record.seed or 0)
-    return Cell(tuple(alike), left_out=len(group) - len(alike))
+    left_out = [r for r in group if r.metrics["settings"] != newest.metrics["settings"]]
+    return Cell(tuple(alike), tuple(left_out))
 
 
 def _name(point: Point) -> str:

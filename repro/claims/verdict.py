@@ -55,40 +55,67 @@ def verdict(claim: Claim, finding: Finding) -> str:
     them.
 
     Of what was trained, records of ``TRAINED_PROFILE`` alone give a verdict. Reproduced is also a
-    number within our interval over seeds or ``REPRODUCED_POINTS`` of ours; close one within
-    ``CLOSE_POINTS``. An order of methods, published as a bound of 0 on the smallest gap between
-    them, claims a sign: no distance makes up for a wrong one, and it is close if the interval does
-    not settle it.
+    number within ``REPRODUCED_POINTS`` of ours; close one within ``CLOSE_POINTS``. A number within
+    our interval over seeds is reproduced if the interval is no wider than ``CLOSE_POINTS`` to
+    either side, else close: seeds that disagree by more confirm nothing.
+
+    An order of methods, published as a bound of 0 on the smallest gap between them, claims a sign,
+    and no distance makes up for a wrong one. It is reproduced if the whole interval lies above 0,
+    contradicted if it lies below, close if it holds 0. One seed has no interval and settles no
+    order: close if the gap is not negative, else contradicted.
     """
     if finding.ours is None:
         return NOT_RUN
-    if claim.basis == "trained" and finding.profile != TRAINED_PROFILE:
-        return NOT_RUN
-    distance = _distance(claim, finding.ours)
-    if distance == 0:
-        return REPRODUCED
     if claim.basis == "trained":
-        return _trained(claim, distance, finding.interval)
+        if finding.profile != TRAINED_PROFILE:
+            return NOT_RUN
+        if claim.published == 0:
+            return _order(finding.ours, finding.interval)
+        return _trained(_distance(claim, finding.ours), finding.interval)
+    if _distance(claim, finding.ours) == 0:
+        return REPRODUCED
     if abs(finding.ours - claim.published) <= CLOSE_FRACTION * abs(claim.published):
         return CLOSE
     return OWN_EQUATIONS if claim.basis == "analytic" else CONTRADICTED
 
 
-def _trained(claim: Claim, distance: float, interval: float | None) -> str:
-    inside = interval is not None and distance <= interval
-    if claim.published == 0:
-        return CLOSE if inside else CONTRADICTED
-    if inside or distance <= REPRODUCED_POINTS:
+def points_above(claim: Claim, finding: Finding) -> float:
+    """Return by how much a trained accuracy, rounded as printed, exceeds the published one, or 0.
+
+    A bound cannot be exceeded: to lie above it is what it claims.
+    """
+    is_accuracy = claim.basis == "trained" and claim.unit == "%" and claim.relation == "equals"
+    if not is_accuracy or finding.ours is None:
+        return 0.0
+    return float(max(_excess(claim, finding.ours), Decimal(0)))
+
+
+def _trained(distance: float, interval: float | None) -> str:
+    spread = interval or 0.0
+    confirming = spread if spread <= CLOSE_POINTS else 0.0
+    if distance <= max(REPRODUCED_POINTS, confirming):
         return REPRODUCED
-    return CLOSE if distance <= CLOSE_POINTS else CONTRADICTED
+    return CLOSE if distance <= max(CLOSE_POINTS, spread) else CONTRADICTED
+
+
+def _order(gap: float, interval: float | None) -> str:
+    if interval is None:
+        return CLOSE if gap >= 0 else CONTRADICTED
+    if abs(gap) <= interval:
+        return CLOSE
+    return REPRODUCED if gap > 0 else CONTRADICTED
 
 
 def _distance(claim: Claim, ours: float) -> float:
     """Return how far ours, rounded as printed, lies from what is claimed; 0 if it holds."""
-    excess = _round_half_up(ours, claim.digits) - Decimal(repr(claim.published))
+    excess = _excess(claim, ours)
     if claim.relation == "at least":
         return float(max(-excess, Decimal(0)))
     return float(abs(excess))
+
+
+def _excess(claim: Claim, ours: float) -> Decimal:
+    return _round_half_up(ours, claim.digits) - Decimal(repr(claim.published))
 
 
 def _round_half_up(value: float, digits: int) -> Decimal:

@@ -1,6 +1,6 @@
 """Accuracies of several methods beside the published ones, as dots and as a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.lines import Line2D
 
+from repro.drawing.remarks import PAPER, remark, title
 from repro.drawing.style import BLUE, INK, style
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ _PUBLISHED: dict[str, Any] = {
     "markeredgewidth": 1.8,
     "linestyle": "none",
 }
-_PAPER = "paper"
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class Score:
     """Ours after the best epoch, mean over seeds."""
     profile: str | None = None
     """Profile of our records."""
+    caveat: str = ""
+    """What ours does not show, as in ``1 of 3 diverged``."""
 
 
 Columns = Mapping[tuple[str, ...], Sequence[Score]]
@@ -51,7 +53,7 @@ def dots(scores: Columns, *, per_row: int = 3) -> "Figure":
     """Draw a panel for each column, the methods from top to bottom.
 
     A profile other than the published one is named: in the panel's title, or beside the method
-    where the panel has several.
+    where the panel has several. Seeds that diverged are counted beside the method.
     """
     rows = -(-len(scores) // per_row)
     tallest = max(len(column) for column in scores.values())
@@ -79,7 +81,7 @@ def dots(scores: Columns, *, per_row: int = 3) -> "Figure":
 def table(scores: Columns) -> pd.DataFrame:
     """Return methods by columns: ``ours last (best) ± interval | published | difference``.
 
-    A profile other than the published one is named behind ours.
+    A profile other than the published one is named behind ours, and so are seeds that diverged.
     """
     methods = dict.fromkeys(score.method for column in scores.values() for score in column)
     frame = pd.DataFrame(index=list(methods), columns=pd.MultiIndex.from_tuples(scores), data="")
@@ -90,10 +92,8 @@ def table(scores: Columns) -> pd.DataFrame:
 
 
 def _panel(panel: "Axes", headings: Sequence[str], column: Sequence[Score]) -> None:
-    profiles = {score.profile for score in column if score.last is not None}
-    only = profiles.pop() if len(profiles) == 1 else None
-    title = ", ".join(headings)
-    panel.set_title(title if only in (None, _PAPER) else f"{title} ({only})")
+    profiles = {score.profile for score in column if score.profile is not None}
+    panel.set_title(title(", ".join(headings), profiles))
     for height, score in enumerate(column):
         if score.published is not None:
             panel.plot(score.published, height, zorder=3, **_PUBLISHED)
@@ -109,7 +109,7 @@ def _panel(panel: "Axes", headings: Sequence[str], column: Sequence[Score]) -> N
                 zorder=5,
                 **_LAST,
             )
-    panel.set_yticks(range(len(column)), [_name(score, only) for score in column])
+    panel.set_yticks(range(len(column)), [_name(score, profiles) for score in column])
     panel.set_ylim(len(column) - 0.5, -0.5)
     panel.margins(x=0.08)
     left, right = panel.get_xlim()
@@ -117,9 +117,9 @@ def _panel(panel: "Axes", headings: Sequence[str], column: Sequence[Score]) -> N
     panel.set_xlabel("test accuracy (%)")
 
 
-def _name(score: Score, only: str | None) -> str:
-    mixed = score.last is not None and only is None and score.profile != _PAPER
-    return f"{score.method} ({score.profile})" if mixed else score.method
+def _name(score: Score, profiles: Collection[str]) -> str:
+    said = "" if score.profile is None else remark(score.profile, score.caveat, profiles)
+    return f"{score.method}\n({said})" if said else score.method
 
 
 def _text(score: Score) -> str:
@@ -128,7 +128,8 @@ def _text(score: Score) -> str:
         ours = f"{score.last:.2f}"
         ours += "" if score.best is None else f" ({score.best:.2f})"
         ours += "" if score.interval is None else f" ± {score.interval:.2f}"
-        ours += "" if score.profile == _PAPER else f" {score.profile}"
+        ours += "" if score.profile == PAPER else f" {score.profile}"
+    ours += f" ({score.caveat})" if score.caveat else ""
     parts = [ours]
     if score.published is not None:
         parts.append(f"{score.published:.2f}")

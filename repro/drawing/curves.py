@@ -1,6 +1,7 @@
 """Loss curves of several methods by epoch: mean over seeds, and their range."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
@@ -10,6 +11,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from repro.core.names import METHOD_LABELS
+from repro.drawing.remarks import PAPER, remark, title
 from repro.drawing.style import BLUE, GREEN, INK, ORANGE, PINK, style
 
 if TYPE_CHECKING:
@@ -26,19 +28,33 @@ _LINES: dict[str, dict[str, Any]] = {
 _LOG_FROM = 10
 """Ratio of the largest to the smallest loss from which a logarithmic axis shows more."""
 
-Losses = Mapping[str, Sequence[Sequence[float]]]
-"""By method the loss in nats of each seed: before training and after each epoch."""
+
+@dataclass(frozen=True)
+class Curve:
+    """Loss of one method by epoch."""
+
+    seeds: Sequence[Sequence[float]]
+    """The loss in nats of each seed: before training and after each epoch."""
+    profile: str = PAPER
+    """Profile of the records."""
+    caveat: str = ""
+    """What a mean over the seeds does not show, as in ``1 of 3 diverged``."""
 
 
-def curves(panels: Mapping[str, Mapping[str, Losses]], *, profile: str = "paper") -> "Figure":
+Losses = Mapping[str, Curve]
+"""By method, under its name of ``METHOD_LABELS``."""
+
+
+def curves(panels: Mapping[str, Mapping[str, Losses]]) -> "Figure":
     """Draw a column for each data set and a row for each kind of loss.
 
     The mean of a method ends where its first seed does: one that diverged is not left out of it.
+    A profile other than the published one is named: in the panel's title, or in a legend of the
+    panel where it has several; there too, how many seeds diverged.
 
     Args:
         panels: for each data set the kinds of loss, as in ``train`` and ``test``, the same for
-            all; in each the losses of methods, by their names of ``METHOD_LABELS``.
-        profile: of the records; any but ``paper`` is named in the titles.
+            all, and in each the curves of methods.
     """
     kinds = list(next(iter(panels.values())))
     drawn = {
@@ -55,12 +71,9 @@ def curves(panels: Mapping[str, Mapping[str, Losses]], *, profile: str = "paper"
         )
         for axes, (dataset, by_kind) in zip(grid.T, panels.items(), strict=True):
             for panel, kind in zip(axes, kinds, strict=True):
-                for method, seeds in by_kind[kind].items():
-                    _curve(panel, seeds, _LINES[method])
-                panel.set_title(
-                    f"{dataset}, {kind}" + ("" if profile == "paper" else f" ({profile})")
-                )
-            _loss_axis(axes[0], [loss for losses in by_kind.values() for loss in losses.values()])
+                _panel(panel, f"{dataset}, {kind}", by_kind[kind])
+            drawn_here = [curve for losses in by_kind.values() for curve in losses.values()]
+            _loss_axis(axes[0], [seed for curve in drawn_here for seed in curve.seeds])
             axes[-1].set_xlabel("epoch")
             axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         for panel in grid[:, 0]:
@@ -76,7 +89,23 @@ def curves(panels: Mapping[str, Mapping[str, Losses]], *, profile: str = "paper"
     return figure
 
 
-def _curve(panel: "Axes", seeds: Sequence[Sequence[float]], line: Mapping[str, Any]) -> None:
+def _panel(panel: "Axes", name: str, losses: Losses) -> None:
+    profiles = {curve.profile for curve in losses.values()}
+    panel.set_title(title(name, profiles))
+    remarks = []
+    for method, curve in losses.items():
+        _mean_and_range(panel, curve.seeds, _LINES[method])
+        if said := remark(curve.profile, curve.caveat, profiles):
+            remarks.append(Line2D([], [], label=f"{method}: {said}", **_LINES[method]))
+    if remarks:
+        panel.legend(handles=remarks, loc="best")
+
+
+def _mean_and_range(
+    panel: "Axes", seeds: Sequence[Sequence[float]], line: Mapping[str, Any]
+) -> None:
+    if len(seeds) == 0:
+        return
     epochs = range(min(len(curve) for curve in seeds))
     values = np.array([curve[: len(epochs)] for curve in seeds])  # [seeds, epochs + 1]
     panel.plot(epochs, values.mean(axis=0), linewidth=1.4, **line)
@@ -87,10 +116,10 @@ def _curve(panel: "Axes", seeds: Sequence[Sequence[float]], line: Mapping[str, A
     )
 
 
-def _loss_axis(panel: "Axes", losses: Sequence[Sequence[Sequence[float]]]) -> None:
+def _loss_axis(panel: "Axes", losses: Sequence[Sequence[float]]) -> None:
     """Choose a logarithmic axis where the losses, of all panels that share it, span much."""
-    values = [loss for seeds in losses for curve in seeds for loss in curve]
-    if min(values) > 0 and max(values) / min(values) >= _LOG_FROM:
+    values = [loss for curve in losses for loss in curve]
+    if values and min(values) > 0 and max(values) / min(values) >= _LOG_FROM:
         panel.set_yscale("log")
         panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         panel.yaxis.set_major_formatter(FuncFormatter(lambda loss, _: f"{loss:g}"))

@@ -8,7 +8,7 @@ from typing import Any
 from repro.artifacts import index
 from repro.claims.claim import Claim
 from repro.claims.index import CLAIMS
-from repro.claims.verdict import NOT_RUN, TRAINED_PROFILE, Finding, verdict
+from repro.claims.verdict import NOT_RUN, TRAINED_PROFILE, Finding, points_above, verdict
 from repro.measurement.records import read_runs
 from repro.report.runs import current_runs
 
@@ -53,6 +53,12 @@ class ClaimRow:
     record_files: list[str]
     """Names of the files of records that the artifact is read from; empty if not run."""
 
+    @property
+    def shown_verdict(self) -> str:
+        """The verdict as people read it: "not run" alone would deny a value of a lower profile."""
+        cheaper = self.verdict == NOT_RUN and self.ours is not None
+        return f"{NOT_RUN} ({self.profile} only)" if cheaper else self.verdict
+
     def as_dict(self) -> dict[str, Any]:
         """Return the row as a JSON object."""
         return asdict(self)
@@ -88,6 +94,8 @@ def _row(claim: Claim, finding: Finding, run_profile: str | None, files: list[st
     is_run = finding.ours is not None
     profile = (finding.profile or run_profile) if is_run else None
     label, reason = verdict(claim, finding), finding.reason
+    if (points := points_above(claim, finding)) > 0:
+        reason += f"; {points:g} points above the published"
     if is_run and label == NOT_RUN:
         reason += f"; profile {profile}, of which only {TRAINED_PROFILE} gives a verdict"
     return ClaimRow(

@@ -1,5 +1,6 @@
 """The generated part of the README: figures and claims, between two marks."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
             _published(row),
             _ours(row),
             _source(row),
-            _bold(row.verdict),
+            _bold(row.shown_verdict),
             row.reason,
         ]
         for row in rows
@@ -80,9 +81,10 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
 
 
 def _count(rows: Sequence[ClaimRow]) -> str:
-    """Say how many claims have each verdict."""
-    counts = {verdict: sum(row.verdict == verdict for row in rows) for verdict in VERDICTS}
-    found = [f"{count} × {verdict}" for verdict, count in counts.items() if count]  # noqa: RUF001
+    """Say how many claims have each verdict, in the order of ``VERDICTS``."""
+    ordered = sorted(rows, key=lambda row: (VERDICTS.index(row.verdict), row.shown_verdict))
+    counts = Counter(row.shown_verdict for row in ordered)
+    found = [f"{count} × {verdict}" for verdict, count in counts.items()]  # noqa: RUF001
     return f"Of {len(rows)} claims: {', '.join(found)}"
 
 

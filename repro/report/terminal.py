@@ -29,7 +29,7 @@ def claims_text(rows: Sequence[ClaimRow]) -> str:
             f"{row.published:g} {row.unit}",
             ours,
             row.basis if row.profile is None else f"{row.basis}, {row.profile}",
-            f"[{colour}]{row.verdict}[/]",
+            f"[{colour}]{row.shown_verdict}[/]",
         )
     with console.capture() as captured:
         console.print(table)

@@ -7,8 +7,9 @@ import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from repro.artifacts.elasticzo_int8_sign.shares import RULES, by_epoch, runs
+from repro.artifacts.elasticzo_int8_sign.shares import RULES, by_epoch, cells
 from repro.claims.elasticzo import DATASETS, METHODS
+from repro.drawing.remarks import title
 from repro.drawing.style import INK, style
 from repro.measurement.records import Record
 
@@ -17,11 +18,13 @@ _DASHES = ("-", "--", "-.", ":")
 
 
 def signs(records: Sequence[Record]) -> Figure:
-    """Draw a row for each data set and a column for each method, mean over seeds by epoch."""
-    found = runs(records)
+    """Draw a row for each data set and a column for each method, mean over seeds by epoch.
+
+    It ends where the first seed does.
+    """
+    found = cells(records)
     datasets = list(dict.fromkeys(dataset for dataset, _ in found))
     methods = list(dict.fromkeys(method for _, method in found))
-    profiles = ", ".join(sorted({record.profile for record in records}))
     with style():
         figure, grid = plt.subplots(
             len(datasets),
@@ -31,17 +34,19 @@ def signs(records: Sequence[Record]) -> Figure:
             sharex=True,
             sharey=True,
         )
-        for (dataset, method), here in found.items():
+        for (dataset, method), cell in found.items():
             panel = grid[datasets.index(dataset), methods.index(method)]
             for rule, colour, dashes in zip(
                 RULES, sns.color_palette("colorblind"), _DASHES, strict=False
             ):
-                mean = [fmean(v) for v in zip(*(by_epoch(r, rule) for r in here), strict=True)]
+                seeds = [by_epoch(record, rule) for record in cell.records]
+                mean = [fmean(shares) for shares in zip(*seeds, strict=False)]
                 panel.plot(
                     range(1, len(mean) + 1), mean, color=colour, ls=dashes, label=RULES[rule]
                 )
             panel.axhline(_PUBLISHED, color=INK, lw=0.8, label="published: integer = float")
-            panel.set_title(f"{DATASETS[dataset]}, {METHODS[method]} ({profiles})")
+            name = title(f"{DATASETS[dataset]}, {METHODS[method]}", {cell.profile})
+            panel.set_title(f"{name}\n{cell.caveat}".rstrip())
             panel.set_ylim(0, 101)
         for panel in grid[-1]:
             panel.set_xlabel("epoch")

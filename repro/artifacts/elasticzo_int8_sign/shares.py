@@ -1,8 +1,9 @@
 """Shares of right signs, from the counts of each epoch."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from repro.measurement.records import Record, of_kind
+from repro.claims.trained import Cell, Cells
+from repro.measurement.records import Record
 
 RULES = {
     "integer_is_float": "integer = float",
@@ -26,9 +27,8 @@ def by_epoch(record: Record, rule: str) -> list[float]:
     return [100 * epoch[rule] / epoch["steps"] for epoch in record.metrics["signs"]]
 
 
-def runs(records: Iterable[Record]) -> dict[tuple[str, str], Sequence[Record]]:
-    """Return the runs of each data set and method."""
-    found: dict[tuple[str, str], list[Record]] = {}
-    for record in of_kind(records, "run"):
-        found.setdefault((record.point["dataset"], record.point["method"]), []).append(record)
-    return dict(found)
+def cells(records: Iterable[Record]) -> dict[tuple[str, str], Cell]:
+    """Return the cell of each data set and method."""
+    return {
+        (str(cell.point["dataset"]), str(cell.point["method"])): cell for cell in Cells(records)
+    }

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from repro.core.errors import ReproError
 from repro.measurement.records import Record
 
 Combination = tuple[tuple[str, float], ...]
@@ -11,6 +12,8 @@ Group = tuple[str, str, str]
 """Family of problems, precision and method, that share their hyperparameters."""
 
 SEARCHED = ("lr", "clip", "r_max")
+_MAY_DIFFER = (*SEARCHED, "problem", "start")
+"""Settings that may differ within a group: its problems, and what they start from, are several."""
 CLOUDS = ("modelnet40", "modelnet40_hdf5", "modelnet10_voxel", "shrec11", "shapes40")
 
 
@@ -42,11 +45,17 @@ def grids(records: Sequence[Record]) -> dict[Group, dict[Combination, float]]:
     """Return the held-out accuracy of every combination, by group.
 
     It is the mean over seeds, and over the problems that share their hyperparameters.
+
+    Raises:
+        ReproError: the runs of a group were trained differently in more than the searched
+            hyperparameters, so that their accuracies do not say which of those is the best.
     """
     groups: dict[Group, dict[Combination, list[Record]]] = {}
     for record in records:
         runs = groups.setdefault(group_of(record), {}).setdefault(combination(record), [])
         runs.append(record)
+    for group, grid in groups.items():
+        _require_alike(group, [record for runs in grid.values() for record in runs])
     return {
         group: {point: accuracy(runs) for point, runs in grid.items()}
         for group, grid in groups.items()
@@ -56,6 +65,19 @@ def grids(records: Sequence[Record]) -> dict[Group, dict[Combination, float]]:
 def best(records: Sequence[Record]) -> dict[Group, dict[str, Any]]:
     """Return the best combination of every group; of equals, the first in the grid."""
     return {group: dict(_first_best(grid)) for group, grid in grids(records).items()}
+
+
+def _require_alike(group: Group, runs: Sequence[Record]) -> None:
+    settings = [record.metrics["settings"] for record in runs]
+    for name in sorted({name for each in settings for name in each} - {*_MAY_DIFFER}):
+        values = list(dict.fromkeys(str(each.get(name)) for each in settings))
+        if len(values) > 1:
+            msg = (
+                f"the search over {' '.join(group)} holds runs with {name} = "
+                f"{' and '.join(values)}: they cannot be compared; run the whole group again "
+                "with one configuration, and move the other records away"
+            )
+            raise ReproError(msg)
 
 
 def _first_best(grid: Mapping[Combination, float]) -> Combination:

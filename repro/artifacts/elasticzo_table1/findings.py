@@ -1,14 +1,7 @@
 """Our accuracy for every number of the table, and the gaps the text speaks of."""
 
-from collections.abc import Sequence
+from functools import partial
 
-from repro.artifacts.elasticzo_table1 import ARTIFACT
-from repro.claims.elasticzo import QUANTITIES
-from repro.claims.trained import findings as trained
-from repro.claims.verdict import Finding
-from repro.measurement.records import Record
+from repro.claims import accuracies
 
-
-def findings(records: Sequence[Record]) -> list[Finding]:
-    """Return a finding for every claim of the artifact."""
-    return trained({claim_id: QUANTITIES[claim_id] for claim_id in ARTIFACT.claims}, records)
+findings = partial(accuracies.findings, "elasticzo_table1")

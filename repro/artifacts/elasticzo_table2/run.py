@@ -49,6 +49,7 @@ def _without_fine_tuning(tuned: Result) -> Result:
     before = {
         name: tuned.metrics[name][:1] for name in ("test_accuracy", "test_loss", "train_loss")
     }
+    before["diverged"] = not before["test_accuracy"]  # in pre-training
     return Result(
         "run",
         {**tuned.point, "method": "none"},

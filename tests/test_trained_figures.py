@@ -1,0 +1,145 @@
+"""What figures and tables of cells show of seeds that are no ordinary part of a mean."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.axes import Axes
+
+from repro.artifacts import losses, scores
+from repro.artifacts.elasticzo_int8_sign import findings as sign_findings
+from repro.artifacts.elasticzo_int8_sign.figures import signs
+from repro.artifacts.elasticzo_sparsity.figures import sparsity
+from repro.measurement import environment
+from repro.measurement.records import Record
+
+ENVIRONMENT = environment.capture()
+OLDER = "2026-01-01T00:00:00Z"
+
+
+def run(
+    accuracy: Sequence[float], *, seed: int = 0, utc: str = "2026-01-02T03:04:05Z",
+    profile: str = "paper", diverged: bool = False, settings: Any = None,
+    signs: Sequence[int] = (), **point: Any,
+) -> Record:  # fmt: skip
+    where = {"dataset": "mnist", "precision": "fp32", "method": "full_zo"} | point
+    trained = {"epochs": 3, "batch": 32, "lr": 0.1, "clip": 0.3, "eps": 0.01} | (settings or {})
+    metrics = {
+        "test_accuracy": list(accuracy),
+        "test_loss": [1 - a for a in accuracy],
+        "train_loss": [1 - a for a in accuracy],
+        "seconds": [1.0] * max(len(accuracy) - 1, 0),
+        "diverged": diverged,
+        "settings": trained,
+        "signs": [
+            {"steps": 10, "integer_is_float": right, "exact_is_float": right,
+             "integer_is_exact": right, "integer_is_zero": 0}
+            for right in signs
+        ],
+    }  # fmt: skip
+    return Record(
+        schema_version=1, artifact="made", profile=profile, config={}, seed=seed, kind="run",
+        point=where, metrics=metrics, utc=utc, environment=ENVIRONMENT,
+    )  # fmt: skip
+
+
+def remarks(panel: Axes) -> list[str]:
+    legend = panel.get_legend()
+    return [text.get_text() for text in legend.texts] if legend else []
+
+
+CUT = [
+    run([0.1, 0.8, 0.9, 0.9]),
+    run([0.1, 0.7], seed=1, diverged=True),
+    run([0.1, 0.2, 0.2, 0.2], seed=2, settings={"lr": 9.0}, utc=OLDER),
+    run([0.1, 0.9, 0.9, 0.9], method="full_bp", profile="quick"),
+    run([0.1, 0.5], dataset="fashion_mnist", profile="quick"),
+]
+
+
+def test_loss_figure_means_only_seeds_trained_alike_and_names_profiles_by_panel() -> None:
+    figure = losses.figure(CUT)
+    fashion, mnist, *_ = figure.axes
+    assert list(mnist.lines[0].get_ydata()) == pytest.approx([0.9, 0.25])
+    assert remarks(mnist) == [
+        "Full ZO: 1 of 2 diverged, 1 left out: other settings",
+        "Full BP: quick",
+    ]
+    assert mnist.get_title(loc="left") == "MNIST, FP32, train"
+    assert fashion.get_title(loc="left") == "Fashion-MNIST, FP32, train (quick)"
+    plt.close(figure)
+
+
+def test_loss_table_marks_what_diverged_and_what_is_left_out() -> None:
+    table = losses.table([*CUT, run([], seed=3, diverged=True)])
+    zo = table[(table["method"] == "Full ZO") & table[""].str.startswith("MNIST")]
+    assert list(zo["seed"]) == [0, 1, 3, 2]
+    assert list(zo["epochs"]) == [3, 1, 0, 3]
+    assert list(zo["note"]) == ["", "diverged", "diverged", "left out: other settings"]
+    assert list(zo["test accuracy (%)"]) == [90.0, 70.0, "", 20.0]
+
+
+def test_runs_of_a_table_show_what_was_done_and_used() -> None:
+    start = {"start": {"epochs": 100}}
+    tuned = run([0.1, 0.5], dataset="fashion_mnist", angle=30, settings=start)
+    table = scores.runs([*CUT, tuned, run([0.1], method="none")])
+    zo = table.loc["MNIST, FP32, Full ZO"]
+    assert (zo["epochs"], zo["seeds"], zo["lr"], zo["clip"]) == ("1 to 3", "0, 1", 0.1, 0.3)
+    assert zo["note"] == "1 of 2 diverged, 1 left out: other settings"
+    assert (zo["profile"], table.loc["MNIST, FP32, Full BP", "profile"]) == ("paper", "quick")
+    bp = table.loc["MNIST, FP32, Full BP"]
+    assert (bp["lr"], bp["clip"], bp["eps"]) == (0.1, "", "")
+    assert table.loc["Fashion-MNIST, 30°, FP32, Full ZO", "pre-training epochs"] == 100
+    assert len(table) == 4
+
+
+def test_accuracies_carry_what_their_mean_does_not_show() -> None:
+    columns = scores.columns([*CUT, run([], method="cls1", diverged=True)])
+    by_method = {score.method: score for score in columns["MNIST", "FP32"]}
+    zo = by_method["Full ZO"]
+    assert (zo.last, zo.caveat) == (pytest.approx(80.0), CAVEAT)
+    cls1 = by_method["ZO-Feat-Cls1"]
+    assert (cls1.last, cls1.published, cls1.caveat) == (None, 97.53, "1 of 1 diverged")
+    assert by_method["Full BP"].caveat == ""
+
+
+CAVEAT = "1 of 2 diverged, 1 left out: other settings"
+
+
+def test_sparsity_figure_names_what_is_special_in_each_panel() -> None:
+    records = [
+        run([0.1, 0.8, 0.9], p_zero=None),
+        run([0.1, 0.6, 0.7], p_zero=0.33),
+        run([0.1, 0.1, 0.1], p_zero=0.33, seed=1, settings={"lr": 9.0}, utc=OLDER),
+        run([0.1, 0.5], p_zero=None, dataset="fashion_mnist", profile="quick"),
+        run([0.1, 0.5], p_zero=0.33, dataset="fashion_mnist"),
+    ]
+    figure = sparsity(records)
+    mnist, fashion = figure.axes
+    assert list(mnist.lines[1].get_ydata()) == pytest.approx([10, 60, 70])
+    assert remarks(mnist) == ["1 left out: other settings"]
+    assert remarks(fashion) == ["quick"]
+    assert mnist.get_title(loc="left") == "MNIST"
+    plt.close(figure)
+
+
+def test_sign_figure_ends_where_a_seed_did_and_names_profiles_by_panel() -> None:
+    int8s = {"precision": "int8s"}
+    records = [
+        run([0.1, 0.8, 0.9], signs=(9, 10), **int8s),
+        run([0.1], seed=1, signs=(7,), diverged=True, **int8s),
+        run([0.1, 0.8], seed=2, signs=(0,), settings={"lr": 9.0}, utc=OLDER, **int8s),
+        run([0.1, 0.8], signs=(5,), method="cls1", profile="quick", **int8s),
+    ]
+    figure = signs(records)
+    zo, cls1 = figure.axes
+    assert list(zo.lines[0].get_ydata()) == pytest.approx([80.0])
+    assert zo.get_title(loc="left") == f"MNIST, Full ZO\n{CAVEAT}"
+    assert cls1.get_title(loc="left") == "MNIST, ZO-Feat-Cls1 (quick)"
+    plt.close(figure)
+    found = {f.claim_id: f for f in sign_findings.findings(records)}
+    zo_found = found["B-sign-mnist-full_zo"]
+    assert zo_found.ours == pytest.approx((95 + 70) / 2)
+    assert zo_found.reason.startswith("all steps of 0 to 2 epochs;")
+    assert zo_found.reason.endswith(f"; {CAVEAT}")
