@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from repro.artifacts.scores import headings
+from repro.artifacts.scores import headings, place
 from repro.claims.elasticzo import METHODS
 from repro.claims.trained import Cell, Cells
 from repro.drawing.curves import Curve, curves
@@ -65,7 +65,4 @@ def _method(cell: Cell) -> str:
 
 def _ordered(records: Sequence[Record]) -> list[Cell]:
     """Return the cells by data set, then by method in the order of the paper's tables."""
-    methods = list(METHODS.values())
-    return sorted(
-        Cells(records), key=lambda cell: (headings(cell.point), methods.index(_method(cell)))
-    )
+    return sorted(Cells(records), key=lambda cell: place(cell.point))

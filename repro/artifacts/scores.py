@@ -90,21 +90,24 @@ def _row(cell: Cell) -> dict[str, Any]:
     }
 
 
+def place(point: Point) -> tuple[int, int, int, int]:
+    """Return what sorts points as the paper's tables do; those without a method come first."""
+    methods = [None, *METHODS]
+    return (
+        [*DATASETS, *STAND_INS].index(str(point["dataset"])),
+        [*PRECISIONS].index(str(point["precision"])),
+        int(point.get("angle") or 0),
+        methods.index(point.get("method")),  # type: ignore[arg-type]
+    )
+
+
 def _columns(cells: Cells) -> Sequence[Point]:
     """Return the coordinates of the columns, without the method, each once."""
     found: dict[tuple[tuple[str, Any], ...], Point] = {}
     for cell in cells:
         column = {name: value for name, value in cell.point.items() if name != "method"}
         found[tuple(column.items())] = column
-    order = [*DATASETS, *STAND_INS]
-    return sorted(
-        found.values(),
-        key=lambda c: (
-            order.index(str(c["dataset"])),
-            [*PRECISIONS].index(str(c["precision"])),
-            c.get("angle", 0),
-        ),
-    )
+    return sorted(found.values(), key=place)
 
 
 def _published() -> Mapping[Key, float]:

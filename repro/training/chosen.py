@@ -52,9 +52,9 @@ CHOSEN: Mapping[Family, Mapping[MethodName, Settings]] = {
         "full_bp": FloatSettings(lr=0.02),
     },
     ("clouds", "fp32"): {
-        "full_zo": FloatSettings(lr=0.016, clip=0.05),
-        "cls2": FloatSettings(lr=0.016, clip=0.05),
-        "cls1": FloatSettings(lr=0.016, clip=0.1),
+        "full_zo": FloatSettings(lr=0.016, clip=0.3),
+        "cls2": FloatSettings(lr=0.016, clip=0.3),
+        "cls1": FloatSettings(lr=0.016, clip=0.3),
         "full_bp": FloatSettings(lr=0.05),
     },
     ("mnist", "int8"): _integers(full_zo=15, cls2=15, cls1=7),

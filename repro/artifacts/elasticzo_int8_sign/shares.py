@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from repro.artifacts.scores import place
 from repro.claims.trained import Cell, Cells
 from repro.measurement.records import Record
 
@@ -29,6 +30,5 @@ def by_epoch(record: Record, rule: str) -> list[float]:
 
 def cells(records: Iterable[Record]) -> dict[tuple[str, str], Cell]:
     """Return the cell of each data set and method."""
-    return {
-        (str(cell.point["dataset"]), str(cell.point["method"])): cell for cell in Cells(records)
-    }
+    ordered = sorted(Cells(records), key=lambda cell: place(cell.point))
+    return {(str(cell.point["dataset"]), str(cell.point["method"])): cell for cell in ordered}

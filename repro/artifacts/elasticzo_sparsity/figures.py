@@ -61,8 +61,8 @@ def _panel(panel: Axes, dataset: str, cells: Sequence[Cell], colours: Mapping[An
         panel.legend(handles=remarks, loc="best")
 
 
-def _label(p_zero: float | None) -> str:
-    return f"$p_{{zero}}$ = {_SCHEDULE if p_zero is None else f'{p_zero:g} in every epoch'}"
+def _label(p_zero: object) -> str:
+    return f"$p_{{zero}}$ = {_SCHEDULE if p_zero is None else f'{p_zero} in every epoch'}"
 
 
 def _published(dataset: str) -> float:
