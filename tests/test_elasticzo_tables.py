@@ -154,6 +154,7 @@ def test_the_search_never_evaluates_on_test_items(ran: list[Cell]) -> None:
         ({"seeds": (1, 1)}, "every value may stand only once"),
         ({"epochs": 0}, "epochs = 0"),
         ({"device": "tpu"}, "'tpu'"),
+        ({"seeds": (0, -1)}, "seed = -1"),
     ],
 )
 def test_configurations_that_cannot_be_run_are_refused(
@@ -161,6 +162,22 @@ def test_configurations_that_cannot_be_run_are_refused(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         replace(module.QUICK, **changes)
+
+
+@pytest.mark.parametrize(
+    ("config", "changes", "message"),
+    [
+        (elasticzo_search.QUICK, {"r_maxes": (15, 1)}, "r_max = 1: must be a whole number from 2"),
+        (elasticzo_search.QUICK, {"cloud_points": 1025}, "cloud_points = 1025: the clouds have"),
+        (elasticzo_table1.QUICK, {"cloud_points": 1025}, "cloud_points = 1025: the clouds have"),
+        (elasticzo_sparsity.QUICK, {"p_zero": 1 - 1e-9}, "p_zero = 0.99"),
+    ],
+)
+def test_settings_that_would_fail_after_hours_are_refused_before(
+    config: Any, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        replace(config, **changes)
 
 
 @pytest.mark.parametrize("module", [a for a in ARTIFACTS if a is not elasticzo_sparsity])

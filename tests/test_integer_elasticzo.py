@@ -1,5 +1,7 @@
 """Algorithm 2 as a whole: integers only, literal steps, streams, errors, resume."""
 
+import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,6 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from repro.core.errors import UsageError
+from repro.integer import elasticzo_int8 as elasticzo_module
+from repro.integer import noise as noise_module
 from repro.integer.counter import stream_key
 from repro.integer.elasticzo_int8 import ElasticZOInt8, Restores
 from repro.integer.layers import Weighted
@@ -273,6 +277,81 @@ def test_an_exception_in_a_pass_puts_the_weights_back(
     inside = before.abs() <= 127 - elastic.r_max
     assert same.all() if restore == "exact" else same[inside].all()
     assert elastic.steps == 0
+
+
+def ctrl_c_in_pass(number: int, patch: pytest.MonkeyPatch) -> None:
+    """Press Ctrl-C in the middle of the pass over the weights of that number, from 1."""
+    passes = 0
+    chunks = SparseNoise.chunks
+
+    def interrupted(self: SparseNoise, *args: Any) -> Iterator[tuple[int, torch.Tensor]]:
+        nonlocal passes
+        passes += 1
+        for start, z in chunks(self, *args):
+            if passes == number and start > 0:
+                signal.raise_signal(signal.SIGINT)
+            yield start, z
+
+    patch.setattr(noise_module, "CHUNK", 1 << 15)
+    patch.setattr(SparseNoise, "chunks", interrupted)
+
+
+@pytest.mark.parametrize("restore", ["clip", "exact"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_ctrl_c_within_a_pass_leaves_the_step_undone_or_whole(
+    restore: Any, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def method() -> ElasticZOInt8:
+        made = ElasticZOInt8(lenet(), "fc2", restore=restore)
+        made.network.parameters.clamp_(-64, 64)  # so that no clip keeps weights from coming back
+        return made
+
+    expected, elastic = method(), method()
+    if number == 3:  # the update was under way: head and tail are both updated
+        train(expected, 1)
+    with monkeypatch.context() as patch:
+        ctrl_c_in_pass(number, patch)
+        with pytest.raises(KeyboardInterrupt):
+            train(elastic, 1)
+    assert torch.equal(elastic.network.parameters, expected.network.parameters)
+    assert elastic.state_dict() == expected.state_dict()
+    train(elastic, 1)
+    train(expected, 1)
+    assert torch.equal(elastic.network.parameters, expected.network.parameters)
+
+
+@pytest.mark.parametrize("method", ["Cls1", "Full BP"])
+def test_ctrl_c_while_the_tail_is_updated_leaves_the_step_whole(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, elastic = (ElasticZOInt8(lenet(), PARTITIONS[method]) for _ in range(2))
+    train(expected, 1)
+    descend = elasticzo_module.descend_
+
+    def interrupted(weights: torch.Tensor, update: torch.Tensor) -> None:
+        signal.raise_signal(signal.SIGINT)
+        descend(weights, update)
+
+    monkeypatch.setattr(elasticzo_module, "descend_", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(elastic, 1)
+    assert torch.equal(elastic.network.parameters, expected.network.parameters)
+    assert elastic.state_dict() == expected.state_dict()
+
+
+def test_ctrl_c_while_weights_are_put_back_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    elastic = ElasticZOInt8(lenet(), 12)
+    elastic.network.parameters.clamp_(-64, 64)
+    before = elastic.network.parameters.clone()
+
+    def fails(*_: Any) -> None:
+        raise ValueError
+
+    elastic.watch = fails
+    ctrl_c_in_pass(3, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        train(elastic, 1)
+    assert torch.equal(elastic.network.parameters, before)
 
 
 def wrong(what: str) -> tuple[IntegerTensor, torch.Tensor]:

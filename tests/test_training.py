@@ -1,27 +1,46 @@
 """The training loop: deterministic, resumable, honest about divergence."""
 
 import json
-import os
+import math
+import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from repro.core.errors import UsageError
+from repro.core.limits import CLOUD_POINTS
+from repro.data.batches import batches
+from repro.data.points.clouds import POINTS
+from repro.integer import elasticzo_int8
+from repro.integer.elasticzo_int8 import ElasticZOInt8
+from repro.integer.learner import IntegerLearner
+from repro.integer.network import IntegerNetwork
+from repro.integer.schedule import Schedule
+from repro.integer.shift import Version
+from repro.methods import backprop, elasticzo
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
+from repro.methods.step_info import DivergedError
+from repro.models.lenet5 import lenet5
+from repro.training import build as build_module
+from repro.training import cell as cell_module
+from repro.training.build import build
 from repro.training.cell import Cell, FloatSettings, IntegerSettings
 from repro.training.checkpoint import Checkpoint
 from repro.training.float_learner import FloatLearner
 from repro.training.loop import Curves, Split, train
+from repro.training.problem import Arrays
 from repro.training.seeds import derived_seed
+from repro.training.sign_counts import SignCounter
 
 CLASSES = 3
 
@@ -105,9 +124,101 @@ def test_run_that_diverges_ends_there_and_says_so(tmp_path: Path) -> None:
         made, blobs(), epochs=4, batch=8, seed=0, checkpoint=Checkpoint(tmp_path / "run.pt")
     )
     assert curves.diverged
+    assert curves.divergence.startswith("epoch 1, minibatch 1: step 1: l+ with perturbation seed ")
     assert curves.epochs == 0
     assert len(curves.test_accuracy) == 1
     json.dumps(curves.as_metrics(), allow_nan=False)
+
+
+def test_divergence_is_told_with_its_place_and_the_last_g(tmp_path: Path) -> None:
+    batches = 0
+
+    def poisoned(inputs: Tensor) -> Tensor:
+        nonlocal batches
+        batches += made.model.training
+        return inputs * float("nan") if batches == 10 else inputs  # blobs() has 6 of 8 an epoch
+
+    made = learner("2", prepare=poisoned)
+    path = tmp_path / "run.pt"
+    curves = train(made, blobs(), epochs=4, batch=8, seed=0, checkpoint=Checkpoint(path))
+    seed = made.optimizer.log.entries[-1].seed
+    g = made.optimizer.last.estimates[0].projected_gradient
+    assert curves.epochs == 1
+    found = re.fullmatch(
+        r"epoch 2, minibatch 4: step 10: l\+ with perturbation seed (\d+) = nan "
+        r"after g = (\S+): .*",
+        curves.divergence,
+    )
+    assert found is not None
+    assert found[1] != str(seed)  # it is that of the step that failed
+    assert float(found[2]) == pytest.approx(g, rel=1e-5)
+    again = train(made, blobs(), epochs=4, batch=8, seed=0, checkpoint=Checkpoint(path))
+    assert again == curves
+
+
+@pytest.mark.parametrize("method", ["sgd", "3"])
+def test_run_that_cannot_be_evaluated_at_its_start_is_a_diverged_one(
+    method: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.pt"
+    for _ in range(2):  # the second one reads what the first one kept
+        curves, _ = run(method, path, epochs=2, prepare=lambda x: x * float("inf"))
+        assert curves.diverged
+        assert curves.divergence.startswith(
+            "before the first epoch: the loss of 48 evaluated items"
+        )
+        assert (curves.test_accuracy, curves.epochs) == ([], 0)
+
+
+def test_the_error_does_not_promise_buffers_back() -> None:
+    model = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, CLASSES))
+    made = FloatLearner(
+        model,
+        ElasticZO(model, 2, lr=0.1, eps=1e-2),
+        prepare=lambda x: x * float("nan"),
+        decay=1,
+        decay_every=1,
+    )
+    with pytest.raises(DivergedError, match="running statistics of batch norm, stay changed"):
+        made.step(*next(batches(*blobs_of_training(), 8)))
+    assert model[0].running_mean.isnan().all()  # type: ignore[union-attr,operator]
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
+
+
+def blobs_of_training() -> tuple[Tensor, Tensor]:
+    return blobs().train_inputs, blobs().train_labels
+
+
+@pytest.mark.parametrize("limit", [7, 500])
+def test_items_are_evaluated_a_few_at_a_time(limit: int, tmp_path: Path) -> None:
+    made, sizes = learner("3"), []
+    evaluate = made.evaluate
+
+    def seen(inputs: Tensor, labels: Tensor) -> tuple[float, int]:
+        sizes.append(len(inputs))
+        return evaluate(inputs, labels)
+
+    made.evaluate = seen  # type: ignore[method-assign]
+    split = replace(blobs(), evaluated_at_once=limit)
+    at_once = Checkpoint(tmp_path / "run.pt")
+    curves = train(made, split, epochs=1, batch=8, seed=3, checkpoint=at_once)
+    assert max(sizes) == min(limit, 48)
+    with torch.no_grad():
+        logits = made.model(split.eval_inputs)
+    right = int((logits.argmax(1) == split.eval_labels).sum())
+    assert curves.test_accuracy[-1] == right / 48
+    expected = float(nn.functional.cross_entropy(logits, split.eval_labels))
+    assert curves.test_loss[-1] == pytest.approx(expected, rel=1e-5)
+
+
+def test_clouds_are_evaluated_32_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clouds, labels = np.zeros((3, 1024, 3), np.float32), np.zeros(3, np.uint8)
+    images = np.zeros((3, 28, 28), np.uint8)
+    for problem, inputs, limit in (("shapes40", clouds, 32), ("mnist", images, 500)):
+        items = Arrays(inputs, labels, inputs, labels)
+        monkeypatch.setattr(build_module, "load", lambda *_, items=items, **__: items)
+        _, split = build(Cell(problem, "fp32", "full_bp", FloatSettings(lr=1), 1, 0))
+        assert split.evaluated_at_once == limit
 
 
 def test_training_loss_is_of_the_monitored_items_at_the_final_weights(tmp_path: Path) -> None:
@@ -122,38 +233,108 @@ def test_training_loss_is_of_the_monitored_items_at_the_final_weights(tmp_path: 
 
 
 SCRIPT = """
-import json, sys
+import json, os, random, signal, sys, time
 sys.path.insert(0, {tests!r})
 from pathlib import Path
+import torch
 import test_training as t
-path, epochs = Path(sys.argv[1]), int(sys.argv[2])
-curves, _ = t.run("2", path, epochs)
-print(json.dumps(t.without_time(curves)))
+from repro.core import atomic
+
+EPOCHS = 30
+torch.set_num_threads(1)
+
+def start(prepare=lambda: None):
+    pid = os.fork()
+    if pid:
+        return pid
+    prepare()
+    t.run("2", Path("killed.pt"), EPOCHS)
+    os._exit(0)
+
+def kill(pid):
+    os.kill(pid, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+def epochs():
+    state = t.Checkpoint(Path("killed.pt")).load()
+    return len(state["curves"]["seconds"]) if state else 0
+
+def killed_in_save(number):
+    ready, write = os.pipe()
+    def prepare():
+        sync, saves = os.fsync, []
+        def stop_at(descriptor):
+            saves.append(None)
+            if len(saves) == number:
+                os.write(write, b"x")
+                time.sleep(3600)
+            sync(descriptor)
+        atomic.os.fsync = stop_at
+    pid = start(prepare)
+    os.read(ready, 1)
+    return kill(pid)
+
+t.run("2", Path("whole.pt"), 1)  # imports all there is, so that the processes below need not
+seen = []
+seen.append((kill(start()), epochs()))  # before anything was saved
+seen.append((killed_in_save(1), epochs()))  # while the first state was written
+seen.append((killed_in_save(3), epochs()))  # while another was
+begin = time.monotonic()
+os.waitpid(start(lambda: os.chdir("..")), 0)
+whole = time.monotonic() - begin
+moments = random.Random(0)
+while epochs() < EPOCHS - 5 and len(seen) < 100:
+    pid = start()
+    time.sleep(moments.uniform(0, whole / 4))
+    seen.append((kill(pid), epochs()))
+left = len(list(Path().glob(".killed.pt.*")))
+curves, _ = t.run("2", Path("killed.pt"), EPOCHS)
+expected, _ = t.run("2", Path("whole.pt"), EPOCHS)
+print(json.dumps([seen, left, t.without_time(curves), t.without_time(expected)]))
 """
 
 
 @pytest.mark.slow
 def test_run_killed_at_any_moment_goes_on(tmp_path: Path) -> None:
-    script = tmp_path / "run.py"
+    directory = tmp_path / "here"
+    directory.mkdir()
+    script = directory / "run.py"
     script.write_text(SCRIPT.format(tests=str(Path(__file__).parent)))
-    start: Callable[[Path], list[str]] = lambda path: [  # noqa: E731
-        sys.executable, str(script), str(path), "40"
-    ]  # fmt: skip
-    whole = subprocess.run(
-        start(tmp_path / "whole.pt"), check=True, capture_output=True, text=True
-    ).stdout
-    path = tmp_path / "killed.pt"
-    with subprocess.Popen(start(path), stdout=subprocess.DEVNULL) as process:
-        while not path.exists():
-            time.sleep(0.001)
-        time.sleep(0.02)
-        os.kill(process.pid, signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
-    state = Checkpoint(path).load()
-    assert state is not None
-    assert 0 < Curves(**state["curves"]).epochs < 40
-    resumed = subprocess.run(start(path), check=True, capture_output=True, text=True).stdout
-    assert json.loads(resumed) == json.loads(whole)
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=directory, check=True, capture_output=True, text=True
+    )
+    seen, left, resumed, whole = json.loads(done.stdout)
+    assert [epochs for _, epochs in seen[:3]] == [0, 0, 2]  # a save is made whole or not at all
+    assert [status for status, _ in seen[:3]] == [-signal.SIGKILL] * 3
+    progress = [epochs for _, epochs in seen]
+    assert progress == sorted(progress)  # nothing that was saved is lost
+    assert progress[-1] > 2
+    assert len(set(progress)) > 2  # killed at more places than those chosen above
+    assert left >= 2  # the temporaries of the two saves
+    assert resumed == whole
+
+
+def test_resumed_sign_counts_equal_those_of_an_uninterrupted_run(tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(-14, 91, (24, 1, 28, 28), generator=generator).to(torch.int8)
+    labels = torch.arange(24) % 10
+    split = Split(images[:16], labels[:16], images[16:], labels[16:])
+
+    def counted(name: str, epochs: int) -> tuple[Curves, SignCounter]:
+        network = IntegerNetwork.random(lenet5(bias=False), seed=0)
+        method = ElasticZOInt8(network, "fc3", sign="integer")
+        made = SignCounter(IntegerLearner(method, -5, Schedule(3)))
+        place = Checkpoint(tmp_path / name)
+        return train(made, split, epochs=epochs, batch=8, seed=0, checkpoint=place), made
+
+    expected, whole = counted("whole.pt", 3)
+    counted("parts.pt", 1)
+    curves, resumed = counted("parts.pt", 3)
+    assert without_time(curves) == without_time(expected)
+    assert resumed.counts == whole.counts
+    assert [now["steps"] for now in resumed.counts] == [2, 2, 2]
+    weights = [made.learner.method.network.parameters for made in (whole, resumed)]
+    assert torch.equal(*weights)
 
 
 def test_uses_of_a_seed_are_independent_and_stable() -> None:
@@ -169,6 +350,32 @@ def test_uses_of_a_seed_are_independent_and_stable() -> None:
         (lambda: FloatSettings(lr=0), "learning rate lr = 0"),
         (lambda: FloatSettings(lr=1, batch=0), "batch size B = 0"),
         (lambda: IntegerSettings(r_max=0), "r_max = 0"),
+        (lambda: IntegerSettings(r_max=1), "r_max = 1"),
+        (lambda: IntegerSettings(r_max=128), "r_max = 128"),
+        (lambda: IntegerSettings(b_zo=9), "b_zo = 9"),
+        (lambda: IntegerSettings(p_zero=7.0), "p_zero = 7.0"),
+        (lambda: IntegerSettings(p_zero=1 - 1e-9), "p_zero = 0.999"),
+        (lambda: IntegerSettings(restore="none"), "restore = 'none'"),  # type: ignore[arg-type]
+        (lambda: IntegerSettings(shift_policy="v3"),  # type: ignore[arg-type]
+         "shift_policy = 'v3'"),
+        (lambda: FloatSettings(lr=1, eps=0), "perturbation scale eps = 0"),
+        (lambda: FloatSettings(lr=1, clip=math.inf), "gradient clip g_clip = inf"),
+        (lambda: FloatSettings(lr=1, activations="both"),  # type: ignore[arg-type]
+         "activations = 'both'"),
+        (lambda: FloatSettings(lr=1, rule="rmsprop"), "rule = 'rmsprop'"),  # type: ignore[arg-type]
+        (lambda: Cell("mnist", "fp32", "cls1", FloatSettings(lr=1), 1, -1), "seed = -1"),
+        (lambda: Cell("mnist", "fp32", "cls1", FloatSettings(lr=1, rule="adam"), 1, 0),
+         "rule 'adam' with cls1"),
+        (lambda: Cell("shapes40", "int8", "cls1", IntegerSettings(), 1, 0), "shapes40 in int8"),
+        (lambda: Cell("shapes40", "fp32", "cls1", FloatSettings(lr=1), 1, 0, points=1025),
+         "points = 1025: the clouds have 1024"),
+        (lambda: Cell("mnist", "fp32", "cls1", FloatSettings(lr=1), 1, 0, points=9),
+         "points = 9 of mnist"),
+        (lambda: Cell("mnist", "fp32", "cls1", FloatSettings(lr=1), 1, 0, train_items=0),
+         "train_items = 0"),
+        (lambda: Cell("mnist", "fp32", "cls1", FloatSettings(lr=1), 1, 0,
+                      start=Cell("mnist", "int8", "full_bp", IntegerSettings(), 1, 0)),
+         "cannot begin with the weights of mnist int8 full_bp seed 0"),
         (lambda: Cell("mnits", "fp32", "cls1", FloatSettings(lr=1), 1, 0), "problem = 'mnits'"),
         (lambda: Cell("mnist", "fp32", "cls1", FloatSettings(lr=1), 0, 0), "epochs = 0"),
         (lambda: Cell("mnist", "int8", "cls1", FloatSettings(lr=1), 1, 0), "does not go with"),
@@ -179,3 +386,11 @@ def test_uses_of_a_seed_are_independent_and_stable() -> None:
 def test_cells_that_cannot_be_run_are_refused(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         make()
+
+
+def test_limits_checked_early_are_those_of_the_code_they_are_for() -> None:
+    assert CLOUD_POINTS == POINTS
+    assert set(get_args(cell_module.Activations)) == set(get_args(elasticzo.Activations))
+    assert set(get_args(cell_module.Rule)) == set(get_args(backprop.Rule))
+    assert set(get_args(cell_module.Restore)) == set(get_args(elasticzo_int8.Restore))
+    assert set(get_args(cell_module.ShiftPolicy)) == set(get_args(Version))

@@ -14,14 +14,15 @@ from repro.core.errors import UsageError
 from repro.core.validation import require_choice
 from repro.integer.counter import stream_key, words_
 from repro.integer.layers import Weighted
+from repro.integer.limits import check_bits, check_p_zero, check_r_max
 from repro.integer.loss import ERROR_SHIFT, logit_error
 from repro.integer.network import IntegerNetwork, Record
-from repro.integer.noise import SparseNoise, check_p_zero, check_r_max
+from repro.integer.noise import SparseNoise
 from repro.integer.perturbation import Perturbation
-from repro.integer.rounding import MAGNITUDE_BITS
 from repro.integer.shift import descend_
 from repro.integer.sign import SignRule, compare, mean_loss
 from repro.integer.tensor import IntegerTensor
+from repro.methods.interrupts import uninterrupted
 from repro.methods.step_info import Estimate, PhaseTimer, StepInfo
 
 Activations = Literal["plus", "minus"]
@@ -136,18 +137,15 @@ class ElasticZOInt8:
         Raises:
             UsageError: ``p_zero`` or ``b_bp`` is out of range, or the batch does not fit the
                 network; no weight has been touched.
+            KeyboardInterrupt: between two passes over the weights, which are then restored, or
+                after the whole step.
         """
         self._check_schedule()
         self._check_batch(inputs, labels)
         timer = PhaseTimer(enabled=self.timed)
         do_step = self._hybrid if self.head_sizes else self._plain
-        info, updates = do_step(inputs, labels, timer)
-        with timer("update"):
-            for layer, update in updates:
-                descend_(layer.weight.values, update)
-        self.steps += 1
-        self.last = info
-        return info
+        self.last = do_step(inputs, labels, timer)
+        return self.last
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that a resumed run needs beside the network's weights."""
@@ -165,9 +163,7 @@ class ElasticZOInt8:
         self.p_zero, self.b_bp = state["p_zero"], state["b_bp"]
         self.restores = Restores(*state["restores"])
 
-    def _hybrid(
-        self, inputs: IntegerTensor, labels: Tensor, timer: PhaseTimer
-    ) -> tuple[StepInfo, Updates]:
+    def _hybrid(self, inputs: IntegerTensor, labels: Tensor, timer: PhaseTimer) -> StepInfo:
         key = stream_key(self.seed, self.steps, _NOISE)
         sizes = self.head_sizes
         perturbation = Perturbation(
@@ -188,26 +184,33 @@ class ElasticZOInt8:
                 found = compare(self.sign, plus, minus, labels)
             if self.watch is not None:
                 self.watch(plus, minus, labels)
+            with timer("update"), uninterrupted():
+                perturbation.restore_and_descend(found.sign, self.b_zo)
+                self.restores = Restores(
+                    self.restores.inexact + perturbation.clipped, self.restores.total + sum(sizes)
+                )
+                self._descend(updates)
         except BaseException:
             perturbation.restore()
             raise
-        with timer("update"):
-            perturbation.restore_and_descend(found.sign, self.b_zo)
-        self.restores = Restores(
-            self.restores.inexact + perturbation.clipped, self.restores.total + sum(sizes)
-        )
         estimate = Estimate(key, found.loss_plus, found.loss_minus, found.sign)
         mean = (found.loss_plus + found.loss_minus) / 2
-        return StepInfo(mean, (estimate,), timer.seconds), updates
+        return StepInfo(mean, (estimate,), timer.seconds)
 
-    def _plain(
-        self, inputs: IntegerTensor, labels: Tensor, timer: PhaseTimer
-    ) -> tuple[StepInfo, Updates]:
+    def _plain(self, inputs: IntegerTensor, labels: Tensor, timer: PhaseTimer) -> StepInfo:
         updates: Updates = []
         logits = self._pass(inputs, labels, updates, timer, recorded=True)
         with timer("loss"):
             loss = mean_loss(self.sign, logits, labels)
-        return StepInfo(loss, (), timer.seconds), updates
+        with timer("update"), uninterrupted():
+            self._descend(updates)
+        return StepInfo(loss, (), timer.seconds)
+
+    def _descend(self, updates: Updates) -> None:
+        """Update the tail, which ends the step."""
+        for layer, update in updates:
+            descend_(layer.weight.values, update)
+        self.steps += 1
 
     def _pass(
         self,
@@ -238,15 +241,8 @@ class ElasticZOInt8:
 
     def _check_schedule(self) -> None:
         check_p_zero(self.p_zero)
-        widths: dict[str, object] = {"b_zo": self.b_zo, "b_bp": self.b_bp}
-        for name, bits in widths.items():
-            if (
-                isinstance(bits, bool)
-                or not isinstance(bits, int)
-                or not 0 <= bits < MAGNITUDE_BITS
-            ):
-                msg = f"{name} = {bits!r}: must be a whole number from 0 to {MAGNITUDE_BITS - 1}"
-                raise UsageError(msg)
+        check_bits("b_zo", self.b_zo)
+        check_bits("b_bp", self.b_bp)
 
     def _check_batch(self, inputs: IntegerTensor, labels: Tensor) -> None:
         """Try one sample of every new shape, so that what does not fit meets unmoved weights."""

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from repro.core.errors import UsageError
 from repro.integer.counter import signed, words_
-from repro.integer.rounding import LARGEST
+from repro.integer.limits import check_p_zero, check_r_max
 
 CHUNK = 1 << 16
 """Elements of z that exist at a time: three int32 buffers of 256 KiB, in the second-level cache."""
@@ -65,20 +65,3 @@ class SparseNoise:
         keep.sub_(kept).bitwise_right_shift_(31)  # all ones where the entry is kept
         u = words.bitwise_right_shift_(16).mul_(2 * self.r_max + 1).add_(1 << 15)
         return u.bitwise_right_shift_(16).bitwise_and_(keep)
-
-
-def check_r_max(r_max: object) -> None:
-    """Raise ``UsageError`` unless r_max can be trained with.
-
-    With r_max = 1 every product g z has R = 0, and NITI rounds it to zero: nothing would move.
-    """
-    if isinstance(r_max, bool) or not isinstance(r_max, int) or not 2 <= r_max <= LARGEST:
-        msg = f"r_max = {r_max!r}: must be a whole number from 2 to {LARGEST}"
-        raise UsageError(msg)
-
-
-def check_p_zero(p_zero: float) -> None:
-    """Raise ``UsageError`` unless some entries are kept."""
-    if isinstance(p_zero, bool) or not 0 <= p_zero <= 1 - 2**-16:
-        msg = f"p_zero = {p_zero!r}: must be from 0 to 1 - 2^-16, so that entries are left"
-        raise UsageError(msg)

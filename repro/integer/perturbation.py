@@ -4,6 +4,9 @@ Algorithm 2 moves the weights in place by +z, -2z and +z, each time clipped to +
 the first two moves is clipped, the third does not lead back: such a weight comes back nearer to
 zero by what was cut off. That is the paper's behaviour and the default. It is counted, and
 ``exact`` does without it.
+
+Ctrl-C waits for the end of a pass: within one, some weights would be moved and others not, and
+nobody could tell which.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,6 +18,7 @@ from torch import Tensor
 from repro.integer.noise import SparseNoise
 from repro.integer.rounding import LARGEST, largest_magnitude, magnitude_range
 from repro.integer.shift import gradient
+from repro.methods.interrupts import uninterrupted
 
 
 class Perturbation:
@@ -45,21 +49,27 @@ class Perturbation:
 
     def plus(self) -> None:
         """Go from theta to clip(theta + z)."""
-        self._move(1)
-        self._offset = 1
+        with uninterrupted():
+            self._move(1)
+            self._offset = 1
 
     def minus(self) -> None:
         """Go on to clip(clip(theta + z) - 2z); with ``exact``, to clip(theta - z)."""
-        self._move(self._rewound(-2))
-        self._offset = -1
+        with uninterrupted():
+            self._move(self._rewound(-2))
+            self._offset = -1
 
     def restore(self) -> None:
-        """Go back to theta, as far as the clips allow, from wherever the weights are."""
-        if self._saved is not None:
-            self._weights.copy_(self._saved)
-        elif self._offset:
-            self._move(-self._offset, count=False)
-        self._offset = 0
+        """Go back to theta, as far as the clips allow, from wherever the weights are.
+
+        After an update there is nothing to go back to, and nothing is done.
+        """
+        with uninterrupted():
+            if self._saved is not None:
+                self._weights.copy_(self._saved)
+            elif self._offset:
+                self._move(-self._offset, count=False)
+            self._offset = 0
 
     def restore_and_descend(self, g: int, bits: int) -> None:
         """Do the restore and the update (Algorithm 2, lines 10 and 11) in one pass.
@@ -73,7 +83,13 @@ class Perturbation:
         if g == 0:
             self.restore()
             return
-        back = self._rewound(-self._offset)
+        with uninterrupted():
+            self._descend(self._rewound(-self._offset), g, bits)
+            self._offset = 0
+            self._saved = None
+
+    def _descend(self, back: int, g: int, bits: int) -> None:
+        """Set the weights to clip(clip(weights + back z) - round(g z))."""
         for start, z in self._noise.chunks(len(self._weights), self._weights.device):
             part = self._weights[start : start + len(z)]
             moved = torch.mul(z, back).add_(part).clamp_(-LARGEST, LARGEST)
@@ -81,7 +97,6 @@ class Perturbation:
             for low, high, largest in self._spans(start, start + len(z)):
                 moved[low:high].sub_(gradient(z[low:high], bits, largest))
             part.copy_(moved.clamp_(-LARGEST, LARGEST))
-        self._offset = 0
 
     def _rewound(self, factor: int) -> int:
         """Put the weights back to theta if a copy is there; return how many z are left to go."""

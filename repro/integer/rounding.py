@@ -16,10 +16,8 @@ has an exact counterpart in C++ and runs on whole vectors.
 import torch
 from torch import Tensor
 
-LARGEST = 127
-"""Largest magnitude of a rounded value: the clip is symmetric, and -128 left out."""
-MAGNITUDE_BITS = 7
-"""B, the bits of an int8 magnitude."""
+from repro.integer.limits import LARGEST as LARGEST
+from repro.integer.limits import MAGNITUDE_BITS as MAGNITUDE_BITS
 
 
 def magnitude_range(largest: int) -> int:

@@ -50,7 +50,7 @@ class Backprop:
         """Compute the loss, its gradient and the update; return the loss.
 
         Raises:
-            ReproError: the loss is not finite; the weights are as they were.
+            ReproError: the loss is not finite; the parameters are as they were.
         """
         timer = PhaseTimer(enabled=self.timed)
         with timer("forward"), torch.enable_grad():

@@ -68,7 +68,7 @@ class ZerothOrderTrainer(Trainer):
         """Do a whole step of the method on a batch and return its loss.
 
         Raises:
-            ReproError: a loss is not finite; the weights are as they were before.
+            ReproError: a loss is not finite; the parameters are as they were before.
         """
         model.eval()
         inputs = self._prepare_inputs(inputs)

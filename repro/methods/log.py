@@ -52,6 +52,16 @@ class StepLog:
         return [Entry(*values) for values in _ENTRY.iter_unpack(self.data)]
 
     @property
+    def steps(self) -> int:
+        """Steps done."""
+        return len(self.data) // (self.perturbations * _ENTRY.size)
+
+    @property
+    def last(self) -> Entry | None:
+        """The last estimate, or ``None`` before the first step."""
+        return Entry(*_ENTRY.unpack(self.data[-_ENTRY.size :])) if self.data else None
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What all steps of the run have in common."""
         return {

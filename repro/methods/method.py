@@ -37,7 +37,7 @@ class Method(Generic[Batch]):
         """Do one step on ``batch`` and return what it tells about itself.
 
         Raises:
-            ReproError: a loss is not finite; the weights are as they were before.
+            ReproError: a loss is not finite; the parameters are as they were before.
         """
         self.optimizer.step(lambda: self.loss(batch))
         info = self.optimizer.last

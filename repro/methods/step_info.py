@@ -41,8 +41,13 @@ class StepInfo:
     """Time of each phase, if asked for: ``perturb``, ``forward``, ``backward``, ``update``."""
 
 
-def require_finite(loss: "torch.Tensor | float", which: str) -> float:
-    """Return the value of ``loss``; ``which`` names it in the error.
+def require_finite(loss: "torch.Tensor | float", which: str, before: str = "") -> float:
+    """Return the value of ``loss``.
+
+    Args:
+        loss: of a batch.
+        which: names the loss in the error.
+        before: what the error tells about the steps before.
 
     Raises:
         DivergedError: it is not finite.
@@ -50,8 +55,9 @@ def require_finite(loss: "torch.Tensor | float", which: str) -> float:
     value = float(loss)
     if not math.isfinite(value):
         msg = (
-            f"{which} = {value}: lower the learning rate, eps or the gradient clip; the weights "
-            "are as they were before the step"
+            f"{which} = {value}{before}: lower the learning rate, eps or the gradient clip; the "
+            "trained parameters are those from before the step, but buffers that a forward pass "
+            "changes, such as the running statistics of batch norm, stay changed"
         )
         raise DivergedError(msg)
     return value

@@ -112,15 +112,20 @@ class ZerothOrder(torch.optim.Optimizer):
             timer: takes the time of the perturbations.
 
         Raises:
-            ReproError: a loss is not finite.
+            ReproError: a loss is not finite; names the step, the seed and the last g.
         """
         seed = int(torch.randint(0, 1 << 32, (), generator=self._seeds, dtype=torch.int64))
         self._move(seed, 1, timer)
-        loss_plus = require_finite(plus(), f"l+ with perturbation seed {seed}")
+        loss_plus = self._finite(plus(), "l+", seed)
         self._move(seed, -1, timer)
-        loss_minus = require_finite(minus(), f"l- with perturbation seed {seed}")
+        loss_minus = self._finite(minus(), "l-", seed)
         gradient = (loss_plus - loss_minus) / (2 * self.eps)
         return Estimate(seed, loss_plus, loss_minus, max(-self.clip, min(self.clip, gradient)))
+
+    def _finite(self, loss: torch.Tensor | float, name: str, seed: int) -> float:
+        which = f"step {self.log.steps + 1}: {name} with perturbation seed {seed}"
+        last = self.log.last
+        return require_finite(loss, which, f" after g = {last.gradient:.6g}" if last else "")
 
     def _move(self, seed: int, offset: int, timer: PhaseTimer) -> None:
         """Take the head from where it is to theta + ``offset`` eps z(``seed``)."""

@@ -21,6 +21,9 @@ from repro.training.partition import partition
 from repro.training.problem import Problem, find, load
 from repro.training.seeds import INITIAL, NOISE, derived_seed
 
+_IMAGES, _CLOUDS = 500, 32
+"""Items evaluated at a time; of clouds of 1,024 points a layer 1,024 wide has 4 MiB for each."""
+
 
 def build(cell: Cell) -> tuple[Learner, Split]:
     """Return the learner of a cell, with random initial weights, and its items."""
@@ -70,8 +73,10 @@ def _prepare(problem: Problem) -> Callable[[Tensor], Tensor]:
 
 
 def _split(cell: Cell) -> Split:
+    images = find(cell.problem).network == "lenet5"
     arrays = load(cell.problem, cell.evaluation, train_items=cell.train_items, points=cell.points)
     return Split(
         *to_tensors(arrays.train_inputs, arrays.train_labels, cell.device),
         *to_tensors(arrays.eval_inputs, arrays.eval_labels, cell.device),
+        evaluated_at_once=_IMAGES if images else _CLOUDS,
     )

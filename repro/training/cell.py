@@ -1,13 +1,20 @@
 """A cell of an experiment: one training run, with everything that decides its outcome."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from repro.core.errors import UsageError
+from repro.core.limits import require_points, require_seed
 from repro.core.names import METHODS, PRECISIONS, MethodName, Precision
 from repro.core.validation import require_choice, require_positive, require_positive_int
+from repro.integer.limits import check_bits, check_p_zero, check_r_max
 from repro.measurement.device import Device
 from repro.training.problem import Evaluation, find
+
+Activations = Literal["plus", "minus", "mean"]
+Rule = Literal["sgd", "adam"]
+Restore = Literal["clip", "exact"]
+ShiftPolicy = Literal["v2", "v1"]
 
 
 @dataclass(frozen=True)
@@ -20,10 +27,10 @@ class FloatSettings:
     """Scale of the perturbation; unused by Full BP."""
     clip: float = 0.3
     """g_clip; unused by Full BP."""
-    activations: Literal["plus", "minus", "mean"] = "plus"
+    activations: Activations = "plus"
     """The pass whose activations the tail's BP uses."""
     batch: int = 32
-    rule: Literal["sgd", "adam"] = "sgd"
+    rule: Rule = "sgd"
     """Adam is for pre-training by Full BP only."""
     decay: float = 0.8
     decay_every: int = 10
@@ -31,6 +38,10 @@ class FloatSettings:
     def __post_init__(self) -> None:
         """Refuse what no run can use."""
         require_positive("learning rate lr", self.lr)
+        require_positive("perturbation scale eps", self.eps)
+        require_positive("gradient clip g_clip", self.clip)
+        require_choice("activations", self.activations, get_args(Activations))
+        require_choice("rule", self.rule, get_args(Rule))
         require_positive_int("batch size B", self.batch)
         require_positive("decay", self.decay)
         require_positive_int("decay_every", self.decay_every)
@@ -47,16 +58,20 @@ class IntegerSettings:
     """Bits of the zeroth-order update."""
     p_zero: float | None = None
     """Sparsity of the perturbation, for all epochs; by default the paper's schedule."""
-    restore: Literal["clip", "exact"] = "clip"
+    restore: Restore = "clip"
     """How the perturbation is taken back where it was clipped."""
-    shift_policy: Literal["v2", "v1"] = "v2"
+    shift_policy: ShiftPolicy = "v2"
     """NITI's rules for narrowing accumulators."""
 
     def __post_init__(self) -> None:
         """Refuse what no run can use."""
-        require_positive_int("r_max", self.r_max)
+        check_r_max(self.r_max)
         require_positive_int("batch size B", self.batch)
-        require_positive_int("b_zo", self.b_zo)
+        check_bits("b_zo", self.b_zo)
+        if self.p_zero is not None:
+            check_p_zero(self.p_zero)
+        require_choice("restore", self.restore, get_args(Restore))
+        require_choice("shift_policy", self.shift_policy, get_args(ShiftPolicy))
 
 
 Settings = FloatSettings | IntegerSettings
@@ -87,12 +102,41 @@ class Cell:
 
     def __post_init__(self) -> None:
         """Refuse what no run can use."""
-        find(self.problem)
         require_choice("precision", self.precision, PRECISIONS)
         require_choice("method", self.method, METHODS)
+        require_choice("evaluation", self.evaluation, get_args(Evaluation))
+        require_choice("device", self.device, get_args(Device))
         require_positive_int("epochs", self.epochs)
+        require_seed(self.seed)
+        if self.train_items is not None:
+            require_positive_int("train_items", self.train_items)
+        self._check_problem()
+        self._check_settings()
+
+    def _check_problem(self) -> None:
+        problem = find(self.problem)
+        if problem.network == "pointnet" and self.precision != "fp32":
+            msg = f"{self.problem} in {self.precision}: integer training is for sets of images"
+            raise UsageError(msg)
+        if self.points is not None:
+            if problem.network != "pointnet":
+                msg = f"points = {self.points} of {self.problem}: only clouds have points"
+                raise UsageError(msg)
+            require_points("points", self.points)
+        if self.start is not None:
+            own = (problem.network, problem.classes, self.precision == "fp32")
+            begun = find(self.start.problem)
+            if own != (begun.network, begun.classes, self.start.precision == "fp32"):
+                msg = f"{self.label()} cannot begin with the weights of {self.start.label()}"
+                raise UsageError(msg)
+
+    def _check_settings(self) -> None:
         if isinstance(self.settings, FloatSettings) != (self.precision == "fp32"):
             msg = f"precision {self.precision!r} does not go with {type(self.settings).__name__}"
+            raise UsageError(msg)
+        adam = isinstance(self.settings, FloatSettings) and self.settings.rule == "adam"
+        if adam and self.method != "full_bp":
+            msg = f"rule 'adam' with {self.method}: it is for full_bp; the others descend by sgd"
             raise UsageError(msg)
         if self.signs and (self.precision == "fp32" or self.method == "full_bp"):
             msg = f"signs are not estimated by {self.method} in {self.precision}"

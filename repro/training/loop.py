@@ -5,7 +5,8 @@ of an uninterrupted one, number for number.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,9 +17,6 @@ from repro.data.batches import batches
 from repro.methods.step_info import DivergedError
 from repro.training.checkpoint import Checkpoint
 from repro.training.learner import Learner
-
-EVALUATION_BATCH = 500
-"""Items evaluated at a time; the result does not depend on it."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +29,8 @@ class Split:
     eval_labels: Tensor
     monitored: int = 10_000
     """How many of the training items, the first ones, the training loss is evaluated on."""
+    evaluated_at_once: int = 500
+    """Items of an evaluated batch: bounds the memory, and changes no more than roundings."""
 
 
 @dataclass
@@ -47,6 +47,10 @@ class Curves:
     """Time of each epoch's steps, without evaluation."""
     diverged: bool = False
     """Whether the run ended early at a loss that is not finite."""
+    divergence: str = ""
+    """Where it did: epoch, step, perturbation seed, last g; empty if it did not."""
+    trained: dict[str, Any] = field(default_factory=dict)
+    """What was known, when the last epoch ended, of the time and the code."""
 
     @property
     def epochs(self) -> int:
@@ -57,6 +61,10 @@ class Curves:
         """Return the curves as a record keeps them."""
         return asdict(self)
 
+    def diverge(self, reason: str) -> None:
+        """End the run for ``reason``."""
+        self.diverged, self.divergence = True, reason
+
 
 def train(
     learner: Learner,
@@ -66,6 +74,7 @@ def train(
     batch: int,
     seed: int,
     checkpoint: Checkpoint,
+    stamp: Callable[[], dict[str, Any]] = dict,
     report: Callable[[Curves], None] = lambda _: None,
 ) -> Curves:
     """Train for ``epochs``, from the checkpoint if there is one, and return the curves.
@@ -77,21 +86,15 @@ def train(
         batch: items of a minibatch; the last one of an epoch has what is left.
         seed: decides the order of the items.
         checkpoint: written after each epoch.
+        stamp: tells when and by which code an epoch was trained; kept with the checkpoint, so that
+            a finished run that is only read again does not count as made anew.
         report: called after each epoch.
     """
     order = torch.Generator().manual_seed(seed)
     curves = Curves()
-    if (state := checkpoint.load()) is not None:
-        learner.load_state_dict(state["learner"])
-        order.set_state(state["order"])
-        curves = Curves(**state["curves"])
-    else:
-        _evaluate(learner, split, curves)
-    while curves.epochs < epochs and not curves.diverged:
-        try:
-            _epoch(learner, split, curves, batch, order)
-        except DivergedError:
-            curves.diverged = True
+
+    def save() -> None:
+        curves.trained = stamp()
         checkpoint.save(
             {
                 "learner": learner.state_dict(),
@@ -99,8 +102,30 @@ def train(
                 "curves": curves.as_metrics(),
             }
         )
+
+    if (state := checkpoint.load()) is not None:
+        learner.load_state_dict(state["learner"])
+        order.set_state(state["order"])
+        curves = Curves(**state["curves"])
+    else:
+        with _divergence_noted(curves, "before the first epoch: "):
+            _evaluate(learner, split, curves)
+        if curves.diverged:
+            save()
+    while curves.epochs < epochs and not curves.diverged:
+        with _divergence_noted(curves, f"epoch {curves.epochs + 1}, "):
+            _epoch(learner, split, curves, batch, order)
+        save()
         report(curves)
     return curves
+
+
+@contextmanager
+def _divergence_noted(curves: Curves, when: str) -> Iterator[None]:
+    try:
+        yield
+    except DivergedError as error:
+        curves.diverge(f"{when}{error}")
 
 
 def _epoch(
@@ -108,8 +133,13 @@ def _epoch(
 ) -> None:
     learner.start_epoch(curves.epochs)
     start = time.perf_counter()
-    for inputs, labels in batches(split.train_inputs, split.train_labels, batch, order):
-        learner.step(inputs, labels)
+    items = batches(split.train_inputs, split.train_labels, batch, order)
+    for number, (inputs, labels) in enumerate(items, start=1):
+        try:
+            learner.step(inputs, labels)
+        except DivergedError as error:
+            msg = f"minibatch {number}: {error}"
+            raise DivergedError(msg) from error
     if split.train_inputs.is_cuda:
         torch.cuda.synchronize()
     seconds = time.perf_counter() - start
@@ -118,22 +148,24 @@ def _epoch(
 
 
 def _evaluate(learner: Learner, split: Split, curves: Curves) -> None:
-    loss, accuracy = _scores(learner, split.eval_inputs, split.eval_labels)
-    monitored = slice(split.monitored)
-    train_loss, _ = _scores(learner, split.train_inputs[monitored], split.train_labels[monitored])
+    size, monitored = split.evaluated_at_once, slice(split.monitored)
+    loss, accuracy = _scores(learner, split.eval_inputs, split.eval_labels, size)
+    train_loss, _ = _scores(
+        learner, split.train_inputs[monitored], split.train_labels[monitored], size
+    )
     curves.test_loss.append(loss)
     curves.test_accuracy.append(accuracy)
     curves.train_loss.append(train_loss)
 
 
-def _scores(learner: Learner, inputs: Tensor, labels: Tensor) -> tuple[float, float]:
-    """Return the mean loss and the accuracy.
+def _scores(learner: Learner, inputs: Tensor, labels: Tensor, size: int) -> tuple[float, float]:
+    """Return the mean loss and the accuracy of all items, evaluated ``size`` at a time.
 
     Raises:
         DivergedError: the loss is not finite.
     """
     total, correct = 0.0, 0
-    for some, their_labels in batches(inputs, labels, EVALUATION_BATCH):
+    for some, their_labels in batches(inputs, labels, size):
         loss, right = learner.evaluate(some, their_labels)
         total, correct = total + loss, correct + right
     if not total < float("inf"):

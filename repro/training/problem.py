@@ -95,7 +95,7 @@ def load(
         points: how many points of each cloud to use, its first ones; by default all.
 
     Raises:
-        UsageError: no such problem, or fewer points than asked for.
+        UsageError: no such problem, fewer points than asked for, or points of images.
     """
     problem = find(name)
     content = cache.load(problem.dataset)
@@ -111,13 +111,16 @@ def load(
         some = sample(len(train), train_items, seed=0)
         train, labels = train[some], labels[some]
     if points is not None:
+        if problem.network != "pointnet":
+            msg = f"points = {points} of {name}: only clouds have points"
+            raise UsageError(msg)
         train, held_out = _first_points(train, points), _first_points(held_out, points)
     return Arrays(train, labels, held_out, held_labels)
 
 
 def _first_points(clouds: Any, points: int) -> Array:  # noqa: ANN401 - an array of three axes
-    if clouds.ndim != 3 or not 0 < points <= clouds.shape[1]:
-        msg = f"points = {points}: must be in 1..1024, and only for sets of clouds"
+    if not 0 < points <= clouds.shape[1]:
+        msg = f"points = {points}: must be in 1..{clouds.shape[1]}, the points of each cloud"
         raise UsageError(msg)
     first: Array = clouds[:, :points]
     return first

@@ -4,8 +4,9 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,16 @@ from repro.measurement.isolation import run_isolated
 from repro.training.build import build
 from repro.training.cell import Cell
 from repro.training.checkpoint import Checkpoint
+from repro.training.learner import Learner
 from repro.training.loop import Curves, train
 from repro.training.seeds import ORDER, derived_seed
 from repro.training.sign_counts import SignCounter
+from repro.training.tidy import tidy
 
 _PACKAGES = ("core", "data", "models", "methods", "integer", "training")
-"""The code that decides the outcome of a cell."""
+"""The code that decides the outcome of a cell ..."""
+_CELLS_ALONE = ("training/chosen.py", "training/experiments.py")
+"""... but for what only decides which cells there are: settings are part of a cell's own key."""
 _REPORT_EVERY_S = 20
 
 
@@ -34,6 +39,8 @@ class Task:
     cell: Cell
     directory: Path
     threads: int
+    code: Mapping[str, Any]
+    """``commit`` and ``dirty`` flag of the code that trains it, where known."""
 
 
 def run_cells(
@@ -51,15 +58,20 @@ def run_cells(
         workers: how many processes run at a time ...
         threads: ... each with so many threads.
 
+    The metrics ``trained`` say when, and by which commit, the last epoch was trained: a cell that
+    is taken over keeps its own.
+
     Raises:
         ReproError: a process died or failed; what was done is kept.
     """
     directory = cache_dir() / "cells" / _identity(environment)
+    tidy(directory)
     starts = dict.fromkeys(cell.start for cell in cells if cell.start is not None)
     if starts:
         for _ in run_cells(list(starts), environment, workers=workers, threads=threads):
             pass
-    tasks = [Task(cell, directory, threads) for cell in dict.fromkeys(cells)]
+    code = _known({"commit": environment.commit, "dirty": environment.dirty})
+    tasks = [Task(cell, directory, threads, code) for cell in dict.fromkeys(cells)]
     with progress("training", len(tasks)) as shown:
         for task, curves in run_isolated(
             run_cell, tasks, workers=workers, preload=["repro.training.run_cells"]
@@ -73,27 +85,41 @@ def run_cell(task: Task) -> dict[str, Any]:
     torch.set_num_threads(task.threads)
     cell = task.cell
     learner, split = build(cell)
-    if cell.start is not None:
-        learner.load_weights(_final_state(cell.start, task))
+    diverged = "" if cell.start is None else _begin_with(learner, cell.start, task)
     curves = train(
         learner,
         split,
-        epochs=cell.epochs,
+        epochs=0 if diverged else cell.epochs,
         batch=cell.settings.batch,
         seed=derived_seed(cell.seed, ORDER),
         checkpoint=_checkpoint(task.directory, cell),
+        stamp=lambda: {"utc": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), **task.code},
         report=_Reporter(cell),
     )
+    if diverged:
+        curves.diverge(diverged)
     counts = {"signs": learner.counts} if isinstance(learner, SignCounter) else {}
     return curves.as_metrics() | counts
 
 
-def _final_state(cell: Cell, task: Task) -> dict[str, Any]:
-    run_cell(replace(task, cell=cell))  # done already, unless its state was removed meanwhile
-    state = _checkpoint(task.directory, cell).load()
+def _begin_with(learner: Learner, start: Cell, task: Task) -> str:
+    """Load the final weights of ``start``; return how it diverged, or an empty string.
+
+    The weights of a run that diverged are the last it had: they are evaluated, not trained on.
+    """
+    run_cell(replace(task, cell=start))  # done already, unless its state was removed meanwhile
+    state = _checkpoint(task.directory, start).load()
     assert state is not None  # noqa: S101 - for the type checker: the run has written it
-    learner: dict[str, Any] = state["learner"]
-    return learner
+    learner.load_weights(state["learner"])
+    curves = Curves(**state["curves"])
+    if not curves.diverged:
+        return ""
+    return f"the run it starts from, {start.label()}, {curves.divergence}"
+
+
+def _known(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is not null: outside a checkout there is no commit."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _checkpoint(directory: Path, cell: Cell) -> Checkpoint:
@@ -103,9 +129,11 @@ def _checkpoint(directory: Path, cell: Cell) -> Checkpoint:
 
 def _identity(environment: Environment) -> str:
     identity = [
-        source_sha256(*_PACKAGES),
+        source_sha256(*_PACKAGES, without=_CELLS_ALONE),
         sorted(environment.versions.items()),
         environment.cpu,
+        environment.cpu_capability,
+        environment.onednn,
         environment.gpu,
     ]
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]

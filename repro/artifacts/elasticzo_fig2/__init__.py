@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import get_args
 
 from repro.artifacts.base import Artifact
+from repro.core.limits import require_seeds
 from repro.core.names import METHODS, MethodName
 from repro.core.validation import (
     require_choice,
-    require_distinct,
     require_names,
     require_positive_int,
 )
@@ -49,7 +49,7 @@ class Config:
         require_names("datasets", self.datasets, DATASETS)
         require_names("methods", self.methods, METHODS)
         require_choice("device", self.device, get_args(Device))
-        require_distinct("seeds", self.seeds)
+        require_seeds(self.seeds)
         require_positive_int("epochs", self.epochs)
         require_positive_int("image_items", self.image_items)
 

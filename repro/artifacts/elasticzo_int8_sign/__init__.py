@@ -22,10 +22,10 @@ from typing import get_args
 
 from repro.artifacts.base import Artifact
 from repro.claims.index import of_artifact
+from repro.core.limits import require_seeds
 from repro.core.names import MethodName
 from repro.core.validation import (
     require_choice,
-    require_distinct,
     require_names,
     require_positive_int,
 )
@@ -57,7 +57,7 @@ class Config:
         require_names("datasets", self.datasets, DATASETS)
         require_names("methods", self.methods, METHODS)
         require_choice("device", self.device, get_args(Device))
-        require_distinct("seeds", self.seeds)
+        require_seeds(self.seeds)
         require_positive_int("epochs", self.epochs)
         require_positive_int("image_items", self.image_items)
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from repro.artifacts.base import Artifact
-from repro.core.errors import UsageError
+from repro.core.limits import require_points, require_seeds
 from repro.core.names import METHODS, MethodName, Precision
 from repro.core.validation import (
     require_choice,
@@ -33,6 +33,7 @@ from repro.core.validation import (
     require_positive,
     require_positive_int,
 )
+from repro.integer.limits import check_r_max
 from repro.measurement.device import Device
 
 PROBLEMS = (
@@ -91,7 +92,7 @@ class Config:
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)
         require_choice("device", self.device, get_args(Device))
-        require_distinct("seeds", self.seeds)
+        require_seeds(self.seeds)
         for name in ("learning_rates", "clips", "bp_learning_rates"):
             require_distinct(name, getattr(self, name))
             for value in getattr(self, name):
@@ -99,18 +100,16 @@ class Config:
         require_positive("eps", self.eps)
         require_distinct("r_maxes", self.r_maxes)
         for r_max in self.r_maxes:
-            if not 1 <= r_max <= 127:
-                msg = f"r_max = {r_max}: must be in 1..127, the range of int8"
-                raise UsageError(msg)
+            check_r_max(r_max)
         for name in (
             "epochs",
             "fine_tuning_epochs",
             "integer_pretraining_epochs",
             "cloud_epochs",
             "cloud_items",
-            "cloud_points",
         ):
             require_positive_int(name, getattr(self, name))
+        require_points("cloud_points", self.cloud_points)
 
 
 QUICK = Config()

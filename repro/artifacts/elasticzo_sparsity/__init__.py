@@ -15,13 +15,13 @@ from typing import get_args
 
 from repro.artifacts.base import Artifact
 from repro.claims.index import of_artifact
-from repro.core.errors import UsageError
+from repro.core.limits import require_seeds
 from repro.core.validation import (
     require_choice,
-    require_distinct,
     require_names,
     require_positive_int,
 )
+from repro.integer.limits import check_p_zero
 from repro.measurement.device import Device
 
 DATASETS = ("mnist", "fashion_mnist")
@@ -48,11 +48,9 @@ class Config:
         """Refuse any name or number that cannot be run, before anything runs."""
         require_names("datasets", self.datasets, DATASETS)
         require_choice("device", self.device, get_args(Device))
-        require_distinct("seeds", self.seeds)
+        require_seeds(self.seeds)
         require_positive_int("epochs", self.epochs)
-        if not 0 <= self.p_zero < 1:
-            msg = f"p_zero = {self.p_zero}: must be at least 0 and below 1"
-            raise UsageError(msg)
+        check_p_zero(self.p_zero)
         require_positive_int("image_items", self.image_items)
 
 

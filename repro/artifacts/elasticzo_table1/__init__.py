@@ -24,10 +24,10 @@ from typing import get_args
 
 from repro.artifacts.base import Artifact
 from repro.claims.index import of_artifact
+from repro.core.limits import require_points, require_seeds
 from repro.core.names import METHODS, PRECISIONS, MethodName, Precision
 from repro.core.validation import (
     require_choice,
-    require_distinct,
     require_names,
     require_positive_int,
 )
@@ -67,9 +67,10 @@ class Config:
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)
         require_choice("device", self.device, get_args(Device))
-        require_distinct("seeds", self.seeds)
-        for name in ("epochs", "image_items", "cloud_epochs", "cloud_items", "cloud_points"):
+        require_seeds(self.seeds)
+        for name in ("epochs", "image_items", "cloud_epochs", "cloud_items"):
             require_positive_int(name, getattr(self, name))
+        require_points("cloud_points", self.cloud_points)
 
 
 PAPER = Config()

@@ -23,10 +23,10 @@ from typing import get_args
 
 from repro.artifacts.base import Artifact
 from repro.claims.index import of_artifact
+from repro.core.limits import require_seeds
 from repro.core.names import METHODS, MethodName, Precision
 from repro.core.validation import (
     require_choice,
-    require_distinct,
     require_names,
     require_positive_int,
 )
@@ -65,7 +65,7 @@ class Config:
         require_names("methods", self.methods, METHODS)
         require_names("angles", [str(a) for a in self.angles], [str(a) for a in ANGLES])
         require_choice("device", self.device, get_args(Device))
-        require_distinct("seeds", self.seeds)
+        require_seeds(self.seeds)
         require_positive_int("epochs", self.epochs)
         require_positive_int("integer_pretraining_epochs", self.integer_pretraining_epochs)
 

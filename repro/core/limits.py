@@ -1,0 +1,34 @@
+"""Limits of settings, for configurations to check before anything heavy is imported."""
+
+from collections.abc import Collection
+
+from repro.core.errors import UsageError
+from repro.core.validation import require_distinct, require_positive_int
+
+CLOUD_POINTS = 1024
+"""Points of each cloud in every data set of clouds."""
+LARGEST_SEED = 2**32 - 1
+
+
+def require_points(name: str, value: object) -> int:
+    """Return ``value`` if every set of clouds has so many points, else raise ``UsageError``."""
+    points = require_positive_int(name, value)
+    if points > CLOUD_POINTS:
+        msg = f"{name} = {points}: the clouds have {CLOUD_POINTS} points, so at most {CLOUD_POINTS}"
+        raise UsageError(msg)
+    return points
+
+
+def require_seed(value: object) -> int:
+    """Return ``value`` if it can seed a run, else raise ``UsageError``."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_SEED:
+        msg = f"seed = {value!r}: must be a whole number from 0 to {LARGEST_SEED}"
+        raise UsageError(msg)
+    return value
+
+
+def require_seeds(values: Collection[object]) -> None:
+    """Raise ``UsageError`` unless ``values`` are seeds, at least one and each only once."""
+    require_distinct("seeds", values)
+    for value in values:
+        require_seed(value)

@@ -1,0 +1,32 @@
+"""The ranges of integer settings. Configurations check them too, so nothing heavy is imported."""
+
+from repro.core.errors import UsageError
+
+LARGEST = 127
+"""Largest magnitude of a rounded value: the clip is symmetric, and -128 left out."""
+MAGNITUDE_BITS = 7
+"""B, the bits of an int8 magnitude."""
+
+
+def check_r_max(r_max: object) -> None:
+    """Raise ``UsageError`` unless r_max can be trained with.
+
+    With r_max = 1 every product g z has R = 0, and NITI rounds it to zero: nothing would move.
+    """
+    if isinstance(r_max, bool) or not isinstance(r_max, int) or not 2 <= r_max <= LARGEST:
+        msg = f"r_max = {r_max!r}: must be a whole number from 2 to {LARGEST}"
+        raise UsageError(msg)
+
+
+def check_p_zero(p_zero: float) -> None:
+    """Raise ``UsageError`` unless some entries are kept."""
+    if isinstance(p_zero, bool) or not 0 <= p_zero <= 1 - 2**-16:
+        msg = f"p_zero = {p_zero!r}: must be from 0 to 1 - 2^-16, so that entries are left"
+        raise UsageError(msg)
+
+
+def check_bits(name: str, bits: object) -> None:
+    """Raise ``UsageError`` unless ``bits`` is a width that a gradient can be rounded to."""
+    if isinstance(bits, bool) or not isinstance(bits, int) or not 0 <= bits < MAGNITUDE_BITS:
+        msg = f"{name} = {bits!r}: must be a whole number from 0 to {MAGNITUDE_BITS - 1}"
+        raise UsageError(msg)

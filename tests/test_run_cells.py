@@ -1,0 +1,296 @@
+"""Cells: kept under what decides their outcome, never trained twice, begun where others end."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+
+from repro.data import cache
+from repro.data.catalog import load_set
+from repro.measurement import environment as environment_module
+from repro.measurement.environment import Environment
+from repro.training import run_cells as module
+from repro.training.cell import Cell, FloatSettings, IntegerSettings
+from repro.training.float_learner import FloatLearner
+from repro.training.run_cells import Task, run_cell, run_cells
+
+SGD = Cell("mnist", "fp32", "full_bp", FloatSettings(lr=0.05, batch=16), 2, 0)
+HERE = Environment(
+    commit="a" * 40,
+    dirty=False,
+    source_sha256="",
+    constraints_sha256=None,
+    python="3.11",
+    system="Linux",
+    cpu="one",
+    cores=2,
+    memory_bytes=1,
+    threads=1,
+    cpu_capability="AVX2",
+    onednn=True,
+    gpu=None,
+    versions={"torch": "2.15"},
+)
+
+
+def make_set(directory: Path) -> None:
+    """Write 32 + 16 images as the cache keeps MNIST, each class a bar in another place."""
+    labels = np.arange(32, dtype=np.uint8) % 10
+    images = np.zeros((32, 28, 28), np.uint8)
+    for image, label in zip(images, labels, strict=True):
+        image[2 * label : 2 * label + 4] = 255
+    place = directory / cache.location(load_set("mnist")).name
+    place.mkdir(parents=True)
+    np.save(place / "train_images.npy", images)
+    np.save(place / "train_labels.npy", labels)
+    np.save(place / "test_images.npy", images[:16])
+    np.save(place / "test_labels.npy", labels[:16])
+    (place / cache.MANIFEST).write_text("{}")
+
+
+@pytest.fixture(autouse=True)
+def _made_up_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path / "data"))
+    make_set(tmp_path / "data")
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Grows by one with each step; all cells are run in this process."""
+    made: list[None] = []
+    step = FloatLearner.step
+
+    def counted(self: FloatLearner, *batch: Any) -> Any:
+        made.append(None)
+        return step(self, *batch)
+
+    def here(function: Callable[[Any], Any], tasks: Sequence[Any], **_: Any) -> Iterator[Any]:
+        return ((task, function(task)) for task in tasks)
+
+    monkeypatch.setattr(FloatLearner, "step", counted)
+    monkeypatch.setattr(module, "run_isolated", here)
+    return made
+
+
+def curves_of(*cells: Cell, here: Environment = HERE) -> list[dict[str, Any]]:
+    return [curves for _, curves in run_cells(cells, here, workers=1)]
+
+
+def task(cell: Cell, directory: Path) -> Task:
+    return Task(cell, directory, 1, {"commit": "b" * 40, "dirty": True})
+
+
+def test_finished_cell_is_taken_over_with_the_provenance_of_its_training(
+    steps: list[None],
+) -> None:
+    first = curves_of(SGD, SGD)
+    assert len(steps) == 4  # two epochs of two minibatches, once
+    assert first[0]["trained"]["commit"] == "a" * 40
+    assert first[0]["trained"]["dirty"] is False
+    later = msgspec.structs.replace(HERE, commit="c" * 40, dirty=True)
+    assert curves_of(SGD, here=later) == first
+    assert len(steps) == 4
+    nowhere = msgspec.structs.replace(HERE, commit=None, dirty=None)
+    (curves,) = curves_of(replace(SGD, seed=1), here=nowhere)
+    assert curves["trained"].keys() == {"utc"}  # records have no null
+
+
+def test_cell_that_needs_more_epochs_is_another_one(steps: list[None]) -> None:
+    short, long = curves_of(SGD, replace(SGD, epochs=3))
+    assert (len(short["seconds"]), len(long["seconds"])) == (2, 3)
+    assert len(steps) == 4 + 6
+    assert short["test_loss"] == long["test_loss"][:3]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 1},
+        {"epochs": 3},
+        {"method": "cls1"},
+        {"problem": "fashion_mnist"},
+        {"evaluation": "validation"},
+        {"train_items": 16},
+        {"settings": FloatSettings(lr=0.06, batch=16)},
+        {"settings": FloatSettings(lr=0.05, batch=16, eps=0.1)},
+        {"precision": "int8", "settings": IntegerSettings()},
+        {"start": SGD},
+        {"start": replace(SGD, seed=1)},
+    ],
+)
+def test_everything_in_a_cell_is_part_of_its_key(changes: dict[str, Any], tmp_path: Path) -> None:
+    key = module._checkpoint
+    assert key(tmp_path, replace(SGD, **changes)) != key(tmp_path, SGD)
+    assert key(tmp_path, replace(SGD)) == key(tmp_path, SGD)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cpu": "two"},
+        {"gpu": "one"},
+        {"cpu_capability": "AVX512"},
+        {"onednn": False},
+        {"versions": {"torch": "2.16"}},
+    ],
+)
+def test_another_machine_or_library_trains_anew(changes: dict[str, Any]) -> None:
+    other = msgspec.structs.replace(HERE, **changes)
+    assert module._identity(other) != module._identity(HERE)
+    same = msgspec.structs.replace(HERE, commit="d" * 40, dirty=True, cores=64, memory_bytes=2)
+    assert module._identity(same) == module._identity(HERE)
+
+
+def test_changed_code_trains_anew_and_changed_hyperparameters_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = tmp_path / "repro"
+    for name in module._PACKAGES:
+        (code / name).mkdir(parents=True)
+    names = ("training/chosen.py", "training/experiments.py", "training/loop.py", "data/base.py")
+    for name in names:
+        (code / name).write_text("before")
+    monkeypatch.setattr(environment_module, "SOURCE", code)
+
+    def identity() -> str:
+        environment_module.source_sha256.cache_clear()
+        return module._identity(HERE)
+
+    found = [identity()]
+    try:
+        for name in names:
+            (code / name).write_text("after")
+            found.append(identity())
+    finally:
+        environment_module.source_sha256.cache_clear()
+    assert found[0] == found[1] == found[2]
+    assert len(set(found[2:])) == 3
+
+
+def test_cell_begins_with_the_weights_that_another_ends_with(steps: list[None]) -> None:
+    first, second = SGD, replace(SGD, seed=1, start=SGD)
+    (before,) = curves_of(first)
+    (after,) = curves_of(second)
+    assert len(steps) == 8  # the first was not trained again
+    for name in ("test_loss", "test_accuracy", "train_loss"):
+        assert after[name][0] == before[name][-1]
+    assert after["test_loss"][1] != before["test_loss"][1]
+
+
+@pytest.mark.parametrize("left", [None, 0, 100])
+def test_damaged_or_missing_start_is_trained_again(left: int | None, tmp_path: Path) -> None:
+    tuned = replace(SGD, seed=1, start=SGD)
+    expected = run_cell(task(tuned, tmp_path / "whole"))
+    place = tmp_path / "damaged"
+    run_cell(task(SGD, place))
+    path = module._checkpoint(place, SGD).path
+    content = path.read_bytes()
+    path.unlink()
+    if left is not None:
+        path.write_bytes(content[:left])
+    found = run_cell(task(tuned, place))
+    for name in ("test_loss", "test_accuracy", "train_loss"):
+        assert found[name] == expected[name]
+
+
+def test_killed_cell_with_a_start_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[None]
+) -> None:
+    tuned = replace(SGD, seed=1, start=SGD, epochs=3)
+    expected = run_cell(task(tuned, tmp_path / "whole"))
+    step = FloatLearner.step
+    begun = len(steps)
+
+    def killed(self: FloatLearner, *batch: Any) -> Any:
+        if len(steps) == begun + 4 + 3:  # the start's four steps, and the second epoch's first
+            raise KeyboardInterrupt
+        return step(self, *batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FloatLearner, "step", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_cell(task(tuned, tmp_path / "parts"))
+    before = len(steps)
+    found = run_cell(task(tuned, tmp_path / "parts"))
+    assert len(steps) == before + 4  # two epochs were left
+    for name in ("test_loss", "test_accuracy", "train_loss"):
+        assert found[name] == expected[name]
+
+
+def test_what_starts_from_a_diverged_run_is_marked_and_not_trained(steps: list[None]) -> None:
+    wild = replace(SGD, settings=FloatSettings(lr=1e30, batch=16))
+    tuned = replace(SGD, seed=1, start=wild)
+    (before,) = curves_of(wild)
+    assert before["diverged"]
+    trained = len(steps)
+    for _ in range(2):
+        (curves,) = curves_of(tuned)
+        assert curves["diverged"]
+        said = f"the run it starts from, mnist fp32 full_bp seed 0, {before['divergence']}"
+        assert curves["divergence"] == said
+        assert curves["seconds"] == []
+    assert len(steps) == trained
+    json.dumps(curves, allow_nan=False)
+
+
+def test_leftovers_of_killed_and_of_old_code_are_removed(tmp_path: Path) -> None:
+    directory, other = tmp_path / "cells" / "now", tmp_path / "cells" / "before"
+    ages = {
+        directory / "done.pt": 90,
+        directory / ".done.pt.abc": 1,
+        other / ".old.pt.abc": 1,
+        other / "recent.pt": 1,
+        other / "old.pt": 90,
+    }
+    for path, days in ages.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        os.utime(path, (then := time.time() - days * 86400, then))
+    (directory / ".being_written.pt.abc").touch()
+    module.tidy(directory)
+    left = {path.name for path in (tmp_path / "cells").glob("*/*")}
+    assert left == {"done.pt", "recent.pt", ".being_written.pt.abc"}
+
+
+SCRIPT = """
+import json, sys
+from dataclasses import replace
+sys.path.insert(0, {tests!r})
+import test_run_cells as t
+if __name__ == "__main__":
+    starts = [replace(t.SGD, seed=seed) for seed in range(2)]
+    cells = [replace(t.SGD, seed=10 + start.seed, start=start) for start in starts]
+    runs = [list(t.run_cells(cells, t.HERE, workers=2)) for _ in range(2)]
+    keyed = [{{cell.seed: curves for cell, curves in run}} for run in runs]
+    print(json.dumps([*keyed, len(list(t.module.cache_dir().glob("cells/*/*.pt")))]))
+"""
+
+
+@pytest.mark.slow
+def test_parallel_processes_train_what_one_does(tmp_path: Path) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(SCRIPT.format(tests=str(Path(__file__).parent)))
+    done = subprocess.run(
+        [sys.executable, str(script)], check=True, stdout=subprocess.PIPE, text=True
+    )
+    first, again, kept = json.loads(done.stdout)
+    assert first == again  # seconds included: nothing was trained a second time
+    assert kept == 4
+    for seed in range(2):
+        cell = replace(SGD, seed=10 + seed, start=replace(SGD, seed=seed))
+        here = run_cell(task(cell, tmp_path / "here"))
+        for name in ("test_loss", "test_accuracy", "train_loss"):
+            assert first[str(10 + seed)][name] == pytest.approx(here[name], rel=1e-6)
