@@ -60,7 +60,7 @@ CUT = [
 
 def test_loss_figure_means_only_seeds_trained_alike_and_names_profiles_by_panel() -> None:
     figure = losses.figure(CUT)
-    fashion, mnist, *_ = figure.axes
+    mnist, fashion, *_ = figure.axes
     assert list(mnist.lines[0].get_ydata()) == pytest.approx([0.9, 0.25])
     assert remarks(mnist) == [
         "Full ZO: 1 of 2 diverged, 1 left out: other settings",
