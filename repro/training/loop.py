@@ -50,7 +50,7 @@ class Curves:
     divergence: str = ""
     """Where it did: epoch, step, perturbation seed, last g; empty if it did not."""
     trained: dict[str, Any] = field(default_factory=dict)
-    """What was known, when the last epoch ended, of the time and the code."""
+    """When and by which code the last epoch was trained, as the ``stamp`` of ``train`` told."""
 
     @property
     def epochs(self) -> int:
