@@ -1,7 +1,5 @@
 """Time of a training step of LeNet-5 in integers and in float32, the arms taking turns."""
 
-import time
-from collections.abc import Callable
 from statistics import median
 from typing import Any
 
@@ -13,6 +11,7 @@ from repro.integer.elasticzo_int8 import ElasticZOInt8
 from repro.integer.network import IntegerNetwork
 from repro.integer.sign import SignRule
 from repro.integer.tensor import IntegerTensor
+from repro.measurement.timing import Step, in_turns, ratio
 from repro.methods.elasticzo import ElasticZO
 from repro.models.lenet5 import lenet5
 
@@ -27,7 +26,7 @@ def batch() -> tuple[torch.Tensor, torch.Tensor]:
     return images.to(torch.int8), torch.randint(0, 10, (BATCH,), generator=generator)
 
 
-def integer_step(partition: str | int, sign: SignRule) -> Callable[[], object]:
+def integer_step(partition: str | int, sign: SignRule) -> Step:
     """Return a step of ElasticZO-INT8."""
     images, labels = batch()
     network = IntegerNetwork.random(lenet5(bias=False), seed=0)
@@ -35,7 +34,7 @@ def integer_step(partition: str | int, sign: SignRule) -> Callable[[], object]:
     return lambda: method.step(IntegerTensor(images, -5), labels)
 
 
-def float_step(partition: str | int) -> Callable[[], object]:
+def float_step(partition: str | int) -> Step:
     """Return a step of ElasticZO."""
     images, labels = batch()
     inputs = images.to(torch.float32) / 32
@@ -48,7 +47,7 @@ def float_step(partition: str | int) -> Callable[[], object]:
 @pytest.mark.parametrize("partition", PARTITIONS)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_integer_step_beside_float32(benchmark: Any, partition: str, threads: int) -> None:
-    """Seconds of each arm and the ratios to float32, pair by pair, in ``extra_info``."""
+    """Seconds of each arm and the ratios to float32, turn by turn, in ``extra_info``."""
     torch.set_num_threads(threads)
     where = PARTITIONS[partition]
     arms = {
@@ -56,21 +55,11 @@ def test_integer_step_beside_float32(benchmark: Any, partition: str, threads: in
         "int8": integer_step(where, "float"),
         "int8_star": integer_step(where, "integer"),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in arms}
-
-    def turn() -> None:
-        for name, step in arms.items():
-            start = time.perf_counter()
-            step()
-            seconds[name].append(time.perf_counter() - start)
-
-    benchmark.pedantic(turn, warmup_rounds=5, rounds=30)
-    timed = {name: values[-30:] for name, values in seconds.items()}
-    pairs = zip(timed["fp32"], timed["int8"], strict=True)
-    starred = zip(timed["fp32"], timed["int8_star"], strict=True)
+    seconds: dict[str, list[float]] = {}
+    benchmark.pedantic(lambda: seconds.update(in_turns(arms, turns=5)), rounds=1)
     benchmark.extra_info |= {
         "threads": threads,
-        "seconds": {name: median(values) for name, values in timed.items()},
-        "int8_speed_up": median(slow / fast for slow, fast in pairs),
-        "int8_star_speed_up": median(slow / fast for slow, fast in starred),
+        "seconds": {name: median(values) for name, values in seconds.items()},
+        "int8_speed_up": ratio(seconds, "fp32", "int8"),
+        "int8_star_speed_up": ratio(seconds, "fp32", "int8_star"),
     }

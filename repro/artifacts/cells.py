@@ -1,12 +1,17 @@
 """What the artifacts that train have in common: cells in, results out."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from typing import Any
 
 from repro.artifacts.base import Context, Result
+from repro.artifacts.images import ImageRuns
+from repro.core.names import MethodName, Precision
 from repro.data import cache, catalog
 from repro.measurement.device import require_device
 from repro.training.cell import Cell
+from repro.training.chosen import chosen
+from repro.training.experiments import Length, from_scratch
 from repro.training.problem import find
 from repro.training.run_cells import run_cells
 
@@ -26,13 +31,35 @@ def results(cells: Iterable[Cell], context: Context, extra: Iterable[str] = ()) 
         UsageError: the device of a cell does not exist here.
         ReproError: a process died or failed; what was done is kept.
     """
-    chosen = list(cells)
-    for device in {cell.device for cell in chosen}:
+    wanted = list(cells)
+    for device in {cell.device for cell in wanted}:
         require_device(device)
-    for cell, curves in run_cells(chosen, context.environment, workers=context.workers):
+    for cell, curves in run_cells(wanted, context.environment, workers=context.workers):
         yield Result(
             "run", point_of(cell, extra), curves | {"settings": settings_of(cell)}, cell.seed
         )
+
+
+def image_cells(
+    runs: ImageRuns, precisions: Sequence[Precision], methods: Sequence[MethodName]
+) -> Iterator[Cell]:
+    """Yield a cell for each data set, precision, method and seed, at the chosen hyperparameters.
+
+    Full BP estimates no gradient, so there is none in INT8*: it would be INT8.
+    """
+    length = Length(runs.epochs, runs.image_items)
+    for dataset, precision, method, seed in product(runs.datasets, precisions, methods, runs.seeds):
+        if (precision, method) != ("int8s", "full_bp"):
+            yield from_scratch(
+                dataset,
+                precision,
+                method,
+                chosen(dataset, precision, method),
+                seed=seed,
+                images=length,
+                clouds=length,
+                device=runs.device,
+            )
 
 
 def resolve(dataset: str) -> str:

@@ -24,14 +24,14 @@ STAND_INS = {
 
 def columns(records: Sequence[Record]) -> Columns:
     """Return the scores of every column that any record belongs to, in the order of the table."""
-    cells, published = Cells(records), _published()
+    cells, printed = Cells(records), published()
     found: dict[tuple[str, ...], list[Score]] = {}
     for column in _columns(cells):
         points = [{**column, "method": method} for method in METHODS]
         rows = [
-            _score(cells.get(point), published.get(key(point)), str(point["method"]))
+            _score(cells.get(point), printed.get(key(point)), str(point["method"]))
             for point in points
-            if cells.get(point) or key(point) in published
+            if cells.get(point) or key(point) in printed
         ]
         found[headings(column)] = rows
     return found
@@ -110,7 +110,8 @@ def _columns(cells: Cells) -> Sequence[Point]:
     return sorted(found.values(), key=place)
 
 
-def _published() -> Mapping[Key, float]:
+def published() -> Mapping[Key, float]:
+    """Return the accuracy that the paper prints for each point, in per cent."""
     claims = {claim.id: claim.published for claim in CLAIMS}
     return {
         key(quantity.point): claims[claim_id]

@@ -17,49 +17,27 @@ Deviations from the paper:
 """
 
 from dataclasses import dataclass
-from typing import get_args
 
 from repro.artifacts.base import Artifact
-from repro.core.limits import require_seeds
+from repro.artifacts.images import ImageRuns
 from repro.core.names import METHODS, MethodName, Precision
-from repro.core.validation import (
-    require_choice,
-    require_names,
-    require_positive_int,
-)
-from repro.measurement.device import Device
-
-DATASETS = ("mnist", "fashion_mnist")
+from repro.core.validation import require_names
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(ImageRuns):
     """Which curves are run, and for how long."""
 
-    datasets: tuple[str, ...] = DATASETS
-    """Columns of the figure."""
     precisions: tuple[Precision, ...] = ("int8",)
     """int8 (the gradient's sign from a float loss), int8s (integers alone)."""
     methods: tuple[MethodName, ...] = METHODS
     """Curves; Full BP estimates no gradient, and is the same in both."""
-    seeds: tuple[int, ...] = (0, 1, 2)
-    """Independent runs of each."""
-    epochs: int = 100
-    """The paper's 100."""
-    image_items: int = 60_000
-    """Images trained on, at most (all of them)."""
-    device: Device = "cpu"
-    """Where the networks are trained: cpu, or cuda."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
-        require_names("datasets", self.datasets, DATASETS)
+        super().__post_init__()
         require_names("precisions", self.precisions, ("int8", "int8s"))
         require_names("methods", self.methods, METHODS)
-        require_choice("device", self.device, get_args(Device))
-        require_seeds(self.seeds)
-        require_positive_int("epochs", self.epochs)
-        require_positive_int("image_items", self.image_items)
 
 
 PAPER = Config()

@@ -18,48 +18,27 @@ Deviations from the paper:
 """
 
 from dataclasses import dataclass
-from typing import get_args
 
 from repro.artifacts.base import Artifact
+from repro.artifacts.images import ImageRuns
 from repro.claims.index import of_artifact
-from repro.core.limits import require_seeds
 from repro.core.names import MethodName
-from repro.core.validation import (
-    require_choice,
-    require_names,
-    require_positive_int,
-)
-from repro.measurement.device import Device
+from repro.core.validation import require_names
 
-DATASETS = ("mnist", "fashion_mnist")
 METHODS: tuple[MethodName, ...] = ("full_zo", "cls2", "cls1")
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(ImageRuns):
     """Which runs are watched, and how long they are."""
 
-    datasets: tuple[str, ...] = DATASETS
-    """Sets of images."""
     methods: tuple[MethodName, ...] = METHODS
     """Methods with a zeroth-order part."""
-    seeds: tuple[int, ...] = (0, 1, 2)
-    """Independent runs of each."""
-    epochs: int = 100
-    """The paper's 100."""
-    image_items: int = 60_000
-    """Images trained on, at most (all of them)."""
-    device: Device = "cpu"
-    """Where the networks are trained: cpu, or cuda."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
-        require_names("datasets", self.datasets, DATASETS)
+        super().__post_init__()
         require_names("methods", self.methods, METHODS)
-        require_choice("device", self.device, get_args(Device))
-        require_seeds(self.seeds)
-        require_positive_int("epochs", self.epochs)
-        require_positive_int("image_items", self.image_items)
 
 
 PAPER = Config()

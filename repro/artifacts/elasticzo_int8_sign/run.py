@@ -12,29 +12,13 @@ Kinds of results:
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.cells import results
+from repro.artifacts.cells import image_cells, results
 from repro.artifacts.elasticzo_int8_sign import Config
-from repro.training.chosen import chosen
-from repro.training.experiments import Length, from_scratch
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield a result for each data set, method and seed."""
-    length = Length(config.epochs, config.image_items)
-    cells = [
-        from_scratch(
-            dataset,
-            "int8s",
-            method,
-            chosen(dataset, "int8s", method),
-            seed=seed,
-            images=length,
-            clouds=length,
-            device=config.device,
-        )
-        for dataset, method, seed in product(config.datasets, config.methods, config.seeds)
-    ]
-    yield from results([replace(cell, signs=True) for cell in cells], context)
+    cells = image_cells(config, ("int8s",), config.methods)
+    yield from results((replace(cell, signs=True) for cell in cells), context)

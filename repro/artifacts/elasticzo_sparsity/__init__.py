@@ -11,47 +11,24 @@ Deviations from the paper:
 """
 
 from dataclasses import dataclass
-from typing import get_args
 
 from repro.artifacts.base import Artifact
+from repro.artifacts.images import ImageRuns
 from repro.claims.index import of_artifact
-from repro.core.limits import require_seeds
-from repro.core.validation import (
-    require_choice,
-    require_names,
-    require_positive_int,
-)
 from repro.integer.limits import check_p_zero
-from repro.measurement.device import Device
-
-DATASETS = ("mnist", "fashion_mnist")
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(ImageRuns):
     """Which runs are made, and how long they are."""
 
-    datasets: tuple[str, ...] = DATASETS
-    """Sets of images."""
-    seeds: tuple[int, ...] = (0, 1, 2)
-    """Independent runs of each."""
-    epochs: int = 100
-    """The paper's 100."""
     p_zero: float = 0.33
     """The fixed sparsity (the paper's 0.33)."""
-    image_items: int = 60_000
-    """Images trained on, at most (all of them)."""
-    device: Device = "cpu"
-    """Where the networks are trained: cpu, or cuda."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
-        require_names("datasets", self.datasets, DATASETS)
-        require_choice("device", self.device, get_args(Device))
-        require_seeds(self.seeds)
-        require_positive_int("epochs", self.epochs)
+        super().__post_init__()
         check_p_zero(self.p_zero)
-        require_positive_int("image_items", self.image_items)
 
 
 PAPER = Config()

@@ -10,15 +10,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from repro.claims.elasticzo import CLAIMS, QUANTITIES
-from repro.claims.quantity import Accuracy
+from repro.artifacts.elasticzo_sparsity import PAPER
+from repro.artifacts.scores import published
+from repro.claims.elasticzo import DATASETS
+from repro.claims.quantity import Point, key
 from repro.claims.trained import Cell, Cells
 from repro.drawing.remarks import remark, title
 from repro.drawing.style import INK, style
 from repro.measurement.records import Record
 
 _SCHEDULE = "0.33, then 0.5, then 0.9"
-_NAMES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
 _PUBLISHED: dict[str, Any] = {"color": INK, "linestyle": ":"}
 
 
@@ -28,7 +29,7 @@ def sparsity(records: Sequence[Record]) -> Figure:
     The mean of an arm ends where its first seed does.
     """
     cells = list(Cells(records))
-    datasets = [name for name in _NAMES if any(c.point["dataset"] == name for c in cells)]
+    datasets = [name for name in DATASETS if any(c.point["dataset"] == name for c in cells)]
     arms = sorted({cell.point["p_zero"] for cell in cells}, key=str, reverse=True)
     colours = dict(zip(arms, sns.color_palette("colorblind"), strict=False))
     with style():
@@ -55,25 +56,20 @@ def _panel(panel: Axes, dataset: str, cells: Sequence[Cell], colours: Mapping[An
         panel.plot([100 * fmean(v) for v in zip(*seeds, strict=False)], color=colour)
         if said := remark(cell.profile, cell.caveat, profiles):
             remarks.append(Line2D([], [], color=colour, label=said))
-    panel.axhline(_published(dataset), **_PUBLISHED)
-    panel.set(title=title(_NAMES[dataset], profiles), xlabel="epoch")
+    fixed: Point = {
+        "dataset": dataset,
+        "precision": "int8",
+        "method": "full_zo",
+        "p_zero": PAPER.p_zero,
+    }
+    panel.axhline(published()[key(fixed)], **_PUBLISHED)
+    panel.set(title=title(DATASETS[dataset], profiles), xlabel="epoch")
     if remarks:
         panel.legend(handles=remarks, loc="best")
 
 
 def _label(p_zero: object) -> str:
     return f"$p_{{zero}}$ = {_SCHEDULE if p_zero is None else f'{p_zero} in every epoch'}"
-
-
-def _published(dataset: str) -> float:
-    (found,) = (
-        claim.published
-        for claim in CLAIMS
-        if claim.artifact == "elasticzo_sparsity"
-        and isinstance(quantity := QUANTITIES[claim.id], Accuracy)
-        and quantity.point["dataset"] == dataset
-    )
-    return found
 
 
 FIGURES = {"sparsity": sparsity}

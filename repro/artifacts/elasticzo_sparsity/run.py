@@ -8,33 +8,20 @@ Kinds of results:
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.cells import results
+from repro.artifacts.cells import image_cells, results
 from repro.artifacts.elasticzo_sparsity import Config
-from repro.training.cell import IntegerSettings
-from repro.training.chosen import chosen
-from repro.training.experiments import Length, from_scratch
+from repro.training.cell import Cell, IntegerSettings
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield a result for each data set, arm and seed."""
-    length = Length(config.epochs, config.image_items)
-    cells = []
-    for dataset, p_zero, seed in product(config.datasets, (config.p_zero, None), config.seeds):
-        settings = chosen(dataset, "int8", "full_zo")
-        assert isinstance(settings, IntegerSettings)  # noqa: S101 - by the precision
-        cells.append(
-            from_scratch(
-                dataset,
-                "int8",
-                "full_zo",
-                replace(settings, p_zero=p_zero),
-                seed=seed,
-                images=length,
-                clouds=length,
-                device=config.device,
-            )
-        )
-    yield from results(cells, context, extra=("p_zero",))
+    scheduled = list(image_cells(config, ("int8",), ("full_zo",)))
+    fixed = [_with_sparsity(cell, config.p_zero) for cell in scheduled]
+    yield from results([*fixed, *scheduled], context, extra=("p_zero",))
+
+
+def _with_sparsity(cell: Cell, p_zero: float) -> Cell:
+    assert isinstance(cell.settings, IntegerSettings)  # noqa: S101 - by the precision
+    return replace(cell, settings=replace(cell.settings, p_zero=p_zero))

@@ -1,0 +1,34 @@
+"""What the artifacts have in common that train LeNet-5 on whole sets of images."""
+
+from dataclasses import dataclass
+from typing import get_args
+
+from repro.core.limits import require_seeds
+from repro.core.validation import require_choice, require_names, require_positive_int
+from repro.measurement.device import Device
+
+DATASETS = ("mnist", "fashion_mnist")
+
+
+@dataclass(frozen=True)
+class ImageRuns:
+    """Which sets are trained on, how often and for how long."""
+
+    datasets: tuple[str, ...] = DATASETS
+    """Sets of images."""
+    seeds: tuple[int, ...] = (0, 1, 2)
+    """Independent runs of each."""
+    epochs: int = 100
+    """The paper's 100."""
+    image_items: int = 60_000
+    """Images trained on, at most (all of them)."""
+    device: Device = "cpu"
+    """Where the networks are trained: cpu, or cuda."""
+
+    def __post_init__(self) -> None:
+        """Refuse any name or number that cannot be run, before anything runs."""
+        require_names("datasets", self.datasets, DATASETS)
+        require_choice("device", self.device, get_args(Device))
+        require_seeds(self.seeds)
+        require_positive_int("epochs", self.epochs)
+        require_positive_int("image_items", self.image_items)
