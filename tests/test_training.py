@@ -331,8 +331,11 @@ def test_resumed_sign_counts_equal_those_of_an_uninterrupted_run(tmp_path: Path)
     counted("parts.pt", 1)
     curves, resumed = counted("parts.pt", 3)
     assert without_time(curves) == without_time(expected)
-    assert resumed.counts == whole.counts
-    assert [now["steps"] for now in resumed.counts] == [2, 2, 2]
+    assert resumed.counts() == whole.counts()
+    assert [now["steps"] for now in resumed.counts()["signs"]] == [2, 2, 2]
+    restores, total = resumed.counts()["restores"], resumed.learner.method.restores
+    assert [now["weights"] for now in restores] == [2 * (150 + 2400 + 94_080 + 10_080)] * 3
+    assert sum(now["inexact"] for now in restores) == total.inexact > 0
     weights = [made.learner.method.network.parameters for made in (whole, resumed)]
     assert torch.equal(*weights)
 

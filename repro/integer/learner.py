@@ -20,15 +20,23 @@ class IntegerLearner:
         self.method = method
         self.exponent = exponent
         self.schedule = schedule
+        self._restores: list[dict[str, int]] = []
 
     def start_epoch(self, epoch: int) -> None:
         """Set what the schedule has for ``epoch``, counted from 0."""
+        del self._restores[epoch:]
+        self._restores.append({"inexact": 0, "weights": 0})
         phase = self.schedule.at(epoch)
         self.method.b_bp, self.method.p_zero = phase.b_bp, phase.p_zero
 
     def step(self, inputs: Tensor, labels: Tensor) -> StepInfo:
         """Train on one batch: inputs int8 [B, ...], labels int64 [B]."""
-        return self.method.step(IntegerTensor(inputs, self.exponent), labels)
+        before = self.method.restores
+        info = self.method.step(IntegerTensor(inputs, self.exponent), labels)
+        now, after = self._restores[-1], self.method.restores
+        now["inexact"] += after.inexact - before.inexact
+        now["weights"] += after.total - before.total
+        return info
 
     def evaluate(self, inputs: Tensor, labels: Tensor) -> tuple[float, int]:
         """Return the sum of the samples' cross-entropy (in floating point) and how many are right.
@@ -39,14 +47,23 @@ class IntegerLearner:
         correct = int((logits.values.argmax(1) == labels).sum())
         return float(float_cross_entropy(logits, labels).sum()), correct
 
+    def counts(self) -> dict[str, list[dict[str, int]]]:
+        """Return, as ``restores``, how many weights were perturbed and did not come back."""
+        return {"restores": self._restores}
+
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a resumed run needs: weights, exponents, streams."""
-        return {"network": self.method.network.state_dict(), "method": self.method.state_dict()}
+        """Return all that a resumed run needs: weights, exponents, streams, counts."""
+        return {
+            "network": self.method.network.state_dict(),
+            "method": self.method.state_dict(),
+            "restores": self._restores,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what ``state_dict`` returned, bit for bit."""
         self.method.network.load_state_dict(state["network"])
         self.method.load_state_dict(state["method"])
+        self._restores = [dict(now) for now in state["restores"]]
 
     def load_weights(self, state: Mapping[str, Any]) -> None:
         """Begin with the weights, and nothing else, of another learner's state."""

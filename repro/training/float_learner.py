@@ -58,6 +58,10 @@ class FloatLearner:
         loss = functional.cross_entropy(logits, labels, reduction="sum")
         return float(loss), int((logits.argmax(1) == labels).sum())
 
+    def counts(self) -> dict[str, list[dict[str, int]]]:
+        """Return nothing: nothing is counted."""
+        return {}
+
     def state_dict(self) -> dict[str, Any]:
         """Return all that a resumed run needs."""
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}

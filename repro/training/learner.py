@@ -19,6 +19,9 @@ class Learner(Protocol):
     def evaluate(self, inputs: Tensor, labels: Tensor) -> tuple[float, int]:
         """Return the sum of the cross-entropy over a batch and how many labels are predicted."""
 
+    def counts(self) -> dict[str, list[dict[str, int]]]:
+        """Return what is counted while it trains, by name: one table for each epoch."""
+
     def state_dict(self) -> dict[str, Any]:
         """Return all that a resumed run needs."""
 

@@ -22,7 +22,6 @@ from repro.training.checkpoint import Checkpoint
 from repro.training.learner import Learner
 from repro.training.loop import Curves, train
 from repro.training.seeds import ORDER, derived_seed
-from repro.training.sign_counts import SignCounter
 from repro.training.tidy import tidy
 
 _PACKAGES = ("core", "data", "models", "methods", "integer", "training")
@@ -98,8 +97,7 @@ def run_cell(task: Task) -> dict[str, Any]:
     )
     if diverged:
         curves.diverge(diverged)
-    counts = {"signs": learner.counts} if isinstance(learner, SignCounter) else {}
-    return curves.as_metrics() | counts
+    return curves.as_metrics() | learner.counts()
 
 
 def _begin_with(learner: Learner, start: Cell, task: Task) -> str:

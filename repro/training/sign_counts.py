@@ -22,14 +22,14 @@ class SignCounter:
     def __init__(self, learner: IntegerLearner) -> None:
         """Watch the passes of ``learner``."""
         self.learner = learner
-        self.counts: list[dict[str, int]] = []
+        self._signs: list[dict[str, int]] = []
         learner.method.watch = self._count
 
     def start_epoch(self, epoch: int) -> None:
         """Begin the counts of ``epoch``."""
         self.learner.start_epoch(epoch)
-        del self.counts[epoch:]
-        self.counts.append(dict.fromkeys(COUNTS, 0))
+        del self._signs[epoch:]
+        self._signs.append(dict.fromkeys(COUNTS, 0))
 
     def step(self, inputs: Tensor, labels: Tensor) -> StepInfo:
         """Train on one minibatch."""
@@ -39,14 +39,18 @@ class SignCounter:
         """Return the sum of the cross-entropy over a batch and how many labels are predicted."""
         return self.learner.evaluate(inputs, labels)
 
+    def counts(self) -> dict[str, list[dict[str, int]]]:
+        """Return the learner's counts and, as ``signs``, those named in ``COUNTS``."""
+        return {**self.learner.counts(), "signs": self._signs}
+
     def state_dict(self) -> dict[str, Any]:
         """Return all that a resumed run needs."""
-        return {**self.learner.state_dict(), "counts": self.counts}
+        return {**self.learner.state_dict(), "signs": self._signs}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from what ``state_dict`` returned."""
         rest = dict(state)
-        self.counts = rest.pop("counts")
+        self._signs = rest.pop("signs")
         self.learner.load_state_dict(rest)
 
     def load_weights(self, state: dict[str, Any]) -> None:
@@ -57,7 +61,7 @@ class SignCounter:
         by_float, by_integer, exact = (
             compare(rule, plus, minus, labels).sign for rule in ("float", "integer", "exact")
         )
-        now = self.counts[-1]
+        now = self._signs[-1]
         now["steps"] += 1
         now["integer_is_float"] += by_integer == by_float
         now["exact_is_float"] += exact == by_float
