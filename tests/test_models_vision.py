@@ -5,8 +5,9 @@ import torch
 from torch import nn
 
 from repro.data.points.shapes40 import make
+from repro.models.conv import Conv2d
 from repro.models.lenet5 import lenet5
-from repro.models.pointnet import pointnet
+from repro.models.pointnet import MaxOverPoints, PointBatchNorm, pointnet
 from repro.models.pooling import MaxPool2x2
 
 IMAGES = torch.zeros(2, 1, 28, 28)
@@ -129,3 +130,76 @@ def test_pooling_with_gradients_keeps_pytorchs_backward() -> None:
         for pool in (MaxPool2x2(), nn.MaxPool2d(2))
     )
     assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("inputs", [1, 3])
+def test_convolution_without_gradients_has_channels_innermost_and_the_same_sums(
+    inputs: int,
+) -> None:
+    torch.manual_seed(0)
+    ours = Conv2d(inputs, 6, kernel_size=5, padding=2)
+    theirs = nn.Conv2d(inputs, 6, kernel_size=5, padding=2)
+    theirs.load_state_dict(ours.state_dict())
+    images = torch.randn(4, inputs, 9, 7)
+    before = images.clone()
+    with torch.no_grad():
+        found = ours(images)
+        expected = theirs.double()(images.double())
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6)
+    if torch.backends.mkldnn.is_available():
+        assert found.stride() == (6 * 9 * 7, 1, 6 * 7, 6)
+    assert torch.equal(images, before)
+
+
+def test_convolution_with_gradients_is_pytorchs() -> None:
+    torch.manual_seed(0)
+    ours, theirs = Conv2d(2, 3, 3), nn.Conv2d(2, 3, 3)
+    theirs.load_state_dict(ours.state_dict())
+    images = torch.randn(2, 2, 6, 6)
+    for layer in (ours, theirs):
+        layer(images).square().sum().backward()
+    assert torch.equal(ours(images), theirs(images))
+    assert torch.equal(ours.weight.grad, theirs.weight.grad)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_in_place_is_pytorchs_number_for_number(training: bool) -> None:
+    """Its output, and the running statistics it leaves."""
+    torch.manual_seed(0)
+    ours, theirs = (
+        PointBatchNorm(5).train(training),
+        nn.BatchNorm1d(5).train(training),
+    )
+    with torch.no_grad():
+        for parameter in ours.parameters():
+            parameter.normal_()
+        ours.running_mean.normal_()
+    theirs.load_state_dict(ours.state_dict())
+    features = torch.randn(3, 7, 5)
+    with torch.no_grad():
+        expected = theirs(features.flatten(0, 1)).view_as(features)
+        found = ours(features)
+    assert torch.equal(found, expected)
+    assert found.data_ptr() == features.data_ptr()
+    for name, value in theirs.state_dict().items():
+        assert torch.equal(ours.state_dict()[name], value), name
+
+
+def test_batch_norm_in_place_leaves_its_input_to_a_backward_pass() -> None:
+    torch.manual_seed(0)
+    layer = PointBatchNorm(3).double()
+    features = torch.randn(2, 4, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(layer, features)
+
+
+def test_batch_norm_in_place_refuses_to_train_on_one_point() -> None:
+    with pytest.raises(ValueError, match="more than 1 value per channel"), torch.no_grad():
+        PointBatchNorm(3)(torch.zeros(1, 1, 3))
+
+
+def test_maximum_over_points_gives_its_gradient_to_one_of_equal_values() -> None:
+    features = torch.tensor([[[1.0], [2.0], [2.0]]], requires_grad=True)
+    MaxOverPoints()(features).backward(torch.ones(1, 1))
+    assert sorted(features.grad.flatten().tolist()) == [0, 0, 1]
+    with torch.no_grad():
+        assert MaxOverPoints()(features).tolist() == [[2.0]]
