@@ -27,8 +27,8 @@ class Conv2d(nn.Conv2d):
 def channels_innermost(x: Tensor) -> Tensor:
     """Return ``x`` [N, C, H, W] with the strides of [N, H, W, C]; a copy if it has others.
 
-    PyTorch tells the layout by the stride of the channels. That of a single channel is anything, and
-    ``torch.channels_last`` leaves it as it is; here it becomes 1.
+    PyTorch tells the layout by the stride of the channels. That of a single channel is anything,
+    and ``torch.channels_last`` leaves it as it is; here it becomes 1.
     """
     _, channels, height, width = x.shape
     if channels > 1:

@@ -1,7 +1,7 @@
 """Whether a computation is a forward pass alone, of which autograd keeps nothing.
 
-The layers of this package that ask overwrite their input then, if that saves memory: a network feeds
-each layer what only that layer reads.
+The layers that ask overwrite their input then, where that saves memory: in a network no other layer
+reads it.
 """
 
 import torch
