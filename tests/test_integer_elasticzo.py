@@ -19,7 +19,6 @@ from repro.integer.loss import logit_error
 from repro.integer.network import IntegerNetwork, Record
 from repro.integer.noise import SparseNoise
 from repro.integer.perturbation import Perturbation
-from repro.integer.scratch import Scratch
 from repro.integer.shift import Version
 from repro.integer.sign import SignRule, compare, mean_loss
 from repro.integer.tensor import IntegerTensor
@@ -158,7 +157,7 @@ def test_full_bp_is_niti_with_one_forward_pass(monkeypatch: pytest.MonkeyPatch) 
             layer = record.layer
             before = error
             error = (
-                network.policy.error(layer.input_error(error, Scratch()))
+                network.policy.error(layer.input_error(error))
                 if record is not records[0]
                 else error
             )

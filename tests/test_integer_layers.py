@@ -12,7 +12,6 @@ from repro.integer.layers import Flatten, Selecting
 from repro.integer.linear import Linear
 from repro.integer.pooling import MaxOverPoints, MaxPool2d
 from repro.integer.relu import ReLU
-from repro.integer.scratch import Scratch
 from repro.integer.tensor import IntegerTensor
 
 
@@ -46,19 +45,19 @@ def test_convolution_forward_and_backward(shape: tuple[int, ...]) -> None:
     x64 = batch_first(x).requires_grad_()
     w64 = weight.double().requires_grad_()
     expected = F.conv2d(x64, w64, padding=padding)
-    assert same(layer.accumulate(x, Scratch()), expected.detach())
+    assert same(layer.accumulate(x), expected.detach())
 
     error = int8(outputs, *expected.shape[2:], batch, seed=3)
     expected.backward(batch_first(error))
-    assert torch.equal(layer.weight_gradient(x, error, Scratch()).double(), w64.grad)
-    assert same(layer.input_error(error, Scratch()), x64.grad)
+    assert torch.equal(layer.weight_gradient(x, error).double(), w64.grad)
+    assert same(layer.input_error(error), x64.grad)
 
 
 def test_weight_gradient_of_a_large_batch_passes_two_to_the_31() -> None:
     x = torch.full((1, 28, 28, 256), 127, dtype=torch.int8)
     layer = Conv2d(IntegerTensor(int8(1, 1, 5, 5, low=-127), -9), 2)
     error = torch.full((1, 28, 28, 256), 127, dtype=torch.int8)
-    gradient = layer.weight_gradient(x, error, Scratch())
+    gradient = layer.weight_gradient(x, error)
     assert gradient.dtype == torch.int64
     assert int(gradient[0, 0, 2, 2]) == 28 * 28 * 256 * 127 * 127 > 2**31
 
@@ -70,12 +69,12 @@ def test_linear_forward_and_backward(middle: tuple[int, ...]) -> None:
     x64 = x.double().requires_grad_()
     w64 = weight.double().requires_grad_()
     expected = torch.einsum("oi,i...->o...", w64, x64)
-    assert torch.equal(layer.accumulate(x, Scratch()).double(), expected.detach())
+    assert torch.equal(layer.accumulate(x).double(), expected.detach())
 
     error = int8(3, *middle, 4, seed=3)
     expected.backward(error.double())
-    assert torch.equal(layer.weight_gradient(x, error, Scratch()).double(), w64.grad)
-    assert torch.equal(layer.input_error(error, Scratch()).double(), x64.grad)
+    assert torch.equal(layer.weight_gradient(x, error).double(), w64.grad)
+    assert torch.equal(layer.input_error(error).double(), x64.grad)
 
 
 @given(st.integers(1, 3), st.integers(3, 9), st.integers(3, 9), st.integers(2, 3))
@@ -133,10 +132,33 @@ def test_selecting_layers_take_accumulators(layer: Selecting, dtype: torch.dtype
     assert torch.isin(y, torch.cat([x.flatten(), torch.zeros(1, dtype=dtype)])).all()
 
 
-def test_windows_are_those_of_pytorchs_unfold() -> None:
-    x = int8(3, 6, 7, 2)
+@pytest.mark.parametrize("at_once", [1, 500, 1 << 20])  # one row, two (the last alone), all five
+def test_windows_are_those_of_pytorchs_unfold(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("repro.integer.conv._COLUMNS", at_once)
+    x = int8(3, 5, 7, 2)
     unfolded = F.unfold(batch_first(x), 3, padding=1)  # [B, C k k, H W]
-    assert torch.equal(windows(x, 3, 1, Scratch()).double(), unfolded.permute(1, 2, 0).flatten(1))
+    expected = unfolded.permute(1, 2, 0).unflatten(1, (5, 7))  # [C k k, H, W, B]
+    seen = torch.zeros(5)
+    for rows, columns in windows(x, 3, 1):
+        assert torch.equal(columns.double(), expected[:, rows].flatten(1))
+        seen[rows] += 1
+    assert torch.equal(seen, torch.ones(5))
+
+
+def test_convolution_does_not_depend_on_how_many_rows_are_computed_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, error = int8(2, 9, 6, 4, seed=1), int8(3, 9, 6, 4, seed=3)
+    layer = Conv2d(IntegerTensor(int8(3, 2, 5, 5, seed=2, low=-127), -9), 2)
+
+    def all_three() -> list[torch.Tensor]:
+        return [layer.accumulate(x), layer.weight_gradient(x, error), layer.input_error(error)]
+
+    at_once = all_three()
+    monkeypatch.setattr("repro.integer.conv._COLUMNS", 1)
+    assert all(map(torch.equal, at_once, all_three()))
 
 
 def test_only_int8_and_whole_exponents_make_an_integer_tensor() -> None:

@@ -10,8 +10,6 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor
 
-from repro.integer.matmul import matmul
-from repro.integer.scratch import Scratch
 from repro.integer.tensor import IntegerTensor
 
 
@@ -22,37 +20,17 @@ class Weighted(ABC):
         """Take the weight, outputs first, without -128 among its values."""
         self.weight = weight
 
-    @property
-    def matrix(self) -> Tensor:
-        """The weight as int8 [outputs, inputs of one output]."""
-        return self.weight.values.flatten(1)
-
     @abstractmethod
-    def columns(self, x: Tensor, scratch: Scratch) -> Tensor:
-        """Return what the weight matrix multiplies: int8 [inputs of one output, positions].
-
-        They may lie in ``scratch``.
-        """
-
-    @abstractmethod
-    def output_shape(self, x: Tensor) -> tuple[int, ...]:
-        """Return the shape of the output for an input like ``x``."""
-
-    @abstractmethod
-    def input_error(self, error: Tensor, scratch: Scratch) -> Tensor:
-        """Return accumulators like the input from an int8 error like the output."""
-
-    def accumulate(self, x: Tensor, scratch: Scratch) -> Tensor:
+    def accumulate(self, x: Tensor) -> Tensor:
         """Return accumulators like the output from an int8 input."""
-        return matmul(self.matrix, self.columns(x, scratch)).view(self.output_shape(x))
 
-    def weight_gradient(self, x: Tensor, error: Tensor, scratch: Scratch) -> Tensor:
-        """Return accumulators like the weight, summed over positions and batch.
+    @abstractmethod
+    def weight_gradient(self, x: Tensor, error: Tensor) -> Tensor:
+        """Return accumulators like the weight, summed over positions and batch, of int8 tensors."""
 
-        The long operand comes first: oneDNN shares the rows of the first among threads.
-        """
-        gradient = matmul(self.columns(x, scratch), error.flatten(1).t())
-        return gradient.t().reshape(self.weight.values.shape)
+    @abstractmethod
+    def input_error(self, error: Tensor) -> Tensor:
+        """Return accumulators like the input from an int8 error like the output."""
 
 
 class Selecting(ABC):

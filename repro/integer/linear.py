@@ -4,21 +4,24 @@ from torch import Tensor
 
 from repro.integer.layers import Weighted
 from repro.integer.matmul import matmul
-from repro.integer.scratch import Scratch
 
 
 class Linear(Weighted):
     """y = W x for a weight [out, in] and x [in, ..., B]; no bias."""
 
-    def columns(self, x: Tensor, scratch: Scratch) -> Tensor:  # noqa: ARG002
-        """Return x as [in, positions]."""
-        return x.flatten(1)
+    def accumulate(self, x: Tensor) -> Tensor:
+        """Return W x, [out, ..., B]."""
+        product = matmul(self.weight.values, x.flatten(1))
+        return product.view(-1, *x.shape[1:])
 
-    def output_shape(self, x: Tensor) -> tuple[int, ...]:
-        """Return [out, ..., B]."""
-        return (self.weight.values.shape[0], *x.shape[1:])
+    def weight_gradient(self, x: Tensor, error: Tensor) -> Tensor:
+        """Return error x^T, [out, in], summed over positions and batch.
 
-    def input_error(self, error: Tensor, scratch: Scratch) -> Tensor:  # noqa: ARG002
+        The long operand comes first: oneDNN shares the rows of the first among threads.
+        """
+        return matmul(x.flatten(1), error.flatten(1).t()).t().contiguous()
+
+    def input_error(self, error: Tensor) -> Tensor:
         """Return W^T error, [in, ..., B]."""
         product = matmul(self.weight.values.t(), error.flatten(1))
         return product.view(-1, *error.shape[1:])

@@ -14,7 +14,6 @@ from repro.integer.initialise import Distribution, initialise
 from repro.integer.layers import Layer, Weighted
 from repro.integer.relu import ReLU
 from repro.integer.rounding import LARGEST, largest_magnitude
-from repro.integer.scratch import Scratch
 from repro.integer.shift import ShiftPolicy, Version, gradient, policy_of
 from repro.integer.structure import convert
 from repro.integer.tensor import IntegerTensor
@@ -61,7 +60,6 @@ class IntegerNetwork:
         """
         self.layers = dict(layers)
         self.policy = policy
-        self._scratch = Scratch()
         weighted = self.weighted.values()
         if not weighted:
             msg = "no layer with parameters: there is nothing to train"
@@ -157,11 +155,10 @@ class IntegerNetwork:
             recorded = tape is not None and index >= start
             if recorded or isinstance(layer, Weighted):
                 now = self._narrowed(now)
-            x = now.values
+            x = now.values if recorded else None  # nothing else may outlive its layer
             now = self._through(name, layer, now)
-            if recorded:
+            if tape is not None and x is not None:
                 now = self._narrowed(now)
-                assert tape is not None  # noqa: S101 (told to the type checker)
                 tape.append(Record(layer, x, now.values))
         now = self._narrowed(now)
         return IntegerTensor(now.values.t().contiguous(), now.exponent)
@@ -187,10 +184,10 @@ class IntegerNetwork:
             if not isinstance(record.layer, Weighted):
                 error = record.layer.backward(record.x, record.y, error)
                 continue
-            accumulated = record.layer.weight_gradient(record.x, error, self._scratch)
+            accumulated = record.layer.weight_gradient(record.x, error)
             updates.append((record.layer, gradient(accumulated, bits)))
             if len(updates) < waiting:
-                error = self.policy.error(record.layer.input_error(error, self._scratch))
+                error = self.policy.error(record.layer.input_error(error))
         return updates
 
     def to(self, device: torch.device | str) -> "IntegerNetwork":
@@ -250,7 +247,7 @@ class IntegerNetwork:
         if now.values.shape[0] != expected:
             msg = f"layer {name}: {now.values.shape[0]} input features, must be {expected}"
             raise UsageError(msg)
-        accumulator = layer.accumulate(now.values, self._scratch)
+        accumulator = layer.accumulate(now.values)
         k = max(self.policy.shift_of(largest_magnitude(accumulator)), 0)
         exponent = now.exponent + layer.weight.exponent + k
         if k and self.policy.order_preserving:

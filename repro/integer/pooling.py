@@ -19,14 +19,13 @@ class MaxPool2d(Selecting):
     def forward(self, x: Tensor) -> Tensor:
         """Return the maxima, [C, floor(H/k), floor(W/k), B].
 
-        Maxima of slices: several times faster than a reduction, and than ``max_pool2d``.
+        Maxima of slices, all into one tensor: several times faster than a reduction, and than
+        ``max_pool2d``, and no memory but the result.
         """
-        rows, *others = self._slices(x, 1)
-        for other in others:
-            rows = torch.maximum(rows, other)
-        largest, *others = self._slices(rows, 2)
-        for other in others:
-            largest = torch.maximum(largest, other)
+        entries = [entry for rows in self._slices(x, 1) for entry in self._slices(rows, 2)]
+        largest = torch.maximum(entries[0], entries[-1])
+        for entry in entries[1:-1]:
+            torch.maximum(largest, entry, out=largest)
         return largest
 
     def backward(self, x: Tensor, y: Tensor, error: Tensor) -> Tensor:

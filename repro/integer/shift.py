@@ -24,6 +24,9 @@ from repro.integer.rounding import (
 
 Version = Literal["v1", "v2"]
 
+_PIECE = 1 << 18
+"""Accumulators rounded at a time: few enough that their intermediate results take little memory."""
+
 
 @dataclass(frozen=True)
 class ShiftPolicy:
@@ -45,9 +48,13 @@ class ShiftPolicy:
     def narrow(self, accumulator: Tensor, k: int) -> Tensor:
         """Return the accumulator as int8, shifted by k, or for k <= 0 cast.
 
-        The cast is NITI's: +128, whose R is 7, wraps to -128.
+        The cast is NITI's: +128, whose R is 7, wraps to -128. Intermediate results are no longer
+        than ``_PIECE``.
         """
-        return self.rounding(accumulator, k) if k > 0 else accumulator.to(torch.int8)
+        if k <= 0:
+            return accumulator.to(torch.int8)
+        pieces = torch.split(accumulator.flatten(), _PIECE)
+        return torch.cat([self.rounding(piece, k) for piece in pieces]).view(accumulator.shape)
 
     def error(self, accumulator: Tensor) -> Tensor:
         """Return the error for the layer before as int8; NITI never uses its exponent."""
