@@ -1,0 +1,149 @@
+"""Peaks of training steps against the sizes of the layers that are alive together.
+
+The bound of a forward pass is the largest sum, over its layers, of input and output, with ReLU (and
+PointNet's batch norm) in place. The batch, which the caller holds, is not counted.
+"""
+
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import memray
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from repro.integer.elasticzo_int8 import ElasticZOInt8
+from repro.integer.network import IntegerNetwork
+from repro.integer.tensor import IntegerTensor
+from repro.methods.elasticzo import Activations, ElasticZO
+from repro.models.lenet5 import lenet5
+from repro.models.pointnet import pointnet
+from repro.training.partition import partition
+
+LENET = (4704 + 1176) * 4  # bytes a sample: the first pooling; float32
+LENET_INT8 = 4704 * 4 + 1176 * 4  # the same in int32 accumulators, which are shifted after pooling
+POINTNET = (128 + 1024) * 4  # bytes a point: the last layer shared by all points
+
+Step = Callable[[], object]
+
+
+class PeakOfTensors(TorchDispatchMode):
+    """Follows the storages that operators make, from creation to release."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alive: dict[int, int] = {}
+        self.peak = 0
+
+    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = {id(t.untyped_storage()) for t in tree_leaves((args, kwargs)) if _is_tensor(t)}
+        result = func(*args, **(kwargs or {}))
+        for tensor in filter(_is_tensor, tree_leaves(result)):
+            storage = tensor.untyped_storage()
+            key = id(storage)
+            if key not in given and key not in self.alive:
+                self.alive[key] = storage.nbytes()
+                weakref.finalize(storage, self.alive.pop, key)
+        self.peak = max(self.peak, sum(self.alive.values()))
+        return result
+
+
+def _is_tensor(leaf: object) -> bool:
+    return isinstance(leaf, torch.Tensor)
+
+
+def peak_of_tensors(step: Step) -> int:
+    step()  # the first step of a shape does more
+    gc.collect()
+    with PeakOfTensors() as followed:
+        step()
+    return followed.peak
+
+
+def lenet_step(method: str, batch: int, activations: Activations = "plus") -> Step:
+    torch.manual_seed(0)
+    images, labels = torch.randn(batch, 1, 28, 28), torch.arange(batch) % 10
+    model = lenet5()
+    where = partition("lenet5", method, model)  # type: ignore[arg-type]
+    elastic = ElasticZO(model, where, lr=1e-4, eps=1e-2, activations=activations)
+    return lambda: elastic.step(lambda: cross_entropy(model(images), labels))
+
+
+def integer_step(batch: int) -> Step:
+    images = torch.randint(-14, 91, (batch, 1, 28, 28), generator=torch.Generator().manual_seed(0))
+    network = IntegerNetwork.random(lenet5(bias=False), seed=0)
+    elastic = ElasticZOInt8(network, 12)
+    inputs = IntegerTensor(images.to(torch.int8), -5)
+    return lambda: elastic.step(inputs, torch.arange(batch) % 10)
+
+
+def test_full_zo_of_lenet5_is_at_the_bound() -> None:
+    assert LENET <= peak_of_tensors(lenet_step("full_zo", 64)) / 64 <= 1.01 * LENET
+
+
+def test_full_zo_of_lenet5_in_integers_is_close_to_the_bound() -> None:
+    assert LENET_INT8 <= peak_of_tensors(integer_step(256)) / 256 <= 1.02 * LENET_INT8
+
+
+def test_full_zo_of_pointnet_is_at_the_bound() -> None:
+    clouds, labels = torch.randn(4, 256, 3), torch.arange(4)
+    model = pointnet()
+    elastic = ElasticZO(model, partition("pointnet", "full_zo", model), lr=1e-4, eps=1e-2)
+    peak = peak_of_tensors(lambda: elastic.step(lambda: cross_entropy(model(clouds), labels)))
+    assert POINTNET <= peak / (4 * 256) <= 1.01 * POINTNET
+
+
+@pytest.mark.parametrize(("method", "tail"), [("cls2", 850), ("cls1", 11_014)])
+def test_the_tail_adds_its_gradients_to_the_second_pass_and_nothing_to_the_first(
+    method: str, tail: int
+) -> None:
+    full_zo = peak_of_tensors(lenet_step("full_zo", 64))
+    assert peak_of_tensors(lenet_step(method, 64, "plus")) == full_zo + 4 * tail
+    assert peak_of_tensors(lenet_step(method, 64, "minus")) == full_zo
+
+
+def test_a_step_leaves_its_batch_alone() -> None:
+    images, clouds = torch.randn(3, 1, 28, 28), torch.randn(3, 20, 3)
+    before = images.clone(), clouds.clone()
+    with torch.no_grad():
+        lenet5()(images)
+        pointnet()(clouds)
+    assert torch.equal(images, before[0])
+    assert torch.equal(clouds, before[1])
+
+
+@pytest.fixture
+def backends() -> Iterator[None]:
+    """One thread; oneDNN as it was after the test."""
+    threads, onednn = torch.get_num_threads(), torch.backends.mkldnn.enabled
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+    torch.backends.mkldnn.set_flags(onednn)
+
+
+@pytest.mark.memray
+@pytest.mark.usefixtures("backends")
+@pytest.mark.parametrize("onednn", [True, False])
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_allocated_memory_of_full_zo_is_within_a_tenth_of_the_bound(
+    precision: str, onednn: bool, tmp_path: Path
+) -> None:
+    """What backends take beside tensors included, of a step that others have warmed up."""
+    torch.backends.mkldnn.set_flags(onednn)
+    step = lenet_step("full_zo", 256) if precision == "float32" else integer_step(256)
+    peaks = [allocated(step, tmp_path / f"{n}.memray") for n in range(4)]
+    bound = LENET if precision == "float32" else LENET_INT8
+    assert min(peaks) / 256 <= 1.1 * bound  # the interpreter asks for a MiB now and then
+
+
+def allocated(step: Step, capture: Path) -> int:
+    gc.collect()
+    with memray.Tracker(capture):
+        step()
+    return int(memray.FileReader(capture).metadata.peak_memory)
