@@ -7,8 +7,8 @@
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
-#include <cstring>
 
+#include "float_training.hpp"
 #include "int_training.hpp"
 #include "kernels.hpp"
 
@@ -55,12 +55,7 @@ auto array(std::vector<T> values, std::size_t rows, std::size_t columns) {
     return nb::ndarray<nb::numpy, T>(kept->data(), {rows, columns}, owner);
 }
 
-template <class T>
-void copy(const In<T>& from, std::span<T> to) {
-    if (from.size() != to.size())
-        throw std::invalid_argument(std::to_string(from.size()) + " weights: the network has " + std::to_string(to.size()));
-    std::memcpy(to.data(), from.data(), to.size_bytes());
-}
+int padded(int batch, int unit) { return batch < 1 ? batch : (batch + unit - 1) / unit * unit; }
 
 double peak(long (*multiply)(long)) {
     using Clock = std::chrono::steady_clock;
@@ -93,9 +88,8 @@ NB_MODULE(_engine, m) {
             [](zo::IntTraining* at, std::vector<zo::Layer> layers, std::vector<int> exponents, int tail, int capacity,
                int threads, const std::string& isa, int r_max, int b_zo, const std::string& sign,
                bool minus_activations, bool exact_restore, std::uint64_t seed) {
-                const int unit = zo::kBatchUnit;
                 new (at) zo::IntTraining(std::move(layers), std::move(exponents), tail,
-                                         {zo::kernels(isa), threads, (capacity + unit - 1) / unit * unit},
+                                         {zo::kernels(isa), threads, padded(capacity, zo::kBatchUnit)},
                                          {.r_max = r_max,
                                           .b_zo = b_zo,
                                           .sign = sign == "integer" ? zo::SignRule::kInteger : zo::SignRule::kFloat,
@@ -135,16 +129,63 @@ NB_MODULE(_engine, m) {
                      array(std::vector<std::int8_t>(logits.values, logits.values + batch * classes), batch, classes),
                      logits.exponent);
              })
-        .def("parameters",
-             [](zo::IntTraining& self) {
-                 const auto p = self.network().parameters();
-                 return array(std::vector<std::int8_t>(p.begin(), p.end()), 1, p.size());
-             })
-        .def("set_parameters",
-             [](zo::IntTraining& self, In<std::int8_t> p) { copy(p, self.network().parameters()); })
+        .def_prop_ro("parameters",
+                     [](zo::IntTraining& self) {
+                         const auto p = self.network().parameters();
+                         return nb::ndarray<nb::numpy, std::int8_t, nb::ndim<1>>(p.data(), {p.size()}, nb::find(self));
+                     })
+        .def_prop_rw(
+            "seed", [](zo::IntTraining& self) { return self.settings().seed; },
+            [](zo::IntTraining& self, std::uint64_t seed) { self.settings().seed = seed; })
         .def("seconds", [](zo::IntTraining& self) { return seconds(self.timers()); })
         .def("clear_seconds", [](zo::IntTraining& self) { self.timers().clear(); })
         .def_prop_ro("arena_bytes", [](zo::IntTraining& self) { return self.network().arena_bytes(); });
+
+    nb::class_<zo::FloatTraining>(m, "FloatTraining")
+        .def(
+            "__init__",
+            [](zo::FloatTraining* at, std::vector<zo::Layer> layers, int tail, int capacity, int threads,
+               const std::string& isa, float eps, float clip, float plus_share, float minus_share,
+               std::uint64_t seed) {
+                new (at) zo::FloatTraining(
+                    std::move(layers), tail, {zo::kernels(isa), threads, padded(capacity, zo::kGroup)},
+                    {.eps = eps, .clip = clip, .plus_share = plus_share, .minus_share = minus_share, .seed = seed});
+            },
+            nb::kw_only(), "layers"_a, "tail"_a, "capacity"_a, "threads"_a, "isa"_a, "eps"_a, "clip"_a,
+            "plus_share"_a, "minus_share"_a, "seed"_a)
+        .def("step",
+             [](zo::FloatTraining& self, In<float> inputs, In<std::int64_t> labels, std::uint64_t number, float lr) {
+                 zo::FloatNetwork& network = self.network();
+                 const int batch = batch_of(inputs, network.inputs(), network.machine().capacity);
+                 const auto span = labels_of(labels, batch, network.classes());
+                 nb::gil_scoped_release release;
+                 const zo::FloatStep step = self.step(inputs.data(), span, number, lr);
+                 return std::make_tuple(step.plus, step.minus, step.gradient, step.key, step.finite);
+             })
+        .def("forward",
+             [](zo::FloatTraining& self, In<float> inputs) {
+                 zo::FloatNetwork& network = self.network();
+                 const int batch = batch_of(inputs, network.inputs(), network.machine().capacity);
+                 std::span<const float> logits;
+                 {
+                     nb::gil_scoped_release release;
+                     network.read(inputs.data(), batch);
+                     logits = network.forward(false);
+                 }
+                 return array(std::vector<float>(logits.begin(), logits.end()), batch, network.classes());
+             })
+        .def("move", &zo::FloatTraining::move)
+        .def_prop_ro("parameters",
+                     [](zo::FloatTraining& self) {
+                         const auto p = self.network().parameters();
+                         return nb::ndarray<nb::numpy, float, nb::ndim<1>>(p.data(), {p.size()}, nb::find(self));
+                     })
+        .def_prop_rw(
+            "seed", [](zo::FloatTraining& self) { return self.settings().seed; },
+            [](zo::FloatTraining& self, std::uint64_t seed) { self.settings().seed = seed; })
+        .def("seconds", [](zo::FloatTraining& self) { return seconds(self.timers()); })
+        .def("clear_seconds", [](zo::FloatTraining& self) { self.timers().clear(); })
+        .def_prop_ro("arena_bytes", [](zo::FloatTraining& self) { return self.network().arena().bytes(); });
 
     m.def("instruction_sets", &zo::instruction_sets);
     m.def("peak_f32", [](const std::string& isa) { return peak(zo::kernels(isa).peak_f32); });

@@ -10,29 +10,9 @@
 namespace zo {
 namespace {
 
-/// The layer that gives the input's error from the sums' error.
-Layer transposed(const Layer& l) {
-    Layer t = l;
-    t.bias = t.rectified = false;
-    t.pool_height = t.pool_width = 1;
-    if (l.fully_connected()) {
-        t.channels = l.outputs;
-        t.height = t.width = t.kernel_height = t.kernel_width = 1;
-        t.outputs = l.fan_in();
-    } else {
-        t.channels = l.outputs;
-        t.height = l.rows();
-        t.width = l.columns();
-        t.outputs = l.channels;
-        t.padding = l.error_padding();
-    }
-    return t;
-}
-
 /// Whether sums are pooled while they are computed: no range is lost if every sum is in a window.
 bool fuses(const Layer& l) {
-    return !l.fully_connected() && l.pool_height == 2 && l.pool_width == 2 && l.rows() % 2 == 0 &&
-           l.columns() % 2 == 0;
+    return !l.fully_connected() && l.pools_by_two();
 }
 
 int shift_of(const Range& range) {
@@ -55,13 +35,12 @@ IntNetwork::Stage::Stage(const Layer& layer, bool signed_input, const Machine& m
 
 IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, int tail, Machine machine)
     : layers_(std::move(layers)), exponents_(std::move(exponents)), tail_(tail), machine_(machine) {
-    check(layers_);
+    zo::check(layers_);
+    zo::check(machine_, kBatchUnit);
     if (exponents_.size() != layers_.size()) throw std::invalid_argument("one exponent for each layer is needed");
     const int count = int(layers_.size());
     if (tail < 0 || tail > count)
         throw std::invalid_argument("tail " + std::to_string(tail) + ": must be from 0 to " + std::to_string(count));
-    if (machine_.capacity < 1 || machine_.capacity % kBatchUnit)
-        throw std::invalid_argument("capacity must be a multiple of " + std::to_string(kBatchUnit));
     std::size_t sums = 0, most = 0;
     for (int i = 0; i < count; ++i) {
         const Layer& l = layers_[i];
@@ -260,19 +239,13 @@ void IntNetwork::update(Stage& s, int layer, int bits) {
 }
 
 void IntNetwork::pass_error_on(Stage& s, int layer, IntMap& to) {
-    const Layer &l = s.convolution.layer, &t = s.backward->layer;
-    const std::span<const std::int8_t> w = weights(layer);
-    const int inputs = t.outputs, taps = l.fan_in() / inputs;
-    for (int o = 0; o < l.outputs; ++o)  // rotated by half a turn, inputs first
-        for (int i = 0; i < inputs; ++i)
-            for (int k = 0; k < taps; ++k)
-                s.turned[(std::size_t(i) * l.outputs + o) * taps + k] =
-                    w[std::size_t(o) * l.fan_in() + i * taps + taps - 1 - k];
+    const Layer& t = s.backward->layer;
+    turn(layers_[layer], weights(layer).data(), s.turned.data());
     const int groups = padded_groups();
     s.backward->read(s.error, groups);
     s.backward->take(s.turned);
     const Range range = s.backward->run(sums_, groups, false, false);
-    IntMap out = to.reshaped(inputs, t.rows(), t.columns());
+    IntMap out = to.reshaped(t.outputs, t.rows(), t.columns());
     narrow(t, out, groups, shift_of(range), false, {});
 }
 

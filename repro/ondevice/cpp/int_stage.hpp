@@ -8,18 +8,12 @@
 #include "int_layout.hpp"
 #include "kernels.hpp"
 #include "layer.hpp"
+#include "machine.hpp"
 
 namespace zo {
 
 /// Samples a batch is padded to: whole vectors of bytes. Those beyond the batch are zero.
 inline constexpr int kBatchUnit = 64;
-
-/// What all parts of an engine share.
-struct Machine {
-    const Kernels& kernels;
-    int threads;
-    int capacity;  ///< most samples of a batch, rounded up to kBatchUnit
-};
 
 /// int8 values of a batch: for each channel and place one row of values, a value for each sample,
 /// with a border of zeros around the places if the layer that reads them pads.

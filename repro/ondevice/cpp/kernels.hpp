@@ -74,6 +74,16 @@ struct Narrow {
     std::uint16_t* choices;           ///< the window's first maximum, kNone where a ReLU is shut;
     std::ptrdiff_t choice_step;       ///< from window to window; null if nobody needs them
 };
+/// ReLU and pooling of float sums; see Narrow.
+struct FloatPool {
+    const float* x;
+    int rows, columns, pool_height, pool_width;
+    bool rectified;
+    float* y;
+    std::ptrdiff_t y_row, y_column;
+    std::uint16_t* choices;
+    std::ptrdiff_t choice_step;
+};
 inline constexpr std::uint16_t kNone = 0xFFFF;
 
 /// A move of integer weights along the noise z: to = clip(from + factor z).
@@ -107,6 +117,7 @@ struct Kernels {
     void (*products_f32)(const FloatProducts&);
     void (*products_i8)(const IntProducts&);
     void (*narrow)(const Narrow&);
+    void (*pool_f32)(const FloatPool&);
     /// out[d][lane][j] = rows[source[4 d + j]][lane] ^ flip, or 0 where the source is -1.
     void (*interleave)(const std::int8_t* rows, std::ptrdiff_t row_step,
                        const std::int32_t* sources, int dwords, std::uint8_t flip,

@@ -1,5 +1,7 @@
 #include "layer.hpp"
 
+#include "machine.hpp"
+
 #include <stdexcept>
 
 namespace zo {
@@ -33,6 +35,24 @@ void check_alone(const Layer& l) {
 
 }  // namespace
 
+Layer transposed(const Layer& l) {
+    Layer t = l;
+    t.bias = t.rectified = false;
+    t.pool_height = t.pool_width = 1;
+    if (l.fully_connected()) {
+        t.channels = l.outputs;
+        t.height = t.width = t.kernel_height = t.kernel_width = 1;
+        t.outputs = l.fan_in();
+    } else {
+        t.channels = l.outputs;
+        t.height = l.rows();
+        t.width = l.columns();
+        t.outputs = l.channels;
+        t.padding = l.error_padding();
+    }
+    return t;
+}
+
 void check(std::span<const Layer> layers) {
     if (layers.empty()) throw std::invalid_argument("no layer with parameters: nothing to train");
     for (const Layer& layer : layers) check_alone(layer);
@@ -48,6 +68,14 @@ void check(std::span<const Layer> layers) {
     }
     require(layers.back().pooled_rows() == 1 && layers.back().pooled_columns() == 1, layers.back(),
             "the last layer must give one row of logits");
+}
+
+void check(const Machine& machine, int unit) {
+    if (machine.threads < 1 || machine.threads > 1024)
+        throw std::invalid_argument("threads = " + std::to_string(machine.threads) + ": must be from 1 to 1024");
+    if (machine.capacity < 1 || machine.capacity % unit || machine.capacity > 1 << 20)
+        throw std::invalid_argument("batch of " + std::to_string(machine.capacity) +
+                                    ": must be from 1 to 2^20, in multiples of " + std::to_string(unit));
 }
 
 std::size_t parameters(std::span<const Layer> layers) {

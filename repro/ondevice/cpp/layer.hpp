@@ -36,11 +36,27 @@ struct Layer {
     int pooled_rows() const { return rows() / pool_height; }
     int pooled_columns() const { return columns() / pool_width; }
     bool pools() const { return pool_height * pool_width > 1; }
+    /// Whether every sum is in one window of 2 x 2.
+    bool pools_by_two() const { return pool_height == 2 && pool_width == 2 && rows() % 2 == 0 && columns() % 2 == 0; }
     int features() const { return outputs * pooled_rows() * pooled_columns(); }
     /// Zeros around the output's error, for the error of the input by a full correlation.
     int error_padding() const { return fully_connected() ? 0 : kernel_height - 1 - padding; }
     bool fully_connected() const { return rows() == 1 && columns() == 1 && padding == 0; }
 };
+
+/// The layer that gives the error of the input from that of the sums.
+Layer transposed(const Layer& layer);
+
+/// The weights of `transposed(layer)`: inputs first, kernels turned by 180 degrees.
+template <class T>
+void turn(const Layer& layer, const T* weights, T* turned) {
+    const int inputs = layer.fully_connected() ? layer.fan_in() : layer.channels, taps = layer.fan_in() / inputs;
+    for (int o = 0; o < layer.outputs; ++o)
+        for (int i = 0; i < inputs; ++i)
+            for (int k = 0; k < taps; ++k)
+                turned[(std::size_t(i) * layer.outputs + o) * taps + k] =
+                    weights[std::size_t(o) * layer.fan_in() + i * taps + taps - 1 - k];
+}
 
 /// Throws std::invalid_argument unless the layers are sound and each fits the one before.
 void check(std::span<const Layer> layers);

@@ -17,6 +17,7 @@ ZO_INLINE Sum dot(Sum sum, I x, I w) {
     asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
     return sum;
 }
+ZO_INLINE Sum begin(std::int32_t initial) { return splat(initial); }
 ZO_INLINE I finish(Sum sum) { return sum; }
 
 #elif defined(__AVXVNNI__)
@@ -27,6 +28,7 @@ ZO_INLINE Sum dot(Sum sum, I x, I w) {
     asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w));
     return sum;
 }
+ZO_INLINE Sum begin(std::int32_t initial) { return splat(initial); }
 ZO_INLINE I finish(Sum sum) { return sum; }
 
 #elif defined(__SSE2__)
@@ -47,6 +49,7 @@ ZO_INLINE Sum dot(Sum sum, I x, I w) {
     const W16 x_even = (W16(x) << 8) >> 8, w_even = (W16(w) << 8) >> 8;
     return sum + pairs(x_even, w_even) + pairs(W16(x) >> 8, W16(w) >> 8);
 }
+ZO_INLINE Sum begin(std::int32_t initial) { return splat(initial); }
 ZO_INLINE I finish(Sum sum) { return sum; }
 
 #elif defined(__ARM_FEATURE_DOTPROD)
@@ -54,6 +57,7 @@ ZO_INLINE I finish(Sum sum) { return sum; }
 inline constexpr bool kUnsigned = false;
 typedef I Sum;
 ZO_INLINE Sum dot(Sum sum, I x, I w) { return I(vdotq_s32(sum, int8x16_t(x), int8x16_t(w))); }
+ZO_INLINE Sum begin(std::int32_t initial) { return splat(initial); }
 ZO_INLINE I finish(Sum sum) { return sum; }
 
 #elif defined(__aarch64__)
@@ -67,6 +71,10 @@ ZO_INLINE Sum dot(Sum sum, I x, I w) {
     return {vpadalq_s16(sum.low, vmull_s8(vget_low_s8(a), vget_low_s8(b))),
             vpadalq_s16(sum.high, vmull_high_s8(a, b))};
 }
+ZO_INLINE Sum begin(std::int32_t initial) {
+    const int32x4_t first_of_each = {initial, 0, initial, 0};
+    return {first_of_each, first_of_each};
+}
 ZO_INLINE I finish(Sum sum) { return I(vpaddq_s32(sum.low, sum.high)); }
 
 #else
@@ -77,6 +85,7 @@ ZO_INLINE Sum dot(Sum sum, I x, I w) {
     for (int byte = 0; byte < 4; ++byte) sum += ((x << (24 - 8 * byte)) >> 24) * ((w << (24 - 8 * byte)) >> 24);
     return sum;
 }
+ZO_INLINE Sum begin(std::int32_t initial) { return splat(initial); }
 ZO_INLINE I finish(Sum sum) { return sum; }
 
 #endif

@@ -13,31 +13,41 @@ ZO_INLINE I narrowed(I a, int k) {
     return minimum(maximum(rounded, splat(-127)), splat(127));
 }
 
-inline void narrow(const Narrow& job) {
+/// The maximum of each window of what `value` makes of a job's numbers, and which it is.
+template <class V, class Job>
+ZO_INLINE void pool(const Job& job, const auto& value, const auto& put) {
+    const int columns = job.columns / job.pool_width;
     for (int r = 0; r < job.rows / job.pool_height; ++r)
-        for (int c = 0; c < job.columns / job.pool_width; ++c)
+        for (int c = 0; c < columns; ++c)
             for (int part = 0; part < kParts; ++part) {
-                const std::int32_t* corner =
-                    job.x + (std::ptrdiff_t(r) * job.pool_height * job.columns + c * job.pool_width) * 16 +
-                    part * L;
-                I best = narrowed(load<I>(corner), job.shift), choice{};
+                const auto* const corner =
+                    job.x + (std::ptrdiff_t(r) * job.pool_height * job.columns + c * job.pool_width) * 16 + part * L;
+                V best = value(load<V>(corner));
+                I choice{};
                 for (int n = 1; n < job.pool_height * job.pool_width; ++n) {
                     const int i = n / job.pool_width, j = n % job.pool_width;
-                    const I value =
-                        narrowed(load<I>(corner + (std::ptrdiff_t(i) * job.columns + j) * 16), job.shift);
-                    choice = value > best ? splat(n) : choice;
-                    best = maximum(best, value);
+                    const V next = value(load<V>(corner + (std::ptrdiff_t(i) * job.columns + j) * 16));
+                    choice = next > best ? splat(n) : choice;
+                    best = maximum(next, best);
                 }
                 if (job.rectified) {
-                    choice = best > 0 ? choice : splat(kNone);
-                    best = maximum(best, I{});
+                    choice = best > V{} ? choice : splat(kNone);
+                    best = maximum(best, V{});
                 }
-                store(job.y + r * job.y_row + c * job.y_column + part * L,
-                      __builtin_convertvector(best, B));
+                put(job.y + r * job.y_row + c * job.y_column + part * L, best);
                 if (job.choices)
-                    store(job.choices + (std::ptrdiff_t(r) * (job.columns / job.pool_width) + c) * job.choice_step + part * L,
+                    store(job.choices + (std::ptrdiff_t(r) * columns + c) * job.choice_step + part * L,
                           __builtin_convertvector(choice, H));
             }
+}
+
+inline void narrow(const Narrow& job) {
+    pool<I>(job, [&](I a) { return narrowed(a, job.shift); },
+            [](std::int8_t* y, I best) { store(y, __builtin_convertvector(best, B)); });
+}
+
+inline void pool_f32(const FloatPool& job) {
+    pool<F>(job, [](F a) { return a; }, [](float* y, F best) { store(y, best); });
 }
 
 inline void interleave(const std::int8_t* rows, std::ptrdiff_t row_step, const std::int32_t* sources,

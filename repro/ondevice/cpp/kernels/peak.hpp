@@ -5,32 +5,36 @@
 
 namespace zo::ZO_ISA {
 
-inline constexpr int kChains = kRegisters == 32 ? 16 : 12;  // more than latency times throughput
-
-template <class Accumulator, class V>
-ZO_INLINE long chains(long repeats, V a, V b, const auto& multiply_add) {
-    Accumulator sum[kChains] = {};
-    for (long i = 0; i < repeats; ++i)
-        ZO_UNROLL for (int c = 0; c < kChains; ++c) {
-            sum[c] = multiply_add(sum[c], a, b);
-#if defined(__x86_64__)
-            asm volatile("" : "+x"(sum[c]));
-#elif defined(__aarch64__)
-            asm volatile("" ::: "memory");
-#endif
-        }
-    for (auto& s : sum) asm volatile("" ::"m"(s));
-    return repeats * kChains;
+/// Multiplies in ten independent chains, more than the latency of a multiplication times their
+/// number in a cycle; returns how many vectors that were.
+template <class Accumulator>
+ZO_INLINE long chains(long rounds, const auto& multiply_add) {
+    Accumulator a{}, b{}, c{}, d{}, e{}, f{}, g{}, h{}, i{}, j{};
+    for (long round = 0; round < rounds; ++round) {
+        a = multiply_add(a), b = multiply_add(b), c = multiply_add(c), d = multiply_add(d);
+        e = multiply_add(e), f = multiply_add(f), g = multiply_add(g), h = multiply_add(h);
+        i = multiply_add(i), j = multiply_add(j);
+    }
+    const Accumulator all[] = {a, b, c, d, e, f, g, h, i, j};
+    asm volatile("" : : "m"(all));  // so that they are needed
+    return rounds * 10;
 }
 
-/// Does so many rounds of multiplications; returns how many multiplications of numbers that were.
-inline long peak_f32(long repeats) {
-    return L * chains<F>(repeats, splat(1.0f), splat(0.5f),
-                         [](F sum, F x, F w) __attribute__((always_inline)) { return sum + x * w; });
+/// An operand that the compiler knows nothing of.
+template <class V>
+ZO_INLINE V opaque(V v) {
+    asm volatile("" : "+m"(v));
+    return v;
 }
-inline long peak_i8(long repeats) {
-    return 4 * L * chains<Sum>(repeats, splat(0x01020304), splat(0x04030201),
-                               [](Sum sum, I x, I w) __attribute__((always_inline)) { return dot(sum, x, w); });
+
+/// Multiplies as fast as it can; returns how many multiplications of numbers that were.
+inline long peak_f32(long rounds) {
+    const F x = opaque(splat(1.0f)), w = opaque(splat(0.5f));
+    return L * chains<F>(rounds, [&](F sum) __attribute__((always_inline)) { return sum + x * w; });
+}
+inline long peak_i8(long rounds) {
+    const I x = opaque(splat(0x01020304)), w = opaque(splat(0x04030201));
+    return 4 * L * chains<Sum>(rounds, [&](Sum sum) __attribute__((always_inline)) { return dot(sum, x, w); });
 }
 
 }  // namespace zo::ZO_ISA

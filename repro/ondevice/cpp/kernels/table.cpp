@@ -21,6 +21,7 @@ const Kernels kTable = {
     .products_f32 = products_f32,
     .products_i8 = products_i8,
     .narrow = narrow,
+    .pool_f32 = pool_f32,
     .interleave = interleave,
     .move_i8 = move_i8,
     .descend_i8 = descend_i8,

@@ -16,6 +16,7 @@ struct FloatArithmetic {
     static ZO_INLINE F input(const float* x) { return load<F>(x); }
     static ZO_INLINE F weight(const float* w, int tap) { return splat(w[tap]); }
     static ZO_INLINE F multiply_add(F sum, F x, F w) { return sum + x * w; }
+    static ZO_INLINE F begin(float initial) { return splat(initial); }
     static ZO_INLINE F finish(F sum) { return sum; }
 };
 
@@ -31,14 +32,20 @@ struct IntArithmetic {
         return splat(four);
     }
     static ZO_INLINE Sum multiply_add(Sum sum, I x, I w) { return dot(sum, x, w); }
+    static ZO_INLINE Sum begin(std::int32_t initial) { return ZO_ISA::begin(initial); }
     static ZO_INLINE I finish(Sum sum) { return ZO_ISA::finish(sum); }
 };
 
 /// The sums of `Outputs` outputs and `Count` windows, all in registers.
 template <class A, int Outputs, int Count>
-ZO_INLINE void sums(const typename A::Job& job, const auto* x, const auto* w,
+ZO_INLINE void sums(const typename A::Job& job, int output, const auto* x,
                     typename A::Vector (&result)[Outputs][Count]) {
-    typename A::Accumulator sum[Outputs][Count] = {};
+    const auto* const w = job.w + output * job.w_step;
+    typename A::Accumulator sum[Outputs][Count];
+    ZO_UNROLL for (int o = 0; o < Outputs; ++o) {
+        const auto initial = A::begin(job.initial ? job.initial[output + o] : 0);
+        ZO_UNROLL for (int p = 0; p < Count; ++p) sum[o][p] = initial;
+    }
     const std::int32_t* const end = job.taps + job.tap_count;
     int number = 0;
     for (const std::int32_t* tap = job.taps; tap != end; ++tap, ++number) {
@@ -54,35 +61,38 @@ ZO_INLINE void sums(const typename A::Job& job, const auto* x, const auto* w,
         ZO_UNROLL for (int p = 0; p < Count; ++p) result[o][p] = A::finish(sum[o][p]);
 }
 
-struct NoRange {};
+struct NoRange {
+    ZO_INLINE void see(F, F) {}
+};
 
 struct VectorRange {
     I least{}, greatest{};
+    ZO_INLINE void see(I low, I high) {
+        least = minimum(least, low);
+        greatest = maximum(greatest, high);
+    }
 };
 
-ZO_INLINE F special(F sum, NoRange&, bool rectified) {
-    return rectified ? maximum(sum, F{}) : sum;
-}
-
-ZO_INLINE I special(I sum, VectorRange& range, bool wraps) {
-    range.least = minimum(range.least, sum);
-    range.greatest = maximum(range.greatest, sum);
-    return wraps ? (sum << 24) >> 24 : sum;
-}
+ZO_INLINE F special(F sum) { return maximum(sum, F{}); }
+ZO_INLINE I special(I sum) { return (sum << 24) >> 24; }
 
 template <class A, int Outputs, int Count>
 ZO_INLINE void block(const typename A::Job& job, int output, const auto* x, auto* y, auto& range) {
     typename A::Vector sum[Outputs][Count];
-    sums<A, Outputs, Count>(job, x, job.w + output * job.w_step, sum);
+    sums<A, Outputs, Count>(job, output, x, sum);
     ZO_UNROLL for (int o = 0; o < Outputs; ++o) {
-        const auto initial = splat(job.initial ? job.initial[output + o] : 0);
         auto* const row = y + (output + o) * job.y_output;
-        ZO_UNROLL for (int p = 0; p < Count; ++p)
-            sum[o][p] = special(sum[o][p] + initial, range, job.special);
+        if (job.special) {
+            ZO_UNROLL for (int p = 0; p < Count; ++p) sum[o][p] = special(sum[o][p]);
+        }
+        auto low = sum[o][0], high = low;
+        ZO_UNROLL for (int p = 1; p < Count; ++p) {
+            low = minimum(low, sum[o][p]);
+            high = maximum(high, sum[o][p]);
+        }
+        range.see(low, high);
         if (job.maximum) {
-            auto largest = sum[o][0];
-            ZO_UNROLL for (int p = 1; p < Count; ++p) largest = maximum(largest, sum[o][p]);
-            store(row, largest);
+            store(row, high);
         } else {
             ZO_UNROLL for (int p = 0; p < Count; ++p) store(row + job.y_window[p], sum[o][p]);
         }
