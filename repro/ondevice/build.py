@@ -31,6 +31,10 @@ class EngineError(ReproError):
     """The engine is not there, or could not be built."""
 
 
+class ToolsMissingError(EngineError):
+    """There is nothing to build the engine with."""
+
+
 def module_path() -> Path:
     """Return where the module made of these sources is, or would be.
 
@@ -54,22 +58,28 @@ def build() -> Path:
     It appears at once and whole, so that two builds at a time do no harm.
 
     Raises:
-        EngineError: a tool is missing, or the build fails; the message has the end of its output.
+        ToolsMissingError: there is no compiler, no CMake or no nanobind.
+        EngineError: the build fails; the message has the end of its output.
     """
     target = module_path()
     if target.is_file():
         return target
+    cmake = _cmake()
+    compilers = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
+    if not any(shutil.which(compiler) for compiler in compilers):
+        msg = f"no C++ compiler ({', '.join(compilers)}) to build the engine with: {_NEEDS}"
+        raise ToolsMissingError(msg)
     if importlib.util.find_spec("nanobind") is None:
         msg = f"no nanobind to build the engine with: {_NEEDS}"
-        raise EngineError(msg)
+        raise ToolsMissingError(msg)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="build-", dir=target.parent) as directory:
         _run(
-            _cmake(),
+            cmake,
             *("-S", str(SOURCES), "-B", directory, "-DZO_PYTHON=ON"),
             f"-DPython_EXECUTABLE={sys.executable}",
         )
-        _run(_cmake(), "--build", directory, "--parallel", str(os.cpu_count() or 1))
+        _run(cmake, "--build", directory, "--parallel", str(os.cpu_count() or 1))
         (Path(directory) / target.name).replace(target)
     return target
 
@@ -80,19 +90,20 @@ def load() -> Any:  # noqa: ANN401 - a compiled module
     Raises:
         EngineError: it has not been built; says how to.
     """
+    name = f"repro.ondevice.{_MODULE}"
+    if name in sys.modules:
+        return sys.modules[name]
     path = module_path()
     if not path.is_file():
         msg = f"the on-device engine is not built: run `repro engine build`; {_NEEDS}"
         raise EngineError(msg)
-    name = f"repro.ondevice.{_MODULE}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None  # noqa: S101 - the suffix is that of an extension
-        assert spec.loader is not None  # noqa: S101
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        sys.modules[name] = module
-    return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None  # noqa: S101 - the suffix is that of an extension
+    assert spec.loader is not None  # noqa: S101
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.modules[name] = module
+    return module
 
 
 def _cmake() -> str:
@@ -101,7 +112,7 @@ def _cmake() -> str:
     found = str(own) if own.is_file() else shutil.which("cmake")
     if found is None:
         msg = f"no CMake to build the engine with: {_NEEDS}"
-        raise EngineError(msg)
+        raise ToolsMissingError(msg)
     return found
 
 
