@@ -186,7 +186,10 @@ def test_other_networks(name: str, partition: str | int, instructions: str) -> N
 def test_small_sums_are_cast_and_128_wraps(largest: int) -> None:
     """Sums of at most 128 in magnitude are not shifted: +128 becomes -128 before any maximum."""
     structure = nn.Sequential(
-        nn.Conv2d(1, 2, 2, padding=1, bias=False), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 3, bias=False)
+        nn.Conv2d(1, 2, 2, padding=1, bias=False),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(8, 3, bias=False),
     )
     reference, network = (IntegerNetwork.random(structure, seed=2) for _ in range(2))
     for one in (reference, network):
@@ -234,7 +237,7 @@ def test_refuses_networks_that_it_has_no_kernels_for() -> None:
         NativeElasticZOInt8(v1, structure, IMAGE, 0)
     network = IntegerNetwork.random(structure, seed=0)
     with pytest.raises(UsageError, match="input features"):
-        NativeElasticZOInt8(network, structure, (1, 30, 30), 0)
+        NativeElasticZOInt8(network, structure, (1, 32, 32), 0)
     with pytest.raises(UsageError, match="instructions = 'mmx'"):
         NativeElasticZOInt8(network, structure, IMAGE, 0, instructions="mmx")
 

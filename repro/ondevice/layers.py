@@ -50,7 +50,8 @@ def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[
     """Return the layers of ``structure``, in order, one for each module with weights.
 
     Args:
-        structure: Conv2d (stride 1, square kernel), Linear, ReLU, MaxPool2d, Flatten, MaxOverPoints.
+        structure: Conv2d (stride 1, square kernel), Linear, ReLU, MaxPool2d, Flatten and
+            MaxOverPoints.
         input_shape: of a sample: [C, H, W], [N, F] for clouds, or [F].
 
     Raises:

@@ -48,6 +48,13 @@ std::span<const std::int64_t> labels_of(const In<std::int64_t>& labels, int batc
     return span;
 }
 
+/// Maxima may lose a NaN, so a batch that has one is refused before.
+void require_finite(std::span<const float> values) {
+    float zero = 0;  // unless one is not finite
+    for (float value : values) zero += value * 0.0f;
+    if (zero != 0) throw std::invalid_argument("inputs with a NaN or an infinity: all must be finite");
+}
+
 template <class T>
 auto array(std::vector<T> values, std::size_t rows, std::size_t columns) {
     auto* const kept = new std::vector<T>(std::move(values));
@@ -113,7 +120,8 @@ NB_MODULE(_engine, m) {
                  nb::gil_scoped_release release;
                  const zo::IntStep step = self.step(inputs.data(), exponent, span, number);
                  return std::make_tuple(step.losses.sign, step.losses.plus, step.losses.minus, step.key, step.clipped);
-             })
+             },
+             "inputs"_a.noconvert(), "exponent"_a, "labels"_a.noconvert(), "number"_a, "p_zero"_a, "b_bp"_a)
         .def("forward",
              [](zo::IntTraining& self, In<std::int8_t> inputs, int exponent) {
                  zo::IntNetwork& network = self.network();
@@ -128,7 +136,8 @@ NB_MODULE(_engine, m) {
                  return std::make_tuple(
                      array(std::vector<std::int8_t>(logits.values, logits.values + batch * classes), batch, classes),
                      logits.exponent);
-             })
+             },
+             "inputs"_a.noconvert(), "exponent"_a)
         .def_prop_ro("parameters",
                      [](zo::IntTraining& self) {
                          const auto p = self.network().parameters();
@@ -158,10 +167,12 @@ NB_MODULE(_engine, m) {
                  zo::FloatNetwork& network = self.network();
                  const int batch = batch_of(inputs, network.inputs(), network.machine().capacity);
                  const auto span = labels_of(labels, batch, network.classes());
+                 require_finite({inputs.data(), inputs.size()});
                  nb::gil_scoped_release release;
                  const zo::FloatStep step = self.step(inputs.data(), span, number, lr);
                  return std::make_tuple(step.plus, step.minus, step.gradient, step.key, step.finite);
-             })
+             },
+             "inputs"_a.noconvert(), "labels"_a.noconvert(), "number"_a, "lr"_a)
         .def("forward",
              [](zo::FloatTraining& self, In<float> inputs) {
                  zo::FloatNetwork& network = self.network();
@@ -173,7 +184,8 @@ NB_MODULE(_engine, m) {
                      logits = network.forward(false);
                  }
                  return array(std::vector<float>(logits.begin(), logits.end()), batch, network.classes());
-             })
+             },
+             "inputs"_a.noconvert())
         .def("move", &zo::FloatTraining::move)
         .def_prop_ro("parameters",
                      [](zo::FloatTraining& self) {

@@ -32,7 +32,7 @@ ZO_INLINE void pool(const Job& job, const auto& value, const auto& put) {
                 }
                 if (job.rectified) {
                     choice = best > V{} ? choice : splat(kNone);
-                    best = maximum(best, V{});
+                    best = maximum(V{}, best);  // in this order NaN stays NaN
                 }
                 put(job.y + r * job.y_row + c * job.y_column + part * L, best);
                 if (job.choices)

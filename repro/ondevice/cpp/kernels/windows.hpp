@@ -73,7 +73,7 @@ struct VectorRange {
     }
 };
 
-ZO_INLINE F special(F sum) { return maximum(sum, F{}); }
+ZO_INLINE F special(F sum) { return maximum(F{}, sum); }  // in this order NaN stays NaN
 ZO_INLINE I special(I sum) { return (sum << 24) >> 24; }
 
 template <class A, int Outputs, int Count>
