@@ -5,36 +5,44 @@
 
 namespace zo::ZO_ISA {
 
+/// Makes the compiler forget what it knows of a vector, which stays in its register.
+template <class V>
+ZO_INLINE void forget(V& v) {
+#if defined(__x86_64__)
+    asm volatile("" : "+v"(v));
+#elif defined(__aarch64__)
+    asm volatile("" : "+w"(v));
+#else
+    asm volatile("" : "+m"(v));
+#endif
+}
+
 /// Multiplies in ten independent chains, more than the latency of a multiplication times their
 /// number in a cycle; returns how many vectors that were.
-template <class Accumulator>
-ZO_INLINE long chains(long rounds, const auto& multiply_add) {
+template <class Accumulator, class V>
+ZO_INLINE long chains(long rounds, V x, V w, const auto& add) {
     Accumulator a{}, b{}, c{}, d{}, e{}, f{}, g{}, h{}, i{}, j{};
+    const auto next = [&](Accumulator sum) __attribute__((always_inline)) {
+        forget(x);  // or one product would do for all
+        return add(sum, x, w);
+    };
     for (long round = 0; round < rounds; ++round) {
-        a = multiply_add(a), b = multiply_add(b), c = multiply_add(c), d = multiply_add(d);
-        e = multiply_add(e), f = multiply_add(f), g = multiply_add(g), h = multiply_add(h);
-        i = multiply_add(i), j = multiply_add(j);
+        a = next(a), b = next(b), c = next(c), d = next(d), e = next(e);
+        f = next(f), g = next(g), h = next(h), i = next(i), j = next(j);
     }
     const Accumulator all[] = {a, b, c, d, e, f, g, h, i, j};
     asm volatile("" : : "m"(all));  // so that they are needed
     return rounds * 10;
 }
 
-/// An operand that the compiler knows nothing of.
-template <class V>
-ZO_INLINE V opaque(V v) {
-    asm volatile("" : "+m"(v));
-    return v;
-}
-
 /// Multiplies as fast as it can; returns how many multiplications of numbers that were.
 inline long peak_f32(long rounds) {
-    const F x = opaque(splat(1.0f)), w = opaque(splat(0.5f));
-    return L * chains<F>(rounds, [&](F sum) __attribute__((always_inline)) { return sum + x * w; });
+    return L * chains<F>(rounds, splat(1.0f), splat(0.5f),
+                         [](F sum, F x, F w) __attribute__((always_inline)) { return sum + x * w; });
 }
 inline long peak_i8(long rounds) {
-    const I x = opaque(splat(0x01020304)), w = opaque(splat(0x04030201));
-    return 4 * L * chains<Sum>(rounds, [&](Sum sum) __attribute__((always_inline)) { return dot(sum, x, w); });
+    return 4 * L * chains<Sum>(rounds, splat(0x01020304), splat(0x04030201),
+                               [](Sum sum, I x, I w) __attribute__((always_inline)) { return dot(sum, x, w); });
 }
 
 }  // namespace zo::ZO_ISA
