@@ -1,0 +1,108 @@
+"""Accuracy by epoch by each answer, and how often the restore is inexact."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from statistics import fmean
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from repro.artifacts.elasticzo_int8_choices.effects import Effect, curve, effects
+from repro.artifacts.elasticzo_int8_choices.restores import ANSWERS, restored, shares
+from repro.claims.elasticzo import DATASETS, METHODS
+from repro.claims.trained import Cell
+from repro.drawing.remarks import title
+from repro.drawing.style import BLUE, GREEN, ORANGE, style
+from repro.measurement.records import Record
+
+_LINES = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-."))
+_RESTORE_DASHES = dict(zip(ANSWERS, ("-", "--"), strict=True))
+
+
+def accuracy(records: Sequence[Record]) -> Figure:
+    """Draw a row for each data set and choice, a panel for each method: mean over the seeds.
+
+    Each seed is a thin line where there are several. Every panel has a scale of its own.
+    """
+    rows = [
+        [list(of_method) for _, of_method in groupby(of_choice, _method)]
+        for _, of_choice in groupby(effects(records), _dataset_and_choice)
+    ]
+    across = max(len(row) for row in rows)
+    with style():
+        figure, grid = plt.subplots(
+            len(rows), across, figsize=(3.2 * across, 2.2 * len(rows)), squeeze=False
+        )
+        for axes, row in zip(grid, rows, strict=True):
+            for panel, alike in zip(axes, row, strict=False):
+                _panel(panel, alike)
+            for unused in axes[len(row) :]:
+                unused.set_axis_off()
+            axes[0].set_ylabel("test accuracy (%)")
+    return figure
+
+
+def restores(records: Sequence[Record]) -> Figure:
+    """Draw a panel for each data set: the share of weights, by epoch, on a logarithmic axis."""
+    found = {
+        dataset: list(arms)
+        for dataset, arms in groupby(restored(records), lambda arm: arm[1].point["dataset"])
+    }
+    with style():
+        figure, panels = plt.subplots(
+            1, len(found), figsize=(2.6 + 3.6 * len(found), 3.0), squeeze=False, sharey=True
+        )
+        for panel, (dataset, arms) in zip(panels.flat, found.items(), strict=True):
+            methods = list(dict.fromkeys(cell.point["method"] for _, cell in arms))
+            for answer, cell in arms:
+                method = cell.point["method"]
+                colour = _LINES[methods.index(method)][0]
+                label = f"{METHODS[str(method)]}, {ANSWERS[answer]}"
+                _plot(panel, shares(cell), color=colour, ls=_RESTORE_DASHES[answer], label=label)
+            panel.set_title(title(DATASETS[str(dataset)], {cell.profile for _, cell in arms}))
+            panel.set(xlabel="epoch", yscale="log")
+            panel.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
+        panels[0, 0].set_ylabel("share of perturbed weights (%)")
+        handles, labels = panels[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right upper")
+    return figure
+
+
+def _panel(panel: Axes, alike: Sequence[Effect]) -> None:
+    """Draw the default and all other answers of one method to one choice."""
+    first = alike[0]
+    arms = [(f"{first.choice.default} (default)", first.default)]
+    arms += [(effect.answer, effect.other) for effect in alike]
+    for (answer, cell), (colour, dashes) in zip(arms, _LINES, strict=False):
+        label = ", ".join(filter(None, (answer, cell.caveat)))
+        seeds = [curve(record) for record in cell.records]
+        mean = [fmean(values) for values in zip(*seeds, strict=False)]
+        _plot(panel, mean, color=colour, ls=dashes, label=label)
+        for seed in seeds if len(seeds) > 1 else ():
+            _plot(panel, seed, color=colour, ls=dashes, lw=0.6, alpha=0.5)
+    name = f"{_dataset(first.default)}, {METHODS[_method(first)]}\n{first.choice.name}"
+    panel.set_title(title(name, {cell.profile for _, cell in arms}))
+    panel.set_xlabel("epoch")
+    panel.legend(loc="lower right")
+
+
+def _plot(panel: Axes, values: Sequence[float], **line: object) -> None:
+    panel.plot(range(1, len(values) + 1), values, **line)  # type: ignore[arg-type]
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _dataset(cell: Cell) -> str:
+    return DATASETS[str(cell.point["dataset"])]
+
+
+def _method(effect: Effect) -> str:
+    return str(effect.default.point["method"])
+
+
+def _dataset_and_choice(effect: Effect) -> tuple[str, str]:
+    return _dataset(effect.default), effect.choice.name
+
+
+FIGURES = {"accuracy": accuracy, "restores": restores}
