@@ -99,15 +99,15 @@ RESTORES = [
 ]
 
 
-def test_share_of_inexact_restores_is_of_all_weights_perturbed() -> None:
+def test_share_of_clipped_weights_is_of_all_weights_perturbed() -> None:
     by_answer = dict(restored(RESTORES))
     assert list(by_answer) == ["clip", "exact"]
     assert shares(by_answer["clip"]) == pytest.approx([100 * 4 / 200, 100 * 4 / 600])
     assert whole_share(by_answer["clip"]) == pytest.approx(1.0)
-    table = tables.inexact_restores(RESTORES)
+    table = tables.clipped_weights(RESTORES)
     assert list(table["first epoch (%)"]) == ["2.000", "20.000"]
     assert list(table["last epoch (%)"]) == ["0.667", "10.000"]
-    assert list(table["all (%)"]) == ["1.000", "15.000"]
+    assert list(table["all epochs (%)"]) == ["1.000", "15.000"]
 
 
 def test_figures_draw_the_records() -> None:
@@ -127,7 +127,7 @@ def test_figures_draw_the_records() -> None:
 def test_documentation_quotes_the_committed_records() -> None:
     text = (ROOT / "docs" / "integer.md").read_text(encoding="utf-8")
     records = read_runs(current_runs(ROOT / "results", "elasticzo_int8_choices"))
-    for table in (tables.accuracies(records), tables.inexact_restores(records)):
+    for table in (tables.accuracies(records), tables.clipped_weights(records)):
         assert (quoted := markdown(table)) in text, f"docs/integer.md should hold\n{quoted}"
 
 

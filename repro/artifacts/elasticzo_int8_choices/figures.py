@@ -1,4 +1,4 @@
-"""Accuracy by epoch by each answer, and how often the restore is inexact."""
+"""Accuracy by epoch by each answer, and how many weights meet a clip."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -7,18 +7,19 @@ from statistics import fmean
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from repro.artifacts.elasticzo_int8_choices.effects import Effect, curve, effects
-from repro.artifacts.elasticzo_int8_choices.restores import ANSWERS, restored, shares
+from repro.artifacts.elasticzo_int8_choices.restores import restored, shares
 from repro.claims.elasticzo import DATASETS, METHODS
 from repro.claims.trained import Cell
 from repro.drawing.remarks import title
-from repro.drawing.style import BLUE, GREEN, ORANGE, style
+from repro.drawing.style import BLUE, GREEN, ORANGE, PINK, style
 from repro.measurement.records import Record
 
 _LINES = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-."))
-_RESTORE_DASHES = dict(zip(ANSWERS, ("-", "--"), strict=True))
+_COLOURS = {"full_zo": BLUE, "cls1": PINK}
+_DASHES = {"clip": "-", "exact": "--"}
 
 
 def accuracy(records: Sequence[Record]) -> Figure:
@@ -37,7 +38,7 @@ def accuracy(records: Sequence[Record]) -> Figure:
         )
         for axes, row in zip(grid, rows, strict=True):
             for panel, alike in zip(axes, row, strict=False):
-                _panel(panel, alike)
+                _answers_panel(panel, alike)
             for unused in axes[len(row) :]:
                 unused.set_axis_off()
             axes[0].set_ylabel("test accuracy (%)")
@@ -45,32 +46,36 @@ def accuracy(records: Sequence[Record]) -> Figure:
 
 
 def restores(records: Sequence[Record]) -> Figure:
-    """Draw a panel for each data set: the share of weights, by epoch, on a logarithmic axis."""
+    """Draw a panel for each data set: the share of weights that met a clip, by epoch."""
     found = {
         dataset: list(arms)
-        for dataset, arms in groupby(restored(records), lambda arm: arm[1].point["dataset"])
+        for dataset, arms in groupby(restored(records), lambda arm: _dataset(arm[1]))
     }
     with style():
         figure, panels = plt.subplots(
-            1, len(found), figsize=(2.6 + 3.6 * len(found), 3.0), squeeze=False, sharey=True
+            1, len(found), figsize=(4.6 * len(found), 3.2), squeeze=False, sharey=True
         )
         for panel, (dataset, arms) in zip(panels.flat, found.items(), strict=True):
-            methods = list(dict.fromkeys(cell.point["method"] for _, cell in arms))
-            for answer, cell in arms:
-                method = cell.point["method"]
-                colour = _LINES[methods.index(method)][0]
-                label = f"{METHODS[str(method)]}, {ANSWERS[answer]}"
-                _plot(panel, shares(cell), color=colour, ls=_RESTORE_DASHES[answer], label=label)
-            panel.set_title(title(DATASETS[str(dataset)], {cell.profile for _, cell in arms}))
-            panel.set(xlabel="epoch", yscale="log")
-            panel.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
-        panels[0, 0].set_ylabel("share of perturbed weights (%)")
+            _clips_panel(panel, arms)
+            panel.set_title(title(dataset, {cell.profile for _, cell in arms}))
+        panels[0, 0].set_ylabel("perturbed weights that met a clip (%)")
         handles, labels = panels[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside right upper")
+        figure.legend(handles, labels, loc="outside lower center", ncols=2)
     return figure
 
 
-def _panel(panel: Axes, alike: Sequence[Effect]) -> None:
+def _clips_panel(panel: Axes, arms: Sequence[tuple[str, Cell]]) -> None:
+    for answer, cell in arms:
+        method = str(cell.point["method"])
+        line = {"color": _COLOURS[method], "ls": _DASHES[answer]}
+        _plot(panel, shares(cell), label=f"{METHODS[method]}, {answer}", **line)
+    panel.set(xlabel="epoch", yscale="log")
+    panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
+    panel.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _answers_panel(panel: Axes, alike: Sequence[Effect]) -> None:
     """Draw the default and all other answers of one method to one choice."""
     first = alike[0]
     arms = [(f"{first.choice.default} (default)", first.default)]
@@ -89,8 +94,8 @@ def _panel(panel: Axes, alike: Sequence[Effect]) -> None:
 
 
 def _plot(panel: Axes, values: Sequence[float], **line: object) -> None:
-    panel.plot(range(1, len(values) + 1), values, **line)  # type: ignore[arg-type]
-    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+    panel.plot(range(1, len(values) + 1), values, marker=".", markersize=3, **line)  # type: ignore[arg-type]
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def _dataset(cell: Cell) -> str:

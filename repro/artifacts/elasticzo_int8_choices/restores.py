@@ -1,4 +1,7 @@
-"""How many of the perturbed weights the restore did not give back."""
+"""How many of the perturbed weights meet a clip, so that they do not come back in place.
+
+With ``restore="exact"`` the same weights are counted, those that would not have come back.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,12 +9,6 @@ from repro.artifacts.elasticzo_int8_choices.choices import DEFAULTS, RESTORE
 from repro.claims.elasticzo import DATASETS
 from repro.claims.trained import Cell, Cells
 from repro.measurement.records import Record
-
-ANSWERS = {
-    RESTORE.default: "clip: not given back",
-    **dict.fromkeys(RESTORE.others, "exact: would not have been"),
-}
-"""What is counted under each answer: weights that a clip kept from theta + z or theta - z."""
 
 
 def restored(records: Sequence[Record]) -> Iterator[tuple[str, Cell]]:
@@ -27,7 +24,7 @@ def restored(records: Sequence[Record]) -> Iterator[tuple[str, Cell]]:
 
 
 def shares(cell: Cell) -> list[float]:
-    """Return the share of each epoch, in per cent of the weights perturbed in its steps.
+    """Return the share of each epoch, in per cent of all weights perturbed in all its steps.
 
     It is over all seeds, and ends where the first one does.
     """

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from repro.artifacts.elasticzo_int8_choices.effects import Effect, effects
-from repro.artifacts.elasticzo_int8_choices.restores import ANSWERS, restored, shares, whole_share
+from repro.artifacts.elasticzo_int8_choices.restores import restored, shares, whole_share
 from repro.claims.elasticzo import DATASETS, METHODS
 from repro.claims.statistics import estimate
 from repro.claims.trained import Cell
@@ -21,16 +21,20 @@ def accuracies(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame([_accuracy_row(effect) for effect in effects(records)])
 
 
-def inexact_restores(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the shares of perturbed weights that a clip kept from a pass, in per cent."""
+def clipped_weights(records: Sequence[Record]) -> pd.DataFrame:
+    """Return the shares of perturbed weights that met a clip, in per cent."""
     rows = []
     for answer, cell in restored(records):
         by_epoch = shares(cell)
-        values = {"first epoch": by_epoch[0], "last epoch": by_epoch[-1], "all": whole_share(cell)}
+        values = {
+            "first epoch": by_epoch[0],
+            "last epoch": by_epoch[-1],
+            "all epochs": whole_share(cell),
+        }
         rows.append(
             {
                 **_of(cell),
-                "restore": ANSWERS[answer],
+                "restore": answer,
                 **{f"{name} (%)": f"{share:.3f}" for name, share in values.items()},
             }
         )
