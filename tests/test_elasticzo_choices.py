@@ -58,8 +58,8 @@ def test_difference_is_taken_seed_by_seed_and_epoch_by_epoch() -> None:
     assert (last.mean, last.n_seeds) == (pytest.approx(-0.5), 2)
     assert last.interval == pytest.approx(12.706 * 1.5, rel=1e-4)
     (row,) = tables.accuracies(records).to_dict("records")
-    assert (row["default"], row["other"]) == ("v2 73.33", "v1 64.50")
-    assert (row["difference"], row["lowest, highest"]) == ("-0.50 ± 19.06", "-0.50, +5.00")
+    assert (row["default (%)"], row["other (%)"]) == ("v2 73.33", "v1 64.50")
+    assert (row["difference (points)"], row["lowest, highest"]) == ("-0.50 ± 19.06", "-0.50, +5.00")
 
 
 def test_every_answer_is_held_against_the_default_of_its_own_method_and_set() -> None:
@@ -89,6 +89,22 @@ def test_runs_that_differ_in_more_than_the_answer_are_not_compared() -> None:
     records = [run([0.3, 0.5]), run([0.3], epochs=1, **V1)]
     with pytest.raises(ReproError, match="with epochs = 2 by the defaults and 1 with shift_policy"):
         effects(records)
+
+
+def test_summary_names_differences_of_one_sign() -> None:
+    records = [
+        run([0.3, 0.5]),
+        run([0.2, 0.4], **EXACT),
+        run([0.4, 0.4], **V1),
+        run([0.3, 0.4], precision="int8s"),  # no difference in the first epoch
+    ]
+    assert tables.summary(records) == (
+        "Differences that keep their sign over all epochs (1 of 3): "
+        "restore exact, Full ZO on MNIST (-10.00 points at the end)."
+    )
+    others = [records[0], *records[2:]]
+    nothing = "Differences that keep their sign over all epochs: none of 2."
+    assert tables.summary(others) == nothing
 
 
 RESTORES = [
@@ -127,8 +143,9 @@ def test_figures_draw_the_records() -> None:
 def test_documentation_quotes_the_committed_records() -> None:
     text = (ROOT / "docs" / "integer.md").read_text(encoding="utf-8")
     records = read_runs(current_runs(ROOT / "results", "elasticzo_int8_choices"))
-    for table in (tables.accuracies(records), tables.clipped_weights(records)):
-        assert (quoted := markdown(table)) in text, f"docs/integer.md should hold\n{quoted}"
+    made = [markdown(tables.accuracies(records)), markdown(tables.clipped_weights(records))]
+    for quoted in (*made, tables.summary(records)):
+        assert " ".join(quoted.split()) in " ".join(text.split()), f"should hold:\n{quoted}"
 
 
 def markdown(table: pd.DataFrame) -> str:

@@ -11,7 +11,8 @@ Deviations from the paper:
    answer may do better with an r_max of its own. Batch size and b_ZO are those of the tables.
 4. Two runs of one seed begin with the same weights and meet the same images and perturbations in
    the same order, but part at the first weight that differs. From there on they differ as two seeds
-   do, and a difference from one seed alone may be no more than that.
+   do, and a difference from one seed alone may be no more than that. Nor does a short run speak
+   for one of 100 epochs.
 5. Of the rules for the sign, ``float`` is the paper's INT8 and ``integer`` its INT8*; ``exact``,
    the integer rule without the floor of its logarithm, is ours.
 6. All that is the same on both sides is as in Table 1; ``docs/integer.md`` lists every rule.

@@ -41,21 +41,42 @@ def clipped_weights(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def summary(records: Sequence[Record]) -> str:
+    """Return a sentence that names the differences with the same sign after every epoch."""
+    found = effects(records)
+    named = [
+        f"{effect.choice.name} {effect.answer}, {_of(effect.default)['method']} on "
+        f"{_of(effect.default)['data set']} ({_difference(effect)} points at the end)"
+        for effect in found
+        if min(effect.by_epoch) > 0 or max(effect.by_epoch) < 0
+    ]
+    sentence = "Differences that keep their sign over all epochs"
+    if not named:
+        return f"{sentence}: none of {len(found)}."
+    return f"{sentence} ({len(named)} of {len(found)}): {'; '.join(named)}."
+
+
 def _accuracy_row(effect: Effect) -> dict[str, str]:
-    last, by_epoch = effect.last, effect.by_epoch
-    spread = "" if last.interval is None else f" ± {last.interval:.2f}"
+    by_epoch = effect.by_epoch
+    of = _of(effect.default)
     notes = (effect.default.caveat, effect.other.caveat)
     return {
-        **_of(effect.default),
+        "data set": of["data set"],
         "choice": effect.choice.name,
-        "default": _last(effect.choice.default, effect.default),
-        "other": _last(effect.answer, effect.other),
-        "difference": f"{last.mean:+.2f}{spread}",
+        "method": of["method"],
+        "default (%)": _last(effect.choice.default, effect.default),
+        "other (%)": _last(effect.answer, effect.other),
+        "difference (points)": _difference(effect),
         "lowest, highest": f"{min(by_epoch):+.2f}, {max(by_epoch):+.2f}",
         "epochs": effect.default.epochs,
-        "seeds": str(last.n_seeds),
+        "seeds": str(effect.last.n_seeds),
         "note": "; ".join(dict.fromkeys(note for note in notes if note)),
     }
+
+
+def _difference(effect: Effect) -> str:
+    last = effect.last
+    return f"{last.mean:+.2f}" + ("" if last.interval is None else f" ± {last.interval:.2f}")
 
 
 def _last(answer: str, cell: Cell) -> str:
