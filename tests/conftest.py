@@ -25,9 +25,13 @@ def _interrupts() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def engine(pytestconfig: pytest.Config) -> Iterator[Any]:
+def engine(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
     """The on-device engine, built once for each state of its sources."""
-    directory = os.environ.get("REPRO_ENGINE_DIR") or str(pytestconfig.cache.mkdir("engine"))
+    cache = pytestconfig.cache
+    own = tmp_path_factory.mktemp("engine") if cache is None else cache.mkdir("engine")
+    directory = os.environ.get("REPRO_ENGINE_DIR") or str(own)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REPRO_ENGINE_DIR", directory)
         try:
