@@ -25,9 +25,7 @@ def _interrupts() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def engine(
-    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Any]:
+def engine(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The on-device engine, built once for each state of its sources."""
     cache = pytestconfig.cache
     own = tmp_path_factory.mktemp("engine") if cache is None else cache.mkdir("engine")
