@@ -1,10 +1,14 @@
 """Shared fixtures: every test has a cache directory of its own, and Ctrl-C means Ctrl-C."""
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from repro.ondevice.build import ToolsMissingError, build, load
 
 
 @pytest.fixture(autouse=True)
@@ -18,3 +22,18 @@ def _interrupts() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="session")
+def engine(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The on-device engine, built once for each state of its sources."""
+    cache = pytestconfig.cache
+    own = tmp_path_factory.mktemp("engine") if cache is None else cache.mkdir("engine")
+    directory = os.environ.get("REPRO_ENGINE_DIR") or str(own)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REPRO_ENGINE_DIR", directory)
+        try:
+            build()
+        except ToolsMissingError as error:
+            pytest.skip(str(error))
+        yield load()

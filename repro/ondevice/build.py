@@ -1,0 +1,124 @@
+"""Builds the engine on demand, into the user's cache, and loads it.
+
+The package holds no binary and installs without a compiler. ``repro engine build`` compiles the
+sources beside this file. The result is kept under a name made of their content, the Python and the
+chosen compiler, so that a change of any of them asks for a new build and never loads an old one.
+"""
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from repro.core.errors import ReproError
+from repro.core.paths import cache_dir
+
+SOURCES = Path(__file__).with_name("cpp")
+_MODULE = "_engine"
+_NEEDS = (
+    "it takes a C++20 compiler (g++ 12 or later, or clang++ 16), CMake 3.22 and nanobind, of which "
+    "`pip install 'zo-repro[engine]'` brings the last two"
+)
+
+
+class EngineError(ReproError):
+    """The engine is not there, or could not be built."""
+
+
+class ToolsMissingError(EngineError):
+    """There is nothing to build the engine with."""
+
+
+def module_path() -> Path:
+    """Return where the module made of these sources is, or would be.
+
+    Engines are kept in ``REPRO_ENGINE_DIR``, else in the cache directory.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(SOURCES.rglob("*")):
+        if path.is_file():
+            digest.update(path.relative_to(SOURCES).as_posix().encode() + b"\0")
+            digest.update(path.read_bytes())
+    suffix = str(sysconfig.get_config_var("EXT_SUFFIX"))
+    digest.update(f"{suffix}\0{os.environ.get('CXX', '')}".encode())
+    override = os.environ.get("REPRO_ENGINE_DIR")
+    root = Path(override) if override else cache_dir() / "engine"
+    return root / digest.hexdigest()[:16] / f"{_MODULE}{suffix}"
+
+
+def build() -> Path:
+    """Build the module, unless it is there, and return its path.
+
+    It appears at once and whole, so that two builds at a time do no harm.
+
+    Raises:
+        ToolsMissingError: there is no compiler, no CMake or no nanobind.
+        EngineError: the build fails; the message has the end of its output.
+    """
+    target = module_path()
+    if target.is_file():
+        return target
+    cmake = _cmake()
+    compilers = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
+    if not any(shutil.which(compiler) for compiler in compilers):
+        msg = f"no C++ compiler ({', '.join(compilers)}) to build the engine with: {_NEEDS}"
+        raise ToolsMissingError(msg)
+    if importlib.util.find_spec("nanobind") is None:
+        msg = f"no nanobind to build the engine with: {_NEEDS}"
+        raise ToolsMissingError(msg)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="build-", dir=target.parent) as directory:
+        _run(
+            cmake,
+            *("-S", str(SOURCES), "-B", directory, "-DZO_PYTHON=ON"),
+            f"-DPython_EXECUTABLE={sys.executable}",
+        )
+        _run(cmake, "--build", directory, "--parallel", str(os.cpu_count() or 1))
+        (Path(directory) / target.name).replace(target)
+    return target
+
+
+def load() -> Any:  # noqa: ANN401 - a compiled module
+    """Return the module.
+
+    Raises:
+        EngineError: it has not been built; says how to.
+    """
+    name = f"repro.ondevice.{_MODULE}"
+    if name in sys.modules:
+        return sys.modules[name]
+    path = module_path()
+    if not path.is_file():
+        msg = f"the on-device engine is not built: run `repro engine build`; {_NEEDS}"
+        raise EngineError(msg)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None  # noqa: S101 - the suffix is that of an extension
+    assert spec.loader is not None  # noqa: S101
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.modules[name] = module
+    return module
+
+
+def _cmake() -> str:
+    """Return the CMake of this environment, else the system's."""
+    own = Path(sys.executable).with_name("cmake")
+    found = str(own) if own.is_file() else shutil.which("cmake")
+    if found is None:
+        msg = f"no CMake to build the engine with: {_NEEDS}"
+        raise ToolsMissingError(msg)
+    return found
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        end = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
+        msg = f"building the engine failed; {_NEEDS}. The end of the output:\n{end}"
+        raise EngineError(msg)

@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <mutex>
+
+#include "int_stage.hpp"
+#include "parallel.hpp"
+
+namespace zo {
+namespace {
+
+constexpr int kDword = 4 * kGroup;   // bytes of one dword of all samples of a group
+constexpr int kOutputsOfAJob = 24;   // of fully connected layers; a multiple of all blocks
+
+/// Joins the ranges of jobs, in whatever order they end.
+class SharedRange {
+   public:
+    void join(const Range& range) {
+        const std::lock_guard lock(mutex_);
+        all_.least = std::min(all_.least, range.least);
+        all_.greatest = std::max(all_.greatest, range.greatest);
+    }
+    Range get() const { return all_; }
+
+   private:
+    std::mutex mutex_;
+    Range all_;
+};
+
+}  // namespace
+
+IntConvolution::IntConvolution(const Layer& l, bool signed_input, const Machine& machine)
+    : layer(l), layout_(l), machine_(machine), offset_(signed_input && machine.kernels.unsigned_inputs) {}
+
+void IntConvolution::reserve(Arena& arena) {
+    arena.reserve(input_, std::size_t(machine_.capacity / kGroup) * layout_.dwords * kDword);
+    if (!layout_.direct) arena.reserve(packed_, layout_.weights.size() * layer.outputs);
+    if (offset_) arena.reserve(initial_, layer.outputs);
+    arena.reserve(taps_, layout_.taps.size());
+}
+
+void IntConvolution::prepare() {
+    std::ranges::transform(layout_.taps, taps_.begin(), [](std::int32_t tap) { return tap * kDword; });
+}
+
+void IntConvolution::read(const IntMap& map, int groups) {
+    parallel(machine_.threads, groups, [&](long g) {
+        machine_.kernels.interleave(map.values.data() + g * kGroup, map.batch, layout_.sources.data(),
+                                    layout_.dwords, offset_ ? 0x80 : 0,
+                                    input_.data() + g * layout_.dwords * kDword);
+    });
+}
+
+void IntConvolution::take(std::span<const std::int8_t> weights) {
+    weights_ = layout_.direct ? weights : packed_;
+    const std::size_t length = layout_.weights.size(), fan_in = layer.fan_in();
+    if (!layout_.direct)
+        for (int o = 0; o < layer.outputs; ++o)
+            for (std::size_t i = 0; i < length; ++i) {
+                const std::int32_t source = layout_.weights[i];
+                packed_[o * length + i] = source < 0 ? 0 : weights[o * fan_in + source];
+            }
+    if (offset_)
+        for (int o = 0; o < layer.outputs; ++o) {
+            std::int32_t sum = 0;
+            for (std::int8_t w : weights.subspan(o * fan_in, fan_in)) sum += w;
+            initial_[o] = -128 * sum;
+        }
+}
+
+Range IntConvolution::run(std::span<std::int32_t> sums, int groups, bool pooled, bool wraps) const {
+    if (layer.fully_connected()) return run_fully_connected(sums, groups);
+    return pooled ? run_pooled(sums, groups, wraps) : run_rows(sums, groups);
+}
+
+IntWindows IntConvolution::job() const {
+    IntWindows job{};
+    job.taps = taps_.data();
+    job.tap_count = int(taps_.size());
+    job.w = weights_.data();
+    job.w_step = layout_.direct ? layer.fan_in() : std::ptrdiff_t(layout_.weights.size());
+    job.initial = offset_ ? initial_.data() : nullptr;
+    job.outputs = layer.outputs;
+    return job;
+}
+
+/// Groups are computed together: the weights are the longer operand.
+Range IntConvolution::run_fully_connected(std::span<std::int32_t> sums, int groups) const {
+    const int parts = (layer.outputs + kOutputsOfAJob - 1) / kOutputsOfAJob, quads = (groups + 3) / 4;
+    const std::ptrdiff_t x_group = std::ptrdiff_t(layout_.dwords) * kDword, y_group = std::ptrdiff_t(layer.outputs) * kGroup;
+    SharedRange range;
+    parallel(machine_.threads, long(parts) * quads, [&](long number) {
+        const int first = int(number % parts) * kOutputsOfAJob;
+        IntWindows job = this->job();
+        job.w += first * job.w_step;
+        if (job.initial) job.initial += first;
+        job.outputs = std::min(kOutputsOfAJob, layer.outputs - first);
+        job.y_output = kGroup;
+        job.blocks = 1;
+        Range seen;
+        for (int g = int(number / parts) * 4, end = std::min(g + 4, groups); g < end; g += job.windows) {
+            job.windows = end - g >= 4 ? 4 : end - g >= 2 ? 2 : 1;
+            job.x = input_.data() + g * x_group;
+            job.y = sums.data() + g * y_group + first * kGroup;
+            for (int p = 0; p < job.windows; ++p) {
+                job.window[p] = p * x_group;
+                job.y_window[p] = p * y_group;
+            }
+            machine_.kernels.windows_i8(job, seen);
+        }
+        range.join(seen);
+    });
+    return range.get();
+}
+
+Range IntConvolution::run_pooled(std::span<std::int32_t> sums, int groups, bool wraps) const {
+    const int rows = layer.pooled_rows(), columns = layer.pooled_columns();
+    const std::ptrdiff_t pixel = std::ptrdiff_t(layout_.pixel_dwords) * kDword, line = pixel * layer.padded_width();
+    SharedRange range;
+    parallel(machine_.threads, long(groups) * rows, [&](long number) {
+        const long group = number / rows, row = number % rows;
+        IntWindows job = this->job();
+        job.x = input_.data() + group * layout_.dwords * kDword + 2 * row * line;
+        job.windows = 4;
+        for (int p = 0; p < 4; ++p) job.window[p] = p / 2 * line + p % 2 * pixel;
+        job.x_step = 2 * pixel;
+        job.blocks = columns;
+        job.y = sums.data() + (group * layer.outputs * rows + row) * columns * kGroup;
+        job.y_output = std::ptrdiff_t(rows) * columns * kGroup;
+        job.y_step = kGroup;
+        job.maximum = true;
+        job.special = wraps;
+        Range seen;
+        machine_.kernels.windows_i8(job, seen);
+        range.join(seen);
+    });
+    return range.get();
+}
+
+Range IntConvolution::run_rows(std::span<std::int32_t> sums, int groups) const {
+    const int rows = layer.rows(), columns = layer.columns();
+    const std::ptrdiff_t pixel = std::ptrdiff_t(layout_.pixel_dwords) * kDword, line = pixel * layer.padded_width();
+    SharedRange range;
+    parallel(machine_.threads, long(groups) * rows, [&](long number) {
+        const long group = number / rows, row = number % rows;
+        const std::uint8_t* const x = input_.data() + group * layout_.dwords * kDword + row * line;
+        std::int32_t* const y = sums.data() + (group * layer.outputs * rows + row) * columns * kGroup;
+        IntWindows job = this->job();
+        for (int p = 0; p < 4; ++p) {
+            job.window[p] = p * pixel;
+            job.y_window[p] = p * kGroup;
+        }
+        job.y_output = std::ptrdiff_t(rows) * columns * kGroup;
+        Range seen;
+        for (int c = 0; c < columns; c += job.windows * job.blocks) {
+            const int left = columns - c;
+            job.windows = left >= 4 ? 4 : left >= 2 ? 2 : 1;
+            job.blocks = left / job.windows;
+            job.x_step = job.windows * pixel;
+            job.y_step = job.windows * kGroup;
+            job.x = x + c * pixel;
+            job.y = y + c * kGroup;
+            machine_.kernels.windows_i8(job, seen);
+        }
+        range.join(seen);
+    });
+    return range.get();
+}
+
+}  // namespace zo

@@ -1,0 +1,27 @@
+// The order in which int8 dot products read a layer's input and its weights.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "layer.hpp"
+
+namespace zo {
+
+/// Groups of four bytes ("dwords") that one dot product takes, for the input and the weights.
+///
+/// Of each pixel the channels are taken in fours. One or two channels left over share a dword with
+/// those of the pixels to the right and below, which are thus stored twice, so that hardly a
+/// multiplication is wasted on zeros: LeNet-5's second convolution has 150 inputs and takes 160.
+struct IntLayout {
+    explicit IntLayout(const Layer& layer);
+
+    int pixel_dwords;  ///< of one pixel of the padded input
+    int dwords;        ///< of one sample
+    std::vector<std::int32_t> sources;  ///< [4 dwords] rows of the padded map, -1 for none
+    std::vector<std::int32_t> taps;     ///< from a window's first dword on, in dwords
+    std::vector<std::int32_t> weights;  ///< [4 taps] of an output's weights, -1 for zero
+    bool direct;  ///< whether the weights are used as they lie
+};
+
+}  // namespace zo

@@ -1,0 +1,122 @@
+#include "int_loss.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numbers>
+
+#include "counter.hpp"
+
+namespace zo {
+namespace {
+
+constexpr std::int64_t kLog2E = 47274;  // in units of 2^-15
+constexpr int kSpan = 10, kGradientBits = 11, kErrorShift = 4, kSeriesExponent = -7, kLeastExponent = -20;
+constexpr int kLargestShift = 30, kRescaling = 24;
+
+/// values * 2^exponent, a division truncating toward zero.
+std::int64_t scale(std::int64_t value, int exponent) {
+    return exponent >= 0 ? value * (std::int64_t(1) << std::min(exponent, kLargestShift))
+                         : value / (std::int64_t(1) << std::min(-exponent, 62));
+}
+
+/// Exponents p of powers of two that stand for e^(m 2^s), of one sample.
+class Powers {
+   public:
+    Powers(const std::int8_t* values, int classes, int exponent, int widening = 0)
+        : values_(values), exponent_(exponent - widening), factor_(std::int64_t(1) << widening) {
+        std::int64_t greatest = power(0);
+        for (int c = 1; c < classes; ++c) greatest = std::max(greatest, power(c));
+        least_ = greatest - kSpan;
+    }
+    std::int64_t operator[](int c) const { return std::max<std::int64_t>(power(c) - least_, 0); }
+
+   private:
+    std::int64_t power(int c) const {
+        return scale(values_[c] * factor_ * kLog2E / (1 << 15), exponent_);
+    }
+
+    const std::int8_t* values_;
+    int exponent_;
+    std::int64_t factor_, least_ = 0;
+};
+
+/// The loss of a batch in bits, with floor(log2) (equation 12).
+std::int64_t floored(const IntLogits& logits, std::span<const std::int64_t> labels, int common) {
+    const int widening = std::min(logits.exponent - common, kRescaling);
+    std::int64_t bits = 0;
+    for (int b = 0; b < logits.batch; ++b) {
+        const Powers p(logits.values + std::size_t(b) * logits.classes, logits.classes, logits.exponent, widening);
+        std::uint64_t sum = 0;
+        for (int c = 0; c < logits.classes; ++c) sum += std::uint64_t(1) << p[c];
+        bits += std::bit_width(sum) - 1 - p[int(labels[b])];
+    }
+    return bits;
+}
+
+double nats(std::int64_t bits, int batch) { return double(bits) * std::numbers::ln2 / batch; }
+
+template <class T>
+int order(T a, T b) {
+    return (a > b) - (a < b);
+}
+
+}  // namespace
+
+Comparison compare(SignRule rule, const IntLogits& plus, const IntLogits& minus,
+                   std::span<const std::int64_t> labels) {
+    if (rule == SignRule::kFloat) {
+        const double a = mean_loss(rule, plus, labels), b = mean_loss(rule, minus, labels);
+        return {order(a, b), a, b};
+    }
+    const int common = std::min(plus.exponent, minus.exponent);
+    const std::int64_t a = floored(plus, labels, common), b = floored(minus, labels, common);
+    return {order(a, b), nats(a, plus.batch), nats(b, minus.batch)};
+}
+
+double mean_loss(SignRule rule, const IntLogits& logits, std::span<const std::int64_t> labels) {
+    if (rule == SignRule::kFloat) return cross_entropy(logits, labels) / logits.batch;
+    return nats(floored(logits, labels, logits.exponent), logits.batch);
+}
+
+double cross_entropy(const IntLogits& logits, std::span<const std::int64_t> labels) {
+    const double unit = std::ldexp(1.0, logits.exponent);
+    double all = 0;
+    for (int b = 0; b < logits.batch; ++b) {
+        const std::int8_t* const s = logits.values + std::size_t(b) * logits.classes;
+        const int greatest = *std::max_element(s, s + logits.classes);
+        double sum = 0;
+        for (int c = 0; c < logits.classes; ++c) sum += std::exp((s[c] - greatest) * unit);
+        all += std::log(sum) - (s[labels[b]] - greatest) * unit;
+    }
+    return all;
+}
+
+void logit_error(const IntLogits& logits, std::span<const std::int64_t> labels, std::uint64_t key,
+                 std::span<std::int64_t> work, std::int8_t* error) {
+    const int classes = logits.classes, e = std::max(logits.exponent, kLeastExponent);
+    for (int b = 0; b < logits.batch; ++b) {
+        const std::int8_t* const s = logits.values + std::size_t(b) * classes;
+        if (logits.exponent > kSeriesExponent) {
+            const Powers p(s, classes, logits.exponent);
+            for (int c = 0; c < classes; ++c) work[c] = (std::int64_t(1) << p[c]) - 1;
+        } else {
+            for (int c = 0; c < classes; ++c)
+                work[c] = (std::int64_t(1) << (1 - 2 * e)) + s[c] * (std::int64_t(1) << (1 - e)) + s[c] * s[c];
+        }
+        std::int64_t sum = 0, rest = 0;
+        for (int c = 0; c < classes; ++c) sum += work[c];
+        for (int c = 0; c < classes; ++c) rest += work[c] = work[c] * (1 << kGradientBits) / sum;
+        work[labels[b]] -= rest;
+        for (int c = 0; c < classes; ++c) {  // S(g, 4)
+            const std::uint32_t number = std::uint32_t(b) * classes + c;
+            const std::int64_t draw = word(key, number) >> (32 - kErrorShift);
+            const std::int64_t g = work[c], magnitude = g < 0 ? -g : g;
+            const std::int64_t up = (magnitude & ((1 << kErrorShift) - 1)) > draw;
+            const std::int64_t rounded = std::min<std::int64_t>((magnitude >> kErrorShift) + up, 127);
+            error[std::size_t(b) * classes + c] = std::int8_t(g < 0 ? -rounded : rounded);
+        }
+    }
+}
+
+}  // namespace zo

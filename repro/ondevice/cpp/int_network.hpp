@@ -1,0 +1,91 @@
+// A sequential network of NITI's integers: forward, and backward through its last layers.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "int_stage.hpp"
+
+namespace zo {
+
+/// int8 logits of a batch and their exponent.
+struct IntLogits {
+    const std::int8_t* values;  ///< [batch][classes]
+    int batch, classes, exponent;
+};
+
+/// The layers of repro.integer.network.IntegerNetwork under the shift policy v2.
+class IntNetwork {
+   public:
+    /// `tail`: index of the first layer that `backward` updates; layers.size() for none.
+    IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, int tail, Machine machine);
+
+    const std::vector<Layer>& layers() const { return layers_; }
+    const Machine& machine() const { return machine_; }
+    int tail() const { return tail_; }
+    int classes() const { return layers_.back().outputs; }
+    std::size_t inputs() const;
+    std::size_t arena_bytes() const { return arena_.bytes(); }
+    std::span<std::int8_t> parameters() { return parameters_; }
+    /// The weights before the tail.
+    std::size_t head_parameters() const { return offsets_[tail_]; }
+    std::size_t offset(int layer) const { return offsets_[layer]; }
+    Arena& arena() { return arena_; }
+    /// Allocates all memory; to be called once, before anything else.
+    void allocate();
+
+    /// Reads a batch, [batch][inputs]; it is kept for any number of passes.
+    void read(const std::int8_t* inputs, int batch, int exponent);
+
+    /// Computes the logits. With `recorded`, keeps what `backward` needs.
+    IntLogits forward(bool recorded);
+
+    /// From the error of the logits, [batch][classes], to the tail's updates of so many bits.
+    void backward(const std::int8_t* error, int bits);
+
+    /// weights <- clip(weights - update) in the tail.
+    void descend();
+
+   private:
+    struct Stage {
+        Stage(const Layer& layer, bool signed_input, const Machine& machine, bool in_tail, bool passes_error);
+
+        IntMap input;
+        IntConvolution convolution;
+        bool in_tail;
+        std::span<std::uint16_t> choices;  // [features][batch]
+        std::span<std::int32_t> taps;      // of the weights, in the input
+        IntMap pooled_error;               // of the output
+        IntMap error;                      // of the sums, with a border
+        std::unique_ptr<IntConvolution> backward;  // to the error of the input
+        std::span<std::int8_t> turned;             // its weights
+    };
+
+    void narrow(const Layer& layer, const IntMap& out, int groups, int shift, bool pooled,
+                std::span<std::uint16_t> choices);
+    void spread_error(Stage& stage, int batch);
+    void update(Stage& stage, int layer, int bits);
+    void pass_error_on(Stage& stage, int layer, IntMap& to);
+    std::span<const std::int8_t> weights(int layer) const;
+    int groups(int batch) const { return (batch + kGroup - 1) / kGroup; }
+    /// Groups of whole vectors of bytes, as gradients read them.
+    int padded_groups() const { return (batch_ + kBatchUnit - 1) / kBatchUnit * (kBatchUnit / kGroup); }
+
+    const std::vector<Layer> layers_;
+    const std::vector<int> exponents_;
+    const int tail_;
+    const Machine machine_;
+    Arena arena_;
+    std::vector<std::size_t> offsets_;
+    std::deque<Stage> stages_;  // a deque, since an arena remembers where its spans are
+    IntMap output_;
+    std::span<std::int8_t> parameters_, logits_, updates_;
+    std::span<std::int32_t> sums_;
+    std::span<std::int64_t> gradient_;
+    int batch_ = 0, exponent_ = 0;
+};
+
+}  // namespace zo

@@ -1,0 +1,80 @@
+// Parts of an integer network: maps of values, and the convolution that turns one into sums.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "arena.hpp"
+#include "int_layout.hpp"
+#include "kernels.hpp"
+#include "layer.hpp"
+#include "machine.hpp"
+
+namespace zo {
+
+/// Samples a batch is padded to: whole vectors of bytes. Those beyond the batch are zero.
+inline constexpr int kBatchUnit = 64;
+
+/// int8 values of a batch: for each channel and place one row of values, a value for each sample,
+/// with a border of zeros around the places if the layer that reads them pads.
+struct IntMap {
+    std::span<std::int8_t> values;  ///< [channels][height + 2 padding][width + 2 padding][batch]
+    int channels = 0, height = 0, width = 0, padding = 0;
+    int batch = 0;
+
+    void reserve(Arena& arena) { arena.reserve(values, elements()); }
+    int padded_height() const { return height + 2 * padding; }
+    int padded_width() const { return width + 2 * padding; }
+    std::size_t elements() const {
+        return std::size_t(channels) * padded_height() * padded_width() * batch;
+    }
+    std::ptrdiff_t row(int channel, int y, int x) const {
+        return (std::ptrdiff_t(channel) * padded_height() + y + padding) * padded_width() + x + padding;
+    }
+    std::int8_t* at(int channel, int y, int x) const { return values.data() + row(channel, y, x) * batch; }
+    /// The same rows as if they were of other places; without a border only.
+    IntMap reshaped(int new_channels, int new_height, int new_width) const {
+        return {values, new_channels, new_height, new_width, 0, batch};
+    }
+};
+
+/// Sums of products of a layer's input and weights.
+class IntConvolution {
+   public:
+    /// `signed_input`: whether values below zero can occur.
+    IntConvolution(const Layer& layer, bool signed_input, const Machine& machine);
+
+    void reserve(Arena& arena);
+    /// To be called once, after the arena was allocated.
+    void prepare();
+
+    /// Reads the input of so many groups of samples; `map` has the layer's padding.
+    void read(const IntMap& map, int groups);
+
+    /// Reads the weights, [outputs][fan in]; they must stay where they are until `run` is done.
+    void take(std::span<const std::int8_t> weights);
+
+    /// Computes all sums, [group][output][row][column][kGroup]; returns their range.
+    ///
+    /// With `pooled`, sums are the maxima of windows of 2 x 2; the range is still that of all. With
+    /// `wraps`, all sums are cast to int8 first.
+    Range run(std::span<std::int32_t> sums, int groups, bool pooled, bool wraps) const;
+
+    const Layer layer;
+
+   private:
+    IntWindows job() const;
+    Range run_fully_connected(std::span<std::int32_t> sums, int groups) const;
+    Range run_pooled(std::span<std::int32_t> sums, int groups, bool wraps) const;
+    Range run_rows(std::span<std::int32_t> sums, int groups) const;
+
+    const IntLayout layout_;
+    const Machine& machine_;
+    const bool offset_;  // whether 128 is added to inputs
+    std::span<std::uint8_t> input_;  // [group][dwords][kGroup][4]
+    std::span<std::int8_t> packed_;
+    std::span<std::int32_t> initial_, taps_;
+    std::span<const std::int8_t> weights_;
+};
+
+}  // namespace zo

@@ -1,0 +1,66 @@
+// ElasticZO-INT8 (Algorithm 2 of arXiv 2501.04287), as repro.integer.elasticzo_int8.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "int_loss.hpp"
+#include "int_network.hpp"
+#include "timers.hpp"
+
+namespace zo {
+
+struct IntSettings {
+    int r_max = 15;
+    double p_zero = 0.33;
+    int b_zo = 1, b_bp = 5;
+    SignRule sign = SignRule::kFloat;
+    bool minus_activations = false;  ///< for the tail, else those of the plus pass
+    bool exact_restore = false;
+    std::uint64_t seed = 0;
+
+    /// Throws std::invalid_argument.
+    void check() const;
+};
+
+struct IntStep {
+    Comparison losses;   ///< of both passes; without a head, plus is that of the only one
+    std::uint64_t key;   ///< of the noise
+    std::size_t clipped;  ///< weights kept from theta + z or theta - z
+};
+
+class IntTraining {
+   public:
+    IntTraining(std::vector<Layer> layers, std::vector<int> exponents, int tail, Machine machine,
+                IntSettings settings);
+
+    IntNetwork& network() { return network_; }
+    IntSettings& settings() { return settings_; }
+    Timers& timers() { return timers_; }
+
+    /// One step on `batch` samples; labels are checked by the caller.
+    IntStep step(const std::int8_t* inputs, int exponent, std::span<const std::int64_t> labels,
+                 std::uint64_t number);
+
+   private:
+    struct Piece {  // of the head, within one layer
+        std::size_t first, count;
+        int layer;
+    };
+
+    IntLogits pass(std::span<const std::int64_t> labels, std::uint64_t number, bool recorded);
+    std::size_t move(std::uint64_t key, int factor, std::span<const std::int8_t> from, bool first);
+    void descend(std::uint64_t key, int factor, std::span<const std::int8_t> from, int g);
+    IntMove move_of(const Piece& piece, std::uint64_t key, int factor, std::span<const std::int8_t> from);
+
+    IntNetwork network_;
+    IntSettings settings_;
+    Timers timers_;
+    std::vector<Piece> pieces_;
+    std::vector<Moved> moved_;
+    std::span<std::int32_t> largest_;  // max |z| of each layer
+    std::span<std::int8_t> saved_, plus_, error_;
+    std::span<std::int64_t> work_;
+};
+
+}  // namespace zo

@@ -1,0 +1,75 @@
+#include "kernels.hpp"
+
+#include <stdexcept>
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
+// Best first; CMakeLists.txt compiles the tables of the same names.
+#if defined(__x86_64__)
+#define ZO_ISAS(X) X(avx512vnni) X(avx512) X(avxvnni) X(avx2) X(baseline)
+#elif defined(__aarch64__)
+#define ZO_ISAS(X) X(dotprod) X(baseline)
+#else
+#define ZO_ISAS(X) X(baseline)
+#endif
+
+namespace zo {
+
+#define ZO_DECLARE(isa)            \
+    namespace isa {                \
+    extern const Kernels kTable;   \
+    }
+ZO_ISAS(ZO_DECLARE)
+
+namespace {
+
+bool runs(const std::string& name) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+                        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
+    if (name == "avx2") return avx2;
+    if (name == "avxvnni") return avx2 && __builtin_cpu_supports("avxvnni");
+    if (name == "avx512") return avx512;
+    if (name == "avx512vnni") return avx512 && __builtin_cpu_supports("avx512vnni");
+#elif defined(__aarch64__) && defined(__linux__)
+    if (name == "dotprod") return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+#endif
+    return name == "baseline";
+}
+
+const std::vector<const Kernels*>& available() {
+    static const std::vector<const Kernels*> tables = [] {
+        std::vector<const Kernels*> found;
+#define ZO_ADD(isa) \
+    if (runs(#isa)) found.push_back(&isa::kTable);
+        ZO_ISAS(ZO_ADD)
+        return found;
+    }();
+    return tables;
+}
+
+}  // namespace
+
+std::vector<std::string> instruction_sets() {
+    std::vector<std::string> names;
+    for (const Kernels* table : available()) names.push_back(table->name);
+    return names;
+}
+
+const Kernels& kernels(const std::string& name) {
+    if (name == "auto") return *available().front();
+    std::string names;
+    for (const Kernels* table : available()) {
+        if (table->name == name) return *table;
+        names += std::string(", ") + table->name;
+    }
+    throw std::invalid_argument("instruction set " + name + ": this machine has auto" + names);
+}
+
+}  // namespace zo

@@ -1,0 +1,142 @@
+// The inner loops, compiled once for each instruction set and chosen at run time.
+//
+// A kernel works on plain memory and knows nothing of layers. It is single-threaded; the engine
+// shares jobs among threads, and no result depends on how.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace zo {
+
+/// Sums of products of windows of the input with rows of weights.
+///
+/// Blocks of 1, 2 or 4 windows are computed together, each for all outputs:
+/// sum[o][p] = initial[o] + sum over taps t of x[block + window[p] + tap[t]] * w[o][t].
+/// X is a vector of kGroup samples in memory; for int8 each sample has 4 bytes, and w[o][t] too.
+template <class X, class W, class Y>
+struct Windows {
+    const X* x;
+    int windows;               ///< 1, 2 or 4
+    std::ptrdiff_t window[4];  ///< where each window begins, in elements of X
+    std::ptrdiff_t x_step;     ///< from block to block
+    int blocks;
+    const std::int32_t* taps;
+    int tap_count;
+    const W* w;
+    std::ptrdiff_t w_step;  ///< from output to output
+    const Y* initial;       ///< one for each output, or null for zeros
+    int outputs;
+    Y* y;
+    std::ptrdiff_t y_output, y_step;  ///< from output to output, from block to block
+    std::ptrdiff_t y_window[4];       ///< unused with `maximum`
+    bool maximum;                     ///< of a block's windows (pooling), else each of them
+    bool special;                     ///< float: ReLU. int8: NITI's cast, which wraps 128
+};
+using FloatWindows = Windows<float, float, float>;
+using IntWindows = Windows<std::uint8_t, std::int8_t, std::int32_t>;
+
+/// Least and greatest sum seen.
+struct Range {
+    std::int32_t least = 0, greatest = 0;
+};
+
+/// Products of errors and inputs summed over samples and positions: one block of a gradient.
+///
+/// sum[o][t] over chunks, rows and columns of e[o] * x[tap[t]]; a chunk is one vector.
+template <class E, class X, class S>
+struct Products {
+    const E* e;
+    std::ptrdiff_t e_output, e_chunk, e_row, e_column;
+    int outputs;
+    const X* x;
+    std::ptrdiff_t x_chunk, x_row, x_column;
+    const std::int32_t* taps;
+    int tap_count;
+    int chunks, rows, columns;
+    S* sums;                     ///< added to
+    std::ptrdiff_t sums_output;  ///< from output to output; taps lie side by side
+    S factor;                    ///< of the products
+};
+using FloatProducts = Products<float, float, float>;
+using IntProducts = Products<std::int8_t, std::int8_t, std::int64_t>;
+
+/// From accumulators to int8, with ReLU and pooling (docs/integer.md: nearest, or a cast).
+struct Narrow {
+    const std::int32_t* x;  ///< [rows][columns][kGroup]
+    int rows, columns, pool_height, pool_width;
+    int shift;  ///< k; at most 0 is a cast
+    bool rectified;
+    std::int8_t* y;                   ///< kGroup values for each window
+    std::ptrdiff_t y_row, y_column;   ///< in elements
+    std::uint16_t* choices;           ///< the window's first maximum, kNone where a ReLU is shut;
+    std::ptrdiff_t choice_step;       ///< from window to window; null if nobody needs them
+};
+/// ReLU and pooling of float sums; see Narrow.
+struct FloatPool {
+    const float* x;
+    int rows, columns, pool_height, pool_width;
+    bool rectified;
+    float* y;
+    std::ptrdiff_t y_row, y_column;
+    std::uint16_t* choices;
+    std::ptrdiff_t choice_step;
+};
+inline constexpr std::uint16_t kNone = 0xFFFF;
+
+/// A move of integer weights along the noise z: to = clip(from + factor z).
+struct IntMove {
+    const std::int8_t* from;
+    std::int8_t* to;
+    std::size_t first, count;  ///< elements of z
+    std::uint64_t key;
+    int r_max, kept;  ///< kept: threshold of the low 16 bits
+    int factor;
+};
+
+/// to = clip(clip(from + factor z) - round(g z)), rounded by a shift like a gradient.
+struct IntDescent {
+    IntMove move;
+    int g, shift;
+    bool vanishes;  ///< whether every rounded value is zero
+};
+
+struct Moved {
+    std::size_t clipped = 0;
+    int largest = 0;  ///< max |z|
+};
+
+struct Kernels {
+    const char* name;
+    bool unsigned_inputs;  ///< whether int8 inputs have 128 added
+    int products_chunk;    ///< samples in a chunk of IntProducts
+    void (*windows_f32)(const FloatWindows&);
+    void (*windows_i8)(const IntWindows&, Range&);
+    void (*products_f32)(const FloatProducts&);
+    void (*products_i8)(const IntProducts&);
+    void (*narrow)(const Narrow&);
+    void (*pool_f32)(const FloatPool&);
+    /// out[d][lane][j] = rows[source[4 d + j]][lane] ^ flip, or 0 where the source is -1.
+    void (*interleave)(const std::int8_t* rows, std::ptrdiff_t row_step,
+                       const std::int32_t* sources, int dwords, std::uint8_t flip,
+                       std::uint8_t* out);
+    Moved (*move_i8)(const IntMove&);
+    void (*descend_i8)(const IntDescent&);
+    /// theta[first + i] += factor z[first + i]; first is a multiple of 2 kGroup.
+    void (*move_f32)(float* theta, std::size_t first, std::size_t count, std::uint64_t key,
+                     float factor);
+    /// Multiplies as fast as it can, so many rounds; returns the number of multiplications.
+    long (*peak_f32)(long rounds);
+    long (*peak_i8)(long rounds);
+};
+
+/// Names of the instruction sets that this program has kernels for and this machine can run, best
+/// first.
+std::vector<std::string> instruction_sets();
+
+/// The kernels of that name, or the best for "auto". Throws std::invalid_argument.
+const Kernels& kernels(const std::string& name);
+
+}  // namespace zo

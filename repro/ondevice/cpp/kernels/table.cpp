@@ -1,0 +1,33 @@
+// The table of kernels of one instruction set.
+#include "gaussian.hpp"
+#include "narrow.hpp"
+#include "peak.hpp"
+#include "products.hpp"
+#include "sparse_noise.hpp"
+#include "windows.hpp"
+
+#define ZO_TEXT_OF(x) #x
+#define ZO_TEXT(x) ZO_TEXT_OF(x)
+
+namespace zo::ZO_ISA {
+
+extern const Kernels kTable;
+const Kernels kTable = {
+    .name = ZO_TEXT(ZO_ISA),
+    .unsigned_inputs = kUnsigned,
+    .products_chunk = 4 * L,
+    .windows_f32 = windows_f32,
+    .windows_i8 = windows_i8,
+    .products_f32 = products_f32,
+    .products_i8 = products_i8,
+    .narrow = narrow,
+    .pool_f32 = pool_f32,
+    .interleave = interleave,
+    .move_i8 = move_i8,
+    .descend_i8 = descend_i8,
+    .move_f32 = move_f32,
+    .peak_f32 = peak_f32,
+    .peak_i8 = peak_i8,
+};
+
+}  // namespace zo::ZO_ISA

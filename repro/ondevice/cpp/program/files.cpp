@@ -1,0 +1,34 @@
+#include "files.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <stdexcept>
+
+namespace zo {
+
+Items read_items(const std::string& images, const std::string& labels, int classes) {
+    Items items{read_idx(images), {}};
+    const Idx names = read_idx(labels);
+    if (items.images.shape.size() != 3) throw std::runtime_error(images + ": must have three axes");
+    if (names.shape.size() != 1 || names.shape[0] != items.images.shape[0])
+        throw std::runtime_error(labels + ": must be one label for each of " +
+                                 std::to_string(items.images.shape[0]) + " images");
+    items.labels.assign(names.values.begin(), names.values.end());
+    if (*std::ranges::max_element(items.labels) >= classes)
+        throw std::runtime_error(labels + ": a label beyond " + std::to_string(classes - 1));
+    return items;
+}
+
+void load_bytes(const std::string& path, std::span<char> bytes) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file.read(bytes.data(), std::streamsize(bytes.size())) || file.peek() != std::ifstream::traits_type::eof())
+        throw std::runtime_error(path + ": must be a file of " + std::to_string(bytes.size()) + " bytes");
+}
+
+void save_bytes(const std::string& path, std::span<const char> bytes) {
+    std::ofstream file(path, std::ios::binary);
+    file.write(bytes.data(), std::streamsize(bytes.size()));
+    if (!file.flush()) throw std::runtime_error(path + ": cannot be written");
+}
+
+}  // namespace zo

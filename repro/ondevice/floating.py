@@ -1,0 +1,191 @@
+"""ElasticZO in float32 on the engine."""
+
+import math
+from dataclasses import asdict
+from typing import Any, get_args
+
+import torch
+from torch import Tensor, nn
+
+from repro.core.errors import UsageError
+from repro.core.validation import (
+    require_choice,
+    require_not_negative,
+    require_positive,
+    require_positive_int,
+)
+from repro.methods.elasticzo import Activations
+from repro.methods.parameters import split_at
+from repro.methods.step_info import DivergedError, Estimate, StepInfo
+from repro.ondevice.build import load
+from repro.ondevice.layers import layer_table, samples, tail_index
+
+_SHARES: dict[str, tuple[float, float]] = {
+    "plus": (1.0, 0.0),
+    "minus": (0.0, 1.0),
+    "mean": (0.5, 0.5),
+}
+
+
+class NativeElasticZO:
+    """Algorithm 1, as ``repro.methods.elasticzo.ElasticZO`` does it but for roundings and noise.
+
+    Example::
+
+        model = lenet5()
+        elastic = NativeElasticZO(model, (1, 28, 28), "fc3", lr=2e-3, eps=1e-2, clip=0.3)
+        for images, labels in batches:
+            elastic.step(images, labels)
+
+    The model's parameters move into the engine's memory and stay views of it. The noise is that of
+    a counter (docs/ondevice.md): the same bits for any number of threads and on any machine, and
+    not PyTorch's. Sums are taken in another order than PyTorch's.
+    """
+
+    def __init__(
+        self,
+        model: nn.Sequential,
+        input_shape: tuple[int, ...],
+        partition: str | int,
+        *,
+        lr: float,
+        eps: float,
+        clip: float = math.inf,
+        activations: Activations = "plus",
+        seed: int = 0,
+        capacity: int = 512,
+        threads: int = 1,
+        instructions: str = "auto",
+    ) -> None:
+        """Check every setting and allocate all memory.
+
+        Args:
+            model: to train; its parameters are moved.
+            input_shape: of a sample, as [C, H, W] or [N, F].
+            partition: name of the first layer of the tail, or the number C of layers before it.
+            lr: learning rate of both parts; may be set between steps.
+            eps: scale of the perturbation.
+            clip: g_clip, the largest magnitude of the projected gradient.
+            activations: which of the two passes the tail's backward pass uses.
+            seed: of the sequence of perturbations.
+            capacity: most samples of a batch, trained or evaluated; decides ``arena_bytes``.
+            threads: OpenMP threads; no result depends on them.
+            instructions: the instruction set, one of ``instruction_sets()``.
+
+        Raises:
+            UsageError: a setting is out of range, the partition names no layer, or the engine has
+                no kernel for a layer.
+            EngineError: the engine is not built.
+        """
+        self.lr = require_not_negative("learning rate lr", lr)
+        require_positive("perturbation scale eps", eps)
+        if clip != math.inf:
+            require_positive("gradient clip g_clip", clip)
+        require_choice("activations", activations, get_args(Activations))
+        require_positive_int("capacity", capacity)
+        require_positive_int("threads", threads)
+        engine = load()
+        require_choice("instructions", instructions, ("auto", *engine.instruction_sets()))
+        split_at(model, partition)  # refuses what names no layer
+        layers = layer_table(model, input_shape)
+        self._tail = tail_index(model, layers, partition)
+        self.model = model
+        self.seed = seed
+        self.steps = 0
+        """Steps done."""
+        self.last: StepInfo | None = None
+        plus, minus = _SHARES[activations]
+        try:
+            self._training = engine.FloatTraining(
+                layers=[engine.Layer(**asdict(layer)) for layer in layers],
+                tail=self._tail,
+                capacity=capacity,
+                threads=threads,
+                isa=instructions,
+                eps=eps,
+                clip=clip,
+                plus_share=plus,
+                minus_share=minus,
+                seed=seed % (1 << 64),
+            )
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        self._move_in()
+
+    def _move_in(self) -> None:
+        """Make the model's parameters views of the engine's memory."""
+        shared = torch.from_numpy(self._training.parameters)
+        start = 0
+        for parameter in self.model.parameters():
+            view = shared[start : start + parameter.numel()].view_as(parameter)
+            view.copy_(parameter.data)
+            parameter.data = view
+            start += parameter.numel()
+
+    def step(self, inputs: Tensor, labels: Tensor) -> StepInfo:
+        """Do one step of Algorithm 1.
+
+        Args:
+            inputs: float32 [B, ...].
+            labels: classes, int64 [B].
+
+        Raises:
+            UsageError: the batch does not fit the network; no weight has been touched.
+            DivergedError: a loss is not finite; the weights are restored.
+        """
+        require_not_negative("learning rate lr", self.lr)
+        try:
+            plus, minus, gradient, key, finite = self._training.step(
+                samples(inputs), labels.contiguous().numpy(), self.steps, self.lr
+            )
+        except (ValueError, TypeError) as error:
+            raise UsageError(str(error).partition("\n")[0]) from error
+        if not finite:
+            msg = (
+                f"step {self.steps + 1}: losses {plus} and {minus}: lower the learning rate, eps "
+                "or the gradient clip; the weights are those from before the step"
+            )
+            raise DivergedError(msg)
+        self.steps += 1
+        estimates = (Estimate(key, plus, minus, gradient),) if self._tail else ()
+        self.last = StepInfo((plus + minus) / 2, estimates)
+        return self.last
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the logits, float32 [B, classes].
+
+        Raises:
+            UsageError: the batch does not fit the network.
+        """
+        try:
+            return torch.from_numpy(self._training.forward(samples(inputs)))
+        except (ValueError, TypeError) as error:
+            raise UsageError(str(error).partition("\n")[0]) from error
+
+    def perturb_(self, key: int, factor: float) -> None:
+        """Add ``factor`` z(key) to the weights before the tail; z is standard normal."""
+        self._training.move(key, factor)
+
+    @property
+    def arena_bytes(self) -> int:
+        """All memory that the engine uses for the network, its activations and its training."""
+        size: int = self._training.arena_bytes
+        return size
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Time of all steps so far in each phase of ElasticZO's Fig. 7.
+
+        The tail's update counts as ``backward``; ``other`` is the reading of the batch.
+        """
+        phases: dict[str, float] = self._training.seconds()
+        return phases
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that a resumed run needs beside the weights."""
+        return {"seed": self.seed, "steps": self.steps, "lr": self.lr}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what ``state_dict`` returned."""
+        self.seed, self.steps, self.lr = state["seed"], state["steps"], state["lr"]
+        self._training.seed = self.seed % (1 << 64)

@@ -1,0 +1,171 @@
+"""From the structure of a PyTorch network to the engine's layer table."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Tensor, nn
+
+from repro.core.errors import UsageError
+from repro.models import pointnet
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer with weights and what follows it, for one size of input (``cpp/layer.hpp``).
+
+    A fully connected layer is a convolution whose kernel covers its input, one that all points
+    share a 1 x 1 convolution over a row of points.
+    """
+
+    name: str
+    channels: int
+    height: int
+    width: int
+    outputs: int
+    kernel_height: int
+    kernel_width: int
+    padding: int
+    bias: bool
+    rectified: bool = False
+    pool_height: int = 1
+    pool_width: int = 1
+
+    @property
+    def rows(self) -> int:
+        """Rows of sums, before pooling."""
+        return self.height + 2 * self.padding - self.kernel_height + 1
+
+    @property
+    def columns(self) -> int:
+        """Columns of sums, before pooling."""
+        return self.width + 2 * self.padding - self.kernel_width + 1
+
+    @property
+    def output_shape(self) -> tuple[int, int, int]:
+        """Channels, rows and columns behind the pooling."""
+        return self.outputs, self.rows // self.pool_height, self.columns // self.pool_width
+
+
+def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[Layer]:
+    """Return the layers of ``structure``, in order, one for each module with weights.
+
+    Args:
+        structure: Conv2d (stride 1, square kernel), Linear, ReLU, MaxPool2d, Flatten and
+            MaxOverPoints.
+        input_shape: of a sample: [C, H, W], [N, F] for clouds, or [F].
+
+    Raises:
+        UsageError: a module, a setting or an order that the engine has no kernel for.
+    """
+    shape = _as_image(input_shape)
+    layers: list[Layer] = []
+    flat = len(input_shape) == 1
+    for name, module in structure.named_children():
+        if isinstance(module, nn.Linear):
+            layers.append(_linear(name, module, shape, flat=flat))
+        elif isinstance(module, nn.Conv2d):
+            layers.append(_conv(name, module, shape))
+        elif isinstance(module, nn.Flatten):
+            flat = True
+        elif not layers:
+            msg = f"layer {name} ({type(module).__name__}) comes before any layer with weights"
+            raise UsageError(msg)
+        elif isinstance(module, nn.ReLU):
+            layers[-1] = replace(layers[-1], rectified=True)
+        elif isinstance(module, nn.MaxPool2d):
+            layers[-1] = _pooled(name, layers[-1], _window(name, module), _window(name, module))
+        elif isinstance(module, pointnet.MaxOverPoints):
+            layers[-1] = _pooled(name, layers[-1], 1, layers[-1].columns)
+            flat = True
+        else:
+            msg = (
+                f"layer {name} ({type(module).__name__}): the engine has Conv2d, Linear, ReLU, "
+                "MaxPool2d, Flatten and MaxOverPoints"
+            )
+            raise UsageError(msg)
+        if layers:
+            shape = layers[-1].output_shape
+    return layers
+
+
+def _as_image(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    if len(shape) == 3:
+        return shape
+    if len(shape) == 2:
+        points, features = shape
+        return features, 1, points
+    if len(shape) == 1:
+        return shape[0], 1, 1
+    msg = f"samples of shape {shape}: must be [C, H, W], [N, F] or [F]"
+    raise UsageError(msg)
+
+
+def _linear(name: str, module: nn.Linear, shape: tuple[int, int, int], *, flat: bool) -> Layer:
+    channels, height, width = shape
+    inputs = channels * height * width if flat else channels
+    if inputs != module.in_features:
+        msg = f"layer {name}: {inputs} input features, must be {module.in_features}"
+        raise UsageError(msg)
+    kernel = (height, width) if flat else (1, 1)
+    return Layer(name, *shape, module.out_features, *kernel, 0, module.bias is not None)
+
+
+def _conv(name: str, module: nn.Conv2d, shape: tuple[int, int, int]) -> Layer:
+    padding, kernel = module.padding, module.kernel_size
+    if (
+        module.stride != (1, 1)
+        or module.dilation != (1, 1)
+        or module.groups != 1
+        or module.padding_mode != "zeros"
+        or isinstance(padding, str)
+        or padding[0] != padding[1]
+        or kernel[0] != kernel[1]
+        or shape[0] != module.in_channels
+    ):
+        msg = (
+            f"layer {name} ({module}) on {shape[0]} channels: a convolution has a square kernel, "
+            "stride 1, no dilation, one group, as many zeros all round and the channels it is given"
+        )
+        raise UsageError(msg)
+    bias = module.bias is not None
+    return Layer(name, *shape, module.out_channels, kernel[0], kernel[1], int(padding[0]), bias)
+
+
+def _window(name: str, module: nn.MaxPool2d) -> int:
+    kernel = module.kernel_size
+    if (
+        not isinstance(kernel, int)
+        or module.stride != kernel
+        or module.padding != 0
+        or module.dilation != 1
+        or module.ceil_mode
+    ):
+        msg = f"layer {name} ({module}): pooling has square windows side by side, without padding"
+        raise UsageError(msg)
+    return kernel
+
+
+def _pooled(name: str, layer: Layer, height: int, width: int) -> Layer:
+    if layer.pool_height * layer.pool_width > 1:
+        msg = f"layer {name}: one pooling follows a layer with weights, not two"
+        raise UsageError(msg)
+    return replace(layer, pool_height=height, pool_width=width)
+
+
+def tail_index(structure: nn.Sequential, layers: list[Layer], partition: str | int) -> int:
+    """Return the index in ``layers`` of the first layer of the tail.
+
+    Args:
+        structure: what the layers were made of.
+        layers: its layer table.
+        partition: a child's name, or the number C of children before the tail.
+    """
+    names = [name for name, _ in structure.named_children()]
+    before = names.index(partition) if isinstance(partition, str) else partition
+    weighted = {layer.name for layer in layers}
+    return sum(name in weighted for name in names[:before])
+
+
+def samples(inputs: Tensor) -> Any:  # noqa: ANN401 - numpy's, for the engine
+    """Return a batch as the engine reads it: contiguous, clouds [B, N, F] as [B, F, N]."""
+    return (inputs.transpose(1, 2) if inputs.dim() == 3 else inputs).contiguous().numpy()

@@ -1,0 +1,71 @@
+"""Without tools, and without the engine, everything says what is missing and how to get it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro.cli import main
+from repro.ondevice import build as build_module
+from repro.ondevice.build import EngineError, ToolsMissingError, build, load, module_path
+
+
+@pytest.fixture(autouse=True)
+def _nothing_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPRO_ENGINE_DIR", str(tmp_path / "engine"))
+    monkeypatch.delitem(sys.modules, "repro.ondevice._engine", raising=False)
+
+
+def test_absent_engine_says_how_to_get_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(EngineError, match=r"run `repro engine build`.*compiler.*CMake.*nanobind"):
+        load()
+    assert main(["engine", "info"]) == 1
+    assert "repro engine build" in capsys.readouterr().err
+
+
+def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_module, "_cmake", lambda: "cmake")
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(ToolsMissingError, match=r"no C\+\+ compiler \(no-such-compiler\)"):
+        build()
+
+
+def test_a_missing_cmake_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(ToolsMissingError, match="no CMake"):
+        build()
+
+
+def test_a_failing_build_shows_its_output_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cmake = tmp_path / "cmake"
+    cmake.write_text("#!/bin/sh\necho a broken source >&2\nexit 3\n")
+    cmake.chmod(0o755)
+    monkeypatch.setattr(build_module, "_cmake", lambda: str(cmake))
+    monkeypatch.setenv("CXX", "sh")
+    monkeypatch.setattr(build_module.importlib.util, "find_spec", lambda _: object())
+    with pytest.raises(EngineError, match="a broken source"):
+        build()
+    assert not list(module_path().parent.iterdir())
+
+
+def test_a_change_of_the_sources_asks_for_a_new_build(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sources = tmp_path / "cpp"
+    sources.mkdir()
+    (sources / "a.cpp").write_text("int a;")
+    monkeypatch.setattr(build_module, "SOURCES", sources)
+    before = module_path()
+    (sources / "a.cpp").write_text("int b;")
+    assert module_path() != before
+    monkeypatch.setenv("CXX", "clang++")
+    assert len({before, module_path()}) == 2
+
+
+def test_the_package_needs_no_engine_to_be_imported() -> None:
+    code = "import repro.cli, repro.ondevice.integer, sys; assert 'nanobind' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,235 @@
+"""The engine in float32: PyTorch's numbers to a stated tolerance, and noise of its own."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from repro.core.errors import UsageError
+from repro.methods.step_info import DivergedError
+from repro.models.lenet5 import lenet5
+from repro.models.pointnet import MaxOverPoints
+from repro.ondevice.floating import NativeElasticZO
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+IMAGE = (1, 28, 28)
+PARTITIONS: dict[str, str | int] = {"Full ZO": 12, "Cls2": "fc3", "Cls1": "fc2", "Full BP": 0}
+INSTRUCTIONS = ["avx512vnni", "avx2", "dotprod", "baseline"]
+EPS, LR, CLIP = 1e-2, 0.05, 0.3
+TOLERANCE = 2e-6
+"""Of weights of about 0.1 after some steps: sums of 784 float32 products in another order."""
+
+
+def network(seed: int = 1) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return lenet5()
+
+
+def batch(seed: int = 0, size: int = 24) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.randn(size, *IMAGE, generator=generator)
+    return images, torch.randint(0, 10, (size,), generator=generator)
+
+
+def noise(key: int, partition: str | int) -> list[torch.Tensor]:
+    """z of one key, for every parameter; zero in the tail."""
+    model = network()
+    for parameter in model.parameters():
+        parameter.data.zero_()
+    native = NativeElasticZO(model, IMAGE, partition, lr=LR, eps=EPS, capacity=16)
+    native.perturb_(key, 1.0)
+    return [parameter.data.clone() for parameter in model.parameters()]
+
+
+def literal_step(
+    model: nn.Sequential, z: list[torch.Tensor], data: Any, activations: str
+) -> tuple[float, float, float]:
+    """Algorithm 1 by PyTorch, with the noise z; parameters without noise are the tail."""
+    parameters = list(model.parameters())
+
+    def move(factor: float) -> None:
+        for parameter, direction in zip(parameters, z, strict=True):
+            parameter.data.add_(direction, alpha=factor)
+
+    losses, gradients = [], []
+    for factor in (EPS, -2 * EPS):
+        move(factor)
+        loss = cross_entropy(model(data[0]), data[1])
+        model.zero_grad()
+        loss.backward()
+        losses.append(loss.item())
+        gradients.append([parameter.grad.clone() for parameter in parameters])  # type: ignore[union-attr]
+    g = max(-CLIP, min(CLIP, (losses[0] - losses[1]) / (2 * EPS)))
+    move(EPS - LR * g)
+    shares = {"plus": (1, 0), "minus": (0, 1), "mean": (0.5, 0.5)}[activations]
+    for n, (parameter, direction) in enumerate(zip(parameters, z, strict=True)):
+        if not direction.any():
+            step = shares[0] * gradients[0][n] + shares[1] * gradients[1][n]
+            parameter.data.sub_(step, alpha=LR)
+    return losses[0], losses[1], g
+
+
+@pytest.mark.parametrize("instructions", INSTRUCTIONS)
+@pytest.mark.parametrize("method", ["Full ZO", "Cls2", "Cls1"])
+def test_a_step_is_that_of_algorithm_1(engine: Any, method: str, instructions: str) -> None:
+    if instructions not in engine.instruction_sets():
+        pytest.skip(f"this machine has no {instructions}")
+    model, partition = network(), PARTITIONS[method]
+    reference = copy.deepcopy(model)
+    native = NativeElasticZO(
+        model, IMAGE, partition, lr=LR, eps=EPS, clip=CLIP, instructions=instructions
+    )
+    for number in range(3):
+        info = native.step(*batch(number))
+        (estimate,) = info.estimates
+        plus, minus, g = literal_step(
+            reference, noise(estimate.seed, partition), batch(number), "plus"
+        )
+        assert estimate.loss_plus == pytest.approx(plus, abs=1e-6)
+        assert estimate.loss_minus == pytest.approx(minus, abs=1e-6)
+        assert estimate.projected_gradient == pytest.approx(g, abs=1e-4)
+        for own, expected in zip(model.parameters(), reference.parameters(), strict=True):
+            torch.testing.assert_close(own.data, expected.data, rtol=0, atol=10 * TOLERANCE)
+
+
+@pytest.mark.parametrize("activations", ["plus", "minus", "mean"])
+def test_activations_of_the_tail(activations: Any) -> None:
+    model = network()
+    reference = copy.deepcopy(model)
+    native = NativeElasticZO(
+        model, IMAGE, "fc2", lr=LR, eps=EPS, clip=CLIP, activations=activations
+    )
+    (estimate,) = native.step(*batch()).estimates
+    literal_step(reference, noise(estimate.seed, "fc2"), batch(), activations)
+    for own, expected in zip(model.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(own.data, expected.data, rtol=0, atol=10 * TOLERANCE)
+
+
+@pytest.mark.parametrize("instructions", INSTRUCTIONS)
+def test_full_bp_is_sgd(engine: Any, instructions: str) -> None:
+    if instructions not in engine.instruction_sets():
+        pytest.skip(f"this machine has no {instructions}")
+    model = network()
+    reference = copy.deepcopy(model)
+    descent = torch.optim.SGD(reference.parameters(), lr=LR)
+    native = NativeElasticZO(model, IMAGE, 0, lr=LR, eps=EPS, instructions=instructions)
+    for number in range(5):
+        images, labels = batch(number, size=24 - number)
+        loss = cross_entropy(reference(images), labels)
+        descent.zero_grad()
+        loss.backward()
+        descent.step()
+        assert native.step(images, labels).loss == pytest.approx(loss.item(), abs=1e-6)
+    for own, expected in zip(model.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(own.data, expected.data, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("partition", [0, 2, 7])
+@pytest.mark.parametrize("rows", [9, 8])
+def test_gradients_of_other_networks_by_autograd(partition: int, rows: int) -> None:
+    torch.manual_seed(0)
+    cloud = rows == 8
+    images = nn.Sequential(
+        nn.Conv2d(3, 5, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(5, 7, 2, bias=False),
+        nn.MaxPool2d(3),
+        nn.Flatten(),
+        nn.Linear(7, 4),
+    )
+    points = nn.Sequential(
+        nn.Linear(3, 6),
+        nn.ReLU(),
+        nn.Linear(6, 9),
+        nn.ReLU(),
+        MaxOverPoints(),
+        nn.ReLU(),
+        nn.Linear(9, 4),
+    )
+    model, shape = (points, (11, 3)) if cloud else (images, (3, rows, 8))
+    if partition == 7:
+        inputs = torch.randn(19, *shape)
+        native = NativeElasticZO(model, shape, 7, lr=LR, eps=EPS)
+        torch.testing.assert_close(native.forward(inputs), model(inputs).detach())
+        return
+    if partition == 2 and not cloud:
+        partition = 3
+    reference = copy.deepcopy(model)
+    native = NativeElasticZO(model, shape, partition, lr=LR, eps=1e-30, clip=1e-30)
+    inputs, labels = torch.randn(19, *shape), torch.randint(0, 4, (19,))
+    native.step(inputs, labels)
+    cross_entropy(reference(inputs), labels).backward()
+    tail = {id(p) for child in list(reference)[partition:] for p in child.parameters()}
+    for own, parameter in zip(model.parameters(), reference.parameters(), strict=True):
+        assert parameter.grad is not None
+        expected = parameter.data - LR * parameter.grad if id(parameter) in tail else parameter.data
+        torch.testing.assert_close(own.data, expected, rtol=0, atol=TOLERANCE)
+
+
+def test_noise_is_standard_normal() -> None:
+    z = torch.cat([part.flatten() for part in noise(12345, 12)]).double()
+    assert len(z) == 107_786
+    assert stats.kstest(z.numpy(), "norm").pvalue > 1e-3
+    assert abs(stats.kurtosis(z.numpy())) < 0.1
+    shifted = torch.corrcoef(torch.stack([z[:-16], z[16:]]))[0, 1]
+    assert abs(float(shifted)) < 5 / len(z) ** 0.5
+    assert not torch.equal(z, torch.cat([part.flatten() for part in noise(12346, 12)]).double())
+
+
+def test_noise_has_the_same_bits_everywhere(engine: Any) -> None:
+    walks = []
+    for instructions in engine.instruction_sets():
+        for threads in (1, 2):
+            model = network()
+            native = NativeElasticZO(
+                model, IMAGE, 12, lr=LR, eps=EPS, instructions=instructions, threads=threads
+            )
+            native.perturb_(7, 0.3)
+            walks.append(torch.cat([p.data.flatten() for p in model.parameters()]))
+    assert all(torch.equal(walk, walks[0]) for walk in walks)
+
+
+def test_a_loss_that_is_not_finite_ends_the_step() -> None:
+    model = network()
+    native = NativeElasticZO(model, IMAGE, "fc2", lr=LR, eps=EPS)
+    images, labels = batch()
+    native.perturb_(1, 1e30)
+    with pytest.raises(DivergedError, match=r"step 1: losses (nan|inf)"):
+        native.step(images, labels)
+    native.perturb_(1, -1e30)
+    images[3, 0, 4, 4] = float("nan")
+    with pytest.raises(UsageError, match="all must be finite"):
+        native.step(images, labels)
+    assert native.steps == 0
+
+
+def test_a_refused_batch_moves_nothing() -> None:
+    model = network()
+    before = [parameter.data.clone() for parameter in model.parameters()]
+    native = NativeElasticZO(model, IMAGE, "fc2", lr=LR, eps=EPS)
+    images, labels = batch()
+    with pytest.raises(UsageError, match=r"label 1[0-2]"):
+        native.step(images, labels + 3)
+    for own, expected in zip(model.parameters(), before, strict=True):
+        assert torch.equal(own.data, expected)
+
+
+def test_refuses_what_it_cannot_train() -> None:
+    model = nn.Sequential()
+    model.add_module("conv", nn.Conv2d(1, 2, 3))
+    model.add_module("bn", nn.BatchNorm2d(2))
+    with pytest.raises(UsageError, match=r"layer bn \(BatchNorm2d\): the engine has"):
+        NativeElasticZO(model, IMAGE, 0, lr=LR, eps=EPS)
+    with pytest.raises(UsageError, match="partition 'fc9'"):
+        NativeElasticZO(network(), IMAGE, "fc9", lr=LR, eps=EPS)
+    with pytest.raises(UsageError, match="eps = 0"):
+        NativeElasticZO(network(), IMAGE, 12, lr=LR, eps=0)
+    native = NativeElasticZO(network(), IMAGE, 12, lr=LR, eps=EPS)
+    with pytest.raises(UsageError, match="features"):
+        native.step(torch.zeros(2, 1, 27, 28), torch.zeros(2, dtype=torch.int64))

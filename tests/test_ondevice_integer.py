@@ -1,0 +1,248 @@
+"""The engine in integers: bit for bit what repro.integer does, on every instruction set."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from repro.core.errors import UsageError
+from repro.integer.elasticzo_int8 import ElasticZOInt8
+from repro.integer.network import IntegerNetwork
+from repro.integer.tensor import IntegerTensor
+from repro.models.lenet5 import lenet5
+from repro.models.pointnet import MaxOverPoints
+from repro.ondevice.integer import NativeElasticZOInt8
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+IMAGE = (1, 28, 28)
+PARTITIONS: dict[str, str | int] = {"Full ZO": 12, "Cls2": "fc3", "Cls1": "fc2", "Full BP": 0}
+INSTRUCTIONS = ["avx512vnni", "avx512", "avxvnni", "avx2", "dotprod", "baseline"]
+
+
+def batch(seed: int, size: int) -> tuple[IntegerTensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.randint(-14, 91, (size, *IMAGE), generator=generator).to(torch.int8)
+    return IntegerTensor(images, -5), torch.randint(0, 10, (size,), generator=generator)
+
+
+def both(
+    partition: str | int, *, seed: int = 0, native: Any = None, **settings: Any
+) -> tuple[ElasticZOInt8, NativeElasticZOInt8]:
+    structure = lenet5(bias=False)
+    reference, network = (IntegerNetwork.random(structure, seed=seed) for _ in range(2))
+    return (
+        ElasticZOInt8(reference, partition, seed=seed, **settings),
+        NativeElasticZOInt8(
+            network, structure, IMAGE, partition, seed=seed, **settings, **(native or {})
+        ),
+    )
+
+
+def assert_equal_training(
+    reference: ElasticZOInt8, native: NativeElasticZOInt8, steps: int, sizes: tuple[int, ...]
+) -> None:
+    for step in range(steps):
+        expected = reference.step(*batch(step, sizes[step % len(sizes)]))
+        info = native.step(*batch(step, sizes[step % len(sizes)]))
+        assert torch.equal(native.network.parameters, reference.network.parameters), step
+        assert info.loss == pytest.approx(expected.loss, rel=1e-12)
+        assert [e.projected_gradient for e in info.estimates] == [
+            e.projected_gradient for e in expected.estimates
+        ]
+        assert native.restores == reference.restores
+
+
+@pytest.mark.parametrize("instructions", INSTRUCTIONS)
+@pytest.mark.parametrize("sign", ["float", "integer"])
+@pytest.mark.parametrize("method", PARTITIONS)
+def test_weights_are_those_of_the_reference(
+    engine: Any, method: str, sign: Any, instructions: str
+) -> None:
+    if instructions not in engine.instruction_sets():
+        pytest.skip(f"this machine has no {instructions}")
+    reference, native = both(
+        PARTITIONS[method], sign=sign, native={"instructions": instructions, "capacity": 40}
+    )
+    assert_equal_training(reference, native, 4, (40, 17))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", ["float", "integer"])
+@pytest.mark.parametrize("method", PARTITIONS)
+def test_weights_are_those_of_the_reference_for_200_steps(method: str, sign: Any) -> None:
+    reference, native = both(PARTITIONS[method], sign=sign, seed=1, native={"threads": 2})
+    reference.b_bp = native.b_bp = 3
+    assert_equal_training(reference, native, 200, (64, 48))
+
+
+@pytest.mark.parametrize("restore", ["clip", "exact"])
+@pytest.mark.parametrize("activations", ["plus", "minus"])
+def test_every_setting_means_the_same(restore: Any, activations: Any) -> None:
+    reference, native = both(
+        "fc2", restore=restore, activations=activations, r_max=127, b_zo=3, seed=9
+    )
+    for p_zero, b_bp in ((0.0, 0), (0.9, 6)):
+        reference.p_zero = native.p_zero = p_zero
+        reference.b_bp = native.b_bp = b_bp
+        assert_equal_training(reference, native, 2, (20,))
+    assert native.restores.inexact > 0
+
+
+def test_no_result_depends_on_the_number_of_threads() -> None:
+    networks = []
+    for threads in (1, 2, 3):
+        _, native = both("fc2", native={"threads": threads})
+        for step in range(2):
+            native.step(*batch(step, 37))
+        networks.append(native.network.parameters.clone())
+    assert torch.equal(networks[0], networks[1])
+    assert torch.equal(networks[0], networks[2])
+
+
+def test_a_run_goes_on_with_the_other_engine() -> None:
+    reference, native = both("fc3", sign="integer")
+    _, resumed = both("fc3", sign="integer", seed=5)
+    for step in range(4):
+        reference.step(*batch(step, 16))
+    for step in range(2):
+        native.step(*batch(step, 16))
+    resumed.network.load_state_dict(native.network.state_dict())
+    resumed.load_state_dict(native.state_dict())
+    for step in range(2, 4):
+        resumed.step(*batch(step, 16))
+    assert torch.equal(resumed.network.parameters, reference.network.parameters)
+    assert resumed.state_dict() == reference.state_dict()
+
+
+def test_logits_are_those_of_the_network_it_shares() -> None:
+    _, native = both(12)
+    inputs, _ = batch(3, 50)
+    expected = native.network.forward(inputs)
+    logits = native.forward(inputs)
+    assert torch.equal(logits.values, expected.values)
+    assert logits.exponent == expected.exponent
+
+
+SHAPES = {
+    "odd pooling": (
+        nn.Sequential(
+            nn.Conv2d(3, 5, 3, bias=False),
+            nn.MaxPool2d(2),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(5 * 3 * 2, 7, bias=False),
+        ),
+        (3, 9, 7),
+    ),
+    "no rectifier": (
+        nn.Sequential(
+            nn.Conv2d(2, 4, 4, padding=1, bias=False),
+            nn.Conv2d(4, 9, 1, bias=False),
+            nn.MaxPool2d(3),
+            nn.Flatten(),
+            nn.Linear(9, 6, bias=False),
+        ),
+        (2, 5, 6),
+    ),
+    "cloud": (
+        nn.Sequential(
+            nn.Linear(3, 10, bias=False),
+            nn.ReLU(),
+            nn.Linear(10, 21, bias=False),
+            nn.ReLU(),
+            MaxOverPoints(),
+            nn.Linear(21, 5, bias=False),
+        ),
+        (13, 3),
+    ),
+    "features": (nn.Sequential(nn.Linear(11, 3, bias=False)), (11,)),
+}
+
+
+@pytest.mark.parametrize("instructions", ["auto", "baseline"])
+@pytest.mark.parametrize("partition", [0, 1, 2, "all"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_other_networks(name: str, partition: str | int, instructions: str) -> None:
+    structure, shape = SHAPES[name]
+    before = len(structure) if partition == "all" else min(int(partition), len(structure))
+    reference, network = (IntegerNetwork.random(structure, seed=2) for _ in range(2))
+    slow = ElasticZOInt8(reference, before, sign="integer")
+    native = NativeElasticZOInt8(
+        network, structure, shape, before, sign="integer", instructions=instructions
+    )
+    generator = torch.Generator().manual_seed(0)
+    classes = network.classes
+    for _ in range(3):
+        values = torch.randint(-128, 128, (70, *shape), generator=generator).to(torch.int8)
+        labels = torch.randint(0, classes, (70,), generator=generator)
+        slow.step(IntegerTensor(values, -6), labels)
+        native.step(IntegerTensor(values, -6), labels)
+        assert torch.equal(network.parameters, reference.parameters)
+
+
+@pytest.mark.parametrize("largest", [1, 2, 4])
+def test_small_sums_are_cast_and_128_wraps(largest: int) -> None:
+    """Sums of at most 128 in magnitude are not shifted: +128 becomes -128 before any maximum."""
+    structure = nn.Sequential(
+        nn.Conv2d(1, 2, 2, padding=1, bias=False),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(8, 3, bias=False),
+    )
+    reference, network = (IntegerNetwork.random(structure, seed=2) for _ in range(2))
+    for one in (reference, network):
+        one.parameters.zero_()
+        one.parameters[:8] = torch.tensor([largest, 0, 0, 0, 0, -largest, 0, 0])
+        one.parameters[8:] = torch.arange(-12, 12)
+    values = torch.randint(-128, 1, (30, 1, 3, 3)).to(torch.int8)
+    values[0] = -128 // largest
+    values[1] = 128 // largest if largest > 1 else 127
+    values.clamp_(-128 // largest, 127 if largest == 1 else 128 // largest)
+    for partition in (4, 0):
+        native = NativeElasticZOInt8(network, structure, (1, 3, 3), partition)
+        expected = reference.forward(IntegerTensor(values, 0))
+        logits = native.forward(IntegerTensor(values, 0))
+        assert torch.equal(logits.values, expected.values)
+        assert logits.exponent == expected.exponent
+
+
+def test_what_does_not_fit_is_refused_and_nothing_moves() -> None:
+    _, native = both("fc2", native={"capacity": 8})
+    before = native.network.parameters.clone()
+    inputs, labels = batch(0, 8)
+    wrong = [
+        (IntegerTensor(inputs.values[:, :, :27], -5), labels, "features"),
+        (batch(0, 65)[0], batch(0, 65)[1], "from 1 to 64"),
+        (inputs, labels[:7], "7 labels for 8 inputs"),
+        (inputs, labels + 10, "label 1[0-9]: must be from 0 to 9"),
+        (IntegerTensor(inputs.values[:0], -5), labels[:0], "from 1 to"),
+        (inputs, labels.int(), "incompatible"),
+    ]
+    for values, classes, message in wrong:
+        with pytest.raises(UsageError, match=message):
+            native.step(values, classes)
+    native.p_zero = 1.0
+    with pytest.raises(UsageError, match="p_zero"):
+        native.step(inputs, labels)
+    assert torch.equal(native.network.parameters, before)
+    assert native.steps == 0
+
+
+def test_refuses_networks_that_it_has_no_kernels_for() -> None:
+    structure = lenet5(bias=False)
+    v1 = IntegerNetwork.random(structure, seed=0, policy="v1")
+    with pytest.raises(UsageError, match="'v2' only"):
+        NativeElasticZOInt8(v1, structure, IMAGE, 0)
+    network = IntegerNetwork.random(structure, seed=0)
+    with pytest.raises(UsageError, match="input features"):
+        NativeElasticZOInt8(network, structure, (1, 32, 32), 0)
+    with pytest.raises(UsageError, match="instructions = 'mmx'"):
+        NativeElasticZOInt8(network, structure, IMAGE, 0, instructions="mmx")
+
+
+def test_the_arena_holds_the_tail_only_where_there_is_one() -> None:
+    sizes = [both(partition)[1].arena_bytes for partition in PARTITIONS.values()]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1] / 2
