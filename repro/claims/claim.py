@@ -28,7 +28,8 @@ class Claim:
     """The number in the paper."""
     unit: str
     """Unit of ``published`` and of our value: ``x`` for a ratio, ``GB`` for 1e9 bytes, ``MiB`` and
-    ``KiB`` for 2**20 and 2**10, ``%`` for per cent, ``points`` for percentage points between accuracies."""
+    ``KiB`` for 2**20 and 2**10, ``%`` for per cent, ``points`` for percentage points between
+    accuracies."""
     basis: Basis
     digits: int = 0
     """Decimals the paper prints, to which ours is rounded before it is held against published."""

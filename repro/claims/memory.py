@@ -135,12 +135,14 @@ def _integer_lenet5() -> Iterator[Entry]:
         observed=(),
         section="4.4",
         relation="at least",
-        statement="In integers Full ZO halves the memory of Full BP, or better: LeNet-5, the larger "
-        "ratio of B = 32 and 256",
+        statement="In integers Full ZO halves the memory of Full BP, or better: LeNet-5, the "
+        "larger ratio of B = 32 and 256",
     )
     yield from _shares(_INT8[32], ("93.5", "90.0"))
     for batch, published in ((32, "1.60"), (256, "1.46")):
-        saving = Comparison("ratio", ((_FP32[batch].step("full_zo"), _INT8[batch].step("full_zo")),))
+        saving = Comparison(
+            "ratio", ((_FP32[batch].step("full_zo"), _INT8[batch].step("full_zo")),)
+        )
         yield from _entries(f"B-M5-{batch}-saving", published, saving)
     pairs = tuple(
         (_FP32[batch].step(method), _INT8[batch].step(method))

@@ -50,7 +50,7 @@ class Layer:
         return self.kind in ("linear", "convolution")
 
 
-def layer_table(model: nn.Sequential, sample: Sequence[int]) -> tuple[Layer, ...]:
+def layer_table(model: nn.Module, sample: Sequence[int]) -> tuple[Layer, ...]:
     """Return the layers of ``model``, nested sequences taken apart, in the order of the data.
 
     The model itself computes nothing: a copy of it without data is traced.

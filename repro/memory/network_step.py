@@ -94,9 +94,8 @@ class NetworkStep:
         if self.points is not None:
             return torch.rand(self.batch, self.points, 3, generator=generator), labels
         if self.precision == "fp32":
-            shape = (self.batch, _SIDE, _SIDE)
-            greys = torch.randint(0, _GREYS, shape, generator=generator, dtype=torch.uint8)
-            return greys, labels
-        shape = (self.batch, 1, _SIDE, _SIDE)
-        images = torch.randint(*_INT8_RANGE, shape, generator=generator, dtype=torch.int8)
+            low, high, dtype, shape = 0, _GREYS, torch.uint8, self.sample[1:]
+        else:
+            low, high, dtype, shape = *_INT8_RANGE, torch.int8, self.sample
+        images = torch.randint(low, high, (self.batch, *shape), generator=generator, dtype=dtype)
         return images, labels

@@ -12,7 +12,6 @@ from torch.utils._pytree import tree_iter
 
 from repro.memory.parts import Parts
 
-
 STANDING = ("parameters", "input")
 """What a step finds and leaves behind."""
 
@@ -27,25 +26,23 @@ class Storage:
     """Field of ``Parts`` that it counts as."""
 
 
-class StorageTracker(TorchDispatchMode):
+class StorageTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees the outputs of every operator inside its ``with`` block, and when their storages go.
 
     What a kernel allocates and frees within is not seen: backend scratch, allocator rounding.
     """
 
-    def __init__(
-        self, part_of: Callable[[Tensor], str], parameters: Sequence[Tensor] = ()
-    ) -> None:
+    def __init__(self, part_of: Callable[[Tensor], str], parameters: Sequence[Tensor] = ()) -> None:
         """Begin without a storage.
 
         Args:
             part_of: says what a new storage is, asked with the first tensor on it.
             parameters: whose ``grad`` is looked at after every operator: it is a gradient.
         """
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._part_of = part_of
         self._parameters = parameters
-        self._live: dict[int, tuple[Storage, "weakref.ref[torch.UntypedStorage]"]] = {}
+        self._live: dict[int, tuple[Storage, weakref.ref[torch.UntypedStorage]]] = {}
         self._passed_by: list[Tensor] = []
         self._total = 0
         self._peak_total = 0
@@ -77,7 +74,7 @@ class StorageTracker(TorchDispatchMode):
     def __torch_dispatch__(
         self,
         func: Callable[..., Any],
-        types: Sequence[type],  # noqa: ARG002 - the base's signature
+        types: Sequence[type],
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401 - whatever the operator returns
