@@ -55,6 +55,8 @@ class Row:
     """Bytes."""
     parts: Mapping[str, int]
     """Bytes by label, of the parts that are not empty."""
+    objects: int = 0
+    """Bytes of objects that the process held besides, at most; measured only."""
 
 
 class Accounts:
@@ -106,7 +108,8 @@ def _row(record: Record, records: Sequence[Record]) -> Row:
     total = metrics["total_bytes"]
     if record.kind == "measured":
         parameters = _parameters(_step(record), records)
-        return Row(total, {PARTS["parameters"]: parameters, ABOVE: total - parameters})
+        parts = {PARTS["parameters"]: parameters, ABOVE: total - parameters}
+        return Row(total, parts, metrics["objects_bytes"])
     return Row(
         total, {label: metrics[f"{p}_bytes"] for p, label in PARTS.items() if metrics[f"{p}_bytes"]}
     )

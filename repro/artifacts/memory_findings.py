@@ -123,8 +123,9 @@ def _scratch(step: Point, pair: Pair, accounts: Accounts) -> str:
     if measured is None or simulated is None:
         return f"the tensors of {_label(step, pair)} were not counted"
     beyond = measured.total - simulated.total
-    than = "more" if beyond >= 0 else "less"
-    amount = format_binary_bytes(abs(beyond))
+    if beyond == 0:
+        return f"the allocator gave {_label(step, pair)} what its tensors take, to the byte"
+    amount, than = format_binary_bytes(abs(beyond)), "more" if beyond > 0 else "less"
     return f"the allocator gave {_label(step, pair)} {amount} {than} than its tensors take"
 
 

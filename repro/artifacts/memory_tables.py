@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from repro.artifacts.memory_accounts import ACCOUNTS, PARTS, Accounts
+from repro.artifacts.memory_accounts import ABOVE, ACCOUNTS, PARTS, Accounts
 from repro.core.names import METHOD_LABELS
 from repro.core.units import format_binary_bytes
 from repro.measurement.records import Record, of_kind
@@ -48,12 +48,13 @@ def accounts(records: Sequence[Record], precision: str) -> pd.DataFrame:
                     "total": format_binary_bytes(row.total),
                     "of the formula": f"{row.total / by_name['analytic'].total:.3f}",
                     "of the bound": f"{row.total / by_name['bound'].total:.3f}",
+                    "objects besides": format_binary_bytes(row.objects) if row.objects else "",
                 }
                 rows.append(cells)
     frame = pd.DataFrame(rows).fillna("")
-    order = [*PARTS.values(), "not told apart", "total", "of the formula", "of the bound"]
-    index = ["B", "method", "account"]
-    return frame.set_index(index)[[name for name in order if name in frame.columns]]
+    sums = ("total", "of the formula", "of the bound", "objects besides")
+    columns = [name for name in (*PARTS.values(), ABOVE, *sums) if name in frame.columns]
+    return frame.set_index(["B", "method", "account"])[columns]
 
 
 def optimizers(records: Sequence[Record]) -> pd.DataFrame:

@@ -68,15 +68,15 @@ def layer_table(model: nn.Module, sample: Sequence[int]) -> tuple[Layer, ...]:
         raise UsageError(msg)
     for size in sample:
         require_positive_int("size of a sample", size)
-    traced = copy.deepcopy(model).to("meta").eval()
+    without_data = copy.deepcopy(model).to("meta").eval()
     counted: set[nn.Parameter] = set()
     layers = []
     value = torch.empty(1, *sample, device="meta")
-    for name, module in _leaves(traced):
+    for name, module in _leaves(without_data):
         inputs = value.numel()
         value = _output(name, module, value)
         kind = _kind(module)
-        own = set(module.parameters()) - counted
+        own = set(model.get_submodule(name).parameters()) - counted  # the copy unties weights
         counted |= own
         layers.append(
             Layer(

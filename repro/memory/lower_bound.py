@@ -18,8 +18,8 @@ granted:
   largest of all accumulators. Convolutions and matrix products need no scratch.
 - Noise is drawn in pieces too small to count, and losses are numbers.
 
-So the bound is one for this order of operations; tiles of the batch, or recomputation, could go
-below it.
+So the bound is one for work done layer by layer on the whole batch. Tiles of the batch,
+recomputation, or a large gradient put off until earlier layers are through could go below it.
 """
 
 from collections.abc import Sequence

@@ -2,8 +2,10 @@
 
 At this size a process's own doings are as large as what is measured. So each point has a fresh
 process, which first trains another learner of the same kind: primitives are then compiled and
-threads started. Memory maps do not count: they are the interpreter's arenas for small objects, a
-mebibyte each, which come when they like; tensors and scratch are allocated, not mapped.
+threads started. Blocks are told apart by how they were asked for. PyTorch and its backends ask for
+aligned memory for tensors and scratch, and for nothing else. What comes by ``malloc`` are objects
+of the interpreter and of libraries, some ten KiB, counted by themselves. Memory maps are the
+interpreter's arenas for small objects, a MiB each, which come when they like: they do not count.
 """
 
 import gc
@@ -21,6 +23,13 @@ from repro.core.validation import require_positive_int
 from repro.memory.network_step import NetworkStep
 
 _FREED = (AllocatorType.FREE, AllocatorType.MUNMAP)
+_ALIGNED = (
+    AllocatorType.POSIX_MEMALIGN,
+    AllocatorType.ALIGNED_ALLOC,
+    AllocatorType.MEMALIGN,
+    AllocatorType.VALLOC,
+    AllocatorType.PVALLOC,
+)
 
 
 @dataclass(frozen=True)
@@ -42,13 +51,19 @@ class NetworkPeak:
     """Bytes that training took, from before the weights were made."""
 
     peak: int
-    """At most, over two steps: weights, input, activations, scratch, objects above 512 bytes."""
+    """At most, over two steps: tensors, the input among them, and scratch."""
     resident: int
-    """After the steps: weights, input, and what stays from one step to the next."""
+    """Of these, after the steps: weights, input, and what stays from one step to the next."""
+    objects: int
+    """At most, over two steps: objects of the interpreter and of libraries above 512 bytes."""
 
     def as_metrics(self) -> dict[str, int]:
         """Return the numbers, named for a record."""
-        return {"total_bytes": self.peak, "resident_bytes": self.resident}
+        return {
+            "total_bytes": self.peak,
+            "resident_bytes": self.resident,
+            "objects_bytes": self.objects,
+        }
 
 
 def measure_network(task: NetworkTask) -> NetworkPeak:
@@ -78,13 +93,15 @@ def measure_network(task: NetworkTask) -> NetworkPeak:
 
 def _balance(records: Iterable[memray.AllocationRecord]) -> NetworkPeak:
     """Add up allocations and what is freed of them, maps left out."""
-    sizes: dict[int, int] = {}
-    total = peak = 0
+    blocks: dict[int, tuple[bool, int]] = {}  # by address: whether it is aligned, its size
+    total, peak = {True: 0, False: 0}, {True: 0, False: 0}
     for record in records:
         if record.allocator in _FREED:
-            total -= sizes.pop(record.address, 0)
+            aligned, size = blocks.pop(record.address, (False, 0))
+            total[aligned] -= size
         elif record.allocator != AllocatorType.MMAP:
-            sizes[record.address] = record.size
-            total += record.size
-            peak = max(peak, total)
-    return NetworkPeak(peak, total)
+            aligned = record.allocator in _ALIGNED
+            blocks[record.address] = aligned, record.size
+            total[aligned] += record.size
+            peak[aligned] = max(peak[aligned], total[aligned])
+    return NetworkPeak(peak=peak[True], resident=total[True], objects=peak[False])
