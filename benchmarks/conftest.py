@@ -1,5 +1,7 @@
 """Every benchmark carries its environment; memory is never measured in the process that times."""
 
+import statistics
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -7,6 +9,7 @@ import pytest
 import torch
 
 from repro.measurement import environment
+from repro.measurement.timing import Step, in_turns
 
 THREADS = 2
 
@@ -15,3 +18,16 @@ THREADS = 2
 def _threads_and_environment(benchmark: Any) -> None:
     torch.set_num_threads(min(THREADS, torch.get_num_threads()))
     benchmark.extra_info["environment"] = msgspec.to_builtins(environment.capture())
+
+
+@pytest.fixture
+def timed(benchmark: Any) -> Callable[..., dict[str, list[float]]]:
+    """Return a function that times arms in turns, as ``in_turns``, and keeps their medians."""
+
+    def run(arms: Mapping[str, Step], **turns: int) -> dict[str, list[float]]:
+        found: dict[str, list[float]] = {}
+        benchmark.pedantic(lambda: found.update(in_turns(arms, **turns)), rounds=1)
+        benchmark.extra_info["seconds"] = {n: statistics.median(s) for n, s in found.items()}
+        return found
+
+    return run

@@ -1,19 +1,22 @@
-"""Time of a training step of LeNet-5 in integers and in float32, the arms taking turns."""
+"""Time of LeNet-5's steps and epochs in integers and in float32, the arms taking turns."""
 
-from statistics import median
 from typing import Any
 
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from repro.core.names import Precision
+from repro.data.batches import batches
 from repro.integer.elasticzo_int8 import ElasticZOInt8
 from repro.integer.network import IntegerNetwork
 from repro.integer.sign import SignRule
 from repro.integer.tensor import IntegerTensor
-from repro.measurement.timing import Step, in_turns, ratio
+from repro.measurement.timing import Step, ratio
 from repro.methods.elasticzo import ElasticZO
 from repro.models.lenet5 import lenet5
+from repro.training.build import build
+from repro.training.cell import Cell, FloatSettings, IntegerSettings, Settings
 
 BATCH = 256
 PARTITIONS = {"full_zo": 12, "cls1": "fc2", "full_bp": 0}
@@ -44,10 +47,25 @@ def float_step(partition: str | int) -> Step:
     return lambda: method.step(lambda: cross_entropy(model(inputs), labels))
 
 
+def epoch(precision: Precision, settings: Settings) -> Step:
+    """Return the steps of an epoch, as the artifacts train."""
+    learner, split = build(Cell("mnist", precision, "full_zo", settings, epochs=1, seed=0))
+    order = torch.Generator().manual_seed(0)
+
+    def run() -> None:
+        learner.start_epoch(0)
+        for inputs, labels in batches(split.train_inputs, split.train_labels, BATCH, order):
+            learner.step(inputs, labels)
+
+    return run
+
+
 @pytest.mark.parametrize("partition", PARTITIONS)
 @pytest.mark.parametrize("threads", [1, 2])
-def test_integer_step_beside_float32(benchmark: Any, partition: str, threads: int) -> None:
-    """Seconds of each arm and the ratios to float32, turn by turn, in ``extra_info``."""
+def test_integer_step_beside_float32(
+    benchmark: Any, timed: Any, partition: str, threads: int
+) -> None:
+    """``ratios``: a step in float32 over one in integers."""
     torch.set_num_threads(threads)
     where = PARTITIONS[partition]
     arms = {
@@ -55,11 +73,24 @@ def test_integer_step_beside_float32(benchmark: Any, partition: str, threads: in
         "int8": integer_step(where, "float"),
         "int8_star": integer_step(where, "integer"),
     }
-    seconds: dict[str, list[float]] = {}
-    benchmark.pedantic(lambda: seconds.update(in_turns(arms, turns=5)), rounds=1)
-    benchmark.extra_info |= {
-        "threads": threads,
-        "seconds": {name: median(values) for name, values in seconds.items()},
-        "int8_speed_up": ratio(seconds, "fp32", "int8"),
-        "int8_star_speed_up": ratio(seconds, "fp32", "int8_star"),
+    seconds = timed(arms, turns=5)
+    benchmark.extra_info["ratios"] = {
+        "fp32/int8": ratio(seconds, "fp32", "int8"),
+        "fp32/int8*": ratio(seconds, "fp32", "int8_star"),
+    }
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_integer_epoch_beside_float32(benchmark: Any, timed: Any, threads: int) -> None:
+    """``ratios``: an epoch of Full ZO on MNIST, B = 256, float32 over integers."""
+    torch.set_num_threads(threads)
+    arms = {
+        "fp32": epoch("fp32", FloatSettings(lr=1e-3, clip=0.05, batch=BATCH)),
+        "int8": epoch("int8", IntegerSettings(batch=BATCH)),
+        "int8_star": epoch("int8s", IntegerSettings(batch=BATCH)),
+    }
+    seconds = timed(arms, turns=3, steps=1, warm_up=0)
+    benchmark.extra_info["ratios"] = {
+        "fp32/int8": ratio(seconds, "fp32", "int8"),
+        "fp32/int8*": ratio(seconds, "fp32", "int8_star"),
     }

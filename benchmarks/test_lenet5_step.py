@@ -1,16 +1,19 @@
-"""Steps of LeNet-5: how much quicker than the plain loop, and ElasticZO beside Full ZO."""
+"""Steps of LeNet-5 beside the plain loop, in time and memory, and ElasticZO beside Full ZO."""
 
-import statistics
-from collections.abc import Callable
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
+import memray
 import pytest
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
 from repro.core.names import METHODS
-from repro.measurement.timing import Step, in_turns, ratio
+from repro.measurement.timing import Step, ratio
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
 from repro.methods.mezo import MeZO
@@ -60,6 +63,18 @@ def mezo(size: int) -> Step:
     return lambda: optimizer.step(lambda: cross_entropy(model(images), labels))
 
 
+def peak_of_step(arm: str) -> int:
+    """Return the bytes that a step takes beside the weights and the batch."""
+    torch.set_num_threads(1)
+    step = {"plain": plain, "mezo": mezo}[arm](32)
+    step()
+    with tempfile.TemporaryDirectory() as directory:
+        capture = Path(directory, "step.memray")
+        with memray.Tracker(capture):
+            step()
+        return int(memray.FileReader(capture).metadata.peak_memory)
+
+
 def row(method: Any, size: int) -> Step:
     """Return the step of one row of the paper's tables."""
     images, labels = batch(size)
@@ -83,22 +98,13 @@ def noise() -> Step:
     return lambda: perturb_(weights, 0, 0.0)
 
 
-def timed(benchmark: Any, arms: dict[str, Step]) -> dict[str, list[float]]:
-    """Run the arms in turns and keep the median of each, in seconds."""
-    found: dict[str, list[float]] = {}
-    run: Callable[[], None] = lambda: found.update(in_turns(arms, turns=15))  # noqa: E731
-    benchmark.pedantic(run, rounds=1)
-    benchmark.extra_info["seconds"] = {n: statistics.median(s) for n, s in found.items()}
-    return found
-
-
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("size", [32, 256])
-def test_mezo_beside_the_plain_loop(benchmark: Any, size: int, threads: int) -> None:
+def test_mezo_beside_the_plain_loop(benchmark: Any, timed: Any, size: int, threads: int) -> None:
     """``ratios``: plain over ours; what limits ours now, as shares of its step."""
     torch.set_num_threads(threads)
     arms = {"plain": plain(size), "mezo": mezo(size), "forward": forward(size), "noise": noise()}
-    seconds = timed(benchmark, arms)
+    seconds = timed(arms, turns=15)
     benchmark.extra_info["ratios"] = {
         "plain/mezo": ratio(seconds, "plain", "mezo"),
         "two forwards/mezo": 2 * ratio(seconds, "forward", "mezo"),
@@ -106,11 +112,27 @@ def test_mezo_beside_the_plain_loop(benchmark: Any, size: int, threads: int) -> 
     }
 
 
+@pytest.mark.parametrize("arm", ["plain", "mezo"])
+def test_memory_of_a_step(benchmark: Any, arm: str) -> None:
+    """``peak_bytes``: what the step takes beside its weights at B = 32, by memray."""
+
+    def run() -> None:
+        command = [sys.executable, __file__, arm]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
+        benchmark.extra_info["peak_bytes"] = int(done.stdout)
+
+    benchmark.pedantic(run, rounds=1)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
-def test_rows_of_the_tables_beside_full_zo(benchmark: Any, threads: int) -> None:
+def test_rows_of_the_tables_beside_full_zo(benchmark: Any, timed: Any, threads: int) -> None:
     """``ratios``: the step of each row over that of Full ZO, at B = 32."""
     torch.set_num_threads(threads)
-    seconds = timed(benchmark, {method: row(method, 32) for method in METHODS})
+    seconds = timed({method: row(method, 32) for method in METHODS}, turns=15)
     benchmark.extra_info["ratios"] = {
         f"{method}/full_zo": ratio(seconds, method, "full_zo") for method in METHODS[1:]
     }
+
+
+if __name__ == "__main__":
+    sys.stdout.write(str(peak_of_step(sys.argv[1])))

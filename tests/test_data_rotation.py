@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.functional import rotate as torchvision_rotate
 
-from repro.data.images.rotated import SIZE, make
+from repro.data.images.rotated import SIZE, make, tuning_images
 from repro.data.images.rotation import rotate
 
 Images = npt.NDArray[np.uint8]
@@ -56,3 +56,14 @@ def test_the_rotated_set_takes_the_same_images_at_both_angles() -> None:
         for angle in (30, 45):
             expected = rotate(base[f"{split}_images"][indices], angle)
             np.testing.assert_array_equal(made[f"{split}_images_{angle}"], expected)
+
+
+def test_images_to_tune_on_are_none_of_the_rotated_set_s() -> None:
+    images = np.zeros((3000, 28, 28), np.uint8)
+    images[:, 14, 14], images[:, 14, 15] = np.divmod(np.arange(3000), 256)  # each its own number
+    base = {f"{split}_images": images for split in ("train", "test")}
+    base |= {f"{split}_labels": np.arange(3000) for split in ("train", "test")}
+    tuned, labels = tuning_images(base, 30)
+    assert len(np.unique(labels)) == len(tuned) == SIZE
+    assert not set(labels) & set(make(base)["train_labels"])
+    np.testing.assert_array_equal(tuned, rotate(images[labels], 30))

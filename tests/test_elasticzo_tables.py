@@ -147,6 +147,42 @@ def test_the_search_never_evaluates_on_test_items(ran: list[Cell]) -> None:
     assert {cell.problem for cell in ran} == set(elasticzo_search.PROBLEMS)
 
 
+def test_the_search_tries_other_epsilons_at_the_best_of_each_grid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    best = {"rotated_mnist_30": 0.6, "rotated_mnist_45": 0.6, "mnist": 0.3}  # by lr x clip
+
+    def run_cells(cells: Sequence[Cell], *_: Any, **__: Any) -> Iterator[tuple[Cell, Any]]:
+        for cell in cells:
+            settings: Any = cell.settings
+            accuracy = 1 - abs(settings.lr * settings.clip - best[cell.problem])
+            yield cell, CURVES | {"test_accuracy": [0.1, accuracy]}
+
+    monkeypatch.setattr(cells_module, "run_cells", run_cells)
+    made = replace(
+        elasticzo_search.QUICK,
+        problems=tuple(best),
+        precisions=("fp32",),
+        methods=("cls1",),
+        learning_rates=(1.0, 2.0),
+        clips=(0.3, 0.2),
+        other_eps=(0.5,),
+    )
+    points = [result.point for result in results(elasticzo_search, made)]
+    line = [point for point in points if point["eps"] == 0.5]
+    assert len(points) == 3 * 4 + len(line)
+    assert [(p["dataset"], p.get("angle"), p["lr"], p["clip"]) for p in line] == [
+        ("mnist", 30, 2.0, 0.3),
+        ("mnist", 45, 2.0, 0.3),
+        ("mnist", None, 1.0, 0.3),
+    ]
+
+
+def test_the_epsilon_of_the_grid_is_not_tried_twice() -> None:
+    with pytest.raises(UsageError, match=r"eps 0.01 is among other_eps"):
+        replace(elasticzo_search.QUICK, other_eps=(1e-2,))
+
+
 @pytest.mark.parametrize("module", ARTIFACTS)
 @pytest.mark.parametrize(
     ("changes", "message"),

@@ -11,7 +11,7 @@ from repro.core.errors import ReproError, UsageError
 from repro.methods.backprop import Backprop
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
-from repro.methods.perturbation import perturb_
+from repro.methods.perturbation import KeptNoise, perturb_
 from repro.methods.step_info import Estimate
 
 
@@ -36,6 +36,37 @@ def test_chunks_and_parameters_have_noise_of_their_own() -> None:
     correlation = np.corrcoef(torch.stack(pieces).numpy()) - np.eye(4)
     assert abs(correlation).max() < 0.6  # 50 samples: standard deviation 0.14
     assert len({tuple(piece.tolist()) for piece in pieces}) == 4
+
+
+def test_kept_noise_changes_no_number_and_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    normal_ = torch.Tensor.normal_
+
+    def counted(self: torch.Tensor, *, generator: torch.Generator) -> torch.Tensor:
+        drawn.append(generator.initial_seed())
+        return normal_(self, generator=generator)
+
+    monkeypatch.setattr(torch.Tensor, "normal_", counted)
+    kept = KeptNoise(elements=250)  # two whole chunks of 100
+    for seed, sizes in ((1, (130, 200)), (1, (130, 200)), (2, (130, 200)), (2, (100, 50))):
+        plain, sparing = ([torch.zeros(size) for size in sizes] for _ in range(2))
+        perturb_(plain, seed, 0.5, chunk=100)
+        before = len(drawn)
+        perturb_(sparing, seed, 0.5, chunk=100, kept=kept)
+        assert all(map(torch.equal, plain, sparing))
+        repeated = (seed, sizes) == (1, (130, 200)) and before > 4
+        expected = range(2, 4) if repeated else range(-(-sum(sizes) // 100))
+        assert sorted(drawn[before:]) == [seed + index for index in expected]
+    assert kept.rows.numel() <= 250
+
+
+def test_a_step_frees_the_noise_its_passes_share() -> None:
+    optimizer = MeZO([torch.zeros(1000, requires_grad=True)], lr=1.0, eps=1e-3)
+    optimizer.step(lambda: 1.0)
+    assert optimizer._walk._kept.rows.numel() == 0
+    with pytest.raises(ReproError):
+        optimizer.step(lambda: float("nan"))
+    assert optimizer._walk._kept.rows.numel() == 0
 
 
 def test_noise_does_not_touch_the_global_generator() -> None:

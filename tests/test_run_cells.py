@@ -294,3 +294,23 @@ def test_parallel_processes_train_what_one_does(tmp_path: Path) -> None:
         here = run_cell(task(cell, tmp_path / "here"))
         for name in ("test_loss", "test_accuracy", "train_loss"):
             assert first[str(10 + seed)][name] == pytest.approx(here[name], rel=1e-6)
+
+
+def test_training_asks_only_for_operations_that_repeat_their_bits() -> None:
+    """On CUDA PyTorch then takes such kernels; here it would refuse those that have none."""
+    script = """
+import torch
+from torch.nn.functional import cross_entropy
+from repro.measurement.device import require_same_bits
+from repro.methods.elasticzo import ElasticZO
+from repro.models.lenet5 import lenet5
+from repro.models.pointnet import pointnet
+
+require_same_bits()
+assert torch.are_deterministic_algorithms_enabled()
+for model, inputs in ((lenet5(), torch.rand(4, 1, 28, 28)), (pointnet(), torch.rand(4, 32, 3))):
+    for partition in (0, len(model)):
+        method = ElasticZO(model, partition, lr=1e-3, eps=1e-2)
+        method.step(lambda: cross_entropy(model(inputs), torch.arange(4)))
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -1,5 +1,6 @@
 """Where tensors live."""
 
+import os
 from typing import Literal
 
 from repro.core.errors import UsageError
@@ -14,3 +15,17 @@ def require_device(device: Device) -> None:
     if device == "cuda" and not torch.cuda.is_available():
         msg = "device cuda: PyTorch finds no CUDA device here; use --device cpu"
         raise UsageError(msg)
+
+
+def require_same_bits() -> None:
+    """Have PyTorch take kernels that give the same bits every time, and refuse work without one.
+
+    On the host all kernels used here do so by themselves. To be called before CUDA is.
+    """
+    import torch
+    from torch.utils import deterministic
+
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it
+    setattr(deterministic, "fill_uninitialized_memory", False)  # noqa: B010 - not in its types
+    torch.use_deterministic_algorithms(mode=True)
+    torch.backends.cudnn.benchmark = False

@@ -6,21 +6,27 @@ from collections.abc import Callable, Mapping
 
 Step = Callable[[], object]
 
-STEPS = 10
-"""Steps of one turn; the two before them, which find cold caches, are not counted."""
 
+def in_turns(
+    arms: Mapping[str, Step], turns: int, *, steps: int = 10, warm_up: int = 2
+) -> dict[str, list[float]]:
+    """Return the seconds a step of each arm takes, one mean for each turn.
 
-def in_turns(arms: Mapping[str, Step], turns: int) -> dict[str, list[float]]:
-    """Return the seconds a step of each arm takes, one mean for each turn."""
+    Args:
+        arms: a step of each, by name.
+        turns: how often each arm has its turn.
+        steps: of a turn ...
+        warm_up: ... and those before them, not counted, which find cold caches.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in arms}
     for _ in range(turns):
         for name, step in arms.items():
-            step()
-            step()
-            start = time.perf_counter()
-            for _ in range(STEPS):
+            for _ in range(warm_up):
                 step()
-            seconds[name].append((time.perf_counter() - start) / STEPS)
+            start = time.perf_counter()
+            for _ in range(steps):
+                step()
+            seconds[name].append((time.perf_counter() - start) / steps)
     return seconds
 
 

@@ -7,7 +7,7 @@ import torch
 
 from repro.core.validation import require_choice
 from repro.methods.lattice import Lattice
-from repro.methods.perturbation import default_chunk, perturb_
+from repro.methods.perturbation import KeptNoise, default_chunk, perturb_
 
 Restore = Literal["rounded", "exact"]
 """How the walk ends: with the rounding errors of its sums, or with the very bits it began with."""
@@ -33,6 +33,9 @@ class Walk(Protocol):
     ) -> None:
         """Go from theta + ``before`` eps z to theta - ``rate`` z."""
 
+    def rest(self) -> None:
+        """Free what the passes of a step share."""
+
 
 def make_walk(restore: Restore, eps: float, chunk: int | None) -> Walk:
     """Return the walk that ends as ``restore`` says.
@@ -52,19 +55,24 @@ class RoundedWalk:
     def __init__(self, eps: float, chunk: int | None) -> None:
         self.eps = eps
         self.chunk = chunk
+        self._kept = KeptNoise()
 
     def settle(self, parameters: Sequence[torch.Tensor]) -> None:
         """Leave theta as it is."""
 
     def move(self, parameters: Sequence[torch.Tensor], seed: int, before: int, after: int) -> None:
         """Add the difference."""
-        perturb_(parameters, seed, (after - before) * self.eps, self.chunk)
+        perturb_(parameters, seed, (after - before) * self.eps, self.chunk, self._kept)
 
     def descend(
         self, parameters: Sequence[torch.Tensor], seed: int, before: int, rate: float
     ) -> None:
         """Restore and update in one sum."""
-        perturb_(parameters, seed, -before * self.eps - rate, self.chunk)
+        perturb_(parameters, seed, -before * self.eps - rate, self.chunk, self._kept)
+
+    def rest(self) -> None:
+        """Forget the noise."""
+        self._kept = KeptNoise()
 
 
 class _Piece(NamedTuple):
@@ -120,6 +128,9 @@ class ExactWalk:
             threshold = torch.empty_like(piece.theta).uniform_(generator=generator)
             updated = piece.theta.add_(piece.noise, alpha=-rate / self.eps)
             piece.weights.copy_(piece.lattice.round(updated, threshold))
+
+    def rest(self) -> None:
+        """Do nothing: nothing is shared."""
 
     def _pieces(
         self, parameters: Sequence[torch.Tensor], seed: int, before: int

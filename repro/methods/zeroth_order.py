@@ -94,7 +94,7 @@ class ZerothOrder(torch.optim.Optimizer):
 
     @contextmanager
     def _restoring(self) -> Iterator[None]:
-        """Bring the weights back to theta if the block fails."""
+        """Bring the weights back to theta if the block fails; free what its passes share."""
         try:
             yield
         except BaseException:
@@ -102,6 +102,8 @@ class ZerothOrder(torch.optim.Optimizer):
             if offset:
                 self._move(seed, 0, PhaseTimer(enabled=False))
             raise
+        finally:
+            self._walk.rest()
 
     def _estimate(self, plus: Closure, minus: Closure, timer: PhaseTimer) -> Estimate:
         """Return the next estimate; the weights are left at theta - eps z.

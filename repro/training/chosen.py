@@ -28,9 +28,9 @@ def _integers(full_zo: int, cls2: int, cls1: int) -> dict[MethodName, Settings]:
 
 CHOSEN: Mapping[Family, Mapping[MethodName, Settings]] = {
     ("mnist", "fp32"): {
-        "full_zo": FloatSettings(lr=0.016, clip=0.05),
+        "full_zo": FloatSettings(lr=0.032, clip=0.025),
         "cls2": FloatSettings(lr=0.016, clip=0.05),
-        "cls1": FloatSettings(lr=0.016, clip=0.1),
+        "cls1": FloatSettings(lr=0.016, clip=0.1, eps=3e-2),
         "full_bp": FloatSettings(lr=0.05),
     },
     ("fashion_mnist", "fp32"): {

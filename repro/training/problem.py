@@ -8,14 +8,12 @@ from repro.core.errors import UsageError
 from repro.core.validation import require_choice
 from repro.data import cache
 from repro.data.base import Array
+from repro.data.images.rotated import ANGLES, tuning_images
 from repro.data.splits import holdout, sample
 
 Network = Literal["lenet5", "pointnet"]
 Evaluation = Literal["test", "validation"]
 """What is evaluated on: the test split, or items held out of the training split for tuning."""
-
-ANGLES = (30, 45)
-"""Degrees by which the sets for fine-tuning are rotated."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +35,11 @@ def _clouds(dataset: str, classes: int) -> Problem:
 
 
 def _images(base: str) -> dict[str, Problem]:
-    rotated = {
+    at_angles = {
         f"rotated_{base}_{angle}": Problem(f"rotated_{base}", "lenet5", 10, angle, base)
         for angle in ANGLES
     }
-    return {base: Problem(base, "lenet5", 10, pixels_of=base), **rotated}
+    return {base: Problem(base, "lenet5", 10, pixels_of=base), **at_angles}
 
 
 PROBLEMS: Mapping[str, Problem] = {
@@ -88,8 +86,9 @@ def load(
 
     Args:
         name: one of ``PROBLEMS``.
-        evaluation: what is evaluated on. The held-out items (a tenth of the training split, by
-            class, the same ones for everybody) are then not trained on.
+        evaluation: what is evaluated on. The held-out items, the same ones for everybody, are a
+            tenth of the training split, by class, and then not trained on; for a rotated set they
+            are other images of the training split that its own were drawn from.
         train_items: how many to train on at most, drawn at random (always the same ones); by
             default all.
         points: how many points of each cloud to use, its first ones; by default all.
@@ -103,7 +102,10 @@ def load(
     suffix = "" if problem.angle is None else f"_{problem.angle}"
     train, labels = content[f"train_{kind}{suffix}"], content["train_labels"]
     held_out, held_labels = content[f"test_{kind}{suffix}"], content["test_labels"]
-    if evaluation == "validation":
+    if evaluation == "validation" and problem.angle is not None:
+        base = cache.load(str(problem.pixels_of))
+        held_out, held_labels = tuning_images(base, problem.angle)
+    elif evaluation == "validation":
         chosen, tuning = holdout(labels)
         held_out, held_labels = train[tuning], labels[tuning]
         train, labels = train[chosen], labels[chosen]

@@ -14,6 +14,7 @@ import torch
 
 from repro.core.paths import cache_dir
 from repro.core.progress import progress
+from repro.measurement.device import require_same_bits
 from repro.measurement.environment import Environment, source_sha256
 from repro.measurement.isolation import run_isolated
 from repro.training.build import build
@@ -83,6 +84,8 @@ def run_cell(task: Task) -> dict[str, Any]:
     """Run one cell to its end, from its last checkpoint, and return its curves as metrics."""
     torch.set_num_threads(task.threads)
     cell = task.cell
+    if cell.device == "cuda":
+        require_same_bits()
     learner, split = build(cell)
     diverged = "" if cell.start is None else _begin_with(learner, cell.start, task)
     curves = train(

@@ -1,6 +1,6 @@
 """Held-out accuracy over the grid."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import seaborn as sns
@@ -8,38 +8,88 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from repro.artifacts.elasticzo_search.selection import Group, best, grids
+from repro.artifacts.elasticzo_search.selection import Combination, Group, grids
 from repro.claims.elasticzo import METHODS
 from repro.drawing.style import style
 from repro.measurement.records import Record
 
-_MARKERS = "osD^v"
+_MARKERS = "osD^v<>"
 _PALETTE = sns.color_palette("colorblind")
 _COLOURS = dict(zip(("full_zo", "cls2", "cls1", "full_bp"), _PALETTE, strict=False))
-_STYLES = ("-", "--", ":", "-.")
+_STYLES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
 
 
 def grid(records: Sequence[Record]) -> Figure:
-    """Draw a panel for each family of problems and precision; rings mark what was chosen."""
+    """Draw a panel for each family of problems and precision; rings mark the best."""
     columns = list(dict.fromkeys(group[:2] for group in grids(records)))
     with style():
         across = min(len(columns), 3)
-        down = -(-len(columns) // across)
-        figure, panels = plt.subplots(
-            down, across, figsize=(3.6 * across + 1.2, 2.9 * down), squeeze=False
-        )
-        for panel, column in zip(panels.flat, columns, strict=False):
+        figure, panels = _panels(len(columns), across)
+        for panel, column in zip(panels, columns, strict=True):
             _panel(panel, records, column)
-        for panel in panels.flat[len(columns) :]:
-            panel.set_axis_off()
-        handles, labels = _legend(list(panels.flat)[: len(columns)])
-        figure.legend(handles, labels, loc="outside right upper")
+        figure.legend(*_legend(panels), loc="outside right upper")
     return figure
 
 
+def epsilon(records: Sequence[Record]) -> Figure:
+    """Draw a panel for each family of problems: accuracy by epsilon at the best of the grid."""
+    lines = {group: _line(points) for group, points in grids(records).items()}
+    families = list(dict.fromkeys(group[0] for group, line in lines.items() if len(line) > 1))
+    with style():
+        figure, panels = _panels(len(families), min(len(families), 3))
+        for panel, family in zip(panels, families, strict=True):
+            for group, line in lines.items():
+                if group[0] == family and len(line) > 1:
+                    panel.plot(
+                        *zip(*line, strict=True),
+                        marker="o",
+                        color=_COLOURS[group[2]],
+                        label=METHODS[group[2]],
+                    )
+            panel.set(
+                xscale="log",
+                xlabel=r"$\epsilon$",
+                ylabel="held-out accuracy (%)",
+                title=family.replace("_", " "),
+            )
+        figure.legend(*_legend(panels), loc="outside right upper")
+    return figure
+
+
+def _panels(count: int, across: int) -> tuple[Figure, list[Axes]]:
+    down = -(-count // across)
+    figure, panels = plt.subplots(
+        down, across, figsize=(3.6 * across + 1.2, 2.9 * down), squeeze=False
+    )
+    for panel in panels.flat[count:]:
+        panel.set_axis_off()
+    return figure, list(panels.flat[:count])
+
+
+def _line(points: Mapping[Combination, float]) -> list[tuple[float, float]]:
+    """Return (epsilon, accuracy in %) of the combinations at the best point of the grid."""
+    found = [(dict(point), value) for point, value in points.items() if "eps" in dict(point)]
+    other = [point for point, _ in found if point["eps"] != _grid_eps(points)]
+    return sorted(
+        (point["eps"], 100 * value)
+        for point, value in found
+        if any(point | {"eps": at["eps"]} == at for at in other)
+    )
+
+
+def _grid_eps(points: Iterable[Combination]) -> float | None:
+    """Return the epsilon of the grid of learning rates and clips, that of most combinations."""
+    values = [dict(point)["eps"] for point in points if "eps" in dict(point)]
+    return max(values, key=values.count) if values else None
+
+
 def _panel(panel: Axes, records: Sequence[Record], column: tuple[str, str]) -> None:
-    chosen = best(records)
-    found = {group: points for group, points in grids(records).items() if group[:2] == column}
+    found = {
+        group: {p: value for p, value in points.items() if dict(p).get("eps") in {None, eps}}
+        for group, points in grids(records).items()
+        if group[:2] == column
+        for eps in [_grid_eps(points)]
+    }
     variants = sorted({_variant(dict(p)) for points in found.values() for p in points})
     for group, points in found.items():
         for variant in variants:
@@ -56,10 +106,8 @@ def _panel(panel: Axes, records: Sequence[Record], column: tuple[str, str]) -> N
                     linestyle=_STYLES[variants.index(variant)],
                     label=_label(group, variant),
                 )
-        best_point = tuple(chosen[group].items())
-        panel.plot(
-            _abscissa(chosen[group]), 100 * points[best_point], "o", ms=12, mfc="none", mec="k"
-        )
+        point, value = max(points.items(), key=lambda item: item[1])
+        panel.plot(_abscissa(dict(point)), 100 * value, "o", ms=12, mfc="none", mec="k")
     integer = column[1] != "fp32"
     panel.set(
         xscale="log",
@@ -96,4 +144,4 @@ def _legend(panels: Sequence[Axes]) -> tuple[list[Artist], list[str]]:
     return [series[label] for label in order], order
 
 
-FIGURES = {"grid": grid}
+FIGURES = {"grid": grid, "epsilon": epsilon}

@@ -6,37 +6,62 @@ Kinds of results:
   curves call test items are the held-out items.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.cells import results
 from repro.artifacts.elasticzo_search import Config
+from repro.artifacts.elasticzo_search.selection import Group, best
 from repro.core.names import MethodName, Precision
 from repro.training.cell import Cell, FloatSettings, IntegerSettings
+from repro.training.chosen import family
 from repro.training.experiments import Length, fine_tuning, from_scratch
 from repro.training.problem import find
 
+_FLOAT = ("lr", "clip", "eps")
+
 
 def run(config: Config, context: Context) -> Iterator[Result]:
-    """Yield a result for each combination of problem, method, hyperparameters and seed."""
-    yield from results(_float_cells(config), context, extra=("lr", "clip"))
+    """Yield a result for each combination of problem, method, hyperparameters and seed.
+
+    In float32 the grid of learning rates and clips comes first, then the line of other epsilons
+    through the best point of each grid.
+    """
+    found = []
+    for result in results(_float_cells(config), context, extra=_FLOAT):
+        found.append(result)
+        yield result
+    yield from results(_lines(config, best(found)), context, extra=_FLOAT)
     yield from results(_integer_cells(config), context, extra=("r_max",))
 
 
 def _float_cells(config: Config) -> Iterator[Cell]:
-    for problem, method, seed in product(config.problems, config.methods, config.seeds):
-        if "fp32" not in config.precisions:
-            return
+    for problem, method, seed in _float_runs(config):
         if method == "full_bp":
-            grid = [FloatSettings(lr=lr, eps=config.eps) for lr in config.bp_learning_rates]
+            grid = [FloatSettings(lr=lr) for lr in config.bp_learning_rates]
         else:
             grid = [
                 FloatSettings(lr=lr, clip=clip, eps=config.eps)
                 for lr, clip in product(config.learning_rates, config.clips)
             ]
         yield from (_cell(config, problem, "fp32", method, seed, point) for point in grid)
+
+
+def _lines(config: Config, chosen: Mapping[Group, Mapping[str, Any]]) -> Iterator[Cell]:
+    for problem, method, seed in _float_runs(config):
+        if method != "full_bp":
+            at = chosen[family(problem), "fp32", method]
+            for eps in config.other_eps:
+                point = FloatSettings(lr=at["lr"], clip=at["clip"], eps=eps)
+                yield _cell(config, problem, "fp32", method, seed, point)
+
+
+def _float_runs(config: Config) -> Iterator[tuple[str, MethodName, int]]:
+    if "fp32" in config.precisions:
+        yield from product(config.problems, config.methods, config.seeds)
 
 
 def _integer_cells(config: Config) -> Iterator[Cell]:

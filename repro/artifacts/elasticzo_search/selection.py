@@ -2,22 +2,33 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, Protocol
 
 from repro.core.errors import ReproError
-from repro.measurement.records import Record
 
 Combination = tuple[tuple[str, float], ...]
 Group = tuple[str, str, str]
 """Family of problems, precision and method, that share their hyperparameters."""
 
-SEARCHED = ("lr", "clip", "r_max")
-_MAY_DIFFER = (*SEARCHED, "problem", "start")
+
+class Run(Protocol):
+    """What the choice depends on: of a record, or of a result that is none yet."""
+
+    @property
+    def point(self) -> Mapping[str, Any]:
+        """Coordinates."""
+
+    @property
+    def metrics(self) -> Mapping[str, Any]:
+        """Curves and settings."""
+
+
+_MAY_DIFFER = ("lr", "clip", "eps", "r_max", "problem", "start")
 """Settings that may differ within a group: its problems, and what they start from, are several."""
 CLOUDS = ("modelnet40", "modelnet40_hdf5", "modelnet10_voxel", "shrec11", "shapes40")
 
 
-def group_of(record: Record) -> Group:
+def group_of(record: Run) -> Group:
     """Return what a record's hyperparameters are chosen for."""
     point = record.point
     family = point["dataset"]
@@ -28,12 +39,21 @@ def group_of(record: Record) -> Group:
     return family, point["precision"], point["method"]
 
 
-def combination(record: Record) -> Combination:
+def searched(precision: str, method: str) -> tuple[str, ...]:
+    """Return the names of the hyperparameters that a method has in a precision."""
+    if precision != "fp32":
+        return ("r_max",)
+    return ("lr",) if method == "full_bp" else ("lr", "clip", "eps")
+
+
+def combination(record: Run) -> Combination:
     """Return the hyperparameters of a record."""
-    return tuple((name, record.point[name]) for name in SEARCHED if name in record.point)
+    _, precision, method = group_of(record)
+    settings = record.metrics["settings"]
+    return tuple((name, settings[name]) for name in searched(precision, method))
 
 
-def accuracy(records: Iterable[Record]) -> float:
+def accuracy(records: Iterable[Run]) -> float:
     """Return the mean accuracy after the last epoch, as a fraction; 0 if a run diverged."""
     return fmean(
         0.0 if record.metrics["diverged"] else record.metrics["test_accuracy"][-1]
@@ -41,7 +61,7 @@ def accuracy(records: Iterable[Record]) -> float:
     )
 
 
-def grids(records: Sequence[Record]) -> dict[Group, dict[Combination, float]]:
+def grids(records: Sequence[Run]) -> dict[Group, dict[Combination, float]]:
     """Return the held-out accuracy of every combination, by group.
 
     It is the mean over seeds, and over the problems that share their hyperparameters.
@@ -50,7 +70,7 @@ def grids(records: Sequence[Record]) -> dict[Group, dict[Combination, float]]:
         ReproError: the runs of a group were trained differently in more than the searched
             hyperparameters, so that their accuracies do not say which of those is the best.
     """
-    groups: dict[Group, dict[Combination, list[Record]]] = {}
+    groups: dict[Group, dict[Combination, list[Run]]] = {}
     for record in records:
         runs = groups.setdefault(group_of(record), {}).setdefault(combination(record), [])
         runs.append(record)
@@ -62,12 +82,12 @@ def grids(records: Sequence[Record]) -> dict[Group, dict[Combination, float]]:
     }
 
 
-def best(records: Sequence[Record]) -> dict[Group, dict[str, Any]]:
+def best(records: Sequence[Run]) -> dict[Group, dict[str, Any]]:
     """Return the best combination of every group; of equals, the first in the grid."""
     return {group: dict(_first_best(grid)) for group, grid in grids(records).items()}
 
 
-def _require_alike(group: Group, runs: Sequence[Record]) -> None:
+def _require_alike(group: Group, runs: Sequence[Run]) -> None:
     settings = [record.metrics["settings"] for record in runs]
     for name in sorted({name for each in settings for name in each} - {*_MAY_DIFFER}):
         values = list(dict.fromkeys(str(each.get(name)) for each in settings))

@@ -15,7 +15,7 @@ from repro.data.images.fashion_mnist import FASHION_MNIST
 from repro.data.images.mnist import MNIST
 from repro.data.images.rotation import rotate
 from repro.data.sources.generated import Derived
-from repro.data.splits import sample
+from repro.data.splits import permutation, sample
 
 SIZE = 1024
 """Images of each split: every accuracy of the paper's Table 2 is a whole number of 1,024ths."""
@@ -35,6 +35,17 @@ def make(base: Mapping[str, Any]) -> dict[str, Array]:
         for angle in ANGLES:
             arrays[f"{split}_images_{angle}"] = rotate(images[indices], angle)
     return arrays
+
+
+def tuning_images(base: Mapping[str, Any], angle: int) -> tuple[Array, Array]:
+    """Return rotated images, and their labels, that are in neither split: for tuning.
+
+    They are the next ``SIZE`` of the base set's training images, in the order of which those of the
+    training split are the first.
+    """
+    images, labels = base["train_images"], base["train_labels"]
+    indices = np.sort(permutation(len(images), SEED)[SIZE : 2 * SIZE])
+    return rotate(images[indices], angle), np.asarray(labels[indices])
 
 
 def _rotated(base: DataSet, hashes: Mapping[str, str]) -> DataSet:
