@@ -1,6 +1,9 @@
 """The ElasticZO paper's memory formulas against every digit that it prints."""
 
+import re
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -154,3 +157,18 @@ def test_wrong_arguments_are_refused(changes: dict[str, object], message: str) -
     arguments: dict[str, object] = {"layers": LENET5, "partition": 0, "batch": 1}
     with pytest.raises(UsageError, match=message):
         training_bytes(**arguments | changes)  # type: ignore[arg-type]
+
+
+def test_the_guide_s_examples_run() -> None:
+    guide = (Path(__file__).parents[1] / "docs/memory.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for example in re.findall(r"```python\n(.*?)```", guide, re.DOTALL):
+        exec(example, names)  # noqa: S102
+    outputs = 2 * 8 * 32 * 32 + 8 * 16 * 16 + 64 + 64 + 10
+    parameters = 8 * 27 + 8 + 2048 * 64 + 64 + 64 * 10 + 10
+    assert names["full_zo"].total == 4 * (parameters + 32 * outputs)
+    assert names["elastic"].total == names["full_zo"].total + 4 * (650 + 32 * 10)
+    assert names["full_bp"].optimizer_state == 2 * 4 * parameters
+    assert names["least"].total < names["elastic"].total
+    # convolution and ReLU side by side, and the input, which was made inside
+    assert names["forward_peak"] == 4 * 32 * (2 * 8 * 32 * 32 + 3 * 32 * 32)
