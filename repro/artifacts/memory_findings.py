@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from repro.artifacts.memory_accounts import ABOVE, PARTS, Accounts, Row
 from repro.claims.claim import Claim
 from repro.claims.index import of_artifact
-from repro.claims.memory import COMPARISONS, Comparison, Measure, Point
+from repro.claims.memory import COMPARISONS, Comparison, Measure, Point, describe
 from repro.claims.verdict import Finding
 from repro.core.names import METHOD_LABELS
 from repro.core.units import KIB, MIB, format_binary_bytes
@@ -35,6 +35,9 @@ def _finding(claim: Claim, comparison: Comparison, accounts: Accounts) -> Findin
     chosen = pick(values, key=lambda number: values[number])
     pair = comparison.pairs[chosen]
     reason = _sides(pair, claim.basis, accounts)
+    if len(values) > 1:
+        listed = ", ".join(_number(value, claim) for value in values.values())
+        reason += f"; {describe(pair[0])}, the {comparison.pick} of {listed}"
     if claim.basis != "analytic":
         reason += _change(claim, comparison.measure, pair, accounts)
     return Finding(claim.id, values[chosen], reason)
