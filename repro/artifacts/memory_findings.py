@@ -84,6 +84,8 @@ def _change(claim: Claim, measure: Measure, pair: Pair, accounts: Accounts) -> s
     assert ours is not None  # noqa: S101 - there is a finding
     assert formula is not None  # noqa: S101 - every step has a formula
     said = f"; by the formula {_number(formula, claim)}"
+    if claim.basis == "measured" and measure in ("share", "activations"):
+        said += "; all that the allocator gave but the weights counts as activations"
     if measure == "ratio" and ours < formula:
         said += f": the advantage shrinks by {100 * (1 - ours / formula):.0f} %"
     if measure == "overhead":
