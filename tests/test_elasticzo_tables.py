@@ -11,6 +11,7 @@ from repro.artifacts import cells as cells_module
 from repro.artifacts import (
     elasticzo_fig2,
     elasticzo_fig3,
+    elasticzo_int8_choices,
     elasticzo_int8_sign,
     elasticzo_search,
     elasticzo_sparsity,
@@ -21,7 +22,7 @@ from repro.artifacts.base import Result
 from repro.claims.elasticzo import CLAIMS, QUANTITIES
 from repro.claims.quantity import Accuracy
 from repro.core.errors import UsageError
-from repro.training.cell import Cell, FloatSettings
+from repro.training.cell import Cell, FloatSettings, IntegerSettings
 
 ARTIFACTS = (
     elasticzo_search,
@@ -31,7 +32,9 @@ ARTIFACTS = (
     elasticzo_fig3,
     elasticzo_sparsity,
     elasticzo_int8_sign,
+    elasticzo_int8_choices,
 )
+WITHOUT_METHODS = (elasticzo_sparsity, elasticzo_int8_choices)
 CURVES = {
     "test_accuracy": [0.1, 0.8],
     "test_loss": [2.3, 0.6],
@@ -216,7 +219,7 @@ def test_settings_that_would_fail_after_hours_are_refused_before(
         replace(config, **changes)
 
 
-@pytest.mark.parametrize("module", [a for a in ARTIFACTS if a is not elasticzo_sparsity])
+@pytest.mark.parametrize("module", [a for a in ARTIFACTS if a not in WITHOUT_METHODS])
 @pytest.mark.parametrize(("methods", "message"), [(("cls3",), "'cls3'"), ((), "methods is empty")])
 def test_unknown_methods_are_refused(module: Any, methods: tuple[str, ...], message: str) -> None:
     with pytest.raises(UsageError, match=message):
@@ -249,3 +252,32 @@ def test_signs_are_counted_in_runs_of_their_own(ran: list[Cell]) -> None:
     results(elasticzo_int8_sign, elasticzo_int8_sign.PAPER)
     assert all(cell.signs and cell.precision == "int8s" for cell in ran)
     assert len(ran) == 2 * 3 * 3  # data sets, methods, seeds
+
+
+def test_other_answers_are_given_one_at_a_time(ran: list[Cell]) -> None:
+    results(elasticzo_int8_choices, elasticzo_int8_choices.QUICK)
+    found = []
+    for cell in ran:
+        assert isinstance(cell.settings, IntegerSettings)
+        used = cell.settings
+        answers = (cell.precision, used.restore, used.shift_policy, used.activations, used.sign)
+        found.append((cell.method, *answers))
+    wanted = {
+        ("int8", "clip", "v2", "plus", None): ("full_zo", "cls2", "cls1", "full_bp"),
+        ("int8", "exact", "v2", "plus", None): ("full_zo", "cls1"),
+        ("int8", "clip", "v1", "plus", None): ("full_zo", "cls1", "full_bp"),
+        ("int8", "clip", "v2", "minus", None): ("cls2", "cls1"),
+        ("int8s", "clip", "v2", "plus", None): ("full_zo", "cls2", "cls1"),
+        ("int8s", "clip", "v2", "plus", "exact"): ("full_zo", "cls2", "cls1"),
+    }
+    assert sorted(found, key=str) == sorted(
+        ((method, *answers) for answers, methods in wanted.items() for method in methods), key=str
+    )
+
+
+def test_runs_by_the_defaults_and_in_int8s_are_those_of_table_1(ran: list[Cell]) -> None:
+    results(elasticzo_table1, elasticzo_table1.QUICK)
+    of_table = set(ran)
+    ran.clear()
+    results(elasticzo_int8_choices, elasticzo_int8_choices.QUICK)
+    assert len(set(ran) & of_table) == 4 + 3

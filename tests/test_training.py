@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from repro.core.errors import UsageError
 from repro.core.limits import CLOUD_POINTS
+from repro.core.names import Precision
 from repro.data.batches import batches
 from repro.data.points.clouds import POINTS
 from repro.integer import elasticzo_int8
@@ -26,6 +27,7 @@ from repro.integer.learner import IntegerLearner
 from repro.integer.network import IntegerNetwork
 from repro.integer.schedule import Schedule
 from repro.integer.shift import Version
+from repro.integer.sign import SignRule
 from repro.methods import backprop, elasticzo
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
@@ -33,6 +35,7 @@ from repro.methods.step_info import DivergedError
 from repro.models.lenet5 import lenet5
 from repro.training import build as build_module
 from repro.training import cell as cell_module
+from repro.training import integers as integers_module
 from repro.training.build import build
 from repro.training.cell import Cell, FloatSettings, IntegerSettings
 from repro.training.checkpoint import Checkpoint
@@ -221,6 +224,35 @@ def test_clouds_are_evaluated_32_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
         assert split.evaluated_at_once == limit
 
 
+@pytest.mark.parametrize(
+    ("precision", "settings", "expected"),
+    [
+        ("int8", IntegerSettings(), ("float", "plus", "clip", "v2")),
+        ("int8s", IntegerSettings(), ("integer", "plus", "clip", "v2")),
+        ("int8s", IntegerSettings(sign="exact"), ("exact", "plus", "clip", "v2")),
+        (
+            "int8",
+            IntegerSettings(activations="minus", restore="exact", shift_policy="v1"),
+            ("float", "minus", "exact", "v1"),
+        ),
+    ],
+)
+def test_choices_of_an_integer_cell_reach_its_method(
+    precision: Precision,
+    settings: IntegerSettings,
+    expected: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    images, labels = np.zeros((3, 28, 28), np.uint8), np.zeros(3, np.uint8)
+    items = Arrays(images, labels, images, labels)
+    monkeypatch.setattr(integers_module, "load", lambda *_, **__: items)
+    made, _ = build(Cell("mnist", precision, "cls1", settings, 1, 0))
+    assert isinstance(made, IntegerLearner)
+    method = made.method
+    policy = method.network.policy.version
+    assert (method.sign, method.activations, method.restore, policy) == expected
+
+
 def test_training_loss_is_of_the_monitored_items_at_the_final_weights(tmp_path: Path) -> None:
     curves, made = run("3", tmp_path / "run.pt", epochs=1)
     split = blobs()
@@ -361,6 +393,9 @@ def test_uses_of_a_seed_are_independent_and_stable() -> None:
         (lambda: IntegerSettings(restore="none"), "restore = 'none'"),  # type: ignore[arg-type]
         (lambda: IntegerSettings(shift_policy="v3"),  # type: ignore[arg-type]
          "shift_policy = 'v3'"),
+        (lambda: IntegerSettings(activations="mean"),  # type: ignore[arg-type]
+         "activations = 'mean'"),
+        (lambda: IntegerSettings(sign="floor"), "sign = 'floor'"),  # type: ignore[arg-type]
         (lambda: FloatSettings(lr=1, eps=0), "perturbation scale eps = 0"),
         (lambda: FloatSettings(lr=1, clip=math.inf), "gradient clip g_clip = inf"),
         (lambda: FloatSettings(lr=1, activations="both"),  # type: ignore[arg-type]
@@ -382,6 +417,10 @@ def test_uses_of_a_seed_are_independent_and_stable() -> None:
         (lambda: Cell("mnits", "fp32", "cls1", FloatSettings(lr=1), 1, 0), "problem = 'mnits'"),
         (lambda: Cell("mnist", "fp32", "cls1", FloatSettings(lr=1), 0, 0), "epochs = 0"),
         (lambda: Cell("mnist", "int8", "cls1", FloatSettings(lr=1), 1, 0), "does not go with"),
+        (lambda: Cell("mnist", "int8", "cls1", IntegerSettings(sign="exact"), 1, 0),
+         "sign in int8 = 'exact': must be one of float"),
+        (lambda: Cell("mnist", "int8s", "cls1", IntegerSettings(sign="float"), 1, 0),
+         "sign in int8s = 'float': must be one of integer, exact"),
         (lambda: Cell("mnist", "fp16", "cls1", FloatSettings(lr=1), 1, 0),  # type: ignore[arg-type]
          "precision = 'fp16'"),
     ],
@@ -395,5 +434,8 @@ def test_limits_checked_early_are_those_of_the_code_they_are_for() -> None:
     assert CLOUD_POINTS == POINTS
     assert set(get_args(cell_module.Activations)) == set(get_args(elasticzo.Activations))
     assert set(get_args(cell_module.Rule)) == set(get_args(backprop.Rule))
+    integer = set(get_args(cell_module.IntegerActivations))
+    assert integer == set(get_args(elasticzo_int8.Activations))
+    assert set(get_args(cell_module.Sign)) == set(get_args(SignRule))
     assert set(get_args(cell_module.Restore)) == set(get_args(elasticzo_int8.Restore))
     assert set(get_args(cell_module.ShiftPolicy)) == set(get_args(Version))

@@ -13,6 +13,7 @@ SLUGS = (
     "elasticzo_table2",
     "elasticzo_sparsity",
     "elasticzo_int8_sign",
+    "elasticzo_int8_choices",
     "elasticzo_fig2",
     "elasticzo_fig3",
     "elasticzo_fig4",

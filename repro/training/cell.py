@@ -12,9 +12,14 @@ from repro.measurement.device import Device
 from repro.training.problem import Evaluation, find
 
 Activations = Literal["plus", "minus", "mean"]
+IntegerActivations = Literal["plus", "minus"]
 Rule = Literal["sgd", "adam"]
 Restore = Literal["clip", "exact"]
 ShiftPolicy = Literal["v2", "v1"]
+Sign = Literal["float", "integer", "exact"]
+
+SIGNS: dict[Precision, tuple[Sign, ...]] = {"int8": ("float",), "int8s": ("integer", "exact")}
+"""Rules for the gradient's sign in each precision of integers; the first is the paper's."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,10 @@ class IntegerSettings:
     """How the perturbation is taken back where it was clipped."""
     shift_policy: ShiftPolicy = "v2"
     """NITI's rules for narrowing accumulators."""
+    activations: IntegerActivations = "plus"
+    """The pass whose activations the tail's BP uses."""
+    sign: Sign | None = None
+    """Rule for the gradient's sign; by default the paper's for the precision."""
 
     def __post_init__(self) -> None:
         """Refuse what no run can use."""
@@ -72,6 +81,9 @@ class IntegerSettings:
             check_p_zero(self.p_zero)
         require_choice("restore", self.restore, get_args(Restore))
         require_choice("shift_policy", self.shift_policy, get_args(ShiftPolicy))
+        require_choice("activations", self.activations, get_args(IntegerActivations))
+        if self.sign is not None:
+            require_choice("sign", self.sign, get_args(Sign))
 
 
 Settings = FloatSettings | IntegerSettings
@@ -138,6 +150,9 @@ class Cell:
         if adam and self.method != "full_bp":
             msg = f"rule 'adam' with {self.method}: it is for full_bp; the others descend by sgd"
             raise UsageError(msg)
+        if isinstance(self.settings, IntegerSettings) and self.settings.sign is not None:
+            allowed = SIGNS[self.precision]
+            require_choice(f"sign in {self.precision}", self.settings.sign, allowed)
         if self.signs and (self.precision == "fp32" or self.method == "full_bp"):
             msg = f"signs are not estimated by {self.method} in {self.precision}"
             raise UsageError(msg)

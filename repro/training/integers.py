@@ -14,7 +14,7 @@ from repro.integer.quantise import quantise
 from repro.integer.schedule import PAPER, Phase, Schedule
 from repro.integer.tensor import IntegerTensor
 from repro.models.lenet5 import lenet5
-from repro.training.cell import Cell, IntegerSettings
+from repro.training.cell import SIGNS, Cell, IntegerSettings
 from repro.training.loop import Split
 from repro.training.partition import partition
 from repro.training.problem import Problem, find, load
@@ -43,7 +43,8 @@ def integer_learner(cell: Cell, settings: IntegerSettings) -> IntegerLearner | S
         partition(problem.network, cell.method, structure),
         r_max=settings.r_max,
         b_zo=settings.b_zo,
-        sign="integer" if cell.precision == "int8s" else "float",
+        sign=settings.sign or SIGNS[cell.precision][0],
+        activations=settings.activations,
         restore=settings.restore,
         seed=derived_seed(cell.seed, NOISE),
     )

@@ -1,0 +1,154 @@
+"""What the other answers change: pairs of runs, their differences, and what the pages quote."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+
+from repro.artifacts.elasticzo_int8_choices import figures, tables
+from repro.artifacts.elasticzo_int8_choices.choices import DEFAULTS
+from repro.artifacts.elasticzo_int8_choices.effects import effects
+from repro.artifacts.elasticzo_int8_choices.restores import restored, shares, whole_share
+from repro.core.errors import ReproError
+from repro.measurement import environment
+from repro.measurement.records import Record, read_runs
+from repro.report.runs import current_runs
+
+ROOT = Path(__file__).parents[1]
+ENVIRONMENT = environment.capture()
+
+
+def run(
+    accuracy: Sequence[float], *, seed: int = 0, method: str = "full_zo", epochs: int = 2,
+    restores: Sequence[tuple[int, int]] = (), dataset: str = "mnist", **answer: Any,
+) -> Record:  # fmt: skip
+    point = {"dataset": dataset, "method": method, **DEFAULTS, **answer}
+    metrics = {
+        "test_accuracy": [0.1, *accuracy],
+        "diverged": False,
+        "restores": [{"inexact": n, "weights": total} for n, total in restores],
+        "settings": {"epochs": epochs, "r_max": 15, **answer},
+    }
+    return Record(
+        schema_version=1, artifact="made", profile="quick", config={}, seed=seed, kind="run",
+        point=point, metrics=metrics, utc="2026-01-02T03:04:05Z", environment=ENVIRONMENT,
+    )  # fmt: skip
+
+
+V1 = {"shift_policy": "v1"}
+EXACT = {"restore": "exact"}
+
+
+def test_difference_is_taken_seed_by_seed_and_epoch_by_epoch() -> None:
+    records = [
+        run([0.50, 0.60]),
+        run([0.40, 0.70], seed=1),
+        run([0.90, 0.90], seed=2),  # has no counterpart
+        run([0.52, 0.61], **V1),
+        run([0.48, 0.68], seed=1, **V1),
+        run([0.10, 0.10], method="cls1", **V1),
+    ]
+    (effect,) = effects(records)
+    assert (effect.choice.name, effect.answer) == ("shift policy", "v1")
+    assert effect.by_epoch == pytest.approx([(2 + 8) / 2, (1 - 2) / 2])
+    last = effect.last  # of +1 and -2: mean -0.5, standard error 1.5, t(1) = 12.706
+    assert (last.mean, last.n_seeds) == (pytest.approx(-0.5), 2)
+    assert last.interval == pytest.approx(12.706 * 1.5, rel=1e-4)
+    (row,) = tables.accuracies(records).to_dict("records")
+    assert (row["default (%)"], row["other (%)"]) == ("v2 73.33", "v1 64.50")
+    assert (row["difference (points)"], row["lowest, highest"]) == ("-0.50 ± 19.06", "-0.50, +5.00")
+
+
+def test_every_answer_is_held_against_the_default_of_its_own_method_and_set() -> None:
+    integer, exact = {"precision": "int8s"}, {"precision": "int8s", "sign": "exact"}
+    records = [
+        run([0.3, 0.5]),
+        run([0.2, 0.3], **integer),
+        run([0.2, 0.4], **exact),
+        run([0.7, 0.8], method="cls1"),
+        run([0.7, 0.9], method="cls1", activations="minus"),
+        run([0.1, 0.2], dataset="fashion_mnist"),
+        run([0.1, 0.1], dataset="fashion_mnist", **EXACT),
+    ]
+    found = [
+        (e.default.point["dataset"], e.default.point["method"], e.answer, e.by_epoch[-1])
+        for e in effects(records)
+    ]
+    assert found == [
+        ("mnist", "cls1", "minus", pytest.approx(10)),
+        ("mnist", "full_zo", "integer", pytest.approx(-20)),
+        ("mnist", "full_zo", "exact", pytest.approx(-10)),
+        ("fashion_mnist", "full_zo", "exact", pytest.approx(-10)),
+    ]
+
+
+def test_runs_that_differ_in_more_than_the_answer_are_not_compared() -> None:
+    records = [run([0.3, 0.5]), run([0.3], epochs=1, **V1)]
+    with pytest.raises(ReproError, match="with epochs = 2 by the defaults and 1 with shift_policy"):
+        effects(records)
+
+
+def test_summary_names_differences_of_one_sign() -> None:
+    records = [
+        run([0.3, 0.5]),
+        run([0.2, 0.4], **EXACT),
+        run([0.4, 0.4], **V1),
+        run([0.3, 0.4], precision="int8s"),  # no difference in the first epoch
+    ]
+    assert tables.summary(records) == (
+        "Differences that keep their sign over all epochs (1 of 3): "
+        "restore exact, Full ZO on MNIST (-10.00 points at the end)."
+    )
+    others = [records[0], *records[2:]]
+    nothing = "Differences that keep their sign over all epochs: none of 2."
+    assert tables.summary(others) == nothing
+
+
+RESTORES = [
+    run([0.3, 0.5], restores=[(1, 100), (0, 300)]),
+    run([0.3, 0.5], restores=[(3, 100), (4, 300)], seed=1),
+    run([0.3, 0.5], restores=[(20, 100), (10, 100)], **EXACT),
+    run([0.3, 0.5], restores=[(9, 10), (9, 10)], method="cls1", **V1),
+]
+
+
+def test_share_of_clipped_weights_is_of_all_weights_perturbed() -> None:
+    by_answer = dict(restored(RESTORES))
+    assert list(by_answer) == ["clip", "exact"]
+    assert shares(by_answer["clip"]) == pytest.approx([100 * 4 / 200, 100 * 4 / 600])
+    assert whole_share(by_answer["clip"]) == pytest.approx(1.0)
+    table = tables.clipped_weights(RESTORES)
+    assert list(table["first epoch (%)"]) == ["2.000", "20.000"]
+    assert list(table["last epoch (%)"]) == ["0.667", "10.000"]
+    assert list(table["all epochs (%)"]) == ["1.000", "15.000"]
+
+
+def test_figures_draw_the_records() -> None:
+    figure = figures.accuracy(RESTORES)
+    (panel,) = figure.axes
+    assert list(panel.lines[0].get_ydata()) == pytest.approx([30, 50])
+    assert list(panel.lines[0].get_xdata()) == [1, 2]
+    assert [text.get_text() for text in panel.get_legend().texts] == ["clip (default)", "exact"]
+    assert panel.get_title(loc="left") == "MNIST, Full ZO\nrestore (quick)"
+    plt.close(figure)
+    figure = figures.restores(RESTORES)
+    (panel,) = figure.axes
+    assert [next(iter(line.get_ydata())) for line in panel.lines] == pytest.approx([2.0, 20.0])
+    plt.close(figure)
+
+
+def test_documentation_quotes_the_committed_records() -> None:
+    text = (ROOT / "docs" / "integer.md").read_text(encoding="utf-8")
+    records = read_runs(current_runs(ROOT / "results", "elasticzo_int8_choices"))
+    made = [markdown(tables.accuracies(records)), markdown(tables.clipped_weights(records))]
+    for quoted in (*made, tables.summary(records)):
+        assert " ".join(quoted.split()) in " ".join(text.split()), f"should hold:\n{quoted}"
+
+
+def markdown(table: pd.DataFrame) -> str:
+    shown = table.loc[:, [column for column in table if any(table[column])]]  # without empty ones
+    lines = [list(shown.columns), ["---"] * len(shown.columns), *shown.to_numpy().tolist()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
