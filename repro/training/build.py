@@ -27,8 +27,8 @@ _IMAGES, _CLOUDS = 500, 32
 
 def build(cell: Cell) -> tuple[Learner, Split]:
     """Return the learner of a cell, with random initial weights, and its items."""
-    items = _split(cell) if cell.precision == "fp32" else integer_items(cell)
-    return build_learner(cell), items
+    learner = build_learner(cell)  # first: it refuses what cannot be trained
+    return learner, _split(cell) if cell.precision == "fp32" else integer_items(cell)
 
 
 def build_learner(cell: Cell) -> Learner:
