@@ -67,6 +67,7 @@ def optimizers(records: Sequence[Record]) -> pd.DataFrame:
             "total": format_binary_bytes(record.metrics["total_bytes"]),
         }
         for record in of_kind(records, "formula")
+        if record.point["precision"] == "fp32"  # in integers there is none with a state
     ]
     table = pd.DataFrame(rows).pivot(index=["B", "method"], columns="optimizer", values="total")
     return table[["sgd", "momentum", "adam"]]

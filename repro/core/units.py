@@ -21,6 +21,6 @@ def format_bytes(count: float) -> str:
 
 
 def format_binary_bytes(count: float) -> str:
-    """Return ``count`` bytes in KiB, or from 1 MiB on in MiB, with three significant digits."""
+    """Return ``count`` bytes in KiB, or from 1 MiB on in MiB, with four significant digits."""
     unit, name = (MIB, "MiB") if abs(count) >= MIB else (KIB, "KiB")
-    return f"{float(f'{count / unit:.3g}'):g} {name}"
+    return f"{count / unit:.4g} {name}"

@@ -133,5 +133,5 @@ def _accounts(panel: "Axes", groups: Groups) -> None:
     panel.set_yticks(list(names), list(names.values()), fontsize=7)
     panel.set_ylim(place - 0.4, -0.6)
     panel.set_xlabel("MiB")
-    panel.set_xlim(0, 1.2 * panel.get_xlim()[1])  # room for the remarks
+    panel.set_xlim(0, 1.27 * panel.get_xlim()[1])  # room for the remarks
     panel.grid(visible=False, axis="y")
