@@ -16,6 +16,9 @@ SLUGS = (
     "elasticzo_int8_choices",
     "elasticzo_fig2",
     "elasticzo_fig3",
+    "elasticzo_fig4",
+    "elasticzo_fig5",
+    "elasticzo_fig6",
 )
 """In the order of the papers. A test holds this equal to the packages, tox, results, notebooks."""
 

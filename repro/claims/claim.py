@@ -7,7 +7,7 @@ Basis = Literal["analytic", "simulated", "measured", "trained"]
 """Where our value comes from: the paper's own equations, counted tensors, an allocator or clock, or
 training, of which a verdict speaks by the spread over seeds."""
 
-Relation = Literal["equals", "at least"]
+Relation = Literal["equals", "at least", "at most"]
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,9 @@ class Claim:
     published: float
     """The number in the paper."""
     unit: str
-    """Unit of ``published`` and of our value: ``x`` for a ratio, ``GB`` for 1e9 bytes,
-    ``%`` for per cent, ``points`` for percentage points between accuracies."""
+    """Unit of ``published`` and of our value: ``x`` for a ratio, ``GB`` for 1e9 bytes, ``MiB`` and
+    ``KiB`` for 2**20 and 2**10, ``%`` for per cent, ``points`` for percentage points between
+    accuracies."""
     basis: Basis
     digits: int = 0
     """Decimals the paper prints, to which ours is rounded before it is held against published."""

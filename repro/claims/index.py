@@ -1,9 +1,11 @@
 """All published claims, by id."""
 
-from repro.claims import elasticzo, mezo
+from repro.claims import elasticzo, memory, mezo
 from repro.claims.claim import Claim
 
-CLAIMS: dict[str, Claim] = {claim.id: claim for claim in (*mezo.CLAIMS, *elasticzo.CLAIMS)}
+CLAIMS: dict[str, Claim] = {
+    claim.id: claim for claim in (*mezo.CLAIMS, *elasticzo.CLAIMS, *memory.CLAIMS)
+}
 
 
 def of_artifact(slug: str) -> list[Claim]:

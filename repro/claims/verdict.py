@@ -111,6 +111,8 @@ def _distance(claim: Claim, ours: float) -> float:
     excess = _excess(claim, ours)
     if claim.relation == "at least":
         return float(max(-excess, Decimal(0)))
+    if claim.relation == "at most":
+        return float(max(excess, Decimal(0)))
     return float(abs(excess))
 
 

@@ -28,7 +28,7 @@ class ClaimRow:
     statement: str
     """The claim in our words."""
     relation: str
-    """How ours is held against published: ``equals`` or ``at least``."""
+    """How ours is held against published: ``equals``, ``at least`` or ``at most``."""
     published: float
     """The paper's number."""
     ours: float | None
@@ -36,8 +36,8 @@ class ClaimRow:
     interval: float | None
     """Half-width of the 95 % confidence interval of ``ours`` over seeds; null below two seeds."""
     unit: str
-    """``x`` is a ratio, ``GB`` is 1e9 bytes, ``%`` per cent, ``points`` percentage points,
-    ``settings`` a count."""
+    """``x`` is a ratio, ``GB`` is 1e9 bytes, ``MiB`` and ``KiB`` are 2**20 and 2**10, ``%`` is per
+    cent, ``points`` percentage points, ``settings`` a count."""
     basis: str
     """``analytic``, ``simulated``, ``measured`` or ``trained``."""
     verdict: str

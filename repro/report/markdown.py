@@ -89,7 +89,7 @@ def _count(rows: Sequence[ClaimRow]) -> str:
 
 
 def _published(row: ClaimRow) -> str:
-    sign = "≥ " if row.relation == "at least" else ""
+    sign = {"at least": "≥ ", "at most": "≤ "}.get(row.relation, "")
     return f"{sign}{row.published:g} {_unit(row)}"
 
 

@@ -14,7 +14,7 @@ from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet
 from repro.training.cell import Cell, FloatSettings
 from repro.training.float_learner import FloatLearner
-from repro.training.integers import build_integer
+from repro.training.integers import integer_items, integer_learner
 from repro.training.learner import Learner
 from repro.training.loop import Split
 from repro.training.partition import partition
@@ -27,9 +27,15 @@ _IMAGES, _CLOUDS = 500, 32
 
 def build(cell: Cell) -> tuple[Learner, Split]:
     """Return the learner of a cell, with random initial weights, and its items."""
+    learner = build_learner(cell)  # first: it refuses what cannot be trained
+    return learner, _split(cell) if cell.precision == "fp32" else integer_items(cell)
+
+
+def build_learner(cell: Cell) -> Learner:
+    """Return the learner of a cell, with random initial weights; no data set is read."""
     if isinstance(cell.settings, FloatSettings):
-        return _float_learner(cell, cell.settings), _split(cell)
-    return build_integer(cell, cell.settings)
+        return _float_learner(cell, cell.settings)
+    return integer_learner(cell, cell.settings)
 
 
 def _float_learner(cell: Cell, settings: FloatSettings) -> FloatLearner:

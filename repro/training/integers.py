@@ -24,10 +24,8 @@ from repro.training.sign_counts import SignCounter
 _LEVELS = 256  # of a pixel
 
 
-def build_integer(
-    cell: Cell, settings: IntegerSettings
-) -> tuple[IntegerLearner | SignCounter, Split]:
-    """Return the learner of a cell in integers, with random initial weights, and its items.
+def integer_learner(cell: Cell, settings: IntegerSettings) -> IntegerLearner | SignCounter:
+    """Return the learner of a cell in integers, with random initial weights.
 
     Raises:
         UsageError: the problem is not one of images; the paper's integer networks are LeNet-5.
@@ -50,11 +48,24 @@ def build_integer(
         restore=settings.restore,
         seed=derived_seed(cell.seed, NOISE),
     )
-    levels = quantised_levels(problem)
     schedule = Schedule(cell.epochs, _phases(settings.p_zero))
-    learner = IntegerLearner(method, levels.exponent, schedule)
-    split = _split(cell, levels.values)
-    return (SignCounter(learner) if cell.signs else learner), split
+    learner = IntegerLearner(method, quantised_levels(problem).exponent, schedule)
+    return SignCounter(learner) if cell.signs else learner
+
+
+def integer_items(cell: Cell) -> Split:
+    """Return the items of a cell as integers."""
+    arrays = load(cell.problem, cell.evaluation, train_items=cell.train_items)
+    levels = quantised_levels(find(cell.problem)).values
+
+    def items(images: Array, labels: Array) -> tuple[Tensor, Tensor]:
+        pixels, classes = to_tensors(images, labels)
+        return levels[pixels.int()].unsqueeze(1).to(cell.device), classes.to(cell.device)
+
+    return Split(
+        *items(arrays.train_inputs, arrays.train_labels),
+        *items(arrays.eval_inputs, arrays.eval_labels),
+    )
 
 
 def quantised_levels(problem: Problem) -> IntegerTensor:
@@ -74,16 +85,3 @@ def _phases(p_zero: float | None) -> tuple[Phase, ...]:
     if p_zero is None:
         return PAPER
     return tuple(Phase(phase.start, phase.b_bp, p_zero) for phase in PAPER)
-
-
-def _split(cell: Cell, levels: Tensor) -> Split:
-    arrays = load(cell.problem, cell.evaluation, train_items=cell.train_items)
-
-    def items(images: Array, labels: Array) -> tuple[Tensor, Tensor]:
-        pixels, classes = to_tensors(images, labels)
-        return levels[pixels.int()].unsqueeze(1).to(cell.device), classes.to(cell.device)
-
-    return Split(
-        *items(arrays.train_inputs, arrays.train_labels),
-        *items(arrays.eval_inputs, arrays.eval_labels),
-    )

@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from repro.artifacts.base import Context, Result
+from repro.artifacts.isolated_points import isolated_points
 from repro.artifacts.mezo_fig3 import Config
 from repro.core.names import BYTES
-from repro.core.progress import progress
 from repro.measurement.device import require_device
 from repro.measurement.environment import source_sha256
-from repro.measurement.isolation import run_isolated
 from repro.measurement.point_store import PointStore
 from repro.memory import analytic, equal_memory
 from repro.memory.analytic import Axis, Float, Sizes, sizes_of
@@ -217,20 +216,16 @@ def _points(
     store: PointStore,
     workers: int,
 ) -> Iterator[tuple[Any, dict[str, int]]]:
-    """Yield each task with its value in the order given, taking what the store has already."""
-    values = {task: store.get(key(task)) for task in tasks}
-    missing = [task for task, value in values.items() if value is None]
-    with progress(f"mezo_fig3 {name}", len(tasks)) as shown:
-        for _ in range(len(tasks) - len(missing)):
-            shown.advance("done before")
-        for task, value in run_isolated(
-            function, missing, workers=workers, preload=["repro.memory.measured", __name__]
-        ):
-            store.put(key(task), value)
-            values[task] = value
-            shown.advance(_label(key(task)))
-    for task in tasks:
-        yield task, values[task] or {}
+    return isolated_points(
+        f"mezo_fig3 {name}",
+        function,
+        tasks,
+        key,
+        label=lambda task: _label(key(task)),
+        store=store,
+        workers=workers,
+        preload=["repro.memory.measured", __name__],
+    )
 
 
 def _with_formula(spec: StepSpec, config: Config, metrics: dict[str, int]) -> dict[str, Any]:

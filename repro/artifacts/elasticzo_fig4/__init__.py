@@ -1,0 +1,29 @@
+"""ElasticZO paper, Fig. 4: memory of LeNet-5 in float32.
+
+Deviations from the paper:
+
+1. The paper draws its equations only. Beside them stand the tensors of our own steps, an
+   allocator's peak, and the least that a step needs if every buffer is freed as soon as it is dead.
+2. The equations do not count the input batch; the other accounts do, as the first layer reads it.
+3. Measured peaks are those of PyTorch on the host, with and without its oneDNN backend, of one
+   thread; the paper's on-device code is C++.
+4. The tail is trained from the pass at +epsilon, so its gradients wait through the other pass.
+5. Our zeroth-order steps keep up to half a MiB of noise from pass to pass, which spares them the
+   drawing; the paper's draw all of it anew. It counts as other tensors.
+"""
+
+from repro.artifacts.base import Artifact
+from repro.artifacts.memory_steps import MemorySteps
+from repro.claims.index import of_artifact
+
+PAPER = MemorySteps()
+SMOKE = MemorySteps(batches=(8,), methods=("full_zo", "cls1"))
+
+ARTIFACT = Artifact(
+    slug="elasticzo_fig4",
+    paper="elasticzo",
+    title="ElasticZO Fig. 4: memory of LeNet-5 in float32",
+    claims=tuple(claim.id for claim in of_artifact("elasticzo_fig4")),
+    config=MemorySteps,
+    profiles={"smoke": SMOKE, "quick": PAPER, "paper": PAPER},
+)

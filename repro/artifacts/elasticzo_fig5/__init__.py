@@ -1,0 +1,30 @@
+"""ElasticZO paper, Fig. 5: memory of LeNet-5 in integers.
+
+Deviations from the paper:
+
+1. The paper draws its equations only. Beside them stand the tensors of our own steps, an
+   allocator's peak, and the least that a step needs if every buffer is freed as soon as it is dead.
+2. The equations do not count the input batch; the other accounts do, as int8.
+3. Measured peaks are those of PyTorch on the host, of one thread; the paper's on-device code is
+   C++. Our convolutions are matrix products of columns, which the equations do not count, and draw
+   their noise in pieces of int32.
+4. The tail is trained from the pass at +z, so its updates wait through the other pass.
+5. Steps in float32 stand beside those in integers for the ratio of the two; they have biases, as in
+   Fig. 4.
+"""
+
+from repro.artifacts.base import Artifact
+from repro.artifacts.memory_steps import MemorySteps
+from repro.claims.index import of_artifact
+
+PAPER = MemorySteps()
+SMOKE = MemorySteps(batches=(8,), methods=("full_zo", "cls1"))
+
+ARTIFACT = Artifact(
+    slug="elasticzo_fig5",
+    paper="elasticzo",
+    title="ElasticZO Fig. 5: memory of LeNet-5 in integers",
+    claims=tuple(claim.id for claim in of_artifact("elasticzo_fig5")),
+    config=MemorySteps,
+    profiles={"smoke": SMOKE, "quick": PAPER, "paper": PAPER},
+)

@@ -1,0 +1,125 @@
+"""The accounts of training steps, as figures, findings and tables read them from records."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from repro.claims.memory import Point
+from repro.claims.quantity import key
+from repro.core.names import METHODS
+from repro.measurement.records import Record, of_kind
+
+PARTS = {
+    "parameters": "parameters",
+    "gradients": "gradients",
+    "activations": "activations",
+    "errors": "errors",
+    "int32_buffers": "int32 buffers",
+    "optimizer_state": "optimizer state",
+    "input": "input batch",
+    "other": "other tensors",
+}
+"""Fields of ``repro.memory.parts.Parts`` as people read them, from the bottom of a bar up."""
+ABOVE = "not told apart"
+"""What an allocator gave above the weights."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """Where the numbers of an account come from."""
+
+    label: str
+    kind: str
+    """Kind of its records."""
+    extra: Mapping[str, Any]
+    """What their points have besides the step."""
+
+
+ACCOUNTS = {
+    "analytic": Account("formula", "formula", {"optimizer": "sgd"}),
+    "simulated": Account("simulated", "simulated", {}),
+    "measured": Account("measured", "measured", {"onednn": True}),
+    "measured, no oneDNN": Account("measured, no oneDNN", "measured", {"onednn": False}),
+    "bound": Account("lower bound", "bound", {}),
+}
+"""By basis of a claim, and two more."""
+
+_AROUND = ("optimizer", "onednn", "threads")  # in points, but not of the step
+
+
+@dataclass(frozen=True)
+class Row:
+    """One step by one account."""
+
+    total: int
+    """Bytes."""
+    parts: Mapping[str, int]
+    """Bytes by label, of the parts that are not empty."""
+    objects: int = 0
+    """Bytes of objects that the process held besides, at most; measured only."""
+
+
+class Accounts:
+    """All accounts of all steps that records hold."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        """Take the records of one run."""
+        records = list(records)
+        self._rows = {
+            (name, key(_step(record))): _row(record, records)
+            for name, account in ACCOUNTS.items()
+            for record in of_kind(records, account.kind)
+            if account.extra.items() <= record.point.items()
+        }
+        self.steps: list[Point] = [
+            _step(record)
+            for record in of_kind(records, "formula")
+            if record.point["optimizer"] == "sgd"
+        ]
+        """Every step once, in the order of the records."""
+
+    def get(self, name: str, step: Point) -> Row | None:
+        """Return the account ``name`` of a step, or ``None`` if the records do not hold it."""
+        return self._rows.get((name, key(step)))
+
+    def of(self, step: Point) -> Iterator[tuple[str, Row]]:
+        """Yield the accounts of a step that there are, by name."""
+        for name in ACCOUNTS:
+            if row := self.get(name, step):
+                yield name, row
+
+    def settings(self, precision: str) -> list[tuple[int, list[Point]]]:
+        """Return each batch size with its steps, Full BP first as in the paper's figures."""
+        by_batch: dict[int, list[Point]] = {}
+        for step in self.steps:
+            if step["precision"] == precision:
+                by_batch.setdefault(int(step["batch"]), []).append(step)
+        for steps in by_batch.values():
+            steps.sort(key=lambda step: -METHODS.index(step["method"]))
+        return list(by_batch.items())
+
+
+def _step(record: Record) -> Point:
+    return {name: value for name, value in record.point.items() if name not in _AROUND}
+
+
+def _row(record: Record, records: Sequence[Record]) -> Row:
+    metrics = record.metrics
+    total = metrics["total_bytes"]
+    if record.kind == "measured":
+        parameters = _parameters(_step(record), records)
+        parts = {PARTS["parameters"]: parameters, ABOVE: total - parameters}
+        return Row(total, parts, metrics["objects_bytes"])
+    return Row(
+        total, {label: metrics[f"{p}_bytes"] for p, label in PARTS.items() if metrics[f"{p}_bytes"]}
+    )
+
+
+def _parameters(step: Point, records: Sequence[Record]) -> int:
+    """Return the bytes of the weights, which no allocator tells from others."""
+    (found,) = {
+        record.metrics["parameters_bytes"]
+        for record in of_kind(records, "formula")
+        if key(_step(record)) == key(step)
+    }
+    return int(found)

@@ -1,0 +1,85 @@
+"""The ElasticZO paper's memory formulas (arXiv 2501.04287): equations (2)-(5) and (13)-(15).
+
+Nothing is freed before the end of a step: every layer keeps its output, and every layer that
+backpropagation trains the gradients of its parameters and the error of its output. The extraction
+of the paper's text lost the equations; these give every figure that it prints.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+from repro.core.errors import UsageError
+from repro.core.validation import require_choice, require_positive_int
+from repro.memory.layers import Layer, index_of
+from repro.memory.parts import Parts
+
+Format = Literal["fp32", "int8"]
+Optimizer = Literal["sgd", "momentum", "adam"]
+
+INT32 = 4
+"""Bytes of an accumulator."""
+WIDTHS: dict[Format, int] = {"fp32": 4, "int8": 1}
+"""Bytes of a parameter, an activation, a gradient and an error."""
+_STATE_COPIES: dict[Optimizer, int] = {"sgd": 0, "momentum": 1, "adam": 2}
+
+
+def training_bytes(
+    layers: Sequence[Layer],
+    partition: str | int,
+    batch: int,
+    *,
+    precision: Format = "fp32",
+    optimizer: Optimizer = "sgd",
+) -> Parts:
+    """Return what the formulas count for one training step.
+
+    With nothing in the tail this is Full ZO, equations (3) and (14); with everything in it Full BP,
+    equations (2) and (13); else ElasticZO, equations (4) and (15).
+
+    Args:
+        layers: of the model; see ``layer_table``.
+        partition: C, or the first layer of the tail; see ``index_of``.
+        batch: B, samples.
+        precision: ``int8`` is NITI's integer training.
+        optimizer: of the tail: momentum keeps one more copy of its parameters, Adam two (equation
+            (5), for Full BP). Zeroth-order updates keep none.
+
+    Raises:
+        UsageError: no such layer, precision or optimizer, a batch below 1, or an optimizer with a
+            state in integers, where NITI has none.
+    """
+    require_positive_int("batch size B", batch)
+    require_choice("precision", precision, WIDTHS)
+    require_choice("optimizer", optimizer, get_args(Optimizer))
+    if precision == "int8" and optimizer != "sgd":
+        msg = f"optimizer = {optimizer!r} in int8: NITI's updates have no state, use 'sgd'"
+        raise UsageError(msg)
+    tail = layers[index_of(layers, partition) :]
+    width = WIDTHS[precision]
+    trained = _parameters(tail)
+    return Parts(
+        parameters=width * _parameters(layers),
+        gradients=width * trained,
+        activations=width * batch * _outputs(layers),
+        errors=width * batch * _outputs(tail),
+        int32_buffers=_int32_buffers(layers, tail, batch) if precision == "int8" else 0,
+        optimizer_state=width * trained * _STATE_COPIES[optimizer],
+    )
+
+
+def _int32_buffers(layers: Sequence[Layer], tail: Sequence[Layer], batch: int) -> int:
+    """Return the accumulators of all outputs, and the tail's of gradients and input errors.
+
+    The tail's first layer with parameters passes no error on.
+    """
+    outputs = sum(layer.outputs for layer in layers if layer.accumulates)
+    inputs = [layer.inputs for layer in tail if layer.accumulates]
+    return INT32 * (batch * outputs + _parameters(tail) + batch * sum(inputs[1:]))
+
+
+def _parameters(layers: Sequence[Layer]) -> int:
+    return sum(layer.parameters for layer in layers)
+
+
+def _outputs(layers: Sequence[Layer]) -> int:
+    return sum(layer.outputs for layer in layers)

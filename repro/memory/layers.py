@@ -1,0 +1,137 @@
+"""What the memory of a sequential model depends on, layer by layer, found by tracing one sample."""
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.pooling import _MaxPoolNd
+
+from repro.core.errors import UsageError
+from repro.core.validation import require_positive_int
+from repro.models.pointnet import MaxOverPoints
+
+Kind = Literal["linear", "convolution", "batch norm", "ReLU", "pooling", "reshape", "other"]
+
+_KINDS: tuple[tuple[type[nn.Module], Kind], ...] = (
+    (nn.Linear, "linear"),
+    (_ConvNd, "convolution"),
+    (_BatchNorm, "batch norm"),
+    (nn.ReLU, "ReLU"),
+    (_MaxPoolNd, "pooling"),
+    (MaxOverPoints, "pooling"),
+    (nn.Flatten, "reshape"),
+    (nn.Unflatten, "reshape"),
+    (nn.Identity, "reshape"),
+)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of a sequential model."""
+
+    name: str
+    """Dotted, as in ``named_modules``."""
+    kind: Kind
+    parameters: int
+    """Trainable and not; a tied parameter belongs to the first layer that has it."""
+    inputs: int
+    """Elements of its input for one sample."""
+    outputs: int
+    """Elements that its output keeps for one sample; none for a reshape, which is a view."""
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether it sums products, which an integer network does in int32."""
+        return self.kind in ("linear", "convolution")
+
+
+def layer_table(model: nn.Module, sample: Sequence[int]) -> tuple[Layer, ...]:
+    """Return the layers of ``model``, nested sequences taken apart, in the order of the data.
+
+    The model itself computes nothing: a copy of it without data is traced.
+
+    Args:
+        model: any ``nn.Sequential``.
+        sample: shape of one sample, without the batch: [1, 28, 28] for LeNet-5, [N, 3] for
+            PointNet.
+
+    Raises:
+        UsageError: ``model`` is no ``nn.Sequential``, or a sample of that shape does not fit it.
+    """
+    if not isinstance(model, nn.Sequential):
+        msg = f"{type(model).__name__}: a layer table is made of an nn.Sequential; wrap the layers"
+        raise UsageError(msg)
+    for size in sample:
+        require_positive_int("size of a sample", size)
+    without_data = copy.deepcopy(model).to("meta").eval()
+    counted: set[nn.Parameter] = set()
+    layers = []
+    value = torch.empty(1, *sample, device="meta")
+    for name, module in _leaves(without_data):
+        inputs = value.numel()
+        value = _output(name, module, value)
+        kind = _kind(module)
+        own = set(model.get_submodule(name).parameters()) - counted  # the copy unties weights
+        counted |= own
+        layers.append(
+            Layer(
+                name,
+                kind,
+                parameters=sum(parameter.numel() for parameter in own),
+                inputs=inputs,
+                outputs=0 if kind == "reshape" else value.numel(),
+            )
+        )
+    return tuple(layers)
+
+
+def index_of(layers: Sequence[Layer], partition: str | int) -> int:
+    """Return C, how many layers lie before the tail that is trained by backpropagation.
+
+    Args:
+        layers: the table.
+        partition: C itself, from 0 (Full BP) to the number of layers (Full ZO), or the name of the
+            tail's first layer or of the sequence it begins.
+
+    Raises:
+        UsageError: no such layer, or a number out of range.
+    """
+    if isinstance(partition, str):
+        inside = [n for n, row in enumerate(layers) if f"{row.name}.".startswith(f"{partition}.")]
+        if not inside:
+            names = ", ".join(layer.name for layer in layers)
+            msg = f"partition {partition!r} names no layer; there are: {names}"
+            raise UsageError(msg)
+        return inside[0]
+    if isinstance(partition, bool) or not 0 <= partition <= len(layers):
+        msg = f"partition C = {partition!r}: must be from 0 to {len(layers)}, or a layer's name"
+        raise UsageError(msg)
+    return partition
+
+
+def _leaves(model: nn.Sequential, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
+    for name, module in model.named_children():
+        if isinstance(module, nn.Sequential):
+            yield from _leaves(module, f"{prefix}{name}.")
+        else:
+            yield prefix + name, module
+
+
+@torch.no_grad()
+def _output(name: str, module: nn.Module, value: torch.Tensor) -> torch.Tensor:
+    try:
+        output: torch.Tensor = module(value)
+    except RuntimeError as error:
+        shape = list(value.shape[1:])
+        msg = f"layer {name} ({module}) does not take a sample of shape {shape}: {error}"
+        raise UsageError(msg) from error
+    return output
+
+
+def _kind(module: nn.Module) -> Kind:
+    return next((kind for types, kind in _KINDS if isinstance(module, types)), "other")

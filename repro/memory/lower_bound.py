@@ -1,0 +1,182 @@
+"""The least memory of a training step that frees every buffer as soon as it is dead.
+
+Both papers count every tensor of a step as if it lived to the end, and leave lifetimes for future
+work (ElasticZO, sections 4.1, 4.4, 5.3). Here a step is the sequence of its operations, layer by
+layer over the whole batch, and the bound is the most that is alive at once. What it takes for
+granted:
+
+- A layer's output lies in a buffer of its own, but for the layers that need no second one: a ReLU,
+  and in a pass that no backward pass follows a batch norm, work in place unless the values they
+  overwrite are needed again; a reshape is a view; the error of the logits replaces the logits.
+- The backward pass needs the inputs of linear layers, convolutions and batch norms, the outputs of
+  ReLUs, and both of poolings, whose maxima are found again by comparing. Nothing is recomputed.
+- A weight's gradient is computed before the error of the layer's input, so that the input can go;
+  a ReLU's and a batch norm's error is computed in place.
+- A gradient lives until its update. Under Full BP that comes as soon as the layer's error is passed
+  on. ElasticZO must not move the tail before both forward passes are through.
+- In integers an accumulator is narrowed to int8 in another buffer, for the shift depends on the
+  largest of all accumulators. Convolutions and matrix products need no scratch.
+- Noise is drawn in pieces too small to count, and losses are numbers.
+
+So the bound is one for work done layer by layer on the whole batch. Tiles of the batch,
+recomputation, or a large gradient put off until earlier layers are through could go below it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from repro.core.errors import UsageError
+from repro.core.validation import require_choice, require_positive_int
+from repro.memory.elasticzo import INT32, WIDTHS, Format
+from repro.memory.layers import Layer, index_of
+from repro.memory.lifetimes import Buffer, Program
+from repro.memory.parts import Parts
+
+Recorded = Literal["plus", "minus"]
+"""The pass whose activations the tail's backward pass uses."""
+
+_Tape = list[tuple[Layer, Buffer | None, Buffer | None]]  # a layer, its input and its output
+
+
+def lower_bound(
+    layers: Sequence[Layer],
+    partition: str | int,
+    batch: int,
+    *,
+    precision: Format = "fp32",
+    recorded: Recorded = "plus",
+) -> Parts:
+    """Return what is alive at the peak of one step with plain SGD, weights and input included.
+
+    The input is alive throughout: the second forward pass, or the first layer's gradient, needs it.
+    It is a part of its own because the paper's formulas do not count it.
+
+    Args:
+        layers: of the model; see ``layer_table``.
+        partition: C, or the first layer of the tail; see ``index_of``.
+        batch: B, samples.
+        precision: ``int8`` is NITI's integer training.
+        recorded: after ``plus``, the tail's gradients wait for the second pass; after ``minus``
+            each is used up at once.
+
+    Raises:
+        UsageError: no such layer or precision, a batch below 1, or a layer of unknown lifetimes.
+    """
+    require_positive_int("batch size B", batch)
+    require_choice("precision", precision, WIDTHS)
+    for layer in layers:
+        if layer.kind == "other" or (layer.kind == "batch norm" and precision == "int8"):
+            msg = f"layer {layer.name}: what a {layer.kind} layer in {precision} keeps is not known"
+            raise UsageError(msg)
+    start = index_of(layers, partition)
+    step = _Step(layers, batch, WIDTHS[precision], accumulators=precision == "int8")
+    has_head = any(layer.parameters for layer in layers[:start])
+    has_tail = any(layer.parameters for layer in layers[start:])
+    if has_head and has_tail and recorded == "plus":
+        waiting = step.backpropagate(start, update=False)
+        step.forward(len(layers))
+        step.program.use(waiting)
+    elif has_tail:
+        step.backpropagate(start, update=True)
+    if has_head:
+        step.forward(len(layers))
+    width = WIDTHS[precision]
+    return replace(
+        step.program.peak(),
+        parameters=width * sum(layer.parameters for layer in layers),
+        input=width * batch * layers[0].inputs,
+    )
+
+
+class _Step:
+    """The operations of a step, as they come."""
+
+    def __init__(
+        self, layers: Sequence[Layer], batch: int, width: int, *, accumulators: bool
+    ) -> None:
+        self.layers = layers
+        self.batch = batch
+        self.width = width
+        self.accumulators = accumulators
+        self.program = Program()
+        self._needed: list[Buffer] = []  # by the backward pass, as they are
+
+    def forward(self, start: int) -> tuple[Buffer | None, _Tape]:
+        """Do a forward pass; return the logits and what the layers from ``start`` on keep."""
+        value: Buffer | None = None  # the input, which is the caller's
+        tape: _Tape = []
+        self._needed = []
+        for index, layer in enumerate(self.layers):
+            output = self._through(layer, value, recorded=index >= start)
+            if index >= start:
+                tape.append((layer, value, output))
+                self._needed += [b for b in _kept(layer, value, output) if b is not None]
+            value = output
+        return value, tape
+
+    def backpropagate(self, start: int, *, update: bool) -> list[Buffer]:
+        """Do both passes; return the gradients, which have no use left if they ``update``."""
+        logits, tape = self.forward(start)
+        error = self._error_of(logits)
+        first = next(n for n, (layer, *_) in enumerate(tape) if layer.parameters)
+        gradients = []
+        for number, (layer, x, y) in reversed(list(enumerate(tape))[first:]):
+            if layer.parameters:
+                gradient, error = self._weighted(layer, x, error, passes_on=number > first)
+                gradients.append(gradient)
+                if update:
+                    self.program.use([gradient])
+            elif layer.kind == "pooling":
+                size = self.width * self.batch * layer.inputs
+                error = self.program.write("errors", size, [x, y, error])
+            elif layer.kind == "ReLU":
+                self.program.use([y, error])
+        return gradients
+
+    def _through(self, layer: Layer, x: Buffer | None, *, recorded: bool) -> Buffer | None:
+        if layer.kind == "reshape":
+            return x
+        if layer.accumulates:
+            return self._product("activations", self.batch * layer.outputs, [x])
+        elementwise = layer.kind == "ReLU" or (layer.kind == "batch norm" and not recorded)
+        if elementwise and x is not None and not self._is_needed(x):
+            self.program.use([x])
+            return x
+        return self.program.write("activations", self.width * self.batch * layer.outputs, [x])
+
+    def _weighted(
+        self, layer: Layer, x: Buffer | None, error: Buffer, *, passes_on: bool
+    ) -> tuple[Buffer, Buffer]:
+        """Return the gradient of a layer's parameters, and the error of its input if wanted."""
+        gradient = self._product("gradients", layer.parameters, [x, error])
+        if passes_on and layer.accumulates:
+            error = self._product("errors", self.batch * layer.inputs, [error])
+        elif passes_on:
+            self.program.use([x, error])  # batch norm
+        return gradient, error
+
+    def _product(self, part: str, elements: int, reads: Sequence[Buffer | None]) -> Buffer:
+        """Sum products: in integers, an accumulator is written first."""
+        if self.accumulators:
+            reads = [self.program.write("int32_buffers", INT32 * elements, reads)]
+        return self.program.write(part, self.width * elements, reads)
+
+    def _error_of(self, logits: Buffer | None) -> Buffer:
+        if logits is None or self._is_needed(logits):
+            size = self.width * self.batch * self.layers[-1].outputs
+            return self.program.write("errors", size, [logits])
+        self.program.use([logits])
+        return logits
+
+    def _is_needed(self, buffer: Buffer) -> bool:
+        return any(buffer is needed for needed in self._needed)
+
+
+def _kept(layer: Layer, x: Buffer | None, y: Buffer | None) -> list[Buffer | None]:
+    """Return what the backward pass through ``layer`` needs."""
+    if layer.kind == "pooling":
+        return [x, y]
+    if layer.kind == "ReLU":
+        return [y]
+    return [x] if layer.parameters else []

@@ -1,0 +1,101 @@
+"""The training steps whose memory the ElasticZO figures show: one definition for every account."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from repro.core.errors import UsageError
+from repro.core.limits import require_points
+from repro.core.names import METHODS, MethodName
+from repro.core.validation import require_choice, require_positive_int
+from repro.memory.elasticzo import WIDTHS, Format
+from repro.memory.layers import Layer, layer_table
+from repro.models.lenet5 import lenet5
+from repro.models.pointnet import pointnet
+from repro.training.build import build_learner
+from repro.training.cell import Cell
+from repro.training.chosen import chosen
+from repro.training.learner import Learner
+from repro.training.partition import TAILS
+from repro.training.problem import Network, find
+
+_PROBLEMS: dict[Network, str] = {"lenet5": "mnist", "pointnet": "modelnet40"}
+_SIDE, _GREYS = 28, 256  # of an MNIST image
+_INT8_RANGE = (-14, 91)  # of MNIST's grey levels at their common exponent
+
+
+@dataclass(frozen=True)
+class NetworkStep:
+    """One training step, as the artifacts that train do it."""
+
+    network: Network
+    precision: Format
+    method: MethodName
+    batch: int
+    """B, samples."""
+    points: int | None = None
+    """N, points of each cloud; for PointNet alone."""
+
+    def __post_init__(self) -> None:
+        """Refuse what there is no step of."""
+        require_choice("network", self.network, _PROBLEMS)
+        require_choice("precision", self.precision, WIDTHS)
+        require_choice("method", self.method, METHODS)
+        require_positive_int("batch size B", self.batch)
+        if self.network == "pointnet":
+            require_points("points N", self.points)
+            if self.precision != "fp32":
+                msg = f"pointnet in {self.precision}: integer training is for LeNet-5, use fp32"
+                raise UsageError(msg)
+        elif self.points is not None:
+            msg = f"points = {self.points} of {self.network}: only clouds have points"
+            raise UsageError(msg)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the step as plain values, for records and cache keys."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    @property
+    def sample(self) -> tuple[int, ...]:
+        """Shape of one sample as the first layer reads it."""
+        return (1, _SIDE, _SIDE) if self.points is None else (self.points, 3)
+
+    def layers(self) -> tuple[Layer, ...]:
+        """Return the network's layers; an integer network has no biases."""
+        classes = find(_PROBLEMS[self.network]).classes
+        if self.network == "pointnet":
+            return layer_table(pointnet(classes=classes), self.sample)
+        return layer_table(lenet5(bias=self.precision == "fp32", classes=classes), self.sample)
+
+    def partition(self, layers: tuple[Layer, ...]) -> str | int:
+        """Return the first layer of the tail, or C where there is no tail."""
+        tail = TAILS[self.network][self.method]
+        return len(layers) if tail is None else tail
+
+    def learner(self) -> Learner:
+        """Return what trains, as the training artifacts make it."""
+        problem = _PROBLEMS[self.network]
+        settings = chosen(problem, self.precision, self.method)
+        cell = Cell(problem, self.precision, self.method, settings, 1, 0, points=self.points)
+        learner = build_learner(cell)
+        learner.start_epoch(0)
+        return learner
+
+    def make_batch(self) -> tuple[Tensor, Tensor]:
+        """Return random samples as the learner takes them, and labels, int64 [B].
+
+        Samples are uint8 [B, 28, 28], which the learner makes float32, int8 [B, 1, 28, 28] or
+        float32 [B, N, 3].
+        """
+        generator = torch.Generator().manual_seed(0)
+        labels = torch.randint(0, 10, (self.batch,), generator=generator)
+        if self.points is not None:
+            return torch.rand(self.batch, self.points, 3, generator=generator), labels
+        if self.precision == "fp32":
+            low, high, dtype, shape = 0, _GREYS, torch.uint8, self.sample[1:]
+        else:
+            low, high, dtype, shape = *_INT8_RANGE, torch.int8, self.sample
+        images = torch.randint(low, high, (self.batch, *shape), generator=generator, dtype=dtype)
+        return images, labels

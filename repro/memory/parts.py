@@ -1,0 +1,30 @@
+"""The memory of a training step of a small network, by what it is."""
+
+from dataclasses import asdict, dataclass, fields
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Bytes, by what they are; the parts of the ElasticZO paper's Figs. 4 to 6, and two more."""
+
+    parameters: int = 0
+    gradients: int = 0
+    activations: int = 0
+    errors: int = 0
+    """Gradients of activations."""
+    int32_buffers: int = 0
+    """Accumulators of integer layers, before they are narrowed to int8."""
+    optimizer_state: int = 0
+    input: int = 0
+    """The batch as the first layer reads it; the paper's formulas do not count it."""
+    other: int = 0
+    """What the formulas do not know: indices of maxima, columns of a convolution, the loss."""
+
+    @property
+    def total(self) -> int:
+        """All parts together."""
+        return sum(getattr(self, field.name) for field in fields(self))
+
+    def as_metrics(self) -> dict[str, int]:
+        """Return the parts and their total, named for a record."""
+        return {"total_bytes": self.total} | {f"{k}_bytes": v for k, v in asdict(self).items()}

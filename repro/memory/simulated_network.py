@@ -1,0 +1,86 @@
+"""Simulated memory of a small network's step: the tensors of the step, by what they are.
+
+Unlike the decoders', these steps are small enough to be done: no value need be made up, and integer
+steps, whose shifts depend on values, are counted in the same way.
+"""
+
+import gc
+
+import torch
+from torch import Tensor
+
+from repro.core.errors import ReproError
+from repro.integer.learner import IntegerLearner
+from repro.integer.network import IntegerNetwork
+from repro.memory.network_step import NetworkStep
+from repro.memory.parts import Parts
+from repro.memory.storages import Phases, StorageTracker
+from repro.training.float_learner import FloatLearner
+
+
+def simulate_network(step: NetworkStep) -> Parts:
+    """Return what is alive at the peak of a step, weights and input included.
+
+    It is the second step, since some buffers stay from the first. These are ``other``, and so are
+    noise, losses, and indices and statistics in float32.
+    """
+    learner = step.learner()
+    inputs, labels = step.make_batch()
+    tracker = _watched(learner)
+    if inputs.dtype == torch.uint8:  # the learner makes its own input of them
+        tracker.pass_by(inputs)
+    else:
+        tracker.add([inputs], "input")
+    tracker.pass_by(labels)
+    gc.collect()
+    with tracker:
+        learner.step(inputs, labels)
+        tracker.next_step()
+        learner.step(inputs, labels)
+    return tracker.peak()
+
+
+def _watched(learner: object) -> StorageTracker:
+    if isinstance(learner, FloatLearner):
+        return _watched_floats(learner)
+    if isinstance(learner, IntegerLearner):
+        return _watched_integers(learner.method.network)
+    msg = f"a step of {type(learner).__name__} cannot be taken apart"
+    raise ReproError(msg)
+
+
+def _watched_floats(learner: FloatLearner) -> StorageTracker:
+    phases = Phases("other")
+    phases.watch(learner, "prepare", "input")
+    phases.watch(learner.method, "loss", "activations")
+
+    def part_of(tensor: Tensor) -> str:
+        if tensor.dtype != torch.float32:
+            return "other"
+        backward = torch._C._current_graph_task_id() != -1
+        return "errors" if backward else phases.now
+
+    parameters = list(learner.model.parameters())
+    tracker = StorageTracker(part_of, parameters)
+    tracker.add(parameters, "parameters")
+    tracker.add(list(learner.model.buffers()), "other")
+    return tracker
+
+
+def _watched_integers(network: IntegerNetwork) -> StorageTracker:
+    phases = Phases("other")
+
+    def part_of(tensor: Tensor) -> str:
+        wide = tensor.dtype in (torch.int32, torch.int64) and phases.now != "other"
+        return "int32_buffers" if wide else phases.now
+
+    tracker = StorageTracker(part_of)
+    tracker.add([network.parameters], "parameters")
+    phases.watch(network, "forward", "activations")
+    phases.watch(
+        network,
+        "backward",
+        "errors",
+        then=lambda updates: tracker.add([update for _, update in updates], "gradients"),
+    )
+    return tracker

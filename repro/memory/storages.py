@@ -1,0 +1,140 @@
+"""Every storage of a computation, from its creation to its release: logical bytes."""
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
+
+from repro.memory.parts import Parts
+
+STANDING = ("parameters", "input")
+"""What a step finds and leaves behind."""
+
+
+@dataclass
+class Storage:
+    """A storage that was seen."""
+
+    size: int
+    """Bytes."""
+    part: str
+    """Field of ``Parts`` that it counts as."""
+
+
+class StorageTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees the outputs of every operator inside its ``with`` block, and when their storages go.
+
+    What a kernel allocates and frees within is not seen: backend scratch, allocator rounding.
+    """
+
+    def __init__(self, part_of: Callable[[Tensor], str], parameters: Sequence[Tensor] = ()) -> None:
+        """Begin without a storage.
+
+        Args:
+            part_of: says what a new storage is, asked with the first tensor on it.
+            parameters: whose ``grad`` is looked at after every operator: it is a gradient.
+        """
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._part_of = part_of
+        self._parameters = parameters
+        self._live: dict[int, tuple[Storage, weakref.ref[torch.UntypedStorage]]] = {}
+        self._passed_by: list[Tensor] = []
+        self._total = 0
+        self._peak_total = 0
+        self._peak: list[Storage] = []
+
+    def add(self, tensors: Sequence[Tensor], part: str) -> None:
+        """Count storages that were there before, or say anew what they are."""
+        for tensor in tensors:
+            self._see(tensor).part = part
+
+    def pass_by(self, *tensors: Tensor) -> None:
+        """Leave the storages of ``tensors`` out: they belong to the caller."""
+        self._passed_by += tensors
+
+    def next_step(self) -> None:
+        """Forget the peak; what is alive without being of ``STANDING`` is "other" from now on."""
+        self._peak_total, self._peak = 0, []
+        for storage, _ in self._live.values():
+            if storage.part not in STANDING:
+                storage.part = "other"
+
+    def peak(self) -> Parts:
+        """Return what was alive at the peak, by what each storage turned out to be."""
+        parts: dict[str, int] = {}
+        for storage in self._peak:
+            parts[storage.part] = parts.get(storage.part, 0) + storage.size
+        return Parts(**parts)
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401 - whatever the operator returns
+        outputs = func(*args, **(kwargs or {}))
+        for output in tree_iter(outputs):
+            if isinstance(output, Tensor):
+                self._see(output)
+        self.add([p.grad for p in self._parameters if p.grad is not None], "gradients")
+        if self._total > self._peak_total:
+            self._peak_total = self._total
+            self._peak = [storage for storage, _ in self._live.values()]
+        return outputs
+
+    def _see(self, tensor: Tensor) -> Storage:
+        found = tensor.untyped_storage()
+        key = found._cdata
+        if key in self._live:
+            storage, _ = self._live[key]
+            self._total += found.nbytes() - storage.size  # it may have been resized
+            storage.size = found.nbytes()
+            return storage
+        storage = Storage(found.nbytes(), self._part_of(tensor))
+        if any(found._cdata == known.untyped_storage()._cdata for known in self._passed_by):
+            return storage
+        self._live[key] = storage, weakref.ref(found, lambda _: self._release(key))
+        self._total += storage.size
+        return storage
+
+    def _release(self, key: int) -> None:
+        storage, _ = self._live.pop(key)
+        self._total -= storage.size
+
+
+class Phases:
+    """What the code that runs now is doing, as code around it says."""
+
+    def __init__(self, start: str) -> None:
+        """Begin in the phase ``start``."""
+        self.now = start
+
+    def watch(
+        self,
+        owner: object,
+        name: str,
+        phase: str,
+        then: Callable[[Any], None] = lambda _: None,
+    ) -> None:
+        """Replace the function ``name`` of the object ``owner`` by itself, done in ``phase``.
+
+        ``then`` sees what it returns.
+        """
+        function = getattr(owner, name)
+
+        def inside(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as of the function
+            before, self.now = self.now, phase
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                self.now = before
+            then(result)
+            return result
+
+        setattr(owner, name, inside)

@@ -1,0 +1,113 @@
+"""Steps of small networks: what is counted against arithmetic, and against what is measured."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from memray import AllocatorType
+
+from repro.core.errors import UsageError
+from repro.core.names import METHODS, MethodName
+from repro.measurement.isolation import run_isolated
+from repro.memory.elasticzo import Format
+from repro.memory.lower_bound import lower_bound
+from repro.memory.measured_network import NetworkPeak, NetworkTask, _balance, measure_network
+from repro.memory.network_step import NetworkStep
+from repro.memory.simulated_network import simulate_network
+
+PARAMETERS = {"fp32": 4 * 107_786, "int8": 107_550}
+TAIL = {"full_zo": 0, "cls2": 850, "cls1": 11_014, "full_bp": 107_786}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("method", METHODS)
+def test_parts_that_are_known_are_counted_exactly(precision: Format, method: MethodName) -> None:
+    found = simulate_network(NetworkStep("lenet5", precision, method, 32))
+    assert found.parameters == PARAMETERS[precision]
+    assert found.input == 32 * 784 * (4 if precision == "fp32" else 1)
+    assert found.optimizer_state == 0
+    if method == "full_zo":
+        assert found.gradients == found.errors == 0
+    elif method != "full_bp" and precision == "fp32":
+        assert found.gradients == 4 * TAIL[method]  # they wait for the second pass
+    if precision == "fp32":
+        assert found.int32_buffers == 0
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("method", METHODS)
+def test_no_step_takes_less_than_the_bound(precision: Format, method: MethodName) -> None:
+    step = NetworkStep("lenet5", precision, method, 64)
+    layers = step.layers()
+    bound = lower_bound(layers, step.partition(layers), 64, precision=precision)
+    assert simulate_network(step).total >= bound.total
+
+
+def test_full_bp_of_pointnet_holds_more_than_its_saved_activations() -> None:
+    found = simulate_network(NetworkStep("pointnet", "fp32", "full_bp", 4, 32))
+    assert found.parameters == 4 * 818_088
+    saved = 4 * 4 * 32 * 2 * (64 + 64 + 64 + 128 + 1024)  # inputs of batch norms, outputs of ReLUs
+    assert found.activations >= saved
+
+
+@pytest.mark.memray
+def test_without_onednn_the_allocator_gives_what_the_tensors_take() -> None:
+    """Two ways to count that share no code agree to the byte."""
+    tasks = [
+        NetworkTask(NetworkStep("lenet5", "fp32", "cls1", 32), threads=1, onednn=False),
+        NetworkTask(NetworkStep("lenet5", "int8", "full_zo", 32), threads=1, onednn=False),
+    ]
+    preload = ["repro.memory.measured_network"]
+    for task, found in run_isolated(measure_network, tasks, workers=2, preload=preload):
+        assert found.peak == simulate_network(task.step).total
+        assert PARAMETERS[task.step.precision] <= found.resident <= found.peak
+        assert 0 < found.objects < 200_000
+
+
+@dataclass
+class Allocation:
+    allocator: AllocatorType
+    address: int
+    size: int = 0
+
+
+def test_blocks_are_told_apart_by_how_they_were_asked_for() -> None:
+    events = [
+        Allocation(AllocatorType.POSIX_MEMALIGN, 1, 100),
+        Allocation(AllocatorType.MALLOC, 2, 7),
+        Allocation(AllocatorType.MMAP, 3, 1 << 20),
+        Allocation(AllocatorType.POSIX_MEMALIGN, 4, 50),
+        Allocation(AllocatorType.FREE, 1),
+        Allocation(AllocatorType.FREE, 999),  # given before the tracker began
+        Allocation(AllocatorType.MUNMAP, 3),
+        Allocation(AllocatorType.POSIX_MEMALIGN, 1, 60),
+        Allocation(AllocatorType.FREE, 2),
+    ]
+    records: Any = events
+    assert _balance(records) == NetworkPeak(peak=150, resident=110, objects=7)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_batches_are_what_learners_take(precision: Format) -> None:
+    images, labels = NetworkStep("lenet5", precision, "full_zo", 3).make_batch()
+    assert images.dtype == (torch.uint8 if precision == "fp32" else torch.int8)
+    assert labels.shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"network": "vgg"}, "network = 'vgg': must be one of lenet5, pointnet"),
+        ({"precision": "fp16"}, "precision = 'fp16'"),
+        ({"method": "bp"}, "method = 'bp'"),
+        ({"batch": 0}, "batch size B = 0"),
+        ({"points": 64}, "points = 64 of lenet5: only clouds have points"),
+        ({"network": "pointnet"}, "points N = None"),
+        ({"network": "pointnet", "points": 64, "precision": "int8"}, "use fp32"),
+    ],
+)
+def test_a_step_that_does_not_exist_is_refused(changes: dict[str, Any], message: str) -> None:
+    step: dict[str, Any] = {"network": "lenet5", "precision": "fp32", "method": "cls1", "batch": 1}
+    with pytest.raises(UsageError, match=message):
+        NetworkStep(**step | changes)
