@@ -32,10 +32,13 @@ def batch(size: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def plain(size: int) -> Step:
-    """Return the step as the papers' pseudocode reads: noise tensor by tensor, eager layers."""
+    """Return the step as the papers' pseudocode reads: noise tensor by tensor, PyTorch's layers."""
     images, labels = batch(size)
-    model = lenet5()
-    model.pool1, model.pool2 = nn.MaxPool2d(2), nn.MaxPool2d(2)
+    model = nn.Sequential(
+        *(nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(6, 16, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        *(nn.Linear(784, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)),
+    )
     seeds = iter(range(1 << 30))
 
     def perturb(seed: int, scale: float) -> None:

@@ -1,7 +1,8 @@
 """Peaks of training steps against the sizes of the layers that are alive together.
 
 The bound of a forward pass is the largest sum, over its layers, of input and output, with ReLU (and
-PointNet's batch norm) in place. The batch, which the caller holds, is not counted.
+PointNet's batch norm) in place. The batch, which the caller holds, is not counted. The noise that
+the passes of a step share is there all the time.
 """
 
 import gc
@@ -21,6 +22,7 @@ from repro.integer.elasticzo_int8 import ElasticZOInt8
 from repro.integer.network import IntegerNetwork
 from repro.integer.tensor import IntegerTensor
 from repro.methods.elasticzo import Activations, ElasticZO
+from repro.methods.perturbation import KEPT
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet
 from repro.training.partition import partition
@@ -28,6 +30,7 @@ from repro.training.partition import partition
 LENET = (4704 + 1176) * 4  # bytes a sample: the first pooling; float32
 LENET_INT8 = 4704 * 4 + 1176 * 4  # the same in int32 accumulators, which are shifted after pooling
 POINTNET = (128 + 1024) * 4  # bytes a point: the last layer shared by all points
+NOISE = 4 * KEPT
 
 Step = Callable[[], object]
 
@@ -83,11 +86,13 @@ def integer_step(batch: int) -> Step:
 
 
 def test_full_zo_of_lenet5_is_at_the_bound() -> None:
-    assert LENET <= peak_of_tensors(lenet_step("full_zo", 64)) / 64 <= 1.01 * LENET
+    peak = peak_of_tensors(lenet_step("full_zo", 64)) - NOISE
+    assert LENET <= peak / 64 <= 1.01 * LENET
 
 
 def test_full_zo_of_lenet5_in_integers_is_close_to_the_bound() -> None:
-    assert LENET_INT8 <= peak_of_tensors(integer_step(256)) / 256 <= 1.02 * LENET_INT8
+    peak = peak_of_tensors(integer_step(256))
+    assert LENET_INT8 <= peak / 256 <= 1.02 * LENET_INT8
 
 
 def test_full_zo_of_pointnet_is_at_the_bound() -> None:
@@ -95,7 +100,7 @@ def test_full_zo_of_pointnet_is_at_the_bound() -> None:
     model = pointnet()
     elastic = ElasticZO(model, partition("pointnet", "full_zo", model), lr=1e-4, eps=1e-2)
     peak = peak_of_tensors(lambda: elastic.step(lambda: cross_entropy(model(clouds), labels)))
-    assert POINTNET <= peak / (4 * 256) <= 1.01 * POINTNET
+    assert POINTNET <= (peak - NOISE) / (4 * 256) <= 1.01 * POINTNET
 
 
 @pytest.mark.parametrize(("method", "tail"), [("cls2", 850), ("cls1", 11_014)])
@@ -138,8 +143,8 @@ def test_allocated_memory_of_full_zo_is_within_a_tenth_of_the_bound(
     torch.backends.mkldnn.set_flags(onednn)
     step = lenet_step("full_zo", 256) if precision == "float32" else integer_step(256)
     peaks = [allocated(step, tmp_path / f"{n}.memray") for n in range(4)]
-    bound = LENET if precision == "float32" else LENET_INT8
-    assert min(peaks) / 256 <= 1.1 * bound  # the interpreter asks for a MiB now and then
+    bound = 256 * LENET + NOISE if precision == "float32" else 256 * LENET_INT8
+    assert min(peaks) <= 1.1 * bound  # the interpreter asks for a MiB now and then
 
 
 def allocated(step: Step, capture: Path) -> int:
