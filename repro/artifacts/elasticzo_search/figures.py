@@ -1,22 +1,23 @@
 """Held-out accuracy over the grid."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import seaborn as sns
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from repro.artifacts.elasticzo_search.selection import Combination, Group, grids
+from repro.artifacts.elasticzo_search.selection import Combination, grids
 from repro.claims.elasticzo import METHODS
 from repro.drawing.style import style
 from repro.measurement.records import Record
 
-_MARKERS = "osD^v<>"
+_MARKERS = "sD^v<>P"
 _PALETTE = sns.color_palette("colorblind")
 _COLOURS = dict(zip(("full_zo", "cls2", "cls1", "full_bp"), _PALETTE, strict=False))
-_STYLES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
+_STYLES = ("--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
 
 
 def grid(records: Sequence[Record]) -> Figure:
@@ -25,9 +26,11 @@ def grid(records: Sequence[Record]) -> Figure:
     with style():
         across = min(len(columns), 3)
         figure, panels = _panels(len(columns), across)
+        clips = _clips(records)
         for panel, column in zip(panels, columns, strict=True):
-            _panel(panel, records, column)
-        figure.legend(*_legend(panels), loc="outside right upper")
+            _panel(panel, records, column, clips)
+        handles = [*_methods(records), *map(_key, clips, clips.values())]
+        figure.legend(handles=handles, loc="outside right upper")
     return figure
 
 
@@ -44,15 +47,16 @@ def epsilon(records: Sequence[Record]) -> Figure:
                         *zip(*line, strict=True),
                         marker="o",
                         color=_COLOURS[group[2]],
-                        label=METHODS[group[2]],
                     )
+            _ticks(panel, {eps for g, line in lines.items() if g[0] == family for eps, _ in line})
             panel.set(
                 xscale="log",
                 xlabel=r"$\epsilon$",
                 ylabel="held-out accuracy (%)",
                 title=family.replace("_", " "),
             )
-        figure.legend(*_legend(panels), loc="outside right upper")
+        searched = [line for line in _methods(records) if line.get_label() != METHODS["full_bp"]]
+        figure.legend(handles=searched, loc="outside right upper")
     return figure
 
 
@@ -83,16 +87,17 @@ def _grid_eps(points: Iterable[Combination]) -> float | None:
     return max(values, key=values.count) if values else None
 
 
-def _panel(panel: Axes, records: Sequence[Record], column: tuple[str, str]) -> None:
+def _panel(
+    panel: Axes, records: Sequence[Record], column: tuple[str, str], clips: Mapping[float, int]
+) -> None:
     found = {
         group: {p: value for p, value in points.items() if dict(p).get("eps") in {None, eps}}
         for group, points in grids(records).items()
         if group[:2] == column
         for eps in [_grid_eps(points)]
     }
-    variants = sorted({_variant(dict(p)) for points in found.values() for p in points})
     for group, points in found.items():
-        for variant in variants:
+        for variant in dict.fromkeys(_variant(dict(p)) for p in points):
             line = sorted(
                 (_abscissa(dict(p)), 100 * value)
                 for p, value in points.items()
@@ -101,10 +106,8 @@ def _panel(panel: Axes, records: Sequence[Record], column: tuple[str, str]) -> N
             if line:
                 panel.plot(
                     *zip(*line, strict=True),
-                    marker=_MARKERS[variants.index(variant)],
                     color=_COLOURS[group[2]],
-                    linestyle=_STYLES[variants.index(variant)],
-                    label=_label(group, variant),
+                    **_look(None if variant is None else clips[variant]),
                 )
         point, value = max(points.items(), key=lambda item: item[1])
         panel.plot(_abscissa(dict(point)), 100 * value, "o", ms=12, mfc="none", mec="k")
@@ -115,7 +118,11 @@ def _panel(panel: Axes, records: Sequence[Record], column: tuple[str, str]) -> N
         ylabel="held-out accuracy (%)",
         title=f"{column[0].replace('_', ' ')}, {column[1]}",
     )
-    ticks = sorted({_abscissa(dict(p)) for points in found.values() for p in points})
+    _ticks(panel, {_abscissa(dict(p)) for points in found.values() for p in points})
+
+
+def _ticks(panel: Axes, values: Iterable[float]) -> None:
+    ticks = sorted(values)
     panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks], rotation=40, ha="right")
     panel.minorticks_off()
 
@@ -124,24 +131,35 @@ def _abscissa(point: dict[str, float]) -> float:
     return point["r_max"] if "r_max" in point else point["lr"]
 
 
-def _variant(point: dict[str, float]) -> float:
-    """Return g_clip, or 0 where there is none to choose."""
-    return point.get("clip", 0.0)
+def _variant(point: dict[str, float]) -> float | None:
+    """Return g_clip, if there is one to choose."""
+    return point.get("clip")
 
 
-def _label(group: Group, variant: float) -> str:
-    name = METHODS[group[2]]
-    return f"{name}, $g_{{clip}}$ = {variant:g}" if variant and group[2] != "full_bp" else name
+def _clips(records: Sequence[Record]) -> dict[float, int]:
+    """Return the place of every g_clip of the grids, in ascending order."""
+    values = {_variant(dict(point)) for points in grids(records).values() for point in points}
+    return {clip: place for place, clip in enumerate(sorted(v for v in values if v is not None))}
 
 
-def _legend(panels: Sequence[Axes]) -> tuple[list[Artist], list[str]]:
-    """Return every series once, in the order of the methods."""
-    series: dict[str, Artist] = {}
-    for panel in panels:
-        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
-            series.setdefault(label, handle)
-    order = sorted(series, key=lambda label: [not label.startswith(n) for n in METHODS.values()])
-    return [series[label] for label in order], order
+def _look(place: int | None) -> dict[str, Any]:
+    """Return the marker and the dashes of a g_clip, or those of a line that has none."""
+    if place is None:
+        return {"marker": "o", "linestyle": "-"}
+    return {"marker": _MARKERS[place % len(_MARKERS)], "linestyle": _STYLES[place % len(_STYLES)]}
+
+
+def _methods(records: Sequence[Record]) -> list[Line2D]:
+    present = {group[2] for group in grids(records)}
+    return [
+        Line2D([], [], color=colour, label=METHODS[method])
+        for method, colour in _COLOURS.items()
+        if method in present
+    ]
+
+
+def _key(clip: float, place: int) -> Line2D:
+    return Line2D([], [], color="grey", label=f"$g_{{clip}}$ = {clip:g}", **_look(place))
 
 
 FIGURES = {"grid": grid, "epsilon": epsilon}
