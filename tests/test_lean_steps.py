@@ -22,7 +22,6 @@ from repro.integer.elasticzo_int8 import ElasticZOInt8
 from repro.integer.network import IntegerNetwork
 from repro.integer.tensor import IntegerTensor
 from repro.methods.elasticzo import Activations, ElasticZO
-from repro.methods.perturbation import KEPT
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet
 from repro.training.partition import partition
@@ -30,7 +29,7 @@ from repro.training.partition import partition
 LENET = (4704 + 1176) * 4  # bytes a sample: the first pooling; float32
 LENET_INT8 = 4704 * 4 + 1176 * 4  # the same in int32 accumulators, which are shifted after pooling
 POINTNET = (128 + 1024) * 4  # bytes a point: the last layer shared by all points
-NOISE = 4 * KEPT
+NOISE = 107_786 * 4  # kept from pass to pass, of each weight of LeNet-5; PointNet has too many
 
 Step = Callable[[], object]
 
@@ -100,14 +99,14 @@ def test_full_zo_of_pointnet_is_at_the_bound() -> None:
     model = pointnet()
     elastic = ElasticZO(model, partition("pointnet", "full_zo", model), lr=1e-4, eps=1e-2)
     peak = peak_of_tensors(lambda: elastic.step(lambda: cross_entropy(model(clouds), labels)))
-    assert POINTNET <= (peak - NOISE) / (4 * 256) <= 1.01 * POINTNET
+    assert POINTNET <= peak / (4 * 256) <= 1.01 * POINTNET
 
 
 @pytest.mark.parametrize(("method", "tail"), [("cls2", 850), ("cls1", 11_014)])
 def test_the_tail_adds_its_gradients_to_the_second_pass_and_nothing_to_the_first(
     method: str, tail: int
 ) -> None:
-    full_zo = peak_of_tensors(lenet_step("full_zo", 64))
+    full_zo = peak_of_tensors(lenet_step("full_zo", 64)) - 4 * tail  # the tail has no noise
     assert peak_of_tensors(lenet_step(method, 64, "plus")) == full_zo + 4 * tail
     assert peak_of_tensors(lenet_step(method, 64, "minus")) == full_zo
 

@@ -47,26 +47,31 @@ def test_kept_noise_changes_no_number_and_is_drawn_once(monkeypatch: pytest.Monk
         return normal_(self, generator=generator)
 
     monkeypatch.setattr(torch.Tensor, "normal_", counted)
-    kept = KeptNoise(elements=250)  # two whole chunks of 100
-    for seed, sizes in ((1, (130, 200)), (1, (130, 200)), (2, (130, 200)), (2, (100, 50))):
+    kept = KeptNoise(elements=330)
+    for seed, sizes, expected in (
+        (1, (130, 200), 4),
+        (1, (130, 200), 0),
+        (2, (130, 200), 4),
+        (2, (100, 50), 2),
+        (2, (100, 50), 0),
+        (2, (331,), 4),  # too long to keep
+        (2, (331,), 4),
+    ):
         plain, sparing = ([torch.zeros(size) for size in sizes] for _ in range(2))
         perturb_(plain, seed, 0.5, chunk=100)
         before = len(drawn)
         perturb_(sparing, seed, 0.5, chunk=100, kept=kept)
         assert all(map(torch.equal, plain, sparing))
-        repeated = (seed, sizes) == (1, (130, 200)) and before > 4
-        expected = range(2, 4) if repeated else range(-(-sum(sizes) // 100))
-        assert sorted(drawn[before:]) == [seed + index for index in expected]
-    assert kept.rows.numel() <= 250
+        assert sorted(drawn[before:]) == [seed + index for index in range(expected)]
 
 
 def test_a_step_frees_the_noise_its_passes_share() -> None:
     optimizer = MeZO([torch.zeros(1000, requires_grad=True)], lr=1.0, eps=1e-3)
     optimizer.step(lambda: 1.0)
-    assert optimizer._walk._kept.rows.numel() == 0
+    assert optimizer._walk._kept.vector.numel() == 0
     with pytest.raises(ReproError):
         optimizer.step(lambda: float("nan"))
-    assert optimizer._walk._kept.rows.numel() == 0
+    assert optimizer._walk._kept.vector.numel() == 0
 
 
 def test_noise_does_not_touch_the_global_generator() -> None:

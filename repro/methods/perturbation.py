@@ -5,8 +5,8 @@ a generator seeded for it. So the extra memory is one chunk a thread, whatever t
 the numbers depend on nothing but the seed, the chunk size and the kind of device: not on how many
 threads share the chunks, nor on the parameters' number format.
 
-The passes of a step add the same noise. On the host they may keep the first chunks of it: bounded,
-so it spares small models the drawing, and is nothing beside the weights of large ones.
+The passes of a step add the same noise. On the host they may keep that of a small model, half a MiB
+at most, which takes longer to draw than to add; a large one's is drawn again.
 """
 
 import os
@@ -21,7 +21,7 @@ CPU_CHUNK = 1 << 16
 CUDA_CHUNK = 1 << 22
 """Elements per chunk on a GPU: kernel launches do not dominate, and a forward pass takes more."""
 KEPT = 1 << 17
-"""Elements that the passes of a step keep, on the host: half a MiB, and all noise of LeNet-5."""
+"""Elements of noise up to which the passes of a step keep it, on the host: LeNet-5 has fewer."""
 
 _SEED_SPACE = 1 << 32  # torch's host generator uses the low 32 bits of a seed
 
@@ -34,21 +34,21 @@ def default_chunk(device: torch.device) -> int:
 
 
 class KeptNoise:
-    """The first chunks of the noise that was drawn last."""
+    """The noise that was drawn last, if it is not too long to keep."""
 
     def __init__(self, elements: int = KEPT) -> None:
         self.elements = elements
-        """How many are kept at most, in whole chunks."""
-        self.rows = torch.empty(0, 0)
-        """Those chunks, float32 [kept, chunk]."""
+        """The longest vector that is kept."""
+        self.vector = torch.empty(0)
+        """The noise, float32, or nothing."""
         self.drawn: object = None
-        """What decides their numbers; ``None`` if they are not whole."""
+        """What decides its numbers; ``None`` if it is not whole."""
 
-    def make_room(self, device: torch.device, total: int, size: int) -> None:
-        """Have rows for a vector of ``total`` elements in chunks of ``size``; none on a GPU."""
-        rows = min(-(-total // size), self.elements // size) if device.type == "cpu" else 0
-        if self.rows.shape != (rows, size):
-            self.rows, self.drawn = torch.empty(rows, size), None
+    def make_room(self, device: torch.device, total: int) -> None:
+        """Have room for a vector of ``total`` elements; none on a GPU, which draws quickly."""
+        length = total if device.type == "cpu" and total <= self.elements else 0
+        if len(self.vector) != length:
+            self.vector, self.drawn = torch.empty(length), None
 
 
 @torch.no_grad()
@@ -79,20 +79,20 @@ def perturb_(
     total = sum(parameter.numel() for parameter in parameters)
     size = min(chunk or default_chunk(device), total)
     kept = kept or KeptNoise(0)
-    kept.make_room(device, total, size)
-    rows, identity = kept.rows, (seed, total, size)
-    ready = len(rows) if kept.drawn == identity else 0
+    kept.make_room(device, total)
+    vector, identity = kept.vector, (seed, total, size)
+    ready = kept.drawn == identity
     kept.drawn = None
-    threads = _threads(device, total // size - ready)
-    buffers = torch.empty(threads, size if total > len(rows) * size else 0, device=device)
+    threads = _threads(device, 0 if ready else total // size)
+    buffers = torch.empty(threads, 0 if len(vector) else size, device=device)
     chunks = iter(list(_chunks(parameters, size)))  # threads draw from it, one chunk at a time
 
     def work(buffer: torch.Tensor) -> None:
         generator = torch.Generator(device)
         for index, pieces in chunks:
-            noise = rows[index] if index < len(rows) else buffer
+            noise = vector[index * size :] if len(vector) else buffer
             noise = noise[: sum(piece.numel() for piece in pieces)]
-            if index >= ready:
+            if not ready:
                 noise.normal_(generator=generator.manual_seed((seed + index) % _SEED_SPACE))
             _add(pieces, noise, scale)
 
@@ -100,7 +100,7 @@ def perturb_(
     work(buffers[0])
     for other in others:
         other.result()
-    kept.drawn = identity
+    kept.drawn = identity if len(vector) else None
 
 
 @torch.no_grad()

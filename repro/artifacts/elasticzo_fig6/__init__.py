@@ -10,8 +10,6 @@ Deviations from the paper:
 4. The batch size and the number of points are not in what is left of the paper's text; 32 clouds
    of 1,024 points give its percentages.
 5. The clouds are random: memory does not depend on where points lie.
-6. Our zeroth-order steps keep up to half a MiB of noise from pass to pass, which spares them the
-   drawing; the paper's draw all of it anew. It counts as other tensors.
 """
 
 from dataclasses import dataclass
