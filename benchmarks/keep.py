@@ -1,6 +1,6 @@
 """Keep the ratios of a pytest-benchmark file as the table that people read.
 
-    python benchmarks/keep.py BENCHMARKS.json results/speed.md
+    python benchmarks/keep.py BENCHMARKS.json docs/speed.md
 
 Benchmarks whose arms took turns have ``ratios``, and those of memory ``peak_bytes``; plain times
 depend on the machine and what else it did, and are left out.
