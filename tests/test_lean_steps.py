@@ -133,15 +133,16 @@ def backends() -> Iterator[None]:
 
 @pytest.mark.memray
 @pytest.mark.usefixtures("backends")
-@pytest.mark.parametrize("onednn", [True, False])
-@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize(
+    ("precision", "onednn"), [("float32", True), ("float32", False), ("int8", True)]
+)
 def test_allocated_memory_of_full_zo_is_within_a_tenth_of_the_bound(
     precision: str, onednn: bool, tmp_path: Path
 ) -> None:
     """What backends take beside tensors included, of a step that others have warmed up."""
     torch.backends.mkldnn.set_flags(onednn)
     step = lenet_step("full_zo", 256) if precision == "float32" else integer_step(256)
-    peaks = [allocated(step, tmp_path / f"{n}.memray") for n in range(4)]
+    peaks = [allocated(step, tmp_path / f"{n}.memray") for n in range(3)]
     bound = 256 * LENET + NOISE if precision == "float32" else 256 * LENET_INT8
     assert min(peaks) <= 1.1 * bound  # the interpreter asks for a MiB now and then
 
