@@ -20,8 +20,8 @@ class ImageRuns:
     """Independent runs of each."""
     epochs: int = 100
     """The paper's 100."""
-    image_items: int = 60_000
-    """Images trained on, at most (all of them)."""
+    image_items: int | None = None
+    """Images trained on; by default all."""
     device: Device = "cpu"
     """Where the networks are trained: cpu, or cuda."""
 
@@ -31,4 +31,5 @@ class ImageRuns:
         require_choice("device", self.device, get_args(Device))
         require_seeds(self.seeds)
         require_positive_int("epochs", self.epochs)
-        require_positive_int("image_items", self.image_items)
+        if self.image_items is not None:
+            require_positive_int("image_items", self.image_items)

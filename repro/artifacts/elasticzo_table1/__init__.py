@@ -51,8 +51,8 @@ class Config:
     """Independent runs of each cell."""
     epochs: int = 100
     """Epochs on images (the paper's 100)."""
-    image_items: int = 60_000
-    """Images trained on, at most (all of them)."""
+    image_items: int | None = None
+    """Images trained on; by default all."""
     cloud_epochs: int = 200
     """Epochs on clouds; not in the paper, 200 is usual."""
     cloud_items: int = 9843
@@ -69,8 +69,10 @@ class Config:
         require_names("methods", self.methods, METHODS)
         require_choice("device", self.device, get_args(Device))
         require_seeds(self.seeds)
-        for name in ("epochs", "image_items", "cloud_epochs", "cloud_items"):
+        for name in ("epochs", "cloud_epochs", "cloud_items"):
             require_positive_int(name, getattr(self, name))
+        if self.image_items is not None:
+            require_positive_int("image_items", self.image_items)
         require_points("cloud_points", self.cloud_points)
 
 
