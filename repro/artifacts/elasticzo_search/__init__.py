@@ -31,7 +31,7 @@ from typing import get_args
 from repro.artifacts.base import Artifact
 from repro.core.errors import UsageError
 from repro.core.limits import require_points, require_seeds
-from repro.core.names import METHODS, MethodName, Precision
+from repro.core.names import METHODS, EngineChoice, MethodName, Precision
 from repro.core.validation import (
     require_choice,
     require_distinct,
@@ -93,6 +93,9 @@ class Config:
     """Largest magnitude of the integer perturbation; Full BP has none."""
     device: Device = "cpu"
     """Where the networks are trained: cpu, or cuda."""
+    engine: EngineChoice = "torch"
+    """What trains: torch; native, the on-device engine, which refuses what it cannot train; auto,
+    the engine where it can and PyTorch where it cannot."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
@@ -100,6 +103,7 @@ class Config:
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)
         require_choice("device", self.device, get_args(Device))
+        require_choice("engine", self.engine, get_args(EngineChoice))
         require_seeds(self.seeds)
         for name in ("learning_rates", "clips", "other_eps", "bp_learning_rates"):
             require_distinct(name, getattr(self, name))

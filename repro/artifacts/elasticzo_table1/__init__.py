@@ -26,7 +26,7 @@ from typing import get_args
 from repro.artifacts.base import Artifact
 from repro.claims.index import of_artifact
 from repro.core.limits import require_points, require_seeds
-from repro.core.names import METHODS, PRECISIONS, MethodName, Precision
+from repro.core.names import METHODS, PRECISIONS, EngineChoice, MethodName, Precision
 from repro.core.validation import (
     require_choice,
     require_names,
@@ -61,6 +61,9 @@ class Config:
     """Points of each cloud (the paper's 1,024)."""
     device: Device = "cpu"
     """Where the networks are trained: cpu, or cuda."""
+    engine: EngineChoice = "torch"
+    """What trains: torch; native, the on-device engine, which refuses what it cannot train; auto,
+    the engine where it can and PyTorch where it cannot."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
@@ -68,6 +71,7 @@ class Config:
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)
         require_choice("device", self.device, get_args(Device))
+        require_choice("engine", self.engine, get_args(EngineChoice))
         require_seeds(self.seeds)
         for name in ("epochs", "cloud_epochs", "cloud_items"):
             require_positive_int(name, getattr(self, name))
