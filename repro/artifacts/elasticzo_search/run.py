@@ -99,7 +99,7 @@ def _cell(
         method,
         settings,
         seed=seed,
-        images=Length(config.epochs),
+        images=Length(config.epochs if precision == "fp32" else config.integer_epochs),
         clouds=Length(config.cloud_epochs, config.cloud_items, config.cloud_points),
         device=config.device,
     )
