@@ -24,16 +24,22 @@ FloatTraining::FloatTraining(std::vector<Layer> layers, int tail, Machine machin
     : network_(std::move(layers), tail, machine), settings_(settings) {
     settings.check();
     network_.arena().reserve(error_, std::size_t(machine.capacity) * network_.classes());
+    if (network_.head_parameters() <= kKeptNoise) network_.arena().reserve(kept_, network_.head_parameters());
     network_.allocate();
 }
 
 void FloatTraining::move(std::uint64_t key, float factor) {
     const Machine& machine = network_.machine();
     const std::size_t all = network_.head_parameters();
+    const bool draw = kept_.empty() || kept_key_ != key;
     parallel(machine.threads, long((all + kPiece - 1) / kPiece), [&](long i) {
-        const std::size_t first = i * kPiece;
-        machine.kernels.move_f32(network_.parameters().data(), first, std::min(kPiece, all - first), key, factor);
+        float own[kPiece];
+        const std::size_t first = i * kPiece, count = std::min(kPiece, all - first);
+        float* const z = kept_.empty() ? own : kept_.data() + first;
+        if (draw) machine.kernels.noise_f32(key, first, count, z);
+        machine.kernels.move_f32(network_.parameters().data() + first, z, count, factor);
     });
+    kept_key_ = key;
 }
 
 double FloatTraining::pass(std::span<const std::int64_t> labels, float share) {

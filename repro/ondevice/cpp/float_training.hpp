@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "float_network.hpp"
+#include "kept_noise.hpp"
 #include "timers.hpp"
 
 namespace zo {
@@ -46,7 +48,8 @@ class FloatTraining {
     FloatNetwork network_;
     FloatSettings settings_;
     Timers timers_;
-    std::span<float> error_;
+    std::span<float> error_, kept_;  // kept_: the noise drawn last, or nothing
+    std::optional<std::uint64_t> kept_key_;
 };
 
 /// The mean cross-entropy of logits [batch][classes], summed in float64. With `error`, its gradient.

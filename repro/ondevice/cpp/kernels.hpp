@@ -86,13 +86,18 @@ struct FloatPool {
 };
 inline constexpr std::uint16_t kNone = 0xFFFF;
 
-/// A move of integer weights along the noise z: to = clip(from + factor z).
+/// The sparse integer noise z of a step (docs/integer.md).
+struct IntNoise {
+    std::uint64_t key;
+    int r_max, kept;  ///< kept: threshold of the low 16 bits
+};
+
+/// A move of integer weights along z: to = clip(from + factor z).
 struct IntMove {
     const std::int8_t* from;
     std::int8_t* to;
-    std::size_t first, count;  ///< elements of z
-    std::uint64_t key;
-    int r_max, kept;  ///< kept: threshold of the low 16 bits
+    const std::int8_t* z;
+    std::size_t count;
     int factor;
 };
 
@@ -101,11 +106,6 @@ struct IntDescent {
     IntMove move;
     int g, shift;
     bool vanishes;  ///< whether every rounded value is zero
-};
-
-struct Moved {
-    std::size_t clipped = 0;
-    int largest = 0;  ///< max |z|
 };
 
 struct Kernels {
@@ -122,11 +122,15 @@ struct Kernels {
     void (*interleave)(const std::int8_t* rows, std::ptrdiff_t row_step,
                        const std::int32_t* sources, int dwords, std::uint8_t flip,
                        std::uint8_t* out);
-    Moved (*move_i8)(const IntMove&);
+    /// Writes z[first], ..., z[first + count - 1] to z[0], ...; returns the largest magnitude.
+    int (*noise_i8)(const IntNoise&, std::size_t first, std::size_t count, std::int8_t* z);
+    /// Returns how many weights were clipped.
+    std::size_t (*move_i8)(const IntMove&);
     void (*descend_i8)(const IntDescent&);
-    /// theta[first + i] += factor z[first + i]; first is a multiple of 2 kGroup.
-    void (*move_f32)(float* theta, std::size_t first, std::size_t count, std::uint64_t key,
-                     float factor);
+    /// Writes standard normal noise; first is a multiple of 2 kGroup.
+    void (*noise_f32)(std::uint64_t key, std::size_t first, std::size_t count, float* z);
+    /// theta[i] += factor z[i].
+    void (*move_f32)(float* theta, const float* z, std::size_t count, float factor);
     /// Multiplies as fast as it can, so many rounds; returns the number of multiplications.
     long (*peak_f32)(long rounds);
     long (*peak_i8)(long rounds);
