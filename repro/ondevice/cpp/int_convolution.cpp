@@ -39,13 +39,30 @@ void IntConvolution::reserve(Arena& arena) {
 
 void IntConvolution::prepare() {
     std::ranges::transform(layout_.taps, taps_.begin(), [](std::int32_t tap) { return tap * kDword; });
+    std::ranges::fill(input_, flip());  // zeros
 }
 
 void IntConvolution::read(const IntMap& map, int groups) {
     parallel(machine_.threads, groups, [&](long g) {
         machine_.kernels.interleave(map.values.data() + g * kGroup, map.batch, layout_.sources.data(),
-                                    layout_.dwords, offset_ ? 0x80 : 0,
+                                    layout_.dwords, flip(),
                                     input_.data() + g * layout_.dwords * kDword);
+    });
+}
+
+void IntConvolution::read(std::span<const std::int32_t> sums, int groups, int shift, bool rectified) {
+    const std::ptrdiff_t features = std::ptrdiff_t(layer.channels) * layer.height * layer.width;
+    parallel(machine_.threads, groups, [&](long g) {
+        Pack job{};
+        job.x = sums.data() + g * features * kGroup;
+        job.dwords = layout_.filled.data();
+        job.sources = layout_.features.data();
+        job.count = int(layout_.filled.size());
+        job.shift = shift;
+        job.rectified = rectified;
+        job.flip = flip();
+        job.y = input_.data() + g * layout_.dwords * kDword;
+        machine_.kernels.pack(job);
     });
 }
 

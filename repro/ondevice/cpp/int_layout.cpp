@@ -1,5 +1,7 @@
 #include "int_layout.hpp"
 
+#include <algorithm>
+
 namespace zo {
 namespace {
 
@@ -35,6 +37,7 @@ IntLayout::IntLayout(const Layer& l) {
         for (int t = 0; t < dwords; ++t) taps.push_back(t);
         weights = sources;
         direct = true;
+        find_features(l);
         return;
     }
     const int fours = l.channels / 4;
@@ -72,6 +75,23 @@ IntLayout::IntLayout(const Layer& l) {
                     weights.push_back(-1);
         }
     direct = runs_in_order(weights, l.fan_in()) && l.fan_in() % 4 == 0;
+    find_features(l);
+}
+
+void IntLayout::find_features(const Layer& l) {
+    const int width = l.padded_width(), plane = l.padded_height() * width;
+    const auto feature = [&](std::int32_t row) {
+        const int y = row % plane / width - l.padding, x = row % width - l.padding;
+        const bool inside = row >= 0 && 0 <= y && y < l.height && 0 <= x && x < l.width;
+        return inside ? (row / plane * l.height + y) * l.width + x : -1;
+    };
+    for (int d = 0; d < dwords; ++d) {
+        std::int32_t four[4];
+        for (int j = 0; j < 4; ++j) four[j] = feature(sources[4 * d + j]);
+        if (std::ranges::count(four, -1) == 4) continue;
+        filled.push_back(d);
+        features.insert(features.end(), four, four + 4);
+    }
 }
 
 }  // namespace zo

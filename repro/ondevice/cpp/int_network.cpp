@@ -23,10 +23,11 @@ int shift_of(const Range& range) {
 }  // namespace
 
 IntNetwork::Stage::Stage(const Layer& layer, bool signed_input, const Machine& machine, bool in_tail,
-                         bool passes_error)
+                         bool passes_error, bool reads_sums)
     : input{{}, layer.channels, layer.height, layer.width, layer.padding, machine.capacity},
       convolution(layer, signed_input, machine),
-      in_tail(in_tail) {
+      in_tail(in_tail),
+      reads_sums(reads_sums) {
     if (!in_tail) return;
     pooled_error = {{}, layer.outputs, layer.pooled_rows(), layer.pooled_columns(), 0, machine.capacity};
     error = {{}, layer.outputs, layer.rows(), layer.columns(), layer.error_padding(), machine.capacity};
@@ -50,12 +51,13 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
                                         " products may leave int32, at most 131071 stay in it");
         const bool in_tail = i >= tail, unfused = in_tail || !fuses(l);
         offsets_.push_back(zo::parameters(std::span(layers_).first(i)));
-        stages_.emplace_back(l, i == 0 || !layers_[i - 1].rectified, machine_, in_tail, i > tail);
+        const bool reads_sums = i > 0 && !in_tail && (fuses(layers_[i - 1]) || !layers_[i - 1].pools());
+        stages_.emplace_back(l, i == 0 || !layers_[i - 1].rectified, machine_, in_tail, i > tail, reads_sums);
         Stage& s = stages_.back();
         if (s.input.elements() >= (std::size_t(1) << 31))
             throw std::invalid_argument("layer " + l.name + ": more than 2^31 inputs in a batch of " +
                                         std::to_string(machine_.capacity));
-        s.input.reserve(arena_);
+        if (!reads_sums) s.input.reserve(arena_);
         s.convolution.reserve(arena_);
         const std::size_t places = unfused ? std::size_t(l.rows()) * l.columns() : std::size_t(l.pooled_rows()) * l.pooled_columns();
         sums = std::max(sums, l.outputs * places);
@@ -110,14 +112,11 @@ void IntNetwork::read(const std::int8_t* inputs, int batch, int exponent) {
     const std::size_t features = this->inputs();
     parallel(machine_.threads, groups(batch), [&](long g) {
         const int samples = std::min(kGroup, batch - int(g) * kGroup);
-        std::size_t feature = 0;
+        const std::int8_t* from = inputs + g * kGroup * features;
         for (int c = 0; c < map.channels; ++c)
-            for (int y = 0; y < map.height; ++y)
-                for (int x = 0; x < map.width; ++x, ++feature) {
-                    std::int8_t* const to = map.at(c, y, x) + g * kGroup;
-                    const std::int8_t* const from = inputs + g * kGroup * features + feature;
-                    for (int b = 0; b < kGroup; ++b) to[b] = b < samples ? from[b * features] : 0;
-                }
+            for (int y = 0; y < map.height; ++y, from += map.width)
+                machine_.kernels.transpose(from, std::ptrdiff_t(features), samples, map.width,
+                                           map.at(c, y, 0) + g * kGroup, map.batch);
     });
     stages_.front().convolution.read(map, groups(batch));
     batch_ = batch;
@@ -130,7 +129,7 @@ IntLogits IntNetwork::forward(bool recorded) {
     for (std::size_t i = 0; i < stages_.size(); ++i) {
         Stage& s = stages_[i];
         const bool pooled = fuses(layers_[i]) && !(recorded && s.in_tail);
-        if (i > 0) s.convolution.read(s.input, groups);
+        if (i > 0 && !s.reads_sums) s.convolution.read(s.input, groups);
         s.convolution.take(weights(int(i)));
         const Range range = s.convolution.run(sums_, groups, pooled, false);
         const int shift = shift_of(range);
@@ -138,6 +137,10 @@ IntLogits IntNetwork::forward(bool recorded) {
         if (pooled && shift == 0 && range.greatest > kLargest) s.convolution.run(sums_, groups, pooled, true);
         exponent += exponents_[i] + shift;
         const bool last = i + 1 == stages_.size();
+        if (!last && stages_[i + 1].reads_sums) {
+            stages_[i + 1].convolution.read(sums_, groups, shift, layers_[i].rectified);
+            continue;
+        }
         IntMap out = last ? output_ : stages_[i + 1].input;
         if (last || layers_[i + 1].fully_connected())
             out = out.reshaped(layers_[i].outputs, layers_[i].pooled_rows(), layers_[i].pooled_columns());

@@ -51,11 +51,13 @@ class IntNetwork {
 
    private:
     struct Stage {
-        Stage(const Layer& layer, bool signed_input, const Machine& machine, bool in_tail, bool passes_error);
+        Stage(const Layer& layer, bool signed_input, const Machine& machine, bool in_tail, bool passes_error,
+              bool reads_sums);
 
         IntMap input;
         IntConvolution convolution;
         bool in_tail;
+        bool reads_sums;  // of the layer before, which then need no map
         std::span<std::uint16_t> choices;  // [features][batch]
         std::span<std::int32_t> taps;      // of the weights, in the input
         IntMap pooled_error;               // of the output

@@ -51,6 +51,9 @@ class IntConvolution {
     /// Reads the input of so many groups of samples; `map` has the layer's padding.
     void read(const IntMap& map, int groups);
 
+    /// Reads the sums that the layer before left, [group][features][kGroup], shifted by so much.
+    void read(std::span<const std::int32_t> sums, int groups, int shift, bool rectified);
+
     /// Reads the weights, [outputs][fan in]; they must stay where they are until `run` is done.
     void take(std::span<const std::int8_t> weights);
 
@@ -64,6 +67,8 @@ class IntConvolution {
 
    private:
     IntWindows job() const;
+    /// What makes signed inputs those that the machine multiplies.
+    std::uint8_t flip() const { return offset_ ? 0x80 : 0; }
     Range run_fully_connected(std::span<std::int32_t> sums, int groups) const;
     Range run_pooled(std::span<std::int32_t> sums, int groups, bool wraps) const;
     Range run_rows(std::span<std::int32_t> sums, int groups) const;

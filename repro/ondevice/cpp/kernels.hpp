@@ -74,6 +74,17 @@ struct Narrow {
     std::uint16_t* choices;           ///< the window's first maximum, kNone where a ReLU is shut;
     std::ptrdiff_t choice_step;       ///< from window to window; null if nobody needs them
 };
+/// From accumulators to int8 with ReLU, in the order in which dot products read it.
+struct Pack {
+    const std::int32_t* x;       ///< [features][kGroup]
+    const std::int32_t* dwords;  ///< which to write; the others stay as they are
+    const std::int32_t* sources; ///< [4 count] features, -1 for none
+    int count;
+    int shift;  ///< as in Narrow
+    bool rectified;
+    std::uint8_t flip;  ///< as in interleave
+    std::uint8_t* y;    ///< [dwords][kGroup][4]
+};
 /// ReLU and pooling of float sums; see Narrow.
 struct FloatPool {
     const float* x;
@@ -117,7 +128,11 @@ struct Kernels {
     void (*products_f32)(const FloatProducts&);
     void (*products_i8)(const IntProducts&);
     void (*narrow)(const Narrow&);
+    void (*pack)(const Pack&);
     void (*pool_f32)(const FloatPool&);
+    /// rows[i][lane] = samples[lane][i], or 0 for lanes from `lanes` on.
+    void (*transpose)(const std::int8_t* samples, std::ptrdiff_t sample_step, int lanes, int count,
+                      std::int8_t* rows, std::ptrdiff_t row_step);
     /// out[d][lane][j] = rows[source[4 d + j]][lane] ^ flip, or 0 where the source is -1.
     void (*interleave)(const std::int8_t* rows, std::ptrdiff_t row_step,
                        const std::int32_t* sources, int dwords, std::uint8_t flip,

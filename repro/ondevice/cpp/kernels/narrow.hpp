@@ -46,8 +46,57 @@ inline void narrow(const Narrow& job) {
             [](std::int8_t* y, I best) { store(y, __builtin_convertvector(best, B)); });
 }
 
+/// N(max(a, 0), k) for k >= 1, in as few operations as can be.
+ZO_INLINE I rectified_narrowed(I a, U half, int k) {
+    return minimum(I((U(maximum(a, I{})) + half) >> k), splat(127));
+}
+
+/// Joins what `value` makes of the four numbers of each dword.
+ZO_INLINE void pack(const Pack job, const auto& value) {
+    const U flip = U{} + job.flip * 0x01010101u;
+    for (int n = 0; n < job.count; ++n)
+        for (int part = 0; part < kParts; ++part) {
+            U four{};
+            ZO_UNROLL for (int j = 0; j < 4; ++j) {
+                const std::int32_t source = job.sources[4 * n + j];
+                if (source >= 0) four |= value(load<I>(job.x + std::ptrdiff_t(source) * 16 + part * L)) << (8 * j);
+            }
+            store(job.y + 64 * std::ptrdiff_t(job.dwords[n]) + 4 * L * part, four ^ flip);
+        }
+}
+
+inline void pack(const Pack& job) {
+    const int k = job.shift;
+    const bool rectified = job.rectified;
+    const U half = U{} + (k > 0 ? 1u << (k - 1) : 0);
+    if (rectified && k > 0) return pack(job, [=](I a) { return U(rectified_narrowed(a, half, k)); });
+    pack(job, [=](I a) {
+        const I value = narrowed(a, k);
+        return U(rectified ? maximum(value, I{}) : value) & 0xFFu;
+    });
+}
+
 inline void pool_f32(const FloatPool& job) {
     pool<F>(job, [](F a) { return a; }, [](float* y, F best) { store(y, best); });
+}
+
+inline void transpose(const std::int8_t* samples, std::ptrdiff_t sample_step, int lanes, int count,
+                      std::int8_t* rows, std::ptrdiff_t row_step) {
+    int i = 0;
+    for (; i + 4 <= count && lanes == 16; i += 4)
+        for (int part = 0; part < kParts; ++part) {
+            U four;
+            ZO_UNROLL for (int lane = 0; lane < L; ++lane) {
+                std::uint32_t bytes;
+                __builtin_memcpy(&bytes, samples + (part * L + lane) * sample_step + i, 4);
+                four[lane] = bytes;
+            }
+            for (int j = 0; j < 4; ++j)
+                store(rows + (i + j) * row_step + part * L, __builtin_convertvector(I(four >> (8 * j)), B));
+        }
+    for (; i < count; ++i)
+        for (int lane = 0; lane < 16; ++lane)
+            rows[i * row_step + lane] = lane < lanes ? samples[lane * sample_step + i] : 0;
 }
 
 inline void interleave(const std::int8_t* rows, std::ptrdiff_t row_step, const std::int32_t* sources,

@@ -34,9 +34,10 @@ ZO_INLINE I sparse_noise(U words, int r_max, int kept) {
 
 inline int noise_i8(const IntNoise& noise, std::size_t first, std::size_t count, std::int8_t* z) {
     const Key key(noise.key);
+    const int r_max = noise.r_max, kept = noise.kept;  // a store of bytes might change them in `noise`
     I largest{};
     for (std::size_t i = 0; i < count; i += L) {
-        I values = sparse_noise(words(key, std::uint32_t(first + i)), noise.r_max, noise.kept);
+        I values = sparse_noise(words(key, std::uint32_t(first + i)), r_max, kept);
         const std::size_t left = count - i;
         if (left < L) values = lanes() < std::int32_t(left) ? values : I{};
         largest = maximum(largest, maximum(values, -values));
@@ -51,7 +52,8 @@ inline int noise_i8(const IntNoise& noise, std::size_t first, std::size_t count,
 
 ZO_INLINE W clip(W w) { return minimum(maximum(w, W{} - 127), W{} + 127); }
 
-inline std::size_t move_i8(const IntMove& move) {
+inline std::size_t move_i8(const IntMove& given) {
+    const IntMove move = given;
     const W factor = W{} + std::int16_t(move.factor);
     std::size_t all = 0;
     constexpr std::size_t kBurst = kWide << 14;  // a lane counts to 2^14
@@ -79,8 +81,9 @@ ZO_INLINE W pseudo_stochastic(W a, int k) {
     return (rounded ^ sign) - sign;
 }
 
-inline void descend_i8(const IntDescent& job) {
-    const IntMove& move = job.move;
+inline void descend_i8(const IntDescent& given) {
+    const IntDescent job = given;
+    const IntMove move = job.move;
     const W factor = W{} + std::int16_t(move.factor), g = W{} + std::int16_t(job.g);
     for (std::size_t i = 0; i < move.count; i += kWide) {
         const W z = get(move.z + i, move.count - i);
