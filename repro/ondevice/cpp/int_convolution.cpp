@@ -25,20 +25,35 @@ class SharedRange {
     Range all_;
 };
 
+/// Taps in bytes of an input. With `offset` zeros have 128 added too, and every list is whole.
+std::vector<TapReach> reaches(const Layer& l, const IntLayout& layout, bool offset) {
+    std::vector<TapReach> taps = layout.taps;
+    for (TapReach& t : taps) {
+        t.tap.x *= kDword;
+        if (offset) t = {t.tap, 0, l.kernel_height - 1, 0, l.kernel_width - 1};
+    }
+    return taps;
+}
+
+void set_taps(IntWindows& job, std::span<const Tap> taps) {
+    job.taps = taps.data();
+    job.tap_count = int(taps.size());
+}
+
 }  // namespace
 
 IntConvolution::IntConvolution(const Layer& l, bool signed_input, const Machine& machine)
-    : layer(l), layout_(l), machine_(machine), offset_(signed_input && machine.kernels.unsigned_inputs) {}
+    : layer(l), layout_(l), machine_(machine), offset_(signed_input && machine.kernels.unsigned_inputs),
+      row_taps_(l, 1, reaches(l, layout_, offset_)),
+      pooled_taps_(l, 2, reaches(l, layout_, offset_)) {}
 
 void IntConvolution::reserve(Arena& arena) {
     arena.reserve(input_, std::size_t(machine_.capacity / kGroup) * layout_.dwords * kDword);
     if (!layout_.direct) arena.reserve(packed_, layout_.weights.size() * layer.outputs);
     if (offset_) arena.reserve(initial_, layer.outputs);
-    arena.reserve(taps_, layout_.taps.size());
 }
 
 void IntConvolution::prepare() {
-    std::ranges::transform(layout_.taps, taps_.begin(), [](std::int32_t tap) { return tap * kDword; });
     std::ranges::fill(input_, flip());  // zeros
 }
 
@@ -90,8 +105,6 @@ Range IntConvolution::run(std::span<std::int32_t> sums, int groups, bool pooled,
 
 IntWindows IntConvolution::job() const {
     IntWindows job{};
-    job.taps = taps_.data();
-    job.tap_count = int(taps_.size());
     job.w = weights_.data();
     job.w_step = layout_.direct ? layer.fan_in() : std::ptrdiff_t(layout_.weights.size());
     job.initial = offset_ ? initial_.data() : nullptr;
@@ -107,6 +120,7 @@ Range IntConvolution::run_fully_connected(std::span<std::int32_t> sums, int grou
     parallel(machine_.threads, long(parts) * quads, [&](long number) {
         const int first = int(number % parts) * kOutputsOfAJob;
         IntWindows job = this->job();
+        set_taps(job, row_taps_.all());
         job.w += first * job.w_step;
         if (job.initial) job.initial += first;
         job.outputs = std::min(kOutputsOfAJob, layer.outputs - first);
@@ -134,19 +148,24 @@ Range IntConvolution::run_pooled(std::span<std::int32_t> sums, int groups, bool 
     SharedRange range;
     parallel(machine_.threads, long(groups) * rows, [&](long number) {
         const long group = number / rows, row = number % rows;
+        const std::uint8_t* const x = input_.data() + group * layout_.dwords * kDword + 2 * row * line;
+        std::int32_t* const y = sums.data() + (group * layer.outputs * rows + row) * columns * kGroup;
         IntWindows job = this->job();
-        job.x = input_.data() + group * layout_.dwords * kDword + 2 * row * line;
         job.windows = 4;
         for (int p = 0; p < 4; ++p) job.window[p] = p / 2 * line + p % 2 * pixel;
         job.x_step = 2 * pixel;
-        job.blocks = columns;
-        job.y = sums.data() + (group * layer.outputs * rows + row) * columns * kGroup;
         job.y_output = std::ptrdiff_t(rows) * columns * kGroup;
         job.y_step = kGroup;
         job.maximum = true;
         job.special = wraps;
         Range seen;
-        machine_.kernels.windows_i8(job, seen);
+        for (int c = 0; c < columns; c += job.blocks) {
+            job.blocks = pooled_taps_.run(c);
+            set_taps(job, pooled_taps_.at(int(row), c));
+            job.x = x + c * job.x_step;
+            job.y = y + c * kGroup;
+            machine_.kernels.windows_i8(job, seen);
+        }
         range.join(seen);
     });
     return range.get();
@@ -161,6 +180,7 @@ Range IntConvolution::run_rows(std::span<std::int32_t> sums, int groups) const {
         const std::uint8_t* const x = input_.data() + group * layout_.dwords * kDword + row * line;
         std::int32_t* const y = sums.data() + (group * layer.outputs * rows + row) * columns * kGroup;
         IntWindows job = this->job();
+        set_taps(job, row_taps_.of_row(int(row)));
         for (int p = 0; p < 4; ++p) {
             job.window[p] = p * pixel;
             job.y_window[p] = p * kGroup;

@@ -34,7 +34,7 @@ IntLayout::IntLayout(const Layer& l) {
         const int inputs = l.fan_in();
         pixel_dwords = dwords = (inputs + 3) / 4;
         for (int i = 0; i < 4 * dwords; ++i) sources.push_back(i < inputs ? i : -1);
-        for (int t = 0; t < dwords; ++t) taps.push_back(t);
+        for (int t = 0; t < dwords; ++t) taps.push_back({{t, t}, 0, l.kernel_height - 1, 0, l.kernel_width - 1});
         weights = sources;
         direct = true;
         find_features(l);
@@ -63,11 +63,11 @@ IntLayout::IntLayout(const Layer& l) {
         for (int kx = 0; kx < l.kernel_width; ++kx) {
             const int pixel = (ky * width + kx) * pixel_dwords;
             for (int d = 0; d < fours; ++d) {
-                taps.push_back(pixel + d);
+                taps.push_back({{pixel + d, int(taps.size())}, ky, ky, kx, kx});
                 for (int j = 0; j < 4; ++j) weight(4 * d + j, ky, kx);
             }
             if (rest.channels == 0 || ky % rest.height || kx % rest.width) continue;
-            taps.push_back(pixel + fours);
+            taps.push_back({{pixel + fours, int(taps.size())}, ky, ky + rest.height - 1, kx, kx + rest.width - 1});
             for (int j = 0; j < 4; ++j)
                 if (rest.place(j, p))
                     weight(4 * fours + p.channel, ky + p.down, kx + p.right);

@@ -76,9 +76,10 @@ class IntConvolution {
     const IntLayout layout_;
     const Machine& machine_;
     const bool offset_;  // whether 128 is added to inputs
+    const TapTable row_taps_, pooled_taps_;
     std::span<std::uint8_t> input_;  // [group][dwords][kGroup][4]
     std::span<std::int8_t> packed_;
-    std::span<std::int32_t> initial_, taps_;
+    std::span<std::int32_t> initial_;
     std::span<const std::int8_t> weights_;
 };
 

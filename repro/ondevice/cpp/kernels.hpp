@@ -11,11 +11,16 @@
 
 namespace zo {
 
+/// A product of a window: the input's place, from the window's first element on, and the weight.
+struct Tap {
+    std::int32_t x, w;
+};
+
 /// Sums of products of windows of the input with rows of weights.
 ///
 /// Blocks of 1, 2 or 4 windows are computed together, each for all outputs:
-/// sum[o][p] = initial[o] + sum over taps t of x[block + window[p] + tap[t]] * w[o][t].
-/// X is a vector of kGroup samples in memory; for int8 each sample has 4 bytes, and w[o][t] too.
+/// sum[o][p] = initial[o] + sum over taps t of x[block + window[p] + t.x] * w[o][t.w].
+/// X is a vector of kGroup samples in memory; for int8 each sample has 4 bytes, and w[o][t.w] too.
 template <class X, class W, class Y>
 struct Windows {
     const X* x;
@@ -23,7 +28,7 @@ struct Windows {
     std::ptrdiff_t window[4];  ///< where each window begins, in elements of X
     std::ptrdiff_t x_step;     ///< from block to block
     int blocks;
-    const std::int32_t* taps;
+    const Tap* taps;
     int tap_count;
     const W* w;
     std::ptrdiff_t w_step;  ///< from output to output

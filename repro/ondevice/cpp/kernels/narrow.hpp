@@ -80,25 +80,6 @@ inline void pool_f32(const FloatPool& job) {
     pool<F>(job, [](F a) { return a; }, [](float* y, F best) { store(y, best); });
 }
 
-inline void transpose(const std::int8_t* samples, std::ptrdiff_t sample_step, int lanes, int count,
-                      std::int8_t* rows, std::ptrdiff_t row_step) {
-    int i = 0;
-    for (; i + 4 <= count && lanes == 16; i += 4)
-        for (int part = 0; part < kParts; ++part) {
-            U four;
-            ZO_UNROLL for (int lane = 0; lane < L; ++lane) {
-                std::uint32_t bytes;
-                __builtin_memcpy(&bytes, samples + (part * L + lane) * sample_step + i, 4);
-                four[lane] = bytes;
-            }
-            for (int j = 0; j < 4; ++j)
-                store(rows + (i + j) * row_step + part * L, __builtin_convertvector(I(four >> (8 * j)), B));
-        }
-    for (; i < count; ++i)
-        for (int lane = 0; lane < 16; ++lane)
-            rows[i * row_step + lane] = lane < lanes ? samples[lane * sample_step + i] : 0;
-}
-
 inline void interleave(const std::int8_t* rows, std::ptrdiff_t row_step, const std::int32_t* sources,
                        int dwords, std::uint8_t flip, std::uint8_t* out) {
     typedef std::uint8_t Bytes __attribute__((vector_size(L)));

@@ -15,7 +15,11 @@ ZO_INLINE W get(const std::int8_t* p, std::size_t count) {
         bytes = load<B2>(p);
     else
         for (std::size_t lane = 0; lane < count; ++lane) bytes[lane] = p[lane];
+#if defined(__AVX512BW__)
+    return W(_mm512_cvtepi8_epi16(__m256i(bytes)));  // GCC 12 makes four instructions of the other
+#else
     return __builtin_convertvector(bytes, W);
+#endif
 }
 
 /// Stores the first `count` lanes as bytes.

@@ -4,6 +4,7 @@
 #include "peak.hpp"
 #include "products.hpp"
 #include "sparse_noise.hpp"
+#include "transpose.hpp"
 #include "windows.hpp"
 
 #define ZO_TEXT_OF(x) #x

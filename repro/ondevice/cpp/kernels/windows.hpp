@@ -46,13 +46,12 @@ ZO_INLINE void sums(const typename A::Job& job, int output, const auto* x,
         const auto initial = A::begin(job.initial ? job.initial[output + o] : 0);
         ZO_UNROLL for (int p = 0; p < Count; ++p) sum[o][p] = initial;
     }
-    const std::int32_t* const end = job.taps + job.tap_count;
-    int number = 0;
-    for (const std::int32_t* tap = job.taps; tap != end; ++tap, ++number) {
+    const Tap* const end = job.taps + job.tap_count;
+    for (const Tap* tap = job.taps; tap != end; ++tap) {
         typename A::Vector input[Count];
-        ZO_UNROLL for (int p = 0; p < Count; ++p) input[p] = A::input(x + job.window[p] + *tap);
+        ZO_UNROLL for (int p = 0; p < Count; ++p) input[p] = A::input(x + job.window[p] + tap->x);
         ZO_UNROLL for (int o = 0; o < Outputs; ++o) {
-            const auto weight = A::weight(w + o * job.w_step, number);
+            const auto weight = A::weight(w + o * job.w_step, tap->w);
             ZO_UNROLL for (int p = 0; p < Count; ++p)
                 sum[o][p] = A::multiply_add(sum[o][p], input[p], weight);
         }
