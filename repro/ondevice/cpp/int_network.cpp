@@ -241,6 +241,17 @@ void IntNetwork::update(Stage& s, int layer, int bits) {
     round_gradient(sums, bits, updates_.subspan(offsets_[layer] - offsets_[tail_], l.weights()));
 }
 
+/// Rounds a layer's gradient to its update.
+void IntNetwork::round_gradient(std::span<const std::int64_t> sums, int bits, std::span<std::int8_t> update) {
+    const GradientShift shift(machine_.kernels.largest_i64(sums.data(), sums.size()), bits);
+    if (shift.vanishes)
+        std::ranges::fill(update, 0);
+    else if (shift.k >= 1)
+        machine_.kernels.round_i64(sums.data(), sums.size(), shift.k, update.data());
+    else
+        std::ranges::copy(sums, update.begin());  // a cast
+}
+
 void IntNetwork::pass_error_on(Stage& s, int layer, IntMap& to) {
     const Layer& t = s.backward->layer;
     turn(layers_[layer], weights(layer).data(), s.turned.data());
@@ -254,8 +265,7 @@ void IntNetwork::pass_error_on(Stage& s, int layer, IntMap& to) {
 
 void IntNetwork::descend() {
     std::int8_t* const w = parameters_.data() + offsets_[tail_];
-    for (std::size_t i = 0; i < updates_.size(); ++i)
-        w[i] = std::int8_t(std::clamp(int(w[i]) - updates_[i], -kLargest, kLargest));
+    machine_.kernels.move_i8({w, w, updates_.data(), updates_.size(), -1});
 }
 
 }  // namespace zo

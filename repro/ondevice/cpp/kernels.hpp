@@ -132,6 +132,10 @@ struct Kernels {
     void (*windows_i8)(const IntWindows&, Range&);
     void (*products_f32)(const FloatProducts&);
     void (*products_i8)(const IntProducts&);
+    /// The largest magnitude.
+    std::uint64_t (*largest_i64)(const std::int64_t* sums, std::size_t count);
+    /// Rounds pseudo-stochastically by a shift k >= 1, and clips.
+    void (*round_i64)(const std::int64_t* sums, std::size_t count, int k, std::int8_t* rounded);
     void (*narrow)(const Narrow&);
     void (*pack)(const Pack&);
     void (*pool_f32)(const FloatPool&);

@@ -17,7 +17,7 @@ struct FloatPairs {
     static ZO_INLINE F error(const float* e) { return load<F>(e); }
     static ZO_INLINE F input(const float* x) { return load<F>(x); }
     static ZO_INLINE F multiply_add(F sum, F e, F x) { return sum + e * x; }
-    static ZO_INLINE float total(F sum) { return ZO_ISA::total<float>(sum); }
+    static ZO_INLINE F finish(F sum) { return sum; }
 };
 
 struct IntPairs {
@@ -27,30 +27,34 @@ struct IntPairs {
     typedef std::int64_t Wide;
     static constexpr int kParts = 1;
     static constexpr int kStep = 4 * L;
-    // Sums of 4 products of at most 255 * 128 stay in int32 for 2^14 vectors.
-    static constexpr int kBurst = 1 << 14;
+    // L sums of 4 products of at most 255 * 128 together stay in int32 for 2^10 vectors.
+    static constexpr int kBurst = 1 << 10;
     static ZO_INLINE I error(const std::int8_t* e) { return load<I>(e); }
     static ZO_INLINE I input(const std::int8_t* x) {
         return kUnsigned ? load<I>(x) ^ splat(std::int32_t(0x80808080)) : load<I>(x);
     }
     static ZO_INLINE Sum multiply_add(Sum sum, I e, I x) { return dot(sum, x, e); }
-    static ZO_INLINE std::int64_t total(Sum sum) {
-        return ZO_ISA::total<std::int64_t>(finish(sum));
-    }
+    static ZO_INLINE I finish(Sum sum) { return ZO_ISA::finish(sum); }
 };
 
 /// Visits every vector of a job, in bursts that an accumulator can hold.
 template <class P, int Outputs, int Taps>
 __attribute__((noinline)) void products(const typename P::Job& job, int output, int tap) {
-    typename P::Wide result[Outputs][Taps] = {};
+    constexpr int kVectors = (Outputs * Taps + L - 1) / L;
+    typename P::Wide result[kVectors * L] = {};
     typename P::Accumulator sum[Outputs][Taps] = {};
     int left = P::kBurst;
     const auto flush = [&] {
+        typename P::Vector all[kVectors * L] = {};
         ZO_UNROLL for (int o = 0; o < Outputs; ++o)
             ZO_UNROLL for (int t = 0; t < Taps; ++t) {
-                result[o][t] += P::total(sum[o][t]);
+                all[o * Taps + t] = P::finish(sum[o][t]);
                 sum[o][t] = typename P::Accumulator{};
             }
+        for (int n = 0; n < kVectors; ++n) {
+            const auto lanes = totals(all + n * L);
+            for (int lane = 0; lane < L; ++lane) result[n * L + lane] += lanes[lane];
+        }
         left = P::kBurst;
     };
     const auto* const errors = job.e + output * job.e_output;
@@ -76,11 +80,11 @@ __attribute__((noinline)) void products(const typename P::Job& job, int output, 
     flush();
     for (int o = 0; o < Outputs; ++o)
         for (int t = 0; t < Taps; ++t)
-            job.sums[(output + o) * job.sums_output + tap + t] += job.factor * result[o][t];
+            job.sums[(output + o) * job.sums_output + tap + t] += job.factor * result[o * Taps + t];
 }
 
 inline constexpr int kTaps = 4;
-inline constexpr int kErrors = kRegisters == 32 ? 6 : 2;
+inline constexpr int kErrors = kRegisters == 32 ? 4 : 2;
 
 template <class P, int Outputs>
 ZO_INLINE void taps(const typename P::Job& job, int output) {
@@ -93,7 +97,8 @@ template <class P>
 ZO_INLINE void products(const typename P::Job& job) {
     int o = 0;
     for (; o + kErrors <= job.outputs; o += kErrors) taps<P, kErrors>(job, o);
-    for (; o + 2 <= job.outputs; o += 2) taps<P, 2>(job, o);
+    if constexpr (kErrors > 2)
+        for (; o + 2 <= job.outputs; o += 2) taps<P, 2>(job, o);
     for (; o < job.outputs; ++o) taps<P, 1>(job, o);
 }
 

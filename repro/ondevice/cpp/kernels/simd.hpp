@@ -87,11 +87,36 @@ ZO_INLINE auto greatest(V v) {
     return result;
 }
 
-template <class S, class V>
-ZO_INLINE S total(V v) {
-    S sum = 0;
-    for (int i = 0; i < L; ++i) sum += S(v[i]);
-    return sum;
+/// The lanes of the first halves of two vectors in turns, and those of the second halves.
+template <class V>
+ZO_INLINE V low(V a, V b) {
+#if defined(__AVX512F__)
+    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+#elif defined(__AVX2__)
+    return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+#else
+    return __builtin_shufflevector(a, b, 0, 4, 1, 5);
+#endif
+}
+template <class V>
+ZO_INLINE V high(V a, V b) {
+#if defined(__AVX512F__)
+    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+#elif defined(__AVX2__)
+    return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+#else
+    return __builtin_shufflevector(a, b, 2, 6, 3, 7);
+#endif
+}
+
+/// The sums of the lanes of L vectors, as the lanes of one. Each round joins two vectors in one.
+template <class V>
+ZO_INLINE V totals(const V* vectors) {
+    V sums[L];
+    ZO_UNROLL for (int i = 0; i < L; ++i) sums[i] = vectors[i];
+    ZO_UNROLL for (int n = L / 2; n; n /= 2)
+        ZO_UNROLL for (int i = 0; i < n; ++i) sums[i] = low(sums[i], sums[i + n]) + high(sums[i], sums[i + n]);
+    return sums[0];
 }
 
 }  // namespace zo::ZO_ISA

@@ -1,5 +1,6 @@
 // The table of kernels of one instruction set.
 #include "gaussian.hpp"
+#include "gradient.hpp"
 #include "narrow.hpp"
 #include "peak.hpp"
 #include "products.hpp"
@@ -21,6 +22,8 @@ const Kernels kTable = {
     .windows_i8 = windows_i8,
     .products_f32 = products_f32,
     .products_i8 = products_i8,
+    .largest_i64 = largest_i64,
+    .round_i64 = round_i64,
     .narrow = narrow,
     .pack = pack,
     .pool_f32 = pool_f32,

@@ -8,10 +8,10 @@ namespace zo::ZO_ISA {
 typedef std::int8_t Row __attribute__((vector_size(16)));
 
 /// The first halves of two rows, byte by byte in turns, and the second halves.
-ZO_INLINE Row low(Row a, Row b) {
+ZO_INLINE Row low_bytes(Row a, Row b) {
     return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
 }
-ZO_INLINE Row high(Row a, Row b) {
+ZO_INLINE Row high_bytes(Row a, Row b) {
     return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 }
 
@@ -21,8 +21,8 @@ ZO_INLINE void turn(Row (&rows)[16]) {
     ZO_UNROLL for (int round = 0; round < 4; ++round) {
         Row next[16];
         ZO_UNROLL for (int i = 0; i < 8; ++i) {
-            next[2 * i] = low(rows[i], rows[i + 8]);
-            next[2 * i + 1] = high(rows[i], rows[i + 8]);
+            next[2 * i] = low_bytes(rows[i], rows[i + 8]);
+            next[2 * i + 1] = high_bytes(rows[i], rows[i + 8]);
         }
         ZO_UNROLL for (int i = 0; i < 16; ++i) rows[i] = next[i];
     }
