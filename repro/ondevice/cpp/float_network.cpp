@@ -175,7 +175,7 @@ void FloatNetwork::spread_error(Stage& s) {
 
 void FloatNetwork::gradient(Stage& s, float* gradient, float factor) {
     const Layer& l = s.convolution.layer;
-    constexpr int kOutputs = 6;
+    constexpr int kOutputs = 8;
     const int blocks = (l.outputs + kOutputs - 1) / kOutputs;
     parallel(machine_.threads, blocks, [&](long block) {
         const int first = int(block) * kOutputs;

@@ -215,7 +215,7 @@ void IntNetwork::update(Stage& s, int layer, int bits) {
     const Layer& l = s.convolution.layer;
     const std::span<std::int64_t> sums = gradient_.first(l.weights());
     std::ranges::fill(sums, 0);
-    constexpr int kOutputs = 6;
+    constexpr int kOutputs = 8;
     const int blocks = (l.outputs + kOutputs - 1) / kOutputs, chunk = machine_.kernels.products_chunk;
     parallel(machine_.threads, blocks, [&](long block) {
         IntProducts job{};
@@ -252,9 +252,20 @@ void IntNetwork::round_gradient(std::span<const std::int64_t> sums, int bits, st
         std::ranges::copy(sums, update.begin());  // a cast
 }
 
+/// The weights for the error of the input. Those of a fully connected layer are a matrix.
+void IntNetwork::turn(Stage& s, const std::int8_t* weights) {
+    const Layer& l = s.convolution.layer;
+    if (!l.fully_connected() || l.outputs < kGroup) return zo::turn(l, weights, s.turned.data());
+    for (int next = 0; next < l.outputs; next += kGroup) {
+        const int first = std::min(next, l.outputs - kGroup);  // the last ones perhaps once more
+        machine_.kernels.transpose(weights + std::ptrdiff_t(first) * l.fan_in(), l.fan_in(), kGroup, l.fan_in(),
+                                   s.turned.data() + first, l.outputs);
+    }
+}
+
 void IntNetwork::pass_error_on(Stage& s, int layer, IntMap& to) {
     const Layer& t = s.backward->layer;
-    turn(layers_[layer], weights(layer).data(), s.turned.data());
+    turn(s, weights(layer).data());
     const int groups = padded_groups();
     s.backward->read(s.error, groups);
     s.backward->take(s.turned);

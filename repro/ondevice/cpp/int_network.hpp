@@ -71,6 +71,7 @@ class IntNetwork {
     void spread_error(Stage& stage, int batch);
     void update(Stage& stage, int layer, int bits);
     void round_gradient(std::span<const std::int64_t> sums, int bits, std::span<std::int8_t> update);
+    void turn(Stage& stage, const std::int8_t* weights);
     void pass_error_on(Stage& stage, int layer, IntMap& to);
     std::span<const std::int8_t> weights(int layer) const;
     int groups(int batch) const { return (batch + kGroup - 1) / kGroup; }

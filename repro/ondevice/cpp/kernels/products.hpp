@@ -104,25 +104,39 @@ ZO_INLINE void products(const typename P::Job& job) {
 
 inline void products_f32(const FloatProducts& job) { products<FloatPairs>(job); }
 
+/// The sum of an output's errors.
+ZO_INLINE std::int64_t sum_of_errors(const IntProducts& job, int output) {
+    constexpr int kMost = 1 << 20;  // vectors, of which each adds at most 4 * 128 to a lane
+    std::int64_t all = 0;
+    Sum sum{};
+    const auto flush = [&] {
+        const I lanes = finish(sum);
+        for (int lane = 0; lane < L; ++lane) all += lanes[lane];
+        sum = Sum{};
+    };
+    int left = kMost;
+    for (int chunk = 0; chunk < job.chunks; ++chunk)
+        for (int r = 0; r < job.rows; ++r)
+            for (int c = 0; c < job.columns; ++c) {
+                sum = dot(sum, splat(0x01010101), load<I>(job.e + output * job.e_output + chunk * job.e_chunk +
+                                                          r * job.e_row + c * job.e_column));
+                if (--left == 0) {
+                    flush();
+                    left = kMost;
+                }
+            }
+    flush();
+    return all;
+}
+
 /// Where inputs are unsigned, 128 times the sum of the errors is too much in every product.
 inline void products_i8(const IntProducts& job) {
     products<IntPairs>(job);
-    if constexpr (kUnsigned) {
+    if constexpr (kUnsigned)
         for (int o = 0; o < job.outputs; ++o) {
-            std::int64_t excess = 0;
-            for (int chunk = 0; chunk < job.chunks; ++chunk)
-                for (int r = 0; r < job.rows; ++r)
-                    for (int c = 0; c < job.columns; ++c) {
-                        const auto* e = job.e + o * job.e_output + chunk * job.e_chunk +
-                                        r * job.e_row + c * job.e_column;
-                        std::int32_t sum = 0;
-                        for (int i = 0; i < 4 * L; ++i) sum += e[i];
-                        excess += sum;
-                    }
-            for (int t = 0; t < job.tap_count; ++t)
-                job.sums[o * job.sums_output + t] -= job.factor * 128 * excess;
+            const std::int64_t excess = job.factor * 128 * sum_of_errors(job, o);
+            for (int t = 0; t < job.tap_count; ++t) job.sums[o * job.sums_output + t] -= excess;
         }
-    }
 }
 
 }  // namespace zo::ZO_ISA
