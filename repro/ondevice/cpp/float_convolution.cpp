@@ -27,11 +27,12 @@ void set_taps(FloatWindows& job, std::span<const Tap> taps) {
 
 }  // namespace
 
-FloatConvolution::FloatConvolution(const Layer& l, const FloatMap& input, bool pooled, const Machine& machine)
+FloatConvolution::FloatConvolution(const Layer& l, const FloatMap& input, bool pooled,
+                                   const Machine& machine)
     : layer(l), pooled_(pooled), taps_(l, pooled ? 2 : 1, reaches(l, input)), machine_(machine) {}
 
-void FloatConvolution::run(const FloatMap& in, int groups, const float* weights, const float* bias, bool rectified,
-                           const FloatMap& out) const {
+void FloatConvolution::run(const FloatMap& in, int groups, const float* weights, const float* bias,
+                           bool rectified, const FloatMap& out) const {
     FloatWindows common{};
     set_taps(common, taps_.all());
     common.w = weights;
@@ -45,9 +46,10 @@ void FloatConvolution::run(const FloatMap& in, int groups, const float* weights,
 }
 
 /// Groups are computed together: the weights are the longer operand.
-void FloatConvolution::run_fully_connected(const FloatWindows& common, const FloatMap& in, int groups,
-                                           const FloatMap& out) const {
-    const int parts = (layer.outputs + kOutputsOfAJob - 1) / kOutputsOfAJob, quads = (groups + 3) / 4;
+void FloatConvolution::run_fully_connected(const FloatWindows& common, const FloatMap& in,
+                                           int groups, const FloatMap& out) const {
+    const int parts = (layer.outputs + kOutputsOfAJob - 1) / kOutputsOfAJob,
+              quads = (groups + 3) / 4;
     parallel(machine_.threads, long(parts) * quads, [&](long number) {
         const int first = int(number % parts) * kOutputsOfAJob;
         FloatWindows job = common;
@@ -55,7 +57,8 @@ void FloatConvolution::run_fully_connected(const FloatWindows& common, const Flo
         if (job.initial) job.initial += first;
         job.outputs = std::min(kOutputsOfAJob, layer.outputs - first);
         job.blocks = 1;
-        for (int g = int(number / parts) * 4, end = std::min(g + 4, groups); g < end; g += job.windows) {
+        for (int g = int(number / parts) * 4, end = std::min(g + 4, groups); g < end;
+             g += job.windows) {
             job.windows = end - g >= 4 ? 4 : end - g >= 2 ? 2 : 1;
             job.x = in.values.data() + g * in.group();
             job.y = out.at(g, first, 0, 0);

@@ -21,7 +21,8 @@ struct FloatMap {
     std::ptrdiff_t channel() const { return (height + 2 * padding) * row(); }
     std::ptrdiff_t group() const { return channels * channel(); }
     float* at(long g, int c, int y, int x) const {
-        return values.data() + g * group() + c * channel() + (y + padding) * row() + (x + padding) * kGroup;
+        return values.data() + g * group() + c * channel() + (y + padding) * row() +
+               (x + padding) * kGroup;
     }
     void reserve(Arena& arena, int groups) { arena.reserve(values, groups * group()); }
     /// The same values as if they were of other places; without a border only.
@@ -34,18 +35,22 @@ struct FloatMap {
 class FloatConvolution {
    public:
     /// `input`: the shape of the maps to be read. With `pooled`, windows of 2 x 2 sums are pooled.
-    FloatConvolution(const Layer& layer, const FloatMap& input, bool pooled, const Machine& machine);
+    FloatConvolution(const Layer& layer, const FloatMap& input, bool pooled,
+                     const Machine& machine);
 
     /// Computes the output of so many groups; with `rectified`, behind a ReLU.
-    void run(const FloatMap& in, int groups, const float* weights, const float* bias, bool rectified,
-             const FloatMap& out) const;
+    void run(const FloatMap& in, int groups, const float* weights, const float* bias,
+             bool rectified, const FloatMap& out) const;
 
     const Layer layer;
 
    private:
-    void run_fully_connected(const FloatWindows& common, const FloatMap& in, int groups, const FloatMap& out) const;
-    void run_pooled(const FloatWindows& common, const FloatMap& in, int groups, const FloatMap& out) const;
-    void run_rows(const FloatWindows& common, const FloatMap& in, int groups, const FloatMap& out) const;
+    void run_fully_connected(const FloatWindows& common, const FloatMap& in, int groups,
+                             const FloatMap& out) const;
+    void run_pooled(const FloatWindows& common, const FloatMap& in, int groups,
+                    const FloatMap& out) const;
+    void run_rows(const FloatWindows& common, const FloatMap& in, int groups,
+                  const FloatMap& out) const;
 
     const bool pooled_;
     const TapTable taps_;

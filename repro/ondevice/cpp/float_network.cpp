@@ -30,7 +30,8 @@ FloatNetwork::Stage::Stage(const Layer& l, const Machine& machine, bool in_tail,
     if (!in_tail) return;
     pooled_error = {{}, l.outputs, l.pooled_rows(), l.pooled_columns(), 0};
     error = {{}, l.outputs, l.rows(), l.columns(), l.error_padding()};
-    if (passes_error) backward = std::make_unique<FloatConvolution>(transposed(l), error, false, machine);
+    if (passes_error)
+        backward = std::make_unique<FloatConvolution>(transposed(l), error, false, machine);
 }
 
 FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
@@ -39,7 +40,8 @@ FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
     zo::check(machine_, kGroup);
     const int count = int(layers_.size()), all_groups = machine_.capacity / kGroup;
     if (tail < 0 || tail > count)
-        throw std::invalid_argument("tail " + std::to_string(tail) + ": must be from 0 to " + std::to_string(count));
+        throw std::invalid_argument("tail " + std::to_string(tail) + ": must be from 0 to " +
+                                    std::to_string(count));
     std::size_t sums = 0;
     for (int i = 0; i < count; ++i) {
         const Layer& l = layers_[i];
@@ -49,7 +51,8 @@ FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
         if (!s.fused) sums = std::max(sums, std::size_t(l.outputs) * l.rows() * l.columns());
         if (!s.in_tail) continue;
         arena_.reserve(s.taps, l.fan_in());
-        if (l.rectified || l.pools()) arena_.reserve(s.choices, std::size_t(l.features()) * machine_.capacity);
+        if (l.rectified || l.pools())
+            arena_.reserve(s.choices, std::size_t(l.features()) * machine_.capacity);
         s.pooled_error.reserve(arena_, all_groups);
         s.error.reserve(arena_, all_groups);
         if (s.backward) arena_.reserve(s.turned, l.weights());
@@ -85,7 +88,8 @@ void FloatNetwork::read(const float* inputs, int batch) {
             for (int y = 0; y < map.height; ++y)
                 for (int x = 0; x < map.width; ++x, ++feature) {
                     const float* const from = inputs + g * kGroup * features + feature;
-                    for (int b = 0; b < kGroup; ++b) map.at(g, c, y, x)[b] = b < samples ? from[b * features] : 0;
+                    for (int b = 0; b < kGroup; ++b)
+                        map.at(g, c, y, x)[b] = b < samples ? from[b * features] : 0;
                 }
     });
 }
@@ -143,12 +147,15 @@ void FloatNetwork::backward(const float* error, float factor) {
         for (int c = 0; c < classes(); ++c)
             for (int i = 0; i < kGroup; ++i) {
                 const int b = g * kGroup + i;
-                stages_.back().pooled_error.at(g, c, 0, 0)[i] = b < batch_ ? error[std::size_t(b) * classes() + c] : 0;
+                stages_.back().pooled_error.at(g, c, 0, 0)[i] =
+                    b < batch_ ? error[std::size_t(b) * classes() + c] : 0;
             }
     for (int i = int(stages_.size()) - 1; i >= tail_; --i) {
         spread_error(stages_[i]);
         gradient(stages_[i], gradient_.data() + offsets_[i] - offsets_[tail_], factor);
-        if (i > tail_) pass_error_on(stages_[i], parameters_.data() + offsets_[i], stages_[i - 1].pooled_error);
+        if (i > tail_)
+            pass_error_on(stages_[i], parameters_.data() + offsets_[i],
+                          stages_[i - 1].pooled_error);
     }
 }
 
@@ -215,7 +222,8 @@ void FloatNetwork::gradient(Stage& s, float* gradient, float factor) {
 void FloatNetwork::pass_error_on(Stage& s, const float* weights, const FloatMap& to) {
     turn(s.convolution.layer, weights, s.turned.data());
     const Layer& t = s.backward->layer;
-    s.backward->run(s.error, groups(), s.turned.data(), nullptr, false, to.reshaped(t.outputs, t.rows(), t.columns()));
+    s.backward->run(s.error, groups(), s.turned.data(), nullptr, false,
+                    to.reshaped(t.outputs, t.rows(), t.columns()));
 }
 
 void FloatNetwork::descend(float rate) {

@@ -48,9 +48,9 @@ class FloatNetwork {
         FloatMap input;
         bool in_tail, fused;
         FloatConvolution convolution;
-        std::span<std::uint16_t> choices;  // [group][feature][kGroup]
-        std::span<std::int32_t> taps;      // of the weights, in the input
-        FloatMap pooled_error, error;      // of the output and of the sums
+        std::span<std::uint16_t> choices;            // [group][feature][kGroup]
+        std::span<std::int32_t> taps;                // of the weights, in the input
+        FloatMap pooled_error, error;                // of the output and of the sums
         std::unique_ptr<FloatConvolution> backward;  // to the error of the input
         std::span<float> turned;                     // its weights
     };

@@ -1,14 +1,14 @@
 #include <algorithm>
 #include <mutex>
 
-#include "int_stage.hpp"
+#include "int_convolution.hpp"
 #include "parallel.hpp"
 
 namespace zo {
 namespace {
 
-constexpr int kDword = 4 * kGroup;   // bytes of one dword of all samples of a group
-constexpr int kOutputsOfAJob = 24;   // of fully connected layers; a multiple of all blocks
+constexpr int kDword = 4 * kGroup;  // bytes of one dword of all samples of a group
+constexpr int kOutputsOfAJob = 24;  // of fully connected layers; a multiple of all blocks
 
 /// Joins the ranges of jobs, in whatever order they end.
 class SharedRange {
@@ -43,7 +43,10 @@ void set_taps(IntWindows& job, std::span<const Tap> taps) {
 }  // namespace
 
 IntConvolution::IntConvolution(const Layer& l, bool signed_input, const Machine& machine)
-    : layer(l), layout_(l), machine_(machine), offset_(signed_input && machine.kernels.unsigned_inputs),
+    : layer(l),
+      layout_(l),
+      machine_(machine),
+      offset_(signed_input && machine.kernels.unsigned_inputs),
       row_taps_(l, 1, reaches(l, layout_, offset_)),
       pooled_taps_(l, 2, reaches(l, layout_, offset_)) {}
 
@@ -59,13 +62,14 @@ void IntConvolution::prepare() {
 
 void IntConvolution::read(const IntMap& map, int groups) {
     parallel(machine_.threads, groups, [&](long g) {
-        machine_.kernels.interleave(map.values.data() + g * kGroup, map.batch, layout_.sources.data(),
-                                    layout_.dwords, flip(),
+        machine_.kernels.interleave(map.values.data() + g * kGroup, map.batch,
+                                    layout_.sources.data(), layout_.dwords, flip(),
                                     input_.data() + g * layout_.dwords * kDword);
     });
 }
 
-void IntConvolution::read(std::span<const std::int32_t> sums, int groups, int shift, bool rectified) {
+void IntConvolution::read(std::span<const std::int32_t> sums, int groups, int shift,
+                          bool rectified) {
     const std::ptrdiff_t features = std::ptrdiff_t(layer.channels) * layer.height * layer.width;
     parallel(machine_.threads, groups, [&](long g) {
         Pack job{};
@@ -114,8 +118,10 @@ IntWindows IntConvolution::job() const {
 
 /// Groups are computed together: the weights are the longer operand.
 Range IntConvolution::run_fully_connected(std::span<std::int32_t> sums, int groups) const {
-    const int parts = (layer.outputs + kOutputsOfAJob - 1) / kOutputsOfAJob, quads = (groups + 3) / 4;
-    const std::ptrdiff_t x_group = std::ptrdiff_t(layout_.dwords) * kDword, y_group = std::ptrdiff_t(layer.outputs) * kGroup;
+    const int parts = (layer.outputs + kOutputsOfAJob - 1) / kOutputsOfAJob,
+              quads = (groups + 3) / 4;
+    const std::ptrdiff_t x_group = std::ptrdiff_t(layout_.dwords) * kDword,
+                         y_group = std::ptrdiff_t(layer.outputs) * kGroup;
     SharedRange range;
     parallel(machine_.threads, long(parts) * quads, [&](long number) {
         const int first = int(number % parts) * kOutputsOfAJob;
@@ -127,7 +133,8 @@ Range IntConvolution::run_fully_connected(std::span<std::int32_t> sums, int grou
         job.y_output = kGroup;
         job.blocks = 1;
         Range seen;
-        for (int g = int(number / parts) * 4, end = std::min(g + 4, groups); g < end; g += job.windows) {
+        for (int g = int(number / parts) * 4, end = std::min(g + 4, groups); g < end;
+             g += job.windows) {
             job.windows = end - g >= 4 ? 4 : end - g >= 2 ? 2 : 1;
             job.x = input_.data() + g * x_group;
             job.y = sums.data() + g * y_group + first * kGroup;
@@ -144,12 +151,15 @@ Range IntConvolution::run_fully_connected(std::span<std::int32_t> sums, int grou
 
 Range IntConvolution::run_pooled(std::span<std::int32_t> sums, int groups, bool wraps) const {
     const int rows = layer.pooled_rows(), columns = layer.pooled_columns();
-    const std::ptrdiff_t pixel = std::ptrdiff_t(layout_.pixel_dwords) * kDword, line = pixel * layer.padded_width();
+    const std::ptrdiff_t pixel = std::ptrdiff_t(layout_.pixel_dwords) * kDword,
+                         line = pixel * layer.padded_width();
     SharedRange range;
     parallel(machine_.threads, long(groups) * rows, [&](long number) {
         const long group = number / rows, row = number % rows;
-        const std::uint8_t* const x = input_.data() + group * layout_.dwords * kDword + 2 * row * line;
-        std::int32_t* const y = sums.data() + (group * layer.outputs * rows + row) * columns * kGroup;
+        const std::uint8_t* const x =
+            input_.data() + group * layout_.dwords * kDword + 2 * row * line;
+        std::int32_t* const y =
+            sums.data() + (group * layer.outputs * rows + row) * columns * kGroup;
         IntWindows job = this->job();
         job.windows = 4;
         for (int p = 0; p < 4; ++p) job.window[p] = p / 2 * line + p % 2 * pixel;
@@ -173,12 +183,14 @@ Range IntConvolution::run_pooled(std::span<std::int32_t> sums, int groups, bool 
 
 Range IntConvolution::run_rows(std::span<std::int32_t> sums, int groups) const {
     const int rows = layer.rows(), columns = layer.columns();
-    const std::ptrdiff_t pixel = std::ptrdiff_t(layout_.pixel_dwords) * kDword, line = pixel * layer.padded_width();
+    const std::ptrdiff_t pixel = std::ptrdiff_t(layout_.pixel_dwords) * kDword,
+                         line = pixel * layer.padded_width();
     SharedRange range;
     parallel(machine_.threads, long(groups) * rows, [&](long number) {
         const long group = number / rows, row = number % rows;
         const std::uint8_t* const x = input_.data() + group * layout_.dwords * kDword + row * line;
-        std::int32_t* const y = sums.data() + (group * layer.outputs * rows + row) * columns * kGroup;
+        std::int32_t* const y =
+            sums.data() + (group * layer.outputs * rows + row) * columns * kGroup;
         IntWindows job = this->job();
         set_taps(job, row_taps_.of_row(int(row)));
         for (int p = 0; p < 4; ++p) {

@@ -8,7 +8,8 @@ namespace {
 /// The channels left over by fours: `channels` of each of height x width pixels in one dword.
 struct Rest {
     int channels, height, width;
-    explicit Rest(int all) : channels(all % 4), height(channels == 1 ? 2 : 1), width(channels == 3 ? 1 : 2) {}
+    explicit Rest(int all)
+        : channels(all % 4), height(channels == 1 ? 2 : 1), width(channels == 3 ? 1 : 2) {}
 
     struct Place {
         int channel, down, right;
@@ -34,7 +35,8 @@ IntLayout::IntLayout(const Layer& l) {
         const int inputs = l.fan_in();
         pixel_dwords = dwords = (inputs + 3) / 4;
         for (int i = 0; i < 4 * dwords; ++i) sources.push_back(i < inputs ? i : -1);
-        for (int t = 0; t < dwords; ++t) taps.push_back({{t, t}, 0, l.kernel_height - 1, 0, l.kernel_width - 1});
+        for (int t = 0; t < dwords; ++t)
+            taps.push_back({{t, t}, 0, l.kernel_height - 1, 0, l.kernel_width - 1});
         weights = sources;
         direct = true;
         find_features(l);
@@ -51,7 +53,8 @@ IntLayout::IntLayout(const Layer& l) {
                 if (j < 4 * fours)
                     sources.push_back(j * plane + y * width + x);
                 else if (rest.place(j % 4, p) && y + p.down < height && x + p.right < width)
-                    sources.push_back((4 * fours + p.channel) * plane + (y + p.down) * width + x + p.right);
+                    sources.push_back((4 * fours + p.channel) * plane + (y + p.down) * width + x +
+                                      p.right);
                 else
                     sources.push_back(-1);
     const int kernel = l.kernel_height * l.kernel_width;
@@ -67,7 +70,11 @@ IntLayout::IntLayout(const Layer& l) {
                 for (int j = 0; j < 4; ++j) weight(4 * d + j, ky, kx);
             }
             if (rest.channels == 0 || ky % rest.height || kx % rest.width) continue;
-            taps.push_back({{pixel + fours, int(taps.size())}, ky, ky + rest.height - 1, kx, kx + rest.width - 1});
+            taps.push_back({{pixel + fours, int(taps.size())},
+                            ky,
+                            ky + rest.height - 1,
+                            kx,
+                            kx + rest.width - 1});
             for (int j = 0; j < 4; ++j)
                 if (rest.place(j, p))
                     weight(4 * fours + p.channel, ky + p.down, kx + p.right);

@@ -17,16 +17,21 @@ void require(bool holds, const std::string& rule) {
 }  // namespace
 
 void IntSettings::check() const {
-    require(2 <= r_max && r_max <= kLargest, "r_max = " + std::to_string(r_max) + ": must be from 2 to 127");
+    require(2 <= r_max && r_max <= kLargest,
+            "r_max = " + std::to_string(r_max) + ": must be from 2 to 127");
     require(0 <= p_zero && p_zero <= 1 - 1.0 / 65536,
             "p_zero = " + std::to_string(p_zero) + ": must be from 0 to 1 - 2^-16");
-    require(0 <= b_zo && b_zo < kMagnitudeBits, "b_zo = " + std::to_string(b_zo) + ": must be from 0 to 6");
-    require(0 <= b_bp && b_bp < kMagnitudeBits, "b_bp = " + std::to_string(b_bp) + ": must be from 0 to 6");
+    require(0 <= b_zo && b_zo < kMagnitudeBits,
+            "b_zo = " + std::to_string(b_zo) + ": must be from 0 to 6");
+    require(0 <= b_bp && b_bp < kMagnitudeBits,
+            "b_bp = " + std::to_string(b_bp) + ": must be from 0 to 6");
 }
 
-IntTraining::IntTraining(std::vector<Layer> layers, std::vector<int> exponents, int tail, Machine machine,
-                         IntSettings settings)
-    : network_(std::move(layers), std::move(exponents), tail, machine), walk_(network_), settings_(settings) {
+IntTraining::IntTraining(std::vector<Layer> layers, std::vector<int> exponents, int tail,
+                         Machine machine, IntSettings settings)
+    : network_(std::move(layers), std::move(exponents), tail, machine),
+      walk_(network_),
+      settings_(settings) {
     settings.check();
     Arena& arena = network_.arena();
     if (settings.exact_restore) arena.reserve(saved_, network_.head_parameters());
@@ -38,18 +43,20 @@ IntTraining::IntTraining(std::vector<Layer> layers, std::vector<int> exponents, 
     network_.allocate();
 }
 
-IntLogits IntTraining::pass(std::span<const std::int64_t> labels, std::uint64_t number, bool recorded) {
+IntLogits IntTraining::pass(std::span<const std::int64_t> labels, std::uint64_t number,
+                            bool recorded) {
     const IntLogits logits = network_.forward(recorded);
     timers_.lap(kForward);
     if (!recorded) return logits;
-    logit_error(logits, labels, stream_key(settings_.seed, number, Purpose::kLossRounding), work_, error_.data());
+    logit_error(logits, labels, stream_key(settings_.seed, number, Purpose::kLossRounding), work_,
+                error_.data());
     network_.backward(error_.data(), settings_.b_bp);
     timers_.lap(kBackward);
     return logits;
 }
 
-IntStep IntTraining::step(const std::int8_t* inputs, int exponent, std::span<const std::int64_t> labels,
-                          std::uint64_t number) {
+IntStep IntTraining::step(const std::int8_t* inputs, int exponent,
+                          std::span<const std::int64_t> labels, std::uint64_t number) {
     timers_.start();
     network_.read(inputs, int(labels.size()), exponent);
     timers_.lap(kOther);
@@ -64,9 +71,11 @@ IntStep IntTraining::step(const std::int8_t* inputs, int exponent, std::span<con
     }
     const std::uint64_t key = stream_key(settings_.seed, number, Purpose::kNoise);
     const bool exact = settings_.exact_restore;
-    const std::span<const std::int8_t> weights = network_.parameters().first(network_.head_parameters());
+    const std::span<const std::int8_t> weights =
+        network_.parameters().first(network_.head_parameters());
     if (exact) std::ranges::copy(weights, saved_.begin());
-    const std::span<const std::int8_t> from = exact ? std::span<const std::int8_t>(saved_) : weights;
+    const std::span<const std::int8_t> from =
+        exact ? std::span<const std::int8_t>(saved_) : weights;
 
     // As Python's round: halves to even.
     walk_.start({key, settings_.r_max, int(std::nearbyint((1 - settings_.p_zero) * 65536))});

@@ -24,8 +24,8 @@ struct IntSettings {
 };
 
 struct IntStep {
-    Comparison losses;   ///< of both passes; without a head, plus is that of the only one
-    std::uint64_t key;   ///< of the noise
+    Comparison losses;    ///< of both passes; without a head, plus is that of the only one
+    std::uint64_t key;    ///< of the noise
     std::size_t clipped;  ///< weights kept from theta + z or theta - z
 };
 

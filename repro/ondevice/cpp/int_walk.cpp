@@ -26,11 +26,13 @@ void IntWalk::start(const IntNoise& noise) {
 }
 
 /// The move of a piece; its noise is drawn into `own` if it is not kept.
-IntMove IntWalk::move_of(Piece& piece, int factor, std::span<const std::int8_t> from, std::int8_t* own) {
+IntMove IntWalk::move_of(Piece& piece, int factor, std::span<const std::int8_t> from,
+                         std::int8_t* own) {
     std::int8_t* const z = kept_.empty() ? own : kept_.data() + piece.first;
     if (!drawn_ || kept_.empty())
         piece.largest = network_.machine().kernels.noise_i8(noise_, piece.first, piece.count, z);
-    return {from.data() + piece.first, network_.parameters().data() + piece.first, z, piece.count, factor};
+    return {from.data() + piece.first, network_.parameters().data() + piece.first, z, piece.count,
+            factor};
 }
 
 std::size_t IntWalk::move(int factor, std::span<const std::int8_t> from) {
@@ -54,7 +56,8 @@ void IntWalk::descend(int factor, std::span<const std::int8_t> from, int g, int 
     parallel(machine.threads, long(pieces_.size()), [&](long i) {
         std::int8_t own[kPiece];
         const GradientShift shift(largest_[pieces_[i].layer], bits);
-        machine.kernels.descend_i8({move_of(pieces_[i], factor, from, own), g, shift.k, shift.vanishes});
+        machine.kernels.descend_i8(
+            {move_of(pieces_[i], factor, from, own), g, shift.k, shift.vanishes});
     });
 }
 

@@ -38,7 +38,7 @@ class IntWalk {
 
     IntNetwork& network_;
     std::vector<Piece> pieces_;
-    std::vector<int> largest_;      // |z| of each layer
+    std::vector<int> largest_;     // |z| of each layer
     std::span<std::int8_t> kept_;  // z, or nothing
     IntNoise noise_{};
     bool drawn_ = false;  // whether the pieces know |z|, and kept_ has z if it is there

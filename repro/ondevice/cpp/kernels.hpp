@@ -74,16 +74,16 @@ struct Narrow {
     int rows, columns, pool_height, pool_width;
     int shift;  ///< k; at most 0 is a cast
     bool rectified;
-    std::int8_t* y;                   ///< kGroup values for each window
-    std::ptrdiff_t y_row, y_column;   ///< in elements
-    std::uint16_t* choices;           ///< the window's first maximum, kNone where a ReLU is shut;
-    std::ptrdiff_t choice_step;       ///< from window to window; null if nobody needs them
+    std::int8_t* y;                  ///< kGroup values for each window
+    std::ptrdiff_t y_row, y_column;  ///< in elements
+    std::uint16_t* choices;          ///< the window's first maximum, kNone where a ReLU is shut;
+    std::ptrdiff_t choice_step;      ///< from window to window; null if nobody needs them
 };
 /// From accumulators to int8 with ReLU, in the order in which dot products read it.
 struct Pack {
-    const std::int32_t* x;       ///< [features][kGroup]
-    const std::int32_t* dwords;  ///< which to write; the others stay as they are
-    const std::int32_t* sources; ///< [4 count] features, -1 for none
+    const std::int32_t* x;        ///< [features][kGroup]
+    const std::int32_t* dwords;   ///< which to write; the others stay as they are
+    const std::int32_t* sources;  ///< [4 count] features, -1 for none
     int count;
     int shift;  ///< as in Narrow
     bool rectified;

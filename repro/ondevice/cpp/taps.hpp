@@ -17,14 +17,16 @@ struct TapReach {
 
 /// The taps of each place of a layer's output.
 ///
-/// A place is one window, or a square of `side` x `side` that is pooled. Places near the border have
-/// shorter lists, so that no product with a zero is computed where a whole place has it.
+/// A place is one window, or a square of `side` x `side` that is pooled. Places near the border
+/// have shorter lists, so that no product with a zero is computed where a whole place has it.
 class TapTable {
    public:
     TapTable(const Layer& layer, int side, const std::vector<TapReach>& taps);
 
     std::span<const Tap> all() const { return lists_[0]; }
-    std::span<const Tap> at(int row, int column) const { return lists_[row_kinds_[row] * kinds_ + column_kinds_[column]]; }
+    std::span<const Tap> at(int row, int column) const {
+        return lists_[row_kinds_[row] * kinds_ + column_kinds_[column]];
+    }
     /// The taps of any place of a row.
     std::span<const Tap> of_row(int row) const { return lists_[row_kinds_[row] * kinds_]; }
     /// The places from `column` on, one behind the other, that have the same taps.

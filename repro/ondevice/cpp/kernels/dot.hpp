@@ -81,7 +81,8 @@ ZO_INLINE I finish(Sum sum) { return I(vpaddq_s32(sum.low, sum.high)); }
 inline constexpr bool kUnsigned = false;
 typedef I Sum;
 ZO_INLINE Sum dot(Sum sum, I x, I w) {
-    for (int byte = 0; byte < 4; ++byte) sum += ((x << (24 - 8 * byte)) >> 24) * ((w << (24 - 8 * byte)) >> 24);
+    for (int byte = 0; byte < 4; ++byte)
+        sum += ((x << (24 - 8 * byte)) >> 24) * ((w << (24 - 8 * byte)) >> 24);
     return sum;
 }
 ZO_INLINE Sum begin(std::int32_t initial) { return splat(initial); }

@@ -82,7 +82,8 @@ void noise_f32(std::uint64_t key, std::size_t first, std::size_t count, float* z
         if (i + 32 <= count) {
             for (int part = 0; part < 2 * kParts; ++part) store(z + i + part * L, values[part]);
         } else {
-            for (std::size_t lane = 0; i + lane < count; ++lane) z[i + lane] = values[lane / L][lane % L];
+            for (std::size_t lane = 0; i + lane < count; ++lane)
+                z[i + lane] = values[lane / L][lane % L];
         }
     }
 }

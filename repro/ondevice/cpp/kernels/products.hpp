@@ -46,8 +46,8 @@ __attribute__((noinline)) void products(const typename P::Job& job, int output, 
     int left = P::kBurst;
     const auto flush = [&] {
         typename P::Vector all[kVectors * L] = {};
-        ZO_UNROLL for (int o = 0; o < Outputs; ++o)
-            ZO_UNROLL for (int t = 0; t < Taps; ++t) {
+        ZO_FOR (o, Outputs)
+            ZO_FOR (t, Taps) {
                 all[o * Taps + t] = P::finish(sum[o][t]);
                 sum[o][t] = typename P::Accumulator{};
             }
@@ -67,12 +67,10 @@ __attribute__((noinline)) void products(const typename P::Job& job, int output, 
             left -= job.columns;
             for (int c = 0; c < job.columns; ++c, e += job.e_column, x += job.x_column) {
                 typename P::Vector error[Outputs];
-                ZO_UNROLL for (int o = 0; o < Outputs; ++o)
-                    error[o] = P::error(e + o * job.e_output);
-                ZO_UNROLL for (int t = 0; t < Taps; ++t) {
+                ZO_FOR (o, Outputs) error[o] = P::error(e + o * job.e_output);
+                ZO_FOR (t, Taps) {
                     const auto input = P::input(x + job.taps[tap + t]);
-                    ZO_UNROLL for (int o = 0; o < Outputs; ++o)
-                        sum[o][t] = P::multiply_add(sum[o][t], error[o], input);
+                    ZO_FOR (o, Outputs) sum[o][t] = P::multiply_add(sum[o][t], error[o], input);
                 }
             }
         }
@@ -118,8 +116,9 @@ ZO_INLINE std::int64_t sum_of_errors(const IntProducts& job, int output) {
     for (int chunk = 0; chunk < job.chunks; ++chunk)
         for (int r = 0; r < job.rows; ++r)
             for (int c = 0; c < job.columns; ++c) {
-                sum = dot(sum, splat(0x01010101), load<I>(job.e + output * job.e_output + chunk * job.e_chunk +
-                                                          r * job.e_row + c * job.e_column));
+                sum = dot(sum, splat(0x01010101),
+                          load<I>(job.e + output * job.e_output + chunk * job.e_chunk +
+                                  r * job.e_row + c * job.e_column));
                 if (--left == 0) {
                     flush();
                     left = kMost;

@@ -19,7 +19,8 @@
 #endif
 
 #define ZO_INLINE inline __attribute__((always_inline))
-#define ZO_UNROLL _Pragma("GCC unroll 24")
+/// A loop that is unrolled, so that what it indexes can stay in registers.
+#define ZO_FOR(i, count) _Pragma("GCC unroll 24") for (int i = 0; i < (count); ++i)
 
 namespace zo::ZO_ISA {
 
@@ -41,7 +42,7 @@ inline constexpr int kParts = 16 / L;  // vectors in a group of samples
 typedef float F __attribute__((vector_size(4 * L)));
 typedef std::int32_t I __attribute__((vector_size(4 * L)));
 typedef std::uint32_t U __attribute__((vector_size(4 * L)));
-typedef std::int16_t W __attribute__((vector_size(4 * L)));   // twice the lanes, half as wide
+typedef std::int16_t W __attribute__((vector_size(4 * L)));  // twice the lanes, half as wide
 typedef std::int8_t B __attribute__((vector_size(L)));       // one byte for each lane of I
 typedef std::int8_t B2 __attribute__((vector_size(2 * L)));  // one byte for each lane of W
 typedef std::uint16_t H __attribute__((vector_size(2 * L)));
@@ -101,7 +102,8 @@ ZO_INLINE V low(V a, V b) {
 template <class V>
 ZO_INLINE V high(V a, V b) {
 #if defined(__AVX512F__)
-    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                   31);
 #elif defined(__AVX2__)
     return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
 #else
@@ -113,9 +115,11 @@ ZO_INLINE V high(V a, V b) {
 template <class V>
 ZO_INLINE V totals(const V* vectors) {
     V sums[L];
-    ZO_UNROLL for (int i = 0; i < L; ++i) sums[i] = vectors[i];
-    ZO_UNROLL for (int n = L / 2; n; n /= 2)
-        ZO_UNROLL for (int i = 0; i < n; ++i) sums[i] = low(sums[i], sums[i + n]) + high(sums[i], sums[i + n]);
+    ZO_FOR (i, L) sums[i] = vectors[i];
+    ZO_FOR (round, __builtin_ctz(L)) {
+        const int half = L >> (round + 1);
+        ZO_FOR (i, half) sums[i] = low(sums[i], sums[i + half]) + high(sums[i], sums[i + half]);
+    }
     return sums[0];
 }
 

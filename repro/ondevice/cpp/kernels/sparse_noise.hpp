@@ -38,7 +38,8 @@ ZO_INLINE I sparse_noise(U words, int r_max, int kept) {
 
 inline int noise_i8(const IntNoise& noise, std::size_t first, std::size_t count, std::int8_t* z) {
     const Key key(noise.key);
-    const int r_max = noise.r_max, kept = noise.kept;  // a store of bytes might change them in `noise`
+    const int r_max = noise.r_max,
+              kept = noise.kept;  // a store of bytes might change them in `noise`
     I largest{};
     for (std::size_t i = 0; i < count; i += L) {
         I values = sparse_noise(words(key, std::uint32_t(first + i)), r_max, kept);

@@ -12,19 +12,20 @@ ZO_INLINE Row low_bytes(Row a, Row b) {
     return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
 }
 ZO_INLINE Row high_bytes(Row a, Row b) {
-    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                   31);
 }
 
-/// Turns 16 x 16 bytes: four rounds, in each of which one bit of the row's number becomes one of the
-/// column's.
+/// Turns 16 x 16 bytes: four rounds, in each of which one bit of the row's number becomes one of
+/// the column's.
 ZO_INLINE void turn(Row (&rows)[16]) {
-    ZO_UNROLL for (int round = 0; round < 4; ++round) {
+    ZO_FOR (round, 4) {
         Row next[16];
-        ZO_UNROLL for (int i = 0; i < 8; ++i) {
+        ZO_FOR (i, 8) {
             next[2 * i] = low_bytes(rows[i], rows[i + 8]);
             next[2 * i + 1] = high_bytes(rows[i], rows[i + 8]);
         }
-        ZO_UNROLL for (int i = 0; i < 16; ++i) rows[i] = next[i];
+        ZO_FOR (i, 16) rows[i] = next[i];
     }
 }
 

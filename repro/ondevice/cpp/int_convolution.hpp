@@ -1,4 +1,4 @@
-// Parts of an integer network: maps of values, and the convolution that turns one into sums.
+// Maps of integer values, and the convolution that turns one into sums.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,12 @@ struct IntMap {
         return std::size_t(channels) * padded_height() * padded_width() * batch;
     }
     std::ptrdiff_t row(int channel, int y, int x) const {
-        return (std::ptrdiff_t(channel) * padded_height() + y + padding) * padded_width() + x + padding;
+        return (std::ptrdiff_t(channel) * padded_height() + y + padding) * padded_width() + x +
+               padding;
     }
-    std::int8_t* at(int channel, int y, int x) const { return values.data() + row(channel, y, x) * batch; }
+    std::int8_t* at(int channel, int y, int x) const {
+        return values.data() + row(channel, y, x) * batch;
+    }
     /// The same rows as if they were of other places; without a border only.
     IntMap reshaped(int new_channels, int new_height, int new_width) const {
         return {values, new_channels, new_height, new_width, 0, batch};
