@@ -83,14 +83,11 @@ void FloatNetwork::read(const float* inputs, int batch) {
     const std::size_t features = this->inputs();
     parallel(machine_.threads, groups(), [&](long g) {
         const int samples = std::min(kGroup, batch - int(g) * kGroup);
-        std::size_t feature = 0;
+        const float* from = inputs + g * kGroup * features;
         for (int c = 0; c < map.channels; ++c)
-            for (int y = 0; y < map.height; ++y)
-                for (int x = 0; x < map.width; ++x, ++feature) {
-                    const float* const from = inputs + g * kGroup * features + feature;
-                    for (int b = 0; b < kGroup; ++b)
-                        map.at(g, c, y, x)[b] = b < samples ? from[b * features] : 0;
-                }
+            for (int y = 0; y < map.height; ++y, from += map.width)
+                machine_.kernels.transpose_f32(from, std::ptrdiff_t(features), samples, map.width,
+                                               map.at(g, c, y, 0), kGroup);
     });
 }
 

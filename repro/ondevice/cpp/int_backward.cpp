@@ -95,8 +95,8 @@ void IntNetwork::turn(Stage& s, const std::int8_t* weights) {
     if (!l.fully_connected() || l.outputs < kGroup) return zo::turn(l, weights, s.turned.data());
     for (int next = 0; next < l.outputs; next += kGroup) {
         const int first = std::min(next, l.outputs - kGroup);  // the last ones perhaps once more
-        machine_.kernels.transpose(weights + std::ptrdiff_t(first) * l.fan_in(), l.fan_in(), kGroup,
-                                   l.fan_in(), s.turned.data() + first, l.outputs);
+        machine_.kernels.transpose_i8(weights + std::ptrdiff_t(first) * l.fan_in(), l.fan_in(),
+                                      kGroup, l.fan_in(), s.turned.data() + first, l.outputs);
     }
 }
 

@@ -121,8 +121,8 @@ void IntNetwork::read(const std::int8_t* inputs, int batch, int exponent) {
         const std::int8_t* from = inputs + g * kGroup * features;
         for (int c = 0; c < map.channels; ++c)
             for (int y = 0; y < map.height; ++y, from += map.width)
-                machine_.kernels.transpose(from, std::ptrdiff_t(features), samples, map.width,
-                                           map.at(c, y, 0) + g * kGroup, map.batch);
+                machine_.kernels.transpose_i8(from, std::ptrdiff_t(features), samples, map.width,
+                                              map.at(c, y, 0) + g * kGroup, map.batch);
     });
     stages_.front().convolution.read(map, groups(batch));
     batch_ = batch;

@@ -140,8 +140,10 @@ struct Kernels {
     void (*pack)(const Pack&);
     void (*pool_f32)(const FloatPool&);
     /// rows[i][lane] = samples[lane][i], or 0 for lanes from `lanes` on.
-    void (*transpose)(const std::int8_t* samples, std::ptrdiff_t sample_step, int lanes, int count,
-                      std::int8_t* rows, std::ptrdiff_t row_step);
+    void (*transpose_i8)(const std::int8_t* samples, std::ptrdiff_t sample_step, int lanes,
+                         int count, std::int8_t* rows, std::ptrdiff_t row_step);
+    void (*transpose_f32)(const float* samples, std::ptrdiff_t sample_step, int lanes, int count,
+                          float* rows, std::ptrdiff_t row_step);
     /// out[d][lane][j] = rows[source[4 d + j]][lane] ^ flip, or 0 where the source is -1.
     void (*interleave)(const std::int8_t* rows, std::ptrdiff_t row_step,
                        const std::int32_t* sources, int dwords, std::uint8_t flip,

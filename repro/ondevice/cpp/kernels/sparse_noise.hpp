@@ -80,8 +80,9 @@ inline std::size_t move_i8(const IntMove& given) {
 ZO_INLINE W pseudo_stochastic(W a, int k) {
     const W sign = a >> 15, magnitude = (a ^ sign) - sign;
     const int low_bits = k / 2;
-    const W low = (magnitude & std::int16_t((1 << low_bits) - 1)) << (k % 2);
-    const W high = (magnitude & std::int16_t((1 << k) - 1)) >> low_bits;
+    const std::int16_t low_mask = std::int16_t((1 << low_bits) - 1),
+                       mask = std::int16_t((1 << k) - 1);
+    const W low = (magnitude & low_mask) << (k % 2), high = (magnitude & mask) >> low_bits;
     const W rounded = (magnitude >> k) - (high > low);
     return (rounded ^ sign) - sign;
 }
