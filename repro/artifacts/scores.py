@@ -58,8 +58,8 @@ def headings(column: Point) -> tuple[str, ...]:
 def runs(records: Sequence[Record]) -> pd.DataFrame:
     """Return how the cells of each column were trained, and which of their seeds count.
 
-    The epochs are those that were done. Hyperparameters are shown where they are used, engines where
-    any but PyTorch was.
+    The epochs are those that were done. Hyperparameters are shown where they are used, and engines
+    where any but PyTorch was.
     """
     cells = Cells(records)
     rows = {

@@ -66,6 +66,9 @@ def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[
         elif isinstance(module, nn.Conv2d):
             layers.append(_conv(name, module, shape))
         elif isinstance(module, nn.Flatten):
+            if len(input_shape) == 2 and not flat:
+                msg = f"layer {name}: the engine has no Flatten of points, only MaxOverPoints"
+                raise UsageError(msg)
             flat = True
         elif not layers:
             msg = f"layer {name} ({type(module).__name__}) comes before any layer with weights"
@@ -85,6 +88,9 @@ def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[
             raise UsageError(msg)
         if layers:
             shape = layers[-1].output_shape
+    if not flat:
+        msg = "the last layer gives no row of logits: flatten before it, or take MaxOverPoints"
+        raise UsageError(msg)
     return layers
 
 
@@ -168,4 +174,5 @@ def tail_index(structure: nn.Sequential, layers: list[Layer], partition: str | i
 
 def samples(inputs: Tensor) -> Any:  # noqa: ANN401 - numpy's, for the engine
     """Return a batch as the engine reads it: contiguous, clouds [B, N, F] as [B, F, N]."""
-    return (inputs.transpose(1, 2) if inputs.dim() == 3 else inputs).contiguous().numpy()
+    rows = inputs.transpose(1, 2) if inputs.dim() == 3 else inputs
+    return rows.detach().contiguous().numpy()
