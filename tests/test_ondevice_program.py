@@ -192,7 +192,7 @@ VALUES = st.one_of(
     st.sampled_from(["fp32", "int8", "int8s", "full_zo", "cls2", "cls1", "full_bp", "baseline"]),
     st.integers(-(2**65), 2**65).map(str),
     st.floats().map(str),
-    st.text(st.characters(codec="ascii", exclude_characters="\0/"), max_size=6),
+    st.text(st.characters(codec="ascii", min_codepoint=32, exclude_characters="/"), max_size=6),
 )
 
 
@@ -218,4 +218,4 @@ def test_no_option_crashes_it(
     assert (done.returncode == 0) == (not done.stderr)
     if done.stderr:
         assert done.stderr.startswith("zo-train: error: ")
-        assert done.stderr.count("\n") <= 1 + "".join(words).count("\n")
+        assert done.stderr.count("\n") == 1
