@@ -21,7 +21,7 @@ Deviations from the paper:
 6. One seed: neighbours in the grid are often as good, and of equals the first is taken.
 7. Fine-tuning in integers starts from a shorter pre-training than the tables'.
 8. In integers the committed search is of 100 epochs on MNIST and of 4 on Fashion-MNIST. On clouds
-   the short runs of Full ZO and Cls2 stay near chance, so that their choice there means little.
+   Full ZO stays near chance in the short runs, so that its choice there means little.
 """
 
 from dataclasses import dataclass
