@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from threading import Lock
 
 import torch
 
@@ -22,8 +23,8 @@ CUDA_CHUNK = 1 << 22
 """Elements per chunk on a GPU: kernel launches do not dominate, and a forward pass takes more."""
 KEPT = 1 << 17
 """Elements of noise up to which the passes of a step keep it, on the host: LeNet-5 has fewer."""
-_LARGE = 1 << 22
-_BUFFER = 1 << 14
+_LARGE = 1 << 24
+_BUFFER = 1 << 13
 """Elements of a chunk drawn at a time for a model between ``KEPT`` and ``_LARGE``, on the host: a
 whole chunk may be more than all that its forward pass takes.
 """
@@ -91,19 +92,23 @@ def perturb_(
     kept.drawn = None
     threads = _threads(device, 0 if ready else total // size)
     buffers = torch.empty(threads, 0 if len(vector) else length, device=device)
-    chunks = iter(list(_chunks(parameters, size)))  # threads draw from it, one chunk at a time
+    chunks, lock = _chunks(parameters, size), Lock()
 
-    @torch.no_grad()  # which every thread decides for itself
+    def take() -> _Chunk | None:
+        with lock:
+            return next(chunks, None)
+
     def work(buffer: torch.Tensor) -> None:
         generator = torch.Generator(device)
-        for index, chunk_pieces in chunks:
-            generator.manual_seed((seed + index) % _SEED_SPACE)
-            for part, pieces in _chunks(chunk_pieces, length):
-                noise = vector[index * size + part * length :] if len(vector) else buffer
-                noise = noise[: sum(piece.numel() for piece in pieces)]
-                if not ready:
-                    noise.normal_(generator=generator)
-                _add(pieces, noise, scale)
+        with torch.no_grad():  # which every thread decides for itself
+            for index, chunk_pieces in iter(take, None):
+                generator.manual_seed((seed + index) % _SEED_SPACE)
+                for part, pieces in _chunks(chunk_pieces, length):
+                    noise = vector[index * size + part * length :] if len(vector) else buffer
+                    noise = noise[: sum(piece.numel() for piece in pieces)]
+                    if not ready:
+                        noise.normal_(generator=generator)
+                    _add(pieces, noise, scale)
 
     others = [_pool(os.getpid(), threads).submit(work, buffer) for buffer in buffers[1:]]
     work(buffers[0])
