@@ -127,11 +127,11 @@ def test_checkpointing_changes_no_weight() -> None:
 
 def test_flops_of_the_arms_are_the_textbook_s() -> None:
     """Two FLOPs a weight and token, twice that for a backward pass, and attention's products."""
-    layers, D, F, H, head, V, B, T = 2, 32, 64, 4, 8, _vocabulary(), 3, 80
-    matrices = layers * (2 * D * D + 2 * D * D // 2 + 3 * D * F)
-    attention = layers * 2 * 2 * B * H * T * T * head
-    forward = 2 * B * T * matrices + attention + 2 * B * D * V
-    counted = {arm: StepFlops(arm, "tiny-llama", B)(T) for arm in ARMS}
+    layers, D, wide, H, head, V, B, N = 2, 32, 64, 4, 8, _vocabulary(), 3, 80
+    matrices = layers * (2 * D * D + 2 * D * D // 2 + 3 * D * wide)
+    attention = layers * 2 * 2 * B * H * N * N * head
+    forward = 2 * B * N * matrices + attention + 2 * B * D * V
+    counted = {arm: StepFlops(arm, "tiny-llama", B)(N) for arm in ARMS}
     assert counted["mezo_1"] == 2 * forward
     assert counted["mezo_5"] == 10 * forward
     backward = counted["bp"] - forward

@@ -12,11 +12,15 @@ from typing import Any
 import pytest
 import torch
 
+from repro.cli import main
 from repro.core.errors import ReproError
 from repro.finetuning.fine_tune import Task, fine_tune
 from repro.finetuning.learner import Learner
 from repro.finetuning.replay import packed, rebuilt, unpacked, weights_sha256
 from repro.finetuning.run import Run
+from repro.measurement.environment import capture
+from repro.measurement.records import Record, write_run
+from repro.models.pretrained import load_pretrained
 from repro.models.tiny import tiny_llama
 from repro.training.checkpoint import Checkpoint
 
@@ -202,3 +206,43 @@ def _batches(count: int, run: Run = RUN) -> list[Any]:
 
 def _weights(learner: Learner) -> str:
     return weights_sha256(learner.model.parameters())
+
+
+def test_the_command_replays_what_a_file_of_records_holds(
+    mezo: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = mezo | {"settings": RUN.as_dict()}, mezo | {"final_sha256": "0" * 64}
+    path = _written(tmp_path, [good])
+    assert main(["replay", str(path), "--out", str(tmp_path / "models")]) == 0
+    assert f"{mezo['steps'][-1]} steps from a log of" in capsys.readouterr().out
+    saved = load_pretrained(str(tmp_path / "models" / "mezo_1-tiny-llama-0")).model
+    assert weights_sha256(saved.parameters()) == mezo["final_sha256"]
+    path = _written(tmp_path / "bad", [bad | {"settings": RUN.as_dict()}, good])
+    assert main(["replay", str(path)]) == 1
+    told = capsys.readouterr()
+    assert "final weights: SHA-256 is" in told.err
+    assert "as recorded" in told.out  # the other run was replayed all the same
+    assert main(["replay", str(path), "--seed", "5"]) == 2
+    assert main(["replay", str(tmp_path / "none.jsonl")]) == 2
+
+
+def _written(directory: Path, runs: list[dict[str, Any]]) -> Path:
+    point = {"arm": RUN.arm, "model": RUN.model}
+    return write_run(
+        directory,
+        [
+            Record(
+                schema_version=1,
+                artifact="mezo_fig4",
+                profile="smoke",
+                config={},
+                seed=seed,
+                kind="run",
+                point=point,
+                metrics=metrics,
+                utc="2026-01-01T00:00:00Z",
+                environment=capture(),
+            )
+            for seed, metrics in enumerate(runs)
+        ],
+    )

@@ -1,5 +1,6 @@
 """The models that fine-tuning starts from, whole or as a configuration without weights."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repro.core.errors import ReproError
@@ -11,7 +12,7 @@ from repro.models.pretrained import Pretrained, converted, explained, load_pretr
 
 if TYPE_CHECKING:
     from torch import nn
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 TINY = "tiny-llama"
 """Name of the model of ``repro.models.tiny``."""
@@ -46,11 +47,26 @@ def load_config(name: str) -> "PreTrainedConfig":
         from repro.models.tiny import tiny_config
 
         return tiny_config()
-    catalogued = name in {dataset.name for dataset in DATA_SETS}
     with explained(name):
-        place = converted(cache.load(name)[KEY]) if catalogued else name
-        config: PreTrainedConfig = AutoConfig.from_pretrained(place)
+        config: PreTrainedConfig = AutoConfig.from_pretrained(_place(name))
     return config
+
+
+def load_tokenizer(name: str) -> "PreTrainedTokenizerBase":
+    """Return the tokenizer of the model ``name``, without loading its weights.
+
+    Raises:
+        UsageError, ReproError: as ``load_pretrained``.
+    """
+    from transformers import AutoTokenizer
+
+    if name == TINY:
+        from repro.models.tiny import tiny_tokenizer
+
+        return tiny_tokenizer()
+    with explained(name):
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(_place(name))
+    return tokenizer
 
 
 def random_model(config: "PreTrainedConfig", dtype: Dtype) -> "PreTrainedModel":
@@ -78,3 +94,10 @@ def unobtainable(name: str) -> str:
     except ReproError as error:
         return str(error)
     return ""
+
+
+def _place(name: str) -> "Path | str":
+    """Return what transformers is to load ``name`` from, converting its weights if need be."""
+    if name in {dataset.name for dataset in DATA_SETS}:
+        return converted(cache.load(name)[KEY])
+    return converted(Path(name)) if name.endswith(".gguf") else name

@@ -69,13 +69,13 @@ def _metrics(task: Task) -> dict[str, Any]:
     model = placed(pretrained.model, run.device)
     base = weights_sha256(model.parameters())
     learner = Learner(model, items.train.answers, run)
-    flops = StepFlops(run.arm, run.model, run.batch)
-    tuning = FineTuning(run, learner, items, flops, task.checkpoint, _reporter(run))
-    curve = tuning.train()
+    flops = None if run.tuning else StepFlops(run.arm, run.model, run.batch)
+    under_way = FineTuning(run, learner, items, task.checkpoint, flops, _reporter(run))
+    curve = under_way.train()
     metrics: dict[str, Any] = curve.as_metrics()
     if run.tuning or curve.divergence:
         return metrics
-    score = tuning.score("final")
+    score = under_way.score("final")
     metrics |= {
         "final_accuracy": score.accuracy,
         "final_loss": score.loss,

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from repro.core.names import Dtype
 from repro.data.text.tokens import Tokens
 from repro.finetuning.arms import estimates
 from repro.finetuning.batches import Batch
@@ -12,6 +13,7 @@ from repro.finetuning.run import Run
 from repro.methods.backprop import Backprop
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
+from repro.methods.walk import Restore
 from repro.training.seeds import NOISE, derived_seed
 
 if TYPE_CHECKING:
@@ -66,6 +68,11 @@ def prepared(model: "PreTrainedModel", arm: str) -> "PreTrainedModel":
     return model
 
 
+def restore_of(dtype: Dtype) -> Restore:
+    """Return how MeZO's walks end: exactly in half precision, where weights would drift."""
+    return "rounded" if dtype == "float32" else "exact"
+
+
 def make_optimizer(model: torch.nn.Module, run: Run) -> Backprop | MeZO:
     """Return the optimizer of the run's arm: plain SGD at a fixed learning rate, as in the paper.
 
@@ -81,5 +88,5 @@ def make_optimizer(model: torch.nn.Module, run: Run) -> Backprop | MeZO:
         eps=run.eps,
         perturbations=n,
         seed=derived_seed(run.seed, NOISE),
-        restore=run.restore,
+        restore=restore_of(run.dtype),
     )

@@ -47,11 +47,14 @@ class FineTuning:
         run: Run,
         learner: Learner,
         items: Items,
-        flops: StepFlops,
         checkpoint: Checkpoint,
+        flops: StepFlops | None = None,
         report: Callable[[Curve], None] = lambda _: None,
     ) -> None:
-        """Take what is run, on what, and where its state is kept; go on from that state."""
+        """Take what is run, on what, and where its state is kept; go on from that state.
+
+        Without ``flops`` none are counted.
+        """
         self.run, self.learner, self.items, self.flops = run, learner, items, flops
         self.curve, self.at = Curve(), Position()
         self._report = report
@@ -97,7 +100,7 @@ class FineTuning:
             torch.cuda.synchronize()
         self.at.seconds += time.perf_counter() - start
         self.at.steps += 1
-        self.at.flops += self.flops(batch.width)
+        self.at.flops += 0.0 if self.flops is None else self.flops(batch.width)
         self.at.losses.append(loss)
 
     def _evaluation_is_due(self) -> bool:

@@ -6,7 +6,6 @@ from typing import Any
 from repro.core.names import Dtype
 from repro.finetuning.arms import LABELS, Arm
 from repro.measurement.device import Device
-from repro.methods.walk import Restore
 
 
 @dataclass(frozen=True)
@@ -39,11 +38,6 @@ class Run:
     threads: int
     tuning: bool = False
     """Whether this is a run of the grid: evaluated once, at its end, on the tuning items."""
-
-    @property
-    def restore(self) -> Restore:
-        """How MeZO's walks end: exactly in half precision, where weights would drift."""
-        return "rounded" if self.dtype == "float32" else "exact"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the run as plain values, for records and cache keys."""

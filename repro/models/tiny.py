@@ -34,17 +34,15 @@ def tiny_config() -> LlamaConfig:
 
 
 def tiny_llama(dtype: Dtype = "float32") -> Pretrained:
-    """Return the model, the same weights every time, in evaluation mode, and its tokenizer.
-
-    The tokenizer has the words of yesno-facts, and no token for padding.
-    """
+    """Return the model, the same weights every time, in evaluation mode, and its tokenizer."""
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
         model = LlamaForCausalLM(tiny_config())
-    return Pretrained(model.to(getattr(torch, dtype)).eval(), _tokenizer())
+    return Pretrained(model.to(getattr(torch, dtype)).eval(), tiny_tokenizer())
 
 
-def _tokenizer() -> PreTrainedTokenizerFast:
+def tiny_tokenizer() -> PreTrainedTokenizerFast:
+    """Return the tokenizer: whole words, and none of them for padding."""
     words = _words()
     backend = Tokenizer(WordLevel({word: n for n, word in enumerate(words)}, _UNKNOWN))
     backend.pre_tokenizer = Whitespace()
