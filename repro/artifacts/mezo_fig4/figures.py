@@ -98,6 +98,8 @@ def _looks(setting: Setting) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _how(setting: Setting) -> str:
+    if not setting.lines:
+        return "no run came to an evaluation"
     seeds = max(len(line.records) for line in setting.lines)
     items = setting.lines[0].settings["monitored_items"]
     return f"{items} questions, {seeds} seed{'s' if seeds > 1 else ''}"

@@ -101,7 +101,7 @@ def _of_arm(
     found = {name: sizes[name] for name in names if name in sizes}
     if not found or (config.every_model and len(found) < len(names)):
         why = "\n".join(f"  {name}: {reasons[name]}" for name in names if reasons[name])
-        msg = f"no model for {LABELS[arm]} can be had:\n{why}"
+        msg = f"models for {LABELS[arm]} that cannot be had:\n{why}"
         raise ReproError(msg)
     return found
 
