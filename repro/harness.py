@@ -13,7 +13,7 @@ from repro.measurement.environment import Environment
 from repro.measurement.point_store import PointStore
 from repro.measurement.records import CUSTOM, SCHEMA_VERSION, Profile, Record, validate, write_run
 
-_WHERE = "device"  # the field of a configuration that says where a run is made
+_WHERE = ("device", "engine")  # fields of a configuration that say where a run is made, by what
 
 
 def run_artifact(artifact: Artifact, profile: Profile, config: Config, out: Path) -> Path:
@@ -50,13 +50,13 @@ def run_artifact(artifact: Artifact, profile: Profile, config: Config, out: Path
 def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:
     """Tell whether ``config`` runs the cells of ``profile``, or some of them, and no others.
 
-    Where they run does not matter: the machine stands in every record.
+    Where and by which engine does not matter: that stands in every record.
     """
     whole = config_dict(artifact.profiles[profile])
     return all(
         set(value) <= set(whole[name]) if name in artifact.scope else value == whole[name]
         for name, value in config_dict(config).items()
-        if name != _WHERE
+        if name not in _WHERE
     )
 
 

@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
+from repro.data import cache
+from repro.data.catalog import load_set
 from repro.ondevice.build import ToolsMissingError, build, load
 
 
@@ -24,11 +28,31 @@ def _interrupts() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture
+def made_up_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """MNIST in the cache is 32 + 16 images, each class a bar in another place."""
+    labels = np.arange(32, dtype=np.uint8) % 10
+    images = np.zeros((32, 28, 28), np.uint8)
+    for image, label in zip(images, labels, strict=True):
+        image[2 * label : 2 * label + 4] = 255
+    place = tmp_path / "data" / cache.location(load_set("mnist")).name
+    place.mkdir(parents=True)
+    np.save(place / "train_images.npy", images)
+    np.save(place / "train_labels.npy", labels)
+    np.save(place / "test_images.npy", images[:16])
+    np.save(place / "test_labels.npy", labels[:16])
+    (place / cache.MANIFEST).write_text("{}")
+    monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path / "data"))
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="session")
 def engine(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The on-device engine, built once for each state of its sources."""
-    cache = pytestconfig.cache
-    own = tmp_path_factory.mktemp("engine") if cache is None else cache.mkdir("engine")
+    kept = getattr(pytestconfig, "cache", None)  # absent with -p no:cacheprovider
+    own = tmp_path_factory.mktemp("engine") if kept is None else kept.mkdir("engine")
     directory = os.environ.get("REPRO_ENGINE_DIR") or str(own)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REPRO_ENGINE_DIR", directory)

@@ -1,8 +1,10 @@
 """Which runs the ElasticZO artifacts make of their configuration, and what they record."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from repro.artifacts.base import Result
 from repro.claims.elasticzo import CLAIMS, QUANTITIES
 from repro.claims.quantity import Accuracy
 from repro.core.errors import UsageError
+from repro.ondevice.build import EngineError
 from repro.training.cell import Cell, FloatSettings, IntegerSettings
 
 ARTIFACTS = (
@@ -80,6 +83,70 @@ def test_table_1_has_the_published_cells(ran: list[Cell]) -> None:
     assert {cell.epochs for cell in ran if cell.problem != "shapes40"} == {100}
     assert {cell.settings.batch for cell in ran if cell.precision == "fp32"} == {32}
     assert {cell.settings.batch for cell in ran if cell.precision != "fp32"} == {256}
+
+
+WITH_ENGINE = [module for module in ARTIFACTS if module is not elasticzo_int8_sign]
+
+
+@pytest.mark.parametrize("module", WITH_ENGINE, ids=lambda module: module.ARTIFACT.slug)
+@pytest.mark.usefixtures("engine")
+def test_the_engine_trains_what_it_can_and_changes_nothing_else(
+    module: Any, ran: list[Cell]
+) -> None:
+    config = module.SMOKE
+    results(module, config)
+    by_torch = [*ran]
+    ran.clear()
+    results(module, replace(config, engine="auto"))
+    assert {cell.engine for cell in by_torch} == {"torch"}
+    assert [replace(cell, engine="torch") for cell in ran if not cell.start] == [
+        cell for cell in by_torch if not cell.start
+    ]
+    for cell in ran:
+        assert (cell.engine == "native") == (not cell.why_not_native())
+    assert "native" in {cell.engine for cell in ran}
+
+
+@pytest.mark.usefixtures("engine")
+def test_pre_training_is_the_engine_s_but_for_adam(ran: list[Cell]) -> None:
+    results(elasticzo_table2, replace(elasticzo_table2.PAPER, engine="native"))
+    engines = {(cell.precision, cell.engine, cell.start and cell.start.engine) for cell in ran}
+    assert engines == {("fp32", "native", "torch"), ("int8", "native", "native")}
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (elasticzo_table1, "shapes40 fp32 .* batch norm.*--engine auto"),
+        (elasticzo_int8_choices, "mnist int8 .* no shift policy v1.*--engine auto"),
+        (elasticzo_search, "shapes40 fp32 .* batch norm.*--engine auto"),
+    ],
+)
+@pytest.mark.usefixtures("engine")
+def test_what_the_engine_cannot_train_is_refused_before_anything_runs(
+    module: Any, message: str, ran: list[Cell]
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        results(module, replace(module.PAPER, engine="native"))
+    assert ran == []
+
+
+def test_an_engine_that_is_not_built_is_missed_before_anything_runs(
+    ran: list[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPRO_ENGINE_DIR", str(tmp_path))
+    monkeypatch.delitem(sys.modules, "repro.ondevice._engine", raising=False)
+    for engine in ("native", "auto"):
+        config = replace(elasticzo_fig3.SMOKE, engine=engine)  # type: ignore[arg-type]
+        with pytest.raises(EngineError, match="run `repro engine build`"):
+            results(elasticzo_fig3, config)
+    assert ran == []
+
+
+@pytest.mark.parametrize("module", WITH_ENGINE, ids=lambda module: module.ARTIFACT.slug)
+def test_engines_are_checked(module: Any) -> None:
+    with pytest.raises(UsageError, match="engine = 'c': must be one of torch, native, auto"):
+        replace(module.SMOKE, engine="c")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ class Settings:
     epochs: int = 100
     thresholds: tuple[int, ...] = (20, 50)
     device: str = "cpu"
+    engine: str = "torch"
 
 
 class Trained(Artifact):
@@ -47,6 +48,7 @@ ARTIFACT = Trained(
         ({"datasets": ("mnist",), "seeds": (0,)}, "paper"),
         ({"seeds": (2, 0)}, "paper"),
         ({"device": "cuda"}, "paper"),  # elsewhere, but the same experiment
+        ({"engine": "native"}, "paper"),  # by other code
         ({"seeds": (0, 3)}, "custom"),  # a cell that the profile does not have
         ({"epochs": 5}, "custom"),  # the quick profile's, but run as paper
         ({"thresholds": (20,)}, "custom"),  # fewer values of a field that is no scope

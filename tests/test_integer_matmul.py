@@ -44,7 +44,8 @@ EXACT = [path for path in PATHS if is_exact(path, CPU)]
 def test_all_exact_paths_agree_with_int64(m: int, k: int, n: int, seed: int) -> None:
     a, b = int8(m, k, seed=seed), int8(n, k, seed=seed + 1).t()
     for path in EXACT:
-        assert torch.equal(path(a, b).long(), reference(a, b))
+        product = path(a, b, torch.full((m, n), 7, dtype=torch.int32))
+        assert torch.equal(product.long(), reference(a, b))
 
 
 @pytest.mark.parametrize("path", PATHS[1:])
@@ -76,11 +77,19 @@ def test_longer_sums_are_widened() -> None:
     assert torch.equal(matmul(a, b), reference(a, b))
 
 
-def saturating(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+@pytest.mark.parametrize("k", [40, BLOCK + 1])
+def test_a_product_goes_where_it_is_asked_to(k: int) -> None:
+    a, b = int8(3, k), int8(k, 2)
+    out = torch.full((3, 2), 7, dtype=torch.int32 if k <= BLOCK else torch.int64)
+    assert matmul(a, b, out=out) is out
+    assert torch.equal(out.long(), reference(a, b))
+
+
+def saturating(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     """oneDNN without VNNI: pairs of products are added in 16 bits."""
     products = a.int().unsqueeze(1) * b.int().t()
     pairs = torch.nn.functional.pad(products, (0, products.shape[2] % 2)).unflatten(2, (-1, 2))
-    return pairs.sum(3).clamp(-(2**15), 2**15 - 1).sum(2).int()
+    return out.copy_(pairs.sum(3).clamp(-(2**15), 2**15 - 1).sum(2))
 
 
 def test_a_saturating_product_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

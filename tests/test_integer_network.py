@@ -198,7 +198,8 @@ def test_backward_is_that_of_autograd_layer_by_layer(policy: Version) -> None:
     for record, (name, module) in zip(
         reversed(records), reversed(list(structure.named_children())), strict=True
     ):
-        x = record.x.movedim(-1, 0).double().requires_grad_()
+        axes = (3, 1, 0, 2) if record.x.dim() == 4 else tuple(reversed(range(record.x.dim())))
+        x = record.x.permute(axes).double().requires_grad_()
         if name in network.weighted:
             with torch.no_grad():
                 module.weight.copy_(network.weighted[name].weight.values)

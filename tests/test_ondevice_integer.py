@@ -208,6 +208,19 @@ def test_small_sums_are_cast_and_128_wraps(largest: int) -> None:
         assert logits.exponent == expected.exponent
 
 
+def test_weights_of_other_exponents_can_be_loaded() -> None:
+    reference, native = both("fc2")
+    state = IntegerNetwork.random(lenet5(bias=False), seed=1).state_dict()
+    state["exponents"] = {name: n - 9 for n, name in enumerate(state["exponents"])}
+    for each in (reference, native):
+        each.network.load_state_dict(state)
+    inputs, _ = batch(0, 20)
+    expected, logits = reference.forward(inputs), native.forward(inputs)
+    assert torch.equal(logits.values, expected.values)
+    assert logits.exponent == expected.exponent
+    assert_equal_training(reference, native, 3, (20,))
+
+
 def test_what_does_not_fit_is_refused_and_nothing_moves() -> None:
     _, native = both("fc2", native={"capacity": 8})
     before = native.network.parameters.clone()

@@ -11,18 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
-import torch
 
-from repro.data import cache
-from repro.data.catalog import load_set
 from repro.measurement import environment as environment_module
 from repro.measurement.environment import Environment
 from repro.training import run_cells as module
 from repro.training.cell import Cell, FloatSettings, IntegerSettings
 from repro.training.float_learner import FloatLearner
 from repro.training.run_cells import Task, run_cell, run_cells
+
+pytestmark = pytest.mark.usefixtures("made_up_mnist")
 
 SGD = Cell("mnist", "fp32", "full_bp", FloatSettings(lr=0.05, batch=16), 2, 0)
 HERE = Environment(
@@ -41,30 +39,6 @@ HERE = Environment(
     gpu=None,
     versions={"torch": "2.15"},
 )
-
-
-def make_set(directory: Path) -> None:
-    """Write 32 + 16 images as the cache keeps MNIST, each class a bar in another place."""
-    labels = np.arange(32, dtype=np.uint8) % 10
-    images = np.zeros((32, 28, 28), np.uint8)
-    for image, label in zip(images, labels, strict=True):
-        image[2 * label : 2 * label + 4] = 255
-    place = directory / cache.location(load_set("mnist")).name
-    place.mkdir(parents=True)
-    np.save(place / "train_images.npy", images)
-    np.save(place / "train_labels.npy", labels)
-    np.save(place / "test_images.npy", images[:16])
-    np.save(place / "test_labels.npy", labels[:16])
-    (place / cache.MANIFEST).write_text("{}")
-
-
-@pytest.fixture(autouse=True)
-def _made_up_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path / "data"))
-    make_set(tmp_path / "data")
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture
@@ -105,7 +79,7 @@ def test_finished_cell_is_taken_over_with_the_provenance_of_its_training(
     assert len(steps) == 4
     nowhere = msgspec.structs.replace(HERE, commit=None, dirty=None)
     (curves,) = curves_of(replace(SGD, seed=1), here=nowhere)
-    assert curves["trained"].keys() == {"utc"}  # records have no null
+    assert curves["trained"].keys() == {"utc", "engine"}  # records have no null
 
 
 def test_cell_that_needs_more_epochs_is_another_one(steps: list[None]) -> None:

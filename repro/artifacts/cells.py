@@ -1,14 +1,16 @@
 """What the artifacts that train have in common: cells in, results out."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.images import ImageRuns
-from repro.core.names import MethodName, Precision
+from repro.core.names import EngineChoice, MethodName, Precision
 from repro.data import cache, catalog
 from repro.measurement.device import require_device
+from repro.ondevice import build
 from repro.training.cell import Cell
 from repro.training.chosen import chosen
 from repro.training.experiments import Length, from_scratch
@@ -20,7 +22,12 @@ CLOUDS = "clouds"
 """ModelNet40 where it is in the cache; else the generated stand-in, under its own name."""
 
 
-def results(cells: Iterable[Cell], context: Context, extra: Iterable[str] = ()) -> Iterator[Result]:
+def results(
+    cells: Iterable[Cell],
+    context: Context,
+    extra: Iterable[str] = (),
+    engine: EngineChoice = "torch",
+) -> Iterator[Result]:
     """Train all cells and yield a result of kind ``run`` for each.
 
     Its point names the data set, precision and method, and the ``extra`` hyperparameters; the
@@ -28,16 +35,34 @@ def results(cells: Iterable[Cell], context: Context, extra: Iterable[str] = ()) 
     runs of one point have in common.
 
     Raises:
-        UsageError: the device of a cell does not exist here.
+        UsageError: the device of a cell does not exist here, or the engine cannot train a cell.
+        EngineError: the on-device engine is asked for and not built.
         ReproError: a process died or failed; what was done is kept.
     """
-    wanted = list(cells)
+    wanted = [by_engine(cell, engine) for cell in cells]
+    if any(each and each.engine == "native" for cell in wanted for each in (cell, cell.start)):
+        build.load()
     for device in {cell.device for cell in wanted}:
         require_device(device)
     for cell, curves in run_cells(wanted, context.environment, workers=context.workers):
         yield Result(
             "run", point_of(cell, extra), curves | {"settings": settings_of(cell)}, cell.seed
         )
+
+
+def by_engine(cell: Cell, engine: EngineChoice) -> Cell:
+    """Return ``cell`` as ``engine`` trains it.
+
+    The cell that it starts from is the engine's where it can train that: in float32 that is
+    pre-training by Adam, which PyTorch does.
+
+    Raises:
+        UsageError: the on-device engine cannot train it, and was asked for by its name.
+    """
+    if engine == "torch" or (engine == "auto" and cell.why_not_native()):
+        return cell
+    start = cell.start and by_engine(cell.start, "auto")
+    return replace(cell, engine="native", start=start)
 
 
 def image_cells(

@@ -27,3 +27,8 @@ METHOD_LABELS: dict[str, str] = {
 Precision = Literal["fp32", "int8", "int8s"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 """float32; INT8, integers with the gradient's sign from a float loss; INT8*, integers alone."""
+
+Engine = Literal["torch", "native"]
+"""What trains: PyTorch, or the on-device engine in C++."""
+EngineChoice = Literal["torch", "native", "auto"]
+"""The same for many runs: with ``auto`` the on-device engine trains those that it can."""

@@ -1,6 +1,9 @@
-"""Convolutions of stride 1, as matrix products of shifted copies, a few rows at a time.
+"""Convolutions of stride 1, as one matrix product for each row of the output.
 
-The copies of all rows would be the largest tensor of a training step, kernel^2 times the input.
+Copies of the input, shifted along its rows, lie in a buffer row after row. The windows of a row of
+the output are then k neighbouring rows of that buffer, as one matrix, and nothing is copied for the
+shifts across rows. The copies of a whole input would be k times as large as it is, so they are made
+for a few rows at a time.
 """
 
 from collections.abc import Iterator
@@ -13,12 +16,9 @@ from repro.integer.layers import Weighted
 from repro.integer.matmul import BLOCK, matmul
 from repro.integer.tensor import IntegerTensor
 
-_COLUMNS = 1 << 18
-"""Bytes of shifted copies at a time, or one row of the output: they stay in second-level cache."""
-
 
 class Conv2d(Weighted):
-    """A square convolution: weight [out, in, k, k], x [in, H, W, B]; stride 1, no bias."""
+    """A square convolution: weight [out, in, k, k], x [H, in, W, B]; stride 1, no bias."""
 
     def __init__(self, weight: IntegerTensor, padding: int) -> None:
         """Take the weight and the zeros added on each side, fewer than k."""
@@ -31,7 +31,7 @@ class Conv2d(Weighted):
         return self.weight.values.shape[-1]
 
     def accumulate(self, x: Tensor) -> Tensor:
-        """Return the correlation of x with the weight, [out, H', W', B]."""
+        """Return the correlation of x with the weight, [H', out, W', B]."""
         return correlation(self.weight.values, x, self.padding)
 
     def weight_gradient(self, x: Tensor, error: Tensor) -> Tensor:
@@ -39,13 +39,13 @@ class Conv2d(Weighted):
 
         The long operand comes first: oneDNN shares the rows of the first among threads.
         """
-        positions = error[0].numel()
+        positions = error[:, 0].numel()
         dtype = torch.int32 if positions <= BLOCK else torch.int64
         outputs, inputs, kernel, _ = self.weight.values.shape
-        total = torch.zeros(inputs * kernel * kernel, outputs, dtype=dtype, device=x.device)
-        for rows, columns in windows(x, kernel, self.padding):
-            total += matmul(columns, error[:, rows].flatten(1).t())
-        return total.t().reshape(self.weight.values.shape)
+        total = torch.zeros(kernel * inputs * kernel, outputs, dtype=dtype, device=x.device)
+        for row, window in windows(x, kernel, self.padding):
+            total += matmul(window, error[row].flatten(1).t())
+        return total.view(kernel, inputs, kernel, outputs).permute(3, 1, 0, 2)
 
     def input_error(self, error: Tensor) -> Tensor:
         """Return the full correlation of the error with the weight turned by 180 degrees."""
@@ -54,34 +54,31 @@ class Conv2d(Weighted):
 
 
 def correlation(weight: Tensor, x: Tensor, padding: int) -> Tensor:
-    """Return the accumulators [out, H', W', B] of weight [out, in, k, k] and x [in, H, W, B]."""
-    kernel = weight.shape[-1]
+    """Return the accumulators [H', out, W', B] of weight [out, in, k, k] and x [H, in, W, B]."""
+    outputs, _, kernel, _ = weight.shape
     grow = 2 * padding - kernel + 1
-    _, height, width, batch = x.shape
-    shape = (weight.shape[0], height + grow, width + grow, batch)
-    matrix = weight.flatten(1)
+    height, _, width, batch = x.shape
+    matrix = weight.transpose(1, 2).flatten(1)
     dtype = torch.int32 if matrix.shape[1] <= BLOCK else torch.int64
+    shape = (height + grow, outputs, width + grow, batch)
     accumulators = torch.empty(shape, dtype=dtype, device=x.device)
-    for rows, columns in windows(x, kernel, padding):
-        part = accumulators[:, rows]
-        part.copy_(matmul(matrix, columns).view(part.shape))
+    for row, window in windows(x, kernel, padding):
+        matmul(matrix, window, out=accumulators[row].flatten(1))
     return accumulators
 
 
-def windows(x: Tensor, kernel: int, padding: int) -> Iterator[tuple[slice, Tensor]]:
-    """Yield some rows of the output, and the windows of x [C, H, W, B] that belong to them.
+def windows(x: Tensor, kernel: int, padding: int) -> Iterator[tuple[int, Tensor]]:
+    """Yield each row of the output, and the windows of x [H, C, W, B] that belong to it.
 
-    The windows are columns, int8 [C k k, rows W' B], in one buffer that the next ones overwrite.
-    PyTorch's own im2col has no int8 kernel on the host.
+    The windows are columns, int8 [k C k, W' B], with the shift across rows first and that along
+    rows last. They lie in a buffer for k rows at a time, which the next ones overwrite.
     """
-    padded = pad(x, (0, 0, padding, padding, padding, padding)) if padding else x
-    shifted = padded.unfold(1, kernel, 1).unfold(2, kernel, 1)  # [C, H', W', B, k, k]
-    ordered = shifted.permute(0, 4, 5, 1, 2, 3)  # [C, k, k, H', W', B]
-    height = ordered.shape[3]
-    at_once = min(height, max(1, _COLUMNS * height // ordered.numel()))
-    buffer = torch.empty(ordered.numel() // height * at_once, dtype=x.dtype, device=x.device)
-    for start in range(0, height, at_once):
-        rows = slice(start, min(start + at_once, height))
-        some = ordered[:, :, :, rows]
-        columns = buffer[: some.numel()].view(some.shape).copy_(some)
-        yield rows, columns.view(x.shape[0] * kernel * kernel, -1)
+    padded = pad(x, (0, 0, padding, padding, 0, 0, padding, padding)) if padding else x
+    shifted = padded.unfold(2, kernel, 1).permute(0, 1, 4, 2, 3)  # [H + 2 padding, C, k, W', B]
+    buffer = torch.empty(2 * kernel - 1, *shifted.shape[1:], dtype=x.dtype, device=x.device)
+    matrices = buffer.view(len(buffer), shifted.shape[1] * kernel, -1)
+    for first in range(0, len(shifted) - kernel + 1, kernel):
+        some = shifted[first : first + len(buffer)]
+        buffer[: len(some)].copy_(some)
+        for row in range(len(some) - kernel + 1):
+            yield first + row, matrices[row : row + kernel].flatten(0, 1)

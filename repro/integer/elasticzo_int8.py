@@ -147,6 +147,10 @@ class ElasticZOInt8:
         self.last = do_step(inputs, labels, timer)
         return self.last
 
+    def forward(self, inputs: IntegerTensor) -> IntegerTensor:
+        """Return the logits [B, classes] at the weights as they are."""
+        return self.network.forward(inputs)
+
     def state_dict(self) -> dict[str, Any]:
         """Return all that a resumed run needs beside the network's weights."""
         return {

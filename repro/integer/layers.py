@@ -1,9 +1,8 @@
 """The two kinds of integer layers, and the layout of their values.
 
-Values are kept with the features first and the batch last: images are [C, H, W, B], point clouds
-[F, N, B], features [F, B]. A layer with weights is then one matrix product W @ x whatever its kind,
-nothing is ever transposed between layers, and the slices of a convolution or a pooling window are
-long contiguous runs.
+Values are kept with the batch last: images are [H, C, W, B], point clouds [F, N, B], features
+[F, B]. A layer with weights is then matrix products W @ x whatever its kind, nothing is transposed
+before the features, and the rows of a convolution or a pooling window are long contiguous runs.
 """
 
 from abc import ABC, abstractmethod
@@ -50,15 +49,15 @@ class Selecting(ABC):
 
 
 class Flatten(Selecting):
-    """[C, H, W, B] to [C H W, B], in the order of ``torch.nn.Flatten``."""
+    """[H, C, W, B] to [C H W, B], in the order of ``torch.nn.Flatten``."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return a view."""
-        return x.flatten(0, -2)
+        """Return the features, channel by channel."""
+        return x.transpose(0, 1).flatten(0, -2)
 
     def backward(self, x: Tensor, y: Tensor, error: Tensor) -> Tensor:  # noqa: ARG002
-        """Return a view."""
-        return error.view_as(x)
+        """Return the images, row by row."""
+        return error.view_as(x.transpose(0, 1)).transpose(0, 1).contiguous()
 
 
 Layer = Weighted | Selecting

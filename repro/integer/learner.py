@@ -1,21 +1,52 @@
 """ElasticZO-INT8 with its schedule, as a training loop wants it: epochs, batches, evaluation."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from torch import Tensor
 
-from repro.integer.elasticzo_int8 import ElasticZOInt8
+from repro.integer.elasticzo_int8 import Restores
 from repro.integer.loss import float_cross_entropy
+from repro.integer.network import IntegerNetwork
 from repro.integer.schedule import Schedule
 from repro.integer.tensor import IntegerTensor
 from repro.methods.step_info import StepInfo
 
 
-class IntegerLearner:
+class IntegerMethod(Protocol):
+    """Algorithm 2, by whatever computes it."""
+
+    p_zero: float
+    b_bp: int
+
+    @property
+    def network(self) -> IntegerNetwork:
+        """The network that is trained."""
+
+    @property
+    def restores(self) -> Restores:
+        """How often the restore was inexact."""
+
+    def step(self, inputs: IntegerTensor, labels: Tensor) -> StepInfo:
+        """Do one step."""
+
+    def forward(self, inputs: IntegerTensor) -> IntegerTensor:
+        """Return the logits."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that a resumed run needs beside the network's weights."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what ``state_dict`` returned."""
+
+
+Method = TypeVar("Method", bound=IntegerMethod)
+
+
+class IntegerLearner(Generic[Method]):
     """Trains on a set that was quantised once, at one exponent."""
 
-    def __init__(self, method: ElasticZOInt8, exponent: int, schedule: Schedule) -> None:
+    def __init__(self, method: Method, exponent: int, schedule: Schedule) -> None:
         """Take the method, the exponent of all inputs, and the schedule of the run."""
         self.method = method
         self.exponent = exponent
@@ -43,7 +74,7 @@ class IntegerLearner:
 
         Of equal logits the first class counts as the answer.
         """
-        logits = self.method.network.forward(IntegerTensor(inputs, self.exponent))
+        logits = self.method.forward(IntegerTensor(inputs, self.exponent))
         correct = int((logits.values.argmax(1) == labels).sum())
         return float(float_cross_entropy(logits, labels).sum()), correct
 

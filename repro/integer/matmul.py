@@ -24,11 +24,16 @@ INT32_LIMIT = (1 << 31) - 2
 BLOCK = INT32_LIMIT // LARGEST_PRODUCT
 """Longest sum (K) that stays in int32: 131,071 products."""
 
-Path = Callable[[Tensor, Tensor], Tensor]
+Path = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-def matmul(a: Tensor, b: Tensor) -> Tensor:
+def matmul(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
     """Return the exact matrix product of int8 [M, K] and int8 [K, N].
+
+    Args:
+        a: the first factor.
+        b: the second factor.
+        out: where to put the product; by default a new tensor.
 
     Returns:
         [M, N]: int32 if K <= ``BLOCK``, else int64.
@@ -43,40 +48,44 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         msg = f"matmul of {tuple(a.shape)} and {tuple(b.shape)}: must be [M, K] and [K, N]"
         raise UsageError(msg)
     multiply = fastest_exact(a.device)
-    if a.shape[1] <= BLOCK:
-        return multiply(a, b)
-    blocks = zip(torch.split(a, BLOCK, dim=1), torch.split(b, BLOCK, dim=0), strict=True)
-    total = torch.zeros(a.shape[0], b.shape[1], dtype=torch.int64, device=a.device)
-    for left, right in blocks:
-        total += multiply(left, right)
-    return total
+    wide = a.shape[1] > BLOCK
+    if out is None:
+        dtype = torch.int64 if wide else torch.int32
+        out = torch.empty(a.shape[0], b.shape[1], dtype=dtype, device=a.device)
+    if not wide:
+        return multiply(a, b, out)
+    part = torch.empty(out.shape, dtype=torch.int32, device=a.device)
+    out.zero_()
+    for left, right in zip(torch.split(a, BLOCK, dim=1), torch.split(b, BLOCK), strict=True):
+        out += multiply(left, right, part)
+    return out
 
 
-def by_int_mm(a: Tensor, b: Tensor) -> Tensor:
+def by_int_mm(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
     """Multiply by ``torch._int_mm``; CUDA takes some sizes only, and gets zeros up to the next."""
     if a.device.type != "cuda":
-        return torch._int_mm(a, b)
+        return torch._int_mm(a, b, out=out)
     (m, k), n = a.shape, b.shape[1]
     rows, inner, columns = max(-m % 8, 24 - m), -k % 8, -n % 8
     product = torch._int_mm(pad(a, (0, inner, 0, rows)), pad(b, (0, columns, 0, inner)))
-    return product[:m, :n]
+    return out.copy_(product[:m, :n])
 
 
-def by_int32(a: Tensor, b: Tensor) -> Tensor:
+def by_int32(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
     """Multiply in int32, by PyTorch's own loops; a host has them, CUDA has not."""
-    return torch.mm(a.to(torch.int32), b.to(torch.int32))
+    return torch.mm(a.to(torch.int32), b.to(torch.int32), out=out)
 
 
-def by_products(a: Tensor, b: Tensor) -> Tensor:
+def by_products(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
     """Add up K outer products in int32: slow, and possible wherever int32 is."""
-    total = torch.zeros(a.shape[0], b.shape[1], dtype=torch.int32, device=a.device)
+    out.zero_()
     for column, row in zip(a.to(torch.int32).unbind(1), b.to(torch.int32).unbind(0), strict=True):
-        total.addcmul_(column.unsqueeze(1), row.unsqueeze(0))
-    return total
+        out.addcmul_(column.unsqueeze(1), row.unsqueeze(0))
+    return out
 
 
 PATHS: tuple[Path, ...] = (by_int_mm, by_int32, by_products)
-"""The ways to multiply, fastest first."""
+"""The ways to multiply into a given int32 [M, N], fastest first."""
 
 
 @lru_cache
@@ -105,10 +114,12 @@ def is_exact(path: Path, device: torch.device) -> bool:
             b = torch.full((n, k), right, dtype=torch.int8, device=device)
             a[:, ::3], b[:, ::5] = 101, -77
             expected = (a.to(torch.int32).unsqueeze(1) * b.to(torch.int32)).sum(2)
-            try:
-                products = [path(a, b.t()), path(a, b.t().contiguous())]
-            except (RuntimeError, NotImplementedError):
-                return False
-            if not all(torch.equal(product.long(), expected) for product in products):
-                return False
+            product = torch.empty(m, n, dtype=torch.int32, device=device)
+            for factor in (b.t(), b.t().contiguous()):
+                try:
+                    path(a, factor, product)
+                except (RuntimeError, NotImplementedError):
+                    return False
+                if not torch.equal(product.long(), expected):
+                    return False
     return True

@@ -244,8 +244,9 @@ class IntegerNetwork:
         function, since it wraps +128.
         """
         expected = layer.weight.values.shape[1]
-        if now.values.shape[0] != expected:
-            msg = f"layer {name}: {now.values.shape[0]} input features, must be {expected}"
+        features = now.values.shape[1 if now.values.dim() == 4 else 0]
+        if features != expected:
+            msg = f"layer {name}: {features} input features, must be {expected}"
             raise UsageError(msg)
         accumulator = layer.accumulate(now.values)
         k = max(self.policy.shift_of(largest_magnitude(accumulator)), 0)
@@ -263,7 +264,7 @@ class IntegerNetwork:
 
 
 def _batch_last(values: Tensor) -> Tensor:
-    """Return [C, H, W, B] of [B, C, H, W], [F, N, B] of [B, N, F], or [F, B] of [B, F].
+    """Return [H, C, W, B] of [B, C, H, W], [F, N, B] of [B, N, F], or [F, B] of [B, F].
 
     Raises:
         UsageError: another number of axes.
@@ -271,5 +272,5 @@ def _batch_last(values: Tensor) -> Tensor:
     if not 2 <= values.dim() <= 4:
         msg = f"input of shape {tuple(values.shape)}: must be [B, C, H, W], [B, N, F] or [B, F]"
         raise UsageError(msg)
-    axes = (1, 2, 3, 0) if values.dim() == 4 else tuple(reversed(range(values.dim())))
+    axes = (2, 1, 3, 0) if values.dim() == 4 else tuple(reversed(range(values.dim())))
     return values.permute(axes).contiguous()

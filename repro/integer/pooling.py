@@ -7,7 +7,7 @@ from repro.integer.layers import Selecting
 
 
 class MaxPool2d(Selecting):
-    """The maximum of each k x k window of [C, H, W, B]; windows do not overlap.
+    """The maximum of each k x k window of [H, C, W, B]; windows do not overlap.
 
     Rows and columns that fill no window are left out, as by ``torch.nn.MaxPool2d``.
     """
@@ -17,12 +17,12 @@ class MaxPool2d(Selecting):
         self.kernel = kernel
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the maxima, [C, floor(H/k), floor(W/k), B].
+        """Return the maxima, [floor(H/k), C, floor(W/k), B].
 
         Maxima of slices, all into one tensor: several times faster than a reduction, and than
         ``max_pool2d``, and no memory but the result.
         """
-        entries = [entry for rows in self._slices(x, 1) for entry in self._slices(rows, 2)]
+        entries = [entry for rows in self._slices(x, 0) for entry in self._slices(rows, 2)]
         largest = torch.maximum(entries[0], entries[-1])
         for entry in entries[1:-1]:
             torch.maximum(largest, entry, out=largest)
@@ -32,7 +32,7 @@ class MaxPool2d(Selecting):
         """Give each error to the first maximum of its window, row by row."""
         result = torch.zeros_like(x)
         waiting = torch.ones_like(y)  # 1 until the window's maximum has been met
-        for rows, targets in zip(self._slices(x, 1), self._slices(result, 1), strict=True):
+        for rows, targets in zip(self._slices(x, 0), self._slices(result, 0), strict=True):
             for candidate, target in zip(
                 self._slices(rows, 2), self._slices(targets, 2), strict=True
             ):

@@ -13,6 +13,9 @@ from repro.models.conv import Conv2d
 from repro.models.pooling import MaxPool2x2
 from repro.models.relu import ReLU
 
+SAMPLE_SHAPE = (1, 28, 28)
+"""Channels, rows and columns of an image."""
+
 
 def lenet5(*, bias: bool = True, classes: int = 10) -> nn.Sequential:
     """Return LeNet-5 for images [B, 1, 28, 28]; its output are logits [B, classes].

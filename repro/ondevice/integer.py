@@ -111,7 +111,7 @@ class NativeElasticZOInt8:
         try:
             self._training = engine.IntTraining(
                 layers=[engine.Layer(**asdict(layer)) for layer in layers],
-                exponents=[layer.weight.exponent for layer in network.weighted.values()],
+                exponents=[0] * len(layers),  # see _exponent
                 tail=self._tail,
                 capacity=capacity,
                 threads=threads,
@@ -145,7 +145,7 @@ class NativeElasticZOInt8:
         try:
             sign, plus, minus, key, clipped = self._training.step(
                 samples(inputs.values),
-                inputs.exponent,
+                self._exponent(inputs),
                 labels.contiguous().numpy(),
                 self.steps,
                 self.p_zero,
@@ -168,10 +168,20 @@ class NativeElasticZOInt8:
             UsageError: the batch does not fit the network.
         """
         try:
-            values, exponent = self._training.forward(samples(inputs.values), inputs.exponent)
+            values, exponent = self._training.forward(
+                samples(inputs.values), self._exponent(inputs)
+            )
         except (ValueError, TypeError) as error:
             raise UsageError(str(error).partition("\n")[0]) from error
         return IntegerTensor(torch.from_numpy(values), exponent)
+
+    def _exponent(self, inputs: IntegerTensor) -> int:
+        """Return the inputs' exponent and the weights', which may be loaded anew.
+
+        The logits' exponent is the sum of these and of the shifts; nothing else depends on them.
+        """
+        weights = self.network.weighted.values()
+        return inputs.exponent + sum(layer.weight.exponent for layer in weights)
 
     @property
     def arena_bytes(self) -> int:

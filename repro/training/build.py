@@ -10,13 +10,15 @@ from repro.data.batches import normalise, to_tensors
 from repro.data.images.labelled import PIXELS
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
-from repro.models.lenet5 import lenet5
+from repro.models.lenet5 import SAMPLE_SHAPE, lenet5
 from repro.models.pointnet import pointnet
+from repro.ondevice.floating import NativeElasticZO
 from repro.training.cell import Cell, FloatSettings
 from repro.training.float_learner import FloatLearner
 from repro.training.integers import integer_items, integer_learner
 from repro.training.learner import Learner
 from repro.training.loop import Split
+from repro.training.native_learner import NativeLearner
 from repro.training.partition import partition
 from repro.training.problem import Problem, find, load
 from repro.training.seeds import INITIAL, NOISE, derived_seed
@@ -34,7 +36,8 @@ def build(cell: Cell) -> tuple[Learner, Split]:
 def build_learner(cell: Cell) -> Learner:
     """Return the learner of a cell, with random initial weights; no data set is read."""
     if isinstance(cell.settings, FloatSettings):
-        return _float_learner(cell, cell.settings)
+        make = _native_learner if cell.engine == "native" else _float_learner
+        return make(cell, cell.settings)
     return integer_learner(cell, cell.settings)
 
 
@@ -57,6 +60,29 @@ def _float_learner(cell: Cell, settings: FloatSettings) -> FloatLearner:
     return FloatLearner(
         model,
         optimizer,
+        prepare=_prepare(problem),
+        decay=settings.decay,
+        decay_every=settings.decay_every,
+    )
+
+
+def _native_learner(cell: Cell, settings: FloatSettings) -> NativeLearner:
+    problem = find(cell.problem)
+    model = _model(problem, derived_seed(cell.seed, INITIAL))
+    method = NativeElasticZO(
+        model,
+        SAMPLE_SHAPE,
+        partition(problem.network, cell.method, model),
+        lr=settings.lr,
+        eps=settings.eps,
+        clip=settings.clip,
+        activations=settings.activations,
+        seed=derived_seed(cell.seed, NOISE),
+        capacity=max(settings.batch, _IMAGES),
+        threads=torch.get_num_threads(),
+    )
+    return NativeLearner(
+        method,
         prepare=_prepare(problem),
         decay=settings.decay,
         decay_every=settings.decay_every,

@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 
 from repro.core.errors import UsageError
 from repro.core.limits import require_points, require_seed
-from repro.core.names import METHODS, PRECISIONS, MethodName, Precision
+from repro.core.names import METHODS, PRECISIONS, Engine, MethodName, Precision
 from repro.core.validation import require_choice, require_positive, require_positive_int
 from repro.integer.limits import check_bits, check_p_zero, check_r_max
 from repro.measurement.device import Device
@@ -107,6 +107,9 @@ class Cell:
     points: int | None = None
     """Points of each cloud; by default all."""
     device: Device = "cpu"
+    engine: Engine = "torch"
+    """What trains. In integers both give the same bits, so that either run stands for both; in
+    float32 each has its own noise and roundings."""
     signs: bool = False
     """Whether to count how often the rules for the gradient's sign agree; in integers only."""
     start: "Cell | None" = None
@@ -118,12 +121,19 @@ class Cell:
         require_choice("method", self.method, METHODS)
         require_choice("evaluation", self.evaluation, get_args(Evaluation))
         require_choice("device", self.device, get_args(Device))
+        require_choice("engine", self.engine, get_args(Engine))
         require_positive_int("epochs", self.epochs)
         require_seed(self.seed)
         if self.train_items is not None:
             require_positive_int("train_items", self.train_items)
         self._check_problem()
         self._check_settings()
+        if self.engine == "native" and (reason := self.why_not_native()):
+            msg = (
+                f"{self.label()} on the on-device engine: {reason}; use --engine torch, or "
+                "--engine auto, by which PyTorch trains what the engine cannot"
+            )
+            raise UsageError(msg)
 
     def _check_problem(self) -> None:
         problem = find(self.problem)
@@ -157,9 +167,30 @@ class Cell:
             msg = f"signs are not estimated by {self.method} in {self.precision}"
             raise UsageError(msg)
 
+    def why_not_native(self) -> str:
+        """Return why the on-device engine cannot train this cell, empty if it can."""
+        settings = self.settings
+        if self.device != "cpu":
+            return f"it runs on the host, not on {self.device}"
+        if find(self.problem).network == "pointnet":
+            return "it has no batch norm, which PointNet needs in float32"
+        if isinstance(settings, FloatSettings):
+            return "it has no Adam" if settings.rule == "adam" else ""
+        if settings.shift_policy != "v2":
+            return f"it has no shift policy {settings.shift_policy}"
+        if settings.sign == "exact":
+            return "it has no rule 'exact' for the sign"
+        return "it does not count signs" if self.signs else ""
+
     def as_dict(self) -> dict[str, Any]:
-        """Return the cell as JSON can hold it."""
-        return asdict(self)
+        """Return what decides the outcome, as JSON can hold it.
+
+        The engine is there where it does and is not PyTorch: native, in float32.
+        """
+        values = {**asdict(self), "start": self.start.as_dict() if self.start else None}
+        if self.engine == "torch" or self.precision != "fp32":
+            del values["engine"]
+        return values
 
     def label(self) -> str:
         """Return what tells this cell from others, in a few words."""

@@ -40,16 +40,16 @@ CHOSEN: Mapping[Family, Mapping[MethodName, Settings]] = {
         "full_bp": FloatSettings(lr=0.05),
     },
     ("rotated_mnist", "fp32"): {
-        "full_zo": FloatSettings(lr=0.004, clip=0.3),
-        "cls2": FloatSettings(lr=0.016, clip=0.05),
-        "cls1": FloatSettings(lr=0.008, clip=0.3),
-        "full_bp": FloatSettings(lr=0.02),
+        "full_zo": FloatSettings(lr=0.064, clip=0.025, eps=3e-3),
+        "cls2": FloatSettings(lr=0.016, clip=0.1, eps=3e-2),
+        "cls1": FloatSettings(lr=0.064, clip=0.05),
+        "full_bp": FloatSettings(lr=0.1),
     },
     ("rotated_fashion_mnist", "fp32"): {
-        "full_zo": FloatSettings(lr=0.008, clip=0.3),
-        "cls2": FloatSettings(lr=0.016, clip=0.1),
-        "cls1": FloatSettings(lr=0.016, clip=0.3),
-        "full_bp": FloatSettings(lr=0.02),
+        "full_zo": FloatSettings(lr=0.032, clip=0.1),
+        "cls2": FloatSettings(lr=0.032, clip=0.05, eps=3e-3),
+        "cls1": FloatSettings(lr=0.064, clip=0.05, eps=1e-3),
+        "full_bp": FloatSettings(lr=0.1),
     },
     ("clouds", "fp32"): {
         "full_zo": FloatSettings(lr=0.016, clip=0.3),
@@ -57,10 +57,10 @@ CHOSEN: Mapping[Family, Mapping[MethodName, Settings]] = {
         "cls1": FloatSettings(lr=0.016, clip=0.3),
         "full_bp": FloatSettings(lr=0.05),
     },
-    ("mnist", "int8"): _integers(full_zo=15, cls2=15, cls1=7),
+    ("mnist", "int8"): _integers(full_zo=31, cls2=7, cls1=7),
     ("fashion_mnist", "int8"): _integers(full_zo=31, cls2=7, cls1=15),
-    ("rotated_mnist", "int8"): _integers(full_zo=15, cls2=15, cls1=15),
-    ("rotated_fashion_mnist", "int8"): _integers(full_zo=7, cls2=7, cls1=7),
+    ("rotated_mnist", "int8"): _integers(full_zo=31, cls2=7, cls1=31),
+    ("rotated_fashion_mnist", "int8"): _integers(full_zo=15, cls2=7, cls1=15),
 }
 PRE_TRAINING = FloatSettings(lr=1e-3, rule="adam")
 """One epoch by Adam before fine-tuning in float32 (section 5.1.2), at PyTorch's rate."""

@@ -1,5 +1,7 @@
 """The integer learner of a cell, and its items as integers."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -13,7 +15,8 @@ from repro.integer.network import IntegerNetwork
 from repro.integer.quantise import quantise
 from repro.integer.schedule import PAPER, Phase, Schedule
 from repro.integer.tensor import IntegerTensor
-from repro.models.lenet5 import lenet5
+from repro.models.lenet5 import SAMPLE_SHAPE, lenet5
+from repro.ondevice.integer import NativeElasticZOInt8
 from repro.training.cell import SIGNS, Cell, IntegerSettings
 from repro.training.loop import Split
 from repro.training.partition import partition
@@ -24,7 +27,7 @@ from repro.training.sign_counts import SignCounter
 _LEVELS = 256  # of a pixel
 
 
-def integer_learner(cell: Cell, settings: IntegerSettings) -> IntegerLearner | SignCounter:
+def integer_learner(cell: Cell, settings: IntegerSettings) -> IntegerLearner[Any] | SignCounter:
     """Return the learner of a cell in integers, with random initial weights.
 
     Raises:
@@ -38,18 +41,30 @@ def integer_learner(cell: Cell, settings: IntegerSettings) -> IntegerLearner | S
     network = IntegerNetwork.random(
         structure, seed=derived_seed(cell.seed, INITIAL), policy=settings.shift_policy
     )
-    method = ElasticZOInt8(
-        network.to(cell.device),
-        partition(problem.network, cell.method, structure),
-        r_max=settings.r_max,
-        b_zo=settings.b_zo,
-        sign=settings.sign or SIGNS[cell.precision][0],
-        activations=settings.activations,
-        restore=settings.restore,
-        seed=derived_seed(cell.seed, NOISE),
-    )
+    tail = partition(problem.network, cell.method, structure)
+    choices: dict[str, Any] = {
+        "r_max": settings.r_max,
+        "b_zo": settings.b_zo,
+        "sign": settings.sign or SIGNS[cell.precision][0],
+        "activations": settings.activations,
+        "restore": settings.restore,
+        "seed": derived_seed(cell.seed, NOISE),
+    }
+    exponent = quantised_levels(problem).exponent
     schedule = Schedule(cell.epochs, _phases(settings.p_zero))
-    learner = IntegerLearner(method, quantised_levels(problem).exponent, schedule)
+    if cell.engine == "native":
+        native = NativeElasticZOInt8(
+            network,
+            structure,
+            SAMPLE_SHAPE,
+            tail,
+            **choices,
+            capacity=max(settings.batch, Split.evaluated_at_once),
+            threads=torch.get_num_threads(),
+        )
+        return IntegerLearner(native, exponent, schedule)
+    method = ElasticZOInt8(network.to(cell.device), tail, **choices)
+    learner = IntegerLearner(method, exponent, schedule)
     return SignCounter(learner) if cell.signs else learner
 
 

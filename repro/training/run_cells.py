@@ -17,6 +17,7 @@ from repro.core.progress import progress
 from repro.measurement.device import require_same_bits
 from repro.measurement.environment import Environment, source_sha256
 from repro.measurement.isolation import run_isolated
+from repro.ondevice.build import module_path
 from repro.training.build import build
 from repro.training.cell import Cell
 from repro.training.checkpoint import Checkpoint
@@ -58,8 +59,9 @@ def run_cells(
         workers: how many processes run at a time ...
         threads: ... each with so many threads.
 
-    The metrics ``trained`` say when, and by which commit, the last epoch was trained: a cell that
-    is taken over keeps its own.
+    The metrics ``trained`` say when, by which commit and by which engine the last epoch was
+    trained: a cell that is taken over keeps its own. In integers it is taken over, and goes on,
+    whatever the engine, since both give the same bits.
 
     Raises:
         ReproError: a process died or failed; what was done is kept.
@@ -95,7 +97,11 @@ def run_cell(task: Task) -> dict[str, Any]:
         batch=cell.settings.batch,
         seed=derived_seed(cell.seed, ORDER),
         checkpoint=_checkpoint(task.directory, cell),
-        stamp=lambda: {"utc": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), **task.code},
+        stamp=lambda: {
+            "utc": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "engine": cell.engine,
+            **task.code,
+        },
         report=_Reporter(cell),
     )
     if diverged:
@@ -124,8 +130,18 @@ def _known(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checkpoint(directory: Path, cell: Cell) -> Checkpoint:
-    digest = hashlib.sha256(json.dumps(cell.as_dict(), sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(_key(cell), sort_keys=True).encode()).hexdigest()
     return Checkpoint(directory / f"{digest[:32]}.pt")
+
+
+def _key(cell: Cell) -> dict[str, Any]:
+    """Return what tells a cell's state from others: the engine's sources where it matters."""
+    key = cell.as_dict()
+    if "engine" in key:
+        key["engine"] = [cell.engine, source_sha256("ondevice"), module_path().parent.name]
+    if cell.start:
+        key["start"] = _key(cell.start)
+    return key
 
 
 def _identity(environment: Environment) -> str:

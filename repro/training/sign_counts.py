@@ -4,6 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
+from repro.integer.elasticzo_int8 import ElasticZOInt8
 from repro.integer.learner import IntegerLearner
 from repro.integer.sign import compare
 from repro.integer.tensor import IntegerTensor
@@ -19,7 +20,7 @@ class SignCounter:
     The weights are those of the learner alone: nothing is drawn and nothing is changed.
     """
 
-    def __init__(self, learner: IntegerLearner) -> None:
+    def __init__(self, learner: IntegerLearner[ElasticZOInt8]) -> None:
         """Watch the passes of ``learner``."""
         self.learner = learner
         self._signs: list[dict[str, int]] = []

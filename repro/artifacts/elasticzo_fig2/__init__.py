@@ -14,13 +14,13 @@ Deviations from the paper:
 from dataclasses import dataclass
 
 from repro.artifacts.base import Artifact
-from repro.artifacts.images import ImageRuns
+from repro.artifacts.images import EngineRuns
 from repro.core.names import METHODS, MethodName
 from repro.core.validation import require_names
 
 
 @dataclass(frozen=True)
-class Config(ImageRuns):
+class Config(EngineRuns):
     """Which curves are run, and for how long."""
 
     methods: tuple[MethodName, ...] = METHODS

@@ -15,4 +15,5 @@ from repro.artifacts.elasticzo_fig2 import Config
 
 def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield a result for each curve."""
-    yield from results(image_cells(config, ("fp32",), config.methods), context)
+    cells = image_cells(config, ("fp32",), config.methods)
+    yield from results(cells, context, engine=config.engine)

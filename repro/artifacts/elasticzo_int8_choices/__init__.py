@@ -21,11 +21,11 @@ Deviations from the paper:
 from dataclasses import dataclass
 
 from repro.artifacts.base import Artifact
-from repro.artifacts.images import ImageRuns
+from repro.artifacts.images import EngineRuns
 
 
 @dataclass(frozen=True)
-class Config(ImageRuns):
+class Config(EngineRuns):
     """Which runs are made, and how long they are."""
 
     datasets: tuple[str, ...] = ("mnist",)

@@ -23,7 +23,7 @@ from repro.training.cell import Cell, IntegerSettings
 def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield a result for each data set, method, answer and seed."""
     settings = [name for name in DEFAULTS if name != "precision"]
-    yield from results(_cells(config), context, extra=settings)
+    yield from results(_cells(config), context, extra=settings, engine=config.engine)
 
 
 def _cells(config: Config) -> Iterator[Cell]:

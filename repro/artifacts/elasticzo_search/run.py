@@ -31,11 +31,11 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     through the best point of each grid.
     """
     found = []
-    for result in results(_float_cells(config), context, extra=_FLOAT):
+    for result in results(_float_cells(config), context, extra=_FLOAT, engine=config.engine):
         found.append(result)
         yield result
-    yield from results(_lines(config, best(found)), context, extra=_FLOAT)
-    yield from results(_integer_cells(config), context, extra=("r_max",))
+    yield from results(_lines(config, best(found)), context, extra=_FLOAT, engine=config.engine)
+    yield from results(_integer_cells(config), context, extra=("r_max",), engine=config.engine)
 
 
 def _float_cells(config: Config) -> Iterator[Cell]:
@@ -99,7 +99,7 @@ def _cell(
         method,
         settings,
         seed=seed,
-        images=Length(config.epochs),
+        images=Length(config.epochs if precision == "fp32" else config.integer_epochs),
         clouds=Length(config.cloud_epochs, config.cloud_items, config.cloud_points),
         device=config.device,
     )

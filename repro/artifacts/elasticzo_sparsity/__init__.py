@@ -13,13 +13,13 @@ Deviations from the paper:
 from dataclasses import dataclass
 
 from repro.artifacts.base import Artifact
-from repro.artifacts.images import ImageRuns
+from repro.artifacts.images import EngineRuns
 from repro.claims.index import of_artifact
 from repro.integer.limits import check_p_zero
 
 
 @dataclass(frozen=True)
-class Config(ImageRuns):
+class Config(EngineRuns):
     """Which runs are made, and how long they are."""
 
     p_zero: float = 0.33

@@ -19,7 +19,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield a result for each data set, arm and seed."""
     scheduled = list(image_cells(config, ("int8",), ("full_zo",)))
     fixed = [_with_sparsity(cell, config.p_zero) for cell in scheduled]
-    yield from results([*fixed, *scheduled], context, extra=("p_zero",))
+    yield from results([*fixed, *scheduled], context, extra=("p_zero",), engine=config.engine)
 
 
 def _with_sparsity(cell: Cell, p_zero: float) -> Cell:

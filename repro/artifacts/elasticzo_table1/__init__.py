@@ -26,7 +26,7 @@ from typing import get_args
 from repro.artifacts.base import Artifact
 from repro.claims.index import of_artifact
 from repro.core.limits import require_points, require_seeds
-from repro.core.names import METHODS, PRECISIONS, MethodName, Precision
+from repro.core.names import METHODS, PRECISIONS, EngineChoice, MethodName, Precision
 from repro.core.validation import (
     require_choice,
     require_names,
@@ -51,8 +51,8 @@ class Config:
     """Independent runs of each cell."""
     epochs: int = 100
     """Epochs on images (the paper's 100)."""
-    image_items: int = 60_000
-    """Images trained on, at most (all of them)."""
+    image_items: int | None = None
+    """Images trained on; by default all."""
     cloud_epochs: int = 200
     """Epochs on clouds; not in the paper, 200 is usual."""
     cloud_items: int = 9843
@@ -61,6 +61,9 @@ class Config:
     """Points of each cloud (the paper's 1,024)."""
     device: Device = "cpu"
     """Where the networks are trained: cpu, or cuda."""
+    engine: EngineChoice = "torch"
+    """What trains: torch; native, the on-device engine, which refuses what it cannot train; auto,
+    the engine where it can and PyTorch where it cannot."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
@@ -68,9 +71,12 @@ class Config:
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)
         require_choice("device", self.device, get_args(Device))
+        require_choice("engine", self.engine, get_args(EngineChoice))
         require_seeds(self.seeds)
-        for name in ("epochs", "image_items", "cloud_epochs", "cloud_items"):
+        for name in ("epochs", "cloud_epochs", "cloud_items"):
             require_positive_int(name, getattr(self, name))
+        if self.image_items is not None:
+            require_positive_int("image_items", self.image_items)
         require_points("cloud_points", self.cloud_points)
 
 

@@ -20,7 +20,7 @@ from repro.training.problem import find
 
 def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield a result for each cell the table has: PointNet in float32 only, no BP in INT8*."""
-    yield from results(_cells(config), context)
+    yield from results(_cells(config), context, engine=config.engine)
 
 
 def _cells(config: Config) -> Iterator[Cell]:

@@ -24,7 +24,7 @@ from typing import get_args
 from repro.artifacts.base import Artifact
 from repro.claims.index import of_artifact
 from repro.core.limits import require_seeds
-from repro.core.names import METHODS, MethodName, Precision
+from repro.core.names import METHODS, EngineChoice, MethodName, Precision
 from repro.core.validation import (
     require_choice,
     require_names,
@@ -57,6 +57,9 @@ class Config:
     """Epochs of NITI before fine-tuning in int8 (the paper's 100)."""
     device: Device = "cpu"
     """Where the networks are trained: cpu, or cuda."""
+    engine: EngineChoice = "torch"
+    """What trains: torch; native, the on-device engine, which refuses what it cannot train; auto,
+    the engine where it can and PyTorch where it cannot."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
@@ -65,6 +68,7 @@ class Config:
         require_names("methods", self.methods, METHODS)
         require_names("angles", [str(a) for a in self.angles], [str(a) for a in ANGLES])
         require_choice("device", self.device, get_args(Device))
+        require_choice("engine", self.engine, get_args(EngineChoice))
         require_seeds(self.seeds)
         require_positive_int("epochs", self.epochs)
         require_positive_int("integer_pretraining_epochs", self.integer_pretraining_epochs)

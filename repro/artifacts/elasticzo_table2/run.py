@@ -36,7 +36,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
             )
         )
     seen = set()
-    for result in results(cells, context):
+    for result in results(cells, context, engine=config.engine):
         yield result
         start = (result.point["dataset"], result.point["angle"], result.point["precision"])
         if (*start, result.seed) not in seen:

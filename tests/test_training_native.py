@@ -1,0 +1,245 @@
+"""Cells trained by the on-device engine: in integers the same as PyTorch's, in float32 others."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from repro.core.errors import UsageError
+from repro.core.names import MethodName, Precision
+from repro.training import run_cells as module
+from repro.training.build import build_learner
+from repro.training.cell import Cell, FloatSettings, IntegerSettings
+from repro.training.run_cells import Task, run_cell
+
+pytestmark = pytest.mark.usefixtures("engine", "made_up_mnist")
+
+RATES = FloatSettings(lr=0.02, batch=12, decay_every=1)
+EVALUATED = ("test_loss", "test_accuracy", "train_loss", "restores", "diverged")
+
+
+def integers(method: MethodName = "cls1", precision: Precision = "int8", **changes: Any) -> Cell:
+    return Cell("mnist", precision, method, IntegerSettings(batch=12), 3, 0, **changes)
+
+
+def floats(method: MethodName = "cls1", **changes: Any) -> Cell:
+    return Cell("mnist", "fp32", method, RATES, 3, 0, **changes)
+
+
+def run(cell: Cell, directory: Path) -> dict[str, Any]:
+    return run_cell(Task(cell, directory, 1, {"commit": "b" * 40, "dirty": True}))
+
+
+def state(cell: Cell, directory: Path) -> dict[str, Any]:
+    loaded = module._checkpoint(directory, cell).load()
+    assert loaded is not None
+    return loaded
+
+
+def native(cell: Cell) -> Cell:
+    return replace(cell, engine="native")
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        integers("full_zo"),
+        integers("full_zo", "int8s"),
+        integers("cls2", "int8s"),
+        integers("cls1"),
+        integers("full_bp"),
+        replace(integers("cls1"), settings=IntegerSettings(activations="minus", restore="exact")),
+        replace(integers("full_zo", "int8s"), settings=IntegerSettings(r_max=7, p_zero=0.33)),
+        integers("cls1", start=integers("full_bp")),
+        replace(integers("cls1", start=integers("full_bp")), seed=5),
+    ],
+    ids=lambda cell: cell.label(),
+)
+def test_an_integer_cell_is_the_same_by_both_engines(cell: Cell, tmp_path: Path) -> None:
+    by_torch = run(cell, tmp_path / "torch")
+    by_engine = run(native(cell), tmp_path / "native")
+    assert by_torch["trained"]["engine"] == "torch"
+    assert by_engine["trained"]["engine"] == "native"
+    for name in by_torch.keys() - {"seconds", "trained"}:
+        assert by_engine[name] == by_torch[name], name
+    states = state(cell, tmp_path / "torch"), state(native(cell), tmp_path / "native")
+    weights = [found["learner"].pop("network") for found in states]
+    assert torch.equal(weights[0]["parameters"], weights[1]["parameters"])
+    assert weights[0]["exponents"] == weights[1]["exponents"]
+    assert states[0]["learner"] == states[1]["learner"]
+    assert torch.equal(states[0]["order"], states[1]["order"])
+
+
+@pytest.mark.parametrize("first", ["torch", "native"])
+def test_an_integer_cell_that_either_engine_has_trained_is_taken_over(
+    first: Any, tmp_path: Path
+) -> None:
+    cell = integers(start=integers("full_bp"))
+    second = "native" if first == "torch" else "torch"
+    begun = run(replace(cell, engine=first), tmp_path)
+    assert run(replace(cell, engine=second), tmp_path) == begun  # the times, too
+    assert begun["trained"]["engine"] == first
+    assert len(list(tmp_path.glob("*.pt"))) == 2
+
+
+SCRIPT = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+import test_training_native as t
+from repro.integer.elasticzo_int8 import ElasticZOInt8
+from repro.ondevice.integer import NativeElasticZOInt8
+
+where, engine, steps = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+method = {{"torch": ElasticZOInt8, "native": NativeElasticZOInt8}}[engine]
+step = method.step
+
+def killed(self, *batch):
+    global steps
+    steps -= 1
+    if steps < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return step(self, *batch)
+
+method.step = killed
+t.run(t.replace(t.integers(), engine=engine), where)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["torch", "native"])
+def test_a_killed_integer_cell_goes_on_by_the_other_engine(first: Any, tmp_path: Path) -> None:
+    expected = run(integers(), tmp_path / "whole")
+    script = [sys.executable, "-c", SCRIPT.format(tests=str(Path(__file__).parent))]
+    engines = [first, "native" if first == "torch" else "torch"]
+    for engine in engines:  # dies in the second epoch, then in the third
+        done = subprocess.run([*script, str(tmp_path / "parts"), engine, "4"], check=False)
+        assert done.returncode == -signal.SIGKILL
+    found = run(replace(integers(), engine=first), tmp_path / "parts")
+    assert found["trained"]["engine"] == first
+    for name in EVALUATED:
+        assert found[name] == expected[name]
+
+
+def test_a_float_cell_goes_on_where_it_was_and_is_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = native(floats())
+    expected = run(cell, tmp_path / "whole")
+    assert expected["trained"]["engine"] == "native"
+    by_torch = run(floats(), tmp_path / "whole")
+    assert by_torch["test_loss"][0] == pytest.approx(expected["test_loss"][0], abs=1e-6)
+    assert by_torch["test_loss"][1:] != pytest.approx(expected["test_loss"][1:], abs=1e-6)
+    steps = []
+    step = module.train.__globals__["_epoch"]
+
+    def killed(*arguments: Any) -> None:
+        steps.append(None)
+        if len(steps) == 2:
+            raise KeyboardInterrupt
+        step(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setitem(module.train.__globals__, "_epoch", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run(cell, tmp_path / "parts")
+    found = run(cell, tmp_path / "parts")
+    for name in EVALUATED[:3]:
+        assert found[name] == expected[name]
+
+
+def test_float_cells_descend_alike_by_both_engines(tmp_path: Path) -> None:
+    """Full BP has no noise: what is left is roundings."""
+    by_torch, by_engine = (
+        run(cell, tmp_path) for cell in (floats("full_bp"), native(floats("full_bp")))
+    )
+    for name in ("test_loss", "train_loss"):
+        assert by_engine[name] == pytest.approx(by_torch[name], abs=1e-5)
+    assert by_engine["test_accuracy"] == by_torch["test_accuracy"]
+
+
+def test_fine_tuning_by_the_engine_begins_with_weights_that_adam_has_made(tmp_path: Path) -> None:
+    adam = replace(floats("full_bp"), settings=FloatSettings(lr=1e-3, rule="adam", batch=12))
+    before = run(adam, tmp_path)
+    tuned = run(native(replace(floats(), seed=3, start=adam)), tmp_path)
+    assert tuned["test_loss"][0] == pytest.approx(before["test_loss"][-1], abs=1e-6)
+    assert tuned["test_loss"][1] != tuned["test_loss"][0]
+
+
+def test_a_run_that_diverges_is_marked_by_the_engine(tmp_path: Path) -> None:
+    wild = native(replace(floats("full_bp"), settings=FloatSettings(lr=1e30, batch=12)))
+    found = run(wild, tmp_path)
+    assert found["diverged"]
+    assert "epoch 1, " in found["divergence"]
+
+
+def test_learning_rate_falls_in_the_engine() -> None:
+    learner: Any = build_learner(native(floats()))
+    for epoch, lr in enumerate((0.02, 0.016, 0.0128)):
+        learner.start_epoch(epoch)
+        assert learner.method.lr == pytest.approx(lr)
+
+
+def test_the_key_of_a_cell_has_the_engine_only_where_it_matters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = module._checkpoint
+    assert key(tmp_path, native(integers())) == key(tmp_path, integers())
+    assert key(tmp_path, native(floats())) != key(tmp_path, floats())
+    started = floats(start=floats("full_bp"))
+    assert key(tmp_path, replace(started, start=native(floats("full_bp")))) != key(
+        tmp_path, started
+    )
+    by_torch = asdict(started)
+    del by_torch["engine"], by_torch["start"]["engine"]
+    assert started.as_dict() == by_torch  # as before there was an engine
+    cells = [floats(), native(floats()), native(integers())]
+    before = [key(tmp_path, cell) for cell in cells]
+    monkeypatch.setattr(module, "module_path", lambda: Path("other sources") / "_engine.so")
+    after = [key(tmp_path, cell) for cell in cells]
+    assert [one == other for one, other in zip(before, after, strict=True)] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda **native: Cell("shapes40", "fp32", "cls1", RATES, 1, 0, **native), "batch norm"),
+        (lambda **native: floats(device="cuda", **native), "on the host, not on cuda"),
+        (
+            lambda **native: replace(
+                floats("full_bp", **native), settings=FloatSettings(lr=1e-3, rule="adam")
+            ),
+            "no Adam",
+        ),
+        (
+            lambda **native: Cell(
+                "mnist", "int8", "cls1", IntegerSettings(shift_policy="v1"), 1, 0, **native
+            ),
+            "no shift policy v1",
+        ),
+        (
+            lambda **native: Cell(
+                "mnist", "int8s", "cls1", IntegerSettings(sign="exact"), 1, 0, **native
+            ),
+            "no rule 'exact'",
+        ),
+        (lambda **native: integers(signs=True, **native), "does not count signs"),
+    ],
+)
+def test_cells_that_the_engine_cannot_train_are_refused_with_the_way_out(
+    make: Callable[..., Cell], reason: str
+) -> None:
+    assert reason in make().why_not_native()  # PyTorch trains it
+    with pytest.raises(UsageError, match=f"seed 0 on the on-device engine: .*{reason}.*--engine"):
+        make(engine="native")
+
+
+def test_an_unknown_engine_is_refused() -> None:
+    with pytest.raises(UsageError, match="engine = 'jax': must be one of torch, native"):
+        floats(engine="jax")
