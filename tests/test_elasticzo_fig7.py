@@ -205,10 +205,10 @@ def test_one_engine_alone_can_be_shown(made: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("made_up_mnist", "engine")
-@pytest.mark.parametrize("engine", ["torch", "native"])
+@pytest.mark.parametrize("trainer", ["torch", "native"])
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-def test_phases_of_a_timed_epoch(engine: Engine, precision: Any) -> None:
-    made = [Arm(engine, precision, method, 12) for method in METHODS]
+def test_phases_of_a_timed_epoch(trainer: Engine, precision: Any) -> None:
+    made = [Arm(trainer, precision, method, 12) for method in METHODS]
     seconds, images = timed_epoch(made, items=30)
     assert images == 30
     for arm, phases in zip(made, seconds, strict=True):
@@ -217,7 +217,7 @@ def test_phases_of_a_timed_epoch(engine: Engine, precision: Any) -> None:
             assert phases[phase] > 0, (arm, phase)
         if arm.method != "full_zo":
             assert phases["backward"] > 0
-        elif engine == "torch":
+        elif trainer == "torch":
             assert phases["backward"] == 0
         assert math.isfinite(sum(phases.values()))
 

@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker, _MemRefType
 from transformers import LlamaForCausalLM
 
+from repro.memory.fake import unpacked
 from repro.memory.step import (
     EPS,
     LR,
@@ -85,7 +86,7 @@ def simulate_step(
         batch = read(model)
         tracker = PeakTracker()
         tracker.track_external(model, *batch)
-        with tracker:
+        with unpacked(), tracker:
             _fake_step(method, model, partial(loss, model, batch), tracker)
         peak = tracker.get_tracker_snapshot("peak")[torch.device("cpu")]
     del model
