@@ -11,7 +11,7 @@ from repro.core.errors import ReproError, UsageError
 from repro.methods.backprop import Backprop
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
-from repro.methods.perturbation import KeptNoise, perturb_
+from repro.methods.perturbation import CPU_CHUNK, KeptNoise, perturb_
 from repro.methods.step_info import Estimate
 
 
@@ -27,6 +27,23 @@ def test_noise_is_standard_gaussian_and_the_same_for_the_same_seed() -> None:
     assert torch.equal(first, second)
     assert abs(first.mean()) < 4 / math.sqrt(200_000)
     assert abs(first.std() - 1) < 4 / math.sqrt(2 * 200_000)
+
+
+def test_each_chunk_is_drawn_from_its_seed_by_any_number_of_threads() -> None:
+    generator = torch.Generator()
+    expected = [
+        torch.empty(min(CPU_CHUNK, 500_000 - start)).normal_(generator=generator.manual_seed(7 + i))
+        for i, start in enumerate(range(0, 500_000, CPU_CHUNK))
+    ]
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            model = [torch.zeros(n, requires_grad=True) for n in (100_001, 399_999)]
+            perturb_(model, seed=7, scale=1.0)
+            assert torch.equal(torch.cat(model), torch.cat(expected))
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_chunks_and_parameters_have_noise_of_their_own() -> None:

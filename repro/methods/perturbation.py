@@ -92,6 +92,7 @@ def perturb_(
     buffers = torch.empty(threads, 0 if len(vector) else length, device=device)
     chunks = iter(list(_chunks(parameters, size)))  # threads draw from it, one chunk at a time
 
+    @torch.no_grad()  # which every thread decides for itself
     def work(buffer: torch.Tensor) -> None:
         generator = torch.Generator(device)
         for index, chunk_pieces in chunks:
@@ -110,7 +111,6 @@ def perturb_(
     kept.drawn = identity if len(vector) else None
 
 
-@torch.no_grad()
 def _add(pieces: list[torch.Tensor], noise: torch.Tensor, scale: float) -> None:
     start = 0
     for piece in pieces:
