@@ -97,7 +97,9 @@ def test_no_passage_is_both_trained_on_and_evaluated() -> None:
     assert everything.training.tolist() == found.training.tolist()
 
 
-def test_the_stand_in_has_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stand_in_has_its_own_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def absent(name: str) -> dict[str, str]:
         if name == "boolq":
             raise ReproError(name)
@@ -105,6 +107,7 @@ def test_the_stand_in_has_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(cache, "load", absent)
     assert resolve("boolq-if-there") == "yesno-facts"
+    assert "stand in for BoolQ" in capsys.readouterr().err
     assert resolve("yesno-facts") == "yesno-facts"
     with pytest.raises(ReproError):
         resolve("boolq")

@@ -1,5 +1,6 @@
 """Which questions a run is trained, tuned and evaluated on."""
 
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,6 +41,8 @@ class Items:
 def resolve(dataset: Dataset) -> str:
     """Return the name of the set that ``dataset`` stands for here, fetching it if need be.
 
+    That the stand-in is taken for BoolQ is said on standard error.
+
     Raises:
         ReproError: it cannot be fetched.
     """
@@ -50,7 +53,8 @@ def resolve(dataset: Dataset) -> str:
         cache.load("boolq")
     except UsageError:
         raise
-    except ReproError:
+    except ReproError as error:
+        sys.stderr.write(f"{error}\ngenerated questions (yesno-facts) stand in for BoolQ\n")
         return resolve("yesno-facts")
     return "boolq"
 
