@@ -8,7 +8,7 @@ from repro.data import cache
 from repro.data.text.tokens import TokenisedSplit, load_examples
 from repro.finetuning import items as items_module
 from repro.finetuning.batches import MULTIPLE, Sampler, collate, in_order
-from repro.finetuning.items import load_items, resolve
+from repro.finetuning.items import first_obtainable, load_items
 from repro.models.tiny import tiny_llama
 
 LENGTHS = np.random.default_rng(0).integers(5, 90, 300)
@@ -106,10 +106,9 @@ def test_the_stand_in_has_its_own_name(
         return {}
 
     monkeypatch.setattr(cache, "load", absent)
-    assert resolve("boolq-if-there") == "yesno-facts"
-    assert "stand in for BoolQ" in capsys.readouterr().err
-    assert resolve("yesno-facts") == "yesno-facts"
+    assert first_obtainable(["boolq", "yesno-facts"]) == "yesno-facts"
+    assert "yesno-facts stands in for boolq" in capsys.readouterr().err
     with pytest.raises(ReproError):
-        resolve("boolq")
+        first_obtainable(["boolq"])
     monkeypatch.setattr(items_module.cache, "load", lambda _: {})
-    assert resolve("boolq-if-there") == "boolq"
+    assert first_obtainable(["boolq", "yesno-facts"]) == "boolq"

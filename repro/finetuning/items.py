@@ -1,8 +1,8 @@
 """Which questions a run is trained, tuned and evaluated on."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from repro.data.splits import Indices, holdout, sample
 from repro.data.text.examples import without_shared_passages
 from repro.data.text.tokens import TokenisedSplit, Tokenizer, load_examples, load_tokenised
 
-Dataset = Literal["boolq", "yesno-facts", "boolq-if-there"]
-"""``boolq-if-there`` is BoolQ where it can be had, else yesno-facts under its own name."""
+DATASETS = ("boolq", "yesno-facts")
+"""BoolQ, and the generated questions that stand in for it under their own name."""
 
 
 @dataclass(frozen=True)
@@ -38,25 +38,25 @@ class Items:
         return max(yes, 1 - yes)
 
 
-def resolve(dataset: Dataset) -> str:
-    """Return the name of the set that ``dataset`` stands for here, fetching it if need be.
+def first_obtainable(datasets: Sequence[str]) -> str:
+    """Return the first of ``datasets`` that can be had, fetching it if need be.
 
-    That the stand-in is taken for BoolQ is said on standard error.
+    What another stands in for is said on standard error.
 
     Raises:
-        ReproError: it cannot be fetched.
+        ReproError: the last cannot be fetched either.
     """
-    if dataset != "boolq-if-there":
-        cache.load(dataset)
-        return dataset
+    wanted, *others = datasets
     try:
-        cache.load("boolq")
+        cache.load(wanted)
     except UsageError:
         raise
     except ReproError as error:
-        sys.stderr.write(f"{error}\ngenerated questions (yesno-facts) stand in for BoolQ\n")
-        return resolve("yesno-facts")
-    return "boolq"
+        if not others:
+            raise
+        sys.stderr.write(f"{error}\n{others[0]} stands in for {wanted}\n")
+        return first_obtainable(others)
+    return wanted
 
 
 def load_items(

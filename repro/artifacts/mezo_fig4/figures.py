@@ -13,7 +13,7 @@ from repro.artifacts.mezo_fig4.points import Line, Setting, settings, value_at
 from repro.claims.statistics import estimate
 from repro.core.units import format_bytes
 from repro.drawing.style import BLUE, GREEN, INK, ORANGE, PINK, style
-from repro.finetuning.arms import ARMS, LABELS
+from repro.finetuning.arms import ARMS, LABELS, estimates
 from repro.measurement.records import Record
 
 if TYPE_CHECKING:
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 _AXES = {
     "seconds": "training time (s)",
     "forward_passes": "forward passes",
-    "flops": "arithmetic (FLOP)",
+    "flops": "arithmetic (TFLOP)",
 }
+_SETS = {"boolq": "BoolQ", "yesno-facts": "generated questions"}
 _COLOURS = {"bp": ORANGE, "bp_checkpoint": PINK, "mezo_1": GREEN, "mezo_5": BLUE}
 _DASHES = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
 """Models of one arm are told apart by them."""
@@ -41,10 +42,11 @@ def learning_rates(records: Sequence[Record]) -> "Figure":
     """Draw the grids of every setting: loss on the held-out questions over the learning rate."""
     with_grids = [setting for setting in settings(records) if setting.grids]
     with style():
-        columns = max(1, len(with_grids))
-        figure, grid = plt.subplots(1, columns, figsize=(4.4 * columns, 3.1), squeeze=False)
-        for panel, setting in zip(grid[0], with_grids, strict=False):
-            _grid(panel, setting)
+        rows = max(1, len(with_grids))
+        figure, grid = plt.subplots(rows, 2, figsize=(8.4, 3.1 * rows), squeeze=False)
+        for (left, right), setting in zip(grid, with_grids, strict=False):
+            _grid(left, setting, zo=False)
+            _grid(right, setting, zo=True)
     return figure
 
 
@@ -69,7 +71,7 @@ def accuracy(setting: Setting) -> "Figure":
         panels[0].set_ylabel("validation accuracy (%)")
         _memory(bars, setting)
         figure.suptitle(
-            f"{setting.dataset}, {setting.name} (profile {setting.profile}): {_how(setting)}",
+            f"{_SETS[setting.dataset]}, {setting.name} ({setting.profile}): {_how(setting)}",
             fontsize=10.5,
         )
         handles: list[Any] = [
@@ -131,7 +133,7 @@ def _curves(
     if setting.majority is not None:
         panel.axhline(setting.majority, color=INK, linestyle=":", linewidth=1)
     if axis == "flops":
-        panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2g}"))
+        panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1e12:g}"))
         panel.xaxis.set_major_locator(MaxNLocator(4))
 
 
@@ -181,8 +183,8 @@ def _memory(panel: "Axes", setting: Setting) -> None:
     panel.set_title("measured peak")
 
 
-def _grid(panel: "Axes", setting: Setting) -> None:
-    for arm in ARMS:
+def _grid(panel: "Axes", setting: Setting, *, zo: bool) -> None:
+    for arm in (arm for arm in ARMS if bool(estimates(arm)) == zo):
         here = [r for r in setting.grids if r.point["arm"] == arm and r.metrics.get("loss")]
         for model in dict.fromkeys(record.point["model"] for record in here):
             of_model = sorted(
@@ -200,5 +202,5 @@ def _grid(panel: "Axes", setting: Setting) -> None:
     panel.set_xscale("log")
     panel.set_xlabel("learning rate")
     panel.set_ylabel("held-out cross-entropy (nats)")
-    panel.set_title(f"{setting.dataset}, {setting.name} ({setting.profile})")
+    panel.set_title(f"{_SETS[setting.dataset]}, {setting.name} ({setting.profile})")
     panel.legend()

@@ -59,10 +59,10 @@ class Setting:
 
 
 def settings(records: Sequence[Record]) -> list[Setting]:
-    """Return the settings that were run, that of the highest profile first."""
-    names = dict.fromkeys(record.point["setting"] for record in of_kind(records, "run"))
-    found = [_setting(name, [r for r in records if r.point["setting"] == name]) for name in names]
-    return sorted(found, key=lambda setting: rank(setting.profile), reverse=True)
+    """Return the settings that were run, that of the highest profile first, on BoolQ first."""
+    keys = dict.fromkeys((r.point["setting"], r.point["dataset"]) for r in of_kind(records, "run"))
+    found = [_setting(*key, [r for r in records if _belongs(r, *key)]) for key in keys]
+    return sorted(found, key=lambda s: (rank(s.profile), s.dataset == "boolq"), reverse=True)
 
 
 def value_at(points: Sequence[tuple[float, float]], x: float) -> float:
@@ -84,7 +84,13 @@ def first_reached(points: Sequence[tuple[float, float]], height: float) -> float
     return None
 
 
-def _setting(name: str, records: Sequence[Record]) -> Setting:
+def _belongs(record: Record, setting: str, dataset: str) -> bool:
+    """Tell whether a record is of a setting and a data set; memory does not depend on data."""
+    point = record.point
+    return bool(point["setting"] == setting and point.get("dataset", dataset) == dataset)
+
+
+def _setting(name: str, dataset: str, records: Sequence[Record]) -> Setting:
     runs = list(of_kind(records, "run"))
     keys = dict.fromkeys((run.point["arm"], run.point["model"]) for run in runs)
     lines = (
@@ -94,7 +100,7 @@ def _setting(name: str, records: Sequence[Record]) -> Setting:
     return Setting(
         name,
         profile=runs[0].profile,
-        dataset=runs[0].point["dataset"],
+        dataset=dataset,
         lines=tuple(line for line in lines if line.records),
         plans=tuple(r for r in of_kind(records, "plan") if r.metrics["chosen"]),
         grids=tuple(of_kind(records, "grid")),

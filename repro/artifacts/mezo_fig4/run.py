@@ -23,7 +23,7 @@ from repro.core.errors import ReproError
 from repro.core.paths import cache_dir
 from repro.finetuning.arms import LABELS, tuned_as
 from repro.finetuning.fine_tune import Task, fine_tune
-from repro.finetuning.items import resolve
+from repro.finetuning.items import first_obtainable
 from repro.finetuning.run import Run
 from repro.finetuning.step_memory import Setup
 from repro.measurement.device import require_device
@@ -43,7 +43,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         ReproError: data or models cannot be had, or a process died.
     """
     require_device(config.device)
-    dataset = resolve(config.dataset)
+    dataset = first_obtainable(config.datasets)
     planned = plan(config, dataset, context)
     yield from planned.results
     best: dict[tuple[str, str], float] = {}
