@@ -11,6 +11,7 @@ from repro.artifacts.base import Artifact
 from repro.artifacts.index import SLUGS, load
 from repro.core.errors import UsageError
 from repro.core.paths import results_dir
+from repro.core.validation import require_choice
 from repro.measurement.records import PROFILES, Profile
 
 Options = TypeVar("Options")
@@ -59,13 +60,15 @@ def parse_options(artifact: Artifact, arguments: list[str]) -> Any:  # noqa: ANN
     class RunOptions(Generic[Options]):
         config: Annotated[Options, tyro.conf.arg(name="")]
         profile: Profile = "quick"
-        """How much: seconds for tests, minutes on two cores, or the published setting."""
+        """How much: seconds for tests, minutes on two cores, or the published setting; what else
+        there is depends on the artifact."""
         out: Path = results_dir()  # noqa: RUF009 - read anew at every call of the function
         """Directory of the results; records go to a subdirectory named by the slug."""
         report: bool = False
         """Also draw the figures and make the notebook, in a directory beside the records."""
 
     profile = _profile(arguments)
+    require_choice(f"profile of {artifact.slug}", profile, artifact.profiles)
     return tyro.cli(
         RunOptions[artifact.config],  # type: ignore[name-defined]
         prog=f"repro run {artifact.slug}",
