@@ -104,7 +104,7 @@ def test_every_known_model_type_is_tried() -> None:
     assert {config["model_type"] for config in CONFIGS.values()} == set(MODEL_TYPES)
 
 
-@pytest.mark.parametrize("member", members(), ids=lambda member: member.name)
+@pytest.mark.parametrize("member", list(members()), ids=lambda member: member.name)
 def test_shapes_of_the_table_have_the_published_parameters(member: Member) -> None:
     assert architecture(member.config).parameters == member.parameters
 

@@ -35,11 +35,11 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
     The model's code holds the embedded tokens and the block's input throughout. An adapter's output
     stands beside its matrix's.
     """
-    D, Q, K, F, b = a.hidden, a.query_width, a.kv_width, a.feed_forward, s.width
+    D, Q, K, b = a.hidden, a.query_width, a.kv_width, s.width
     outside = 2 * D + (D / s.batch if a.position_rows else 0)
     # the stream, or attention's output where both are added at the end, and the norm's output
     wide = (3 if a.gated else 4 if a.activation == "composed" else 2) + adapters
-    feed_forward = b * (outside + (2 + a.held) * D + wide * F)
+    feed_forward = b * (outside + (2 + a.held) * D + wide * a.feed_forward)
     projected = outside + D + Q + 2 * K
     rotation = max(3 * Q, Q + 3 * K) if a.rotary else 0
     mask = s.context if _masked(a, s) else 0
@@ -52,9 +52,9 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
 
 def backward_working(a: Architecture, s: Setting) -> float:
     """Return the most by which a block's backward pass exceeds what the block keeps."""
-    D, F, b = a.hidden, a.feed_forward, s.width
+    D, b = a.hidden, s.width
     wide = 1 if a.activation == "fused" and not a.gated else 2
-    token = b * (D + wide * F)
+    token: float = b * (D + wide * a.feed_forward)
     if s.attention == "eager":  # by then the feed-forward network's activations are gone
         token = max(token, 2 * b * D + _scores_gradient(a, s) - _feed_forward(a, s))
     return s.batch * s.context * token
@@ -143,9 +143,8 @@ def _attention(a: Architecture, s: Setting, *, frozen: bool) -> float:
     whole = a.fused_qkv and not a.split_copies
     values = Q + 2 * K if whole else K  # views of the fused output keep the whole of it
     rotated = Q + K if a.rotary or not whole else 0
-    output = (
-        2 * Q if a.joined_rotation else Q
-    )  # as the kernel lays it out, and as a matrix reads it
+    # a kernel lays its output out as the queries are: the next matrix may need a copy
+    output = 2 * Q if a.joined_rotation else Q
     sums = FLOAT32 * a.heads  # logarithms of the softmax's sums
     return norm + b * (values + rotated + output + _mask(a, s)) + sums
 

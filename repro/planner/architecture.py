@@ -102,10 +102,10 @@ class Architecture:
     @property
     def matrices(self) -> tuple[tuple[int, int], ...]:
         """Inputs and outputs of each matrix of a block, in order."""
-        D, Q, K, F = self.hidden, self.query_width, self.kv_width, self.feed_forward
+        D, Q, K, inner = self.hidden, self.query_width, self.kv_width, self.feed_forward
         attention = ((D, Q + 2 * K),) if self.fused_qkv else ((D, Q), (D, K), (D, K))
-        entry = ((D, 2 * F),) if self.fused_gate else ((D, F),) * (2 if self.gated else 1)
-        return (*attention, (Q, D), *entry, (F, D))
+        entry = ((D, 2 * inner),) if self.fused_gate else ((D, inner),) * (1 + self.gated)
+        return (*attention, (Q, D), *entry, (inner, D))
 
     @property
     def block_matrix_parameters(self) -> int:
@@ -153,11 +153,11 @@ class Architecture:
         return blocks * self.block_parameters + self.final_norm_parameters + self.head_parameters
 
     def _biases(self) -> int:
-        D, F = self.hidden, self.feed_forward
+        D, inner = self.hidden, self.feed_forward * (1 + self.gated)
         return (
             (self.query_width + 2 * self.kv_width) * self.qkv_bias
             + D * self.output_bias
-            + ((2 * F if self.gated else F) + D) * self.feed_forward_bias
+            + (inner + D) * self.feed_forward_bias
         )
 
     def _width_of_norm(self) -> int:

@@ -73,7 +73,7 @@ class QuantisedMatrix(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x W^T + bias for x [..., inputs]."""
-        product: Tensor = _Dequantised.apply(x, self)  # type: ignore[no-untyped-call]
+        product: Tensor = _Dequantised.apply(x, self)
         return product if self.bias is None else product + self.bias
 
     def dequantised(self) -> Tensor:
@@ -88,7 +88,7 @@ class _Dequantised(torch.autograd.Function):
         return nn.functional.linear(x, matrix.dequantised())
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]  # noqa: ANN401
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
         return gradient @ ctx.matrix.dequantised(), None
 
 
@@ -104,7 +104,8 @@ class AdaptedMatrix(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the adapted product of x [..., inputs]."""
         result: Tensor = self.base(x)
-        return result + self.up(self.down(x)) * 2.0
+        adapted: Tensor = self.up(self.down(x)) * 2.0
+        return result + adapted
 
 
 def _replace_matrices(model: nn.Module, method: Method, setting: Setting) -> None:

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from repro.core.errors import UsageError
 from repro.core.names import ATTENTIONS, BYTES, Attention
-from repro.core.validation import require_choice, require_positive_int
+from repro.core.validation import require_choice, require_positive_int, require_whole
 
 Format = Literal["float32", "float16", "bfloat16", "int8", "4bit"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 """Of the weights. In the last two the matrices of the blocks are integers, all else bfloat16."""
+
+_WIDTHS: dict[Format, int] = {**BYTES, "int8": 2, "4bit": 2}
 
 Loss = Literal["last", "all"]
 LOSSES: tuple[Loss, ...] = get_args(Loss)
@@ -40,9 +41,7 @@ class Setting:
         require_positive_int("context N", self.context)
         require_positive_int("batch B", self.batch)
         require_positive_int("LoRA rank", self.rank)
-        if isinstance(self.tail, bool) or not isinstance(self.tail, int) or self.tail < 0:
-            msg = f"tail = {self.tail!r}: must be a whole number of at least 0"
-            raise UsageError(msg)
+        require_whole("tail", self.tail)
         require_choice("dtype", self.format, FORMATS)
         require_choice("attention", self.attention, ATTENTIONS)
         require_choice("loss", self.loss, LOSSES)
@@ -55,4 +54,4 @@ class Setting:
     @property
     def width(self) -> int:
         """b, bytes of an activation, and of a weight that is not quantised."""
-        return BYTES.get(self.format, 2)  # type: ignore[call-overload, no-any-return]
+        return _WIDTHS[self.format]

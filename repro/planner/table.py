@@ -83,10 +83,11 @@ def _cells(row: Row, budget: float, positions: int | None) -> dict[str, str]:
     needs = row.needs
     spare = 0.0 if needs is None else budget - needs
     short = "-" if needs is None else f"{format_bytes(-spare)} short"
+    counted = None if row.simulated is None else row.simulated["total_bytes"]
     return {
         "fits": "-" if needs is None else "yes" if spare >= 0 else "no",
-        "simulated": _bytes(row.simulated and row.simulated["total_bytes"]),
-        "formula": _bytes(row.estimate and row.estimate.total),
+        "simulated": _bytes(counted),
+        "formula": _bytes(None if row.estimate is None else row.estimate.total),
         "to spare": format_bytes(spare) if needs is not None and spare >= 0 else short,
         "longest N": _limit(row.longest_context, positions),
         "largest B": _limit(row.largest_batch, LARGEST_BATCH),

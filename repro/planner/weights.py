@@ -18,7 +18,8 @@ def weight_bytes(a: Architecture, s: Setting) -> float:
         return s.width * a.parameters
     elements = a.layers * a.block_matrix_parameters
     if s.format == "int8":
-        stored = elements + SCALE * a.layers * sum(outputs for _, outputs in a.matrices)
+        scales = a.layers * sum(outputs for _, outputs in a.matrices)
+        stored = float(elements + SCALE * scales)
     else:
         stored = elements * (0.5 + SCALE / BLOCK_4BIT)
     return stored + s.width * (a.parameters - elements)
