@@ -143,7 +143,9 @@ def test_too_small_a_budget_names_what_would_do(capsys: pytest.CaptureFixture[st
     assert main(["plan", "--budget", "1GB", "--model", "llama-2-7b"]) == 1
     captured = capsys.readouterr()
     assert "BP, SGD" in captured.out
-    assert "nothing fits 1 GB: the least, MeZO, needs 13.6 GB" in captured.err
+    assert "nothing fits 1 GB: the least, MeZO, needs 13.7 GB" in captured.err
+    assert main(["plan", "--budget", "13.7GB", "--model", "llama-2-7b"]) == 0
+    capsys.readouterr()
     assert main(["plan", "--budget", "1MB", "--json"]) == 1
     captured = capsys.readouterr()
     assert json.loads(captured.out)["choices"]

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -169,6 +170,8 @@ def _require_any(needs: Sequence[tuple[float, str]], budget: float, otherwise: s
         raise UsageError(otherwise)
     least, what = min(needs)
     if least > budget:
-        msg = f"nothing fits {format_bytes(budget)}: the least, {what}, needs {format_bytes(least)}"
+        digit = 10 ** (math.floor(math.log10(least)) - 2)
+        enough = format_bytes(math.ceil(least / digit) * digit)  # rounded up: a budget that does
+        msg = f"nothing fits {format_bytes(budget)}: the least, {what}, needs {enough}"
         raise ReproError(msg)
     return 0

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from repro.core.names import ATTENTIONS, BYTES, Attention
+from repro.core.names import ATTENTIONS, Attention
 from repro.core.validation import require_choice, require_positive_int, require_whole
 
 Format = Literal["float32", "float16", "bfloat16", "int8", "4bit"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 """Of the weights. In the last two the matrices of the blocks are integers, all else bfloat16."""
 
-_WIDTHS: dict[Format, int] = {**BYTES, "int8": 2, "4bit": 2}
+_WIDTHS: dict[Format, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 2, "4bit": 2}
 
 Loss = Literal["last", "all"]
 LOSSES: tuple[Loss, ...] = get_args(Loss)
