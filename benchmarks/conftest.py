@@ -1,7 +1,9 @@
 """Every benchmark carries its environment; memory is never measured in the process that times."""
 
 import statistics
+import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,8 +12,11 @@ import torch
 
 from repro.measurement import environment
 from repro.measurement.timing import Step, in_turns
+from repro.ondevice.build import ToolsMissingError, build, load
 
 THREADS = 2
+
+sys.path.insert(0, str(Path(__file__).parent))  # for the steps that benchmarks share
 
 
 @pytest.fixture(autouse=True)
@@ -31,3 +36,13 @@ def timed(benchmark: Any) -> Callable[..., dict[str, list[float]]]:
         return found
 
     return run
+
+
+@pytest.fixture(scope="session")
+def engine() -> Any:
+    """Return the on-device engine, built if it is not there; skip if nothing can build it."""
+    try:
+        build()
+    except ToolsMissingError as error:
+        pytest.skip(str(error))
+    return load()

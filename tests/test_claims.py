@@ -33,6 +33,8 @@ def claim(**changes: object) -> Claim:
         ({}, 4.45, "contradicts the paper's own equations"),
         ({"basis": "measured"}, 4.45, "contradicted"),
         ({"basis": "simulated"}, 3.0, "contradicted"),
+        ({"basis": "timed"}, 3.0, "differs on this machine"),
+        ({"basis": "timed"}, 4.4415, "close"),
         ({}, None, "not run"),
         ({"relation": "at least", "published": 2, "digits": 1}, 7.0, "reproduced"),
         ({"relation": "at least", "published": 2, "digits": 1}, 1.92, "close"),

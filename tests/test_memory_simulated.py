@@ -65,6 +65,16 @@ def test_mezo_takes_what_a_forward_pass_takes(context: int) -> None:
     assert mezo.peak - mezo.parameters <= 1.02 * (forward.peak - forward.parameters)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_no_tensor_of_sdpa_grows_with_the_square_of_the_context(method: Method) -> None:
+    peaks = [
+        simulate(StepSpec(replace(SMALL, context=n), method, "sdpa", "float32")).peak
+        for n in (2048, 4096, 8192)
+    ]
+    first, second = peaks[1] - peaks[0], peaks[2] - peaks[1]
+    assert second == pytest.approx(2 * first, rel=0.01)
+
+
 def test_eager_attention_keeps_the_scores_and_sdpa_does_not() -> None:
     shape = replace(SMALL, context=512)
     eager, sdpa = (simulate(StepSpec(shape, "bp", a, "float16")) for a in ("eager", "sdpa"))  # type: ignore[arg-type]

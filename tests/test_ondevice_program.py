@@ -69,6 +69,12 @@ def data(tmp_path: Path) -> tuple[torch.Tensor, torch.Tensor, list[str]]:
     return torch.from_numpy(images.astype(np.uint8)), torch.from_numpy(labels), options
 
 
+@pytest.fixture
+def files(data: tuple[torch.Tensor, torch.Tensor, list[str]]) -> list[str]:
+    """The options that name the files of images and labels."""
+    return data[2]
+
+
 def run(program: list[str], *options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*program, *map(str, options)], capture_output=True, text=True, check=False
@@ -174,3 +180,42 @@ def test_no_file_crashes_it(program: list[str], data: Any, tmp_path: Path, conte
         done = run(program, *options, "--steps", 1)
         assert done.returncode in (0, 1, 2), done.stderr
         assert (done.returncode == 0) == (not done.stderr)
+
+
+NAMES = [
+    *("--test-images", "--test-labels", "--precision", "--method", "--batch", "--classes"),
+    *("--seed", "--lr", "--eps", "--clip", "--r-max", "--mean", "--deviation", "--isa", "--load"),
+    *("--save", "--sequential", "--epochs", "--help", ""),
+]
+VALUES = st.one_of(
+    st.sampled_from(["", "0", "-1", "nan", "inf", "1e400", "9" * 30, "127", "1e-46", "0x10", "."]),
+    st.sampled_from(["fp32", "int8", "int8s", "full_zo", "cls2", "cls1", "full_bp", "baseline"]),
+    st.integers(-(2**65), 2**65).map(str),
+    st.floats().map(str),
+    st.text(st.characters(codec="ascii", min_codepoint=32, exclude_characters="/"), max_size=6),
+)
+
+
+@settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(options=st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=5), data=st.data())
+def test_no_option_crashes_it(
+    program: list[str],
+    files: list[str],
+    tmp_path: Path,
+    options: list[tuple[str, str]],
+    data: st.DataObject,
+) -> None:
+    words = [word for option in options for word in option]
+    if data.draw(st.booleans()):
+        words = [word for word in words if data.draw(st.integers(0, 9))]
+    done = subprocess.run(
+        [*program, *files, *words, "--steps", "1"],
+        capture_output=True, text=True, check=False, cwd=tmp_path, timeout=120,
+    )  # fmt: skip
+    assert done.returncode in (0, 1, 2), done.stderr
+    assert (done.returncode == 0) == (not done.stderr)
+    if done.stderr:
+        assert done.stderr.startswith("zo-train: error: ")
+        assert done.stderr.count("\n") == 1

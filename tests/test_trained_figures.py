@@ -21,7 +21,7 @@ OLDER = "2026-01-01T00:00:00Z"
 def run(
     accuracy: Sequence[float], *, seed: int = 0, utc: str = "2026-01-02T03:04:05Z",
     profile: str = "paper", diverged: bool = False, settings: Any = None,
-    signs: Sequence[int] = (), **point: Any,
+    signs: Sequence[int] = (), engine: str = "", **point: Any,
 ) -> Record:  # fmt: skip
     where = {"dataset": "mnist", "precision": "fp32", "method": "full_zo"} | point
     trained = {"epochs": 3, "batch": 32, "lr": 0.1, "clip": 0.3, "eps": 0.01} | (settings or {})
@@ -38,6 +38,8 @@ def run(
             for right in signs
         ],
     }  # fmt: skip
+    if engine:
+        metrics["trained"] = {"engine": engine}
     return Record(
         schema_version=1, artifact="made", profile=profile, config={}, seed=seed, kind="run",
         point=where, metrics=metrics, utc=utc, environment=ENVIRONMENT,
@@ -92,6 +94,15 @@ def test_runs_of_a_table_show_what_was_done_and_used() -> None:
     assert (bp["lr"], bp["clip"], bp["eps"]) == (0.1, "", "")
     assert table.loc["Fashion-MNIST, 30°, FP32, Full ZO", "pre-training epochs"] == 100
     assert len(table) == 4
+    assert "engine" not in table
+
+
+def test_runs_of_a_table_name_the_engines_where_one_is_not_pytorch() -> None:
+    both = [run([0.1, 0.8], engine="native"), run([0.1, 0.7], seed=1, engine="torch")]
+    table = scores.runs([*both, *CUT[3:]])
+    assert table.loc["MNIST, FP32, Full ZO", "engine"] == "native, torch"
+    assert table.loc["MNIST, FP32, Full BP", "engine"] == "torch"  # it does not say
+    assert "engine" not in scores.runs([both[1], *CUT[3:]])
 
 
 def test_accuracies_carry_what_their_mean_does_not_show() -> None:

@@ -19,6 +19,7 @@ SLUGS = (
     "elasticzo_fig4",
     "elasticzo_fig5",
     "elasticzo_fig6",
+    "elasticzo_fig7",
 )
 """In the order of the papers. A test holds this equal to the packages, tox, results, notebooks."""
 

@@ -58,7 +58,8 @@ def headings(column: Point) -> tuple[str, ...]:
 def runs(records: Sequence[Record]) -> pd.DataFrame:
     """Return how the cells of each column were trained, and which of their seeds count.
 
-    The epochs are those that were done. Whether a hyperparameter is used decides if it is shown.
+    The epochs are those that were done. Hyperparameters are shown where they are used, and engines
+    where any but PyTorch was.
     """
     cells = Cells(records)
     rows = {
@@ -67,7 +68,9 @@ def runs(records: Sequence[Record]) -> pd.DataFrame:
         for method in METHODS
         if method != "none" and (cell := cells.get({**column, "method": method}))
     }
-    return pd.DataFrame(list(rows.values()), index=list(rows))
+    table = pd.DataFrame(list(rows.values()), index=list(rows))
+    by_torch_alone = set(table.get("engine", ())) <= {"torch"}
+    return table.drop(columns="engine", errors="ignore") if by_torch_alone else table
 
 
 _SHOWN = ("train_items", "points", "batch", "lr")
@@ -84,10 +87,17 @@ def _row(cell: Cell) -> dict[str, Any]:
         "profile": cell.profile,
         "seeds": ", ".join(map(str, cell.seeds)),
         "note": cell.caveat,
+        "engine": ", ".join(dict.fromkeys(_engine(record) for record in cell.records)),
         "pre-training epochs": cell.settings.get("start", {}).get("epochs", ""),
         "epochs": cell.epochs,
         **{name: used.get(name, "") for name in (*_SHOWN, *_OF_PERTURBATION)},
     }
+
+
+def _engine(record: Record) -> str:
+    """Return what trained the last epoch; records from before there was a choice do not say."""
+    engine: str = record.metrics.get("trained", {}).get("engine", "torch")
+    return engine
 
 
 def place(point: Point) -> tuple[int, int, int, int]:

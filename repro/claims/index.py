@@ -1,10 +1,11 @@
 """All published claims, by id."""
 
-from repro.claims import elasticzo, memory, mezo
+from repro.claims import elasticzo, execution_time, memory, mezo
 from repro.claims.claim import Claim
 
 CLAIMS: dict[str, Claim] = {
-    claim.id: claim for claim in (*mezo.CLAIMS, *elasticzo.CLAIMS, *memory.CLAIMS)
+    claim.id: claim
+    for claim in (*mezo.CLAIMS, *elasticzo.CLAIMS, *memory.CLAIMS, *execution_time.CLAIMS)
 }
 
 

@@ -1,19 +1,22 @@
 """Measured memory: what the allocator really gave to a real training step.
 
-On the host memray watches every allocation of the process, so scratch of the backends counts and
-the interpreter's own memory from before does not. On a GPU it is the peak of PyTorch's allocator.
-Call ``measure`` in a fresh process (``repro.measurement.isolation``): only one tracker fits in one.
+On the host memray watches every allocation of the process, so scratch of the backends counts. The
+interpreter's memory does not: not what was there before, nor the pools of 1 MiB that it maps for
+small objects whenever the last one happens to be full. On a GPU it is the peak of PyTorch's
+allocator. Call ``measure`` in a fresh process (``repro.measurement.isolation``): only one tracker
+fits in one.
 """
 
 import gc
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import memray
 import torch
+from memray import AllocatorType
 
 from repro.core.validation import require_positive_int
 from repro.measurement.device import Device, require_device
@@ -38,7 +41,7 @@ class MeasuredPeak:
     parameters: int
     """Logical bytes of the parameters."""
     weights: int
-    """What building the model left allocated: parameters, buffers, module objects."""
+    """What building the model left allocated: parameters, buffers, larger objects of modules."""
     step: int
     """Peak of the step above what was allocated before it."""
 
@@ -126,9 +129,13 @@ def _garbage_collected() -> Iterator[None]:
 
 
 def _left_allocated(capture: Path) -> int:
-    reader = memray.FileReader(capture)
-    return sum(record.size for record in reader.get_leaked_allocation_records())
+    return _allocated(memray.FileReader(capture).get_leaked_allocation_records())
 
 
 def _peak(capture: Path) -> int:
-    return int(memray.FileReader(capture).metadata.peak_memory)
+    return _allocated(memray.FileReader(capture).get_high_watermark_allocation_records())
+
+
+def _allocated(records: Iterable[memray.AllocationRecord]) -> int:
+    """Add up what was allocated; a map is a pool of the interpreter's."""
+    return sum(record.size for record in records if record.allocator != AllocatorType.MMAP)

@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker, _MemRefType
 from transformers import LlamaForCausalLM
 
+from repro.memory.fake import unpacked
 from repro.memory.step import (
     EPS,
     LR,
@@ -59,7 +60,7 @@ def simulate(spec: StepSpec) -> Breakdown:
         batch = make_batch(spec)
         tracker = PeakTracker()
         tracker.track_external(model, *batch)
-        with tracker:
+        with unpacked(), tracker:
             fake_step(spec, model, batch, tracker)
         peak = tracker.get_tracker_snapshot("peak")[torch.device("cpu")]
     del model

@@ -1,9 +1,9 @@
 """In-place Gaussian perturbation of parameters, regenerated from a seed and never stored.
 
-The noise of all parameters is one long vector, drawn in chunks into small buffers, each chunk from
-a generator seeded for it. So the extra memory is one chunk a thread, whatever the model's size, and
-the numbers depend on nothing but the seed, the chunk size and the kind of device: not on how many
-threads share the chunks, nor on the parameters' number format.
+The noise of all parameters is one long vector, drawn in chunks, each from a generator seeded for
+it; on the host a chunk passes through a small buffer. So the extra memory is one buffer a thread,
+whatever the model's size, and the numbers depend on nothing but the seed, the chunk size and the
+kind of device: not on how many threads share the chunks, nor on the parameters' number format.
 
 The passes of a step add the same noise. On the host they may keep that of a small model, half a MiB
 at most, which takes longer to draw than to add; a large one's is drawn again.
@@ -17,7 +17,11 @@ from functools import cache
 import torch
 
 CPU_CHUNK = 1 << 16
-"""Elements per chunk on the host: the buffer stays in the second-level cache."""
+"""Elements per chunk on the host."""
+CPU_BUFFER = 1 << 14
+"""Elements of a chunk drawn at a time on the host: few, so that the buffer stays in the cache, no
+operation is split among threads that wait for one another, and it is small beside a forward pass.
+"""
 CUDA_CHUNK = 1 << 22
 """Elements per chunk on a GPU: kernel launches do not dominate, and a forward pass takes more."""
 KEPT = 1 << 17
@@ -70,7 +74,7 @@ def perturb_(
         seed: seed of the whole noise vector, below 2**32. Chunk i is drawn with seed + i, so no
             two chunks of a vector share their noise.
         scale: factor of the noise, which is float32 for any number format of the parameters.
-        chunk: elements drawn at a time; by default ``default_chunk`` of the device.
+        chunk: elements drawn from one seed; by default ``default_chunk`` of the device.
         kept: what earlier calls kept, which changes no number, and where this one keeps its own.
     """
     if not parameters:
@@ -78,23 +82,26 @@ def perturb_(
     device = parameters[0].device
     total = sum(parameter.numel() for parameter in parameters)
     size = min(chunk or default_chunk(device), total)
+    length = min(size, CPU_BUFFER) if device.type == "cpu" else size
     kept = kept or KeptNoise(0)
     kept.make_room(device, total)
     vector, identity = kept.vector, (seed, total, size)
     ready = kept.drawn == identity
     kept.drawn = None
     threads = _threads(device, 0 if ready else total // size)
-    buffers = torch.empty(threads, 0 if len(vector) else size, device=device)
+    buffers = torch.empty(threads, 0 if len(vector) else length, device=device)
     chunks = iter(list(_chunks(parameters, size)))  # threads draw from it, one chunk at a time
 
     def work(buffer: torch.Tensor) -> None:
         generator = torch.Generator(device)
-        for index, pieces in chunks:
-            noise = vector[index * size :] if len(vector) else buffer
-            noise = noise[: sum(piece.numel() for piece in pieces)]
-            if not ready:
-                noise.normal_(generator=generator.manual_seed((seed + index) % _SEED_SPACE))
-            _add(pieces, noise, scale)
+        for index, chunk_pieces in chunks:
+            generator.manual_seed((seed + index) % _SEED_SPACE)
+            for part, pieces in _chunks(chunk_pieces, length):
+                noise = vector[index * size + part * length :] if len(vector) else buffer
+                noise = noise[: sum(piece.numel() for piece in pieces)]
+                if not ready:
+                    noise.normal_(generator=generator)
+                _add(pieces, noise, scale)
 
     others = [_pool(os.getpid(), threads).submit(work, buffer) for buffer in buffers[1:]]
     work(buffers[0])

@@ -12,13 +12,13 @@ from repro.core.validation import (
     require_choice,
     require_not_negative,
     require_positive,
-    require_positive_int,
 )
 from repro.methods.elasticzo import Activations
 from repro.methods.parameters import split_at
 from repro.methods.step_info import DivergedError, Estimate, StepInfo
 from repro.ondevice.build import load
 from repro.ondevice.layers import layer_table, samples, tail_index
+from repro.ondevice.limits import require_machine
 
 _SHARES: dict[str, tuple[float, float]] = {
     "plus": (1.0, 0.0),
@@ -82,8 +82,7 @@ class NativeElasticZO:
         if clip != math.inf:
             require_positive("gradient clip g_clip", clip)
         require_choice("activations", activations, get_args(Activations))
-        require_positive_int("capacity", capacity)
-        require_positive_int("threads", threads)
+        require_machine(capacity, threads)
         engine = load()
         require_choice("instructions", instructions, ("auto", *engine.instruction_sets()))
         split_at(model, partition)  # refuses what names no layer

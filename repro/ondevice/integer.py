@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from repro.core.errors import UsageError
-from repro.core.validation import require_choice, require_positive_int
+from repro.core.validation import require_choice
 from repro.integer.elasticzo_int8 import Activations, Restore, Restores
 from repro.integer.limits import check_bits, check_p_zero, check_r_max
 from repro.integer.network import IntegerNetwork
@@ -16,6 +16,7 @@ from repro.integer.tensor import IntegerTensor
 from repro.methods.step_info import Estimate, StepInfo
 from repro.ondevice.build import load
 from repro.ondevice.layers import layer_table, samples, tail_index
+from repro.ondevice.limits import require_machine
 
 NativeSign = Literal["float", "integer"]
 """The rules for the gradient's sign that the engine has; see ``repro.integer.sign``."""
@@ -88,8 +89,7 @@ class NativeElasticZOInt8:
         require_choice("sign", sign, get_args(NativeSign))
         require_choice("activations", activations, get_args(Activations))
         require_choice("restore", restore, get_args(Restore))
-        require_positive_int("capacity", capacity)
-        require_positive_int("threads", threads)
+        require_machine(capacity, threads)
         if network.policy.version != "v2":
             msg = f"shift policy {network.policy.version!r}: the engine has 'v2' only"
             raise UsageError(msg)

@@ -59,14 +59,15 @@ def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[
     """
     shape = _as_image(input_shape)
     layers: list[Layer] = []
-    flat = len(input_shape) == 1
+    axes = len(input_shape)
     for name, module in structure.named_children():
+        _check_axes(name, module, axes)
         if isinstance(module, nn.Linear):
-            layers.append(_linear(name, module, shape, flat=flat))
+            layers.append(_linear(name, module, shape, flat=axes == 1))
         elif isinstance(module, nn.Conv2d):
             layers.append(_conv(name, module, shape))
         elif isinstance(module, nn.Flatten):
-            flat = True
+            axes = 1
         elif not layers:
             msg = f"layer {name} ({type(module).__name__}) comes before any layer with weights"
             raise UsageError(msg)
@@ -74,18 +75,40 @@ def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[
             layers[-1] = replace(layers[-1], rectified=True)
         elif isinstance(module, nn.MaxPool2d):
             layers[-1] = _pooled(name, layers[-1], _window(name, module), _window(name, module))
-        elif isinstance(module, pointnet.MaxOverPoints):
-            layers[-1] = _pooled(name, layers[-1], 1, layers[-1].columns)
-            flat = True
         else:
-            msg = (
-                f"layer {name} ({type(module).__name__}): the engine has Conv2d, Linear, ReLU, "
-                "MaxPool2d, Flatten and MaxOverPoints"
-            )
-            raise UsageError(msg)
+            layers[-1] = _pooled(name, layers[-1], 1, layers[-1].columns)
+            axes = 1
         if layers:
             shape = layers[-1].output_shape
+    if axes != 1:
+        msg = "the last layer gives no row of logits: Flatten or MaxOverPoints must come before it"
+        raise UsageError(msg)
     return layers
+
+
+_AXES: dict[type[nn.Module], tuple[int, ...]] = {
+    nn.Conv2d: (3,),
+    nn.Linear: (1, 2),
+    nn.ReLU: (1, 2, 3),
+    nn.MaxPool2d: (3,),
+    nn.Flatten: (1, 3),
+    pointnet.MaxOverPoints: (2,),
+}
+"""Axes of the samples that each module is given: images have 3, clouds of points 2, features 1."""
+
+
+def _check_axes(name: str, module: nn.Module, axes: int) -> None:
+    known = [allowed for kind, allowed in _AXES.items() if isinstance(module, kind)]
+    if not known:
+        kinds = ", ".join(kind.__name__ for kind in _AXES)
+        msg = f"layer {name} ({type(module).__name__}): the engine has {kinds}"
+        raise UsageError(msg)
+    if axes not in known[0]:
+        msg = (
+            f"layer {name} ({type(module).__name__}) of samples with {axes} axes: the engine has "
+            f"it for {' or '.join(map(str, known[0]))} (images have 3, clouds 2, features 1)"
+        )
+        raise UsageError(msg)
 
 
 def _as_image(shape: tuple[int, ...]) -> tuple[int, int, int]:
@@ -168,4 +191,5 @@ def tail_index(structure: nn.Sequential, layers: list[Layer], partition: str | i
 
 def samples(inputs: Tensor) -> Any:  # noqa: ANN401 - numpy's, for the engine
     """Return a batch as the engine reads it: contiguous, clouds [B, N, F] as [B, F, N]."""
-    return (inputs.transpose(1, 2) if inputs.dim() == 3 else inputs).contiguous().numpy()
+    rows = inputs.transpose(1, 2) if inputs.dim() == 3 else inputs
+    return rows.detach().contiguous().numpy()

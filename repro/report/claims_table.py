@@ -39,7 +39,7 @@ class ClaimRow:
     """``x`` is a ratio, ``GB`` is 1e9 bytes, ``MiB`` and ``KiB`` are 2**20 and 2**10, ``%`` is per
     cent, ``points`` percentage points, ``settings`` a count."""
     basis: str
-    """``analytic``, ``simulated``, ``measured`` or ``trained``."""
+    """``analytic``, ``simulated``, ``measured``, ``timed`` or ``trained``."""
     verdict: str
     """One of ``repro.claims.verdict.VERDICTS``."""
     reason: str

@@ -3,9 +3,8 @@
 Deviations from the paper:
 
 1. Learning rates, g_clip, epsilon and r_max are not in the paper; they were searched for on
-   held-out items (artifact ``elasticzo_search``; epsilon on MNIST only, elsewhere it is 1e-2), in
-   runs of a few epochs. Nor are batch sizes, which were set, not searched: 32 in float32 and 256
-   in integers.
+   held-out items (artifact ``elasticzo_search``), in runs of a few epochs, but for r_max on MNIST:
+   100. Nor are batch sizes, which were set, not searched: 32 in float32 and 256 in integers.
 2. The paper does not say which of the two passes feeds the tail's backpropagation; here it is the
    one at +epsilon.
 3. The weights start as PyTorch's layers do (float32); the paper does not say how.

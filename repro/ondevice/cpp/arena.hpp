@@ -16,11 +16,15 @@ namespace zo {
 /// Hands out aligned, zeroed spans of one block and never takes any back.
 ///
 /// The plan is made first (`reserve`), the block is allocated once (`allocate`), and the spans are
-/// valid as long as the arena. Nothing is allocated while a network is trained.
+/// valid as long as the block. Nothing is allocated while a network is trained.
 class Arena {
    public:
     static constexpr std::size_t kAlignment = 64;  ///< a cache line, and the longest vector
     static constexpr std::size_t kSlack = 64;      ///< readable bytes behind each span
+
+    Arena() = default;
+    Arena(const Arena&) = delete;  // it knows where its spans are
+    Arena& operator=(const Arena&) = delete;
 
     /// Asks for `elements` of T; `into` is set by `allocate`.
     template <class T>
@@ -35,7 +39,9 @@ class Arena {
 
     /// Allocates the block, zeroes it and fills in all spans. Throws std::bad_alloc.
     void allocate() {
-        block_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, std::max(size_, kAlignment))));
+        block_.reset(
+            static_cast<std::byte*>(std::aligned_alloc(kAlignment, std::max(size_, kAlignment))),
+            std::free);
         if (!block_) throw std::bad_alloc();
         std::memset(block_.get(), 0, size_);
         for (const Request& r : requests_) r.fill(r.span, block_.get() + r.offset, r.elements);
@@ -44,6 +50,8 @@ class Arena {
     }
 
     std::size_t bytes() const { return size_; }
+    /// To be held by who uses a span longer than the arena is there.
+    std::shared_ptr<std::byte> block() const { return block_; }
 
    private:
     struct Request {
@@ -51,13 +59,10 @@ class Arena {
         std::size_t offset, elements;
         void (*fill)(void*, std::byte*, std::size_t);
     };
-    struct Free {
-        void operator()(std::byte* block) const { std::free(block); }
-    };
 
     std::size_t size_ = 0;
     std::vector<Request> requests_;
-    std::unique_ptr<std::byte, Free> block_;
+    std::shared_ptr<std::byte> block_;
 };
 
 }  // namespace zo

@@ -22,7 +22,8 @@ using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
 
 std::map<std::string, double> seconds(const zo::Timers& timers) {
     std::map<std::string, double> result;
-    for (int phase = 0; phase < zo::kPhases; ++phase) result[zo::kPhaseNames[phase]] = timers.seconds()[phase];
+    for (int phase = 0; phase < zo::kPhases; ++phase)
+        result[zo::kPhaseNames[phase]] = timers.seconds()[phase];
     return result;
 }
 
@@ -31,20 +32,23 @@ template <class T>
 int batch_of(const In<T>& inputs, std::size_t features, int capacity) {
     const std::size_t batch = inputs.ndim() ? inputs.shape(0) : 0;
     if (batch < 1 || batch > std::size_t(capacity))
-        throw std::invalid_argument(std::to_string(batch) + " inputs: must be from 1 to " + std::to_string(capacity));
+        throw std::invalid_argument(std::to_string(batch) + " inputs: must be from 1 to " +
+                                    std::to_string(capacity));
     if (inputs.size() != batch * features)
-        throw std::invalid_argument("inputs of " + std::to_string(inputs.size() / batch) + " features: the network has " +
-                                    std::to_string(features));
+        throw std::invalid_argument("inputs of " + std::to_string(inputs.size() / batch) +
+                                    " features: the network has " + std::to_string(features));
     return int(batch);
 }
 
 std::span<const std::int64_t> labels_of(const In<std::int64_t>& labels, int batch, int classes) {
     const std::span<const std::int64_t> span(labels.data(), labels.size());
     if (int(span.size()) != batch)
-        throw std::invalid_argument(std::to_string(span.size()) + " labels for " + std::to_string(batch) + " inputs");
+        throw std::invalid_argument(std::to_string(span.size()) + " labels for " +
+                                    std::to_string(batch) + " inputs");
     for (std::int64_t label : span)
         if (label < 0 || label >= classes)
-            throw std::invalid_argument("label " + std::to_string(label) + ": must be from 0 to " + std::to_string(classes - 1));
+            throw std::invalid_argument("label " + std::to_string(label) + ": must be from 0 to " +
+                                        std::to_string(classes - 1));
     return span;
 }
 
@@ -52,7 +56,8 @@ std::span<const std::int64_t> labels_of(const In<std::int64_t>& labels, int batc
 void require_finite(std::span<const float> values) {
     float zero = 0;  // unless one is not finite
     for (float value : values) zero += value * 0.0f;
-    if (zero != 0) throw std::invalid_argument("inputs with a NaN or an infinity: all must be finite");
+    if (zero != 0)
+        throw std::invalid_argument("inputs with a NaN or an infinity: all must be finite");
 }
 
 template <class T>
@@ -60,6 +65,16 @@ auto array(std::vector<T> values, std::size_t rows, std::size_t columns) {
     auto* const kept = new std::vector<T>(std::move(values));
     nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
     return nb::ndarray<nb::numpy, T>(kept->data(), {rows, columns}, owner);
+}
+
+/// Values in an arena, as an array that keeps the arena's block and nothing else: PyTorch does not
+/// free a tensor that has views when the interpreter ends, and must not hold the engine with it.
+template <class T>
+auto shared(std::span<T> values, const zo::Arena& arena) {
+    using Block = std::shared_ptr<std::byte>;
+    nb::capsule owner(new Block(arena.block()),
+                      [](void* p) noexcept { delete static_cast<Block*>(p); });
+    return nb::ndarray<nb::numpy, T, nb::ndim<1>>(values.data(), {values.size()}, owner);
 }
 
 int padded(int batch, int unit) { return batch < 1 ? batch : (batch + unit - 1) / unit * unit; }
@@ -70,7 +85,8 @@ double peak(long (*multiply)(long)) {
     for (int turn = 0; turn < 5; ++turn) {
         const auto start = Clock::now();
         const long done = multiply(2'000'000);
-        best = std::max(best, double(done) / std::chrono::duration<double>(Clock::now() - start).count());
+        best = std::max(best,
+                        double(done) / std::chrono::duration<double>(Clock::now() - start).count());
     }
     return best;
 }
@@ -81,123 +97,146 @@ NB_MODULE(_engine, m) {
     nb::class_<zo::Layer>(m, "Layer")
         .def(
             "__init__",
-            [](zo::Layer* at, std::string name, int channels, int height, int width, int outputs, int kernel_height,
-               int kernel_width, int padding, bool bias, bool rectified, int pool_height, int pool_width) {
-                new (at) zo::Layer{std::move(name), channels, height, width, outputs, kernel_height, kernel_width,
-                                   padding, bias, rectified, pool_height, pool_width};
+            [](zo::Layer* at, std::string name, int channels, int height, int width, int outputs,
+               int kernel_height, int kernel_width, int padding, bool bias, bool rectified,
+               int pool_height, int pool_width) {
+                new (at) zo::Layer{std::move(name), channels,     height,  width, outputs,
+                                   kernel_height,   kernel_width, padding, bias,  rectified,
+                                   pool_height,     pool_width};
             },
-            nb::kw_only(), "name"_a, "channels"_a, "height"_a, "width"_a, "outputs"_a, "kernel_height"_a,
-            "kernel_width"_a, "padding"_a, "bias"_a, "rectified"_a, "pool_height"_a, "pool_width"_a);
+            nb::kw_only(), "name"_a, "channels"_a, "height"_a, "width"_a, "outputs"_a,
+            "kernel_height"_a, "kernel_width"_a, "padding"_a, "bias"_a, "rectified"_a,
+            "pool_height"_a, "pool_width"_a);
 
     nb::class_<zo::IntTraining>(m, "IntTraining")
         .def(
             "__init__",
-            [](zo::IntTraining* at, std::vector<zo::Layer> layers, std::vector<int> exponents, int tail, int capacity,
-               int threads, const std::string& isa, int r_max, int b_zo, const std::string& sign,
-               bool minus_activations, bool exact_restore, std::uint64_t seed) {
-                new (at) zo::IntTraining(std::move(layers), std::move(exponents), tail,
-                                         {zo::kernels(isa), threads, padded(capacity, zo::kBatchUnit)},
-                                         {.r_max = r_max,
-                                          .b_zo = b_zo,
-                                          .sign = sign == "integer" ? zo::SignRule::kInteger : zo::SignRule::kFloat,
-                                          .minus_activations = minus_activations,
-                                          .exact_restore = exact_restore,
-                                          .seed = seed});
+            [](zo::IntTraining* at, std::vector<zo::Layer> layers, std::vector<int> exponents,
+               int tail, int capacity, int threads, const std::string& isa, int r_max, int b_zo,
+               const std::string& sign, bool minus_activations, bool exact_restore,
+               std::uint64_t seed) {
+                new (at) zo::IntTraining(
+                    std::move(layers), std::move(exponents), tail,
+                    {zo::kernels(isa), threads, padded(capacity, zo::kBatchUnit)},
+                    {.r_max = r_max,
+                     .b_zo = b_zo,
+                     .sign = sign == "integer" ? zo::SignRule::kInteger : zo::SignRule::kFloat,
+                     .minus_activations = minus_activations,
+                     .exact_restore = exact_restore,
+                     .seed = seed});
             },
-            nb::kw_only(), "layers"_a, "exponents"_a, "tail"_a, "capacity"_a, "threads"_a, "isa"_a, "r_max"_a,
-            "b_zo"_a, "sign"_a, "minus_activations"_a, "exact_restore"_a, "seed"_a)
-        .def("step",
-             [](zo::IntTraining& self, In<std::int8_t> inputs, int exponent, In<std::int64_t> labels,
-                std::uint64_t number, double p_zero, int b_bp) {
-                 zo::IntNetwork& network = self.network();
-                 const int batch = batch_of(inputs, network.inputs(), network.machine().capacity);
-                 const auto span = labels_of(labels, batch, network.classes());
-                 zo::IntSettings settings = self.settings();
-                 settings.p_zero = p_zero;
-                 settings.b_bp = b_bp;
-                 settings.check();
-                 self.settings() = settings;
-                 nb::gil_scoped_release release;
-                 const zo::IntStep step = self.step(inputs.data(), exponent, span, number);
-                 return std::make_tuple(step.losses.sign, step.losses.plus, step.losses.minus, step.key, step.clipped);
-             },
-             "inputs"_a.noconvert(), "exponent"_a, "labels"_a.noconvert(), "number"_a, "p_zero"_a, "b_bp"_a)
-        .def("forward",
-             [](zo::IntTraining& self, In<std::int8_t> inputs, int exponent) {
-                 zo::IntNetwork& network = self.network();
-                 const int batch = batch_of(inputs, network.inputs(), network.machine().capacity);
-                 zo::IntLogits logits{};
-                 {
-                     nb::gil_scoped_release release;
-                     network.read(inputs.data(), batch, exponent);
-                     logits = network.forward(false);
-                 }
-                 const std::size_t classes = logits.classes;
-                 return std::make_tuple(
-                     array(std::vector<std::int8_t>(logits.values, logits.values + batch * classes), batch, classes),
-                     logits.exponent);
-             },
-             "inputs"_a.noconvert(), "exponent"_a)
-        .def_prop_ro("parameters",
-                     [](zo::IntTraining& self) {
-                         const auto p = self.network().parameters();
-                         return nb::ndarray<nb::numpy, std::int8_t, nb::ndim<1>>(p.data(), {p.size()}, nb::find(self));
-                     })
+            nb::kw_only(), "layers"_a, "exponents"_a, "tail"_a, "capacity"_a, "threads"_a, "isa"_a,
+            "r_max"_a, "b_zo"_a, "sign"_a, "minus_activations"_a, "exact_restore"_a, "seed"_a)
+        .def(
+            "step",
+            [](zo::IntTraining& self, In<std::int8_t> inputs, int exponent, In<std::int64_t> labels,
+               std::uint64_t number, double p_zero, int b_bp) {
+                zo::IntNetwork& network = self.network();
+                const int batch = batch_of(inputs, network.inputs(), network.machine().capacity);
+                const auto span = labels_of(labels, batch, network.classes());
+                zo::IntSettings settings = self.settings();
+                settings.p_zero = p_zero;
+                settings.b_bp = b_bp;
+                settings.check();
+                self.settings() = settings;
+                nb::gil_scoped_release release;
+                const zo::IntStep step = self.step(inputs.data(), exponent, span, number);
+                return std::make_tuple(step.losses.sign, step.losses.plus, step.losses.minus,
+                                       step.key, step.clipped);
+            },
+            "inputs"_a.noconvert(), "exponent"_a, "labels"_a.noconvert(), "number"_a, "p_zero"_a,
+            "b_bp"_a)
+        .def(
+            "forward",
+            [](zo::IntTraining& self, In<std::int8_t> inputs, int exponent) {
+                zo::IntNetwork& network = self.network();
+                const int batch = batch_of(inputs, network.inputs(), network.machine().capacity);
+                zo::IntLogits logits{};
+                {
+                    nb::gil_scoped_release release;
+                    network.read(inputs.data(), batch, exponent);
+                    logits = network.forward(false);
+                }
+                const std::size_t classes = logits.classes;
+                return std::make_tuple(
+                    array(std::vector<std::int8_t>(logits.values, logits.values + batch * classes),
+                          batch, classes),
+                    logits.exponent);
+            },
+            "inputs"_a.noconvert(), "exponent"_a)
+        .def_prop_ro(
+            "parameters",
+            [](zo::IntTraining& self) {
+                return shared(self.network().parameters(), self.network().arena());
+            },
+            nb::rv_policy::reference)
         .def_prop_rw(
             "seed", [](zo::IntTraining& self) { return self.settings().seed; },
             [](zo::IntTraining& self, std::uint64_t seed) { self.settings().seed = seed; })
         .def("seconds", [](zo::IntTraining& self) { return seconds(self.timers()); })
         .def("clear_seconds", [](zo::IntTraining& self) { self.timers().clear(); })
-        .def_prop_ro("arena_bytes", [](zo::IntTraining& self) { return self.network().arena_bytes(); });
+        .def_prop_ro("arena_bytes",
+                     [](zo::IntTraining& self) { return self.network().arena_bytes(); });
 
     nb::class_<zo::FloatTraining>(m, "FloatTraining")
         .def(
             "__init__",
-            [](zo::FloatTraining* at, std::vector<zo::Layer> layers, int tail, int capacity, int threads,
-               const std::string& isa, float eps, float clip, float plus_share, float minus_share,
-               std::uint64_t seed) {
-                new (at) zo::FloatTraining(
-                    std::move(layers), tail, {zo::kernels(isa), threads, padded(capacity, zo::kGroup)},
-                    {.eps = eps, .clip = clip, .plus_share = plus_share, .minus_share = minus_share, .seed = seed});
+            [](zo::FloatTraining* at, std::vector<zo::Layer> layers, int tail, int capacity,
+               int threads, const std::string& isa, float eps, float clip, float plus_share,
+               float minus_share, std::uint64_t seed) {
+                new (at)
+                    zo::FloatTraining(std::move(layers), tail,
+                                      {zo::kernels(isa), threads, padded(capacity, zo::kGroup)},
+                                      {.eps = eps,
+                                       .clip = clip,
+                                       .plus_share = plus_share,
+                                       .minus_share = minus_share,
+                                       .seed = seed});
             },
-            nb::kw_only(), "layers"_a, "tail"_a, "capacity"_a, "threads"_a, "isa"_a, "eps"_a, "clip"_a,
-            "plus_share"_a, "minus_share"_a, "seed"_a)
-        .def("step",
-             [](zo::FloatTraining& self, In<float> inputs, In<std::int64_t> labels, std::uint64_t number, float lr) {
-                 zo::FloatNetwork& network = self.network();
-                 const int batch = batch_of(inputs, network.inputs(), network.machine().capacity);
-                 const auto span = labels_of(labels, batch, network.classes());
-                 require_finite({inputs.data(), inputs.size()});
-                 nb::gil_scoped_release release;
-                 const zo::FloatStep step = self.step(inputs.data(), span, number, lr);
-                 return std::make_tuple(step.plus, step.minus, step.gradient, step.key, step.finite);
-             },
-             "inputs"_a.noconvert(), "labels"_a.noconvert(), "number"_a, "lr"_a)
-        .def("forward",
-             [](zo::FloatTraining& self, In<float> inputs) {
-                 zo::FloatNetwork& network = self.network();
-                 const int batch = batch_of(inputs, network.inputs(), network.machine().capacity);
-                 std::span<const float> logits;
-                 {
-                     nb::gil_scoped_release release;
-                     network.read(inputs.data(), batch);
-                     logits = network.forward(false);
-                 }
-                 return array(std::vector<float>(logits.begin(), logits.end()), batch, network.classes());
-             },
-             "inputs"_a.noconvert())
+            nb::kw_only(), "layers"_a, "tail"_a, "capacity"_a, "threads"_a, "isa"_a, "eps"_a,
+            "clip"_a, "plus_share"_a, "minus_share"_a, "seed"_a)
+        .def(
+            "step",
+            [](zo::FloatTraining& self, In<float> inputs, In<std::int64_t> labels,
+               std::uint64_t number, float lr) {
+                zo::FloatNetwork& network = self.network();
+                const int batch = batch_of(inputs, network.inputs(), network.machine().capacity);
+                const auto span = labels_of(labels, batch, network.classes());
+                require_finite({inputs.data(), inputs.size()});
+                nb::gil_scoped_release release;
+                const zo::FloatStep step = self.step(inputs.data(), span, number, lr);
+                return std::make_tuple(step.plus, step.minus, step.gradient, step.key, step.finite);
+            },
+            "inputs"_a.noconvert(), "labels"_a.noconvert(), "number"_a, "lr"_a)
+        .def(
+            "forward",
+            [](zo::FloatTraining& self, In<float> inputs) {
+                zo::FloatNetwork& network = self.network();
+                const int batch = batch_of(inputs, network.inputs(), network.machine().capacity);
+                std::span<const float> logits;
+                {
+                    nb::gil_scoped_release release;
+                    network.read(inputs.data(), batch);
+                    logits = network.forward(false);
+                }
+                return array(std::vector<float>(logits.begin(), logits.end()), batch,
+                             network.classes());
+            },
+            "inputs"_a.noconvert())
         .def("move", &zo::FloatTraining::move)
-        .def_prop_ro("parameters",
-                     [](zo::FloatTraining& self) {
-                         const auto p = self.network().parameters();
-                         return nb::ndarray<nb::numpy, float, nb::ndim<1>>(p.data(), {p.size()}, nb::find(self));
-                     })
+        .def_prop_ro(
+            "parameters",
+            [](zo::FloatTraining& self) {
+                return shared(self.network().parameters(), self.network().arena());
+            },
+            nb::rv_policy::reference)
         .def_prop_rw(
             "seed", [](zo::FloatTraining& self) { return self.settings().seed; },
             [](zo::FloatTraining& self, std::uint64_t seed) { self.settings().seed = seed; })
         .def("seconds", [](zo::FloatTraining& self) { return seconds(self.timers()); })
         .def("clear_seconds", [](zo::FloatTraining& self) { self.timers().clear(); })
-        .def_prop_ro("arena_bytes", [](zo::FloatTraining& self) { return self.network().arena().bytes(); });
+        .def_prop_ro("arena_bytes",
+                     [](zo::FloatTraining& self) { return self.network().arena().bytes(); });
 
     m.def("instruction_sets", &zo::instruction_sets);
     m.def("peak_f32", [](const std::string& isa) { return peak(zo::kernels(isa).peak_f32); });

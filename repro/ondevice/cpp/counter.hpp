@@ -1,4 +1,4 @@
-// Keys of random streams; the words themselves are made in kernels/noise.hpp.
+// Keys of random streams; the words themselves are made in kernels/words.hpp.
 #pragma once
 
 #include <cstdint>

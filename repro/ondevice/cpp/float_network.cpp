@@ -8,8 +8,6 @@
 namespace zo {
 namespace {
 
-constexpr int kOutputsOfAJob = 24;
-
 /// Offsets of the weights of one output in a map.
 void fill_taps(const Layer& l, const FloatMap& map, std::span<std::int32_t> taps) {
     std::size_t i = 0;
@@ -19,7 +17,22 @@ void fill_taps(const Layer& l, const FloatMap& map, std::span<std::int32_t> taps
                 taps[i++] = std::int32_t(c * map.channel() + y * map.row() + x * kGroup);
 }
 
+/// Whether ReLU and pooling are done with the sums, if nobody needs to know the maxima's places.
+bool fuses(const Layer& l) { return !l.pools() || (!l.fully_connected() && l.pools_by_two()); }
+
 }  // namespace
+
+FloatNetwork::Stage::Stage(const Layer& l, const Machine& machine, bool in_tail, bool passes_error)
+    : input{{}, l.channels, l.height, l.width, l.padding},
+      in_tail(in_tail),
+      fused(!in_tail && fuses(l)),
+      convolution(l, input, fused && l.pools(), machine) {
+    if (!in_tail) return;
+    pooled_error = {{}, l.outputs, l.pooled_rows(), l.pooled_columns(), 0};
+    error = {{}, l.outputs, l.rows(), l.columns(), l.error_padding()};
+    if (passes_error)
+        backward = std::make_unique<FloatConvolution>(transposed(l), error, false, machine);
+}
 
 FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
     : layers_(std::move(layers)), tail_(tail), machine_(machine) {
@@ -27,29 +40,22 @@ FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
     zo::check(machine_, kGroup);
     const int count = int(layers_.size()), all_groups = machine_.capacity / kGroup;
     if (tail < 0 || tail > count)
-        throw std::invalid_argument("tail " + std::to_string(tail) + ": must be from 0 to " + std::to_string(count));
+        throw std::invalid_argument("tail " + std::to_string(tail) + ": must be from 0 to " +
+                                    std::to_string(count));
     std::size_t sums = 0;
     for (int i = 0; i < count; ++i) {
         const Layer& l = layers_[i];
         offsets_.push_back(zo::parameters(std::span(layers_).first(i)));
-        Stage& s = stages_.emplace_back();
-        s.layer = l;
-        s.input = {{}, l.channels, l.height, l.width, l.padding};
-        s.in_tail = i >= tail;
-        s.fused = !s.in_tail && (!l.pools() || (!l.fully_connected() && l.pools_by_two()));
+        Stage& s = stages_.emplace_back(l, machine_, i >= tail, i > tail);
         s.input.reserve(arena_, all_groups);
-        arena_.reserve(s.taps, l.fan_in());
         if (!s.fused) sums = std::max(sums, std::size_t(l.outputs) * l.rows() * l.columns());
         if (!s.in_tail) continue;
-        if (l.rectified || l.pools()) arena_.reserve(s.choices, std::size_t(l.features()) * machine_.capacity);
-        s.pooled_error = {{}, l.outputs, l.pooled_rows(), l.pooled_columns(), 0};
-        s.error = {{}, l.outputs, l.rows(), l.columns(), l.error_padding()};
+        arena_.reserve(s.taps, l.fan_in());
+        if (l.rectified || l.pools())
+            arena_.reserve(s.choices, std::size_t(l.features()) * machine_.capacity);
         s.pooled_error.reserve(arena_, all_groups);
         s.error.reserve(arena_, all_groups);
-        if (i == tail) continue;
-        s.backward = std::make_unique<Layer>(transposed(l));
-        arena_.reserve(s.turned, l.weights());
-        arena_.reserve(s.backward_taps, s.backward->fan_in());
+        if (s.backward) arena_.reserve(s.turned, l.weights());
     }
     offsets_.push_back(zo::parameters(layers_));
     output_ = {{}, classes(), 1, 1, 0};
@@ -62,10 +68,8 @@ FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
 
 void FloatNetwork::allocate() {
     arena_.allocate();
-    for (Stage& s : stages_) {
-        fill_taps(s.layer, s.input, s.taps);
-        if (s.backward) fill_taps(*s.backward, s.error, s.backward_taps);
-    }
+    for (Stage& s : stages_)
+        if (s.in_tail) fill_taps(s.convolution.layer, s.input, s.taps);
 }
 
 std::size_t FloatNetwork::inputs() const {
@@ -79,20 +83,18 @@ void FloatNetwork::read(const float* inputs, int batch) {
     const std::size_t features = this->inputs();
     parallel(machine_.threads, groups(), [&](long g) {
         const int samples = std::min(kGroup, batch - int(g) * kGroup);
-        std::size_t feature = 0;
+        const float* from = inputs + g * kGroup * features;
         for (int c = 0; c < map.channels; ++c)
-            for (int y = 0; y < map.height; ++y)
-                for (int x = 0; x < map.width; ++x, ++feature) {
-                    const float* const from = inputs + g * kGroup * features + feature;
-                    for (int b = 0; b < kGroup; ++b) map.at(g, c, y, x)[b] = b < samples ? from[b * features] : 0;
-                }
+            for (int y = 0; y < map.height; ++y, from += map.width)
+                machine_.kernels.transpose_f32(from, std::ptrdiff_t(features), samples, map.width,
+                                               map.at(g, c, y, 0), kGroup);
     });
 }
 
 std::span<const float> FloatNetwork::forward(bool recorded) {
     for (std::size_t i = 0; i < stages_.size(); ++i) {
         Stage& s = stages_[i];
-        const Layer& l = s.layer;
+        const Layer& l = layers_[i];
         const bool last = i + 1 == stages_.size();
         FloatMap out = last ? output_ : stages_[i + 1].input;
         if (last || layers_[i + 1].fully_connected())
@@ -100,10 +102,10 @@ std::span<const float> FloatNetwork::forward(bool recorded) {
         const float* const weights = parameters_.data() + offsets_[i];
         const float* const bias = l.bias ? weights + l.weights() : nullptr;
         if (s.fused) {
-            convolve(l, s.input, s.taps, weights, bias, out, l.pools(), l.rectified);
+            s.convolution.run(s.input, groups(), weights, bias, l.rectified, out);
         } else {
             const FloatMap sums = {sums_, l.outputs, l.rows(), l.columns(), 0};
-            convolve(l, s.input, s.taps, weights, bias, sums, false, false);
+            s.convolution.run(s.input, groups(), weights, bias, false, sums);
             pool(s, sums, out, recorded);
         }
     }
@@ -113,66 +115,8 @@ std::span<const float> FloatNetwork::forward(bool recorded) {
     return logits_.first(std::size_t(batch_) * classes());
 }
 
-void FloatNetwork::convolve(const Layer& l, const FloatMap& in, std::span<const std::int32_t> taps,
-                            const float* weights, const float* bias, const FloatMap& out, bool pooled,
-                            bool rectified) {
-    FloatWindows common{};
-    common.taps = taps.data();
-    common.tap_count = int(taps.size());
-    common.w = weights;
-    common.w_step = l.fan_in();
-    common.initial = bias;
-    common.outputs = l.outputs;
-    common.y_output = out.channel();
-    common.special = rectified;
-    if (l.fully_connected()) {  // groups together: the weights are the longer operand
-        const int parts = (l.outputs + kOutputsOfAJob - 1) / kOutputsOfAJob, quads = (groups() + 3) / 4;
-        parallel(machine_.threads, long(parts) * quads, [&](long number) {
-            const int first = int(number % parts) * kOutputsOfAJob;
-            FloatWindows job = common;
-            job.w += first * job.w_step;
-            if (bias) job.initial += first;
-            job.outputs = std::min(kOutputsOfAJob, l.outputs - first);
-            job.blocks = 1;
-            for (int g = int(number / parts) * 4, end = std::min(g + 4, groups()); g < end; g += job.windows) {
-                job.windows = end - g >= 4 ? 4 : end - g >= 2 ? 2 : 1;
-                job.x = in.values.data() + g * in.group();
-                job.y = out.at(g, first, 0, 0);
-                for (int p = 0; p < job.windows; ++p) {
-                    job.window[p] = p * in.group();
-                    job.y_window[p] = p * out.group();
-                }
-                machine_.kernels.windows_f32(job);
-            }
-        });
-        return;
-    }
-    const int rows = pooled ? l.pooled_rows() : l.rows(), columns = pooled ? l.pooled_columns() : l.columns();
-    parallel(machine_.threads, long(groups()) * rows, [&](long number) {
-        const long g = number / rows;
-        const int row = int(number % rows);
-        const float* const x = in.values.data() + g * in.group() + (pooled ? 2 : 1) * row * in.row();
-        FloatWindows job = common;
-        job.maximum = pooled;
-        for (int c = 0; c < columns; c += pooled ? columns : job.windows * job.blocks) {
-            const int left = columns - c;
-            job.windows = pooled || left >= 4 ? 4 : left >= 2 ? 2 : 1;
-            job.blocks = pooled ? columns : left / job.windows;
-            for (int p = 0; p < 4; ++p) {
-                job.window[p] = pooled ? p / 2 * in.row() + p % 2 * kGroup : p * kGroup;
-                job.y_window[p] = p * kGroup;
-            }
-            job.x_step = (pooled ? 2 : job.windows) * kGroup;
-            job.y_step = (pooled ? 1 : job.windows) * kGroup;
-            job.x = x + c * kGroup;
-            job.y = out.at(g, 0, row, c);
-            machine_.kernels.windows_f32(job);
-        }
-    });
-}
-
 void FloatNetwork::pool(Stage& s, const FloatMap& sums, const FloatMap& out, bool recorded) {
-    const Layer& l = s.layer;
+    const Layer& l = s.convolution.layer;
     const std::size_t places = std::size_t(l.pooled_rows()) * l.pooled_columns();
     parallel(machine_.threads, long(groups()) * l.outputs, [&](long number) {
         const long g = number / l.outputs;
@@ -200,18 +144,21 @@ void FloatNetwork::backward(const float* error, float factor) {
         for (int c = 0; c < classes(); ++c)
             for (int i = 0; i < kGroup; ++i) {
                 const int b = g * kGroup + i;
-                stages_.back().pooled_error.at(g, c, 0, 0)[i] = b < batch_ ? error[std::size_t(b) * classes() + c] : 0;
+                stages_.back().pooled_error.at(g, c, 0, 0)[i] =
+                    b < batch_ ? error[std::size_t(b) * classes() + c] : 0;
             }
     for (int i = int(stages_.size()) - 1; i >= tail_; --i) {
         spread_error(stages_[i]);
         gradient(stages_[i], gradient_.data() + offsets_[i] - offsets_[tail_], factor);
-        if (i > tail_) pass_error_on(stages_[i], parameters_.data() + offsets_[i], stages_[i - 1].pooled_error);
+        if (i > tail_)
+            pass_error_on(stages_[i], parameters_.data() + offsets_[i],
+                          stages_[i - 1].pooled_error);
     }
 }
 
 /// From the error of the output to that of the sums: each goes to its window's first maximum.
 void FloatNetwork::spread_error(Stage& s) {
-    const Layer& l = s.layer;
+    const Layer& l = s.convolution.layer;
     const std::size_t places = std::size_t(l.pooled_rows()) * l.pooled_columns();
     parallel(machine_.threads, long(groups()) * l.outputs, [&](long number) {
         const long g = number / l.outputs;
@@ -231,8 +178,8 @@ void FloatNetwork::spread_error(Stage& s) {
 }
 
 void FloatNetwork::gradient(Stage& s, float* gradient, float factor) {
-    const Layer& l = s.layer;
-    constexpr int kOutputs = 6;
+    const Layer& l = s.convolution.layer;
+    constexpr int kOutputs = 8;
     const int blocks = (l.outputs + kOutputs - 1) / kOutputs;
     parallel(machine_.threads, blocks, [&](long block) {
         const int first = int(block) * kOutputs;
@@ -270,10 +217,10 @@ void FloatNetwork::gradient(Stage& s, float* gradient, float factor) {
 }
 
 void FloatNetwork::pass_error_on(Stage& s, const float* weights, const FloatMap& to) {
-    turn(s.layer, weights, s.turned.data());
-    const Layer& t = *s.backward;
-    convolve(t, s.error, s.backward_taps, s.turned.data(), nullptr, to.reshaped(t.outputs, t.rows(), t.columns()),
-             false, false);
+    turn(s.convolution.layer, weights, s.turned.data());
+    const Layer& t = s.backward->layer;
+    s.backward->run(s.error, groups(), s.turned.data(), nullptr, false,
+                    to.reshaped(t.outputs, t.rows(), t.columns()));
 }
 
 void FloatNetwork::descend(float rate) {

@@ -6,31 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "arena.hpp"
-#include "kernels.hpp"
-#include "layer.hpp"
-#include "machine.hpp"
+#include "float_convolution.hpp"
 
 namespace zo {
-
-/// Values of a batch, kGroup samples side by side: [group][channel][row][column][kGroup], with a
-/// border of zeros around the places if the layer that reads them pads.
-struct FloatMap {
-    std::span<float> values;
-    int channels = 0, height = 0, width = 0, padding = 0;
-
-    std::ptrdiff_t row() const { return std::ptrdiff_t(width + 2 * padding) * kGroup; }
-    std::ptrdiff_t channel() const { return (height + 2 * padding) * row(); }
-    std::ptrdiff_t group() const { return channels * channel(); }
-    float* at(long g, int c, int y, int x) const {
-        return values.data() + g * group() + c * channel() + (y + padding) * row() + (x + padding) * kGroup;
-    }
-    void reserve(Arena& arena, int groups) { arena.reserve(values, groups * group()); }
-    /// The same values as if they were of other places; without a border only.
-    FloatMap reshaped(int new_channels, int new_height, int new_width) const {
-        return {values, new_channels, new_height, new_width, 0};
-    }
-};
 
 /// The layers of a torch.nn.Sequential of Conv2d, Linear, ReLU and max pooling.
 class FloatNetwork {
@@ -65,20 +43,19 @@ class FloatNetwork {
 
    private:
     struct Stage {
-        Layer layer;
+        Stage(const Layer& layer, const Machine& machine, bool in_tail, bool passes_error);
+
         FloatMap input;
-        std::span<std::int32_t> taps;
         bool in_tail, fused;
-        std::span<std::uint16_t> choices;  // [group][feature][kGroup]
-        FloatMap pooled_error, error;
-        std::unique_ptr<Layer> backward;
-        std::span<std::int32_t> backward_taps;
-        std::span<float> turned;
+        FloatConvolution convolution;
+        std::span<std::uint16_t> choices;            // [group][feature][kGroup]
+        std::span<std::int32_t> taps;                // of the weights, in the input
+        FloatMap pooled_error, error;                // of the output and of the sums
+        std::unique_ptr<FloatConvolution> backward;  // to the error of the input
+        std::span<float> turned;                     // its weights
     };
 
     int groups() const { return (batch_ + kGroup - 1) / kGroup; }
-    void convolve(const Layer& layer, const FloatMap& in, std::span<const std::int32_t> taps, const float* weights,
-                  const float* bias, const FloatMap& out, bool pooled, bool rectified);
     void pool(Stage& stage, const FloatMap& sums, const FloatMap& out, bool recorded);
     void spread_error(Stage& stage);
     void gradient(Stage& stage, float* gradient, float factor);

@@ -16,24 +16,34 @@ constexpr std::size_t kPiece = 4096;  // weights moved at a time; a multiple of 
 
 void FloatSettings::check() const {
     if (!(eps > 0) || !std::isfinite(eps))
-        throw std::invalid_argument("eps = " + std::to_string(eps) + ": must be a finite number above 0");
-    if (!(clip > 0)) throw std::invalid_argument("clip = " + std::to_string(clip) + ": must be above 0");
+        throw std::invalid_argument("eps = " + std::to_string(eps) +
+                                    ": must be a finite number above 0");
+    if (!(clip > 0))
+        throw std::invalid_argument("clip = " + std::to_string(clip) + ": must be above 0");
 }
 
-FloatTraining::FloatTraining(std::vector<Layer> layers, int tail, Machine machine, FloatSettings settings)
+FloatTraining::FloatTraining(std::vector<Layer> layers, int tail, Machine machine,
+                             FloatSettings settings)
     : network_(std::move(layers), tail, machine), settings_(settings) {
     settings.check();
     network_.arena().reserve(error_, std::size_t(machine.capacity) * network_.classes());
+    if (network_.head_parameters() <= kKeptNoise)
+        network_.arena().reserve(kept_, network_.head_parameters());
     network_.allocate();
 }
 
 void FloatTraining::move(std::uint64_t key, float factor) {
     const Machine& machine = network_.machine();
     const std::size_t all = network_.head_parameters();
+    const bool draw = kept_.empty() || kept_key_ != key;
     parallel(machine.threads, long((all + kPiece - 1) / kPiece), [&](long i) {
-        const std::size_t first = i * kPiece;
-        machine.kernels.move_f32(network_.parameters().data(), first, std::min(kPiece, all - first), key, factor);
+        float own[kPiece];
+        const std::size_t first = i * kPiece, count = std::min(kPiece, all - first);
+        float* const z = kept_.empty() ? own : kept_.data() + first;
+        if (draw) machine.kernels.noise_f32(key, first, count, z);
+        machine.kernels.move_f32(network_.parameters().data() + first, z, count, factor);
     });
+    kept_key_ = key;
 }
 
 double FloatTraining::pass(std::span<const std::int64_t> labels, float share) {
@@ -58,8 +68,8 @@ void FloatTraining::finish(bool finite, float lr) {
     timers_.lap(kBackward);
 }
 
-FloatStep FloatTraining::step(const float* inputs, std::span<const std::int64_t> labels, std::uint64_t number,
-                              float lr) {
+FloatStep FloatTraining::step(const float* inputs, std::span<const std::int64_t> labels,
+                              std::uint64_t number, float lr) {
     timers_.start();
     network_.read(inputs, int(labels.size()));
     timers_.lap(kOther);
@@ -80,14 +90,16 @@ FloatStep FloatTraining::step(const float* inputs, std::span<const std::int64_t>
     step.minus = pass(labels, settings_.minus_share);
     step.finite = std::isfinite(step.plus) && std::isfinite(step.minus);
     if (step.finite)
-        step.gradient = std::clamp(float((step.plus - step.minus) / (2.0 * eps)), -settings_.clip, settings_.clip);
+        step.gradient = std::clamp(float((step.plus - step.minus) / (2.0 * eps)), -settings_.clip,
+                                   settings_.clip);
     move(step.key, step.finite ? eps - lr * step.gradient : eps);
     timers_.lap(kUpdate);
     finish(step.finite, lr);
     return step;
 }
 
-double cross_entropy(std::span<const float> logits, std::span<const std::int64_t> labels, float* error) {
+double cross_entropy(std::span<const float> logits, std::span<const std::int64_t> labels,
+                     float* error) {
     const std::size_t batch = labels.size(), classes = logits.size() / batch;
     double all = 0;
     for (std::size_t b = 0; b < batch; ++b) {

@@ -2,15 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "float_network.hpp"
+#include "kept_noise.hpp"
 #include "timers.hpp"
 
 namespace zo {
 
 struct FloatSettings {
-    float eps = 1e-2f;   ///< scale of the perturbation
-    float clip = 0.3f;   ///< g_clip; may be infinite
+    float eps = 1e-2f;                      ///< scale of the perturbation
+    float clip = 0.3f;                      ///< g_clip; may be infinite
     float plus_share = 1, minus_share = 0;  ///< of the passes' gradients in the tail's
     std::uint64_t seed = 0;
 
@@ -34,7 +36,8 @@ class FloatTraining {
     Timers& timers() { return timers_; }
 
     /// One step on a batch; labels are checked by the caller.
-    FloatStep step(const float* inputs, std::span<const std::int64_t> labels, std::uint64_t number, float lr);
+    FloatStep step(const float* inputs, std::span<const std::int64_t> labels, std::uint64_t number,
+                   float lr);
 
     /// theta += factor z(key), before the tail.
     void move(std::uint64_t key, float factor);
@@ -46,10 +49,13 @@ class FloatTraining {
     FloatNetwork network_;
     FloatSettings settings_;
     Timers timers_;
-    std::span<float> error_;
+    std::span<float> error_, kept_;  // kept_: the noise drawn last, or nothing
+    std::optional<std::uint64_t> kept_key_;
 };
 
-/// The mean cross-entropy of logits [batch][classes], summed in float64. With `error`, its gradient.
-double cross_entropy(std::span<const float> logits, std::span<const std::int64_t> labels, float* error);
+/// The mean cross-entropy of logits [batch][classes], summed in float64. With `error`, its
+/// gradient.
+double cross_entropy(std::span<const float> logits, std::span<const std::int64_t> labels,
+                     float* error);
 
 }  // namespace zo

@@ -1,14 +1,14 @@
 #include <algorithm>
 #include <mutex>
 
-#include "int_stage.hpp"
+#include "int_convolution.hpp"
 #include "parallel.hpp"
 
 namespace zo {
 namespace {
 
-constexpr int kDword = 4 * kGroup;   // bytes of one dword of all samples of a group
-constexpr int kOutputsOfAJob = 24;   // of fully connected layers; a multiple of all blocks
+constexpr int kDword = 4 * kGroup;  // bytes of one dword of all samples of a group
+constexpr int kOutputsOfAJob = 24;  // of fully connected layers; a multiple of all blocks
 
 /// Joins the ranges of jobs, in whatever order they end.
 class SharedRange {
@@ -25,27 +25,63 @@ class SharedRange {
     Range all_;
 };
 
+/// Taps in bytes of an input. With `offset` zeros have 128 added too, and every list is whole.
+std::vector<TapReach> reaches(const Layer& l, const IntLayout& layout, bool offset) {
+    std::vector<TapReach> taps = layout.taps;
+    for (TapReach& t : taps) {
+        t.tap.x *= kDword;
+        if (offset) t = {t.tap, 0, l.kernel_height - 1, 0, l.kernel_width - 1};
+    }
+    return taps;
+}
+
+void set_taps(IntWindows& job, std::span<const Tap> taps) {
+    job.taps = taps.data();
+    job.tap_count = int(taps.size());
+}
+
 }  // namespace
 
 IntConvolution::IntConvolution(const Layer& l, bool signed_input, const Machine& machine)
-    : layer(l), layout_(l), machine_(machine), offset_(signed_input && machine.kernels.unsigned_inputs) {}
+    : layer(l),
+      layout_(l),
+      machine_(machine),
+      offset_(signed_input && machine.kernels.unsigned_inputs),
+      row_taps_(l, 1, reaches(l, layout_, offset_)),
+      pooled_taps_(l, 2, reaches(l, layout_, offset_)) {}
 
 void IntConvolution::reserve(Arena& arena) {
     arena.reserve(input_, std::size_t(machine_.capacity / kGroup) * layout_.dwords * kDword);
     if (!layout_.direct) arena.reserve(packed_, layout_.weights.size() * layer.outputs);
     if (offset_) arena.reserve(initial_, layer.outputs);
-    arena.reserve(taps_, layout_.taps.size());
 }
 
 void IntConvolution::prepare() {
-    std::ranges::transform(layout_.taps, taps_.begin(), [](std::int32_t tap) { return tap * kDword; });
+    std::ranges::fill(input_, flip());  // zeros
 }
 
 void IntConvolution::read(const IntMap& map, int groups) {
     parallel(machine_.threads, groups, [&](long g) {
-        machine_.kernels.interleave(map.values.data() + g * kGroup, map.batch, layout_.sources.data(),
-                                    layout_.dwords, offset_ ? 0x80 : 0,
+        machine_.kernels.interleave(map.values.data() + g * kGroup, map.batch,
+                                    layout_.sources.data(), layout_.dwords, flip(),
                                     input_.data() + g * layout_.dwords * kDword);
+    });
+}
+
+void IntConvolution::read(std::span<const std::int32_t> sums, int groups, int shift,
+                          bool rectified) {
+    const std::ptrdiff_t features = std::ptrdiff_t(layer.channels) * layer.height * layer.width;
+    parallel(machine_.threads, groups, [&](long g) {
+        Pack job{};
+        job.x = sums.data() + g * features * kGroup;
+        job.dwords = layout_.filled.data();
+        job.sources = layout_.features.data();
+        job.count = int(layout_.filled.size());
+        job.shift = shift;
+        job.rectified = rectified;
+        job.flip = flip();
+        job.y = input_.data() + g * layout_.dwords * kDword;
+        machine_.kernels.pack(job);
     });
 }
 
@@ -73,8 +109,6 @@ Range IntConvolution::run(std::span<std::int32_t> sums, int groups, bool pooled,
 
 IntWindows IntConvolution::job() const {
     IntWindows job{};
-    job.taps = taps_.data();
-    job.tap_count = int(taps_.size());
     job.w = weights_.data();
     job.w_step = layout_.direct ? layer.fan_in() : std::ptrdiff_t(layout_.weights.size());
     job.initial = offset_ ? initial_.data() : nullptr;
@@ -84,19 +118,23 @@ IntWindows IntConvolution::job() const {
 
 /// Groups are computed together: the weights are the longer operand.
 Range IntConvolution::run_fully_connected(std::span<std::int32_t> sums, int groups) const {
-    const int parts = (layer.outputs + kOutputsOfAJob - 1) / kOutputsOfAJob, quads = (groups + 3) / 4;
-    const std::ptrdiff_t x_group = std::ptrdiff_t(layout_.dwords) * kDword, y_group = std::ptrdiff_t(layer.outputs) * kGroup;
+    const int parts = (layer.outputs + kOutputsOfAJob - 1) / kOutputsOfAJob,
+              quads = (groups + 3) / 4;
+    const std::ptrdiff_t x_group = std::ptrdiff_t(layout_.dwords) * kDword,
+                         y_group = std::ptrdiff_t(layer.outputs) * kGroup;
     SharedRange range;
     parallel(machine_.threads, long(parts) * quads, [&](long number) {
         const int first = int(number % parts) * kOutputsOfAJob;
         IntWindows job = this->job();
+        set_taps(job, row_taps_.all());
         job.w += first * job.w_step;
         if (job.initial) job.initial += first;
         job.outputs = std::min(kOutputsOfAJob, layer.outputs - first);
         job.y_output = kGroup;
         job.blocks = 1;
         Range seen;
-        for (int g = int(number / parts) * 4, end = std::min(g + 4, groups); g < end; g += job.windows) {
+        for (int g = int(number / parts) * 4, end = std::min(g + 4, groups); g < end;
+             g += job.windows) {
             job.windows = end - g >= 4 ? 4 : end - g >= 2 ? 2 : 1;
             job.x = input_.data() + g * x_group;
             job.y = sums.data() + g * y_group + first * kGroup;
@@ -113,23 +151,31 @@ Range IntConvolution::run_fully_connected(std::span<std::int32_t> sums, int grou
 
 Range IntConvolution::run_pooled(std::span<std::int32_t> sums, int groups, bool wraps) const {
     const int rows = layer.pooled_rows(), columns = layer.pooled_columns();
-    const std::ptrdiff_t pixel = std::ptrdiff_t(layout_.pixel_dwords) * kDword, line = pixel * layer.padded_width();
+    const std::ptrdiff_t pixel = std::ptrdiff_t(layout_.pixel_dwords) * kDword,
+                         line = pixel * layer.padded_width();
     SharedRange range;
     parallel(machine_.threads, long(groups) * rows, [&](long number) {
         const long group = number / rows, row = number % rows;
+        const std::uint8_t* const x =
+            input_.data() + group * layout_.dwords * kDword + 2 * row * line;
+        std::int32_t* const y =
+            sums.data() + (group * layer.outputs * rows + row) * columns * kGroup;
         IntWindows job = this->job();
-        job.x = input_.data() + group * layout_.dwords * kDword + 2 * row * line;
         job.windows = 4;
         for (int p = 0; p < 4; ++p) job.window[p] = p / 2 * line + p % 2 * pixel;
         job.x_step = 2 * pixel;
-        job.blocks = columns;
-        job.y = sums.data() + (group * layer.outputs * rows + row) * columns * kGroup;
         job.y_output = std::ptrdiff_t(rows) * columns * kGroup;
         job.y_step = kGroup;
         job.maximum = true;
         job.special = wraps;
         Range seen;
-        machine_.kernels.windows_i8(job, seen);
+        for (int c = 0; c < columns; c += job.blocks) {
+            job.blocks = pooled_taps_.run(c);
+            set_taps(job, pooled_taps_.at(int(row), c));
+            job.x = x + c * job.x_step;
+            job.y = y + c * kGroup;
+            machine_.kernels.windows_i8(job, seen);
+        }
         range.join(seen);
     });
     return range.get();
@@ -137,13 +183,16 @@ Range IntConvolution::run_pooled(std::span<std::int32_t> sums, int groups, bool 
 
 Range IntConvolution::run_rows(std::span<std::int32_t> sums, int groups) const {
     const int rows = layer.rows(), columns = layer.columns();
-    const std::ptrdiff_t pixel = std::ptrdiff_t(layout_.pixel_dwords) * kDword, line = pixel * layer.padded_width();
+    const std::ptrdiff_t pixel = std::ptrdiff_t(layout_.pixel_dwords) * kDword,
+                         line = pixel * layer.padded_width();
     SharedRange range;
     parallel(machine_.threads, long(groups) * rows, [&](long number) {
         const long group = number / rows, row = number % rows;
         const std::uint8_t* const x = input_.data() + group * layout_.dwords * kDword + row * line;
-        std::int32_t* const y = sums.data() + (group * layer.outputs * rows + row) * columns * kGroup;
+        std::int32_t* const y =
+            sums.data() + (group * layer.outputs * rows + row) * columns * kGroup;
         IntWindows job = this->job();
+        set_taps(job, row_taps_.of_row(int(row)));
         for (int p = 0; p < 4; ++p) {
             job.window[p] = p * pixel;
             job.y_window[p] = p * kGroup;

@@ -1,12 +1,15 @@
 #include "int_layout.hpp"
 
+#include <algorithm>
+
 namespace zo {
 namespace {
 
 /// The channels left over by fours: `channels` of each of height x width pixels in one dword.
 struct Rest {
     int channels, height, width;
-    explicit Rest(int all) : channels(all % 4), height(channels == 1 ? 2 : 1), width(channels == 3 ? 1 : 2) {}
+    explicit Rest(int all)
+        : channels(all % 4), height(channels == 1 ? 2 : 1), width(channels == 3 ? 1 : 2) {}
 
     struct Place {
         int channel, down, right;
@@ -32,9 +35,11 @@ IntLayout::IntLayout(const Layer& l) {
         const int inputs = l.fan_in();
         pixel_dwords = dwords = (inputs + 3) / 4;
         for (int i = 0; i < 4 * dwords; ++i) sources.push_back(i < inputs ? i : -1);
-        for (int t = 0; t < dwords; ++t) taps.push_back(t);
+        for (int t = 0; t < dwords; ++t)
+            taps.push_back({{t, t}, 0, l.kernel_height - 1, 0, l.kernel_width - 1});
         weights = sources;
         direct = true;
+        find_features(l);
         return;
     }
     const int fours = l.channels / 4;
@@ -48,7 +53,8 @@ IntLayout::IntLayout(const Layer& l) {
                 if (j < 4 * fours)
                     sources.push_back(j * plane + y * width + x);
                 else if (rest.place(j % 4, p) && y + p.down < height && x + p.right < width)
-                    sources.push_back((4 * fours + p.channel) * plane + (y + p.down) * width + x + p.right);
+                    sources.push_back((4 * fours + p.channel) * plane + (y + p.down) * width + x +
+                                      p.right);
                 else
                     sources.push_back(-1);
     const int kernel = l.kernel_height * l.kernel_width;
@@ -60,11 +66,15 @@ IntLayout::IntLayout(const Layer& l) {
         for (int kx = 0; kx < l.kernel_width; ++kx) {
             const int pixel = (ky * width + kx) * pixel_dwords;
             for (int d = 0; d < fours; ++d) {
-                taps.push_back(pixel + d);
+                taps.push_back({{pixel + d, int(taps.size())}, ky, ky, kx, kx});
                 for (int j = 0; j < 4; ++j) weight(4 * d + j, ky, kx);
             }
             if (rest.channels == 0 || ky % rest.height || kx % rest.width) continue;
-            taps.push_back(pixel + fours);
+            taps.push_back({{pixel + fours, int(taps.size())},
+                            ky,
+                            ky + rest.height - 1,
+                            kx,
+                            kx + rest.width - 1});
             for (int j = 0; j < 4; ++j)
                 if (rest.place(j, p))
                     weight(4 * fours + p.channel, ky + p.down, kx + p.right);
@@ -72,6 +82,23 @@ IntLayout::IntLayout(const Layer& l) {
                     weights.push_back(-1);
         }
     direct = runs_in_order(weights, l.fan_in()) && l.fan_in() % 4 == 0;
+    find_features(l);
+}
+
+void IntLayout::find_features(const Layer& l) {
+    const int width = l.padded_width(), plane = l.padded_height() * width;
+    const auto feature = [&](std::int32_t row) {
+        const int y = row % plane / width - l.padding, x = row % width - l.padding;
+        const bool inside = row >= 0 && 0 <= y && y < l.height && 0 <= x && x < l.width;
+        return inside ? (row / plane * l.height + y) * l.width + x : -1;
+    };
+    for (int d = 0; d < dwords; ++d) {
+        std::int32_t four[4];
+        for (int j = 0; j < 4; ++j) four[j] = feature(sources[4 * d + j]);
+        if (std::ranges::count(four, -1) == 4) continue;
+        filled.push_back(d);
+        features.insert(features.end(), four, four + 4);
+    }
 }
 
 }  // namespace zo

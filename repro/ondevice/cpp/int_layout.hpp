@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "layer.hpp"
+#include "taps.hpp"
 
 namespace zo {
 
@@ -16,12 +16,17 @@ namespace zo {
 struct IntLayout {
     explicit IntLayout(const Layer& layer);
 
-    int pixel_dwords;  ///< of one pixel of the padded input
-    int dwords;        ///< of one sample
-    std::vector<std::int32_t> sources;  ///< [4 dwords] rows of the padded map, -1 for none
-    std::vector<std::int32_t> taps;     ///< from a window's first dword on, in dwords
-    std::vector<std::int32_t> weights;  ///< [4 taps] of an output's weights, -1 for zero
-    bool direct;  ///< whether the weights are used as they lie
+    int pixel_dwords;                    ///< of one pixel of the padded input
+    int dwords;                          ///< of one sample
+    std::vector<std::int32_t> sources;   ///< [4 dwords] rows of the padded map, -1 for none
+    std::vector<std::int32_t> filled;    ///< dwords with a feature in them
+    std::vector<std::int32_t> features;  ///< [4 filled] of the map without its border, -1 for none
+    std::vector<TapReach> taps;          ///< in dwords
+    std::vector<std::int32_t> weights;   ///< [4 taps] of an output's weights, -1 for zero
+    bool direct;                         ///< whether the weights are used as they lie
+
+   private:
+    void find_features(const Layer& layer);
 };
 
 }  // namespace zo

@@ -11,7 +11,8 @@ namespace zo {
 namespace {
 
 constexpr std::int64_t kLog2E = 47274;  // in units of 2^-15
-constexpr int kSpan = 10, kGradientBits = 11, kErrorShift = 4, kSeriesExponent = -7, kLeastExponent = -20;
+constexpr int kSpan = 10, kGradientBits = 11, kErrorShift = 4, kSeriesExponent = -7,
+              kLeastExponent = -20;
 constexpr int kLargestShift = 30, kRescaling = 24;
 
 /// values * 2^exponent, a division truncating toward zero.
@@ -46,7 +47,8 @@ std::int64_t floored(const IntLogits& logits, std::span<const std::int64_t> labe
     const int widening = std::min(logits.exponent - common, kRescaling);
     std::int64_t bits = 0;
     for (int b = 0; b < logits.batch; ++b) {
-        const Powers p(logits.values + std::size_t(b) * logits.classes, logits.classes, logits.exponent, widening);
+        const Powers p(logits.values + std::size_t(b) * logits.classes, logits.classes,
+                       logits.exponent, widening);
         std::uint64_t sum = 0;
         for (int c = 0; c < logits.classes; ++c) sum += std::uint64_t(1) << p[c];
         bits += std::bit_width(sum) - 1 - p[int(labels[b])];
@@ -102,7 +104,8 @@ void logit_error(const IntLogits& logits, std::span<const std::int64_t> labels, 
             for (int c = 0; c < classes; ++c) work[c] = (std::int64_t(1) << p[c]) - 1;
         } else {
             for (int c = 0; c < classes; ++c)
-                work[c] = (std::int64_t(1) << (1 - 2 * e)) + s[c] * (std::int64_t(1) << (1 - e)) + s[c] * s[c];
+                work[c] = (std::int64_t(1) << (1 - 2 * e)) + s[c] * (std::int64_t(1) << (1 - e)) +
+                          s[c] * s[c];
         }
         std::int64_t sum = 0, rest = 0;
         for (int c = 0; c < classes; ++c) sum += work[c];
@@ -113,7 +116,8 @@ void logit_error(const IntLogits& logits, std::span<const std::int64_t> labels, 
             const std::int64_t draw = word(key, number) >> (32 - kErrorShift);
             const std::int64_t g = work[c], magnitude = g < 0 ? -g : g;
             const std::int64_t up = (magnitude & ((1 << kErrorShift) - 1)) > draw;
-            const std::int64_t rounded = std::min<std::int64_t>((magnitude >> kErrorShift) + up, 127);
+            const std::int64_t rounded =
+                std::min<std::int64_t>((magnitude >> kErrorShift) + up, 127);
             error[std::size_t(b) * classes + c] = std::int8_t(g < 0 ? -rounded : rounded);
         }
     }

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "int_stage.hpp"
+#include "int_convolution.hpp"
 
 namespace zo {
 
@@ -51,15 +51,17 @@ class IntNetwork {
 
    private:
     struct Stage {
-        Stage(const Layer& layer, bool signed_input, const Machine& machine, bool in_tail, bool passes_error);
+        Stage(const Layer& layer, bool signed_input, const Machine& machine, bool in_tail,
+              bool passes_error, bool reads_sums);
 
         IntMap input;
         IntConvolution convolution;
         bool in_tail;
-        std::span<std::uint16_t> choices;  // [features][batch]
-        std::span<std::int32_t> taps;      // of the weights, in the input
-        IntMap pooled_error;               // of the output
-        IntMap error;                      // of the sums, with a border
+        bool reads_sums;                           // of the layer before, which then need no map
+        std::span<std::uint16_t> choices;          // [features][batch]
+        std::span<std::int32_t> taps;              // of the weights, in the input
+        IntMap pooled_error;                       // of the output
+        IntMap error;                              // of the sums, with a border
         std::unique_ptr<IntConvolution> backward;  // to the error of the input
         std::span<std::int8_t> turned;             // its weights
     };
@@ -68,11 +70,16 @@ class IntNetwork {
                 std::span<std::uint16_t> choices);
     void spread_error(Stage& stage, int batch);
     void update(Stage& stage, int layer, int bits);
+    void round_gradient(std::span<const std::int64_t> sums, int bits,
+                        std::span<std::int8_t> update);
+    void turn(Stage& stage, const std::int8_t* weights);
     void pass_error_on(Stage& stage, int layer, IntMap& to);
     std::span<const std::int8_t> weights(int layer) const;
     int groups(int batch) const { return (batch + kGroup - 1) / kGroup; }
     /// Groups of whole vectors of bytes, as gradients read them.
-    int padded_groups() const { return (batch_ + kBatchUnit - 1) / kBatchUnit * (kBatchUnit / kGroup); }
+    int padded_groups() const {
+        return (batch_ + kBatchUnit - 1) / kBatchUnit * (kBatchUnit / kGroup);
+    }
 
     const std::vector<Layer> layers_;
     const std::vector<int> exponents_;

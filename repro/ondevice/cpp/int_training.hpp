@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "int_loss.hpp"
-#include "int_network.hpp"
+#include "int_walk.hpp"
 #include "timers.hpp"
 
 namespace zo {
@@ -24,8 +24,8 @@ struct IntSettings {
 };
 
 struct IntStep {
-    Comparison losses;   ///< of both passes; without a head, plus is that of the only one
-    std::uint64_t key;   ///< of the noise
+    Comparison losses;    ///< of both passes; without a head, plus is that of the only one
+    std::uint64_t key;    ///< of the noise
     std::size_t clipped;  ///< weights kept from theta + z or theta - z
 };
 
@@ -43,22 +43,12 @@ class IntTraining {
                  std::uint64_t number);
 
    private:
-    struct Piece {  // of the head, within one layer
-        std::size_t first, count;
-        int layer;
-    };
-
     IntLogits pass(std::span<const std::int64_t> labels, std::uint64_t number, bool recorded);
-    std::size_t move(std::uint64_t key, int factor, std::span<const std::int8_t> from, bool first);
-    void descend(std::uint64_t key, int factor, std::span<const std::int8_t> from, int g);
-    IntMove move_of(const Piece& piece, std::uint64_t key, int factor, std::span<const std::int8_t> from);
 
     IntNetwork network_;
+    IntWalk walk_;
     IntSettings settings_;
     Timers timers_;
-    std::vector<Piece> pieces_;
-    std::vector<Moved> moved_;
-    std::span<std::int32_t> largest_;  // max |z| of each layer
     std::span<std::int8_t> saved_, plus_, error_;
     std::span<std::int64_t> work_;
 };

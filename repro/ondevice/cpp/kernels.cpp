@@ -18,9 +18,9 @@
 
 namespace zo {
 
-#define ZO_DECLARE(isa)            \
-    namespace isa {                \
-    extern const Kernels kTable;   \
+#define ZO_DECLARE(isa)          \
+    namespace isa {              \
+    extern const Kernels kTable; \
     }
 ZO_ISAS(ZO_DECLARE)
 

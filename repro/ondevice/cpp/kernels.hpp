@@ -11,11 +11,16 @@
 
 namespace zo {
 
+/// A product of a window: the input's place, from the window's first element on, and the weight.
+struct Tap {
+    std::int32_t x, w;
+};
+
 /// Sums of products of windows of the input with rows of weights.
 ///
 /// Blocks of 1, 2 or 4 windows are computed together, each for all outputs:
-/// sum[o][p] = initial[o] + sum over taps t of x[block + window[p] + tap[t]] * w[o][t].
-/// X is a vector of kGroup samples in memory; for int8 each sample has 4 bytes, and w[o][t] too.
+/// sum[o][p] = initial[o] + sum over taps t of x[block + window[p] + t.x] * w[o][t.w].
+/// X is a vector of kGroup samples in memory; for int8 each sample has 4 bytes, and w[o][t.w] too.
 template <class X, class W, class Y>
 struct Windows {
     const X* x;
@@ -23,7 +28,7 @@ struct Windows {
     std::ptrdiff_t window[4];  ///< where each window begins, in elements of X
     std::ptrdiff_t x_step;     ///< from block to block
     int blocks;
-    const std::int32_t* taps;
+    const Tap* taps;
     int tap_count;
     const W* w;
     std::ptrdiff_t w_step;  ///< from output to output
@@ -69,10 +74,21 @@ struct Narrow {
     int rows, columns, pool_height, pool_width;
     int shift;  ///< k; at most 0 is a cast
     bool rectified;
-    std::int8_t* y;                   ///< kGroup values for each window
-    std::ptrdiff_t y_row, y_column;   ///< in elements
-    std::uint16_t* choices;           ///< the window's first maximum, kNone where a ReLU is shut;
-    std::ptrdiff_t choice_step;       ///< from window to window; null if nobody needs them
+    std::int8_t* y;                  ///< kGroup values for each window
+    std::ptrdiff_t y_row, y_column;  ///< in elements
+    std::uint16_t* choices;          ///< the window's first maximum, kNone where a ReLU is shut;
+    std::ptrdiff_t choice_step;      ///< from window to window; null if nobody needs them
+};
+/// From accumulators to int8 with ReLU, in the order in which dot products read it.
+struct Pack {
+    const std::int32_t* x;        ///< [features][kGroup]
+    const std::int32_t* dwords;   ///< which to write; the others stay as they are
+    const std::int32_t* sources;  ///< [4 count] features, -1 for none
+    int count;
+    int shift;  ///< as in Narrow
+    bool rectified;
+    std::uint8_t flip;  ///< as in interleave
+    std::uint8_t* y;    ///< [dwords][kGroup][4]
 };
 /// ReLU and pooling of float sums; see Narrow.
 struct FloatPool {
@@ -86,13 +102,18 @@ struct FloatPool {
 };
 inline constexpr std::uint16_t kNone = 0xFFFF;
 
-/// A move of integer weights along the noise z: to = clip(from + factor z).
+/// The sparse integer noise z of a step (docs/integer.md).
+struct IntNoise {
+    std::uint64_t key;
+    int r_max, kept;  ///< kept: threshold of the low 16 bits
+};
+
+/// A move of integer weights along z: to = clip(from + factor z).
 struct IntMove {
     const std::int8_t* from;
     std::int8_t* to;
-    std::size_t first, count;  ///< elements of z
-    std::uint64_t key;
-    int r_max, kept;  ///< kept: threshold of the low 16 bits
+    const std::int8_t* z;
+    std::size_t count;
     int factor;
 };
 
@@ -103,11 +124,6 @@ struct IntDescent {
     bool vanishes;  ///< whether every rounded value is zero
 };
 
-struct Moved {
-    std::size_t clipped = 0;
-    int largest = 0;  ///< max |z|
-};
-
 struct Kernels {
     const char* name;
     bool unsigned_inputs;  ///< whether int8 inputs have 128 added
@@ -116,17 +132,31 @@ struct Kernels {
     void (*windows_i8)(const IntWindows&, Range&);
     void (*products_f32)(const FloatProducts&);
     void (*products_i8)(const IntProducts&);
+    /// The largest magnitude.
+    std::uint64_t (*largest_i64)(const std::int64_t* sums, std::size_t count);
+    /// Rounds pseudo-stochastically by a shift k >= 1, and clips.
+    void (*round_i64)(const std::int64_t* sums, std::size_t count, int k, std::int8_t* rounded);
     void (*narrow)(const Narrow&);
+    void (*pack)(const Pack&);
     void (*pool_f32)(const FloatPool&);
+    /// rows[i][lane] = samples[lane][i], or 0 for lanes from `lanes` on.
+    void (*transpose_i8)(const std::int8_t* samples, std::ptrdiff_t sample_step, int lanes,
+                         int count, std::int8_t* rows, std::ptrdiff_t row_step);
+    void (*transpose_f32)(const float* samples, std::ptrdiff_t sample_step, int lanes, int count,
+                          float* rows, std::ptrdiff_t row_step);
     /// out[d][lane][j] = rows[source[4 d + j]][lane] ^ flip, or 0 where the source is -1.
     void (*interleave)(const std::int8_t* rows, std::ptrdiff_t row_step,
                        const std::int32_t* sources, int dwords, std::uint8_t flip,
                        std::uint8_t* out);
-    Moved (*move_i8)(const IntMove&);
+    /// Writes z[first], ..., z[first + count - 1] to z[0], ...; returns the largest magnitude.
+    int (*noise_i8)(const IntNoise&, std::size_t first, std::size_t count, std::int8_t* z);
+    /// Returns how many weights were clipped.
+    std::size_t (*move_i8)(const IntMove&);
     void (*descend_i8)(const IntDescent&);
-    /// theta[first + i] += factor z[first + i]; first is a multiple of 2 kGroup.
-    void (*move_f32)(float* theta, std::size_t first, std::size_t count, std::uint64_t key,
-                     float factor);
+    /// Writes standard normal noise; first is a multiple of 2 kGroup.
+    void (*noise_f32)(std::uint64_t key, std::size_t first, std::size_t count, float* z);
+    /// theta[i] += factor z[i].
+    void (*move_f32)(float* theta, const float* z, std::size_t count, float factor);
     /// Multiplies as fast as it can, so many rounds; returns the number of multiplications.
     long (*peak_f32)(long rounds);
     long (*peak_i8)(long rounds);

@@ -17,8 +17,9 @@ void require(bool holds, const Layer& layer, const std::string& rule) {
 void check_alone(const Layer& l) {
     for (int side : {l.channels, l.height, l.width, l.outputs, l.kernel_height, l.kernel_width,
                      l.pool_height, l.pool_width})
-        require(1 <= side && side <= kMostSide, l,
-                "size " + std::to_string(side) + ", must be from 1 to " + std::to_string(kMostSide));
+        require(
+            1 <= side && side <= kMostSide, l,
+            "size " + std::to_string(side) + ", must be from 1 to " + std::to_string(kMostSide));
     require(0 <= l.padding && l.padding < l.kernel_height && l.padding < l.kernel_width, l,
             "padding " + std::to_string(l.padding) + ", must be from 0 to the kernel's side - 1");
     require(l.padding == 0 || l.kernel_height == l.kernel_width, l,
@@ -59,7 +60,8 @@ void check(std::span<const Layer> layers) {
     for (std::size_t i = 1; i < layers.size(); ++i) {
         const Layer &before = layers[i - 1], &layer = layers[i];
         const int inputs = layer.channels * layer.height * layer.width;
-        const bool same = layer.channels == before.outputs && layer.height == before.pooled_rows() &&
+        const bool same = layer.channels == before.outputs &&
+                          layer.height == before.pooled_rows() &&
                           layer.width == before.pooled_columns();
         const bool flat = layer.fully_connected() && inputs == before.features();
         require(same || flat, layer,
@@ -72,10 +74,12 @@ void check(std::span<const Layer> layers) {
 
 void check(const Machine& machine, int unit) {
     if (machine.threads < 1 || machine.threads > 1024)
-        throw std::invalid_argument("threads = " + std::to_string(machine.threads) + ": must be from 1 to 1024");
+        throw std::invalid_argument("threads = " + std::to_string(machine.threads) +
+                                    ": must be from 1 to 1024");
     if (machine.capacity < 1 || machine.capacity % unit || machine.capacity > 1 << 20)
         throw std::invalid_argument("batch of " + std::to_string(machine.capacity) +
-                                    ": must be from 1 to 2^20, in multiples of " + std::to_string(unit));
+                                    ": must be from 1 to 2^20, in multiples of " +
+                                    std::to_string(unit));
 }
 
 std::size_t parameters(std::span<const Layer> layers) {

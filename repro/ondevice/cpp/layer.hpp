@@ -8,7 +8,8 @@
 
 namespace zo {
 
-/// Samples that are computed together: lanes of a vector, or of two or four where vectors are short.
+/// Samples that are computed together: lanes of a vector, or of two or four where vectors are
+/// short.
 inline constexpr int kGroup = 16;
 
 /// A weighted layer with the ReLU and the max pooling behind it, for one input size.
@@ -31,13 +32,15 @@ struct Layer {
     std::size_t parameters() const { return weights() + (bias ? outputs : 0); }
     int padded_height() const { return height + 2 * padding; }
     int padded_width() const { return width + 2 * padding; }
-    int rows() const { return padded_height() - kernel_height + 1; }    ///< before pooling
-    int columns() const { return padded_width() - kernel_width + 1; }   ///< before pooling
+    int rows() const { return padded_height() - kernel_height + 1; }   ///< before pooling
+    int columns() const { return padded_width() - kernel_width + 1; }  ///< before pooling
     int pooled_rows() const { return rows() / pool_height; }
     int pooled_columns() const { return columns() / pool_width; }
     bool pools() const { return pool_height * pool_width > 1; }
     /// Whether every sum is in one window of 2 x 2.
-    bool pools_by_two() const { return pool_height == 2 && pool_width == 2 && rows() % 2 == 0 && columns() % 2 == 0; }
+    bool pools_by_two() const {
+        return pool_height == 2 && pool_width == 2 && rows() % 2 == 0 && columns() % 2 == 0;
+    }
     int features() const { return outputs * pooled_rows() * pooled_columns(); }
     /// Zeros around the output's error, for the error of the input by a full correlation.
     int error_padding() const { return fully_connected() ? 0 : kernel_height - 1 - padding; }
@@ -50,7 +53,8 @@ Layer transposed(const Layer& layer);
 /// The weights of `transposed(layer)`: inputs first, kernels turned by 180 degrees.
 template <class T>
 void turn(const Layer& layer, const T* weights, T* turned) {
-    const int inputs = layer.fully_connected() ? layer.fan_in() : layer.channels, taps = layer.fan_in() / inputs;
+    const int inputs = layer.fully_connected() ? layer.fan_in() : layer.channels,
+              taps = layer.fan_in() / inputs;
     for (int o = 0; o < layer.outputs; ++o)
         for (int i = 0; i < inputs; ++i)
             for (int k = 0; k < taps; ++k)

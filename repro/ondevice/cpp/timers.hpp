@@ -7,8 +7,8 @@
 namespace zo {
 
 enum Phase { kForward, kLoss, kPerturb, kUpdate, kBackward, kOther, kPhases };
-inline constexpr std::array<const char*, kPhases> kPhaseNames = {
-    "forward", "loss", "perturb", "update", "backward", "other"};
+inline constexpr std::array<const char*, kPhases> kPhaseNames = {"forward", "loss",     "perturb",
+                                                                 "update",  "backward", "other"};
 
 /// Seconds of each phase, added up over steps.
 class Timers {

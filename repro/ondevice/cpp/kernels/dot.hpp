@@ -35,8 +35,7 @@ ZO_INLINE I finish(Sum sum) { return sum; }
 
 inline constexpr bool kUnsigned = false;
 typedef I Sum;
-typedef std::int16_t W16 __attribute__((vector_size(4 * L)));
-ZO_INLINE I pairs(W16 x, W16 w) {
+ZO_INLINE I pairs(W x, W w) {
 #if defined(__AVX512BW__)
     return I(_mm512_madd_epi16(__m512i(x), __m512i(w)));
 #elif defined(__AVX2__)
@@ -46,8 +45,8 @@ ZO_INLINE I pairs(W16 x, W16 w) {
 #endif
 }
 ZO_INLINE Sum dot(Sum sum, I x, I w) {
-    const W16 x_even = (W16(x) << 8) >> 8, w_even = (W16(w) << 8) >> 8;
-    return sum + pairs(x_even, w_even) + pairs(W16(x) >> 8, W16(w) >> 8);
+    const W x_even = (W(x) << 8) >> 8, w_even = (W(w) << 8) >> 8;
+    return sum + pairs(x_even, w_even) + pairs(W(x) >> 8, W(w) >> 8);
 }
 ZO_INLINE Sum begin(std::int32_t initial) { return splat(initial); }
 ZO_INLINE I finish(Sum sum) { return sum; }
@@ -82,7 +81,8 @@ ZO_INLINE I finish(Sum sum) { return I(vpaddq_s32(sum.low, sum.high)); }
 inline constexpr bool kUnsigned = false;
 typedef I Sum;
 ZO_INLINE Sum dot(Sum sum, I x, I w) {
-    for (int byte = 0; byte < 4; ++byte) sum += ((x << (24 - 8 * byte)) >> 24) * ((w << (24 - 8 * byte)) >> 24);
+    for (int byte = 0; byte < 4; ++byte)
+        sum += ((x << (24 - 8 * byte)) >> 24) * ((w << (24 - 8 * byte)) >> 24);
     return sum;
 }
 ZO_INLINE Sum begin(std::int32_t initial) { return splat(initial); }

@@ -74,20 +74,24 @@ ZO_INLINE void block(Key key, std::uint32_t first, F (&z)[2 * kParts]) {
 
 }  // namespace
 
-void move_f32(float* theta, std::size_t first, std::size_t count, std::uint64_t key, float factor) {
+void noise_f32(std::uint64_t key, std::size_t first, std::size_t count, float* z) {
     const Key halves(key);
     for (std::size_t i = 0; i < count; i += 32) {
-        F z[2 * kParts];
-        block(halves, std::uint32_t(first + i), z);
-        float* const at = theta + first + i;
+        F values[2 * kParts];
+        block(halves, std::uint32_t(first + i), values);
         if (i + 32 <= count) {
-            for (int part = 0; part < 2 * kParts; ++part)
-                store(at + part * L, load<F>(at + part * L) + z[part] * factor);
+            for (int part = 0; part < 2 * kParts; ++part) store(z + i + part * L, values[part]);
         } else {
             for (std::size_t lane = 0; i + lane < count; ++lane)
-                at[lane] += z[lane / L][lane % L] * factor;
+                z[i + lane] = values[lane / L][lane % L];
         }
     }
+}
+
+void move_f32(float* theta, const float* z, std::size_t count, float factor) {
+    std::size_t i = 0;
+    for (; i + L <= count; i += L) store(theta + i, load<F>(theta + i) + load<F>(z + i) * factor);
+    for (; i < count; ++i) theta[i] += z[i] * factor;
 }
 
 }  // namespace zo::ZO_ISA

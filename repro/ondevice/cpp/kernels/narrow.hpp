@@ -21,12 +21,15 @@ ZO_INLINE void pool(const Job& job, const auto& value, const auto& put) {
         for (int c = 0; c < columns; ++c)
             for (int part = 0; part < kParts; ++part) {
                 const auto* const corner =
-                    job.x + (std::ptrdiff_t(r) * job.pool_height * job.columns + c * job.pool_width) * 16 + part * L;
+                    job.x +
+                    (std::ptrdiff_t(r) * job.pool_height * job.columns + c * job.pool_width) * 16 +
+                    part * L;
                 V best = value(load<V>(corner));
                 I choice{};
                 for (int n = 1; n < job.pool_height * job.pool_width; ++n) {
                     const int i = n / job.pool_width, j = n % job.pool_width;
-                    const V next = value(load<V>(corner + (std::ptrdiff_t(i) * job.columns + j) * 16));
+                    const V next =
+                        value(load<V>(corner + (std::ptrdiff_t(i) * job.columns + j) * 16));
                     choice = next > best ? splat(n) : choice;
                     best = maximum(next, best);
                 }
@@ -36,22 +39,58 @@ ZO_INLINE void pool(const Job& job, const auto& value, const auto& put) {
                 }
                 put(job.y + r * job.y_row + c * job.y_column + part * L, best);
                 if (job.choices)
-                    store(job.choices + (std::ptrdiff_t(r) * columns + c) * job.choice_step + part * L,
+                    store(job.choices + (std::ptrdiff_t(r) * columns + c) * job.choice_step +
+                              part * L,
                           __builtin_convertvector(choice, H));
             }
 }
 
 inline void narrow(const Narrow& job) {
-    pool<I>(job, [&](I a) { return narrowed(a, job.shift); },
-            [](std::int8_t* y, I best) { store(y, __builtin_convertvector(best, B)); });
+    pool<I>(
+        job, [&](I a) { return narrowed(a, job.shift); },
+        [](std::int8_t* y, I best) { store(y, __builtin_convertvector(best, B)); });
+}
+
+/// N(max(a, 0), k) for k >= 1, in as few operations as can be.
+ZO_INLINE I rectified_narrowed(I a, U half, int k) {
+    return minimum(I((U(maximum(a, I{})) + half) >> k), splat(127));
+}
+
+/// Joins what `value` makes of the four numbers of each dword.
+ZO_INLINE void pack(const Pack job, const auto& value) {
+    const U flip = U{} + job.flip * 0x01010101u;
+    for (int n = 0; n < job.count; ++n)
+        for (int part = 0; part < kParts; ++part) {
+            U four{};
+            ZO_FOR (j, 4) {
+                const std::int32_t source = job.sources[4 * n + j];
+                if (source >= 0)
+                    four |= value(load<I>(job.x + std::ptrdiff_t(source) * 16 + part * L))
+                            << (8 * j);
+            }
+            store(job.y + 64 * std::ptrdiff_t(job.dwords[n]) + 4 * L * part, four ^ flip);
+        }
+}
+
+inline void pack(const Pack& job) {
+    const int k = job.shift;
+    const bool rectified = job.rectified;
+    const U half = U{} + (k > 0 ? 1u << (k - 1) : 0);
+    if (rectified && k > 0)
+        return pack(job, [=](I a) { return U(rectified_narrowed(a, half, k)); });
+    pack(job, [=](I a) {
+        const I value = narrowed(a, k);
+        return U(rectified ? maximum(value, I{}) : value) & 0xFFu;
+    });
 }
 
 inline void pool_f32(const FloatPool& job) {
     pool<F>(job, [](F a) { return a; }, [](float* y, F best) { store(y, best); });
 }
 
-inline void interleave(const std::int8_t* rows, std::ptrdiff_t row_step, const std::int32_t* sources,
-                       int dwords, std::uint8_t flip, std::uint8_t* out) {
+inline void interleave(const std::int8_t* rows, std::ptrdiff_t row_step,
+                       const std::int32_t* sources, int dwords, std::uint8_t flip,
+                       std::uint8_t* out) {
     typedef std::uint8_t Bytes __attribute__((vector_size(L)));
     for (int d = 0; d < dwords; ++d)
         for (int part = 0; part < kParts; ++part) {

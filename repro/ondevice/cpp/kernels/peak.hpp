@@ -38,11 +38,14 @@ ZO_INLINE long chains(long rounds, V x, V w, const auto& add) {
 /// Multiplies as fast as it can; returns how many multiplications of numbers that were.
 inline long peak_f32(long rounds) {
     return L * chains<F>(rounds, splat(1.0f), splat(0.5f),
-                         [](F sum, F x, F w) __attribute__((always_inline)) { return sum + x * w; });
+                         [](F sum, F x, F w)
+                             __attribute__((always_inline)) { return sum + x * w; });
 }
 inline long peak_i8(long rounds) {
-    return 4 * L * chains<Sum>(rounds, splat(0x01020304), splat(0x04030201),
-                               [](Sum sum, I x, I w) __attribute__((always_inline)) { return dot(sum, x, w); });
+    return 4 * L *
+           chains<Sum>(rounds, splat(0x01020304), splat(0x04030201),
+                       [](Sum sum, I x, I w)
+                           __attribute__((always_inline)) { return dot(sum, x, w); });
 }
 
 }  // namespace zo::ZO_ISA

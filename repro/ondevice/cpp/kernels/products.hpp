@@ -17,7 +17,7 @@ struct FloatPairs {
     static ZO_INLINE F error(const float* e) { return load<F>(e); }
     static ZO_INLINE F input(const float* x) { return load<F>(x); }
     static ZO_INLINE F multiply_add(F sum, F e, F x) { return sum + e * x; }
-    static ZO_INLINE float total(F sum) { return ZO_ISA::total<float>(sum); }
+    static ZO_INLINE F finish(F sum) { return sum; }
 };
 
 struct IntPairs {
@@ -27,30 +27,34 @@ struct IntPairs {
     typedef std::int64_t Wide;
     static constexpr int kParts = 1;
     static constexpr int kStep = 4 * L;
-    // Sums of 4 products of at most 255 * 128 stay in int32 for 2^14 vectors.
-    static constexpr int kBurst = 1 << 14;
+    // L sums of 4 products of at most 255 * 128 together stay in int32 for 2^10 vectors.
+    static constexpr int kBurst = 1 << 10;
     static ZO_INLINE I error(const std::int8_t* e) { return load<I>(e); }
     static ZO_INLINE I input(const std::int8_t* x) {
         return kUnsigned ? load<I>(x) ^ splat(std::int32_t(0x80808080)) : load<I>(x);
     }
     static ZO_INLINE Sum multiply_add(Sum sum, I e, I x) { return dot(sum, x, e); }
-    static ZO_INLINE std::int64_t total(Sum sum) {
-        return ZO_ISA::total<std::int64_t>(finish(sum));
-    }
+    static ZO_INLINE I finish(Sum sum) { return ZO_ISA::finish(sum); }
 };
 
 /// Visits every vector of a job, in bursts that an accumulator can hold.
 template <class P, int Outputs, int Taps>
 __attribute__((noinline)) void products(const typename P::Job& job, int output, int tap) {
-    typename P::Wide result[Outputs][Taps] = {};
+    constexpr int kVectors = (Outputs * Taps + L - 1) / L;
+    typename P::Wide result[kVectors * L] = {};
     typename P::Accumulator sum[Outputs][Taps] = {};
     int left = P::kBurst;
     const auto flush = [&] {
-        ZO_UNROLL for (int o = 0; o < Outputs; ++o)
-            ZO_UNROLL for (int t = 0; t < Taps; ++t) {
-                result[o][t] += P::total(sum[o][t]);
+        typename P::Vector all[kVectors * L] = {};
+        ZO_FOR (o, Outputs)
+            ZO_FOR (t, Taps) {
+                all[o * Taps + t] = P::finish(sum[o][t]);
                 sum[o][t] = typename P::Accumulator{};
             }
+        for (int n = 0; n < kVectors; ++n) {
+            const auto lanes = totals(all + n * L);
+            for (int lane = 0; lane < L; ++lane) result[n * L + lane] += lanes[lane];
+        }
         left = P::kBurst;
     };
     const auto* const errors = job.e + output * job.e_output;
@@ -63,12 +67,10 @@ __attribute__((noinline)) void products(const typename P::Job& job, int output, 
             left -= job.columns;
             for (int c = 0; c < job.columns; ++c, e += job.e_column, x += job.x_column) {
                 typename P::Vector error[Outputs];
-                ZO_UNROLL for (int o = 0; o < Outputs; ++o)
-                    error[o] = P::error(e + o * job.e_output);
-                ZO_UNROLL for (int t = 0; t < Taps; ++t) {
+                ZO_FOR (o, Outputs) error[o] = P::error(e + o * job.e_output);
+                ZO_FOR (t, Taps) {
                     const auto input = P::input(x + job.taps[tap + t]);
-                    ZO_UNROLL for (int o = 0; o < Outputs; ++o)
-                        sum[o][t] = P::multiply_add(sum[o][t], error[o], input);
+                    ZO_FOR (o, Outputs) sum[o][t] = P::multiply_add(sum[o][t], error[o], input);
                 }
             }
         }
@@ -76,11 +78,11 @@ __attribute__((noinline)) void products(const typename P::Job& job, int output, 
     flush();
     for (int o = 0; o < Outputs; ++o)
         for (int t = 0; t < Taps; ++t)
-            job.sums[(output + o) * job.sums_output + tap + t] += job.factor * result[o][t];
+            job.sums[(output + o) * job.sums_output + tap + t] += job.factor * result[o * Taps + t];
 }
 
 inline constexpr int kTaps = 4;
-inline constexpr int kErrors = kRegisters == 32 ? 6 : 2;
+inline constexpr int kErrors = kRegisters == 32 ? 4 : 2;
 
 template <class P, int Outputs>
 ZO_INLINE void taps(const typename P::Job& job, int output) {
@@ -93,31 +95,47 @@ template <class P>
 ZO_INLINE void products(const typename P::Job& job) {
     int o = 0;
     for (; o + kErrors <= job.outputs; o += kErrors) taps<P, kErrors>(job, o);
-    for (; o + 2 <= job.outputs; o += 2) taps<P, 2>(job, o);
+    if constexpr (kErrors > 2)
+        for (; o + 2 <= job.outputs; o += 2) taps<P, 2>(job, o);
     for (; o < job.outputs; ++o) taps<P, 1>(job, o);
 }
 
 inline void products_f32(const FloatProducts& job) { products<FloatPairs>(job); }
 
+/// The sum of an output's errors.
+ZO_INLINE std::int64_t sum_of_errors(const IntProducts& job, int output) {
+    constexpr int kMost = 1 << 20;  // vectors, of which each adds at most 4 * 128 to a lane
+    std::int64_t all = 0;
+    Sum sum{};
+    const auto flush = [&] {
+        const I lanes = finish(sum);
+        for (int lane = 0; lane < L; ++lane) all += lanes[lane];
+        sum = Sum{};
+    };
+    int left = kMost;
+    for (int chunk = 0; chunk < job.chunks; ++chunk)
+        for (int r = 0; r < job.rows; ++r)
+            for (int c = 0; c < job.columns; ++c) {
+                sum = dot(sum, splat(0x01010101),
+                          load<I>(job.e + output * job.e_output + chunk * job.e_chunk +
+                                  r * job.e_row + c * job.e_column));
+                if (--left == 0) {
+                    flush();
+                    left = kMost;
+                }
+            }
+    flush();
+    return all;
+}
+
 /// Where inputs are unsigned, 128 times the sum of the errors is too much in every product.
 inline void products_i8(const IntProducts& job) {
     products<IntPairs>(job);
-    if constexpr (kUnsigned) {
+    if constexpr (kUnsigned)
         for (int o = 0; o < job.outputs; ++o) {
-            std::int64_t excess = 0;
-            for (int chunk = 0; chunk < job.chunks; ++chunk)
-                for (int r = 0; r < job.rows; ++r)
-                    for (int c = 0; c < job.columns; ++c) {
-                        const auto* e = job.e + o * job.e_output + chunk * job.e_chunk +
-                                        r * job.e_row + c * job.e_column;
-                        std::int32_t sum = 0;
-                        for (int i = 0; i < 4 * L; ++i) sum += e[i];
-                        excess += sum;
-                    }
-            for (int t = 0; t < job.tap_count; ++t)
-                job.sums[o * job.sums_output + t] -= job.factor * 128 * excess;
+            const std::int64_t excess = job.factor * 128 * sum_of_errors(job, o);
+            for (int t = 0; t < job.tap_count; ++t) job.sums[o * job.sums_output + t] -= excess;
         }
-    }
 }
 
 }  // namespace zo::ZO_ISA

@@ -19,7 +19,8 @@
 #endif
 
 #define ZO_INLINE inline __attribute__((always_inline))
-#define ZO_UNROLL _Pragma("GCC unroll 24")
+/// A loop that is unrolled, so that what it indexes can stay in registers.
+#define ZO_FOR(i, count) _Pragma("GCC unroll 24") for (int i = 0; i < (count); ++i)
 
 namespace zo::ZO_ISA {
 
@@ -41,7 +42,9 @@ inline constexpr int kParts = 16 / L;  // vectors in a group of samples
 typedef float F __attribute__((vector_size(4 * L)));
 typedef std::int32_t I __attribute__((vector_size(4 * L)));
 typedef std::uint32_t U __attribute__((vector_size(4 * L)));
-typedef std::int8_t B __attribute__((vector_size(L)));  // one byte for each lane
+typedef std::int16_t W __attribute__((vector_size(4 * L)));  // twice the lanes, half as wide
+typedef std::int8_t B __attribute__((vector_size(L)));       // one byte for each lane of I
+typedef std::int8_t B2 __attribute__((vector_size(2 * L)));  // one byte for each lane of W
 typedef std::uint16_t H __attribute__((vector_size(2 * L)));
 
 template <class V>
@@ -85,11 +88,39 @@ ZO_INLINE auto greatest(V v) {
     return result;
 }
 
-template <class S, class V>
-ZO_INLINE S total(V v) {
-    S sum = 0;
-    for (int i = 0; i < L; ++i) sum += S(v[i]);
-    return sum;
+/// The lanes of the first halves of two vectors in turns, and those of the second halves.
+template <class V>
+ZO_INLINE V low(V a, V b) {
+#if defined(__AVX512F__)
+    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+#elif defined(__AVX2__)
+    return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+#else
+    return __builtin_shufflevector(a, b, 0, 4, 1, 5);
+#endif
+}
+template <class V>
+ZO_INLINE V high(V a, V b) {
+#if defined(__AVX512F__)
+    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                   31);
+#elif defined(__AVX2__)
+    return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+#else
+    return __builtin_shufflevector(a, b, 2, 6, 3, 7);
+#endif
+}
+
+/// The sums of the lanes of L vectors, as the lanes of one. Each round joins two vectors in one.
+template <class V>
+ZO_INLINE V totals(const V* vectors) {
+    V sums[L];
+    ZO_FOR (i, L) sums[i] = vectors[i];
+    ZO_FOR (round, __builtin_ctz(L)) {
+        const int half = L >> (round + 1);
+        ZO_FOR (i, half) sums[i] = low(sums[i], sums[i + half]) + high(sums[i], sums[i + half]);
+    }
+    return sums[0];
 }
 
 }  // namespace zo::ZO_ISA

@@ -1,9 +1,11 @@
 // The table of kernels of one instruction set.
 #include "gaussian.hpp"
+#include "gradient.hpp"
 #include "narrow.hpp"
 #include "peak.hpp"
 #include "products.hpp"
 #include "sparse_noise.hpp"
+#include "transpose.hpp"
 #include "windows.hpp"
 
 #define ZO_TEXT_OF(x) #x
@@ -20,11 +22,18 @@ const Kernels kTable = {
     .windows_i8 = windows_i8,
     .products_f32 = products_f32,
     .products_i8 = products_i8,
+    .largest_i64 = largest_i64,
+    .round_i64 = round_i64,
     .narrow = narrow,
+    .pack = pack,
     .pool_f32 = pool_f32,
+    .transpose_i8 = transpose_i8,
+    .transpose_f32 = transpose_f32,
     .interleave = interleave,
+    .noise_i8 = noise_i8,
     .move_i8 = move_i8,
     .descend_i8 = descend_i8,
+    .noise_f32 = noise_f32,
     .move_f32 = move_f32,
     .peak_f32 = peak_f32,
     .peak_i8 = peak_i8,

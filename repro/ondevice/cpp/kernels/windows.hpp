@@ -42,23 +42,21 @@ ZO_INLINE void sums(const typename A::Job& job, int output, const auto* x,
                     typename A::Vector (&result)[Outputs][Count]) {
     const auto* const w = job.w + output * job.w_step;
     typename A::Accumulator sum[Outputs][Count];
-    ZO_UNROLL for (int o = 0; o < Outputs; ++o) {
+    ZO_FOR (o, Outputs) {
         const auto initial = A::begin(job.initial ? job.initial[output + o] : 0);
-        ZO_UNROLL for (int p = 0; p < Count; ++p) sum[o][p] = initial;
+        ZO_FOR (p, Count) sum[o][p] = initial;
     }
-    const std::int32_t* const end = job.taps + job.tap_count;
-    int number = 0;
-    for (const std::int32_t* tap = job.taps; tap != end; ++tap, ++number) {
+    const Tap* const end = job.taps + job.tap_count;
+    for (const Tap* tap = job.taps; tap != end; ++tap) {
         typename A::Vector input[Count];
-        ZO_UNROLL for (int p = 0; p < Count; ++p) input[p] = A::input(x + job.window[p] + *tap);
-        ZO_UNROLL for (int o = 0; o < Outputs; ++o) {
-            const auto weight = A::weight(w + o * job.w_step, number);
-            ZO_UNROLL for (int p = 0; p < Count; ++p)
-                sum[o][p] = A::multiply_add(sum[o][p], input[p], weight);
+        ZO_FOR (p, Count) input[p] = A::input(x + job.window[p] + tap->x);
+        ZO_FOR (o, Outputs) {
+            const auto weight = A::weight(w + o * job.w_step, tap->w);
+            ZO_FOR (p, Count) sum[o][p] = A::multiply_add(sum[o][p], input[p], weight);
         }
     }
-    ZO_UNROLL for (int o = 0; o < Outputs; ++o)
-        ZO_UNROLL for (int p = 0; p < Count; ++p) result[o][p] = A::finish(sum[o][p]);
+    ZO_FOR (o, Outputs)
+        ZO_FOR (p, Count) result[o][p] = A::finish(sum[o][p]);
 }
 
 struct NoRange {
@@ -80,13 +78,13 @@ template <class A, int Outputs, int Count>
 ZO_INLINE void block(const typename A::Job& job, int output, const auto* x, auto* y, auto& range) {
     typename A::Vector sum[Outputs][Count];
     sums<A, Outputs, Count>(job, output, x, sum);
-    ZO_UNROLL for (int o = 0; o < Outputs; ++o) {
+    ZO_FOR (o, Outputs) {
         auto* const row = y + (output + o) * job.y_output;
         if (job.special) {
-            ZO_UNROLL for (int p = 0; p < Count; ++p) sum[o][p] = special(sum[o][p]);
+            ZO_FOR (p, Count) sum[o][p] = special(sum[o][p]);
         }
         auto low = sum[o][0], high = low;
-        ZO_UNROLL for (int p = 1; p < Count; ++p) {
+        ZO_FOR (p, Count) {
             low = minimum(low, sum[o][p]);
             high = maximum(high, sum[o][p]);
         }
@@ -94,7 +92,7 @@ ZO_INLINE void block(const typename A::Job& job, int output, const auto* x, auto
         if (job.maximum) {
             store(row, high);
         } else {
-            ZO_UNROLL for (int p = 0; p < Count; ++p) store(row + job.y_window[p], sum[o][p]);
+            ZO_FOR (p, Count) store(row + job.y_window[p], sum[o][p]);
         }
     }
 }
@@ -110,7 +108,10 @@ __attribute__((noinline)) void row(const typename A::Job& job, int output, auto&
 
 /// The most outputs whose accumulators stay in registers beside the inputs and a weight.
 template <int Count>
-inline constexpr int kMostOutputs = kRegisters == 32 ? (Count == 4 ? 6 : 12) : (Count == 4 ? 2 : Count == 2 ? 4 : 6);
+inline constexpr int kMostOutputs = kRegisters == 32 ? (Count == 4 ? 6 : 12)
+                                                     : (Count == 4   ? 2
+                                                        : Count == 2 ? 4
+                                                                     : 6);
 
 template <class A, int Count>
 ZO_INLINE void outputs(const typename A::Job& job, auto& range) {

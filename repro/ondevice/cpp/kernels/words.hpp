@@ -7,7 +7,8 @@ namespace zo::ZO_ISA {
 
 struct Key {
     std::uint32_t low, high;
-    ZO_INLINE explicit Key(std::uint64_t key) : low(std::uint32_t(key)), high(std::uint32_t(key >> 32)) {}
+    ZO_INLINE explicit Key(std::uint64_t key)
+        : low(std::uint32_t(key)), high(std::uint32_t(key >> 32)) {}
 };
 
 /// word(key, first), word(key, first + 1), ...

@@ -11,7 +11,9 @@ namespace zo {
 namespace {
 
 /// Uniform on (-1, 1), from 24 bits of a word.
-double uniform(std::uint64_t key, std::uint32_t i) { return (double(word(key, i) >> 8) + 0.5) / (1 << 23) - 1; }
+double uniform(std::uint64_t key, std::uint32_t i) {
+    return (double(word(key, i) >> 8) + 0.5) / (1 << 23) - 1;
+}
 
 /// ceil(log2(largest)) - 7, the exponent at which it needs 7 bits.
 int exponent_of(double largest) {
@@ -24,21 +26,22 @@ Layer convolution(std::string name, int channels, int height, int width, int out
     return {std::move(name), channels, height, width, outputs, 5, 5, 2, bias, true, 2, 2};
 }
 
-Layer full(std::string name, int channels, int height, int width, int outputs, bool bias, bool rectified) {
-    return {std::move(name), channels, height, width, outputs, height, width, 0, bias, rectified, 1, 1};
+Layer full(std::string name, int channels, int height, int width, int outputs, bool bias,
+           bool rectified) {
+    return {std::move(name), channels, height, width,     outputs, height,
+            width,           0,        bias,   rectified, 1,       1};
 }
 
 }  // namespace
 
 std::vector<Layer> lenet5(int height, int width, int classes, bool bias) {
     if (height < 4 || width < 4 || height % 4 || width % 4)
-        throw std::invalid_argument("images of " + std::to_string(height) + " x " + std::to_string(width) +
-                                    ": sides must be multiples of 4");
+        throw std::invalid_argument("images of " + std::to_string(height) + " x " +
+                                    std::to_string(width) + ": sides must be multiples of 4");
     return {convolution("conv1", 1, height, width, 6, bias),
             convolution("conv2", 6, height / 2, width / 2, 16, bias),
             full("fc1", 16, height / 4, width / 4, 120, bias, true),
-            full("fc2", 120, 1, 1, 84, bias, true),
-            full("fc3", 84, 1, 1, classes, bias, false)};
+            full("fc2", 120, 1, 1, 84, bias, true), full("fc3", 84, 1, 1, classes, bias, false)};
 }
 
 int tail_of(const std::string& method, int layers) {
@@ -59,7 +62,8 @@ void initialise(std::span<const Layer> layers, std::uint64_t seed, std::span<flo
     }
 }
 
-std::vector<int> initialise(std::span<const Layer> layers, std::uint64_t seed, std::span<std::int8_t> parameters) {
+std::vector<int> initialise(std::span<const Layer> layers, std::uint64_t seed,
+                            std::span<std::int8_t> parameters) {
     const std::uint64_t key = stream_key(seed, 0, Purpose::kWeights);
     std::vector<int> exponents;
     std::size_t first = 0;
@@ -71,7 +75,8 @@ std::vector<int> initialise(std::span<const Layer> layers, std::uint64_t seed, s
         for (std::size_t i = first; i < first + layer.weights(); ++i)
             largest = std::max(largest, std::abs(uniform(key, std::uint32_t(i))));
         for (std::size_t i = first; i < first + layer.weights(); ++i)
-            parameters[i] = std::int8_t(std::nearbyint(127 * uniform(key, std::uint32_t(i)) / largest));
+            parameters[i] =
+                std::int8_t(std::nearbyint(127 * uniform(key, std::uint32_t(i)) / largest));
         exponents.push_back(exponent_of(bound * largest));
         first += layer.weights();
     }
@@ -88,7 +93,8 @@ std::vector<float> grey_levels(double mean, double deviation) {
 int quantise(std::span<const float> levels, std::span<std::int8_t> quantised) {
     const int exponent = exponent_of(std::max(std::abs(levels.front()), std::abs(levels.back())));
     for (std::size_t i = 0; i < levels.size(); ++i)
-        quantised[i] = std::int8_t(std::clamp(std::nearbyint(std::ldexp(levels[i], -exponent)), -128.0f, 127.0f));
+        quantised[i] = std::int8_t(
+            std::clamp(std::nearbyint(std::ldexp(levels[i], -exponent)), -128.0f, 127.0f));
     return exponent;
 }
 

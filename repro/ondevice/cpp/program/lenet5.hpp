@@ -21,7 +21,8 @@ int tail_of(const std::string& method, int layers);
 void initialise(std::span<const Layer> layers, std::uint64_t seed, std::span<float> parameters);
 
 /// NITI's Xavier weights, scaled to the int8 range; returns the exponent of each layer.
-std::vector<int> initialise(std::span<const Layer> layers, std::uint64_t seed, std::span<std::int8_t> parameters);
+std::vector<int> initialise(std::span<const Layer> layers, std::uint64_t seed,
+                            std::span<std::int8_t> parameters);
 
 /// The float32 value of each of 256 grey levels.
 std::vector<float> grey_levels(double mean, double deviation);

@@ -11,7 +11,8 @@ namespace {
 
 using namespace zo;
 
-constexpr int kEvaluated = 500;  // images at a time, as in the tables; in integers logits depend on it
+constexpr int kEvaluated =
+    500;  // images at a time, as in the tables; in integers logits depend on it
 
 template <class Run>
 double accuracy(Run& run, const Items& items) {
@@ -21,7 +22,9 @@ double accuracy(Run& run, const Items& items) {
     std::iota(order.begin(), order.end(), 0);
     int right = 0;
     for (std::size_t first = 0; first < order.size(); first += kEvaluated) {
-        gather(items, std::span(order).subspan(first, std::min<std::size_t>(kEvaluated, order.size() - first)),
+        gather(items,
+               std::span(order).subspan(first,
+                                        std::min<std::size_t>(kEvaluated, order.size() - first)),
                run.levels(), inputs, labels);
         right += run.evaluate(inputs.data(), labels);
     }
@@ -36,12 +39,15 @@ void train(const Options& o) {
     const auto& shape = items.images.shape;
     if (tested && (test.images.shape[1] != shape[1] || test.images.shape[2] != shape[2]))
         throw std::runtime_error(o.test_images + ": other sides than those of " + o.images);
-    const std::vector<Layer> layers = lenet5(int(shape[1]), int(shape[2]), o.classes, Run::has_bias());
-    const int most = std::max(o.batch, tested ? kEvaluated : 0), capacity = (most + kBatchUnit - 1) / kBatchUnit * kBatchUnit;
+    const std::vector<Layer> layers =
+        lenet5(int(shape[1]), int(shape[2]), o.classes, Run::has_bias());
+    const int most = std::max(o.batch, tested ? kEvaluated : 0),
+              capacity = (most + kBatchUnit - 1) / kBatchUnit * kBatchUnit;
     const Machine machine{kernels(o.isa), o.threads, capacity};
     Run run(o, layers, tail_of(o.method, int(layers.size())), machine);
-    std::printf("%s %s, %zu images, batch %d, %s, %d threads, arena %zu bytes\n", o.precision.c_str(),
-                o.method.c_str(), items.count(), o.batch, machine.kernels.name, o.threads, run.arena_bytes());
+    std::printf("%s %s, %zu images, batch %d, %s, %d threads, arena %zu bytes\n",
+                o.precision.c_str(), o.method.c_str(), items.count(), o.batch, machine.kernels.name,
+                o.threads, run.arena_bytes());
 
     std::vector<typename Run::Value> inputs;
     std::vector<std::int64_t> labels;
@@ -53,7 +59,9 @@ void train(const Options& o) {
         run.start_epoch(epoch, o.epochs);
         if (!o.sequential) shuffle(order, o.seed, epoch);
         for (std::size_t first = 0; first < order.size() && !done(); first += o.batch, ++steps) {
-            gather(items, std::span(order).subspan(first, std::min<std::size_t>(o.batch, order.size() - first)),
+            gather(items,
+                   std::span(order).subspan(first,
+                                            std::min<std::size_t>(o.batch, order.size() - first)),
                    run.levels(), inputs, labels);
             run.step(inputs.data(), labels, steps);
         }
@@ -71,14 +79,16 @@ void train(const Options& o) {
 
 int main(int argc, char** argv) {
     try {
-        if (argc == 2 && std::strcmp(argv[1], "--help") == 0) return std::fputs(usage().c_str(), stdout) < 0;
+        if (argc == 2 && std::strcmp(argv[1], "--help") == 0)
+            return std::fputs(usage().c_str(), stdout) < 0;
         const Options options = parse(argc, argv);
         if (options.precision == "fp32")
             train<FloatRun>(options);
         else if (options.precision == "int8" || options.precision == "int8s")
             train<IntRun>(options);
         else
-            throw std::invalid_argument("--precision " + options.precision + ": must be fp32, int8 or int8s");
+            throw std::invalid_argument("--precision " + options.precision +
+                                        ": must be fp32, int8 or int8s");
     } catch (const std::invalid_argument& error) {
         std::fprintf(stderr, "zo-train: error: %s\n", error.what());
         return 2;

@@ -11,7 +11,9 @@ namespace {
 
 struct Option {
     const char* name;
-    std::variant<std::string Options::*, int Options::*, long Options::*, std::uint64_t Options::*, double Options::*> field;
+    std::variant<std::string Options::*, int Options::*, long Options::*, std::uint64_t Options::*,
+                 double Options::*>
+        field;
     double least;
     const char* help;
 };
@@ -56,7 +58,8 @@ void set(Options& options, const Option& option, const std::string& text) {
                 const auto [stop, error] = std::from_chars(text.data(), end, value);
                 if (error != std::errc() || stop != end) refuse(option, text, "a number");
                 if (!(double(value) >= option.least) || !std::isfinite(double(value)))
-                    refuse(option, text, "finite and at least " + std::to_string(long(option.least)));
+                    refuse(option, text,
+                           "finite and at least " + std::to_string(long(option.least)));
             }
         },
         option.field);
@@ -74,8 +77,11 @@ Options parse(int argc, char** argv) {
         const Option* found = nullptr;
         for (const Option& option : kOptions)
             if (std::strcmp(argv[i], option.name) == 0) found = &option;
-        if (!found) throw std::invalid_argument(std::string(argv[i]) + ": no such option; --help lists them");
-        if (i + 1 == argc) throw std::invalid_argument(std::string(argv[i]) + ": a value must follow");
+        if (!found)
+            throw std::invalid_argument(std::string(argv[i]) +
+                                        ": no such option; --help lists them");
+        if (i + 1 == argc)
+            throw std::invalid_argument(std::string(argv[i]) + ": a value must follow");
         set(options, *found, argv[++i]);
     }
     if (options.images.empty() || options.labels.empty())
@@ -86,7 +92,8 @@ Options parse(int argc, char** argv) {
 }
 
 std::string usage() {
-    std::string text = "zo-train: train LeNet-5 on IDX files by ElasticZO, in float32 or in integers\n\n";
+    std::string text =
+        "zo-train: train LeNet-5 on IDX files by ElasticZO, in float32 or in integers\n\n";
     for (const Option& option : kOptions) {
         std::string line = std::string("  ") + option.name;
         line.resize(18, ' ');

@@ -33,7 +33,8 @@ class FloatRun {
     FloatRun(const Options& o, const std::vector<Layer>& layers, int tail, const Machine& machine)
         : lr_(o.lr),
           levels_(grey_levels(o.mean, o.deviation)),
-          training_(layers, tail, machine, {.eps = float(o.eps), .clip = float(o.clip), .seed = o.seed}) {
+          training_(layers, tail, machine,
+                    {.eps = float(o.eps), .clip = float(o.clip), .seed = o.seed}) {
         if (o.load.empty())
             initialise(layers, o.seed, parameters());
         else
@@ -57,7 +58,9 @@ class FloatRun {
 
    private:
     std::span<float> parameters() { return training_.network().parameters(); }
-    std::span<char> bytes() { return {reinterpret_cast<char*>(parameters().data()), parameters().size_bytes()}; }
+    std::span<char> bytes() {
+        return {reinterpret_cast<char*>(parameters().data()), parameters().size_bytes()};
+    }
 
     const double lr_;
     float rate_ = 0;
@@ -78,7 +81,8 @@ class IntRun {
                     {.r_max = o.r_max,
                      .sign = o.precision == "int8s" ? SignRule::kInteger : SignRule::kFloat,
                      .seed = o.seed}) {
-        std::ranges::copy(std::span(state_).subspan(layers.size()), training_.network().parameters().begin());
+        std::ranges::copy(std::span(state_).subspan(layers.size()),
+                          training_.network().parameters().begin());
     }
     static bool has_bias() { return false; }
     std::span<const std::int8_t> levels() const { return levels_; }
@@ -87,7 +91,8 @@ class IntRun {
         training_.settings().b_bp = phase.b_bp;
         training_.settings().p_zero = phase.p_zero;
     }
-    void step(const std::int8_t* inputs, std::span<const std::int64_t> labels, std::uint64_t number) {
+    void step(const std::int8_t* inputs, std::span<const std::int64_t> labels,
+              std::uint64_t number) {
         training_.step(inputs, exponent_, labels, number);
     }
     int evaluate(const std::int8_t* inputs, std::span<const std::int64_t> labels) {
@@ -108,13 +113,15 @@ class IntRun {
     std::vector<int> begin(const Options& o, const std::vector<Layer>& layers) {
         const std::span state(state_);
         if (o.load.empty()) {
-            const std::vector<int> exponents = initialise(layers, o.seed, state.subspan(layers.size()));
+            const std::vector<int> exponents =
+                initialise(layers, o.seed, state.subspan(layers.size()));
             std::ranges::copy(exponents, state_.begin());
             return exponents;
         }
         load_bytes(o.load, {reinterpret_cast<char*>(state_.data()), state_.size()});
         for (std::int8_t w : state.subspan(layers.size()))
-            if (w == -128) throw std::runtime_error(o.load + ": a weight of -128, must be from -127 to 127");
+            if (w == -128)
+                throw std::runtime_error(o.load + ": a weight of -128, must be from -127 to 127");
         return {state_.begin(), state_.begin() + std::ptrdiff_t(layers.size())};
     }
 

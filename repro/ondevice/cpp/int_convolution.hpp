@@ -1,4 +1,4 @@
-// Parts of an integer network: maps of values, and the convolution that turns one into sums.
+// Maps of integer values, and the convolution that turns one into sums.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,12 @@ struct IntMap {
         return std::size_t(channels) * padded_height() * padded_width() * batch;
     }
     std::ptrdiff_t row(int channel, int y, int x) const {
-        return (std::ptrdiff_t(channel) * padded_height() + y + padding) * padded_width() + x + padding;
+        return (std::ptrdiff_t(channel) * padded_height() + y + padding) * padded_width() + x +
+               padding;
     }
-    std::int8_t* at(int channel, int y, int x) const { return values.data() + row(channel, y, x) * batch; }
+    std::int8_t* at(int channel, int y, int x) const {
+        return values.data() + row(channel, y, x) * batch;
+    }
     /// The same rows as if they were of other places; without a border only.
     IntMap reshaped(int new_channels, int new_height, int new_width) const {
         return {values, new_channels, new_height, new_width, 0, batch};
@@ -51,6 +54,9 @@ class IntConvolution {
     /// Reads the input of so many groups of samples; `map` has the layer's padding.
     void read(const IntMap& map, int groups);
 
+    /// Reads the sums that the layer before left, [group][features][kGroup], shifted by so much.
+    void read(std::span<const std::int32_t> sums, int groups, int shift, bool rectified);
+
     /// Reads the weights, [outputs][fan in]; they must stay where they are until `run` is done.
     void take(std::span<const std::int8_t> weights);
 
@@ -64,6 +70,8 @@ class IntConvolution {
 
    private:
     IntWindows job() const;
+    /// What makes signed inputs those that the machine multiplies.
+    std::uint8_t flip() const { return offset_ ? 0x80 : 0; }
     Range run_fully_connected(std::span<std::int32_t> sums, int groups) const;
     Range run_pooled(std::span<std::int32_t> sums, int groups, bool wraps) const;
     Range run_rows(std::span<std::int32_t> sums, int groups) const;
@@ -71,9 +79,10 @@ class IntConvolution {
     const IntLayout layout_;
     const Machine& machine_;
     const bool offset_;  // whether 128 is added to inputs
+    const TapTable row_taps_, pooled_taps_;
     std::span<std::uint8_t> input_;  // [group][dwords][kGroup][4]
     std::span<std::int8_t> packed_;
-    std::span<std::int32_t> initial_, taps_;
+    std::span<std::int32_t> initial_;
     std::span<const std::int8_t> weights_;
 };
 

@@ -1,0 +1,159 @@
+"""The arms of the figure: steps that tell the time of their phases, and an epoch of all of them."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from repro.claims.execution_time import PHASES
+from repro.core.names import Engine, MethodName, Precision
+from repro.data.batches import batches
+from repro.methods.method import Method
+from repro.methods.step_info import PhaseTimer
+from repro.training.build import build, build_learner
+from repro.training.cell import Cell
+from repro.training.chosen import chosen
+from repro.training.float_learner import FloatLearner
+from repro.training.loop import Split
+
+PARTS = 10
+"""Of an epoch: each arm has done one of them before the next is begun."""
+_WARM_UP = 2  # steps, which find cold caches and the kernels to use
+_EPOCHS = 100  # of the paper's run, whose first epoch is timed
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What is timed."""
+
+    engine: Engine
+    precision: Precision
+    method: MethodName
+    batch: int
+
+    def cell(self, items: int | None) -> Cell:
+        """Return the run whose first epoch this is, of ``items`` images."""
+        settings = replace(chosen("mnist", self.precision, self.method), batch=self.batch)
+        return Cell(
+            *("mnist", self.precision, self.method, settings, _EPOCHS),
+            seed=0,
+            train_items=items,
+            engine=self.engine,
+        )
+
+
+class TimedSteps(Protocol):
+    """A network under training."""
+
+    def step(self, inputs: Tensor, labels: Tensor) -> object:
+        """Train on one minibatch."""
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Time of each phase in all steps so far."""
+
+
+class _NativeSteps:
+    """The engine counts by itself."""
+
+    def __init__(self, learner: Any) -> None:  # noqa: ANN401 - of either precision
+        self.step = learner.step
+        self._method = learner.method
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        phases: Mapping[str, float] = self._method.seconds
+        return phases
+
+
+class _TorchSteps:
+    """Adds up what each step tells; in float32 the loss is told apart from the forward pass."""
+
+    def __init__(self, learner: Any) -> None:  # noqa: ANN401 - of either precision
+        self._learner = learner
+        self._loss = PhaseTimer(enabled=True)
+        self._told: dict[str, float] = {}
+        if isinstance(learner, FloatLearner):
+            learner.optimizer.timed = True
+            learner.method = Method(learner.optimizer, self._cross_entropy)
+        else:
+            learner.method.timed = True
+
+    def step(self, inputs: Tensor, labels: Tensor) -> None:
+        for phase, seconds in self._learner.step(inputs, labels).seconds.items():
+            self._told[phase] = self._told.get(phase, 0.0) + seconds
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        loss = self._loss.seconds.get("loss", 0.0)
+        if not loss:
+            return dict(self._told)
+        return self._told | {"forward": self._told["forward"] - loss, "loss": loss}
+
+    def _cross_entropy(self, batch: tuple[Tensor, Tensor]) -> Tensor:
+        inputs, labels = batch
+        logits = self._learner.model(inputs)
+        with self._loss("loss"):
+            return functional.cross_entropy(logits, labels)
+
+
+class _Epoch:
+    """An epoch of one arm, done part by part."""
+
+    def __init__(self, arm: Arm, split: Split, items: int | None) -> None:
+        learner = build_learner(arm.cell(items))
+        learner.start_epoch(0)
+        wrap = _NativeSteps if arm.engine == "native" else _TorchSteps
+        self._steps: TimedSteps = wrap(learner)
+        images, labels = split.train_inputs, split.train_labels
+        for batch in islice(batches(images, labels, arm.batch), _WARM_UP):
+            self._steps.step(*batch)
+        self._batches = batches(images, labels, arm.batch, torch.Generator().manual_seed(0))
+        steps = -(-len(images) // arm.batch)
+        ends = [steps * part // PARTS for part in range(PARTS + 1)]
+        self._parts = [end - start for start, end in pairwise(ends)]
+        self._before = dict(self._steps.seconds)
+        self._wall = 0.0
+
+    def do(self, part: int) -> None:
+        """Do the steps of a part."""
+        start = time.perf_counter()
+        for inputs, labels in islice(self._batches, self._parts[part]):
+            self._steps.step(inputs, labels)
+        self._wall += time.perf_counter() - start
+
+    def seconds(self) -> dict[str, float]:
+        """Return the time of each phase; what is in none of them is ``other``."""
+        now = self._steps.seconds
+        told = {
+            phase: now.get(phase, 0.0) - self._before.get(phase, 0.0)
+            for phase in PHASES
+            if phase != "other"
+        }
+        return told | {"other": self._wall - sum(told.values())}
+
+
+def timed_epoch(
+    arms: Sequence[Arm], items: int | None, between: Callable[[], object] = lambda: None
+) -> tuple[list[dict[str, float]], int]:
+    """Return the seconds of each phase of an epoch, for each arm, and its number of images.
+
+    Args:
+        arms: to be timed, in turns.
+        items: images of the epoch; by default all.
+        between: called before each part.
+    """
+    precisions = {arm.precision: arm for arm in arms}
+    splits = {name: build(arm.cell(items))[1] for name, arm in precisions.items()}
+    epochs = [_Epoch(arm, splits[arm.precision], items) for arm in arms]
+    for part in range(PARTS):
+        between()
+        for epoch in epochs:
+            epoch.do(part)
+    (images,) = {len(split.train_inputs) for split in splits.values()}
+    return [epoch.seconds() for epoch in epochs], images

@@ -1,0 +1,111 @@
+"""Time the epochs of all arms.
+
+Kinds of results:
+
+- ``epoch``: an arm; the point names engine, precision, method and batch size, the metrics are, as
+  ``seconds``, the time of each phase in each timed epoch, and how many ``images`` it has.
+- ``machine``: what the engine finds; the metrics are its ``instructions``, the multiplications a
+  second of a loop that does nothing else in float32 and in int8 (``peak_fp32``, ``peak_int8``, the
+  best of each timed epoch), and the ``multiplications`` of one image's forward pass.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any
+
+import torch
+
+from repro.artifacts.base import Context, Result
+from repro.artifacts.elasticzo_fig7 import Config
+from repro.artifacts.elasticzo_fig7.arms import Arm, timed_epoch
+from repro.artifacts.isolated_points import isolated_points
+from repro.claims.execution_time import PHASES
+from repro.core.errors import ReproError
+from repro.models.lenet5 import SAMPLE_SHAPE, lenet5
+from repro.ondevice.build import ToolsMissingError, build, load
+from repro.ondevice.layers import layer_table
+
+
+@dataclass(frozen=True)
+class Task:
+    """One epoch of every arm."""
+
+    number: int
+    config: Config
+
+    def arms(self) -> list[Arm]:
+        """Return the arms in the order of their turns."""
+        c = self.config
+        return [
+            Arm(engine, precision, method, batch)
+            for batch, method, precision, engine in product(
+                c.batches, c.methods, c.precisions, c.engines
+            )
+        ]
+
+
+def run(config: Config, context: Context) -> Iterator[Result]:
+    """Yield every arm's times; epochs that are done are kept if the run is killed.
+
+    Raises:
+        ReproError: the engine is to be timed and cannot be built, or a process failed.
+    """
+    if "native" in config.engines:
+        _build()
+    tasks = [Task(number, config) for number in range(config.epochs)]
+    done = isolated_points(
+        "elasticzo_fig7",
+        time_task,
+        tasks,
+        lambda task: {"epoch": task.number},
+        label=lambda task: f"epoch {task.number + 1} of every arm",
+        store=context.journal,
+        workers=1,  # or they would time each other
+        preload=["repro.artifacts.elasticzo_fig7.arms", "repro.ondevice.build"],
+    )
+    epochs = [metrics for _, metrics in done]
+    images = epochs[0]["images"]
+    for number, arm in enumerate(tasks[0].arms()):
+        of_arm = [epoch["arms"][number] for epoch in epochs]
+        seconds = {phase: [one[phase] for one in of_arm] for phase in PHASES}
+        yield Result("epoch", asdict(arm), {"seconds": seconds, "images": images})
+    if "native" in config.engines:
+        yield Result("machine", {}, _machine(epochs))
+
+
+def time_task(task: Task) -> dict[str, Any]:
+    """Time one epoch of every arm; at the top level, so that another process can do it."""
+    torch.set_num_threads(task.config.threads)
+    engine = load() if "native" in task.config.engines else None
+    peaks: dict[str, list[float]] = {"fp32": [], "int8": []}
+
+    def measure_peaks() -> None:
+        if engine is not None:
+            peaks["fp32"].append(engine.peak_f32("auto"))
+            peaks["int8"].append(engine.peak_i8("auto"))
+
+    arms, images = timed_epoch(task.arms(), task.config.image_items, measure_peaks)
+    best = {f"peak_{precision}": max(found) for precision, found in peaks.items() if found}
+    return {"arms": arms, "images": images, **best}
+
+
+def _build() -> None:
+    try:
+        build()
+    except ToolsMissingError as error:
+        msg = f"{error}; or time PyTorch alone, with --engines torch"
+        raise ReproError(msg) from error
+
+
+def _machine(epochs: list[dict[str, Any]]) -> dict[str, Any]:
+    layers = layer_table(lenet5(), SAMPLE_SHAPE)
+    return {
+        "instructions": load().instruction_sets()[0],
+        **{name: [epoch[name] for epoch in epochs] for name in ("peak_fp32", "peak_int8")},
+        "multiplications": sum(
+            layer.channels * layer.kernel_height * layer.kernel_width
+            * layer.outputs * layer.rows * layer.columns
+            for layer in layers
+        ),
+    }  # fmt: skip

@@ -1,0 +1,162 @@
+"""The ElasticZO paper's claims on execution time: section 5.4, Fig. 7.
+
+The paper timed its C++ program on a Raspberry Pi Zero 2 (four ARM cores at 1 GHz); ours are times
+of another program on another machine. So a claim is held to what the paper concludes from its
+number: INT8 is faster by at least so much, forward passes take at least so much of the time,
+backward passes at most so much. Where that does not hold here, the verdict says that it differs on
+this machine, not that the paper is contradicted.
+
+The paper gives no batch size; both of its figures on memory are looked at. Its ranges are taken as
+those of Full ZO, ZO-Feat-Cls2 and -Cls1, its two shares of the backward pass as the largest in FP32
+and in INT8.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from repro.claims.claim import Claim, Relation
+from repro.core.names import METHOD_LABELS, MethodName, Precision
+
+PHASES: dict[str, str] = {
+    "forward": "Forward",
+    "loss": "Loss",
+    "perturb": "ZO Perturb",
+    "update": "ZO Update",
+    "backward": "Backward",
+    "other": "other",
+}
+"""The parts of an epoch, under the paper's names."""
+METHODS: tuple[MethodName, ...] = ("full_zo", "cls2", "cls1")
+"""What the paper timed."""
+BATCHES = (32, 256)
+
+Point = Mapping[str, str | int]
+"""Whose epoch is timed: precision, method, batch."""
+Pick = Literal["smallest", "largest"]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The time of an epoch of the first point over that of the second."""
+
+    pairs: tuple[tuple[Point, Point], ...]
+    pick: Pick
+    """Which of several pairs counts."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """The time of some phases, in per cent of the epoch's."""
+
+    phases: tuple[str, ...]
+    points: tuple[Point, ...]
+    pick: Pick
+    """Which of several points counts."""
+
+
+Quantity = Ratio | Share
+Entry = tuple[Claim, Quantity]
+
+
+@dataclass(frozen=True)
+class PublishedShare:
+    """A share as the paper prints it, in per cent."""
+
+    name: str
+    phases: tuple[str, ...]
+    precision: Precision
+    printed: str
+    """A number, or the two ends of a range."""
+    relation: Relation
+    """What the paper concludes from it."""
+    methods: tuple[MethodName, ...] = METHODS
+
+    @property
+    def bound(self) -> str:
+        """The end of the range that the conclusion is a bound by."""
+        low, _, high = self.printed.partition("-")
+        return low if self.relation == "at least" or not high else high
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The two ends of the range, equal if it is a number."""
+        low, _, high = self.printed.partition("-")
+        return float(low), float(high or low)
+
+
+_PERTURBATION = ("perturb", "update")
+_ELASTIC: tuple[MethodName, ...] = ("cls2", "cls1")
+
+SHARES = (
+    PublishedShare("forward", ("forward",), "fp32", "84.3-84.8", "at least"),
+    PublishedShare("forward", ("forward",), "int8", "94.8-97.1", "at least"),
+    PublishedShare("backward", ("backward",), "fp32", "0.76", "at most", _ELASTIC),
+    PublishedShare("backward", ("backward",), "int8", "2.5", "at most", _ELASTIC),
+    PublishedShare("perturbation", _PERTURBATION, "fp32", "11.8-13.1", "at least"),
+    PublishedShare("perturbation", _PERTURBATION, "int8", "1.0-1.2", "at most"),
+)
+"""Perturbations are "non-negligible" in FP32, "only" so much in INT8."""
+SPEED_UPS: dict[Pick, str] = {"smallest": "1.38", "largest": "1.42"}
+"""FP32 over INT8, smallest and largest of the methods."""
+
+
+def _entries(batch: int) -> Iterator[Entry]:
+    """Yield all that is said of Fig. 7, for one batch size."""
+    both = tuple(
+        (_point("fp32", method, batch), _point("int8", method, batch)) for method in METHODS
+    )
+    for pick, printed in SPEED_UPS.items():
+        statement = f"Time of an epoch in FP32 over that in INT8, {pick} of the three methods'"
+        claim = _claim(batch, f"speed-up-{pick}", statement, printed, "x", "at least")
+        yield claim, Ratio(both, pick)
+    for precision in ("fp32", "int8"):
+        pairs = tuple(
+            (_point(precision, method, batch), _point(precision, "full_zo", batch))
+            for method in _ELASTIC
+        )
+        statement = f"Time of an epoch of ElasticZO over that of Full ZO, {precision.upper()}"
+        claim = _claim(batch, f"{precision}-elastic", statement, "1.0", "x", "at most")
+        yield claim, Ratio(pairs, "largest")
+    for share in SHARES:
+        phases = " and ".join(PHASES[phase] for phase in share.phases)
+        points = tuple(_point(share.precision, method, batch) for method in share.methods)
+        pick = "smallest" if share.relation == "at least" else "largest"
+        claim = _claim(
+            batch,
+            f"{share.precision}-{share.name}",
+            f"Share of {phases} in the time of an epoch, {share.precision.upper()}, {pick} of "
+            f"{', '.join(METHOD_LABELS[method] for method in share.methods)}",
+            share.bound,
+            "%",
+            share.relation,
+        )
+        yield claim, Share(share.phases, points, pick)
+
+
+def _point(precision: str, method: str, batch: int) -> Point:
+    return {"precision": precision, "method": method, "batch": batch}
+
+
+def _claim(
+    batch: int, name: str, statement: str, printed: str, unit: str, relation: Relation
+) -> Claim:
+    return Claim(
+        id=f"B-F7-{batch}-{name}",
+        paper="elasticzo",
+        section="5.4, Fig. 7",
+        artifact="elasticzo_fig7",
+        statement=f"{statement}: LeNet-5, B = {batch}",
+        published=float(printed),
+        unit=unit,
+        basis="timed",
+        digits=len(printed.partition(".")[2]),
+        relation=relation,
+    )
+
+
+_ENTRIES = tuple(entry for batch in BATCHES for entry in _entries(batch))
+
+CLAIMS: tuple[Claim, ...] = tuple(claim for claim, _ in _ENTRIES)
+QUANTITIES: dict[str, Quantity] = {claim.id: quantity for claim, quantity in _ENTRIES}
+"""What each claim is about."""

@@ -1,0 +1,119 @@
+#include "float_convolution.hpp"
+
+#include <algorithm>
+
+#include "parallel.hpp"
+
+namespace zo {
+namespace {
+
+constexpr int kOutputsOfAJob = 24;  // of fully connected layers; a multiple of all blocks
+
+std::vector<TapReach> reaches(const Layer& l, const FloatMap& map) {
+    std::vector<TapReach> taps;
+    for (int c = 0; c < l.channels; ++c)
+        for (int y = 0; y < l.kernel_height; ++y)
+            for (int x = 0; x < l.kernel_width; ++x) {
+                const std::ptrdiff_t place = c * map.channel() + y * map.row() + x * kGroup;
+                taps.push_back({{std::int32_t(place), std::int32_t(taps.size())}, y, y, x, x});
+            }
+    return taps;
+}
+
+void set_taps(FloatWindows& job, std::span<const Tap> taps) {
+    job.taps = taps.data();
+    job.tap_count = int(taps.size());
+}
+
+}  // namespace
+
+FloatConvolution::FloatConvolution(const Layer& l, const FloatMap& input, bool pooled,
+                                   const Machine& machine)
+    : layer(l), pooled_(pooled), taps_(l, pooled ? 2 : 1, reaches(l, input)), machine_(machine) {}
+
+void FloatConvolution::run(const FloatMap& in, int groups, const float* weights, const float* bias,
+                           bool rectified, const FloatMap& out) const {
+    FloatWindows common{};
+    set_taps(common, taps_.all());
+    common.w = weights;
+    common.w_step = layer.fan_in();
+    common.initial = bias;
+    common.outputs = layer.outputs;
+    common.y_output = out.channel();
+    common.special = rectified;
+    if (layer.fully_connected()) return run_fully_connected(common, in, groups, out);
+    return pooled_ ? run_pooled(common, in, groups, out) : run_rows(common, in, groups, out);
+}
+
+/// Groups are computed together: the weights are the longer operand.
+void FloatConvolution::run_fully_connected(const FloatWindows& common, const FloatMap& in,
+                                           int groups, const FloatMap& out) const {
+    const int parts = (layer.outputs + kOutputsOfAJob - 1) / kOutputsOfAJob,
+              quads = (groups + 3) / 4;
+    parallel(machine_.threads, long(parts) * quads, [&](long number) {
+        const int first = int(number % parts) * kOutputsOfAJob;
+        FloatWindows job = common;
+        job.w += first * job.w_step;
+        if (job.initial) job.initial += first;
+        job.outputs = std::min(kOutputsOfAJob, layer.outputs - first);
+        job.blocks = 1;
+        for (int g = int(number / parts) * 4, end = std::min(g + 4, groups); g < end;
+             g += job.windows) {
+            job.windows = end - g >= 4 ? 4 : end - g >= 2 ? 2 : 1;
+            job.x = in.values.data() + g * in.group();
+            job.y = out.at(g, first, 0, 0);
+            for (int p = 0; p < job.windows; ++p) {
+                job.window[p] = p * in.group();
+                job.y_window[p] = p * out.group();
+            }
+            machine_.kernels.windows_f32(job);
+        }
+    });
+}
+
+void FloatConvolution::run_pooled(const FloatWindows& common, const FloatMap& in, int groups,
+                                  const FloatMap& out) const {
+    const int rows = layer.pooled_rows(), columns = layer.pooled_columns();
+    parallel(machine_.threads, long(groups) * rows, [&](long number) {
+        const long g = number / rows;
+        const int row = int(number % rows);
+        FloatWindows job = common;
+        job.maximum = true;
+        job.windows = 4;
+        for (int p = 0; p < 4; ++p) job.window[p] = p / 2 * in.row() + p % 2 * kGroup;
+        job.x_step = 2 * kGroup;
+        job.y_step = kGroup;
+        const float* const x = in.values.data() + g * in.group() + 2 * row * in.row();
+        for (int c = 0; c < columns; c += job.blocks) {
+            job.blocks = taps_.run(c);
+            set_taps(job, taps_.at(row, c));
+            job.x = x + c * job.x_step;
+            job.y = out.at(g, 0, row, c);
+            machine_.kernels.windows_f32(job);
+        }
+    });
+}
+
+void FloatConvolution::run_rows(const FloatWindows& common, const FloatMap& in, int groups,
+                                const FloatMap& out) const {
+    const int rows = layer.rows(), columns = layer.columns();
+    parallel(machine_.threads, long(groups) * rows, [&](long number) {
+        const long g = number / rows;
+        const int row = int(number % rows);
+        FloatWindows job = common;
+        set_taps(job, taps_.of_row(row));
+        for (int p = 0; p < 4; ++p) job.window[p] = job.y_window[p] = p * kGroup;
+        const float* const x = in.values.data() + g * in.group() + row * in.row();
+        for (int c = 0; c < columns; c += job.windows * job.blocks) {
+            const int left = columns - c;
+            job.windows = left >= 4 ? 4 : left >= 2 ? 2 : 1;
+            job.blocks = left / job.windows;
+            job.x_step = job.y_step = job.windows * kGroup;
+            job.x = x + c * kGroup;
+            job.y = out.at(g, 0, row, c);
+            machine_.kernels.windows_f32(job);
+        }
+    });
+}
+
+}  // namespace zo

@@ -1,0 +1,119 @@
+// The backward pass of an integer network, through its tail.
+#include <algorithm>
+#include <cstring>
+
+#include "int_network.hpp"
+#include "parallel.hpp"
+#include "rounding.hpp"
+
+namespace zo {
+
+void IntNetwork::backward(const std::int8_t* error, int bits) {
+    const int padded = padded_groups() * kGroup, last = int(stages_.size()) - 1;
+    IntMap& logits = stages_.back().pooled_error;
+    for (int c = 0; c < classes(); ++c)
+        for (int b = 0; b < padded; ++b)
+            logits.at(c, 0, 0)[b] = b < batch_ ? error[std::size_t(b) * classes() + c] : 0;
+    for (int i = last; i >= tail_; --i) {
+        Stage& s = stages_[i];
+        spread_error(s, padded);
+        update(s, i, bits);
+        if (i > tail_) pass_error_on(s, i, stages_[i - 1].pooled_error);
+    }
+}
+
+/// From the error of the output to that of the sums: each goes to its window's first maximum.
+void IntNetwork::spread_error(Stage& s, int batch) {
+    const Layer& l = s.convolution.layer;
+    const std::size_t places = std::size_t(l.pooled_rows()) * l.pooled_columns();
+    parallel(machine_.threads, l.outputs, [&](long o) {
+        for (std::size_t place = 0; place < places; ++place) {
+            const int py = int(place) / l.pooled_columns(), px = int(place) % l.pooled_columns();
+            const std::int8_t* const from = s.pooled_error.at(int(o), py, px);
+            const std::uint16_t* const choice =
+                s.choices.empty() ? nullptr
+                                  : s.choices.data() + (o * places + place) * machine_.capacity;
+            for (int n = 0; n < l.pool_height * l.pool_width; ++n) {
+                std::int8_t* const to = s.error.at(int(o), py * l.pool_height + n / l.pool_width,
+                                                   px * l.pool_width + n % l.pool_width);
+                if (!choice)
+                    std::memcpy(to, from, batch);
+                else
+                    for (int b = 0; b < batch; ++b) to[b] = choice[b] == n ? from[b] : 0;
+            }
+        }
+    });
+}
+
+void IntNetwork::update(Stage& s, int layer, int bits) {
+    const Layer& l = s.convolution.layer;
+    const std::span<std::int64_t> sums = gradient_.first(l.weights());
+    std::ranges::fill(sums, 0);
+    constexpr int kOutputs = 8;
+    const int blocks = (l.outputs + kOutputs - 1) / kOutputs,
+              chunk = machine_.kernels.products_chunk;
+    parallel(machine_.threads, blocks, [&](long block) {
+        IntProducts job{};
+        const int first = int(block) * kOutputs;
+        job.outputs = std::min(kOutputs, l.outputs - first);
+        job.e = s.error.at(first, 0, 0);
+        job.e_output =
+            std::ptrdiff_t(s.error.padded_height()) * s.error.padded_width() * s.error.batch;
+        job.e_chunk = job.x_chunk = chunk;
+        job.e_column = job.x_column = machine_.capacity;
+        job.e_row = std::ptrdiff_t(s.error.padded_width()) * s.error.batch;
+        job.x_row = std::ptrdiff_t(s.input.padded_width()) * s.input.batch;
+        job.x = s.input.values.data();
+        job.taps = s.taps.data();
+        job.tap_count = l.fan_in();
+        job.sums = sums.data() + std::size_t(first) * l.fan_in();
+        job.chunks = (batch_ + chunk - 1) / chunk;
+        job.rows = l.rows();
+        job.columns = l.columns();
+        job.sums_output = l.fan_in();
+        job.factor = 1;
+        machine_.kernels.products_i8(job);
+    });
+    round_gradient(sums, bits, updates_.subspan(offsets_[layer] - offsets_[tail_], l.weights()));
+}
+
+/// Rounds a layer's gradient to its update.
+void IntNetwork::round_gradient(std::span<const std::int64_t> sums, int bits,
+                                std::span<std::int8_t> update) {
+    const GradientShift shift(machine_.kernels.largest_i64(sums.data(), sums.size()), bits);
+    if (shift.vanishes)
+        std::ranges::fill(update, 0);
+    else if (shift.k >= 1)
+        machine_.kernels.round_i64(sums.data(), sums.size(), shift.k, update.data());
+    else
+        std::ranges::copy(sums, update.begin());  // a cast
+}
+
+/// The weights for the error of the input. Those of a fully connected layer are a matrix.
+void IntNetwork::turn(Stage& s, const std::int8_t* weights) {
+    const Layer& l = s.convolution.layer;
+    if (!l.fully_connected() || l.outputs < kGroup) return zo::turn(l, weights, s.turned.data());
+    for (int next = 0; next < l.outputs; next += kGroup) {
+        const int first = std::min(next, l.outputs - kGroup);  // the last ones perhaps once more
+        machine_.kernels.transpose_i8(weights + std::ptrdiff_t(first) * l.fan_in(), l.fan_in(),
+                                      kGroup, l.fan_in(), s.turned.data() + first, l.outputs);
+    }
+}
+
+void IntNetwork::pass_error_on(Stage& s, int layer, IntMap& to) {
+    const Layer& t = s.backward->layer;
+    turn(s, weights(layer).data());
+    const int groups = padded_groups();
+    s.backward->read(s.error, groups);
+    s.backward->take(s.turned);
+    const Range range = s.backward->run(sums_, groups, false, false);
+    IntMap out = to.reshaped(t.outputs, t.rows(), t.columns());
+    narrow(t, out, groups, activation_shift(range.least, range.greatest), false, {});
+}
+
+void IntNetwork::descend() {
+    std::int8_t* const w = parameters_.data() + offsets_[tail_];
+    machine_.kernels.move_i8({w, w, updates_.data(), updates_.size(), -1});
+}
+
+}  // namespace zo

@@ -1,0 +1,47 @@
+// The weights before the tail, and their moves along the noise of a step.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "int_network.hpp"
+#include "kept_noise.hpp"
+
+namespace zo {
+
+class IntWalk {
+   public:
+    explicit IntWalk(IntNetwork& network) : network_(network) {}
+
+    bool empty() const { return pieces_.empty(); }
+    void reserve(Arena& arena);
+
+    /// Chooses z, before the first move of a step.
+    void start(const IntNoise& noise);
+
+    /// weights <- clip(from + factor z); returns how many were clipped.
+    std::size_t move(int factor, std::span<const std::int8_t> from);
+
+    /// weights <- clip(clip(from + factor z) - round(g z)), each layer rounded to so many bits.
+    void descend(int factor, std::span<const std::int8_t> from, int g, int bits);
+
+   private:
+    struct Piece {  // within one layer
+        std::size_t first, count;
+        int layer;
+        std::size_t clipped = 0;  // by the last move
+        int largest = 0;          // |z|
+    };
+
+    IntMove move_of(Piece& piece, int factor, std::span<const std::int8_t> from, std::int8_t* own);
+
+    IntNetwork& network_;
+    std::vector<Piece> pieces_;
+    std::vector<int> largest_;     // |z| of each layer
+    std::span<std::int8_t> kept_;  // z, or nothing
+    IntNoise noise_{};
+    bool drawn_ = false;  // whether the pieces know |z|, and kept_ has z if it is there
+};
+
+}  // namespace zo

@@ -1,0 +1,52 @@
+#include "taps.hpp"
+
+#include <algorithm>
+
+namespace zo {
+namespace {
+
+/// The rows (or columns) of a kernel that meet more than zeros.
+struct Needed {
+    int first, last;
+    bool operator==(const Needed&) const = default;
+    bool meets(int begin, int end) const { return begin <= last && first <= end; }
+};
+
+/// The kinds of `places` places of `side` windows each, and what each needs; kind 0 needs all.
+std::vector<Needed> find_kinds(int places, int side, int kernel, int padding, int length,
+                               std::vector<int>& kinds) {
+    std::vector<Needed> found = {{0, kernel - 1}};
+    for (int place = 0; place < places; ++place) {
+        const Needed needed = {std::max(0, padding - (place * side + side - 1)),
+                               std::min(kernel - 1, padding + length - 1 - place * side)};
+        const auto at = std::ranges::find(found, needed);
+        kinds.push_back(int(at - found.begin()));
+        if (at == found.end()) found.push_back(needed);
+    }
+    return found;
+}
+
+}  // namespace
+
+TapTable::TapTable(const Layer& l, int side, const std::vector<TapReach>& taps) {
+    const auto rows =
+        find_kinds(l.rows() / side, side, l.kernel_height, l.padding, l.height, row_kinds_);
+    const auto columns =
+        find_kinds(l.columns() / side, side, l.kernel_width, l.padding, l.width, column_kinds_);
+    kinds_ = int(columns.size());
+    for (const Needed& row : rows)
+        for (const Needed& column : columns) {
+            std::vector<Tap>& list = lists_.emplace_back();
+            for (const TapReach& t : taps)
+                if (row.meets(t.top, t.bottom) && column.meets(t.left, t.right))
+                    list.push_back(t.tap);
+        }
+}
+
+int TapTable::run(int column) const {
+    const auto first = column_kinds_.begin() + column;
+    return int(std::find_if(first, column_kinds_.end(), [&](int kind) { return kind != *first; }) -
+               first);
+}
+
+}  // namespace zo
