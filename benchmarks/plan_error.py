@@ -30,13 +30,12 @@ MODELS = (
     "phi-1.5", "falcon-7b", "stablelm-3b", "mistral-7b", "qwen3-0.6b", "gemma3-270m", "olmo2-7b",
     "llama-2-7b",
 )  # fmt: skip
-SLUGS = ("mezo", "bp-sgd", "lora", "checkpoint-sgd", "elasticzo")
 
 
 def missing(record: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the points that the record lacks, those of every model before the next method's."""
+    """Return the models and methods that the record lacks."""
     known = {(point["model"], point["method"]) for point in record["points"]}
-    every = [(model, slug) for slug in SLUGS for model in MODELS]
+    every = [(model, slug) for model in MODELS for slug in METHODS]
     return [point for point in every if point not in known]
 
 
@@ -60,21 +59,18 @@ def simulate_missing(record: dict[str, Any]) -> None:
 def table(record: dict[str, Any]) -> str:
     """Return the errors of the formula as Markdown: (formula - simulated) / simulated."""
     simulated = {(p["model"], p["method"]): p["total_bytes"] for p in record["points"]}
-    slugs = [slug for slug in SLUGS if any(slug == method for _, method in simulated)]
-    heads = " | ".join(f"{METHODS[slug].label}" for slug in slugs)
-    lines = [f"| model | {heads} |", "|---|" + "--:|" * len(slugs)]
+    lines = [f"| model | {' | '.join(METHODS)} |", "|---|" + "--:|" * len(METHODS)]
     for model in MODELS:
-        cells = [_cell(model, slug, simulated.get((model, slug))) for slug in slugs]
+        cells = [_cell(model, slug, simulated[model, slug]) for slug in METHODS]
         lines.append(f"| {model} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _cell(model: str, slug: str, simulated: int | None) -> str:
+def _cell(model: str, slug: str, simulated: int) -> str:
     member = find(model)
-    if simulated is None or member is None:
-        return "-"
+    assert member is not None, model
     formula = estimate(architecture(member.config), METHODS[slug], SETTING).total
-    return f"{format_bytes(simulated)}, {100 * (formula / simulated - 1):+.1f} %"
+    return f"{format_bytes(simulated)}, {100 * (formula / simulated - 1):+.2f} %"
 
 
 def write_table(record: dict[str, Any]) -> None:

@@ -61,8 +61,9 @@ def test_methods_without_sense_say_why(capsys: pytest.CaptureFixture[str]) -> No
     arguments = ["plan", "--budget", "16GB", "--model", "llama-2-7b", "--dtype", "4bit"]
     assert main(arguments) == 0
     text = capsys.readouterr().out
-    assert "BP, SGD: 4-bit weights hold no gradient step" in text
-    assert "MeZO: the perturbation eps z is below the spacing of 4-bit weights" in text
+    everything = "bp-sgd, bp-adam, checkpoint-sgd, checkpoint-adam"
+    assert f"{everything}: 4-bit weights hold no gradient step" in text
+    assert "mezo: the perturbation eps z is below the spacing of 4-bit weights" in text
     rows = by_method(planned(capsys, *arguments[1:]))
     assert rows["bp-sgd"]["needed_bytes"] is None
     assert not rows["bp-sgd"]["fits"]
@@ -80,6 +81,27 @@ def test_the_largest_model_of_each_family(capsys: pytest.CaptureFixture[str]) ->
     assert "llama-2" in text
     assert "7b" in text
     assert "pythia" not in text
+
+
+def test_models_with_few_positions_take_all_of_the_default_context(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["--budget", "1GB", "--family", "gpt2", "--method", "mezo"]
+    (default,) = planned(capsys, *arguments)["choices"]
+    (told,) = planned(capsys, *arguments, "--context", "1024")["choices"]
+    assert default == told
+    assert main(["plan", "--budget", "8GB", "--method", "mezo", "--context", "2048"]) == 0
+    text = capsys.readouterr().out
+    assert "gpt2" not in text
+    assert "Models with fewer than 2048 positions are passed over." in text
+
+
+def test_a_context_beyond_the_positions_is_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["plan", "--budget", "24GB", "--model", "llama-2-7b", "--context"]
+    assert main([*arguments, "4096"]) == 0
+    assert "is beyond" not in capsys.readouterr().out
+    assert main([*arguments, "4097"]) == 0
+    assert "N = 4097 is beyond the 4096 positions" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("form", ["directory", "file"])
@@ -207,7 +229,11 @@ def test_wrong_files(
 
 def test_unknown_names_get_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--budget", "1GB", "--model", "llama-9"]) == 1
-    assert "no model 'llama-9': give a directory" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "no model 'llama-9': give a directory" in error
+    assert "or a known model (llama-" in error
+    assert main(["plan", "--budget", "1GB", "--model", "?"]) == 1
+    assert "smollm2-135m, smollm2-360m" in capsys.readouterr().err
 
 
 def test_the_formula_needs_no_torch() -> None:

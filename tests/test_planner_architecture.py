@@ -146,6 +146,14 @@ def test_text_of_a_model_of_several_parts_is_what_counts() -> None:
     assert architecture({"model_type": "gemma3", "text_config": text}) == architecture(text)
 
 
+def test_what_a_file_may_leave_out_is_that_of_the_models_class() -> None:
+    """The configuration of Gemma 3 4B names neither heads nor vocabulary."""
+    sizes = {"hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34}
+    text = {"model_type": "gemma3_text", "sliding_window": 1024, **sizes}
+    parameters = sum(p.numel() for p in built(text).parameters())
+    assert architecture(text).parameters == parameters
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

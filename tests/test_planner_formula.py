@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from repro.memory.analytic import bp_bytes, mezo_bytes, sizes_of
+from repro.memory.fake import unpacked
 from repro.memory.shape import LLAMA2_7B
 from repro.planner import activations
 from repro.planner.architecture import Architecture
@@ -22,7 +23,6 @@ from repro.planner.methods import METHODS, objection
 from repro.planner.paper import paper_bytes
 from repro.planner.search import LARGEST_BATCH, largest, largest_batch, longest_context
 from repro.planner.setting import FORMATS, Setting
-from repro.planner.simulation import unpacked
 
 LLAMA2 = architecture(find("llama-2-7b").config)  # type: ignore[union-attr]
 SMALL = architecture(find("smollm2-135m").config)  # type: ignore[union-attr]

@@ -36,7 +36,12 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     model.add_argument(
         "--params", metavar="COUNT", help="a Llama of about so many parameters: 7B, 350M"
     )
-    model.add_argument("--family", choices=FAMILIES, help="only this family (default: all)")
+    model.add_argument(
+        "--family",
+        choices=FAMILIES,
+        metavar="FAMILY",
+        help=f"only this family (default: all of {', '.join(FAMILIES)})",
+    )
     default = Setting()
     parser.add_argument(
         "--context",
@@ -138,7 +143,8 @@ def _plan_families(
     from repro.planner.choices import choose
 
     names = [args.family] if args.family else list(FAMILIES)
-    chosen = choose(names, methods, setting, budget)
+    shorten = args.context is None
+    chosen = choose(names, methods, setting, budget, shorten=shorten)
     if args.json:
         _print_json(
             {
@@ -151,7 +157,7 @@ def _plan_families(
     else:
         from repro.planner.table import choices_text
 
-        sys.stdout.write(choices_text(chosen, setting, budget))
+        sys.stdout.write(choices_text(chosen, setting, budget, shortened=shorten))
     return _require_any(
         [(choice.needed_bytes, f"{choice.method.label} on {choice.shown}") for choice in chosen],
         budget,

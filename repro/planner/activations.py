@@ -33,12 +33,13 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
     """Return the most that is alive at once inside a block while nothing is kept for later.
 
     The model's code holds the embedded tokens and the block's input throughout. An adapter's output
-    stands beside its matrix's.
+    stands beside its matrix's; a composed activation takes more than that.
     """
     D, Q, K, b = a.hidden, a.query_width, a.kv_width, s.width
     outside = 2 * D + (D / s.batch if a.position_rows else 0)
     # the stream, or attention's output where both are added at the end, and the norm's output
-    wide = (3 if a.gated else 4 if a.activation == "composed" else 2) + adapters
+    composed = a.activation == "composed" and not a.gated
+    wide = 4 if composed else (3 if a.gated else 2) + adapters
     feed_forward = b * (outside + (2 + a.held) * D + wide * a.feed_forward)
     projected = outside + D + Q + 2 * K
     rotation = max(3 * Q, Q + 3 * K) if a.rotary else 0
@@ -50,10 +51,14 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
     return s.batch * s.context * max(feed_forward, attention, norm)
 
 
-def backward_working(a: Architecture, s: Setting) -> float:
-    """Return the most by which a block's backward pass exceeds what the block keeps."""
+def backward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> float:
+    """Return the most by which a block's backward pass exceeds what the block keeps.
+
+    The gradient of a matrix's input has two parts, the matrix's and its adapter's.
+    """
     D, b = a.hidden, s.width
     wide = 1 if a.activation == "fused" and not a.gated else 2
+    wide += adapters and not a.gated and a.activation != "composed"
     token: float = b * (D + wide * a.feed_forward)
     if s.attention == "eager":  # by then the feed-forward network's activations are gone
         token = max(token, 2 * b * D + _scores_gradient(a, s) - _feed_forward(a, s))

@@ -1,7 +1,7 @@
 """What fits a budget where no model is named: the largest of each family by every method."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from repro.core.errors import UsageError
@@ -32,11 +32,22 @@ class Choice:
 
 
 def choose(
-    families: Sequence[str], methods: Sequence[Method], setting: Setting, budget: float
+    families: Sequence[str],
+    methods: Sequence[Method],
+    setting: Setting,
+    budget: float,
+    *,
+    shorten: bool = False,
 ) -> list[Choice]:
     """Return the largest model of each family for each method that makes sense.
 
-    Models whose positions end before the context are passed over.
+    Args:
+        families: of the table of families.
+        methods: by which to train.
+        setting: how.
+        budget: bytes.
+        shorten: whether a context beyond a model's positions becomes all of them; else the model
+            is passed over.
 
     Raises:
         UsageError: no such family, or no method or no model is left.
@@ -48,9 +59,13 @@ def choose(
     chosen = []
     for name in families:
         models = [(m, architecture(m.config)) for m in family(name)]
-        long_enough = [(m, a) for m, a in models if setting.context <= a.positions]
-        if long_enough:
-            chosen += [_choice(name, method, long_enough, setting, budget) for method in sensible]
+        candidates = [
+            (m, a, replace(setting, context=min(setting.context, a.positions)))
+            for m, a in models
+            if shorten or setting.context <= a.positions
+        ]
+        if candidates:
+            chosen += [_choice(name, method, candidates, budget) for method in sensible]
     if not chosen:
         msg = f"context N = {setting.context}: no model of {', '.join(families)} has the positions"
         raise UsageError(msg)
@@ -60,11 +75,10 @@ def choose(
 def _choice(
     name: str,
     method: Method,
-    models: Sequence[tuple[Member, Architecture]],
-    setting: Setting,
+    candidates: Sequence[tuple[Member, Architecture, Setting]],
     budget: float,
 ) -> Choice:
-    needs = [(estimate(a, method, setting).total, m) for m, a in models]
+    needs = [(estimate(a, method, setting).total, m) for m, a, setting in candidates]
     fitting = [(m.parameters, needed, m.name) for needed, m in needs if needed <= budget]
     if fitting:
         _, needed, model = max(fitting)

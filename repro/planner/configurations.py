@@ -108,7 +108,15 @@ def _gemma(config: Config) -> Architecture:
 
 
 def _gemma3(config: Config) -> Architecture:
-    config = _with(config, head_dim=256, tie_word_embeddings=True, num_key_value_heads=4)
+    config = _with(
+        config,
+        head_dim=256,
+        tie_word_embeddings=True,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        vocab_size=262208,
+        max_position_embeddings=131072,
+    )
     if config.get("attn_logit_softcapping"):
         raise _unknown(config, "attn_logit_softcapping")
     bias = bool(config.get("attention_bias", False))

@@ -28,8 +28,12 @@ def build(config: Mapping[str, Any], method: Method, setting: Setting) -> nn.Mod
             checked, dtype=_dtype(setting), attn_implementation=setting.attention
         )
     except Exception as error:  # whatever a model's own code raises
-        reason = " ".join(str(error).split()) or type(error).__name__
-        msg = f"transformers cannot build this configuration with {setting.attention}: {reason}"
+        reason = " ".join(str(error).split()).partition(". ")[0] or type(error).__name__
+        other = "; try --attention eager" if setting.attention == "sdpa" else ""
+        msg = (
+            f"transformers cannot build this configuration with {setting.attention}: "
+            f"{reason}{other}"
+        )
         raise ReproError(msg) from error
     _drop_dropout(model)
     if method.trains == "adapters":
@@ -140,7 +144,7 @@ def _drop_dropout(model: nn.Module) -> None:
 
 
 def _checkpoint(model: nn.Module, method: Method) -> None:
-    model.gradient_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
+    model.activation_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
     if method.trains == "adapters":
         model.enable_input_require_grads()  # type: ignore[operator]
 

@@ -1,6 +1,7 @@
 """Shapes of released models: facts of the ``config.json`` on the hub, in the names of transformers.
 
-The parameters are the published counts; a test holds the planner's count of every shape equal.
+The parameters are the published counts; a test holds the planner's count of every shape equal. The
+positions of Qwen2.5 are the context lengths of the models' cards.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,7 +37,7 @@ def _decoder(
     name: str,
     repository: str,
     parameters: int,
-    sizes: tuple[int, int, int, int, int],
+    sizes: tuple[int, ...],
     **rest: object,
 ) -> Member:
     """Return a member with Llama's keys: D, L, H, K and F in ``sizes``, the rest as it is."""
@@ -50,7 +51,7 @@ def _llama2(size: str, parameters: int, *sizes: int) -> Member:
         f"llama-2-{size}",
         f"meta-llama/Llama-2-{size}-hf",
         parameters,
-        sizes,  # type: ignore[arg-type]
+        sizes,
         model_type="llama",
         vocab_size=32000,
         max_position_embeddings=4096,
@@ -63,7 +64,7 @@ def _llama3(size: str, version: str, parameters: int, *sizes: int, head: int = 1
         f"llama-{version}-{size}",
         f"meta-llama/Llama-{version}-{size.upper()}",
         parameters,
-        sizes,  # type: ignore[arg-type]
+        sizes,
         model_type="llama",
         head_dim=head,
         vocab_size=128256,
@@ -117,7 +118,7 @@ def _qwen25(
         f"qwen2.5-{size}",
         f"Qwen/Qwen2.5-{size.upper()}",
         parameters,
-        sizes,  # type: ignore[arg-type]
+        sizes,
         model_type="qwen2",
         vocab_size=vocabulary,
         max_position_embeddings=positions,
@@ -130,7 +131,7 @@ def _qwen3(size: str, parameters: int, *sizes: int, tied: bool = False) -> Membe
         f"qwen3-{size}",
         f"Qwen/Qwen3-{size.upper()}",
         parameters,
-        sizes,  # type: ignore[arg-type]
+        sizes,
         model_type="qwen3",
         head_dim=128,
         vocab_size=151936,
@@ -144,7 +145,7 @@ def _smollm2(size: str, parameters: int, *sizes: int) -> Member:
         f"smollm2-{size}",
         f"HuggingFaceTB/SmolLM2-{size.upper()}",
         parameters,
-        sizes,  # type: ignore[arg-type]
+        sizes,
         model_type="llama",
         vocab_size=49152,
         max_position_embeddings=8192,
@@ -157,7 +158,7 @@ def _gemma(size: str, parameters: int, *sizes: int) -> Member:
         f"gemma-{size}",
         f"google/gemma-{size}",
         parameters,
-        sizes,  # type: ignore[arg-type]
+        sizes,
         model_type="gemma",
         head_dim=256,
         vocab_size=256000,
@@ -171,7 +172,7 @@ def _gemma3(size: str, parameters: int, *sizes: int) -> Member:
         f"gemma3-{size}",
         f"google/gemma-3-{size}-pt" if size != "270m" else "google/gemma-3-270m",
         parameters,
-        sizes,  # type: ignore[arg-type]
+        sizes,
         model_type="gemma3_text",
         head_dim=256,
         vocab_size=262144,

@@ -90,8 +90,8 @@ class _Step:
         others = self._trained() - self._gradients_to_come() - self._block_gradient()
         first = again + self.stream if inputs else block
         yield self._at("backward pass ends", others + last, first, backward)
-        # a tied embedding's gradient comes in two parts, which are then summed
-        parts = self._embedding_gradient() if a.tied else 0
+        # a tied embedding's gradient comes in two parts, and autograd adds them out of place
+        parts = 2 * self._embedding_gradient() if a.tied else 0
         yield self._at("gradients complete", self._trained() + parts, 0, self.stream)
         if self.method.adam:
             yield self._at("update", self._trained(), 0, self._update())
@@ -160,7 +160,8 @@ class _Step:
     def _backward(self) -> float:
         if not self.blocks:
             return 0
-        return activations.backward_working(self.a, self.s) + dequantised_bytes(self.a, self.s)
+        working = activations.backward_working(self.a, self.s, adapters=self.adapters)
+        return working + dequantised_bytes(self.a, self.s)
 
     def _update(self) -> float:
         """Return Adam's two temporaries of the largest tensor it trains."""

@@ -1,5 +1,6 @@
 """The model that a user names: a shape of the table, a ``config.json``, or a name on the hub."""
 
+import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,10 +43,11 @@ def named(name: str) -> Model:
     if member is not None:
         return Model(member.name, f"shape of {member.repository}", member.config)
     if name.count("/") != 1 or name.endswith(".json"):
-        known = ", ".join(m.name for m in families.members())
+        known = [m.name for m in families.members()]
+        near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5) or known
         msg = (
             f"no model {name!r}: give a directory with a config.json, such a file, a name on the "
-            f"hub (owner/name), --params, or one of {known}"
+            f"hub (owner/name), --params, or a known model ({', '.join(near)})"
         )
         raise ReproError(msg)
     try:

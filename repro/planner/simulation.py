@@ -6,8 +6,7 @@ step. What the kernels themselves allocate is not seen.
 """
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from repro.core.errors import ReproError
+from repro.memory.fake import unpacked
 from repro.memory.parts import Parts
 from repro.memory.storages import StorageTracker
 from repro.methods.perturbation import default_chunk, perturb_
@@ -74,23 +74,6 @@ class _Step:
         """Draw noise as MeZO does: one chunk takes the memory of all of them."""
         largest = max(parameters, key=Tensor.numel).detach()
         perturb_([largest.view(-1)[: default_chunk(largest.device)]], 0, 1e-3)
-
-
-@contextmanager
-def unpacked() -> Iterator[None]:
-    """Let transformers take every sequence for one, as it does when it can see the positions.
-
-    Of fake positions it cannot tell whether several sequences are packed into one, and makes an
-    N x N mask against that, which every block then keeps.
-    """
-    from transformers import masking_utils
-
-    original = masking_utils.find_packed_sequence_indices
-    masking_utils.find_packed_sequence_indices = lambda position_ids: None  # noqa: ARG005
-    try:
-        yield
-    finally:
-        masking_utils.find_packed_sequence_indices = original
 
 
 def _run(

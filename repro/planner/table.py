@@ -34,16 +34,15 @@ def plan_text(plan: Plan) -> str:
             _label(row.method, plan.setting),
             *(cells[name] for name in names if simulated or name != "simulated"),
         )
-    remarks = [
-        f"{_label(row.method, plan.setting)}: {remark}."
-        for row in plan.rows
-        for remark in (row.objection, row.caution)
-        if remark
-    ]
-    basis = "the tensors of a simulated step" if simulated else "the formula"
+    basis = (
+        "What fits and what is to spare is by the tensors of a simulated step, longest N and "
+        "largest B by the formula."
+        if simulated
+        else "All by the formula, but for the last column."
+    )
     closing = [
-        *remarks,
-        f"What fits and what is to spare is by {basis}, longest N and largest B by the formula;",
+        *_remarks(plan),
+        basis,
         "MeZO paper: its equations (2) and (3) as they are, with L' = 1.",
         NOT_COUNTED,
     ]
@@ -52,15 +51,36 @@ def plan_text(plan: Plan) -> str:
     )
 
 
-def choices_text(chosen: Sequence[Choice], setting: Setting, budget: float) -> str:
-    """Return the largest model of each family for each method, by the formula."""
-    methods = {choice.method.slug: choice.method for choice in chosen}
-    table = _table("family", [_label(method, setting) for method in methods.values()])
+def choices_text(
+    chosen: Sequence[Choice], setting: Setting, budget: float, *, shortened: bool
+) -> str:
+    """Return the largest model of each family for each method, as ``choose`` found it."""
+    slugs = list(dict.fromkeys(choice.method.slug for choice in chosen))
+    table = _table("family", slugs)
     for family in dict.fromkeys(choice.family for choice in chosen):
         models = {c.method.slug: c.model for c in chosen if c.family == family}
-        table.add_row(family, *(_short(models[slug], family) for slug in methods))
-    closing = ["The largest model of each family that fits, by the formula.", NOT_COUNTED]
+        table.add_row(family, *(_short(models[slug], family) for slug in slugs))
+    few = "take all of them" if shortened else "are passed over"
+    closing = [
+        "The largest model of each family that fits by each --method, by the formula.",
+        f"Models with fewer than {setting.context} positions {few}.",
+        NOT_COUNTED,
+    ]
     return _joined([_setting_line(setting, budget)], _lines(table), closing)
+
+
+def _remarks(plan: Plan) -> list[str]:
+    """Return what is to be said of methods, each remark once, and of the context."""
+    methods: dict[str, list[str]] = {}
+    for row in plan.rows:
+        for remark in (row.objection, row.caution):
+            if remark:
+                methods.setdefault(remark, []).append(row.method.slug)
+    remarks = [f"{', '.join(slugs)}: {remark}." for remark, slugs in methods.items()]
+    a, context = plan.architecture, plan.setting.context
+    if a is not None and context > a.positions:
+        remarks.append(f"N = {context} is beyond the {a.positions} positions that the model names.")
+    return remarks
 
 
 def _model_line(plan: Plan) -> str:
@@ -117,7 +137,7 @@ def _limit(value: int | None, most: int | None) -> str:
 
 
 def _short(model: str | None, family: str) -> str:
-    return "-" if model is None else model.removeprefix(f"{family}-")
+    return "-" if model is None else model.removeprefix(f"{family.partition('-')[0]}-")
 
 
 def _table(first: str, others: Sequence[str]) -> Table:
