@@ -57,6 +57,13 @@ def test_the_table_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Not counted" in text
 
 
+def test_the_readme_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--budget", "16GB", "--model", "llama-2-7b"]) == 0
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    shown = f"$ repro plan --budget 16GB --model llama-2-7b\n{capsys.readouterr().out}"
+    assert f"```\n{shown}```\n" in readme
+
+
 def test_methods_without_sense_say_why(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["plan", "--budget", "16GB", "--model", "llama-2-7b", "--dtype", "4bit"]
     assert main(arguments) == 0

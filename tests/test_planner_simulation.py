@@ -113,7 +113,7 @@ def test_a_model_that_the_formula_does_not_know_is_simulated() -> None:
     }
     eager = Setting(context=8, attention="eager")
     assert simulate(config, METHODS["mezo"], eager).total > 0
-    with pytest.raises(ReproError, match="with sdpa: .*; try --attention eager"):
+    with pytest.raises(ReproError, match=r"with sdpa: .*; try --attention eager"):
         simulate(config, METHODS["mezo"], Setting(context=8))
 
 

@@ -6,7 +6,8 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from repro.core.errors import ReproError, UsageError
 from repro.core.names import ATTENTIONS
@@ -14,6 +15,9 @@ from repro.core.units import format_bytes, parse_bytes
 from repro.planner.families import FAMILIES
 from repro.planner.methods import METHODS, Method
 from repro.planner.setting import FORMATS, LOSSES, Setting
+
+if TYPE_CHECKING:
+    from repro.planner.models import Model
 
 DEFAULT_CONTEXT = 2048
 
@@ -84,11 +88,17 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         help="also count the tensors of a real step of the model (seconds to a minute a method)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write a page with sliders instead, which opens with what the other options say",
+    )
     parser.set_defaults(execute=execute)
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Print the plan.
+    """Print the plan, or write the page.
 
     Raises:
         UsageError: an option is out of range, or options do not go together.
@@ -105,6 +115,8 @@ def execute(args: argparse.Namespace) -> int:
         tail=args.tail,
     )
     methods = [METHODS[slug] for slug in dict.fromkeys(args.method)]
+    if args.html is not None:
+        return _write_page(args, methods, setting, budget)
     if args.model or args.params:
         return _plan_model(args, methods, setting, budget)
     if args.simulate:
@@ -116,12 +128,15 @@ def execute(args: argparse.Namespace) -> int:
 def _plan_model(
     args: argparse.Namespace, methods: list[Method], setting: Setting, budget: float
 ) -> int:
-    from repro.planner.models import named, of_size
     from repro.planner.plan import plan_model
 
-    model = named(args.model) if args.model else of_size(args.params)
     plan = plan_model(
-        model, methods, setting, budget, shorten=args.context is None, simulated=args.simulate
+        _model(args),
+        methods,
+        setting,
+        budget,
+        shorten=args.context is None,
+        simulated=args.simulate,
     )
     if args.json:
         _print_json(plan.as_dict())
@@ -137,14 +152,39 @@ def _plan_model(
     )
 
 
+def _model(args: argparse.Namespace) -> "Model":
+    from repro.planner.models import named, of_size
+
+    return named(args.model) if args.model else of_size(args.params)
+
+
+def _families(args: argparse.Namespace) -> list[str]:
+    return [args.family] if args.family else list(FAMILIES)
+
+
+def _write_page(
+    args: argparse.Namespace, methods: list[Method], setting: Setting, budget: float
+) -> int:
+    from repro.core import atomic
+    from repro.planner.page import page
+
+    if args.json or args.simulate:
+        msg = "--html: the page computes by the formula; leave --json and --simulate out"
+        raise UsageError(msg)
+    model = _model(args) if args.model or args.params else None
+    text = page(_families(args), methods, setting, budget, model)
+    atomic.replace(args.html, text.encode())
+    sys.stdout.write(f"{args.html}\n")
+    return 0
+
+
 def _plan_families(
     args: argparse.Namespace, methods: list[Method], setting: Setting, budget: float
 ) -> int:
     from repro.planner.choices import choose
 
-    names = [args.family] if args.family else list(FAMILIES)
     shorten = args.context is None
-    chosen = choose(names, methods, setting, budget, shorten=shorten)
+    chosen = choose(_families(args), methods, setting, budget, shorten=shorten)
     if args.json:
         _print_json(
             {

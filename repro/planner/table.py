@@ -59,7 +59,10 @@ def choices_text(
     table = _table("family", slugs)
     for family in dict.fromkeys(choice.family for choice in chosen):
         models = {c.method.slug: c.model for c in chosen if c.family == family}
-        table.add_row(family, *(_short(models[slug], family) for slug in slugs))
+        names = (models[slug] for slug in slugs)
+        table.add_row(
+            family, *("-" if name is None else short_name(name, family) for name in names)
+        )
     few = "take all of them" if shortened else "are passed over"
     closing = [
         "The largest model of each family that fits by each --method, by the formula.",
@@ -67,6 +70,11 @@ def choices_text(
         NOT_COUNTED,
     ]
     return _joined([_setting_line(setting, budget)], _lines(table), closing)
+
+
+def short_name(model: str, family: str) -> str:
+    """Return a model's name without the first word of its family's: ``3.2-1b`` of llama-3."""
+    return model.removeprefix(f"{family.partition('-')[0]}-")
 
 
 def _remarks(plan: Plan) -> list[str]:
@@ -134,10 +142,6 @@ def _limit(value: int | None, most: int | None) -> str:
     if value == most:
         return f"{value} (all)"
     return str(value) if value else "none"
-
-
-def _short(model: str | None, family: str) -> str:
-    return "-" if model is None else model.removeprefix(f"{family.partition('-')[0]}-")
 
 
 def _table(first: str, others: Sequence[str]) -> Table:
