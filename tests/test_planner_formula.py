@@ -65,7 +65,8 @@ def saved_by_autograd(config: dict[str, Any], setting: Setting) -> int:
 def test_a_block_keeps_what_autograd_saves(name: str, attention: Any) -> None:
     setting = Setting(context=128, batch=2, attention=attention)
     one, two = (saved_by_autograd(shallow(name, layers), setting) for layers in (1, 2))
-    counted = activations.kept(architecture(shallow(name, 1)), setting, frozen=False)
+    a = architecture(shallow(name, 1))
+    counted = activations.kept(a, setting, frozen=False, masked=a.masked_share(1))
     assert counted == pytest.approx(two - one, rel=0.005)
 
 

@@ -12,8 +12,9 @@ from repro.memory.simulated import simulate as simulate_llama
 from repro.memory.step import StepSpec
 from repro.planner.configurations import architecture
 from repro.planner.fake_models import build, tail_parameters
+from repro.planner.families import find
 from repro.planner.formula import estimate
-from repro.planner.methods import METHODS
+from repro.planner.methods import METHODS, objection
 from repro.planner.setting import Setting
 from repro.planner.simulation import simulate
 from repro.planner.weights import weight_bytes
@@ -96,6 +97,32 @@ def test_formula_is_near_the_simulation(slug: str) -> None:
     wide = {**LLAMA, "max_position_embeddings": 512}
     found = simulate(wide, METHODS[slug], setting).total
     assert estimate(architecture(wide), METHODS[slug], setting).total == pytest.approx(
+        found, rel=0.03
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slug", ["bp-sgd", "lora", "lora-checkpoint", "elasticzo", "mezo-lora"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        Setting(context=512, batch=2, attention="eager"),
+        Setting(context=512, batch=2, format="float32"),
+        Setting(context=1024, loss="all"),
+        Setting(context=512, batch=8, format="4bit", rank=64),
+        Setting(context=128, tail=0),
+    ],
+    ids=["eager", "float32", "loss of all", "4-bit", "head alone"],
+)
+@pytest.mark.parametrize("name", ["gpt2", "opt-125m"])
+def test_formula_is_near_the_simulation_in_other_settings(
+    name: str, setting: Setting, slug: str
+) -> None:
+    if objection(METHODS[slug], setting) is not None:
+        pytest.skip("makes no sense on these weights")
+    config = find(name).config  # type: ignore[union-attr]
+    found = simulate(config, METHODS[slug], setting).total
+    assert estimate(architecture(config), METHODS[slug], setting).total == pytest.approx(
         found, rel=0.03
     )
 

@@ -12,18 +12,20 @@ from repro.planner.setting import Setting
 FLOAT32 = 4
 
 
-def kept(a: Architecture, s: Setting, *, frozen: bool) -> float:
+def kept(a: Architecture, s: Setting, *, frozen: bool, masked: float = 0) -> float:
     """Return what one block keeps for its backward pass.
 
     Args:
         a: the model.
         s: sizes and number format.
         frozen: whether only adapters are trained: then the norms keep no input of their weights.
+        masked: share of the blocks meant that have a mask, if the context is as wide as their
+            window: the mean of these blocks is returned.
     """
     token = (
         _norms(a, s, frozen=frozen)
         + s.width * a.hidden * _reads(a)
-        + _attention(a, s, frozen=frozen)
+        + _attention(a, s, masked, frozen=frozen)
         + _feed_forward(a, s)
     )
     return s.batch * s.context * token
@@ -136,7 +138,7 @@ def _reads(a: Architecture) -> int:
     return 1 if a.parallel and a.norms == 1 else 2
 
 
-def _attention(a: Architecture, s: Setting, *, frozen: bool) -> float:
+def _attention(a: Architecture, s: Setting, masked: float, *, frozen: bool) -> float:
     """Return what attention keeps from the outputs of its matrices to the input of the last."""
     Q, K, b = a.query_width, a.kv_width, s.width
     norm = 0.0
@@ -151,21 +153,21 @@ def _attention(a: Architecture, s: Setting, *, frozen: bool) -> float:
     # a kernel lays its output out as the queries are: the next matrix may need a copy
     output = 2 * Q if a.joined_rotation else Q
     sums = FLOAT32 * a.heads  # logarithms of the softmax's sums
-    return norm + b * (values + rotated + output + _mask(a, s)) + sums
+    return norm + b * (values + rotated + output + masked * _mask(a, s)) + sums
 
 
 def _mask(a: Architecture, s: Setting) -> float:
-    """Return elements a token, in the mean over all blocks, kept because of an explicit mask.
+    """Return elements a token that a block keeps because of an explicit mask.
 
-    Each block keeps the mask in the activations' format, for every sequence; and with a mask keys
+    It keeps the mask in the activations' format, for every sequence; and with a mask keys
     and values are copied for every head, unless there is but one.
     """
     copied = 2 * (a.query_width - a.kv_width) if a.kv_heads > 1 else 0
-    return (s.context + copied) * a.masked_blocks / a.layers if _masked(a, s) else 0
+    return s.context + copied if _masked(a, s) else 0
 
 
 def _masked(a: Architecture, s: Setting) -> bool:
-    return a.masked_blocks > 0 and s.context >= a.window
+    return any(a.masked) and s.context >= a.window
 
 
 def _scores_working(a: Architecture, s: Setting) -> float:

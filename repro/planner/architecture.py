@@ -65,8 +65,9 @@ class Architecture:
     head_bias: bool = False
     position_rows: int = 0
     """Rows of a learned position embedding."""
-    masked_blocks: int = 0
-    """Blocks whose attention SDPA cannot do without an explicit N x N mask ..."""
+    masked: tuple[bool, ...] = ()
+    """Of each block, whether SDPA cannot do its attention without an explicit N x N mask (empty: of
+    none of them) ..."""
     window: int = 0
     """... from this context on: the width of their sliding window."""
     held: int = 0
@@ -88,6 +89,10 @@ class Architecture:
                 "heads; correct the configuration"
             )
             raise UsageError(msg)
+
+    def masked_share(self, blocks: int) -> float:
+        """Return the share of the last ``blocks`` blocks that have a mask."""
+        return sum(self.masked[-blocks:]) / blocks
 
     @property
     def query_width(self) -> int:

@@ -121,7 +121,7 @@ def _gemma3(config: Config) -> Architecture:
         raise _unknown(config, "attn_logit_softcapping")
     bias = bool(config.get("attention_bias", False))
     types = config.get("layer_types") or _GEMMA3_PATTERN * _size(config, "num_hidden_layers")
-    windowed = types[: _size(config, "num_hidden_layers")].count("sliding_attention")
+    windowed = [name == "sliding_attention" for name in types[: _size(config, "num_hidden_layers")]]
     return _llama_like(
         config,
         norm="rms32",
@@ -130,14 +130,14 @@ def _gemma3(config: Config) -> Architecture:
         query_key_norm="head",
         qkv_bias=bias,
         output_bias=bias,
-        masked_blocks=windowed,
+        masked=tuple(windowed),
         window=config.get("sliding_window", 4096),
     )
 
 
 def _phi3(config: Config) -> Architecture:
     windows = _windows(config, config.get("sliding_window"))
-    return _llama_like(config, fused_qkv=True, fused_gate=True, **windows)
+    return _llama_like(config, fused_qkv=True, fused_gate=True, joined_rotation=True, **windows)
 
 
 def _stablelm(config: Config) -> Architecture:
@@ -262,7 +262,7 @@ def _falcon(config: Config) -> Architecture:
         activation=_activation(config.get("activation", "gelu")),
         fused_qkv=True,
         split_copies=True,
-        masked_blocks=_size(config, "num_hidden_layers"),
+        masked=(True,) * _size(config, "num_hidden_layers"),
         qkv_bias=bias,
         output_bias=bias,
         feed_forward_bias=bias,
@@ -303,20 +303,18 @@ def _activation(name: str) -> Activation:
     return _ACTIVATIONS[name]
 
 
-def _windows(config: Config, window: int | None, blocks: int | None = None) -> dict[str, int]:
-    """Return the fields of ``blocks`` blocks, by default all, with a sliding window."""
+def _windows(config: Config, window: int | None, first: int = 0) -> dict[str, Any]:
+    """Return the fields of a sliding window in the blocks from number ``first`` on."""
     if window is None:
         return {}
-    count = _size(config, "num_hidden_layers") if blocks is None else blocks
-    return {"masked_blocks": count, "window": window}
+    masked = tuple(block >= first for block in range(_size(config, "num_hidden_layers")))
+    return {"masked": masked, "window": window}
 
 
-def _qwen_windows(config: Config) -> dict[str, int]:
+def _qwen_windows(config: Config) -> dict[str, Any]:
     if not config.get("use_sliding_window"):
         return {}
-    full = config.get("max_window_layers", 28)
-    blocks = max(0, _size(config, "num_hidden_layers") - full)
-    return _windows(config, config.get("sliding_window", 4096), blocks)
+    return _windows(config, config.get("sliding_window", 4096), config.get("max_window_layers", 28))
 
 
 def _unknown(config: Config, key: str) -> UsageError:

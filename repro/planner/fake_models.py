@@ -35,6 +35,7 @@ def build(config: Mapping[str, Any], method: Method, setting: Setting) -> nn.Mod
             f"{reason}{other}"
         )
         raise ReproError(msg) from error
+    model.loss_type = "ForCausalLM"  # type: ignore[assignment] # else some classes warn and take it
     _drop_dropout(model)
     if method.trains == "adapters":
         model.requires_grad_(False)  # noqa: FBT003 - torch's own signature

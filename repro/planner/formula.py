@@ -77,10 +77,10 @@ class _Step:
 
     def _backpropagation(self) -> Iterator[Estimate]:
         a, s = self.a, self.s
-        block, backward = self._kept_block(), self._backward()
+        block, backward = self._kept_block(a.masked_share(self.blocks or 1)), self._backward()
         inputs = self.blocks * self.stream if self.method.checkpointed else 0
         every = inputs or self.blocks * block - self._unkept()
-        again = block - activations.shared_input(a, s)
+        again = self._kept_block(masked=any(a.masked)) - activations.shared_input(a, s)
         recomputed = again if inputs else 0
         head, last = self._head_gradient(), self._last_matrix_gradient()
         final = activations.kept_at_the_end(a, s, frozen=self.adapters)
@@ -141,12 +141,13 @@ class _Step:
             return 0
         return self.s.width * self.a.feed_forward * self.a.hidden
 
-    def _kept_block(self) -> float:
+    def _kept_block(self, masked: float) -> float:
         if not self.blocks:
             return 0
         inner = len(self.a.matrices) * self.s.rank if self.adapters else 0
         inner_bytes = self.s.width * self.s.batch * self.s.context * inner
-        return activations.kept(self.a, self.s, frozen=self.adapters) + inner_bytes
+        block = activations.kept(self.a, self.s, frozen=self.adapters, masked=masked)
+        return block + inner_bytes
 
     def _unkept(self) -> float:
         if not self.blocks or self.method.trains == "all":

@@ -62,7 +62,8 @@ const dequantisedBytes = (a, s) => (quantised(s) ? width(s) * largestMatrix(a) :
 
 /* Activations of a block */
 
-const masked = (a, s) => a.masked_blocks > 0 && s.context >= a.window;
+const masked = (a, s) => a.masked.some(Boolean) && s.context >= a.window;
+const maskedShare = (a, blocks) => sum(a.masked.slice(-blocks)) / blocks;
 const composed = (a) => a.activation === "composed" && !a.gated;
 const upcast = (a, s) => a.float32_softmax && width(s) < FLOAT32;
 const rms = (a, s, frozen) => FLOAT32 + (frozen ? 0 : a.norm === "rms32" ? FLOAT32 : width(s));
@@ -72,7 +73,7 @@ function normsKept(a, s, frozen) {
   return a.norms * a.hidden * rms(a, s, frozen);
 }
 
-function attentionKept(a, s, frozen) {
+function attentionKept(a, s, frozen, share) {
   const Q = queryWidth(a), K = kvWidth(a), b = width(s);
   const norm = a.query_key_norm === "none" ? 0 : (Q + K) * rms(a, s, frozen);
   if (s.attention === "eager") {
@@ -84,8 +85,8 @@ function attentionKept(a, s, frozen) {
   const rotated = a.rotary || !whole ? Q + K : 0;
   const output = a.joined_rotation ? 2 * Q : Q;
   const copied = a.kv_heads > 1 ? 2 * (Q - K) : 0;
-  const mask = masked(a, s) ? ((s.context + copied) * a.masked_blocks) / a.layers : 0;
-  return norm + b * (values + rotated + output + mask) + FLOAT32 * a.heads;
+  const mask = masked(a, s) ? s.context + copied : 0;
+  return norm + b * (values + rotated + output + share * mask) + FLOAT32 * a.heads;
 }
 
 function feedForwardKept(a, s) {
@@ -94,10 +95,10 @@ function feedForwardKept(a, s) {
   return width(s) * a.feed_forward * tensors;
 }
 
-function kept(a, s, frozen) {
+function kept(a, s, frozen, share) {
   const reads = a.parallel && a.norms === 1 ? 1 : 2;
   const token = normsKept(a, s, frozen) + width(s) * a.hidden * reads
-    + attentionKept(a, s, frozen) + feedForwardKept(a, s);
+    + attentionKept(a, s, frozen, share) + feedForwardKept(a, s);
   return s.batch * s.context * token;
 }
 
@@ -183,11 +184,12 @@ function moments(a, method, s) {
   if (method.estimator === "zeroth-order") return found;
 
   const inner = adapters ? b * s.batch * s.context * matrices(a).length * s.rank : 0;
-  const block = blocks ? kept(a, s, adapters) + inner : 0;
+  const keptBlock = (share) => (blocks ? kept(a, s, adapters, share) + inner : 0);
+  const block = keptBlock(maskedShare(a, blocks || 1));
   const backward = blocks ? backwardWorking(a, s, adapters) + dequantisedBytes(a, s) : 0;
   const inputs = method.checkpointed ? blocks * stream : 0;
   const every = inputs || blocks * block - (blocks && !all ? unkept(a, s) : 0);
-  const again = block - sharedInput(a, s);
+  const again = keptBlock(a.masked.some(Boolean) ? 1 : 0) - sharedInput(a, s);
   const own = blocks && !adapters;
   const lastMatrix = own ? b * a.feed_forward * a.hidden : 0;
   const head = adapters || (method.trains === "tail" && a.tied) ? 0 : b * embeddingParameters(a);
