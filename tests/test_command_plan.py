@@ -193,6 +193,8 @@ def test_too_small_a_budget_names_what_would_do(capsys: pytest.CaptureFixture[st
         (["--dtype", "fp7"], "fp7"),
         (["--method", "guess"], "guess"),
         (["--params", "huge"], "params = 'huge': must be a count such as 7B"),
+        (["--params", "4M"], "params = '4M': a Llama of one block has 8,390,016"),
+        (["--model", "gpt2", "--tail", "13"], "tail = 13: the model has 12 blocks"),
         (["--model", "gpt2", "--params", "7B"], "not allowed with"),
         (["--model", "gpt2", "--context", "2048"], "position embedding ends at 1024"),
         (["--simulate"], "--simulate needs a model"),

@@ -109,8 +109,9 @@ def plan_model(
         simulated: whether a step is simulated too, which takes seconds a method.
 
     Raises:
-        UsageError: the formula does not know the model and no simulation is asked for, or a
-            learned position embedding has no row for the last tokens of the context.
+        UsageError: the formula does not know the model and no simulation is asked for, a learned
+            position embedding has no row for the last tokens of the context, or the tail has more
+            blocks than the model.
         ReproError: the simulation fails.
     """
     known = _known(model, simulated=simulated)
@@ -118,6 +119,7 @@ def plan_model(
         if shorten:
             setting = replace(setting, context=min(setting.context, known.positions))
         _require_rows(known, setting)
+        _require_blocks(known, setting)
     rows = [_row(known, method, setting, budget) for method in methods]
     if simulated:
         rows = [_simulated(model, row, setting) for row in rows]
@@ -139,6 +141,12 @@ def _require_rows(a: Architecture, setting: Setting) -> None:
             f"context N = {setting.context}: the model's position embedding ends at "
             f"{a.positions}; give --context {a.positions} or less"
         )
+        raise UsageError(msg)
+
+
+def _require_blocks(a: Architecture, setting: Setting) -> None:
+    if setting.tail > a.layers:
+        msg = f"tail = {setting.tail}: the model has {a.layers} blocks; give at most as many"
         raise UsageError(msg)
 
 

@@ -8,6 +8,7 @@ blocks whose parameters come nearest; the count that results is shown.
 
 from typing import Any
 
+from repro.core.errors import UsageError
 from repro.core.units import parse_count
 from repro.models.decoder import llama_intermediate_size
 from repro.planner.configurations import architecture
@@ -23,9 +24,16 @@ def config_of(parameters: str) -> dict[str, Any]:
     """Return the configuration of the Llama nearest to a count such as ``7B`` or ``350M``.
 
     Raises:
-        UsageError: not a count of at least 1.
+        UsageError: not a count, or one below that of a single block.
     """
     wanted = parse_count("params", parameters)
+    least = architecture(_config(1)).parameters
+    if wanted < least / 2:
+        msg = (
+            f"params = {parameters!r}: a Llama of one block has {least:,}; give --model with a "
+            "config.json"
+        )
+        raise UsageError(msg)
     return min(
         (_config(layers) for layers in range(1, DEEPEST + 1)),
         key=lambda config: abs(architecture(config).parameters - wanted),

@@ -162,6 +162,7 @@ function show() {
   const a = chosenArchitecture();
   byId("own").hidden = byId("own").disabled = byId("model").value !== "own";
   if (a.positions >= 1) byId("context").max = a.positions;
+  if (a.layers >= 1) byId("tail").max = a.layers;
   if (number("context") > a.positions) byId("context").value = a.positions;
   Object.keys(SLIDERS).forEach(toSlider);
   const wrong = mistake(a);
