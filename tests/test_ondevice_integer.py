@@ -158,6 +158,12 @@ SHAPES = {
         (13, 3),
     ),
     "features": (nn.Sequential(nn.Linear(11, 3, bias=False)), (11,)),
+    "signed features, not in fours": (
+        nn.Sequential(
+            nn.Linear(8, 7, bias=False), nn.Linear(7, 5, bias=False), nn.Linear(5, 3, bias=False)
+        ),
+        (8,),
+    ),
 }
 
 
