@@ -51,8 +51,7 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
                                         " products may leave int32, at most 131071 stay in it");
         const bool in_tail = i >= tail, unfused = in_tail || !fuses(l);
         offsets_.push_back(zo::parameters(std::span(layers_).first(i)));
-        const bool reads_sums =
-            i > 0 && !in_tail && (fuses(layers_[i - 1]) || !layers_[i - 1].pools());
+        const bool reads_sums = i > 0 && (fuses(layers_[i - 1]) || !layers_[i - 1].pools());
         stages_.emplace_back(l, i == 0 || !layers_[i - 1].rectified, machine_, in_tail, i > tail,
                              reads_sums);
         Stage& s = stages_.back();
@@ -60,7 +59,7 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
             throw std::invalid_argument("layer " + l.name +
                                         ": more than 2^31 inputs in a batch of " +
                                         std::to_string(machine_.capacity));
-        if (!reads_sums) s.input.reserve(arena_);
+        if (in_tail || !reads_sums) s.input.reserve(arena_);
         s.convolution.reserve(arena_);
         const std::size_t places = unfused ? std::size_t(l.rows()) * l.columns()
                                            : std::size_t(l.pooled_rows()) * l.pooled_columns();
@@ -134,8 +133,8 @@ IntLogits IntNetwork::forward(bool recorded) {
     int exponent = exponent_;
     for (std::size_t i = 0; i < stages_.size(); ++i) {
         Stage& s = stages_[i];
-        const bool pooled = fuses(layers_[i]) && !(recorded && s.in_tail);
-        if (i > 0 && !s.reads_sums) s.convolution.read(s.input, groups);
+        const bool kept = recorded && s.in_tail, pooled = fuses(layers_[i]) && !kept;
+        if (i > 0 && (kept || !s.reads_sums)) s.convolution.read(s.input, groups);
         s.convolution.take(weights(int(i)));
         const Range range = s.convolution.run(sums_, groups, pooled, false);
         const int shift = activation_shift(range.least, range.greatest);
@@ -144,11 +143,12 @@ IntLogits IntNetwork::forward(bool recorded) {
             s.convolution.run(sums_, groups, pooled, true);
         exponent += exponents_[i] + shift;
         const bool last = i + 1 == stages_.size();
-        if (!last && stages_[i + 1].reads_sums) {
-            stages_[i + 1].convolution.read(sums_, groups, shift, layers_[i].rectified);
+        Stage* const next = last ? nullptr : &stages_[i + 1];
+        if (next && next->reads_sums && !(recorded && next->in_tail)) {
+            next->convolution.read(sums_, groups, shift, layers_[i].rectified);
             continue;
         }
-        IntMap out = last ? output_ : stages_[i + 1].input;
+        IntMap out = last ? output_ : next->input;
         if (last || layers_[i + 1].fully_connected())
             out = out.reshaped(layers_[i].outputs, layers_[i].pooled_rows(),
                                layers_[i].pooled_columns());
@@ -165,19 +165,22 @@ void IntNetwork::narrow(const Layer& l, const IntMap& out, int groups, int shift
                         std::span<std::uint16_t> choices) {
     const int rows = pooled ? l.pooled_rows() : l.rows(),
               columns = pooled ? l.pooled_columns() : l.columns();
-    parallel(machine_.threads, long(groups) * l.outputs, [&](long number) {
-        const long g = number / l.outputs, o = number % l.outputs;
+    // Outputs of one sum each are narrowed as if they were a row, not in a job of one vector each.
+    const bool single = rows * columns == 1;
+    const int jobs = single ? 1 : l.outputs;
+    parallel(machine_.threads, long(groups) * jobs, [&](long number) {
+        const long g = number / jobs, o = number % jobs;
         Narrow job{};
-        job.x = sums_.data() + number * rows * columns * kGroup;
+        job.x = sums_.data() + (g * l.outputs + o) * rows * columns * kGroup;
         job.rows = rows;
-        job.columns = columns;
+        job.columns = single ? l.outputs : columns;
         job.pool_height = pooled ? 1 : l.pool_height;
         job.pool_width = pooled ? 1 : l.pool_width;
         job.shift = shift;
         job.rectified = l.rectified;
         job.y = out.at(int(o), 0, 0) + g * kGroup;
         job.y_row = std::ptrdiff_t(out.padded_width()) * out.batch;
-        job.y_column = out.batch;
+        job.y_column = (single ? out.row(1, 0, 0) - out.row(0, 0, 0) : 1) * out.batch;
         if (!choices.empty()) {
             job.choices = choices.data() +
                           o * l.pooled_rows() * l.pooled_columns() * machine_.capacity + g * kGroup;

@@ -57,7 +57,7 @@ class IntNetwork {
         IntMap input;
         IntConvolution convolution;
         bool in_tail;
-        bool reads_sums;                           // of the layer before, which then need no map
+        bool reads_sums;  // of the layer before, not a map; but not in the tail of a recorded pass
         std::span<std::uint16_t> choices;          // [features][batch]
         std::span<std::int32_t> taps;              // of the weights, in the input
         IntMap pooled_error;                       // of the output
