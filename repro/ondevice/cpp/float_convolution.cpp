@@ -28,8 +28,11 @@ void set_taps(FloatWindows& job, std::span<const Tap> taps) {
 }  // namespace
 
 FloatConvolution::FloatConvolution(const Layer& l, const FloatMap& input, bool pooled,
-                                   const Machine& machine)
-    : layer(l), pooled_(pooled), taps_(l, pooled ? 2 : 1, reaches(l, input)), machine_(machine) {}
+                                   const Machine& machine, Arena& arena)
+    : layer(l),
+      pooled_(pooled),
+      taps_(l, pooled ? 2 : 1, reaches(l, input), arena),
+      machine_(machine) {}
 
 void FloatConvolution::run(const FloatMap& in, int groups, const float* weights, const float* bias,
                            bool rectified, const FloatMap& out) const {

@@ -35,8 +35,9 @@ struct FloatMap {
 class FloatConvolution {
    public:
     /// `input`: the shape of the maps to be read. With `pooled`, windows of 2 x 2 sums are pooled.
-    FloatConvolution(const Layer& layer, const FloatMap& input, bool pooled,
-                     const Machine& machine);
+    /// `arena`: to hold the table of taps.
+    FloatConvolution(const Layer& layer, const FloatMap& input, bool pooled, const Machine& machine,
+                     Arena& arena);
 
     /// Computes the output of so many groups; with `rectified`, behind a ReLU.
     void run(const FloatMap& in, int groups, const float* weights, const float* bias,
@@ -53,7 +54,7 @@ class FloatConvolution {
                   const FloatMap& out) const;
 
     const bool pooled_;
-    const TapTable taps_;
+    TapTable taps_;
     const Machine& machine_;
 };
 

@@ -9,12 +9,13 @@ namespace zo {
 namespace {
 
 /// Offsets of the weights of one output in a map.
-void fill_taps(const Layer& l, const FloatMap& map, std::span<std::int32_t> taps) {
-    std::size_t i = 0;
+std::vector<std::int32_t> tap_places(const Layer& l, const FloatMap& map) {
+    std::vector<std::int32_t> taps;
     for (int c = 0; c < l.channels; ++c)
         for (int y = 0; y < l.kernel_height; ++y)
             for (int x = 0; x < l.kernel_width; ++x)
-                taps[i++] = std::int32_t(c * map.channel() + y * map.row() + x * kGroup);
+                taps.push_back(std::int32_t(c * map.channel() + y * map.row() + x * kGroup));
+    return taps;
 }
 
 /// Whether ReLU and pooling are done with the sums, if nobody needs to know the maxima's places.
@@ -22,16 +23,17 @@ bool fuses(const Layer& l) { return !l.pools() || (!l.fully_connected() && l.poo
 
 }  // namespace
 
-FloatNetwork::Stage::Stage(const Layer& l, const Machine& machine, bool in_tail, bool passes_error)
+FloatNetwork::Stage::Stage(const Layer& l, const Machine& machine, bool in_tail, bool passes_error,
+                           Arena& arena)
     : input{{}, l.channels, l.height, l.width, l.padding},
       in_tail(in_tail),
       fused(!in_tail && fuses(l)),
-      convolution(l, input, fused && l.pools(), machine) {
+      convolution(l, input, fused && l.pools(), machine, arena) {
     if (!in_tail) return;
     pooled_error = {{}, l.outputs, l.pooled_rows(), l.pooled_columns(), 0};
     error = {{}, l.outputs, l.rows(), l.columns(), l.error_padding()};
     if (passes_error)
-        backward = std::make_unique<FloatConvolution>(transposed(l), error, false, machine);
+        backward = std::make_unique<FloatConvolution>(transposed(l), error, false, machine, arena);
 }
 
 FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
@@ -46,11 +48,11 @@ FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
     for (int i = 0; i < count; ++i) {
         const Layer& l = layers_[i];
         offsets_.push_back(zo::parameters(std::span(layers_).first(i)));
-        Stage& s = stages_.emplace_back(l, machine_, i >= tail, i > tail);
+        Stage& s = stages_.emplace_back(l, machine_, i >= tail, i > tail, arena_);
         s.input.reserve(arena_, all_groups);
         if (!s.fused) sums = std::max(sums, std::size_t(l.outputs) * l.rows() * l.columns());
         if (!s.in_tail) continue;
-        arena_.reserve(s.taps, l.fan_in());
+        arena_.keep(s.taps, tap_places(l, s.input));
         if (l.rectified || l.pools())
             arena_.reserve(s.choices, std::size_t(l.features()) * machine_.capacity);
         s.pooled_error.reserve(arena_, all_groups);
@@ -64,12 +66,6 @@ FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
     arena_.reserve(gradient_, offsets_.back() - offsets_[tail]);
     arena_.reserve(logits_, std::size_t(machine_.capacity) * classes());
     arena_.reserve(sums_, sums * machine_.capacity);
-}
-
-void FloatNetwork::allocate() {
-    arena_.allocate();
-    for (Stage& s : stages_)
-        if (s.in_tail) fill_taps(s.convolution.layer, s.input, s.taps);
 }
 
 std::size_t FloatNetwork::inputs() const {

@@ -25,7 +25,7 @@ class FloatNetwork {
     std::span<float> parameters() { return parameters_; }
     Arena& arena() { return arena_; }
     /// Allocates all memory; to be called once, before anything else.
-    void allocate();
+    void allocate() { arena_.allocate(); }
 
     /// Reads a batch, [batch][inputs]; it is kept for any number of passes.
     void read(const float* inputs, int batch);
@@ -43,13 +43,14 @@ class FloatNetwork {
 
    private:
     struct Stage {
-        Stage(const Layer& layer, const Machine& machine, bool in_tail, bool passes_error);
+        Stage(const Layer& layer, const Machine& machine, bool in_tail, bool passes_error,
+              Arena& arena);
 
         FloatMap input;
         bool in_tail, fused;
         FloatConvolution convolution;
         std::span<std::uint16_t> choices;            // [group][feature][kGroup]
-        std::span<std::int32_t> taps;                // of the weights, in the input
+        std::span<const std::int32_t> taps;          // of the weights, in the input
         FloatMap pooled_error, error;                // of the output and of the sums
         std::unique_ptr<FloatConvolution> backward;  // to the error of the input
         std::span<float> turned;                     // its weights

@@ -12,12 +12,23 @@ namespace {
 /// Whether sums are pooled while they are computed: no range is lost if every sum is in a window.
 bool fuses(const Layer& l) { return !l.fully_connected() && l.pools_by_two(); }
 
+/// Offsets of the weights of one output in a map.
+std::vector<std::int32_t> tap_places(const Layer& l, const IntMap& map) {
+    std::vector<std::int32_t> taps;
+    for (int c = 0; c < l.channels; ++c)
+        for (int y = 0; y < l.kernel_height; ++y)
+            for (int x = 0; x < l.kernel_width; ++x)
+                taps.push_back(
+                    std::int32_t(((c * l.padded_height() + y) * l.padded_width() + x) * map.batch));
+    return taps;
+}
+
 }  // namespace
 
 IntNetwork::Stage::Stage(const Layer& layer, bool signed_input, const Machine& machine,
-                         bool in_tail, bool passes_error, bool reads_sums)
+                         bool in_tail, bool passes_error, bool reads_sums, Arena& arena)
     : input{{}, layer.channels, layer.height, layer.width, layer.padding, machine.capacity},
-      convolution(layer, signed_input, machine),
+      convolution(layer, signed_input, machine, arena),
       in_tail(in_tail),
       reads_sums(reads_sums) {
     if (!in_tail) return;
@@ -25,7 +36,8 @@ IntNetwork::Stage::Stage(const Layer& layer, bool signed_input, const Machine& m
                     0,  machine.capacity};
     error = {
         {}, layer.outputs, layer.rows(), layer.columns(), layer.error_padding(), machine.capacity};
-    if (passes_error) backward = std::make_unique<IntConvolution>(transposed(layer), true, machine);
+    if (passes_error)
+        backward = std::make_unique<IntConvolution>(transposed(layer), true, machine, arena);
 }
 
 IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, int tail,
@@ -53,14 +65,13 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
         offsets_.push_back(zo::parameters(std::span(layers_).first(i)));
         const bool reads_sums = i > 0 && (fuses(layers_[i - 1]) || !layers_[i - 1].pools());
         stages_.emplace_back(l, i == 0 || !layers_[i - 1].rectified, machine_, in_tail, i > tail,
-                             reads_sums);
+                             reads_sums, arena_);
         Stage& s = stages_.back();
         if (s.input.elements() >= (std::size_t(1) << 31))
             throw std::invalid_argument("layer " + l.name +
                                         ": more than 2^31 inputs in a batch of " +
                                         std::to_string(machine_.capacity));
         if (in_tail || !reads_sums) s.input.reserve(arena_);
-        s.convolution.reserve(arena_);
         const std::size_t places = unfused ? std::size_t(l.rows()) * l.columns()
                                            : std::size_t(l.pooled_rows()) * l.pooled_columns();
         sums = std::max(sums, l.outputs * places);
@@ -68,11 +79,10 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
         most = std::max(most, l.weights());
         if (l.rectified || l.pools())
             arena_.reserve(s.choices, std::size_t(l.features()) * machine_.capacity);
-        arena_.reserve(s.taps, l.fan_in());
+        arena_.keep(s.taps, tap_places(l, s.input));
         s.pooled_error.reserve(arena_);
         s.error.reserve(arena_);
         if (!s.backward) continue;
-        s.backward->reserve(arena_);
         arena_.reserve(s.turned, l.weights());
         const Layer& t = s.backward->layer;
         sums = std::max(sums, std::size_t(t.outputs) * t.rows() * t.columns());
@@ -92,14 +102,6 @@ void IntNetwork::allocate() {
     for (Stage& s : stages_) {
         s.convolution.prepare();
         if (s.backward) s.backward->prepare();
-        if (!s.in_tail) continue;
-        const Layer& l = s.convolution.layer;
-        std::size_t i = 0;
-        for (int c = 0; c < l.channels; ++c)
-            for (int y = 0; y < l.kernel_height; ++y)
-                for (int x = 0; x < l.kernel_width; ++x)
-                    s.taps[i++] = std::int32_t(
-                        ((c * l.padded_height() + y) * l.padded_width() + x) * s.input.batch);
     }
 }
 
