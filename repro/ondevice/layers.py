@@ -112,6 +112,9 @@ def _check_axes(name: str, module: nn.Module, axes: int) -> None:
 
 
 def _as_image(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    if 0 in shape:
+        msg = f"samples of shape {shape}: every size must be at least 1"
+        raise UsageError(msg)
     if len(shape) == 3:
         return shape
     if len(shape) == 2:
@@ -158,6 +161,7 @@ def _window(name: str, module: nn.MaxPool2d) -> int:
     kernel = module.kernel_size
     if (
         not isinstance(kernel, int)
+        or kernel < 1
         or module.stride != kernel
         or module.padding != 0
         or module.dilation != 1
