@@ -70,6 +70,8 @@ class IntNetwork {
                 std::span<std::uint16_t> choices);
     void spread_error(Stage& stage, int batch);
     void update(Stage& stage, int layer, int bits);
+    void multiply_rows(const Stage& stage, std::span<std::int64_t> sums);
+    void multiply_windows(const Stage& stage, std::span<std::int64_t> sums);
     void round_gradient(std::span<const std::int64_t> sums, int bits,
                         std::span<std::int8_t> update);
     void turn(Stage& stage, const std::int8_t* weights);

@@ -68,6 +68,19 @@ struct Products {
 using FloatProducts = Products<float, float, float>;
 using IntProducts = Products<std::int8_t, std::int8_t, std::int64_t>;
 
+/// The gradient of a fully connected layer: sum[o][t] of e[o][b] * x[t][b] over samples b.
+struct IntOuter {
+    const std::int8_t* e;  ///< rows of samples; those up to a multiple of 64 are readable,
+    std::ptrdiff_t e_output;
+    int outputs;
+    const std::int8_t* x;  ///< and of the errors, zero
+    std::ptrdiff_t x_tap;
+    int tap_count;
+    int samples;
+    std::int64_t* sums;  ///< written, not added to
+    std::ptrdiff_t sums_output;
+};
+
 /// From accumulators to int8, with ReLU and pooling (docs/integer.md: nearest, or a cast).
 struct Narrow {
     const std::int32_t* x;  ///< [rows][columns][kGroup]
@@ -132,6 +145,10 @@ struct Kernels {
     void (*windows_i8)(const IntWindows&, Range&);
     void (*products_f32)(const FloatProducts&);
     void (*products_i8)(const IntProducts&);
+    void (*outer_i8)(const IntOuter&);
+    /// to[b] = choices[b] == choice ? from[b] : 0, for a multiple of kGroup of samples.
+    void (*route_i8)(const std::int8_t* from, const std::uint16_t* choices, int choice, int count,
+                     std::int8_t* to);
     /// The largest magnitude.
     std::uint64_t (*largest_i64)(const std::int64_t* sums, std::size_t count);
     /// Rounds pseudo-stochastically by a shift k >= 1, and clips.

@@ -1,9 +1,18 @@
-// From a gradient's sums to the update (docs/integer.md: pseudo-stochastic).
+// From an error to that of a window, and from a gradient's sums to the update (docs/integer.md:
+// pseudo-stochastic).
 #pragma once
 
 #include "simd.hpp"
 
 namespace zo::ZO_ISA {
+
+inline void route_i8(const std::int8_t* from, const std::uint16_t* choices, int choice, int count,
+                     std::int8_t* to) {
+    const H chosen = H{} + std::uint16_t(choice);
+    for (int b = 0; b < count; b += L)
+        store(to + b, load<B>(from + b) &
+                          __builtin_convertvector(load<H>(choices + b) == chosen, B));
+}
 
 typedef std::int64_t D __attribute__((vector_size(4 * L)));
 typedef std::int8_t DBytes __attribute__((vector_size(L / 2)));  // one byte for each lane of D

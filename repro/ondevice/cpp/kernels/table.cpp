@@ -2,6 +2,7 @@
 #include "gaussian.hpp"
 #include "gradient.hpp"
 #include "narrow.hpp"
+#include "outer.hpp"
 #include "peak.hpp"
 #include "products.hpp"
 #include "sparse_noise.hpp"
@@ -22,6 +23,8 @@ const Kernels kTable = {
     .windows_i8 = windows_i8,
     .products_f32 = products_f32,
     .products_i8 = products_i8,
+    .outer_i8 = outer_i8,
+    .route_i8 = route_i8,
     .largest_i64 = largest_i64,
     .round_i64 = round_i64,
     .narrow = narrow,
