@@ -7,8 +7,6 @@
 namespace zo {
 namespace {
 
-constexpr int kOutputsOfAJob = 24;  // of fully connected layers; a multiple of all blocks
-
 std::vector<TapReach> reaches(const Layer& l, const FloatMap& map) {
     std::vector<TapReach> taps;
     for (int c = 0; c < l.channels; ++c)
@@ -53,7 +51,8 @@ void FloatConvolution::run_fully_connected(const FloatWindows& common, const Flo
                                            int groups, const FloatMap& out) const {
     const int parts = (layer.outputs + kOutputsOfAJob - 1) / kOutputsOfAJob,
               quads = (groups + 3) / 4;
-    parallel(machine_.threads, long(parts) * quads, [&](long number) {
+    const int threads = sharing(machine_.threads, layer.weights() * groups);
+    parallel(threads, long(parts) * quads, [&](long number) {
         const int first = int(number % parts) * kOutputsOfAJob;
         FloatWindows job = common;
         job.w += first * job.w_step;

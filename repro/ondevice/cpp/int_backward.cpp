@@ -26,7 +26,8 @@ void IntNetwork::backward(const std::int8_t* error, int bits) {
 void IntNetwork::spread_error(Stage& s, int batch) {
     const Layer& l = s.convolution.layer;
     const std::size_t places = std::size_t(l.pooled_rows()) * l.pooled_columns();
-    parallel(machine_.threads, l.outputs, [&](long o) {
+    const std::size_t sums = std::size_t(l.outputs) * l.rows() * l.columns();
+    parallel(sharing(machine_.threads, sums * batch / 8), l.outputs, [&](long o) {
         for (std::size_t place = 0; place < places; ++place) {
             const int py = int(place) / l.pooled_columns(), px = int(place) % l.pooled_columns();
             const std::int8_t* const from = s.pooled_error.at(int(o), py, px);
@@ -59,7 +60,8 @@ void IntNetwork::update(Stage& s, int layer, int bits) {
 void IntNetwork::multiply_rows(const Stage& s, std::span<std::int64_t> sums) {
     const Layer& l = s.convolution.layer;
     constexpr int kTaps = 16;  // whole vectors
-    parallel(machine_.threads, (l.fan_in() + kTaps - 1) / kTaps, [&](long block) {
+    const int threads = sharing(machine_.threads, l.weights() * batch_ / 64);
+    parallel(threads, (l.fan_in() + kTaps - 1) / kTaps, [&](long block) {
         const int first = int(block) * kTaps;
         IntOuter job{};
         job.e = s.error.values.data();

@@ -8,7 +8,6 @@ namespace zo {
 namespace {
 
 constexpr int kDword = 4 * kGroup;  // bytes of one dword of all samples of a group
-constexpr int kOutputsOfAJob = 24;  // of fully connected layers; a multiple of all blocks
 
 /// Joins the ranges of jobs, in whatever order they end.
 class SharedRange {
@@ -70,16 +69,19 @@ void IntConvolution::prepare() {
 }
 
 void IntConvolution::read(const IntMap& map, int groups) {
-    parallel(machine_.threads, groups, [&](long g) {
-        machine_.kernels.interleave(map.values.data() + g * kGroup, map.batch, sources_.data(),
-                                    dwords_, flip(), input_.data() + g * dwords_ * kDword);
-    });
+    const int threads = sharing(machine_.threads, sources_.size() * groups * 3);
+    parallel(threads, groups, [&](long g) { read_group(map, g); });
+}
+
+void IntConvolution::read_group(const IntMap& map, long g) {
+    machine_.kernels.interleave(map.values.data() + g * kGroup, map.batch, sources_.data(), dwords_,
+                                flip(), input_.data() + g * dwords_ * kDword);
 }
 
 void IntConvolution::read(std::span<const std::int32_t> sums, int groups, int shift,
                           bool rectified) {
     const std::ptrdiff_t features = std::ptrdiff_t(layer.channels) * layer.height * layer.width;
-    parallel(machine_.threads, groups, [&](long g) {
+    parallel(sharing(machine_.threads, features_.size() * groups * 3), groups, [&](long g) {
         Pack job{};
         job.x = sums.data() + g * features * kGroup;
         job.dwords = filled_.data();
@@ -130,8 +132,9 @@ Range IntConvolution::run_fully_connected(std::span<std::int32_t> sums, int grou
               quads = (groups + 3) / 4;
     const std::ptrdiff_t x_group = std::ptrdiff_t(dwords_) * kDword,
                          y_group = std::ptrdiff_t(layer.outputs) * kGroup;
+    const int threads = sharing(machine_.threads, std::size_t(dwords_) * layer.outputs * groups);
     SharedRange range;
-    parallel(machine_.threads, long(parts) * quads, [&](long number) {
+    parallel(threads, long(parts) * quads, [&](long number) {
         const int first = int(number % parts) * kOutputsOfAJob;
         IntWindows job = this->job();
         set_taps(job, row_taps_.all());

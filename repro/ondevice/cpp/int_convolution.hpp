@@ -52,6 +52,8 @@ class IntConvolution {
 
     /// Reads the input of so many groups of samples; `map` has the layer's padding.
     void read(const IntMap& map, int groups);
+    /// The same for one of them.
+    void read_group(const IntMap& map, long group);
 
     /// Reads the sums that the layer before left, [group][features][kGroup], shifted by so much.
     void read(std::span<const std::int32_t> sums, int groups, int shift, bool rectified);

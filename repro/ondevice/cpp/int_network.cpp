@@ -124,8 +124,8 @@ void IntNetwork::read(const std::int8_t* inputs, int batch, int exponent) {
             for (int y = 0; y < map.height; ++y, from += map.width)
                 machine_.kernels.transpose_i8(from, std::ptrdiff_t(features), samples, map.width,
                                               map.at(c, y, 0) + g * kGroup, map.batch);
+        stages_.front().convolution.read_group(map, g);
     });
-    stages_.front().convolution.read(map, groups(batch));
     batch_ = batch;
     exponent_ = exponent;
 }
@@ -170,7 +170,9 @@ void IntNetwork::narrow(const Layer& l, const IntMap& out, int groups, int shift
     // Outputs of one sum each are narrowed as if they were a row, not in a job of one vector each.
     const bool single = rows * columns == 1;
     const int jobs = single ? 1 : l.outputs;
-    parallel(machine_.threads, long(groups) * jobs, [&](long number) {
+    const int threads =
+        sharing(machine_.threads, std::size_t(groups) * l.outputs * rows * columns * 8);
+    parallel(threads, long(groups) * jobs, [&](long number) {
         const long g = number / jobs, o = number % jobs;
         Narrow job{};
         job.x = sums_.data() + (g * l.outputs + o) * rows * columns * kGroup;

@@ -10,8 +10,8 @@ inline void route_i8(const std::int8_t* from, const std::uint16_t* choices, int 
                      std::int8_t* to) {
     const H chosen = H{} + std::uint16_t(choice);
     for (int b = 0; b < count; b += L)
-        store(to + b, load<B>(from + b) &
-                          __builtin_convertvector(load<H>(choices + b) == chosen, B));
+        store(to + b,
+              load<B>(from + b) & __builtin_convertvector(load<H>(choices + b) == chosen, B));
 }
 
 typedef std::int64_t D __attribute__((vector_size(4 * L)));
