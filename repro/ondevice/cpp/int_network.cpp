@@ -54,9 +54,9 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
     std::size_t sums = 0, most = 0;
     for (int i = 0; i < count; ++i) {
         const Layer& l = layers_[i];
-        if (l.bias)
-            throw std::invalid_argument("layer " + l.name +
-                                        " has a bias, which NITI's networks have not");
+        if (l.bias || l.normed)
+            throw std::invalid_argument(
+                "layer " + l.name + " has a bias or a batch norm, which NITI's networks have not");
         if (std::size_t(l.fan_in()) > ((std::size_t(1) << 31) - 2) / (128 * 128))
             throw std::invalid_argument("layer " + l.name + ": sums of " +
                                         std::to_string(l.fan_in()) +

@@ -107,6 +107,8 @@ struct Pack {
 struct FloatPool {
     const float* x;
     int rows, columns, pool_height, pool_width;
+    bool affine;  ///< whether sums are factor * x + summand, as a batch norm makes them
+    float factor, summand;
     bool rectified;
     float* y;
     std::ptrdiff_t y_row, y_column;
@@ -114,6 +116,14 @@ struct FloatPool {
     std::ptrdiff_t choice_step;
 };
 inline constexpr std::uint16_t kNone = 0xFFFF;
+
+/// A channel of one group: sums side by side, and their errors in rows.
+struct FloatChannel {
+    const float* x;  ///< [rows][columns][kGroup]
+    float* e;
+    std::ptrdiff_t e_row;
+    int rows, columns;
+};
 
 /// The sparse integer noise z of a step (docs/integer.md).
 struct IntNoise {
@@ -156,6 +166,12 @@ struct Kernels {
     void (*narrow)(const Narrow&);
     void (*pack)(const Pack&);
     void (*pool_f32)(const FloatPool&);
+    /// sums[0][lane], sums[1][lane]: of d = x - center and of its squares.
+    void (*moments_f32)(const float* x, int vectors, float center, float* sums);
+    /// sums[0][lane], sums[1][lane]: of e and of e d.
+    void (*error_moments_f32)(const FloatChannel&, float center, float* sums);
+    /// e = a e + b x + c in the first `lanes` lanes, 0 in the others.
+    void (*mix_f32)(const FloatChannel&, float a, float b, float c, int lanes);
     /// rows[i][lane] = samples[lane][i], or 0 for lanes from `lanes` on.
     void (*transpose_i8)(const std::int8_t* samples, std::ptrdiff_t sample_step, int lanes,
                          int count, std::int8_t* rows, std::ptrdiff_t row_step);

@@ -2,6 +2,7 @@
 #include "gaussian.hpp"
 #include "gradient.hpp"
 #include "narrow.hpp"
+#include "norm.hpp"
 #include "outer.hpp"
 #include "peak.hpp"
 #include "products.hpp"
@@ -30,6 +31,9 @@ const Kernels kTable = {
     .narrow = narrow,
     .pack = pack,
     .pool_f32 = pool_f32,
+    .moments_f32 = moments_f32,
+    .error_moments_f32 = error_moments_f32,
+    .mix_f32 = mix_f32,
     .transpose_i8 = transpose_i8,
     .transpose_f32 = transpose_f32,
     .interleave = interleave,
