@@ -27,9 +27,10 @@ struct Turned {
             turn(block);
             for (int j = 0; j < L; ++j) x[next + j] = block[j];
         }
-        excess = I{};
+        Sum sum{};
         if constexpr (kUnsigned)
-            for (int b = 0; b < fours; ++b) excess = dot(excess, splat(kFlip), x[b]);
+            for (int b = 0; b < fours; ++b) sum = dot(sum, splat(kFlip), x[b]);
+        excess = finish(sum);
     }
 
     static constexpr std::int32_t kFlip = std::int32_t(0x80808080);
