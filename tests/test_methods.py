@@ -11,7 +11,7 @@ from repro.core.errors import ReproError, UsageError
 from repro.methods.backprop import Backprop
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
-from repro.methods.perturbation import KeptNoise, perturb_
+from repro.methods.perturbation import CPU_CHUNK, KeptNoise, perturb_
 from repro.methods.step_info import Estimate
 
 
@@ -27,6 +27,24 @@ def test_noise_is_standard_gaussian_and_the_same_for_the_same_seed() -> None:
     assert torch.equal(first, second)
     assert abs(first.mean()) < 4 / math.sqrt(200_000)
     assert abs(first.std() - 1) < 4 / math.sqrt(2 * 200_000)
+
+
+@pytest.mark.parametrize("sizes", [(60_001, 69_999), (100_001, 399_999), (16_800_001,)])
+def test_each_chunk_is_drawn_from_its_seed_by_any_number_of_threads(sizes: tuple[int, ...]) -> None:
+    total, generator = sum(sizes), torch.Generator()
+    expected = [
+        torch.empty(min(CPU_CHUNK, total - start)).normal_(generator=generator.manual_seed(7 + i))
+        for i, start in enumerate(range(0, total, CPU_CHUNK))
+    ]
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            model = [torch.zeros(size, requires_grad=True) for size in sizes]
+            perturb_(model, seed=7, scale=1.0)
+            assert torch.equal(torch.cat(model), torch.cat(expected))
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_chunks_and_parameters_have_noise_of_their_own() -> None:

@@ -46,6 +46,8 @@ class Finding:
     seed, or where nothing is random."""
     profile: str | None = None
     """Lowest profile of the records behind the value; ``None`` says that of the whole run."""
+    p_value: float | None = None
+    """Of an order: one-sided, over seeds, of the gap that is the least certain to be positive."""
 
 
 def verdict(claim: Claim, finding: Finding) -> str:
@@ -71,7 +73,7 @@ def verdict(claim: Claim, finding: Finding) -> str:
     if claim.basis == "trained":
         if finding.profile != TRAINED_PROFILE:
             return NOT_RUN
-        if claim.published == 0:
+        if is_order(claim):
             return _order(finding.ours, finding.interval)
         return _trained(_distance(claim, finding.ours), finding.interval)
     if _distance(claim, finding.ours) == 0:
@@ -81,6 +83,11 @@ def verdict(claim: Claim, finding: Finding) -> str:
     if claim.basis == "timed":
         return OTHER_MACHINE
     return OWN_EQUATIONS if claim.basis == "analytic" else CONTRADICTED
+
+
+def is_order(claim: Claim) -> bool:
+    """Tell whether ``claim`` says which methods are better, and not by how much."""
+    return claim.basis == "trained" and claim.published == 0
 
 
 def points_above(claim: Claim, finding: Finding) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 from repro.artifacts import index
 from repro.claims.claim import Claim
 from repro.claims.index import CLAIMS
-from repro.claims.verdict import NOT_RUN, TRAINED_PROFILE, Finding, points_above, verdict
+from repro.claims.verdict import NOT_RUN, TRAINED_PROFILE, Finding, is_order, points_above, verdict
 from repro.measurement.records import read_runs
 from repro.report.runs import current_runs
 
@@ -35,6 +35,8 @@ class ClaimRow:
     """Our number in the same unit, or null if not run."""
     interval: float | None
     """Half-width of the 95 % confidence interval of ``ours`` over seeds; null below two seeds."""
+    p_value: float | None
+    """Of an order of methods: of an exact one-sided test over seeds; null for all else."""
     unit: str
     """``x`` is a ratio, ``GB`` is 1e9 bytes, ``MiB`` and ``KiB`` are 2**20 and 2**10, ``%`` is per
     cent, ``points`` percentage points, ``settings`` a count."""
@@ -108,6 +110,7 @@ def _row(claim: Claim, finding: Finding, run_profile: str | None, files: list[st
         published=claim.published,
         ours=finding.ours,
         interval=finding.interval,
+        p_value=finding.p_value if is_order(claim) else None,
         unit=claim.unit,
         basis=claim.basis,
         verdict=label,
