@@ -132,6 +132,7 @@ def _curves(
         _mean(panel, line, axis, look)
     if setting.majority is not None:
         panel.axhline(setting.majority, color=INK, linestyle=":", linewidth=1)
+    panel.margins(y=0.08)
     if axis == "flops":
         panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1e12:g}"))
         panel.xaxis.set_major_locator(MaxNLocator(4))
