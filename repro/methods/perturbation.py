@@ -103,7 +103,9 @@ def perturb_(
         with torch.no_grad():  # which every thread decides for itself
             for index, chunk_pieces in iter(take, None):
                 generator.manual_seed((seed + index) % _SEED_SPACE)
-                for part, pieces in _chunks(chunk_pieces, length):
+                cut = length < size
+                parts = _chunks(chunk_pieces, length) if cut else iter([(0, chunk_pieces)])
+                for part, pieces in parts:
                     noise = vector[index * size + part * length :] if len(vector) else buffer
                     noise = noise[: sum(piece.numel() for piece in pieces)]
                     if not ready:
