@@ -2,12 +2,10 @@
 
 import subprocess
 import sys
-import tempfile
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import memray
 import numpy as np
 import pytest
 import torch
@@ -23,6 +21,7 @@ from repro.finetuning.batches import Batch
 from repro.finetuning.classifier import YesNoClassifier, without_dropout
 from repro.finetuning.learner import restore_of
 from repro.measurement.timing import Step, ratio
+from repro.memory import measured
 from repro.methods.mezo import MeZO
 from repro.methods.perturbation import perturb_
 
@@ -68,13 +67,7 @@ def step_of(arm: str, dtype: Dtype, size: tuple[int, int]) -> Step:
 def peak_of_step(arm: str, dtype: Dtype, size: tuple[int, int]) -> int:
     """Return the bytes that a step takes beside the weights and the batch."""
     torch.set_num_threads(1)
-    step = step_of(arm, dtype, size)
-    step()
-    with tempfile.TemporaryDirectory() as directory:
-        capture = Path(directory, "step.memray")
-        with memray.Tracker(capture):
-            step()
-        return int(memray.FileReader(capture).metadata.peak_memory)
+    return measured.peak_of_step(step_of(arm, dtype, size))
 
 
 @pytest.mark.parametrize("threads", [1, 2])

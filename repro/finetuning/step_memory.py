@@ -88,7 +88,7 @@ def account(setup: Setup) -> dict[str, Any]:
 def _simulated(setup: Setup, config: "PreTrainedConfig") -> dict[str, int]:
     return simulate_step(
         lambda: _build(setup, config),
-        lambda _: tuple(_batch(setup, "cpu")),
+        lambda: tuple(_batch(setup, "cpu")),
         lambda model, batch: YesNoClassifier(model, _ANSWERS).loss(Batch(*batch)),
         setup.method,
     ).as_metrics()

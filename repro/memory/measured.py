@@ -115,12 +115,21 @@ def _on_host(
         with memray.Tracker(built):
             model = build()
             gc.collect()
-        step = start(model)
-        step()
-        stepped = Path(directory, "step.memray")
-        with _garbage_collected(), memray.Tracker(stepped):
+        weights = _left_allocated(built)
+    return MeasuredPeak(_parameters(model), weights, peak_of_step(start(model)))
+
+
+def peak_of_step(step: Callable[[], object]) -> int:
+    """Return the bytes that ``step`` takes on the host, above what is allocated before it.
+
+    It is done twice and watched the second time; call this in a fresh process.
+    """
+    step()
+    with tempfile.TemporaryDirectory(prefix="zo-repro-") as directory:
+        capture = Path(directory, "step.memray")
+        with _garbage_collected(), memray.Tracker(capture):
             step()
-        return MeasuredPeak(_parameters(model), _left_allocated(built), _peak(stepped))
+        return _peak(capture)
 
 
 def _on_cuda(

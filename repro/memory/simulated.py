@@ -61,7 +61,7 @@ def simulate(spec: StepSpec) -> Breakdown:
     """Return the peak of one training step of ``spec``, weights included."""
     return simulate_step(
         partial(build_model, spec),
-        lambda _: make_batch(spec),
+        partial(make_batch, spec),
         lambda model, batch: last_position_loss(model, *batch),
         spec.method,
     )
@@ -69,7 +69,7 @@ def simulate(spec: StepSpec) -> Breakdown:
 
 def simulate_step(
     build: Callable[[], Model],
-    read: Callable[[Model], tuple[torch.Tensor, ...]],
+    read: Callable[[], tuple[torch.Tensor, ...]],
     loss: Callable[[Model, Any], torch.Tensor],
     method: Method,
 ) -> Breakdown:
@@ -83,7 +83,7 @@ def simulate_step(
     """
     with FakeTensorMode():
         model = build()
-        batch = read(model)
+        batch = read()
         tracker = PeakTracker()
         tracker.track_external(model, *batch)
         with unpacked(), tracker:
