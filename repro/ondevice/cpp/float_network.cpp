@@ -235,6 +235,40 @@ void FloatNetwork::differentiate_norm(Stage& s, const float* scales, float* grad
 
 void FloatNetwork::gradient(Stage& s, float* gradient, float factor) {
     const Layer& l = s.convolution.layer;
+    if (l.fully_connected())
+        multiply_rows(s, gradient, factor);
+    else
+        multiply_windows(s, gradient, factor);
+    if (l.bias) sum_errors(s, gradient + l.weights(), factor);
+}
+
+/// The gradient of a fully connected layer.
+void FloatNetwork::multiply_rows(const Stage& s, float* sums, float factor) {
+    const Layer& l = s.convolution.layer;
+    constexpr int kTaps = 16;  // whole vectors
+    const int threads = sharing(machine_.threads, l.weights() * batch_ / 16);
+    parallel(threads, (l.fan_in() + kTaps - 1) / kTaps, [&](long block) {
+        const int first = int(block) * kTaps;
+        FloatOuter job{};
+        job.e = s.error.values.data();
+        job.e_output = s.error.channel();
+        job.e_chunk = s.error.group();
+        job.outputs = l.outputs;
+        job.x = s.input.values.data();
+        job.x_chunk = s.input.group();
+        job.taps = s.taps.data() + first;
+        job.tap_count = std::min(kTaps, l.fan_in() - first);
+        job.chunks = groups();
+        job.sums = sums + first;
+        job.sums_output = l.fan_in();
+        job.factor = factor;
+        machine_.kernels.outer_f32(job);
+    });
+}
+
+/// The gradient of a convolution.
+void FloatNetwork::multiply_windows(const Stage& s, float* sums, float factor) {
+    const Layer& l = s.convolution.layer;
     constexpr int kOutputs = 8;
     const int blocks = (l.outputs + kOutputs - 1) / kOutputs;
     parallel(machine_.threads, blocks, [&](long block) {
@@ -253,7 +287,7 @@ void FloatNetwork::gradient(Stage& s, float* gradient, float factor) {
         job.tap_count = l.fan_in();
         job.chunks = groups();
         job.rows = l.rows();
-        job.sums = gradient + std::size_t(first) * l.fan_in();
+        job.sums = sums + std::size_t(first) * l.fan_in();
         job.sums_output = l.fan_in();
         job.factor = factor;
         constexpr int kColumns = 64;  // of long rows, so that they are in a cache for all weights
@@ -263,17 +297,21 @@ void FloatNetwork::gradient(Stage& s, float* gradient, float factor) {
             job.e += kColumns * job.e_column;
             job.x += kColumns * job.x_column;
         }
-        if (!l.bias) return;
-        for (int o = first; o < first + job.outputs; ++o) {
-            float sum[kGroup] = {};
-            for (int g = 0; g < groups(); ++g)
-                for (int y = 0; y < l.rows(); ++y)
-                    for (int x = 0; x < l.columns(); ++x)
-                        for (int b = 0; b < kGroup; ++b) sum[b] += s.error.at(g, o, y, x)[b];
-            float all = 0;
-            for (float one : sum) all += one;
-            gradient[l.weights() + o] += factor * all;
-        }
+    });
+}
+
+/// The gradient of the biases.
+void FloatNetwork::sum_errors(const Stage& s, float* sums, float factor) {
+    const Layer& l = s.convolution.layer;
+    const std::size_t places = std::size_t(l.rows()) * l.columns();
+    parallel(sharing(machine_.threads, places * l.outputs * groups()), l.outputs, [&](long o) {
+        float lanes[kGroup] = {}, all = 0;
+        for (int g = 0; g < groups(); ++g)
+            for (int y = 0; y < l.rows(); ++y)
+                for (int x = 0; x < l.columns(); ++x)
+                    for (int b = 0; b < kGroup; ++b) lanes[b] += s.error.at(g, int(o), y, x)[b];
+        for (float one : lanes) all += one;
+        sums[o] += factor * all;
     });
 }
 

@@ -73,6 +73,9 @@ class FloatNetwork {
     void differentiate_norm(Stage& stage, const float* scales, float* gradient, float factor);
     void spread_error(Stage& stage);
     void gradient(Stage& stage, float* gradient, float factor);
+    void multiply_rows(const Stage& stage, float* sums, float factor);
+    void multiply_windows(const Stage& stage, float* sums, float factor);
+    void sum_errors(const Stage& stage, float* sums, float factor);
     void pass_error_on(Stage& stage, const float* weights, const FloatMap& to);
 
     const std::vector<Layer> layers_;

@@ -81,6 +81,21 @@ struct IntOuter {
     std::ptrdiff_t sums_output;
 };
 
+/// The gradient of a fully connected layer in float: factor e[o][b] x[t][b], summed over samples b.
+struct FloatOuter {
+    const float* e;  ///< [chunks][outputs][kGroup], zero beyond the batch
+    std::ptrdiff_t e_output, e_chunk;
+    int outputs;
+    const float* x;  ///< [chunks] of rows of kGroup samples, which `taps` finds
+    std::ptrdiff_t x_chunk;
+    const std::int32_t* taps;
+    int tap_count;
+    int chunks;
+    float* sums;  ///< added to
+    std::ptrdiff_t sums_output;
+    float factor;
+};
+
 /// From accumulators to int8, with ReLU and pooling (docs/integer.md: nearest, or a cast).
 struct Narrow {
     const std::int32_t* x;  ///< [rows][columns][kGroup]
@@ -155,6 +170,7 @@ struct Kernels {
     void (*windows_i8)(const IntWindows&, Range&);
     void (*products_f32)(const FloatProducts&);
     void (*products_i8)(const IntProducts&);
+    void (*outer_f32)(const FloatOuter&);
     void (*outer_i8)(const IntOuter&);
     /// to[b] = choices[b] == choice ? from[b] : 0, for a multiple of kGroup of samples.
     void (*route_i8)(const std::int8_t* from, const std::uint16_t* choices, int choice, int count,

@@ -83,4 +83,53 @@ inline void outer_i8(const IntOuter& given) {
         }
 }
 
+inline constexpr int kSamples = 16;  // in a chunk
+
+/// L taps of a chunk: a vector of them for each sample.
+struct TurnedFloats {
+    F x[kSamples];
+
+    ZO_INLINE TurnedFloats(const float* rows, const std::int32_t* taps, int count) {
+        for (int first = 0; first < kSamples; first += L) {
+            F block[L];
+            for (int t = 0; t < L; ++t)
+                block[t] = t < count ? load<F>(rows + taps[t] + first) : F{};
+            turn(block);
+            for (int j = 0; j < L; ++j) x[first + j] = block[j];
+        }
+    }
+};
+
+template <int Outputs>
+ZO_INLINE void outer(const FloatOuter& job, const TurnedFloats& taps, int output, int tap,
+                     int chunk) {
+    F sum[Outputs] = {};
+    const float* const e = job.e + output * job.e_output + chunk * job.e_chunk;
+    for (int b = 0; b < kSamples; ++b)
+        ZO_FOR (o, Outputs) sum[o] += splat(e[o * job.e_output + b]) * taps.x[b];
+    const int left = job.tap_count - tap;
+    ZO_FOR (o, Outputs) {
+        float* const sums = job.sums + (output + o) * job.sums_output + tap;
+        sum[o] *= splat(job.factor);
+        if (left >= L) {
+            store(sums, load<F>(sums) + sum[o]);
+        } else {
+            for (int t = 0; t < left; ++t) sums[t] += sum[o][t];
+        }
+    }
+}
+
+inline void outer_f32(const FloatOuter& given) {
+    const FloatOuter job = given;
+    for (int tap = 0; tap < job.tap_count; tap += L)
+        for (int chunk = 0; chunk < job.chunks; ++chunk) {
+            const TurnedFloats taps(job.x + chunk * job.x_chunk, job.taps + tap,
+                                    job.tap_count - tap);
+            int o = 0;
+            for (; o + 8 <= job.outputs; o += 8) outer<8>(job, taps, o, tap, chunk);
+            for (; o + 4 <= job.outputs; o += 4) outer<4>(job, taps, o, tap, chunk);
+            for (; o < job.outputs; ++o) outer<1>(job, taps, o, tap, chunk);
+        }
+}
+
 }  // namespace zo::ZO_ISA

@@ -24,6 +24,7 @@ const Kernels kTable = {
     .windows_i8 = windows_i8,
     .products_f32 = products_f32,
     .products_i8 = products_i8,
+    .outer_f32 = outer_f32,
     .outer_i8 = outer_i8,
     .route_i8 = route_i8,
     .largest_i64 = largest_i64,
