@@ -75,10 +75,13 @@ def test_memory_of_a_step(benchmark: Any, arm: str) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_rows_of_the_tables_beside_full_zo(benchmark: Any, timed: Any, threads: int) -> None:
-    """``ratios``: the step of each row over that of Full ZO, at B = 32."""
+@pytest.mark.parametrize("size", [32, 256])
+def test_rows_of_the_tables_beside_full_zo(
+    benchmark: Any, timed: Any, size: int, threads: int
+) -> None:
+    """``ratios``: the step of each row over that of Full ZO."""
     torch.set_num_threads(threads)
-    seconds = timed({method: row(method, 32) for method in METHODS}, turns=15)
+    seconds = timed({method: row(method, size) for method in METHODS}, turns=45)
     benchmark.extra_info["ratios"] = {
         f"{method}/full_zo": ratio(seconds, method, "full_zo") for method in METHODS[1:]
     }
