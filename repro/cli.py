@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 
 from repro import __version__
-from repro.commands import claims, data, engine, listing, notebooks, report, run
+from repro.commands import claims, data, engine, listing, notebooks, report, run, sweep
 from repro.core.errors import ReproError
 
-COMMANDS = (listing, run, report, claims, notebooks, data, engine)
+COMMANDS = (listing, run, sweep, report, claims, notebooks, data, engine)
 """Each module offers ``add_parser(subparsers)``, whose parser sets ``execute(args) -> int``."""
 
 
