@@ -2,11 +2,8 @@
 
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
-import memray
 import pytest
 import torch
 from lenet5_steps import EPS, LR, batch, mezo, plain
@@ -14,6 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from repro.core.names import METHODS
 from repro.measurement.timing import Step, ratio
+from repro.memory import measured
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
 from repro.methods.perturbation import perturb_
@@ -24,13 +22,7 @@ from repro.training.partition import partition
 def peak_of_step(arm: str) -> int:
     """Return the bytes that a step takes beside the weights and the batch."""
     torch.set_num_threads(1)
-    step = {"plain": plain, "mezo": mezo}[arm](32)
-    step()
-    with tempfile.TemporaryDirectory() as directory:
-        capture = Path(directory, "step.memray")
-        with memray.Tracker(capture):
-            step()
-        return int(memray.FileReader(capture).metadata.peak_memory)
+    return measured.peak_of_step({"plain": plain, "mezo": mezo}[arm](32))
 
 
 def row(method: Any, size: int) -> Step:

@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from repro.claims.statistics import Estimate, estimate, last_and_best
+from repro.claims.statistics import Estimate, estimate, last_and_best, sign_flip_p
 
 
 def test_two_seeds_follow_the_cauchy_distribution() -> None:
@@ -33,6 +33,24 @@ def test_the_printed_table_of_student(n: int, quantile: float) -> None:
 
 def test_one_seed_has_no_interval() -> None:
     assert estimate([89.8]) == Estimate(89.8, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "expected"),
+    [
+        ([1.0, 2.0, 3.0], 1 / 8),  # the highest of all sums
+        ([1.0, 2.0, -0.5], 2 / 8),
+        ([3.0, -3.0], 3 / 4),  # sums 6, 0, 0, -6: three are no lower than 0
+        ([-1.0, -2.0, -3.0, -4.0, -5.0], 1.0),
+        ([0.1] * 5, 1 / 32),
+    ],
+)
+def test_p_counts_the_signs_that_do_as_well(gaps: list[float], expected: float) -> None:
+    assert sign_flip_p(gaps) == pytest.approx(expected)
+
+
+def test_one_seed_has_no_p() -> None:
+    assert sign_flip_p([3.0]) is None
 
 
 def test_seeds_that_agree_have_an_interval_of_nothing() -> None:

@@ -101,6 +101,18 @@ def test_the_smallest_gap_between_neighbours_decides_an_order() -> None:
     assert largest.ours == pytest.approx(10.0)
 
 
+def test_an_order_is_as_certain_as_its_least_certain_gap() -> None:
+    records = [
+        *(run(ZO, seed, [value]) for seed, value in enumerate((0.80, 0.81, 0.82))),
+        *(run(CLS2, seed, [value]) for seed, value in enumerate((0.95, 0.99, 0.70))),
+        *(run(BP, seed, [value]) for seed, value in enumerate((0.96, 1.00, 0.71))),
+    ]
+    found = finding(order(ZO, CLS2, BP), records)
+    assert found.ours == pytest.approx(1.0)  # the smaller gap, but the same for every seed
+    assert found.p_value == pytest.approx(2 / 8)  # the larger one, of which a seed has the reverse
+    assert finding(order(ZO, CLS2), [run(ZO, 0, [0.8]), run(CLS2, 0, [0.9])]).p_value is None
+
+
 def test_a_gap_needs_both_sides_and_a_seed_of_both() -> None:
     gap = Gaps(((ZO, CLS2),))
     assert finding(gap, [run(ZO, 0, [0.8])]).reason == "no run of mnist fp32 cls2"

@@ -48,16 +48,28 @@ def test_prompts_lie_one_after_the_other_with_their_answers() -> None:
 def test_a_long_prompt_loses_the_start_of_its_passage() -> None:
     split = tokenise([DRY], tokenizer())
     assert text(split.prompt(0, 6)) == "wet . Is <unk> dry ?"
-    with pytest.raises(UsageError, match="max_length = 0: must be at least 1"):
-        split.prompt(0, 0)
+    assert text(split.prompt(0, 4)) == "Is <unk> dry ?"
+
+
+@pytest.mark.parametrize(("start", "least"), [(False, 4), (True, 5)])
+def test_no_question_is_cut(start: bool, least: int) -> None:
+    split = tokenise([DRY, WET], tokenizer(start=start))
+    assert split.questions.tolist() == [4, 4]
+    assert split.least_length == least
+    with pytest.raises(UsageError, match=f"max_length = {least - 1}: must be at least {least}"):
+        split.prompt(0, least - 1)
+
+
+def test_truncated_prompts_are_counted() -> None:
+    split = tokenise([DRY, WET], tokenizer())
+    assert split.lengths(10).tolist() == [10, 8]
+    assert split.truncated(10).tolist() == [True, False]
 
 
 def test_a_long_prompt_keeps_its_start_of_text_token() -> None:
     split = tokenise([DRY], tokenizer(start=True))
     assert text(split.prompt(0, 100)).startswith("<s> Water")
     assert text(split.prompt(0, 6)) == "<s> . Is <unk> dry ?"
-    with pytest.raises(UsageError, match="max_length = 1: must be at least 2"):
-        split.prompt(0, 1)
 
 
 def test_answers_must_be_one_token_each() -> None:

@@ -123,6 +123,12 @@ def test_flatten_has_the_order_of_pytorch() -> None:
     assert torch.equal(Flatten().backward(x, y, y), x)
 
 
+def test_flatten_leaves_features_as_they_are() -> None:
+    x = int8(4, 5)
+    assert torch.equal(Flatten().forward(x), x)
+    assert torch.equal(Flatten().backward(x, x, -x), -x)
+
+
 @pytest.mark.parametrize("layer", [ReLU(), MaxPool2d(2)])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_selecting_layers_take_accumulators(layer: Selecting, dtype: torch.dtype) -> None:

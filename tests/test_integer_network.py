@@ -287,6 +287,13 @@ def test_layers_without_an_integer_form_are_refused(module: nn.Module, message: 
         IntegerNetwork.random(nn.Sequential(OrderedDict(x=module)), seed=0)
 
 
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+def test_layers_without_a_weight_are_refused() -> None:
+    for module in (nn.Linear(0, 3, bias=False), nn.Conv2d(1, 0, 3, bias=False)):
+        with pytest.raises(UsageError, match=r"layer 0: weights of shape \(.*0.*\): every size"):
+            IntegerNetwork.random(nn.Sequential(module), seed=0)
+
+
 def test_wrong_partitions_and_inputs_are_refused() -> None:
     network = lenet()
     names = "conv1, conv2, fc1, fc2, fc3"

@@ -46,7 +46,7 @@ def test_a_device_that_is_absent_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_gpu_that_runs_out_of_memory_gives_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    def exhausted(_: StepSpec) -> None:
+    def exhausted(*_: object) -> None:
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr("repro.memory.measured.require_device", lambda _: None)

@@ -29,17 +29,18 @@ def test_noise_is_standard_gaussian_and_the_same_for_the_same_seed() -> None:
     assert abs(first.std() - 1) < 4 / math.sqrt(2 * 200_000)
 
 
-def test_each_chunk_is_drawn_from_its_seed_by_any_number_of_threads() -> None:
-    generator = torch.Generator()
+@pytest.mark.parametrize("sizes", [(60_001, 69_999), (100_001, 399_999), (16_800_001,)])
+def test_each_chunk_is_drawn_from_its_seed_by_any_number_of_threads(sizes: tuple[int, ...]) -> None:
+    total, generator = sum(sizes), torch.Generator()
     expected = [
-        torch.empty(min(CPU_CHUNK, 500_000 - start)).normal_(generator=generator.manual_seed(7 + i))
-        for i, start in enumerate(range(0, 500_000, CPU_CHUNK))
+        torch.empty(min(CPU_CHUNK, total - start)).normal_(generator=generator.manual_seed(7 + i))
+        for i, start in enumerate(range(0, total, CPU_CHUNK))
     ]
     before = torch.get_num_threads()
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            model = [torch.zeros(n, requires_grad=True) for n in (100_001, 399_999)]
+            model = [torch.zeros(size, requires_grad=True) for size in sizes]
             perturb_(model, seed=7, scale=1.0)
             assert torch.equal(torch.cat(model), torch.cat(expected))
     finally:

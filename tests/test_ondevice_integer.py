@@ -158,6 +158,12 @@ SHAPES = {
         (13, 3),
     ),
     "features": (nn.Sequential(nn.Linear(11, 3, bias=False)), (11,)),
+    "signed features, not in fours": (
+        nn.Sequential(
+            nn.Linear(8, 7, bias=False), nn.Linear(7, 5, bias=False), nn.Linear(5, 3, bias=False)
+        ),
+        (8,),
+    ),
 }
 
 
@@ -180,6 +186,26 @@ def test_other_networks(name: str, partition: str | int, instructions: str) -> N
         slow.step(IntegerTensor(values, -6), labels)
         native.step(IntegerTensor(values, -6), labels)
         assert torch.equal(network.parameters, reference.parameters)
+
+
+@pytest.mark.parametrize("size", [3, 64, 257, 600])
+def test_batches_of_any_size(engine: Any, size: int) -> None:
+    """Gradients are summed in bursts of 256 samples."""
+    structure = nn.Sequential(
+        nn.Linear(9, 21, bias=False), nn.ReLU(), nn.Linear(21, 13, bias=False)
+    )
+    generator = torch.Generator().manual_seed(size)
+    values = torch.randint(-128, 128, (size, 9), generator=generator).to(torch.int8)
+    labels = torch.randint(0, 13, (size,), generator=generator)
+    reference = IntegerNetwork.random(structure, seed=2)
+    ElasticZOInt8(reference, 0, b_bp=6).step(IntegerTensor(values, -6), labels)
+    for instructions in engine.instruction_sets():
+        network = IntegerNetwork.random(structure, seed=2)
+        native = NativeElasticZOInt8(
+            network, structure, (9,), 0, b_bp=6, capacity=size, instructions=instructions
+        )
+        native.step(IntegerTensor(values, -6), labels)
+        assert torch.equal(network.parameters, reference.parameters), instructions
 
 
 @pytest.mark.parametrize("largest", [1, 2, 4])
@@ -251,6 +277,11 @@ def test_refuses_networks_that_it_has_no_kernels_for() -> None:
     network = IntegerNetwork.random(structure, seed=0)
     with pytest.raises(UsageError, match="input features"):
         NativeElasticZOInt8(network, structure, (1, 32, 32), 0)
+    cloud, shape = SHAPES["cloud"]
+    with pytest.raises(
+        UsageError, match=r"samples of shape \(0, 3\): every size must be at least 1"
+    ):
+        NativeElasticZOInt8(IntegerNetwork.random(cloud, seed=0), cloud, (0, shape[1]), 0)
     with pytest.raises(UsageError, match="instructions = 'mmx'"):
         NativeElasticZOInt8(network, structure, IMAGE, 0, instructions="mmx")
 

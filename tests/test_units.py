@@ -1,8 +1,11 @@
 """Bytes as people read them."""
 
+import re
+
 import pytest
 
-from repro.core.units import format_binary_bytes
+from repro.core.errors import UsageError
+from repro.core.units import format_binary_bytes, parse_bytes, parse_count
 
 
 @pytest.mark.parametrize(
@@ -19,3 +22,41 @@ from repro.core.units import format_binary_bytes
 )
 def test_binary_bytes_have_four_digits(count: int, text: str) -> None:
     assert format_binary_bytes(count) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("16GB", 16e9),
+        ("16gb", 16e9),
+        ("16 GiB", 2**34),
+        ("1.5G", 1.5e9),
+        ("8Gi", 2**33),
+        ("512MiB", 2**29),
+        (".5kB", 500),
+        ("2TB", 2e12),
+        ("17000000000", 17e9),
+        ("1B", 1),
+    ],
+)
+def test_sizes_are_read_in_decimal_and_binary_units(text: str, count: float) -> None:
+    assert parse_bytes("budget", text) == count
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-1GB", "1e9", "16XB", "1 2GB", "nan", "0", "0.1B"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=rf"budget = {re.escape(repr(text))}: must be"):
+        parse_bytes("budget", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("7B", 7e9), ("350m", 350e6), ("1.5b", 1.5e9), ("2T", 2e12), ("12", 12)]
+)
+def test_counts_are_read(text: str, count: float) -> None:
+    assert parse_count("params", text) == count
+
+
+@pytest.mark.parametrize("text", ["", "7G", "B", "-7B", "7 billion"])
+def test_what_is_no_count_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="params = "):
+        parse_count("params", text)

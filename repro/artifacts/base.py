@@ -80,7 +80,7 @@ class Artifact:
     """Ids of the claims it gives a finding for."""
     config: type[Config]
     profiles: Mapping[Profile, Config]
-    """The configuration of each of ``smoke``, ``quick`` and ``paper``."""
+    """The configuration of each of ``smoke``, ``quick`` and ``paper``, and maybe of others."""
     scope: tuple[str, ...] = ()
     """Configuration fields, all tuples, that only choose which cells are run and change none of
     them. A run with fewer values there is still its profile's, and people read the cells of all

@@ -8,6 +8,7 @@ from repro.core.errors import UsageError
 
 SLUGS = (
     "mezo_fig3",
+    "mezo_fig4",
     "elasticzo_search",
     "elasticzo_table1",
     "elasticzo_table2",

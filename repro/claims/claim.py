@@ -29,8 +29,11 @@ class Claim:
     unit: str
     """Unit of ``published`` and of our value: ``x`` for a ratio, ``GB`` for 1e9 bytes, ``MiB`` and
     ``KiB`` for 2**20 and 2**10, ``%`` for per cent, ``points`` for percentage points between
-    accuracies."""
+    accuracies, ``s`` for seconds."""
     basis: Basis
     digits: int = 0
     """Decimals the paper prints, to which ours is rounded before it is held against published."""
     relation: Relation = "equals"
+    judged_by: tuple[str, ...] = ()
+    """Profiles whose records give a verdict; where none is named, every profile, and of what was
+    trained the published setting alone."""

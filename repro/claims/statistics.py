@@ -41,6 +41,26 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(mean, quantile * statistics.stdev(values) / math.sqrt(n), n)
 
 
+def sign_flip_p(gaps: Sequence[float]) -> float | None:
+    """Return how often chance alone would make the mean of ``gaps`` as high as it is.
+
+    One-sided and exact: if neither side were the better one, each seed's gap could as well have the
+    other sign, and p is the fraction of the 2^n choices of signs whose mean is no lower (Fisher,
+    "The design of experiments", 1935, section 21). So p is never below 1 / 2^n: three seeds cannot
+    show an order at 5 %, five can at 3.1 %. ``None`` for one seed.
+    """
+    if len(gaps) == 1:
+        return None
+    import numpy as np
+    from scipy.stats import permutation_test
+
+    found = permutation_test(
+        (np.asarray(gaps),), np.mean, permutation_type="samples", alternative="greater",
+        n_resamples=np.inf,
+    )  # fmt: skip
+    return float(found.pvalue)
+
+
 def last_and_best(curve: Sequence[float]) -> tuple[float, float]:
     """Return the accuracy after the last epoch, and the highest after any.
 

@@ -6,11 +6,11 @@ whether it ended early at a loss that is not finite.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from repro.claims.quantity import Accuracy, Gaps, Key, Point, Quantity, key
-from repro.claims.statistics import estimate, last_and_best
+from repro.claims.statistics import estimate, last_and_best, sign_flip_p
 from repro.claims.verdict import Finding
 from repro.measurement.records import Record, of_kind, rank
 
@@ -157,7 +157,19 @@ def _gap(claim_id: str, quantity: Gaps, cells: Cells) -> Finding:
     name, by_seed, sides = pick(gaps, key=lambda gap: estimate(list(gap[1].values())).mean)
     which = f", the {quantity.pick} of {len(gaps)}" if len(gaps) > 1 else ""
     lowest = min((cell.profile for _, _, pair in gaps for cell in pair), key=rank)
-    return _finding(claim_id, f"{name}{which}, after the last epoch", by_seed, sides, lowest)
+    found = _finding(claim_id, f"{name}{which}, after the last epoch", by_seed, sides, lowest)
+    return replace(found, p_value=_least_certain([both for _, both, _ in gaps]))
+
+
+def _least_certain(gaps: Sequence[BySeed]) -> float | None:
+    """Return the largest p: that all gaps are positive is as certain as the least certain one.
+
+    (Intersection-union test, Berger 1982: no correction for their number is needed.) ``None`` if a
+    gap is of one seed.
+    """
+    found = [sign_flip_p(list(gap.values())) for gap in gaps]
+    certain = [p for p in found if p is not None]
+    return max(certain) if len(certain) == len(found) else None
 
 
 def _finding(

@@ -46,6 +46,8 @@ class Finding:
     seed, or where nothing is random."""
     profile: str | None = None
     """Lowest profile of the records behind the value; ``None`` says that of the whole run."""
+    p_value: float | None = None
+    """Of an order: one-sided, over seeds, of the gap that is the least certain to be positive."""
 
 
 def verdict(claim: Claim, finding: Finding) -> str:
@@ -56,22 +58,22 @@ def verdict(claim: Claim, finding: Finding) -> str:
     contradicts the claim: or, where ours comes from the paper's equations, the claim contradicts
     them. A time that is otherwise on our machine contradicts nothing: it differs.
 
-    Of what was trained, records of ``TRAINED_PROFILE`` alone give a verdict. Reproduced is also a
-    number within ``REPRODUCED_POINTS`` of ours; close one within ``CLOSE_POINTS``. A number within
-    our interval over seeds is reproduced if the interval is no wider than ``CLOSE_POINTS`` to
-    either side, else close: seeds that disagree by more confirm nothing.
+    Of what was trained, records of ``TRAINED_PROFILE`` alone give a verdict, unless the claim
+    names others that put it to the test. Reproduced is also a number within
+    ``REPRODUCED_POINTS`` of ours; close one within ``CLOSE_POINTS``. A number within our interval
+    over seeds is reproduced if the interval is no wider than ``CLOSE_POINTS`` to either side, else
+    close: seeds that disagree by more confirm nothing.
 
     An order of methods, published as a bound of 0 on the smallest gap between them, claims a sign,
     and no distance makes up for a wrong one. It is reproduced if the whole interval lies above 0,
     contradicted if it lies below, close if it holds 0. One seed has no interval and settles no
     order: close if the gap is not negative, else contradicted.
     """
-    if finding.ours is None:
+    judging = judging_profiles(claim)
+    if finding.ours is None or (judging and finding.profile not in judging):
         return NOT_RUN
     if claim.basis == "trained":
-        if finding.profile != TRAINED_PROFILE:
-            return NOT_RUN
-        if claim.published == 0:
+        if is_order(claim):
             return _order(finding.ours, finding.interval)
         return _trained(_distance(claim, finding.ours), finding.interval)
     if _distance(claim, finding.ours) == 0:
@@ -81,6 +83,16 @@ def verdict(claim: Claim, finding: Finding) -> str:
     if claim.basis == "timed":
         return OTHER_MACHINE
     return OWN_EQUATIONS if claim.basis == "analytic" else CONTRADICTED
+
+
+def is_order(claim: Claim) -> bool:
+    """Tell whether ``claim`` says which methods are better, and not by how much."""
+    return claim.basis == "trained" and claim.published == 0
+
+
+def judging_profiles(claim: Claim) -> tuple[str, ...]:
+    """Return the profiles whose records give a verdict on ``claim``; none is named for all."""
+    return claim.judged_by or ((TRAINED_PROFILE,) if claim.basis == "trained" else ())
 
 
 def points_above(claim: Claim, finding: Finding) -> float:

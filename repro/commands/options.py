@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from repro.artifacts.base import Artifact
 from repro.core.paths import results_dir
+from repro.core.validation import require_choice
 from repro.measurement.records import PROFILES, Profile
 
 Configuration = TypeVar("Configuration")
@@ -19,7 +20,8 @@ class CommonOptions(Generic[Configuration]):
     config: Configuration
     """The artifact's own options."""
     profile: Profile = "quick"
-    """How much: seconds for tests, minutes on two cores, or the published setting."""
+    """How much: seconds for tests, minutes on two cores, or the published setting; what else
+    there is depends on the artifact."""
     out: Path = dataclasses.field(default_factory=results_dir)
     """Directory of the results; records go to a subdirectory named by the slug."""
 
@@ -36,6 +38,7 @@ def parse(
     import tyro
 
     profile = _profile(arguments)
+    require_choice(f"profile of {artifact.slug}", profile, artifact.profiles)
     return tyro.cli(
         kind[artifact.config],  # type: ignore[index]
         prog=f"{command} {artifact.slug}",

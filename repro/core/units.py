@@ -1,6 +1,10 @@
 """Bytes and ratios as people read them; records keep the raw numbers."""
 
 import math
+import re
+from collections.abc import Mapping
+
+from repro.core.errors import UsageError
 
 GB = 10**9
 """The MeZO paper's gigabyte: its 17 GB are 17e9 bytes."""
@@ -10,6 +14,7 @@ MIB = 2**20
 """The ElasticZO paper's kilobyte and megabyte."""
 
 _DECIMAL = ("B", "kB", "MB", "GB", "TB", "PB")
+_PREFIXES = ("k", "m", "g", "t", "p")
 
 
 def format_bytes(count: float) -> str:
@@ -24,3 +29,37 @@ def format_binary_bytes(count: float) -> str:
     """Return ``count`` bytes in KiB, or from 1 MiB on in MiB, with four significant digits."""
     unit, name = (MIB, "MiB") if abs(count) >= MIB else (KIB, "KiB")
     return f"{count / unit:.4g} {name}"
+
+
+def parse_bytes(name: str, text: str) -> float:
+    """Return the bytes of ``16GB``, ``16GiB``, ``500 MB`` or a plain number; a GB is 10**9 bytes.
+
+    Raises:
+        UsageError: ``text`` is nothing of that, or not above 0.
+    """
+    powers = list(enumerate(_PREFIXES, start=1))
+    scale = {"b": 1, **{unit: 1000**power for power, p in powers for unit in (p, f"{p}b")}}
+    scale |= {unit: 1024**power for power, p in powers for unit in (f"{p}i", f"{p}ib")}
+    return _parse(name, text, scale, "a size such as 16GB, 8GiB or 500MB")
+
+
+def parse_count(name: str, text: str) -> float:
+    """Return the number of ``7B``, ``350M``, ``1.5b`` or a plain number.
+
+    Raises:
+        UsageError: ``text`` is nothing of that, or below 1.
+    """
+    scale = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+    return _parse(name, text, scale, "a count such as 7B or 350M")
+
+
+def _parse(name: str, text: str, scale: Mapping[str, float], form: str) -> float:
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", text.lower())
+    if found is None or found[2] not in {"", *scale}:
+        msg = f"{name} = {text!r}: must be {form}"
+        raise UsageError(msg)
+    value = float(found[1]) * (scale[found[2]] if found[2] else 1)
+    if not 1 <= value < math.inf:
+        msg = f"{name} = {text!r}: must be at least 1; give {form}"
+        raise UsageError(msg)
+    return value

@@ -14,6 +14,14 @@ def require_positive_int(name: str, value: object) -> int:
     return value
 
 
+def require_whole(name: str, value: object) -> int:
+    """Return ``value`` if it is an integer of at least 0, else raise ``UsageError``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        msg = f"{name} = {value!r}: must be a whole number of at least 0"
+        raise UsageError(msg)
+    return value
+
+
 def require_positive(name: str, value: float) -> float:
     """Return ``value`` if it is finite and above 0, else raise ``UsageError``."""
     if isinstance(value, bool) or not math.isfinite(value) or value <= 0:

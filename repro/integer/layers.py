@@ -49,14 +49,16 @@ class Selecting(ABC):
 
 
 class Flatten(Selecting):
-    """[H, C, W, B] to [C H W, B], in the order of ``torch.nn.Flatten``."""
+    """[H, C, W, B] to [C H W, B], in the order of ``torch.nn.Flatten``; [F, B] stays as it is."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the features, channel by channel."""
-        return x.transpose(0, 1).flatten(0, -2)
+        return x if x.dim() == 2 else x.transpose(0, 1).flatten(0, -2)
 
     def backward(self, x: Tensor, y: Tensor, error: Tensor) -> Tensor:  # noqa: ARG002
         """Return the images, row by row."""
+        if x.dim() == 2:
+            return error
         return error.view_as(x.transpose(0, 1)).transpose(0, 1).contiguous()
 
 

@@ -57,6 +57,7 @@ def convert(name: str, module: nn.Module, new_weight: NewWeight) -> Layer:
     """
     if isinstance(module, nn.Linear):
         _refuse_bias(name, module.bias)
+        _refuse_empty(name, module.weight)
         return Linear(new_weight(tuple(module.weight.shape)))
     if isinstance(module, nn.Conv2d):
         return _conv(name, module, new_weight)
@@ -85,8 +86,15 @@ def _refuse_bias(name: str, bias: Tensor | None) -> None:
         raise UsageError(msg)
 
 
+def _refuse_empty(name: str, weight: Tensor) -> None:
+    if not weight.numel():
+        msg = f"layer {name}: weights of shape {tuple(weight.shape)}: every size must be at least 1"
+        raise UsageError(msg)
+
+
 def _conv(name: str, module: nn.Conv2d, new_weight: NewWeight) -> Conv2d:
     _refuse_bias(name, module.bias)
+    _refuse_empty(name, module.weight)
     kernel, padding = module.kernel_size, module.padding
     if (
         module.stride != (1, 1)

@@ -18,9 +18,10 @@ from repro.core.errors import ReproError
 from repro.measurement.environment import Environment
 
 SCHEMA_VERSION = 1
-Profile = Literal["smoke", "quick", "paper"]
+Profile = Literal["smoke", "quick", "hours", "gpu", "paper"]
 PROFILES: tuple[Profile, ...] = get_args(Profile)
-"""From the cheapest to the published setting; a later one outranks an earlier one in tables."""
+"""From the cheapest to the published setting; a later one outranks an earlier one in tables. Every
+artifact has ``smoke``, ``quick`` and ``paper``; what each of them is, the artifact says."""
 CUSTOM = "custom"
 """What a record has in the place of a profile if its configuration is none of theirs."""
 

@@ -9,18 +9,23 @@ fits in one.
 
 import gc
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import memray
 import torch
 from memray import AllocatorType
+from transformers import LlamaForCausalLM
 
 from repro.core.validation import require_positive_int
 from repro.measurement.device import Device, require_device
 from repro.memory.step import StepSpec, build_model, make_batch, make_step
+
+Model = TypeVar("Model", bound=torch.nn.Module)
 
 
 @dataclass(frozen=True)
@@ -72,9 +77,27 @@ def measure(task: MeasureTask) -> MeasuredPeak | None:
     torch.set_num_threads(require_positive_int("threads", task.threads))
     torch.backends.mkldnn.set_flags(task.onednn)  # type: ignore[no-untyped-call]
     torch.manual_seed(0)
-    on_device = _on_cuda if task.device == "cuda" else _on_host
+    spec = task.spec
+
+    def start(model: LlamaForCausalLM) -> Callable[[], object]:
+        return make_step(spec, model, make_batch(spec, task.device))
+
+    return measure_step(partial(build_model, spec), start, task.device)
+
+
+def measure_step(
+    build: Callable[[], Model], start: Callable[[Model], Callable[[], object]], device: Device
+) -> MeasuredPeak | None:
+    """Measure one step of any training; return ``None`` if memory is too small for it.
+
+    Args:
+        build: makes the model, on the device that is PyTorch's default when it is called.
+        start: returns a function that does a step of the model on ``device``.
+        device: where memory is watched.
+    """
+    on_device = _on_cuda if device == "cuda" else _on_host
     try:
-        return on_device(task.spec)
+        return on_device(build, start)
     except torch.OutOfMemoryError:
         return None
     except RuntimeError as error:
@@ -83,27 +106,40 @@ def measure(task: MeasureTask) -> MeasuredPeak | None:
         raise
 
 
-def _on_host(spec: StepSpec) -> MeasuredPeak:
+def _on_host(
+    build: Callable[[], Model], start: Callable[[Model], Callable[[], object]]
+) -> MeasuredPeak:
     torch.ones(64, 64) @ torch.ones(64, 64)  # thread pools start before anything is counted
     with tempfile.TemporaryDirectory(prefix="zo-repro-") as directory:
         built = Path(directory, "build.memray")
         with memray.Tracker(built):
-            model = build_model(spec)
+            model = build()
             gc.collect()
-        step = make_step(spec, model, make_batch(spec))
-        step()
-        stepped = Path(directory, "step.memray")
-        with _garbage_collected(), memray.Tracker(stepped):
+        weights = _left_allocated(built)
+    return MeasuredPeak(_parameters(model), weights, peak_of_step(start(model)))
+
+
+def peak_of_step(step: Callable[[], object]) -> int:
+    """Return the bytes that ``step`` takes on the host, above what is allocated before it.
+
+    It is done twice and watched the second time; call this in a fresh process.
+    """
+    step()
+    with tempfile.TemporaryDirectory(prefix="zo-repro-") as directory:
+        capture = Path(directory, "step.memray")
+        with _garbage_collected(), memray.Tracker(capture):
             step()
-        return MeasuredPeak(_parameters(model), _left_allocated(built), _peak(stepped))
+        return _peak(capture)
 
 
-def _on_cuda(spec: StepSpec) -> MeasuredPeak:
+def _on_cuda(
+    build: Callable[[], Model], start: Callable[[Model], Callable[[], object]]
+) -> MeasuredPeak:
     before = torch.cuda.memory_allocated()
     with torch.device("cuda"):
-        model = build_model(spec)
+        model = build()
     weights = torch.cuda.memory_allocated() - before
-    step = make_step(spec, model, make_batch(spec, "cuda"))
+    step = start(model)
     step()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()

@@ -6,8 +6,10 @@ bytes: no allocator rounding, no backend scratch.
 """
 
 import gc
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -18,15 +20,17 @@ from repro.memory.fake import unpacked
 from repro.memory.step import (
     EPS,
     LR,
+    Method,
     StepSpec,
     build_model,
     last_position_loss,
     make_batch,
-    make_step,
 )
 from repro.methods.backprop import Backprop
 from repro.methods.perturbation import default_chunk, perturb_
 from repro.methods.step_info import PhaseTimer
+
+Model = TypeVar("Model", bound=torch.nn.Module)
 
 
 @dataclass(frozen=True)
@@ -55,13 +59,35 @@ class Breakdown:
 
 def simulate(spec: StepSpec) -> Breakdown:
     """Return the peak of one training step of ``spec``, weights included."""
+    return simulate_step(
+        partial(build_model, spec),
+        partial(make_batch, spec),
+        lambda model, batch: last_position_loss(model, *batch),
+        spec.method,
+    )
+
+
+def simulate_step(
+    build: Callable[[], Model],
+    read: Callable[[], tuple[torch.Tensor, ...]],
+    loss: Callable[[Model, Any], torch.Tensor],
+    method: Method,
+) -> Breakdown:
+    """Return the peak of one step of any training, weights included.
+
+    Args:
+        build: makes the model; called under FakeTensorMode, like the others.
+        read: makes the tensors that a step reads.
+        loss: of the model on that batch.
+        method: what is done with the loss.
+    """
     with FakeTensorMode():
-        model = build_model(spec)
-        batch = make_batch(spec)
+        model = build()
+        batch = read()
         tracker = PeakTracker()
         tracker.track_external(model, *batch)
         with unpacked(), tracker:
-            fake_step(spec, model, batch, tracker)
+            _fake_step(method, model, partial(loss, model, batch), tracker)
         peak = tracker.get_tracker_snapshot("peak")[torch.device("cpu")]
     del model
     gc.collect()  # the model sits in reference cycles; a worker would keep its metadata otherwise
@@ -89,18 +115,24 @@ def fake_step(
     tracker: MemTracker,
 ) -> None:
     """Do the step of ``make_step`` without asking for a loss's value, which a fake one has not."""
-    if spec.method == "mezo":
-        _mezo_step(model, batch, tracker)
-    elif spec.method == "forward":
-        make_step(spec, model, batch)()
+    _fake_step(spec.method, model, lambda: last_position_loss(model, *batch), tracker)
+
+
+def _fake_step(
+    method: Method, model: torch.nn.Module, loss: Callable[[], torch.Tensor], tracker: MemTracker
+) -> None:
+    if method == "mezo":
+        _mezo_step(model, loss, tracker)
+    elif method == "forward":
+        with torch.no_grad():
+            loss()
     else:
-        loss = last_position_loss(model, *batch)
-        Backprop(model.parameters(), lr=LR).descend(loss, PhaseTimer(enabled=False))
+        Backprop(model.parameters(), lr=LR).descend(loss(), PhaseTimer(enabled=False))
 
 
 @torch.no_grad()
 def _mezo_step(
-    model: LlamaForCausalLM, batch: tuple[torch.Tensor, torch.Tensor], tracker: MemTracker
+    model: torch.nn.Module, loss: Callable[[], torch.Tensor], tracker: MemTracker
 ) -> None:
     """Do MeZO's step with g = 1: fake losses have no values, and no size depends on g.
 
@@ -110,10 +142,10 @@ def _mezo_step(
     largest = max(model.parameters(), key=torch.Tensor.numel)
     chunk = largest.view(-1)[: default_chunk(largest.device)]
     perturb_([chunk], 0, EPS)
-    last_position_loss(model, *batch)
+    loss()
     tracker.reset_mod_stats()  # MemTracker takes a second forward pass only after this
     perturb_([chunk], 0, -2 * EPS)
-    last_position_loss(model, *batch)
+    loss()
     perturb_([chunk], 0, EPS - LR)
 
 

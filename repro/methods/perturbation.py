@@ -1,9 +1,9 @@
 """In-place Gaussian perturbation of parameters, regenerated from a seed and never stored.
 
-The noise of all parameters is one long vector, drawn in chunks, each from a generator seeded for
-it; on the host a chunk passes through a small buffer. So the extra memory is one buffer a thread,
-whatever the model's size, and the numbers depend on nothing but the seed, the chunk size and the
-kind of device: not on how many threads share the chunks, nor on the parameters' number format.
+The noise of all parameters is one long vector, drawn in chunks into small buffers, each chunk from
+a generator seeded for it. So the extra memory is one chunk a thread at most, whatever the model's
+size, and the numbers depend on nothing but the seed, the chunk size and the kind of device: not on
+how many threads share the chunks, nor on the parameters' number format.
 
 The passes of a step add the same noise. On the host they may keep that of a small model, half a MiB
 at most, which takes longer to draw than to add; a large one's is drawn again.
@@ -13,19 +13,21 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from threading import Lock
 
 import torch
 
 CPU_CHUNK = 1 << 16
 """Elements per chunk on the host."""
-CPU_BUFFER = 1 << 14
-"""Elements of a chunk drawn at a time on the host: few, so that the buffer stays in the cache, no
-operation is split among threads that wait for one another, and it is small beside a forward pass.
-"""
 CUDA_CHUNK = 1 << 22
 """Elements per chunk on a GPU: kernel launches do not dominate, and a forward pass takes more."""
 KEPT = 1 << 17
 """Elements of noise up to which the passes of a step keep it, on the host: LeNet-5 has fewer."""
+_LARGE = 1 << 24
+_BUFFER = 1 << 13
+"""Elements of a chunk drawn at a time for a model between ``KEPT`` and ``_LARGE``, on the host: a
+whole chunk may be more than all that its forward pass takes.
+"""
 
 _SEED_SPACE = 1 << 32  # torch's host generator uses the low 32 bits of a seed
 
@@ -82,7 +84,7 @@ def perturb_(
     device = parameters[0].device
     total = sum(parameter.numel() for parameter in parameters)
     size = min(chunk or default_chunk(device), total)
-    length = min(size, CPU_BUFFER) if device.type == "cpu" else size
+    length = min(size, _BUFFER) if device.type == "cpu" and KEPT < total < _LARGE else size
     kept = kept or KeptNoise(0)
     kept.make_room(device, total)
     vector, identity = kept.vector, (seed, total, size)
@@ -90,19 +92,25 @@ def perturb_(
     kept.drawn = None
     threads = _threads(device, 0 if ready else total // size)
     buffers = torch.empty(threads, 0 if len(vector) else length, device=device)
-    chunks = iter(list(_chunks(parameters, size)))  # threads draw from it, one chunk at a time
+    chunks, lock = _chunks(parameters, size), Lock()
 
-    @torch.no_grad()  # which every thread decides for itself
+    def take() -> _Chunk | None:
+        with lock:
+            return next(chunks, None)
+
     def work(buffer: torch.Tensor) -> None:
         generator = torch.Generator(device)
-        for index, chunk_pieces in chunks:
-            generator.manual_seed((seed + index) % _SEED_SPACE)
-            for part, pieces in _chunks(chunk_pieces, length):
-                noise = vector[index * size + part * length :] if len(vector) else buffer
-                noise = noise[: sum(piece.numel() for piece in pieces)]
-                if not ready:
-                    noise.normal_(generator=generator)
-                _add(pieces, noise, scale)
+        with torch.no_grad():  # which every thread decides for itself
+            for index, chunk_pieces in iter(take, None):
+                generator.manual_seed((seed + index) % _SEED_SPACE)
+                cut = length < size
+                parts = _chunks(chunk_pieces, length) if cut else iter([(0, chunk_pieces)])
+                for part, pieces in parts:
+                    noise = vector[index * size + part * length :] if len(vector) else buffer
+                    noise = noise[: sum(piece.numel() for piece in pieces)]
+                    if not ready:
+                        noise.normal_(generator=generator)
+                    _add(pieces, noise, scale)
 
     others = [_pool(os.getpid(), threads).submit(work, buffer) for buffer in buffers[1:]]
     work(buffers[0])

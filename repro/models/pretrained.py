@@ -7,7 +7,8 @@ safetensors; the tensors of a quantised file are the nearest that dense training
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -120,19 +121,44 @@ def _convert(gguf: Path, directory: Path, overrides: Mapping[str, Any]) -> None:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _from_directory(name: str, dtype: str) -> Pretrained:
-    from transformers import AutoTokenizer
+def cached() -> list[str]:
+    """Return the models of the catalogue that are in the cache."""
+    return [dataset.name for dataset in DATA_SETS if cache.is_cached(dataset)]
+
+
+@contextmanager
+def explained(name: str) -> Iterator[None]:
+    """Turn what transformers raises in the block into an error that says how to get ``name``.
+
+    Raises:
+        ReproError: the block failed: the model is gated, absent, or cannot be read.
+    """
+    from huggingface_hub.errors import GatedRepoError
 
     try:
-        model = _complete_model(name, dtype=dtype)
-        tokenizer = AutoTokenizer.from_pretrained(name)
+        yield
     except (OSError, ValueError) as error:
+        if isinstance(error.__cause__, GatedRepoError):
+            msg = (
+                f"{name} is gated: accept its terms at https://huggingface.co/{name} and give a "
+                "token of that account, by `hf auth login` or in HF_TOKEN"
+            )
+            raise ReproError(msg) from error
         reason = " ".join(str(error).split())
         msg = (
             f"no causal language model {name!r}: {reason}; give a directory, a .gguf file, a name "
-            f"on the hub, or one of {', '.join(dataset.name for dataset in DATA_SETS)}"
+            f"on the hub, or one of {', '.join(dataset.name for dataset in DATA_SETS)} (in the "
+            f"cache: {', '.join(cached()) or 'none'}; repro data fetch NAME gets one)"
         )
         raise ReproError(msg) from error
+
+
+def _from_directory(name: str, dtype: str) -> Pretrained:
+    from transformers import AutoTokenizer
+
+    with explained(name):
+        model = _complete_model(name, dtype=dtype)
+        tokenizer = AutoTokenizer.from_pretrained(name)
     return Pretrained(model.eval(), tokenizer)
 
 

@@ -17,7 +17,7 @@ from repro.methods.elasticzo import Activations
 from repro.methods.parameters import split_at
 from repro.methods.step_info import DivergedError, Estimate, StepInfo
 from repro.ondevice.build import load
-from repro.ondevice.layers import layer_table, samples, tail_index
+from repro.ondevice.layers import layer_table, norms, samples, tail_index
 from repro.ondevice.limits import require_machine
 
 _SHARES: dict[str, tuple[float, float]] = {
@@ -37,9 +37,12 @@ class NativeElasticZO:
         for images, labels in batches:
             elastic.step(images, labels)
 
-    The model's parameters move into the engine's memory and stay views of it. The noise is that of
-    a counter (docs/ondevice.md): the same bits for any number of threads and on any machine, and
-    not PyTorch's. Sums are taken in another order than PyTorch's.
+    The model's parameters and running statistics move into the engine's memory and stay views of
+    it. The noise is that of a counter (docs/ondevice.md): the same bits for any number of threads
+    and on any machine, and not PyTorch's. Sums are taken in another order than PyTorch's.
+
+    Batch norm goes by the batch in ``step``, whose passes move the running statistics, and by the
+    running statistics in ``forward``.
     """
 
     def __init__(
@@ -112,7 +115,7 @@ class NativeElasticZO:
         self._move_in()
 
     def _move_in(self) -> None:
-        """Make the model's parameters views of the engine's memory."""
+        """Make the model's parameters and running statistics views of the engine's memory."""
         shared = torch.from_numpy(self._training.parameters)
         start = 0
         for parameter in self.model.parameters():
@@ -120,6 +123,13 @@ class NativeElasticZO:
             view.copy_(parameter.data)
             parameter.data = view
             start += parameter.numel()
+        self._norms = norms(self.model)
+        for module, statistics in zip(self._norms, self._training.statistics, strict=True):
+            for name, own in zip(
+                ("running_mean", "running_var"), torch.from_numpy(statistics).chunk(2), strict=True
+            ):
+                own.copy_(getattr(module, name))
+                setattr(module, name, own)
 
     def step(self, inputs: Tensor, labels: Tensor) -> StepInfo:
         """Do one step of Algorithm 1.
@@ -129,7 +139,8 @@ class NativeElasticZO:
             labels: classes, int64 [B].
 
         Raises:
-            UsageError: the batch does not fit the network; no weight has been touched.
+            UsageError: the batch does not fit the network, or is one value for each channel of a
+                batch norm; nothing has been touched.
             DivergedError: a loss is not finite; the weights are restored.
         """
         require_not_negative("learning rate lr", self.lr)
@@ -139,6 +150,9 @@ class NativeElasticZO:
             )
         except (ValueError, TypeError) as error:
             raise UsageError(str(error).partition("\n")[0]) from error
+        for module in self._norms:
+            assert module.num_batches_tracked is not None  # noqa: S101 - the layer table has seen it
+            module.num_batches_tracked.add_(2 if self._tail else 1)
         if not finite:
             msg = (
                 f"step {self.steps + 1}: losses {plus} and {minus}: lower the learning rate, eps "

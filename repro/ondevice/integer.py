@@ -100,6 +100,7 @@ class NativeElasticZOInt8:
             raise UsageError(msg)
         require_choice("instructions", instructions, ("auto", *engine.instruction_sets()))
         self.network = network
+        self._weighted = list(network.weighted.values())
         self.sign: NativeSign = sign
         self.p_zero, self.b_bp = p_zero, b_bp
         self.seed = seed
@@ -180,8 +181,7 @@ class NativeElasticZOInt8:
 
         The logits' exponent is the sum of these and of the shifts; nothing else depends on them.
         """
-        weights = self.network.weighted.values()
-        return inputs.exponent + sum(layer.weight.exponent for layer in weights)
+        return inputs.exponent + sum(layer.weight.exponent for layer in self._weighted)
 
     @property
     def arena_bytes(self) -> int:

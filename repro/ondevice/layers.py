@@ -13,6 +13,8 @@ from repro.models import pointnet
 class Layer:
     """A layer with weights and what follows it, for one size of input (``cpp/layer.hpp``).
 
+    A batch norm comes first, then a ReLU and a pooling.
+
     A fully connected layer is a convolution whose kernel covers its input, one that all points
     share a 1 x 1 convolution over a row of points.
     """
@@ -29,6 +31,9 @@ class Layer:
     rectified: bool = False
     pool_height: int = 1
     pool_width: int = 1
+    normed: bool = False
+    norm_eps: float = 1e-5
+    norm_momentum: float = 0.1
 
     @property
     def rows(self) -> int:
@@ -50,8 +55,8 @@ def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[
     """Return the layers of ``structure``, in order, one for each module with weights.
 
     Args:
-        structure: Conv2d (stride 1, square kernel), Linear, ReLU, MaxPool2d, Flatten and
-            MaxOverPoints.
+        structure: Conv2d (stride 1, square kernel), Linear, batch norm right behind one of these,
+            ReLU, MaxPool2d, Flatten and MaxOverPoints.
         input_shape: of a sample: [C, H, W], [N, F] for clouds, or [F].
 
     Raises:
@@ -71,6 +76,8 @@ def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[
         elif not layers:
             msg = f"layer {name} ({type(module).__name__}) comes before any layer with weights"
             raise UsageError(msg)
+        elif isinstance(module, _NORMS):
+            layers[-1] = _normed(name, module, layers[-1])
         elif isinstance(module, nn.ReLU):
             layers[-1] = replace(layers[-1], rectified=True)
         elif isinstance(module, nn.MaxPool2d):
@@ -86,9 +93,13 @@ def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[
     return layers
 
 
+_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 _AXES: dict[type[nn.Module], tuple[int, ...]] = {
     nn.Conv2d: (3,),
     nn.Linear: (1, 2),
+    pointnet.PointBatchNorm: (2,),  # before BatchNorm1d, which it is too
+    nn.BatchNorm1d: (1,),
+    nn.BatchNorm2d: (3,),
     nn.ReLU: (1, 2, 3),
     nn.MaxPool2d: (3,),
     nn.Flatten: (1, 3),
@@ -112,6 +123,9 @@ def _check_axes(name: str, module: nn.Module, axes: int) -> None:
 
 
 def _as_image(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    if 0 in shape:
+        msg = f"samples of shape {shape}: every size must be at least 1"
+        raise UsageError(msg)
     if len(shape) == 3:
         return shape
     if len(shape) == 2:
@@ -154,10 +168,29 @@ def _conv(name: str, module: nn.Conv2d, shape: tuple[int, int, int]) -> Layer:
     return Layer(name, *shape, module.out_channels, kernel[0], kernel[1], int(padding[0]), bias)
 
 
+def _normed(name: str, module: nn.BatchNorm1d | nn.BatchNorm2d, layer: Layer) -> Layer:
+    if layer.normed or layer.rectified or layer.pool_height * layer.pool_width > 1:
+        msg = f"layer {name}: batch norm comes right behind a layer with weights"
+        raise UsageError(msg)
+    if not module.affine or not module.track_running_stats or module.momentum is None:
+        msg = f"layer {name} ({module}): batch norm has weights, running statistics and a momentum"
+        raise UsageError(msg)
+    if module.num_features != layer.outputs:
+        msg = f"layer {name}: {layer.outputs} features, must be {module.num_features}"
+        raise UsageError(msg)
+    return replace(layer, normed=True, norm_eps=module.eps, norm_momentum=module.momentum)
+
+
+def norms(structure: nn.Sequential) -> list[nn.BatchNorm1d | nn.BatchNorm2d]:
+    """Return the batch norms, one for each layer that is ``normed``, in order."""
+    return [module for module in structure.children() if isinstance(module, _NORMS)]
+
+
 def _window(name: str, module: nn.MaxPool2d) -> int:
     kernel = module.kernel_size
     if (
         not isinstance(kernel, int)
+        or kernel < 1
         or module.stride != kernel
         or module.padding != 0
         or module.dilation != 1
@@ -182,9 +215,15 @@ def tail_index(structure: nn.Sequential, layers: list[Layer], partition: str | i
         structure: what the layers were made of.
         layers: its layer table.
         partition: a child's name, or the number C of children before the tail.
+
+    Raises:
+        UsageError: it is between a layer and its batch norm.
     """
     names = [name for name, _ in structure.named_children()]
     before = names.index(partition) if isinstance(partition, str) else partition
+    if before < len(names) and isinstance(structure[before], _NORMS):
+        msg = f"partition {partition!r}: {names[before]} is of one part with the layer before it"
+        raise UsageError(msg)
     weighted = {layer.name for layer in layers}
     return sum(name in weighted for name in names[:before])
 

@@ -8,7 +8,14 @@ from typing import Any
 from repro.artifacts import index
 from repro.claims.claim import Claim
 from repro.claims.index import CLAIMS
-from repro.claims.verdict import NOT_RUN, TRAINED_PROFILE, Finding, points_above, verdict
+from repro.claims.verdict import (
+    NOT_RUN,
+    Finding,
+    is_order,
+    judging_profiles,
+    points_above,
+    verdict,
+)
 from repro.measurement.records import read_runs
 from repro.report.runs import current_runs
 
@@ -35,9 +42,11 @@ class ClaimRow:
     """Our number in the same unit, or null if not run."""
     interval: float | None
     """Half-width of the 95 % confidence interval of ``ours`` over seeds; null below two seeds."""
+    p_value: float | None
+    """Of an order of methods: of an exact one-sided test over seeds; null for all else."""
     unit: str
     """``x`` is a ratio, ``GB`` is 1e9 bytes, ``MiB`` and ``KiB`` are 2**20 and 2**10, ``%`` is per
-    cent, ``points`` percentage points, ``settings`` a count."""
+    cent, ``points`` percentage points, ``s`` seconds, ``settings`` a count."""
     basis: str
     """``analytic``, ``simulated``, ``measured``, ``timed`` or ``trained``."""
     verdict: str
@@ -97,7 +106,8 @@ def _row(claim: Claim, finding: Finding, run_profile: str | None, files: list[st
     if (points := points_above(claim, finding)) > 0:
         reason += f"; {points:g} points above the published"
     if is_run and label == NOT_RUN:
-        reason += f"; profile {profile}, of which only {TRAINED_PROFILE} gives a verdict"
+        judging = ", ".join(judging_profiles(claim))
+        reason += f"; profile {profile}, of which only {judging} gives a verdict"
     return ClaimRow(
         id=claim.id,
         paper=claim.paper,
@@ -108,6 +118,7 @@ def _row(claim: Claim, finding: Finding, run_profile: str | None, files: list[st
         published=claim.published,
         ours=finding.ours,
         interval=finding.interval,
+        p_value=finding.p_value if is_order(claim) else None,
         unit=claim.unit,
         basis=claim.basis,
         verdict=label,

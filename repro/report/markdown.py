@@ -77,7 +77,21 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
         ]
         for row in rows
     ]
-    return "\n".join(f"| {' | '.join(line if reasons else line[:-1])} |" for line in table)
+    lines = [f"| {' | '.join(line if reasons else line[:-1])} |" for line in table]
+    return "\n".join([*lines, *_tests(rows)])
+
+
+def _tests(rows: Sequence[ClaimRow]) -> list[str]:
+    """Say what the p of a table are, and that with their number some are small by chance."""
+    found = [row.p_value for row in rows if row.p_value is not None]
+    if not found:
+        return []
+    some = f"{len(found)} orders are" if len(found) > 1 else "One order is"
+    return [
+        "",
+        f"{some} tested over seeds (p: exact sign flips, one-sided; of n seeds never below 2⁻ⁿ). "
+        f"No p is corrected for their number: chance alone brings one in twenty below 0.05.",
+    ]
 
 
 def _count(rows: Sequence[ClaimRow]) -> str:
@@ -97,7 +111,8 @@ def _ours(row: ClaimRow) -> str:
     if row.ours is None:
         return "–"  # noqa: RUF001
     spread = "" if row.interval is None else f" ± {row.interval:.2g}"
-    return f"{row.ours:.4g}{spread} {_unit(row)}"
+    chance = "" if row.p_value is None else f" (p = {row.p_value:.2g})"
+    return f"{row.ours:.4g}{spread} {_unit(row)}{chance}"
 
 
 def _source(row: ClaimRow) -> str:

@@ -6,6 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from repro.core.limits import CLOUD_POINTS
 from repro.data.batches import normalise, to_tensors
 from repro.data.images.labelled import PIXELS
 from repro.methods.backprop import Backprop
@@ -69,16 +70,17 @@ def _float_learner(cell: Cell, settings: FloatSettings) -> FloatLearner:
 def _native_learner(cell: Cell, settings: FloatSettings) -> NativeLearner:
     problem = find(cell.problem)
     model = _model(problem, derived_seed(cell.seed, INITIAL))
+    images = problem.network == "lenet5"
     method = NativeElasticZO(
         model,
-        SAMPLE_SHAPE,
+        SAMPLE_SHAPE if images else (cell.points or CLOUD_POINTS, 3),
         partition(problem.network, cell.method, model),
         lr=settings.lr,
         eps=settings.eps,
         clip=settings.clip,
         activations=settings.activations,
         seed=derived_seed(cell.seed, NOISE),
-        capacity=max(settings.batch, _IMAGES),
+        capacity=max(settings.batch, _IMAGES if images else _CLOUDS),
         threads=torch.get_num_threads(),
     )
     return NativeLearner(

@@ -172,8 +172,6 @@ class Cell:
         settings = self.settings
         if self.device != "cpu":
             return f"it runs on the host, not on {self.device}"
-        if find(self.problem).network == "pointnet":
-            return "it has no batch norm, which PointNet needs in float32"
         if isinstance(settings, FloatSettings):
             return "it has no Adam" if settings.rule == "adam" else ""
         if settings.shift_policy != "v2":

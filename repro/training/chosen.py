@@ -58,9 +58,9 @@ CHOSEN: Mapping[Family, Mapping[MethodName, Settings]] = {
         "full_bp": FloatSettings(lr=0.05),
     },
     ("mnist", "int8"): _integers(full_zo=31, cls2=7, cls1=7),
-    ("fashion_mnist", "int8"): _integers(full_zo=31, cls2=7, cls1=15),
-    ("rotated_mnist", "int8"): _integers(full_zo=31, cls2=7, cls1=31),
-    ("rotated_fashion_mnist", "int8"): _integers(full_zo=15, cls2=7, cls1=15),
+    ("fashion_mnist", "int8"): _integers(full_zo=15, cls2=15, cls1=15),
+    ("rotated_mnist", "int8"): _integers(full_zo=63, cls2=31, cls1=63),
+    ("rotated_fashion_mnist", "int8"): _integers(full_zo=7, cls2=15, cls1=63),
 }
 PRE_TRAINING = FloatSettings(lr=1e-3, rule="adam")
 """One epoch by Adam before fine-tuning in float32 (section 5.1.2), at PyTorch's rate."""

@@ -11,10 +11,6 @@ Deviations from the paper:
 5. The measured models keep Llama's architecture at sizes that two cores and 4 GB can train.
 6. The simulated operators are those PyTorch dispatches to on the host. On a GPU some are fused: an
    eager forward pass then takes about a fifth less above the weights.
-7. The committed record's simulated points with SDPA still hold an N x N mask, which real steps do
-   not make and the code no longer does: at N = 32768 they are too large by 32 % (BP), 9 %
-   (checkpointed) and 11 % (MeZO), at N = 2048 and D = 4096 by 1 % at most. No claim is read from
-   them.
 """
 
 from dataclasses import dataclass, replace

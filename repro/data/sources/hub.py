@@ -66,12 +66,30 @@ class HubFile:
         return {self.key: Path(path)}
 
 
+def repository_file(repository: str, filename: str) -> Path:
+    """Return a file of a model repository: of the hub's cache on this machine, else of the hub.
+
+    Raises:
+        SourceUnavailableError: it is not in the cache, and the hub does not answer or has no such
+            file for this user.
+    """
+    with _hub_errors_explained(ask=False):
+        from huggingface_hub import hf_hub_download, try_to_load_from_cache
+
+        cached = try_to_load_from_cache(repository, filename)
+        if isinstance(cached, str):
+            return Path(cached)
+    with _hub_errors_explained():
+        return Path(hf_hub_download(repository, filename))
+
+
 @contextmanager
-def _hub_errors_explained() -> Iterator[None]:
+def _hub_errors_explained(*, ask: bool = True) -> Iterator[None]:
     """Ask first whether the hub answers at all: its libraries retry for half a minute."""
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
     try:
-        _require_reachable(endpoint)
+        if ask:
+            _require_reachable(endpoint)
         yield
     except Exception as error:  # the libraries of the hub have no common error
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:

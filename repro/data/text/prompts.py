@@ -16,3 +16,8 @@ def prompt(example: Example) -> str:
     question = example.question.strip()
     question = question[:1].upper() + question[1:].removesuffix("?")
     return f"{example.passage.strip()} {question}?"
+
+
+def passage_length(example: Example) -> int:
+    """Return how many characters of the prompt are the passage; what follows asks the question."""
+    return len(example.passage.strip())

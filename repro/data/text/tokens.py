@@ -18,11 +18,12 @@ from repro.core.paths import cache_dir
 from repro.core.validation import require_choice
 from repro.data import cache
 from repro.data.catalog import load_set
+from repro.data.splits import Indices
 from repro.data.text.examples import Example, decode_lines
-from repro.data.text.prompts import ANSWERS, PROMPT_VERSION, prompt
+from repro.data.text.prompts import ANSWERS, PROMPT_VERSION, passage_length, prompt
 
 Tokens = npt.NDArray[np.int32]
-_ARRAYS = ("tokens", "offsets", "labels", "answers", "start")
+_ARRAYS = ("tokens", "offsets", "questions", "labels", "answers", "start")
 
 
 class Tokenizer(Protocol):
@@ -36,8 +37,11 @@ class Tokenizer(Protocol):
     def bos_token_id(self) -> int | None:
         """The start-of-text token, whether or not texts are given it."""
 
-    def __call__(self, text: Sequence[str]) -> Any:  # noqa: ANN401 - a BatchEncoding
-        """Return ``input_ids`` of each text, with the special tokens of the model."""
+    def __call__(self, text: Sequence[str], *, return_offsets_mapping: bool = False) -> Any:  # noqa: ANN401 - a BatchEncoding
+        """Return ``input_ids`` of each text, with the special tokens of the model.
+
+        On demand also the ``offset_mapping``: first and last character, exclusive, of each token.
+        """
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,10 @@ class TokenisedSplit:
 
     tokens: Tokens
     """[T], all prompts."""
-    offsets: npt.NDArray[np.int64]
+    offsets: Indices
     """[N + 1], where each prompt starts, and T."""
+    questions: Tokens
+    """[N], how many tokens at the end of each prompt hold the question."""
     labels: npt.NDArray[np.uint8]
     """[N], 1 where the answer is yes."""
     answers: Tokens
@@ -58,16 +64,33 @@ class TokenisedSplit:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def least_length(self) -> int:
+        """The shortest ``max_length`` that leaves every question whole."""
+        return len(self.start) + int(self.questions.max(initial=0))
+
+    def lengths(self, max_length: int) -> Indices:
+        """Return the length of every prompt as ``prompt`` gives it, [N]."""
+        return np.minimum(np.diff(self.offsets), max_length)
+
+    def truncated(self, max_length: int) -> npt.NDArray[np.bool_]:
+        """Return which prompts lose a part of their passage, [N]."""
+        return np.diff(self.offsets) > max_length
+
     def prompt(self, index: int, max_length: int) -> Tokens:
         """Return the prompt of one example, [L].
 
         A longer one loses the start of its passage, never its end, where the question is.
 
         Raises:
-            UsageError: ``max_length`` leaves no room for anything.
+            UsageError: ``max_length`` cuts into the question.
         """
-        if max_length <= len(self.start):
-            msg = f"max_length = {max_length}: must be at least {len(self.start) + 1}"
+        least = len(self.start) + int(self.questions[index])
+        if max_length < least:
+            msg = (
+                f"max_length = {max_length}: must be at least {least}, the question of example "
+                f"{index} with its start-of-text token"
+            )
             raise UsageError(msg)
         whole = self.tokens[self.offsets[index] : self.offsets[index + 1]]
         if len(whole) <= max_length:
@@ -118,11 +141,19 @@ def tokenise(examples: Sequence[Example], tokenizer: Tokenizer) -> TokenisedSpli
         ReproError: the words for the answers are not one token each after a prompt.
     """
     prompts = [prompt(example) for example in examples]
-    encoded: list[list[int]] = tokenizer(prompts)["input_ids"]
+    encoding = tokenizer(prompts, return_offsets_mapping=True)
+    encoded: list[list[int]] = encoding["input_ids"]
     starts = encoded[0][0] == tokenizer.bos_token_id
     return TokenisedSplit(
         tokens=np.fromiter((token for ids in encoded for token in ids), np.int32),
         offsets=np.cumsum([0, *map(len, encoded)], dtype=np.int64),
+        questions=np.array(
+            [
+                sum(end > passage_length(example) for _, end in offsets)
+                for example, offsets in zip(examples, encoding["offset_mapping"], strict=True)
+            ],
+            dtype=np.int32,
+        ),
         labels=np.array([example.answer for example in examples], dtype=np.uint8),
         answers=_answer_tokens(prompts[0], tokenizer),
         start=np.array(encoded[0][:1] if starts else [], dtype=np.int32),
@@ -142,7 +173,8 @@ def _answer_tokens(text: str, tokenizer: Tokenizer) -> Tokens:
 
 def _identity(name: str, tokenizer: Tokenizer) -> str:
     """Hash all that decides the tokens: the set, the prompt, and the tokenizer's own state."""
-    parts = (load_set(name).fingerprint, PROMPT_VERSION, tokenizer.backend_tokenizer.to_str())
+    state = tokenizer.backend_tokenizer.to_str()
+    parts = (load_set(name).fingerprint, PROMPT_VERSION, _ARRAYS, state)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

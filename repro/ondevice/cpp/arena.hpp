@@ -5,18 +5,20 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <new>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace zo {
 
 /// Hands out aligned, zeroed spans of one block and never takes any back.
 ///
-/// The plan is made first (`reserve`), the block is allocated once (`allocate`), and the spans are
-/// valid as long as the block. Nothing is allocated while a network is trained.
+/// The plan is made first (`reserve`, `keep`), the block is allocated once (`allocate`), and the
+/// spans are valid as long as the block. Nothing is allocated while a network is trained.
 class Arena {
    public:
     static constexpr std::size_t kAlignment = 64;  ///< a cache line, and the longest vector
@@ -30,21 +32,30 @@ class Arena {
     template <class T>
     void reserve(std::span<T>& into, std::size_t elements) {
         static_assert(std::is_trivially_copyable_v<T>);
-        const std::size_t offset = size_;
-        size_ += (elements * sizeof(T) + kSlack + kAlignment - 1) / kAlignment * kAlignment;
-        requests_.push_back({&into, offset, elements, [](void* span, std::byte* at, std::size_t n) {
-                                 *static_cast<std::span<T>*>(span) = {reinterpret_cast<T*>(at), n};
-                             }});
+        request(elements * sizeof(T),
+                [&into, elements](std::byte* at) { into = {reinterpret_cast<T*>(at), elements}; });
     }
 
-    /// Allocates the block, zeroes it and fills in all spans. Throws std::bad_alloc.
+    /// Asks for a place for these values; `allocate` copies them there and sets `into`.
+    template <class T>
+    void keep(std::span<T>& into, std::vector<std::remove_const_t<T>> values) {
+        static_assert(std::is_trivially_copyable_v<T>);
+        const std::size_t bytes = values.size() * sizeof(T);
+        request(bytes, [&into, values = std::move(values)](std::byte* at) {
+            auto* const first = reinterpret_cast<std::remove_const_t<T>*>(at);
+            std::ranges::copy(values, first);
+            into = {first, values.size()};
+        });
+    }
+
+    /// Allocates the block, zeroes it and sets all spans. Throws std::bad_alloc.
     void allocate() {
         block_.reset(
             static_cast<std::byte*>(std::aligned_alloc(kAlignment, std::max(size_, kAlignment))),
             std::free);
         if (!block_) throw std::bad_alloc();
         std::memset(block_.get(), 0, size_);
-        for (const Request& r : requests_) r.fill(r.span, block_.get() + r.offset, r.elements);
+        for (const Request& r : requests_) r.set(block_.get() + r.offset);
         requests_.clear();
         requests_.shrink_to_fit();
     }
@@ -55,10 +66,14 @@ class Arena {
 
    private:
     struct Request {
-        void* span;
-        std::size_t offset, elements;
-        void (*fill)(void*, std::byte*, std::size_t);
+        std::size_t offset;
+        std::function<void(std::byte*)> set;  // the span, from where it begins
     };
+
+    void request(std::size_t bytes, std::function<void(std::byte*)> set) {
+        requests_.push_back({size_, std::move(set)});
+        size_ += (bytes + kSlack + kAlignment - 1) / kAlignment * kAlignment;
+    }
 
     std::size_t size_ = 0;
     std::vector<Request> requests_;

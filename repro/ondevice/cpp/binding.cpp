@@ -6,7 +6,10 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <bit>
 #include <chrono>
+#include <cmath>
 
 #include "float_training.hpp"
 #include "int_training.hpp"
@@ -54,9 +57,10 @@ std::span<const std::int64_t> labels_of(const In<std::int64_t>& labels, int batc
 
 /// Maxima may lose a NaN, so a batch that has one is refused before.
 void require_finite(std::span<const float> values) {
-    float zero = 0;  // unless one is not finite
-    for (float value : values) zero += value * 0.0f;
-    if (zero != 0)
+    std::int32_t largest = 0;  // as bits, since a comparison of integers is vectorised
+    for (float value : values)
+        largest = std::max(largest, std::bit_cast<std::int32_t>(value) & 0x7FFFFFFF);
+    if (!std::isfinite(std::bit_cast<float>(largest)))
         throw std::invalid_argument("inputs with a NaN or an infinity: all must be finite");
 }
 
@@ -99,14 +103,14 @@ NB_MODULE(_engine, m) {
             "__init__",
             [](zo::Layer* at, std::string name, int channels, int height, int width, int outputs,
                int kernel_height, int kernel_width, int padding, bool bias, bool rectified,
-               int pool_height, int pool_width) {
-                new (at) zo::Layer{std::move(name), channels,     height,  width, outputs,
-                                   kernel_height,   kernel_width, padding, bias,  rectified,
-                                   pool_height,     pool_width};
+               int pool_height, int pool_width, bool normed, float norm_eps, float norm_momentum) {
+                new (at) zo::Layer{std::move(name), channels,     height,  width,    outputs,
+                                   kernel_height,   kernel_width, padding, bias,     rectified,
+                                   pool_height,     pool_width,   normed,  norm_eps, norm_momentum};
             },
             nb::kw_only(), "name"_a, "channels"_a, "height"_a, "width"_a, "outputs"_a,
             "kernel_height"_a, "kernel_width"_a, "padding"_a, "bias"_a, "rectified"_a,
-            "pool_height"_a, "pool_width"_a);
+            "pool_height"_a, "pool_width"_a, "normed"_a, "norm_eps"_a, "norm_momentum"_a);
 
     nb::class_<zo::IntTraining>(m, "IntTraining")
         .def(
@@ -203,6 +207,7 @@ NB_MODULE(_engine, m) {
                 const int batch = batch_of(inputs, network.inputs(), network.machine().capacity);
                 const auto span = labels_of(labels, batch, network.classes());
                 require_finite({inputs.data(), inputs.size()});
+                network.check_training(batch);
                 nb::gil_scoped_release release;
                 const zo::FloatStep step = self.step(inputs.data(), span, number, lr);
                 return std::make_tuple(step.plus, step.minus, step.gradient, step.key, step.finite);
@@ -217,13 +222,20 @@ NB_MODULE(_engine, m) {
                 {
                     nb::gil_scoped_release release;
                     network.read(inputs.data(), batch);
-                    logits = network.forward(false);
+                    logits = network.forward(zo::Pass::kEvaluation);
                 }
                 return array(std::vector<float>(logits.begin(), logits.end()), batch,
                              network.classes());
             },
             "inputs"_a.noconvert())
         .def("move", &zo::FloatTraining::move)
+        .def_prop_ro("statistics",
+                     [](zo::FloatTraining& self) {
+                         nb::list all;
+                         for (std::span<float> one : self.network().statistics())
+                             all.append(nb::cast(shared(one, self.network().arena())));
+                         return all;
+                     })
         .def_prop_ro(
             "parameters",
             [](zo::FloatTraining& self) {

@@ -7,7 +7,14 @@
 namespace zo {
 namespace {
 
-constexpr int kOutputsOfAJob = 24;  // of fully connected layers; a multiple of all blocks
+constexpr int kTile = 1 << 14;  // numbers of a tile, which lies on the stack
+
+/// The inputs of some places of a 1 x 1 convolution, or nothing where those of four are too many.
+FloatMap tile_of(const Layer& l) {
+    const bool point = l.kernel_height * l.kernel_width == 1 && !l.fully_connected();
+    const int most = kTile / (l.channels * kGroup) / 4 * 4;
+    return {{}, l.channels, 1, point ? std::min(most, 64) : 0, 0};
+}
 
 std::vector<TapReach> reaches(const Layer& l, const FloatMap& map) {
     std::vector<TapReach> taps;
@@ -28,8 +35,12 @@ void set_taps(FloatWindows& job, std::span<const Tap> taps) {
 }  // namespace
 
 FloatConvolution::FloatConvolution(const Layer& l, const FloatMap& input, bool pooled,
-                                   const Machine& machine)
-    : layer(l), pooled_(pooled), taps_(l, pooled ? 2 : 1, reaches(l, input)), machine_(machine) {}
+                                   const Machine& machine, Arena& arena)
+    : layer(l),
+      pooled_(pooled),
+      tile_(pooled ? FloatMap{} : tile_of(l)),
+      taps_(l, pooled ? 2 : 1, reaches(l, tile_.width ? tile_ : input), arena),
+      machine_(machine) {}
 
 void FloatConvolution::run(const FloatMap& in, int groups, const float* weights, const float* bias,
                            bool rectified, const FloatMap& out) const {
@@ -42,7 +53,8 @@ void FloatConvolution::run(const FloatMap& in, int groups, const float* weights,
     common.y_output = out.channel();
     common.special = rectified;
     if (layer.fully_connected()) return run_fully_connected(common, in, groups, out);
-    return pooled_ ? run_pooled(common, in, groups, out) : run_rows(common, in, groups, out);
+    if (pooled_) return run_pooled(common, in, groups, out);
+    return tile_.width ? run_places(common, in, groups, out) : run_rows(common, in, groups, out);
 }
 
 /// Groups are computed together: the weights are the longer operand.
@@ -50,7 +62,8 @@ void FloatConvolution::run_fully_connected(const FloatWindows& common, const Flo
                                            int groups, const FloatMap& out) const {
     const int parts = (layer.outputs + kOutputsOfAJob - 1) / kOutputsOfAJob,
               quads = (groups + 3) / 4;
-    parallel(machine_.threads, long(parts) * quads, [&](long number) {
+    const int threads = sharing(machine_.threads, layer.weights() * groups);
+    parallel(threads, long(parts) * quads, [&](long number) {
         const int first = int(number % parts) * kOutputsOfAJob;
         FloatWindows job = common;
         job.w += first * job.w_step;
@@ -96,24 +109,50 @@ void FloatConvolution::run_pooled(const FloatWindows& common, const FloatMap& in
 
 void FloatConvolution::run_rows(const FloatWindows& common, const FloatMap& in, int groups,
                                 const FloatMap& out) const {
-    const int rows = layer.rows(), columns = layer.columns();
-    parallel(machine_.threads, long(groups) * rows, [&](long number) {
-        const long g = number / rows;
-        const int row = int(number % rows);
+    constexpr int kColumns = 128;  // of a job; rows of points are long
+    // As many windows at a time as leave their inputs in the cache for all outputs.
+    const int most = std::max(1, 2 * kTile / (4 * kGroup * layer.fan_in()));
+    const int rows = layer.rows(), parts = (layer.columns() + kColumns - 1) / kColumns;
+    parallel(machine_.threads, long(groups) * rows * parts, [&](long number) {
+        const long g = number / parts / rows;
+        const int row = int(number / parts % rows), first = int(number % parts) * kColumns;
         FloatWindows job = common;
         set_taps(job, taps_.of_row(row));
-        for (int p = 0; p < 4; ++p) job.window[p] = job.y_window[p] = p * kGroup;
-        const float* const x = in.values.data() + g * in.group() + row * in.row();
-        for (int c = 0; c < columns; c += job.windows * job.blocks) {
-            const int left = columns - c;
-            job.windows = left >= 4 ? 4 : left >= 2 ? 2 : 1;
-            job.blocks = left / job.windows;
-            job.x_step = job.y_step = job.windows * kGroup;
-            job.x = x + c * kGroup;
-            job.y = out.at(g, 0, row, c);
-            machine_.kernels.windows_f32(job);
-        }
+        job.x = in.values.data() + g * in.group() + row * in.row() + first * kGroup;
+        job.y = out.at(g, 0, row, first);
+        run_row(job, std::min(kColumns, layer.columns() - first), most);
     });
+}
+
+/// A 1 x 1 convolution. The channels of a place lie pages apart, so they are gathered first.
+void FloatConvolution::run_places(const FloatWindows& common, const FloatMap& in, int groups,
+                                  const FloatMap& out) const {
+    const int rows = layer.rows(), parts = (layer.columns() + tile_.width - 1) / tile_.width;
+    parallel(machine_.threads, long(groups) * rows * parts, [&](long number) {
+        const long g = number / parts / rows;
+        const int row = int(number / parts % rows), first = int(number % parts) * tile_.width,
+                  columns = std::min(tile_.width, layer.columns() - first);
+        alignas(64) float tile[kTile];
+        for (int c = 0; c < layer.channels; ++c)
+            std::copy_n(in.at(g, c, row, first), columns * kGroup, tile + c * tile_.channel());
+        FloatWindows job = common;
+        job.x = tile;
+        job.y = out.at(g, 0, row, first);
+        run_row(job, columns, columns);
+    });
+}
+
+/// Computes windows side by side, at most so many blocks of them at a time.
+void FloatConvolution::run_row(FloatWindows& job, int columns, int most) const {
+    for (int p = 0; p < 4; ++p) job.window[p] = job.y_window[p] = p * kGroup;
+    for (int left = columns; left > 0; left -= job.windows * job.blocks) {
+        job.windows = left >= 4 ? 4 : left >= 2 ? 2 : 1;
+        job.blocks = std::min(left / job.windows, most);
+        job.x_step = job.y_step = job.windows * kGroup;
+        machine_.kernels.windows_f32(job);
+        job.x += job.blocks * job.x_step;
+        job.y += job.blocks * job.y_step;
+    }
 }
 
 }  // namespace zo

@@ -16,8 +16,9 @@ namespace zo {
 struct FloatMap {
     std::span<float> values;
     int channels = 0, height = 0, width = 0, padding = 0;
+    int gap = 0;  ///< vectors left out behind each row
 
-    std::ptrdiff_t row() const { return std::ptrdiff_t(width + 2 * padding) * kGroup; }
+    std::ptrdiff_t row() const { return std::ptrdiff_t(width + 2 * padding + gap) * kGroup; }
     std::ptrdiff_t channel() const { return (height + 2 * padding) * row(); }
     std::ptrdiff_t group() const { return channels * channel(); }
     float* at(long g, int c, int y, int x) const {
@@ -25,7 +26,7 @@ struct FloatMap {
                (x + padding) * kGroup;
     }
     void reserve(Arena& arena, int groups) { arena.reserve(values, groups * group()); }
-    /// The same values as if they were of other places; without a border only.
+    /// The same values as if they were of other places; without a border or gaps only.
     FloatMap reshaped(int new_channels, int new_height, int new_width) const {
         return {values, new_channels, new_height, new_width, 0};
     }
@@ -35,8 +36,9 @@ struct FloatMap {
 class FloatConvolution {
    public:
     /// `input`: the shape of the maps to be read. With `pooled`, windows of 2 x 2 sums are pooled.
-    FloatConvolution(const Layer& layer, const FloatMap& input, bool pooled,
-                     const Machine& machine);
+    /// `arena`: to hold the table of taps.
+    FloatConvolution(const Layer& layer, const FloatMap& input, bool pooled, const Machine& machine,
+                     Arena& arena);
 
     /// Computes the output of so many groups; with `rectified`, behind a ReLU.
     void run(const FloatMap& in, int groups, const float* weights, const float* bias,
@@ -51,9 +53,13 @@ class FloatConvolution {
                     const FloatMap& out) const;
     void run_rows(const FloatWindows& common, const FloatMap& in, int groups,
                   const FloatMap& out) const;
+    void run_places(const FloatWindows& common, const FloatMap& in, int groups,
+                    const FloatMap& out) const;
+    void run_row(FloatWindows& job, int columns, int most) const;
 
     const bool pooled_;
-    const TapTable taps_;
+    const FloatMap tile_;  // of a 1 x 1 convolution
+    TapTable taps_;
     const Machine& machine_;
 };
 

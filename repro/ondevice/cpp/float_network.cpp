@@ -9,29 +9,39 @@ namespace zo {
 namespace {
 
 /// Offsets of the weights of one output in a map.
-void fill_taps(const Layer& l, const FloatMap& map, std::span<std::int32_t> taps) {
-    std::size_t i = 0;
+std::vector<std::int32_t> tap_places(const Layer& l, const FloatMap& map) {
+    std::vector<std::int32_t> taps;
     for (int c = 0; c < l.channels; ++c)
         for (int y = 0; y < l.kernel_height; ++y)
             for (int x = 0; x < l.kernel_width; ++x)
-                taps[i++] = std::int32_t(c * map.channel() + y * map.row() + x * kGroup);
+                taps.push_back(std::int32_t(c * map.channel() + y * map.row() + x * kGroup));
+    return taps;
 }
 
 /// Whether ReLU and pooling are done with the sums, if nobody needs to know the maxima's places.
-bool fuses(const Layer& l) { return !l.pools() || (!l.fully_connected() && l.pools_by_two()); }
+bool fuses(const Layer& l) {
+    return !l.normed && (!l.pools() || (!l.fully_connected() && l.pools_by_two()));
+}
+
+/// The gap behind rows that are long, as those of points are: by a power of two from channel to
+/// channel, all channels of a place would share a set of the cache.
+int gap(int columns) { return columns >= 64 && columns % 2 == 0; }
 
 }  // namespace
 
-FloatNetwork::Stage::Stage(const Layer& l, const Machine& machine, bool in_tail, bool passes_error)
-    : input{{}, l.channels, l.height, l.width, l.padding},
+FloatNetwork::Stage::Stage(const Layer& l, const Machine& machine, bool in_tail, bool passes_error,
+                           Arena& arena)
+    : input{{}, l.channels, l.height, l.width, l.padding, l.fully_connected() ? 0 : gap(l.width)},
       in_tail(in_tail),
       fused(!in_tail && fuses(l)),
-      convolution(l, input, fused && l.pools(), machine) {
+      convolution(l, input, fused && l.pools(), machine, arena),
+      sums{{}, l.outputs, l.rows(), l.columns(), 0} {
+    if (l.normed) norm = std::make_unique<FloatNorm>(convolution.layer, machine);
     if (!in_tail) return;
     pooled_error = {{}, l.outputs, l.pooled_rows(), l.pooled_columns(), 0};
-    error = {{}, l.outputs, l.rows(), l.columns(), l.error_padding()};
+    error = {{}, l.outputs, l.rows(), l.columns(), l.error_padding(), gap(l.columns())};
     if (passes_error)
-        backward = std::make_unique<FloatConvolution>(transposed(l), error, false, machine);
+        backward = std::make_unique<FloatConvolution>(transposed(l), error, false, machine, arena);
 }
 
 FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
@@ -46,11 +56,15 @@ FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
     for (int i = 0; i < count; ++i) {
         const Layer& l = layers_[i];
         offsets_.push_back(zo::parameters(std::span(layers_).first(i)));
-        Stage& s = stages_.emplace_back(l, machine_, i >= tail, i > tail);
+        Stage& s = stages_.emplace_back(l, machine_, i >= tail, i > tail, arena_);
         s.input.reserve(arena_, all_groups);
-        if (!s.fused) sums = std::max(sums, std::size_t(l.outputs) * l.rows() * l.columns());
+        if (s.norm) s.norm->reserve(arena_);
+        if (s.norm && s.in_tail)
+            s.sums.reserve(arena_, all_groups);
+        else if (!s.fused)
+            sums = std::max(sums, std::size_t(l.outputs) * l.rows() * l.columns());
         if (!s.in_tail) continue;
-        arena_.reserve(s.taps, l.fan_in());
+        arena_.keep(s.taps, tap_places(l, s.input));
         if (l.rectified || l.pools())
             arena_.reserve(s.choices, std::size_t(l.features()) * machine_.capacity);
         s.pooled_error.reserve(arena_, all_groups);
@@ -69,7 +83,22 @@ FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
 void FloatNetwork::allocate() {
     arena_.allocate();
     for (Stage& s : stages_)
-        if (s.in_tail) fill_taps(s.convolution.layer, s.input, s.taps);
+        if (s.norm) s.norm->prepare();
+}
+
+std::vector<std::span<float>> FloatNetwork::statistics() {
+    std::vector<std::span<float>> all;
+    for (Stage& s : stages_)
+        if (s.norm) all.push_back(s.norm->running());
+    return all;
+}
+
+void FloatNetwork::check_training(int batch) const {
+    for (const Layer& l : layers_)
+        if (l.normed && batch * l.rows() * l.columns() < 2)
+            throw std::invalid_argument("layer " + l.name +
+                                        ": batch norm of one value for each channel, which has no "
+                                        "variance: give two samples or more");
 }
 
 std::size_t FloatNetwork::inputs() const {
@@ -91,7 +120,13 @@ void FloatNetwork::read(const float* inputs, int batch) {
     });
 }
 
-std::span<const float> FloatNetwork::forward(bool recorded) {
+FloatMap FloatNetwork::sums(const Stage& s) const {
+    FloatMap map = s.sums;
+    if (map.values.empty()) map.values = sums_;
+    return map;
+}
+
+std::span<const float> FloatNetwork::forward(Pass pass) {
     for (std::size_t i = 0; i < stages_.size(); ++i) {
         Stage& s = stages_[i];
         const Layer& l = layers_[i];
@@ -104,9 +139,8 @@ std::span<const float> FloatNetwork::forward(bool recorded) {
         if (s.fused) {
             s.convolution.run(s.input, groups(), weights, bias, l.rectified, out);
         } else {
-            const FloatMap sums = {sums_, l.outputs, l.rows(), l.columns(), 0};
-            s.convolution.run(s.input, groups(), weights, bias, false, sums);
-            pool(s, sums, out, recorded);
+            s.convolution.run(s.input, groups(), weights, bias, false, sums(s));
+            pool(s, weights + l.scales(), out, pass);
         }
     }
     for (int b = 0; b < batch_; ++b)
@@ -115,27 +149,35 @@ std::span<const float> FloatNetwork::forward(bool recorded) {
     return logits_.first(std::size_t(batch_) * classes());
 }
 
-void FloatNetwork::pool(Stage& s, const FloatMap& sums, const FloatMap& out, bool recorded) {
+/// Batch norm, ReLU and pooling; `scales` and shifts are used if there is a norm.
+void FloatNetwork::pool(Stage& s, const float* scales, const FloatMap& out, Pass pass) {
     const Layer& l = s.convolution.layer;
+    const FloatMap sums = this->sums(s);
     const std::size_t places = std::size_t(l.pooled_rows()) * l.pooled_columns();
-    parallel(machine_.threads, long(groups()) * l.outputs, [&](long number) {
-        const long g = number / l.outputs;
-        const int o = int(number % l.outputs);
+    parallel(machine_.threads, l.outputs, [&](long o) {
         FloatPool job{};
-        job.x = sums.at(g, o, 0, 0);
         job.rows = l.rows();
         job.columns = l.columns();
         job.pool_height = l.pool_height;
         job.pool_width = l.pool_width;
         job.rectified = l.rectified;
-        job.y = out.at(g, o, 0, 0);
         job.y_row = out.row();
-        job.y_column = kGroup;
-        if (recorded && !s.choices.empty()) {
-            job.choices = s.choices.data() + number * places * kGroup;
-            job.choice_step = kGroup;
+        job.y_column = job.choice_step = kGroup;
+        if (s.norm) {
+            const Affine affine = pass == Pass::kEvaluation
+                                      ? s.norm->by_running(int(o), scales)
+                                      : s.norm->by_batch(int(o), sums, batch_, scales);
+            job.affine = true;
+            job.factor = affine.factor;
+            job.summand = affine.summand;
         }
-        machine_.kernels.pool_f32(job);
+        for (int g = 0; g < groups(); ++g) {
+            job.x = sums.at(g, int(o), 0, 0);
+            job.y = out.at(g, int(o), 0, 0);
+            if (pass == Pass::kRecorded && !s.choices.empty())
+                job.choices = s.choices.data() + (g * l.outputs + o) * places * kGroup;
+            machine_.kernels.pool_f32(job);
+        }
     });
 }
 
@@ -148,8 +190,13 @@ void FloatNetwork::backward(const float* error, float factor) {
                     b < batch_ ? error[std::size_t(b) * classes() + c] : 0;
             }
     for (int i = int(stages_.size()) - 1; i >= tail_; --i) {
+        float* const gradients = gradient_.data() + offsets_[i] - offsets_[tail_];
+        const std::size_t scales = layers_[i].scales();
         spread_error(stages_[i]);
-        gradient(stages_[i], gradient_.data() + offsets_[i] - offsets_[tail_], factor);
+        if (stages_[i].norm)
+            differentiate_norm(stages_[i], parameters_.data() + offsets_[i] + scales,
+                               gradients + scales, factor);
+        gradient(stages_[i], gradients, factor);
         if (i > tail_)
             pass_error_on(stages_[i], parameters_.data() + offsets_[i],
                           stages_[i - 1].pooled_error);
@@ -177,6 +224,15 @@ void FloatNetwork::spread_error(Stage& s) {
     });
 }
 
+/// From the error of a batch norm's output to that of the sums.
+void FloatNetwork::differentiate_norm(Stage& s, const float* scales, float* gradient,
+                                      float factor) {
+    const FloatMap sums = this->sums(s);
+    parallel(machine_.threads, s.convolution.layer.outputs, [&](long o) {
+        s.norm->backward(int(o), sums, s.error, batch_, scales, factor, gradient);
+    });
+}
+
 void FloatNetwork::gradient(Stage& s, float* gradient, float factor) {
     const Layer& l = s.convolution.layer;
     constexpr int kOutputs = 8;
@@ -197,11 +253,16 @@ void FloatNetwork::gradient(Stage& s, float* gradient, float factor) {
         job.tap_count = l.fan_in();
         job.chunks = groups();
         job.rows = l.rows();
-        job.columns = l.columns();
         job.sums = gradient + std::size_t(first) * l.fan_in();
         job.sums_output = l.fan_in();
         job.factor = factor;
-        machine_.kernels.products_f32(job);
+        constexpr int kColumns = 64;  // of long rows, so that they are in a cache for all weights
+        for (int c = 0; c < l.columns(); c += kColumns) {
+            job.columns = std::min(kColumns, l.columns() - c);
+            machine_.kernels.products_f32(job);
+            job.e += kColumns * job.e_column;
+            job.x += kColumns * job.x_column;
+        }
         if (!l.bias) return;
         for (int o = first; o < first + job.outputs; ++o) {
             float sum[kGroup] = {};

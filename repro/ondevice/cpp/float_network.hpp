@@ -7,10 +7,15 @@
 #include <vector>
 
 #include "float_convolution.hpp"
+#include "float_norm.hpp"
 
 namespace zo {
 
-/// The layers of a torch.nn.Sequential of Conv2d, Linear, ReLU and max pooling.
+/// How a batch norm goes: by its running statistics, or by those of the batch, which also move
+/// them. Recorded is training that keeps what `backward` needs.
+enum class Pass { kEvaluation, kTraining, kRecorded };
+
+/// The layers of a torch.nn.Sequential of Conv2d, Linear, batch norm, ReLU and max pooling.
 class FloatNetwork {
    public:
     /// `tail`: index of the first layer that `backward` differentiates; layers.size() for none.
@@ -26,12 +31,16 @@ class FloatNetwork {
     Arena& arena() { return arena_; }
     /// Allocates all memory; to be called once, before anything else.
     void allocate();
+    /// Running means and variances of each batch norm, [2][outputs].
+    std::vector<std::span<float>> statistics();
+    /// Throws std::invalid_argument if a batch norm would see one value for a channel.
+    void check_training(int batch) const;
 
     /// Reads a batch, [batch][inputs]; it is kept for any number of passes.
     void read(const float* inputs, int batch);
 
-    /// Returns the logits, [batch][classes]. With `recorded`, keeps what `backward` needs.
-    std::span<const float> forward(bool recorded);
+    /// Returns the logits, [batch][classes].
+    std::span<const float> forward(Pass pass);
 
     /// Adds `factor` times the tail's gradient from the error of the logits, [batch][classes].
     void backward(const float* error, float factor);
@@ -43,20 +52,25 @@ class FloatNetwork {
 
    private:
     struct Stage {
-        Stage(const Layer& layer, const Machine& machine, bool in_tail, bool passes_error);
+        Stage(const Layer& layer, const Machine& machine, bool in_tail, bool passes_error,
+              Arena& arena);
 
         FloatMap input;
         bool in_tail, fused;
         FloatConvolution convolution;
+        std::unique_ptr<FloatNorm> norm;
+        FloatMap sums;                               // without memory of its own it is in `sums_`
         std::span<std::uint16_t> choices;            // [group][feature][kGroup]
-        std::span<std::int32_t> taps;                // of the weights, in the input
+        std::span<const std::int32_t> taps;          // of the weights, in the input
         FloatMap pooled_error, error;                // of the output and of the sums
         std::unique_ptr<FloatConvolution> backward;  // to the error of the input
         std::span<float> turned;                     // its weights
     };
 
     int groups() const { return (batch_ + kGroup - 1) / kGroup; }
-    void pool(Stage& stage, const FloatMap& sums, const FloatMap& out, bool recorded);
+    FloatMap sums(const Stage& stage) const;
+    void pool(Stage& stage, const float* scales, const FloatMap& out, Pass pass);
+    void differentiate_norm(Stage& stage, const float* scales, float* gradient, float factor);
     void spread_error(Stage& stage);
     void gradient(Stage& stage, float* gradient, float factor);
     void pass_error_on(Stage& stage, const float* weights, const FloatMap& to);

@@ -48,7 +48,8 @@ void FloatTraining::move(std::uint64_t key, float factor) {
 
 double FloatTraining::pass(std::span<const std::int64_t> labels, float share) {
     const bool recorded = share > 0 && network_.tail() < int(network_.layers().size());
-    const std::span<const float> logits = network_.forward(recorded);
+    const std::span<const float> logits =
+        network_.forward(recorded ? Pass::kRecorded : Pass::kTraining);
     timers_.lap(kForward);
     const double loss = cross_entropy(logits, labels, recorded ? error_.data() : nullptr);
     timers_.lap(kLoss);

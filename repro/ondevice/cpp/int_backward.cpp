@@ -26,7 +26,8 @@ void IntNetwork::backward(const std::int8_t* error, int bits) {
 void IntNetwork::spread_error(Stage& s, int batch) {
     const Layer& l = s.convolution.layer;
     const std::size_t places = std::size_t(l.pooled_rows()) * l.pooled_columns();
-    parallel(machine_.threads, l.outputs, [&](long o) {
+    const std::size_t sums = std::size_t(l.outputs) * l.rows() * l.columns();
+    parallel(sharing(machine_.threads, sums * batch / 8), l.outputs, [&](long o) {
         for (std::size_t place = 0; place < places; ++place) {
             const int py = int(place) / l.pooled_columns(), px = int(place) % l.pooled_columns();
             const std::int8_t* const from = s.pooled_error.at(int(o), py, px);
@@ -36,10 +37,10 @@ void IntNetwork::spread_error(Stage& s, int batch) {
             for (int n = 0; n < l.pool_height * l.pool_width; ++n) {
                 std::int8_t* const to = s.error.at(int(o), py * l.pool_height + n / l.pool_width,
                                                    px * l.pool_width + n % l.pool_width);
-                if (!choice)
-                    std::memcpy(to, from, batch);
+                if (choice)
+                    machine_.kernels.route_i8(from, choice, n, batch, to);
                 else
-                    for (int b = 0; b < batch; ++b) to[b] = choice[b] == n ? from[b] : 0;
+                    std::memcpy(to, from, batch);
             }
         }
     });
@@ -48,6 +49,36 @@ void IntNetwork::spread_error(Stage& s, int batch) {
 void IntNetwork::update(Stage& s, int layer, int bits) {
     const Layer& l = s.convolution.layer;
     const std::span<std::int64_t> sums = gradient_.first(l.weights());
+    if (l.fully_connected())
+        multiply_rows(s, sums);
+    else
+        multiply_windows(s, sums);
+    round_gradient(sums, bits, updates_.subspan(offsets_[layer] - offsets_[tail_], l.weights()));
+}
+
+/// The gradient of a fully connected layer.
+void IntNetwork::multiply_rows(const Stage& s, std::span<std::int64_t> sums) {
+    const Layer& l = s.convolution.layer;
+    constexpr int kTaps = 16;  // whole vectors
+    const int threads = sharing(machine_.threads, l.weights() * batch_ / 64);
+    parallel(threads, (l.fan_in() + kTaps - 1) / kTaps, [&](long block) {
+        const int first = int(block) * kTaps;
+        IntOuter job{};
+        job.e = s.error.values.data();
+        job.e_output = job.x_tap = machine_.capacity;
+        job.outputs = l.outputs;
+        job.x = s.input.values.data() + first * job.x_tap;
+        job.tap_count = std::min(kTaps, l.fan_in() - first);
+        job.samples = batch_;
+        job.sums = sums.data() + first;
+        job.sums_output = l.fan_in();
+        machine_.kernels.outer_i8(job);
+    });
+}
+
+/// The gradient of a convolution.
+void IntNetwork::multiply_windows(const Stage& s, std::span<std::int64_t> sums) {
+    const Layer& l = s.convolution.layer;
     std::ranges::fill(sums, 0);
     constexpr int kOutputs = 8;
     const int blocks = (l.outputs + kOutputs - 1) / kOutputs,
@@ -74,7 +105,6 @@ void IntNetwork::update(Stage& s, int layer, int bits) {
         job.factor = 1;
         machine_.kernels.products_i8(job);
     });
-    round_gradient(sums, bits, updates_.subspan(offsets_[layer] - offsets_[tail_], l.weights()));
 }
 
 /// Rounds a layer's gradient to its update.

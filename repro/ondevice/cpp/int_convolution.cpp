@@ -8,7 +8,6 @@ namespace zo {
 namespace {
 
 constexpr int kDword = 4 * kGroup;  // bytes of one dword of all samples of a group
-constexpr int kOutputsOfAJob = 24;  // of fully connected layers; a multiple of all blocks
 
 /// Joins the ranges of jobs, in whatever order they end.
 class SharedRange {
@@ -42,18 +41,27 @@ void set_taps(IntWindows& job, std::span<const Tap> taps) {
 
 }  // namespace
 
-IntConvolution::IntConvolution(const Layer& l, bool signed_input, const Machine& machine)
+IntConvolution::IntConvolution(const Layer& l, bool signed_input, const Machine& machine,
+                               Arena& arena)
+    : IntConvolution(l, signed_input, machine, arena, IntLayout(l)) {}
+
+IntConvolution::IntConvolution(const Layer& l, bool signed_input, const Machine& machine,
+                               Arena& arena, IntLayout layout)
     : layer(l),
-      layout_(l),
       machine_(machine),
       offset_(signed_input && machine.kernels.unsigned_inputs),
-      row_taps_(l, 1, reaches(l, layout_, offset_)),
-      pooled_taps_(l, 2, reaches(l, layout_, offset_)) {}
-
-void IntConvolution::reserve(Arena& arena) {
-    arena.reserve(input_, std::size_t(machine_.capacity / kGroup) * layout_.dwords * kDword);
-    if (!layout_.direct) arena.reserve(packed_, layout_.weights.size() * layer.outputs);
-    if (offset_) arena.reserve(initial_, layer.outputs);
+      pixel_dwords_(layout.pixel_dwords),
+      dwords_(layout.dwords),
+      direct_(layout.direct),
+      row_taps_(l, 1, reaches(l, layout, offset_), arena),
+      pooled_taps_(l, 2, reaches(l, layout, offset_), arena) {
+    arena.reserve(input_, std::size_t(machine.capacity / kGroup) * dwords_ * kDword);
+    if (!direct_) arena.reserve(packed_, layout.weights.size() * l.outputs);
+    if (offset_) arena.reserve(initial_, l.outputs);
+    arena.keep(sources_, std::move(layout.sources));
+    arena.keep(filled_, std::move(layout.filled));
+    arena.keep(features_, std::move(layout.features));
+    arena.keep(places_, std::move(layout.weights));
 }
 
 void IntConvolution::prepare() {
@@ -61,37 +69,39 @@ void IntConvolution::prepare() {
 }
 
 void IntConvolution::read(const IntMap& map, int groups) {
-    parallel(machine_.threads, groups, [&](long g) {
-        machine_.kernels.interleave(map.values.data() + g * kGroup, map.batch,
-                                    layout_.sources.data(), layout_.dwords, flip(),
-                                    input_.data() + g * layout_.dwords * kDword);
-    });
+    const int threads = sharing(machine_.threads, sources_.size() * groups * 3);
+    parallel(threads, groups, [&](long g) { read_group(map, g); });
+}
+
+void IntConvolution::read_group(const IntMap& map, long g) {
+    machine_.kernels.interleave(map.values.data() + g * kGroup, map.batch, sources_.data(), dwords_,
+                                flip(), input_.data() + g * dwords_ * kDword);
 }
 
 void IntConvolution::read(std::span<const std::int32_t> sums, int groups, int shift,
                           bool rectified) {
     const std::ptrdiff_t features = std::ptrdiff_t(layer.channels) * layer.height * layer.width;
-    parallel(machine_.threads, groups, [&](long g) {
+    parallel(sharing(machine_.threads, features_.size() * groups * 3), groups, [&](long g) {
         Pack job{};
         job.x = sums.data() + g * features * kGroup;
-        job.dwords = layout_.filled.data();
-        job.sources = layout_.features.data();
-        job.count = int(layout_.filled.size());
+        job.dwords = filled_.data();
+        job.sources = features_.data();
+        job.count = int(filled_.size());
         job.shift = shift;
         job.rectified = rectified;
         job.flip = flip();
-        job.y = input_.data() + g * layout_.dwords * kDword;
+        job.y = input_.data() + g * dwords_ * kDword;
         machine_.kernels.pack(job);
     });
 }
 
 void IntConvolution::take(std::span<const std::int8_t> weights) {
-    weights_ = layout_.direct ? weights : packed_;
-    const std::size_t length = layout_.weights.size(), fan_in = layer.fan_in();
-    if (!layout_.direct)
+    weights_ = direct_ ? weights : packed_;
+    const std::size_t length = places_.size(), fan_in = layer.fan_in();
+    if (!direct_)
         for (int o = 0; o < layer.outputs; ++o)
             for (std::size_t i = 0; i < length; ++i) {
-                const std::int32_t source = layout_.weights[i];
+                const std::int32_t source = places_[i];
                 packed_[o * length + i] = source < 0 ? 0 : weights[o * fan_in + source];
             }
     if (offset_)
@@ -110,7 +120,7 @@ Range IntConvolution::run(std::span<std::int32_t> sums, int groups, bool pooled,
 IntWindows IntConvolution::job() const {
     IntWindows job{};
     job.w = weights_.data();
-    job.w_step = layout_.direct ? layer.fan_in() : std::ptrdiff_t(layout_.weights.size());
+    job.w_step = direct_ ? layer.fan_in() : std::ptrdiff_t(places_.size());
     job.initial = offset_ ? initial_.data() : nullptr;
     job.outputs = layer.outputs;
     return job;
@@ -120,10 +130,11 @@ IntWindows IntConvolution::job() const {
 Range IntConvolution::run_fully_connected(std::span<std::int32_t> sums, int groups) const {
     const int parts = (layer.outputs + kOutputsOfAJob - 1) / kOutputsOfAJob,
               quads = (groups + 3) / 4;
-    const std::ptrdiff_t x_group = std::ptrdiff_t(layout_.dwords) * kDword,
+    const std::ptrdiff_t x_group = std::ptrdiff_t(dwords_) * kDword,
                          y_group = std::ptrdiff_t(layer.outputs) * kGroup;
+    const int threads = sharing(machine_.threads, std::size_t(dwords_) * layer.outputs * groups);
     SharedRange range;
-    parallel(machine_.threads, long(parts) * quads, [&](long number) {
+    parallel(threads, long(parts) * quads, [&](long number) {
         const int first = int(number % parts) * kOutputsOfAJob;
         IntWindows job = this->job();
         set_taps(job, row_taps_.all());
@@ -151,13 +162,12 @@ Range IntConvolution::run_fully_connected(std::span<std::int32_t> sums, int grou
 
 Range IntConvolution::run_pooled(std::span<std::int32_t> sums, int groups, bool wraps) const {
     const int rows = layer.pooled_rows(), columns = layer.pooled_columns();
-    const std::ptrdiff_t pixel = std::ptrdiff_t(layout_.pixel_dwords) * kDword,
+    const std::ptrdiff_t pixel = std::ptrdiff_t(pixel_dwords_) * kDword,
                          line = pixel * layer.padded_width();
     SharedRange range;
     parallel(machine_.threads, long(groups) * rows, [&](long number) {
         const long group = number / rows, row = number % rows;
-        const std::uint8_t* const x =
-            input_.data() + group * layout_.dwords * kDword + 2 * row * line;
+        const std::uint8_t* const x = input_.data() + group * dwords_ * kDword + 2 * row * line;
         std::int32_t* const y =
             sums.data() + (group * layer.outputs * rows + row) * columns * kGroup;
         IntWindows job = this->job();
@@ -183,12 +193,12 @@ Range IntConvolution::run_pooled(std::span<std::int32_t> sums, int groups, bool 
 
 Range IntConvolution::run_rows(std::span<std::int32_t> sums, int groups) const {
     const int rows = layer.rows(), columns = layer.columns();
-    const std::ptrdiff_t pixel = std::ptrdiff_t(layout_.pixel_dwords) * kDword,
+    const std::ptrdiff_t pixel = std::ptrdiff_t(pixel_dwords_) * kDword,
                          line = pixel * layer.padded_width();
     SharedRange range;
     parallel(machine_.threads, long(groups) * rows, [&](long number) {
         const long group = number / rows, row = number % rows;
-        const std::uint8_t* const x = input_.data() + group * layout_.dwords * kDword + row * line;
+        const std::uint8_t* const x = input_.data() + group * dwords_ * kDword + row * line;
         std::int32_t* const y =
             sums.data() + (group * layer.outputs * rows + row) * columns * kGroup;
         IntWindows job = this->job();

@@ -44,15 +44,16 @@ struct IntMap {
 /// Sums of products of a layer's input and weights.
 class IntConvolution {
    public:
-    /// `signed_input`: whether values below zero can occur.
-    IntConvolution(const Layer& layer, bool signed_input, const Machine& machine);
+    /// `signed_input`: whether values below zero can occur. `arena`: to hold all its memory.
+    IntConvolution(const Layer& layer, bool signed_input, const Machine& machine, Arena& arena);
 
-    void reserve(Arena& arena);
     /// To be called once, after the arena was allocated.
     void prepare();
 
     /// Reads the input of so many groups of samples; `map` has the layer's padding.
     void read(const IntMap& map, int groups);
+    /// The same for one of them.
+    void read_group(const IntMap& map, long group);
 
     /// Reads the sums that the layer before left, [group][features][kGroup], shifted by so much.
     void read(std::span<const std::int32_t> sums, int groups, int shift, bool rectified);
@@ -69,6 +70,8 @@ class IntConvolution {
     const Layer layer;
 
    private:
+    IntConvolution(const Layer& layer, bool signed_input, const Machine& machine, Arena& arena,
+                   IntLayout layout);
     IntWindows job() const;
     /// What makes signed inputs those that the machine multiplies.
     std::uint8_t flip() const { return offset_ ? 0x80 : 0; }
@@ -76,10 +79,13 @@ class IntConvolution {
     Range run_pooled(std::span<std::int32_t> sums, int groups, bool wraps) const;
     Range run_rows(std::span<std::int32_t> sums, int groups) const;
 
-    const IntLayout layout_;
     const Machine& machine_;
     const bool offset_;  // whether 128 is added to inputs
-    const TapTable row_taps_, pooled_taps_;
+    // What IntLayout has under these names, and its `weights`, which here are places.
+    const int pixel_dwords_, dwords_;
+    const bool direct_;
+    std::span<const std::int32_t> sources_, filled_, features_, places_;
+    TapTable row_taps_, pooled_taps_;
     std::span<std::uint8_t> input_;  // [group][dwords][kGroup][4]
     std::span<std::int8_t> packed_;
     std::span<std::int32_t> initial_;

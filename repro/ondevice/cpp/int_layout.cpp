@@ -38,7 +38,7 @@ IntLayout::IntLayout(const Layer& l) {
         for (int t = 0; t < dwords; ++t)
             taps.push_back({{t, t}, 0, l.kernel_height - 1, 0, l.kernel_width - 1});
         weights = sources;
-        direct = true;
+        direct = inputs % 4 == 0;  // or the last dword of a row would have weights of the next
         find_features(l);
         return;
     }

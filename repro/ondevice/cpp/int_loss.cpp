@@ -15,10 +15,13 @@ constexpr int kSpan = 10, kGradientBits = 11, kErrorShift = 4, kSeriesExponent =
               kLeastExponent = -20;
 constexpr int kLargestShift = 30, kRescaling = 24;
 
-/// values * 2^exponent, a division truncating toward zero.
+/// value * 2^exponent, a division truncating toward zero. By shifts: a division takes ten times as
+/// long, and there are four for each logit of a step.
 std::int64_t scale(std::int64_t value, int exponent) {
-    return exponent >= 0 ? value * (std::int64_t(1) << std::min(exponent, kLargestShift))
-                         : value / (std::int64_t(1) << std::min(-exponent, 62));
+    if (exponent >= 0) return value * (std::int64_t(1) << std::min(exponent, kLargestShift));
+    const int shift = std::min(-exponent, 62);
+    const std::int64_t below_zero = value >> 63;
+    return (value + (below_zero & ((std::int64_t(1) << shift) - 1))) >> shift;
 }
 
 /// Exponents p of powers of two that stand for e^(m 2^s), of one sample.

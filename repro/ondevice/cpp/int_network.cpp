@@ -12,12 +12,23 @@ namespace {
 /// Whether sums are pooled while they are computed: no range is lost if every sum is in a window.
 bool fuses(const Layer& l) { return !l.fully_connected() && l.pools_by_two(); }
 
+/// Offsets of the weights of one output in a map.
+std::vector<std::int32_t> tap_places(const Layer& l, const IntMap& map) {
+    std::vector<std::int32_t> taps;
+    for (int c = 0; c < l.channels; ++c)
+        for (int y = 0; y < l.kernel_height; ++y)
+            for (int x = 0; x < l.kernel_width; ++x)
+                taps.push_back(
+                    std::int32_t(((c * l.padded_height() + y) * l.padded_width() + x) * map.batch));
+    return taps;
+}
+
 }  // namespace
 
 IntNetwork::Stage::Stage(const Layer& layer, bool signed_input, const Machine& machine,
-                         bool in_tail, bool passes_error, bool reads_sums)
+                         bool in_tail, bool passes_error, bool reads_sums, Arena& arena)
     : input{{}, layer.channels, layer.height, layer.width, layer.padding, machine.capacity},
-      convolution(layer, signed_input, machine),
+      convolution(layer, signed_input, machine, arena),
       in_tail(in_tail),
       reads_sums(reads_sums) {
     if (!in_tail) return;
@@ -25,7 +36,8 @@ IntNetwork::Stage::Stage(const Layer& layer, bool signed_input, const Machine& m
                     0,  machine.capacity};
     error = {
         {}, layer.outputs, layer.rows(), layer.columns(), layer.error_padding(), machine.capacity};
-    if (passes_error) backward = std::make_unique<IntConvolution>(transposed(layer), true, machine);
+    if (passes_error)
+        backward = std::make_unique<IntConvolution>(transposed(layer), true, machine, arena);
 }
 
 IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, int tail,
@@ -42,26 +54,24 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
     std::size_t sums = 0, most = 0;
     for (int i = 0; i < count; ++i) {
         const Layer& l = layers_[i];
-        if (l.bias)
-            throw std::invalid_argument("layer " + l.name +
-                                        " has a bias, which NITI's networks have not");
+        if (l.bias || l.normed)
+            throw std::invalid_argument(
+                "layer " + l.name + " has a bias or a batch norm, which NITI's networks have not");
         if (std::size_t(l.fan_in()) > ((std::size_t(1) << 31) - 2) / (128 * 128))
             throw std::invalid_argument("layer " + l.name + ": sums of " +
                                         std::to_string(l.fan_in()) +
                                         " products may leave int32, at most 131071 stay in it");
         const bool in_tail = i >= tail, unfused = in_tail || !fuses(l);
         offsets_.push_back(zo::parameters(std::span(layers_).first(i)));
-        const bool reads_sums =
-            i > 0 && !in_tail && (fuses(layers_[i - 1]) || !layers_[i - 1].pools());
+        const bool reads_sums = i > 0 && (fuses(layers_[i - 1]) || !layers_[i - 1].pools());
         stages_.emplace_back(l, i == 0 || !layers_[i - 1].rectified, machine_, in_tail, i > tail,
-                             reads_sums);
+                             reads_sums, arena_);
         Stage& s = stages_.back();
         if (s.input.elements() >= (std::size_t(1) << 31))
             throw std::invalid_argument("layer " + l.name +
                                         ": more than 2^31 inputs in a batch of " +
                                         std::to_string(machine_.capacity));
-        if (!reads_sums) s.input.reserve(arena_);
-        s.convolution.reserve(arena_);
+        if (in_tail || !reads_sums) s.input.reserve(arena_);
         const std::size_t places = unfused ? std::size_t(l.rows()) * l.columns()
                                            : std::size_t(l.pooled_rows()) * l.pooled_columns();
         sums = std::max(sums, l.outputs * places);
@@ -69,11 +79,10 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
         most = std::max(most, l.weights());
         if (l.rectified || l.pools())
             arena_.reserve(s.choices, std::size_t(l.features()) * machine_.capacity);
-        arena_.reserve(s.taps, l.fan_in());
+        arena_.keep(s.taps, tap_places(l, s.input));
         s.pooled_error.reserve(arena_);
         s.error.reserve(arena_);
         if (!s.backward) continue;
-        s.backward->reserve(arena_);
         arena_.reserve(s.turned, l.weights());
         const Layer& t = s.backward->layer;
         sums = std::max(sums, std::size_t(t.outputs) * t.rows() * t.columns());
@@ -93,14 +102,6 @@ void IntNetwork::allocate() {
     for (Stage& s : stages_) {
         s.convolution.prepare();
         if (s.backward) s.backward->prepare();
-        if (!s.in_tail) continue;
-        const Layer& l = s.convolution.layer;
-        std::size_t i = 0;
-        for (int c = 0; c < l.channels; ++c)
-            for (int y = 0; y < l.kernel_height; ++y)
-                for (int x = 0; x < l.kernel_width; ++x)
-                    s.taps[i++] = std::int32_t(
-                        ((c * l.padded_height() + y) * l.padded_width() + x) * s.input.batch);
     }
 }
 
@@ -123,8 +124,8 @@ void IntNetwork::read(const std::int8_t* inputs, int batch, int exponent) {
             for (int y = 0; y < map.height; ++y, from += map.width)
                 machine_.kernels.transpose_i8(from, std::ptrdiff_t(features), samples, map.width,
                                               map.at(c, y, 0) + g * kGroup, map.batch);
+        stages_.front().convolution.read_group(map, g);
     });
-    stages_.front().convolution.read(map, groups(batch));
     batch_ = batch;
     exponent_ = exponent;
 }
@@ -134,8 +135,8 @@ IntLogits IntNetwork::forward(bool recorded) {
     int exponent = exponent_;
     for (std::size_t i = 0; i < stages_.size(); ++i) {
         Stage& s = stages_[i];
-        const bool pooled = fuses(layers_[i]) && !(recorded && s.in_tail);
-        if (i > 0 && !s.reads_sums) s.convolution.read(s.input, groups);
+        const bool kept = recorded && s.in_tail, pooled = fuses(layers_[i]) && !kept;
+        if (i > 0 && (kept || !s.reads_sums)) s.convolution.read(s.input, groups);
         s.convolution.take(weights(int(i)));
         const Range range = s.convolution.run(sums_, groups, pooled, false);
         const int shift = activation_shift(range.least, range.greatest);
@@ -144,11 +145,12 @@ IntLogits IntNetwork::forward(bool recorded) {
             s.convolution.run(sums_, groups, pooled, true);
         exponent += exponents_[i] + shift;
         const bool last = i + 1 == stages_.size();
-        if (!last && stages_[i + 1].reads_sums) {
-            stages_[i + 1].convolution.read(sums_, groups, shift, layers_[i].rectified);
+        Stage* const next = last ? nullptr : &stages_[i + 1];
+        if (next && next->reads_sums && !(recorded && next->in_tail)) {
+            next->convolution.read(sums_, groups, shift, layers_[i].rectified);
             continue;
         }
-        IntMap out = last ? output_ : stages_[i + 1].input;
+        IntMap out = last ? output_ : next->input;
         if (last || layers_[i + 1].fully_connected())
             out = out.reshaped(layers_[i].outputs, layers_[i].pooled_rows(),
                                layers_[i].pooled_columns());
@@ -165,19 +167,24 @@ void IntNetwork::narrow(const Layer& l, const IntMap& out, int groups, int shift
                         std::span<std::uint16_t> choices) {
     const int rows = pooled ? l.pooled_rows() : l.rows(),
               columns = pooled ? l.pooled_columns() : l.columns();
-    parallel(machine_.threads, long(groups) * l.outputs, [&](long number) {
-        const long g = number / l.outputs, o = number % l.outputs;
+    // Outputs of one sum each are narrowed as if they were a row, not in a job of one vector each.
+    const bool single = rows * columns == 1;
+    const int jobs = single ? 1 : l.outputs;
+    const int threads =
+        sharing(machine_.threads, std::size_t(groups) * l.outputs * rows * columns * 8);
+    parallel(threads, long(groups) * jobs, [&](long number) {
+        const long g = number / jobs, o = number % jobs;
         Narrow job{};
-        job.x = sums_.data() + number * rows * columns * kGroup;
+        job.x = sums_.data() + (g * l.outputs + o) * rows * columns * kGroup;
         job.rows = rows;
-        job.columns = columns;
+        job.columns = single ? l.outputs : columns;
         job.pool_height = pooled ? 1 : l.pool_height;
         job.pool_width = pooled ? 1 : l.pool_width;
         job.shift = shift;
         job.rectified = l.rectified;
         job.y = out.at(int(o), 0, 0) + g * kGroup;
         job.y_row = std::ptrdiff_t(out.padded_width()) * out.batch;
-        job.y_column = out.batch;
+        job.y_column = (single ? out.row(1, 0, 0) - out.row(0, 0, 0) : 1) * out.batch;
         if (!choices.empty()) {
             job.choices = choices.data() +
                           o * l.pooled_rows() * l.pooled_columns() * machine_.capacity + g * kGroup;

@@ -52,14 +52,14 @@ class IntNetwork {
    private:
     struct Stage {
         Stage(const Layer& layer, bool signed_input, const Machine& machine, bool in_tail,
-              bool passes_error, bool reads_sums);
+              bool passes_error, bool reads_sums, Arena& arena);
 
         IntMap input;
         IntConvolution convolution;
         bool in_tail;
-        bool reads_sums;                           // of the layer before, which then need no map
+        bool reads_sums;  // of the layer before, not a map; but not in the tail of a recorded pass
         std::span<std::uint16_t> choices;          // [features][batch]
-        std::span<std::int32_t> taps;              // of the weights, in the input
+        std::span<const std::int32_t> taps;        // of the weights, in the input
         IntMap pooled_error;                       // of the output
         IntMap error;                              // of the sums, with a border
         std::unique_ptr<IntConvolution> backward;  // to the error of the input
@@ -70,6 +70,8 @@ class IntNetwork {
                 std::span<std::uint16_t> choices);
     void spread_error(Stage& stage, int batch);
     void update(Stage& stage, int layer, int bits);
+    void multiply_rows(const Stage& stage, std::span<std::int64_t> sums);
+    void multiply_windows(const Stage& stage, std::span<std::int64_t> sums);
     void round_gradient(std::span<const std::int64_t> sums, int bits,
                         std::span<std::int8_t> update);
     void turn(Stage& stage, const std::int8_t* weights);

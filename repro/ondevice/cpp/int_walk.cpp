@@ -13,10 +13,12 @@ constexpr std::size_t kPiece = 4096;  // weights moved at a time
 }  // namespace
 
 void IntWalk::reserve(Arena& arena) {
+    std::vector<Piece> pieces;
     for (int layer = 0; layer < network_.tail(); ++layer)
         for (std::size_t i = network_.offset(layer); i < network_.offset(layer + 1); i += kPiece)
-            pieces_.push_back({i, std::min(kPiece, network_.offset(layer + 1) - i), layer});
-    largest_.resize(network_.tail());
+            pieces.push_back({i, std::min(kPiece, network_.offset(layer + 1) - i), layer});
+    arena.keep(pieces_, std::move(pieces));
+    arena.reserve(largest_, network_.tail());
     if (network_.head_parameters() <= kKeptNoise) arena.reserve(kept_, network_.head_parameters());
 }
 

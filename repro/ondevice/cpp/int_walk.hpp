@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "int_network.hpp"
 #include "kept_noise.hpp"
@@ -37,8 +36,8 @@ class IntWalk {
     IntMove move_of(Piece& piece, int factor, std::span<const std::int8_t> from, std::int8_t* own);
 
     IntNetwork& network_;
-    std::vector<Piece> pieces_;
-    std::vector<int> largest_;     // |z| of each layer
+    std::span<Piece> pieces_;
+    std::span<int> largest_;       // |z| of each layer
     std::span<std::int8_t> kept_;  // z, or nothing
     IntNoise noise_{};
     bool drawn_ = false;  // whether the pieces know |z|, and kept_ has z if it is there

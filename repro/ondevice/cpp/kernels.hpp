@@ -68,6 +68,19 @@ struct Products {
 using FloatProducts = Products<float, float, float>;
 using IntProducts = Products<std::int8_t, std::int8_t, std::int64_t>;
 
+/// The gradient of a fully connected layer: sum[o][t] of e[o][b] * x[t][b] over samples b.
+struct IntOuter {
+    const std::int8_t* e;  ///< rows of samples; those up to a multiple of 64 are readable,
+    std::ptrdiff_t e_output;
+    int outputs;
+    const std::int8_t* x;  ///< and of the errors, zero
+    std::ptrdiff_t x_tap;
+    int tap_count;
+    int samples;
+    std::int64_t* sums;  ///< written, not added to
+    std::ptrdiff_t sums_output;
+};
+
 /// From accumulators to int8, with ReLU and pooling (docs/integer.md: nearest, or a cast).
 struct Narrow {
     const std::int32_t* x;  ///< [rows][columns][kGroup]
@@ -94,6 +107,8 @@ struct Pack {
 struct FloatPool {
     const float* x;
     int rows, columns, pool_height, pool_width;
+    bool affine;  ///< whether sums are factor * x + summand, as a batch norm makes them
+    float factor, summand;
     bool rectified;
     float* y;
     std::ptrdiff_t y_row, y_column;
@@ -101,6 +116,14 @@ struct FloatPool {
     std::ptrdiff_t choice_step;
 };
 inline constexpr std::uint16_t kNone = 0xFFFF;
+
+/// A channel of one group: sums side by side, and their errors in rows.
+struct FloatChannel {
+    const float* x;  ///< [rows][columns][kGroup]
+    float* e;
+    std::ptrdiff_t e_row;
+    int rows, columns;
+};
 
 /// The sparse integer noise z of a step (docs/integer.md).
 struct IntNoise {
@@ -132,6 +155,10 @@ struct Kernels {
     void (*windows_i8)(const IntWindows&, Range&);
     void (*products_f32)(const FloatProducts&);
     void (*products_i8)(const IntProducts&);
+    void (*outer_i8)(const IntOuter&);
+    /// to[b] = choices[b] == choice ? from[b] : 0, for a multiple of kGroup of samples.
+    void (*route_i8)(const std::int8_t* from, const std::uint16_t* choices, int choice, int count,
+                     std::int8_t* to);
     /// The largest magnitude.
     std::uint64_t (*largest_i64)(const std::int64_t* sums, std::size_t count);
     /// Rounds pseudo-stochastically by a shift k >= 1, and clips.
@@ -139,6 +166,12 @@ struct Kernels {
     void (*narrow)(const Narrow&);
     void (*pack)(const Pack&);
     void (*pool_f32)(const FloatPool&);
+    /// sums[0][lane], sums[1][lane]: of d = x - center and of its squares.
+    void (*moments_f32)(const float* x, int vectors, float center, float* sums);
+    /// sums[0][lane], sums[1][lane]: of e and of e d.
+    void (*error_moments_f32)(const FloatChannel&, float center, float* sums);
+    /// e = a e + b x + c in the first `lanes` lanes, 0 in the others.
+    void (*mix_f32)(const FloatChannel&, float a, float b, float c, int lanes);
     /// rows[i][lane] = samples[lane][i], or 0 for lanes from `lanes` on.
     void (*transpose_i8)(const std::int8_t* samples, std::ptrdiff_t sample_step, int lanes,
                          int count, std::int8_t* rows, std::ptrdiff_t row_step);

@@ -2,6 +2,7 @@
 
 #include "machine.hpp"
 
+#include <cmath>
 #include <stdexcept>
 
 namespace zo {
@@ -27,7 +28,11 @@ void check_alone(const Layer& l) {
     require(l.rows() >= 1 && l.columns() >= 1, l, "the kernel is larger than its padded input");
     require(l.pooled_rows() >= 1 && l.pooled_columns() >= 1, l,
             "the pooling window is larger than its input");
-    const std::size_t map = std::size_t(l.padded_height()) * l.padded_width();
+    require(!l.normed || (l.norm_eps > 0 && std::isfinite(l.norm_eps) && 0 <= l.norm_momentum &&
+                          l.norm_momentum <= 1),
+            l, "batch norm: eps must be finite and above 0, momentum from 0 to 1");
+    // One more for the gap of a FloatMap.
+    const std::size_t map = std::size_t(l.padded_height()) * (l.padded_width() + 1);
     require(l.weights() / l.outputs == std::size_t(l.channels) * l.kernel_height * l.kernel_width &&
                 l.weights() < kMostElements && map * l.channels < kMostElements / kGroup &&
                 map * l.outputs < kMostElements / kGroup,
@@ -38,7 +43,7 @@ void check_alone(const Layer& l) {
 
 Layer transposed(const Layer& l) {
     Layer t = l;
-    t.bias = t.rectified = false;
+    t.bias = t.normed = t.rectified = false;
     t.pool_height = t.pool_width = 1;
     if (l.fully_connected()) {
         t.channels = l.outputs;

@@ -12,7 +12,8 @@ namespace zo {
 /// short.
 inline constexpr int kGroup = 16;
 
-/// A weighted layer with the ReLU and the max pooling behind it, for one input size.
+/// A weighted layer with the batch norm, the ReLU and the max pooling behind it, for one input
+/// size.
 ///
 /// A fully connected layer is a convolution whose kernel covers its input; one that all points
 /// share is a 1 x 1 convolution over a row of points; the maximum over points is a window as wide
@@ -26,10 +27,14 @@ struct Layer {
     bool bias;       ///< float networks only
     bool rectified;  ///< ReLU
     int pool_height, pool_width;
+    bool normed = false;  ///< batch norm before ReLU and pooling; float networks only
+    float norm_eps = 1e-5f, norm_momentum = 0.1f;  ///< as in torch.nn.BatchNorm2d
 
     int fan_in() const { return channels * kernel_height * kernel_width; }
     std::size_t weights() const { return std::size_t(outputs) * fan_in(); }
-    std::size_t parameters() const { return weights() + (bias ? outputs : 0); }
+    /// Where the batch norm's scales and shifts begin, behind weights and biases.
+    std::size_t scales() const { return weights() + (bias ? outputs : 0); }
+    std::size_t parameters() const { return scales() + (normed ? 2 * outputs : 0); }
     int padded_height() const { return height + 2 * padding; }
     int padded_width() const { return width + 2 * padding; }
     int rows() const { return padded_height() - kernel_height + 1; }   ///< before pooling

@@ -1,7 +1,15 @@
 // Shares jobs among OpenMP threads.
 #pragma once
 
+#include <cstddef>
+
 namespace zo {
+
+/// Outputs of a fully connected layer that one job computes; a multiple of all blocks of a kernel.
+inline constexpr int kOutputsOfAJob = 12;
+
+/// How many threads share so many vector operations: waking another takes about a microsecond.
+inline int sharing(int threads, std::size_t operations) { return operations < 8192 ? 1 : threads; }
 
 /// Calls work(i) for i from 0 to jobs - 1. Jobs write to places of their own, so that nothing
 /// depends on the number of threads.

@@ -28,19 +28,26 @@ std::vector<Needed> find_kinds(int places, int side, int kernel, int padding, in
 
 }  // namespace
 
-TapTable::TapTable(const Layer& l, int side, const std::vector<TapReach>& taps) {
+TapTable::TapTable(const Layer& l, int side, const std::vector<TapReach>& taps, Arena& arena) {
+    std::vector<int> row_kinds, column_kinds;
     const auto rows =
-        find_kinds(l.rows() / side, side, l.kernel_height, l.padding, l.height, row_kinds_);
+        find_kinds(l.rows() / side, side, l.kernel_height, l.padding, l.height, row_kinds);
     const auto columns =
-        find_kinds(l.columns() / side, side, l.kernel_width, l.padding, l.width, column_kinds_);
+        find_kinds(l.columns() / side, side, l.kernel_width, l.padding, l.width, column_kinds);
     kinds_ = int(columns.size());
+    std::vector<Tap> lists;
+    std::vector<std::size_t> starts = {0};
     for (const Needed& row : rows)
         for (const Needed& column : columns) {
-            std::vector<Tap>& list = lists_.emplace_back();
             for (const TapReach& t : taps)
                 if (row.meets(t.top, t.bottom) && column.meets(t.left, t.right))
-                    list.push_back(t.tap);
+                    lists.push_back(t.tap);
+            starts.push_back(lists.size());
         }
+    arena.keep(row_kinds_, std::move(row_kinds));
+    arena.keep(column_kinds_, std::move(column_kinds));
+    arena.keep(taps_, std::move(lists));
+    arena.keep(starts_, std::move(starts));
 }
 
 int TapTable::run(int column) const {

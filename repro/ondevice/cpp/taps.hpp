@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "arena.hpp"
 #include "kernels.hpp"
 #include "layer.hpp"
 
@@ -21,21 +22,28 @@ struct TapReach {
 /// have shorter lists, so that no product with a zero is computed where a whole place has it.
 class TapTable {
    public:
-    TapTable(const Layer& layer, int side, const std::vector<TapReach>& taps);
+    /// The table is in the arena, and there once that is allocated.
+    TapTable(const Layer& layer, int side, const std::vector<TapReach>& taps, Arena& arena);
+    TapTable(const TapTable&) = delete;  // the arena knows where its spans are
 
-    std::span<const Tap> all() const { return lists_[0]; }
+    std::span<const Tap> all() const { return list(0); }
     std::span<const Tap> at(int row, int column) const {
-        return lists_[row_kinds_[row] * kinds_ + column_kinds_[column]];
+        return list(row_kinds_[row] * kinds_ + column_kinds_[column]);
     }
     /// The taps of any place of a row.
-    std::span<const Tap> of_row(int row) const { return lists_[row_kinds_[row] * kinds_]; }
+    std::span<const Tap> of_row(int row) const { return list(row_kinds_[row] * kinds_); }
     /// The places from `column` on, one behind the other, that have the same taps.
     int run(int column) const;
 
    private:
-    std::vector<int> row_kinds_, column_kinds_;  // 0 for those of the middle
-    int kinds_;                                  // of columns
-    std::vector<std::vector<Tap>> lists_;
+    std::span<const Tap> list(int i) const {
+        return taps_.subspan(starts_[i], starts_[i + 1] - starts_[i]);
+    }
+
+    std::span<const int> row_kinds_, column_kinds_;  // 0 for those of the middle
+    int kinds_;                                      // of columns
+    std::span<const Tap> taps_;                      // of all lists, one behind the other
+    std::span<const std::size_t> starts_;            // of each list, and the end of the last
 };
 
 }  // namespace zo

@@ -1,12 +1,22 @@
-// From a gradient's sums to the update (docs/integer.md: pseudo-stochastic).
+// From an error to that of a window, and from a gradient's sums to the update (docs/integer.md:
+// pseudo-stochastic).
 #pragma once
 
 #include "simd.hpp"
 
 namespace zo::ZO_ISA {
 
+inline void route_i8(const std::int8_t* from, const std::uint16_t* choices, int choice, int count,
+                     std::int8_t* to) {
+    const H chosen = H{} + std::uint16_t(choice);
+    for (int b = 0; b < count; b += L)
+        store(to + b,
+              load<B>(from + b) & __builtin_convertvector(load<H>(choices + b) == chosen, B));
+}
+
 typedef std::int64_t D __attribute__((vector_size(4 * L)));
-inline constexpr int kHalf = L / 2;  // lanes of D
+typedef std::int8_t DBytes __attribute__((vector_size(L / 2)));  // one byte for each lane of D
+inline constexpr int kHalf = L / 2;                              // lanes of D
 
 /// Calls visit(i, vector) for vectors of sums; the last one is filled up with zeros.
 ZO_INLINE void each(const std::int64_t* sums, std::size_t count, const auto& visit) {
@@ -37,9 +47,9 @@ inline void round_i64(const std::int64_t* sums, std::size_t count, int k, std::i
         const D m = magnitude(a);
         const D low = (m & low_mask) << odd, high = (m & mask) >> low_bits;
         const D up = minimum((m >> k) - (high > low), D{} + 127);
-        const D values = a < 0 ? -up : up;
-        for (std::size_t lane = 0; lane < kHalf && i + lane < count; ++lane)
-            rounded[i + lane] = std::int8_t(values[lane]);
+        const DBytes values = __builtin_convertvector(a < 0 ? -up : up, DBytes);
+        if (i + kHalf <= count) return store(rounded + i, values);
+        for (std::size_t lane = 0; i + lane < count; ++lane) rounded[i + lane] = values[lane];
     });
 }
 

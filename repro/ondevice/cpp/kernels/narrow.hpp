@@ -26,13 +26,14 @@ ZO_INLINE void pool(const Job& job, const auto& value, const auto& put) {
                     part * L;
                 V best = value(load<V>(corner));
                 I choice{};
-                for (int n = 1; n < job.pool_height * job.pool_width; ++n) {
-                    const int i = n / job.pool_width, j = n % job.pool_width;
-                    const V next =
-                        value(load<V>(corner + (std::ptrdiff_t(i) * job.columns + j) * 16));
-                    choice = next > best ? splat(n) : choice;
-                    best = maximum(next, best);
-                }
+                int n = 0;
+                for (int i = 0; i < job.pool_height; ++i)
+                    for (int j = 0; j < job.pool_width; ++j, ++n) {
+                        const V next =
+                            value(load<V>(corner + (std::ptrdiff_t(i) * job.columns + j) * 16));
+                        choice = next > best ? splat(n) : choice;
+                        best = maximum(next, best);
+                    }
                 if (job.rectified) {
                     choice = best > V{} ? choice : splat(kNone);
                     best = maximum(V{}, best);  // in this order NaN stays NaN
@@ -85,7 +86,10 @@ inline void pack(const Pack& job) {
 }
 
 inline void pool_f32(const FloatPool& job) {
-    pool<F>(job, [](F a) { return a; }, [](float* y, F best) { store(y, best); });
+    const auto put = [](float* y, F best) { store(y, best); };
+    const F factor = splat(job.factor), summand = splat(job.summand);
+    if (job.affine) return pool<F>(job, [=](F a) { return a * factor + summand; }, put);
+    pool<F>(job, [](F a) { return a; }, put);
 }
 
 inline void interleave(const std::int8_t* rows, std::ptrdiff_t row_step,

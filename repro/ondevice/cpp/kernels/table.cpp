@@ -2,6 +2,8 @@
 #include "gaussian.hpp"
 #include "gradient.hpp"
 #include "narrow.hpp"
+#include "norm.hpp"
+#include "outer.hpp"
 #include "peak.hpp"
 #include "products.hpp"
 #include "sparse_noise.hpp"
@@ -22,11 +24,16 @@ const Kernels kTable = {
     .windows_i8 = windows_i8,
     .products_f32 = products_f32,
     .products_i8 = products_i8,
+    .outer_i8 = outer_i8,
+    .route_i8 = route_i8,
     .largest_i64 = largest_i64,
     .round_i64 = round_i64,
     .narrow = narrow,
     .pack = pack,
     .pool_f32 = pool_f32,
+    .moments_f32 = moments_f32,
+    .error_moments_f32 = error_moments_f32,
+    .mix_f32 = mix_f32,
     .transpose_i8 = transpose_i8,
     .transpose_f32 = transpose_f32,
     .interleave = interleave,

@@ -50,7 +50,7 @@ class FloatRun {
     }
     int evaluate(const float* inputs, std::span<const std::int64_t> labels) {
         training_.network().read(inputs, int(labels.size()));
-        return correct(training_.network().forward(false), labels);
+        return correct(training_.network().forward(Pass::kEvaluation), labels);
     }
     void save(const std::string& path) { save_bytes(path, bytes()); }
     const Timers& timers() { return training_.timers(); }

@@ -1,0 +1,179 @@
+"""What each arm trains: proposed by the formula, accounted for, and held to the budget."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from repro.artifacts.base import Context, Result
+from repro.artifacts.isolated_points import isolated_points
+from repro.artifacts.mezo_fig4 import Config
+from repro.core.errors import ReproError, UsageError
+from repro.core.units import format_bytes
+from repro.data.text.tokens import load_tokenised
+from repro.finetuning.arms import LABELS, Arm, estimates
+from repro.finetuning.base_models import load_config, load_tokenizer, unobtainable
+from repro.finetuning.planner import Proposal, propose
+from repro.finetuning.sizes import ModelSize, size_of
+from repro.finetuning.step_memory import Setup, account
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The set-ups that are run, and the results that tell how they were chosen."""
+
+    setups: tuple[Setup, ...]
+    results: tuple[Result, ...]
+
+
+def plan(config: Config, dataset: str, context: Context) -> Plan:
+    """Choose a set-up for each arm; with ``every_model`` one for each of its models.
+
+    Raises:
+        UsageError: the budget is too small for an arm, or N cuts into a question.
+        ReproError: of an arm's models none can be had.
+    """
+    reasons = {name: unobtainable(name) for name in (*config.bp_models, *config.mezo_models)}
+    results = [
+        Result("unobtainable", {"setting": config.setting, "model": name}, {"reason": reason})
+        for name, reason in reasons.items()
+        if reason
+    ]
+    least, sizes = 1, {}
+    for name in (name for name, reason in reasons.items() if not reason):
+        sizes[name] = size_of(load_config(name))
+        least = max(least, _least_context(config, dataset, name))
+    accounts = _Accounts(config, context)
+    budget = _budget(config, sizes, reasons, accounts)
+    setups: list[Setup] = []
+    for arm in config.arms:
+        models = _of_arm(config, arm, sizes, reasons)
+        for proposals in _proposals(config, arm, models, least, budget):
+            tried = [*_tried(proposals, arm, accounts, budget)]
+            results += [_result(config, arm, budget, *one) for one in tried]
+            setups.append(_fitting(arm, tried, budget))
+    return Plan(tuple(setups), tuple(results))
+
+
+Tried = tuple[Setup, dict[str, Any], bool]
+
+
+class _Accounts:
+    """Formula, simulation and measurement of set-ups, each made once."""
+
+    def __init__(self, config: Config, context: Context) -> None:
+        self._config, self._context = config, context
+
+    def of(self, arm: Arm, model: str, batch: int, context: int) -> tuple[Setup, dict[str, Any]]:
+        here = self._config
+        measured: Arm = "mezo_1" if estimates(arm) else arm  # n takes no memory
+        setup = Setup(measured, model, here.dtype, batch, context, here.device, here.threads)
+        ((_, metrics),) = isolated_points(
+            "mezo_fig4 memory",
+            account,
+            [setup],
+            Setup.as_dict,
+            label=lambda s: f"{LABELS[s.arm]} on {s.model}, B={s.batch} N={s.context}",
+            store=self._context.journal,
+            workers=1,
+            preload=["repro.finetuning.step_memory"],
+        )
+        return setup, metrics
+
+
+def _least_context(config: Config, dataset: str, model: str) -> int:
+    tokenizer = load_tokenizer(model)
+    splits = (load_tokenised(dataset, split, tokenizer) for split in ("train", "validation"))
+    least = max(split.least_length for split in splits)
+    if config.context < least:
+        msg = (
+            f"context N = {config.context}: cuts into a question of {dataset}; with the tokenizer "
+            f"of {model} take at least {least}"
+        )
+        raise UsageError(msg)
+    return least
+
+
+def _of_arm(
+    config: Config, arm: Arm, sizes: Mapping[str, ModelSize], reasons: Mapping[str, str]
+) -> dict[str, ModelSize]:
+    names = config.models(arm)
+    found = {name: sizes[name] for name in names if name in sizes}
+    if not found or (config.every_model and len(found) < len(names)):
+        why = "\n".join(f"  {name}: {reasons[name]}" for name in names if reasons[name])
+        msg = f"models for {LABELS[arm]} that cannot be had:\n{why}"
+        raise ReproError(msg)
+    return found
+
+
+def _budget(
+    config: Config,
+    sizes: Mapping[str, ModelSize],
+    reasons: Mapping[str, str],
+    accounts: _Accounts,
+) -> float:
+    """Return the bytes each arm may take; infinite where every model is run."""
+    if config.every_model:
+        return math.inf
+    if config.budget_bytes:
+        return float(config.budget_bytes)
+    models = _of_arm(config, "bp", sizes, reasons)
+    largest = max(models, key=lambda name: models[name].parameters)
+    _, metrics = accounts.of("bp", largest, config.batch, config.context)
+    if "measured_peak_bytes" not in metrics:
+        msg = f"BP on {largest} runs out of memory and sets no budget: lower N or B"
+        raise ReproError(msg)
+    return float(metrics["measured_peak_bytes"])
+
+
+def _proposals(
+    config: Config, arm: Arm, models: Mapping[str, ModelSize], least: int, budget: float
+) -> Iterator[list[Proposal]]:
+    """Yield the proposals for each set-up of an arm, the most wanted first."""
+    groups = [{name: models[name]} for name in models] if config.every_model else [dict(models)]
+    sets_budget = arm == "bp" and not config.budget_bytes  # and takes it, whatever the formula says
+    given = config.every_model or sets_budget
+    for group in groups:
+        proposals = propose(
+            arm,
+            group,
+            config.dtype,
+            batch=config.batch,
+            context=config.context,
+            least_context=least,
+            budget=math.inf if given else budget,
+        )
+        yield proposals[:1] if given else proposals
+
+
+def _tried(
+    proposals: list[Proposal], arm: Arm, accounts: _Accounts, budget: float
+) -> Iterator[Tried]:
+    """Account for one proposal after the other until one stays within the budget."""
+    for proposal in proposals:
+        setup, metrics = accounts.of(arm, proposal.model, proposal.batch, proposal.context)
+        unlimited = budget == math.inf
+        fits = unlimited or metrics.get("measured_peak_bytes", math.inf) <= budget
+        yield setup, metrics, fits
+        if fits:
+            return
+
+
+def _fitting(arm: Arm, tried: list[Tried], budget: float) -> Setup:
+    setup, _, fits = tried[-1]
+    if not fits:
+        least = min(metrics.get("measured_peak_bytes", math.inf) for _, metrics, _ in tried)
+        msg = (
+            f"memory budget of {format_bytes(budget)}: {LABELS[arm]} was measured to take at "
+            f"least {format_bytes(least)}; give that much"
+        )
+        raise UsageError(msg)
+    return Setup(arm, *list(setup.as_dict().values())[1:])
+
+
+def _result(
+    config: Config, arm: Arm, budget: float, setup: Setup, metrics: dict[str, Any], chosen: bool
+) -> Result:
+    limit = {} if budget == math.inf else {"budget_bytes": budget}
+    point = {"setting": config.setting, **setup.as_dict(), "arm": arm}
+    return Result("plan", point, metrics | limit | {"chosen": chosen})

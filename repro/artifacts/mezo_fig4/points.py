@@ -1,0 +1,125 @@
+"""The recorded runs as figures, tables and findings read them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+from repro.finetuning.arms import ARMS, LABELS
+from repro.measurement.records import Record, of_kind, rank
+
+
+@dataclass(frozen=True)
+class Line:
+    """All seeds of one arm on one model."""
+
+    arm: str
+    model: str
+    records: tuple[Record, ...]
+    """One for each seed, in the order of the seeds."""
+
+    @property
+    def label(self) -> str:
+        """The arm and its model, as people read them."""
+        return f"{LABELS[self.arm]}, {self.model.rpartition('/')[2]}"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How every seed was run."""
+        settings: dict[str, Any] = self.records[0].metrics["settings"]
+        return settings
+
+    def running_maximum(self, record: Record, axis: str) -> list[tuple[float, float]]:
+        """Return (value on the axis, highest accuracy in per cent so far) at each evaluation."""
+        best = accumulate(record.metrics["accuracy"], max)
+        return [(x, 100 * y) for x, y in zip(record.metrics[axis], best, strict=True)]
+
+    def best(self) -> dict[int | None, float]:
+        """Return the highest accuracy during training in per cent, by seed."""
+        return {record.seed: 100 * max(record.metrics["accuracy"]) for record in self.records}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The records of one setting: what one profile trained."""
+
+    name: str
+    profile: str
+    dataset: str
+    lines: tuple[Line, ...]
+    plans: tuple[Record, ...]
+    """The chosen set-ups, one for each arm and model."""
+    grids: tuple[Record, ...]
+
+    @property
+    def majority(self) -> float | None:
+        """Per cent of the validation questions that have the more frequent answer."""
+        of = [r.metrics["majority"] for line in self.lines for r in line.records if _ended(r)]
+        return 100 * of[0] if of else None
+
+
+def settings(records: Sequence[Record]) -> list[Setting]:
+    """Return the settings that were run, that of the highest profile first, on BoolQ first."""
+    keys = dict.fromkeys((r.point["setting"], r.point["dataset"]) for r in of_kind(records, "run"))
+    found = [_setting(*key, [r for r in records if _belongs(r, *key)]) for key in keys]
+    return sorted(found, key=lambda s: (rank(s.profile), s.dataset == "boolq"), reverse=True)
+
+
+def value_at(points: Sequence[tuple[float, float]], x: float) -> float:
+    """Return the height at ``x`` of the steps through ``points``, which rise at each of them."""
+    heights = [height for place, height in points if place <= x]
+    return heights[-1] if heights else points[0][1]
+
+
+def first_reached(points: Sequence[tuple[float, float]], height: float) -> float | None:
+    """Return the first place where ``height`` is reached, between evaluations by a straight line.
+
+    ``None`` if it never is.
+    """
+    if points[0][1] >= height:
+        return points[0][0]
+    for (before, low), (after, high) in pairwise(points):
+        if high >= height:
+            return before + (after - before) * (height - low) / (high - low)
+    return None
+
+
+def _belongs(record: Record, setting: str, dataset: str) -> bool:
+    """Tell whether a record is of a setting and a data set; memory does not depend on data."""
+    point = record.point
+    return bool(point["setting"] == setting and point.get("dataset", dataset) == dataset)
+
+
+def _setting(name: str, dataset: str, records: Sequence[Record]) -> Setting:
+    runs = list(of_kind(records, "run"))
+    keys = dict.fromkeys((run.point["arm"], run.point["model"]) for run in runs)
+    lines = (
+        Line(arm, model, tuple(_seeds(runs, arm, model)))
+        for arm, model in sorted(keys, key=lambda key: (ARMS.index(key[0]), key[1]))
+    )
+    return Setting(
+        name,
+        profile=runs[0].profile,
+        dataset=dataset,
+        lines=tuple(line for line in lines if line.records),
+        plans=tuple(r for r in of_kind(records, "plan") if r.metrics["chosen"]),
+        grids=tuple(of_kind(records, "grid")),
+    )
+
+
+def _seeds(runs: Iterable[Record], arm: str, model: str) -> list[Record]:
+    """Return the runs of one line that came to an evaluation, by seed.
+
+    Those with other settings than the newest, another learning rate perhaps, are left out.
+    """
+    here = [r for r in runs if (r.point["arm"], r.point["model"]) == (arm, model)]
+    here = [r for r in here if r.metrics.get("accuracy")]
+    if not here:
+        return []
+    newest = max(here, key=lambda record: record.utc).metrics["settings"]
+    alike = [record for record in here if record.metrics["settings"] == newest]
+    return sorted(alike, key=lambda record: record.seed or 0)
+
+
+def _ended(record: Record) -> bool:
+    return "majority" in record.metrics

@@ -1,0 +1,133 @@
+"""The tables of the notebook, as data frames made from records."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from repro.artifacts.mezo_fig4.findings import of_setting
+from repro.artifacts.mezo_fig4.points import Setting, settings
+from repro.claims.index import CLAIMS
+from repro.claims.statistics import estimate
+from repro.claims.verdict import verdict
+from repro.core.units import format_bytes
+from repro.finetuning.arms import LABELS
+from repro.measurement.records import Record, of_kind
+
+
+def memory(records: Sequence[Record]) -> pd.DataFrame:
+    """Return every set-up that was accounted for: formulas, simulation, measurement, L'."""
+    rows = []
+    for record in of_kind(records, "plan"):
+        point, metrics = record.point, record.metrics
+        budget = metrics.get("budget_bytes")
+        rows.append(
+            {
+                "setting": point["setting"],
+                "arm": LABELS[point["arm"]],
+                "model": point["model"],
+                "dtype": point["dtype"],
+                "B": point["batch"],
+                "N": point["context"],
+                "budget": format_bytes(budget) if budget else "none",
+                "equations (2), (3)": format_bytes(metrics["published_formula_bytes"]),
+                "with real parameters": format_bytes(metrics["planned_bytes"]),
+                **_peak(metrics, "simulated"),
+                **_peak(metrics, "measured"),
+                "chosen": "yes" if metrics["chosen"] else "no",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def unobtainable(records: Sequence[Record]) -> pd.DataFrame:
+    """Return the models that could not be had, with the reason."""
+    rows = [
+        {"setting": r.point["setting"], "model": r.point["model"], "why": r.metrics["reason"]}
+        for r in of_kind(records, "unobtainable")
+    ]
+    return pd.DataFrame(rows, columns=["setting", "model", "why"])
+
+
+def runs(records: Sequence[Record]) -> pd.DataFrame:
+    """Return how each arm was trained and what it ended with, means over seeds."""
+    return pd.DataFrame([row for setting in settings(records) for row in _runs(setting)])
+
+
+def out_of_memory(records: Sequence[Record]) -> pd.DataFrame:
+    """Return the runs that the device was too small for, and those that diverged."""
+    rows = [
+        {
+            "setting": record.point["setting"],
+            "kind": record.kind,
+            "arm": LABELS[record.point["arm"]],
+            "model": record.point["model"],
+            "seed": record.seed,
+            "ended": record.metrics.get("out_of_memory") or record.metrics["divergence"],
+        }
+        for kind in ("grid", "run")
+        for record in of_kind(records, kind)
+        if record.metrics.get("out_of_memory") or record.metrics.get("divergence")
+    ]
+    return pd.DataFrame(rows, columns=["setting", "kind", "arm", "model", "seed", "ended"])
+
+
+def verdicts(records: Sequence[Record]) -> pd.DataFrame:
+    """Return our value and the verdict on each claim, by profile."""
+    rows = []
+    for setting in settings(records):
+        for finding in of_setting(setting):
+            claim = CLAIMS[finding.claim_id]
+            ours = "–" if finding.ours is None else f"{finding.ours:.4g} {claim.unit}"  # noqa: RUF001
+            rows.append(
+                {
+                    "profile": setting.profile,
+                    "claim": claim.id,
+                    "published": f"{claim.published:g} {claim.unit}",
+                    "ours": ours,
+                    "seeds": finding.n_seeds,
+                    "verdict": verdict(claim, finding),
+                    "how, and why": finding.reason,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _peak(metrics: dict[str, float], kind: str) -> dict[str, str]:
+    if f"{kind}_peak_bytes" not in metrics:
+        return {kind: "out of memory", f"L' {kind}": ""}
+    return {
+        kind: format_bytes(metrics[f"{kind}_peak_bytes"]),
+        f"L' {kind}": f"{metrics[f'{kind}_effective_layers']:.2f}",
+    }
+
+
+def _runs(setting: Setting) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for line in setting.lines:
+        ended = [record for record in line.records if "final_accuracy" in record.metrics]
+        first = line.records[0].metrics
+        rows.append(
+            {
+                "profile": setting.profile,
+                "data": setting.dataset,
+                "arm": LABELS[line.arm],
+                "model": line.model,
+                "lr": line.settings["lr"],
+                "seeds": len(line.records),
+                "steps": first["steps"][-1],
+                "time (s)": round(first["seconds"][-1]),
+                "running maximum (%)": _mean(list(line.best().values())),
+                "at the end (%)": _mean([100 * r.metrics["final_accuracy"] for r in ended]),
+                "questions at the end": first.get("items", {}).get("final", ""),
+                "training prompts cut": first.get("truncated", {}).get("training", ""),
+            }
+        )
+    return rows
+
+
+def _mean(values: Sequence[float]) -> str:
+    """Return the mean over seeds with its 95 % interval; nothing of no seed."""
+    if not values:
+        return ""
+    spread = estimate(values)
+    return f"{spread.mean:.2f}" + ("" if spread.interval is None else f" ± {spread.interval:.2f}")

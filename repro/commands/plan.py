@@ -1,0 +1,223 @@
+"""``repro plan``: what can be fine-tuned in a given memory, and by which method."""
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repro.core.errors import ReproError, UsageError
+from repro.core.names import ATTENTIONS
+from repro.core.units import format_bytes, parse_bytes
+from repro.planner.families import FAMILIES
+from repro.planner.methods import METHODS, Method
+from repro.planner.setting import FORMATS, LOSSES, Setting
+
+if TYPE_CHECKING:
+    from repro.planner.models import Model
+
+DEFAULT_CONTEXT = 2048
+
+
+def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
+    """Add the command to the parser."""
+    parser = subparsers.add_parser(
+        "plan",
+        help="say what can be fine-tuned in a given memory, and by which method",
+        description="Which methods fit a model into a budget, the longest context and the largest "
+        "batch of each; without a model, the largest of each family. See docs/plan.md.",
+    )
+    parser.add_argument(
+        "--budget", required=True, metavar="SIZE", help="memory: 16GB (10**9 bytes), 8GiB, 500MB"
+    )
+    model = parser.add_mutually_exclusive_group()
+    model.add_argument(
+        "--model", metavar="NAME", help="known name, config.json or its directory, name on the hub"
+    )
+    model.add_argument(
+        "--params", metavar="COUNT", help="a Llama of about so many parameters: 7B, 350M"
+    )
+    model.add_argument(
+        "--family",
+        choices=FAMILIES,
+        metavar="FAMILY",
+        help=f"only this family (default: all of {', '.join(FAMILIES)})",
+    )
+    default = Setting()
+    parser.add_argument(
+        "--context",
+        type=int,
+        metavar="N",
+        help=f"tokens a sequence (default: {DEFAULT_CONTEXT}, or all positions if fewer)",
+    )
+    parser.add_argument("--batch", type=int, default=default.batch, metavar="B", help="sequences")
+    parser.add_argument(
+        "--dtype", choices=FORMATS, default=default.format, help="format of the weights"
+    )
+    parser.add_argument(
+        "--method",
+        nargs="+",
+        choices=METHODS,
+        default=list(METHODS),
+        metavar="METHOD",
+        help=f"default: all of {', '.join(METHODS)}",
+    )
+    parser.add_argument("--attention", choices=ATTENTIONS, default=default.attention)
+    parser.add_argument(
+        "--loss",
+        choices=LOSSES,
+        default=default.loss,
+        help="of the last position, as for a classification prompt, or of all",
+    )
+    parser.add_argument(
+        "--rank", type=int, default=default.rank, metavar="R", help="of LoRA adapters"
+    )
+    parser.add_argument(
+        "--tail",
+        type=int,
+        default=default.tail,
+        metavar="K",
+        help="ElasticZO: last blocks by backpropagation, beside the head (0: the head alone)",
+    )
+    parser.add_argument(
+        "--simulate",
+        action="store_true",
+        help="also count the tensors of a real step of the model (seconds to a minute a method)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write a page with sliders instead, which opens with what the other options say",
+    )
+    parser.set_defaults(execute=execute)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Print the plan, or write the page.
+
+    Raises:
+        UsageError: an option is out of range, or options do not go together.
+        ReproError: nothing fits (after the plan was printed), or the model cannot be had.
+    """
+    budget = parse_bytes("budget", args.budget)
+    setting = Setting(
+        context=DEFAULT_CONTEXT if args.context is None else args.context,
+        batch=args.batch,
+        format=args.dtype,
+        attention=args.attention,
+        loss=args.loss,
+        rank=args.rank,
+        tail=args.tail,
+    )
+    methods = [METHODS[slug] for slug in dict.fromkeys(args.method)]
+    if args.html is not None:
+        return _write_page(args, methods, setting, budget)
+    if args.model or args.params:
+        return _plan_model(args, methods, setting, budget)
+    if args.simulate:
+        msg = "--simulate needs a model: give --model or --params"
+        raise UsageError(msg)
+    return _plan_families(args, methods, setting, budget)
+
+
+def _plan_model(
+    args: argparse.Namespace, methods: list[Method], setting: Setting, budget: float
+) -> int:
+    from repro.planner.plan import plan_model
+
+    plan = plan_model(
+        _model(args),
+        methods,
+        setting,
+        budget,
+        shorten=args.context is None,
+        simulated=args.simulate,
+    )
+    if args.json:
+        _print_json(plan.as_dict())
+    else:
+        from repro.planner.table import plan_text
+
+        sys.stdout.write(plan_text(plan))
+    return _require_any(
+        [(row.needs, row.method.label) for row in plan.rows if row.needs is not None],
+        budget,
+        "every method asked for makes no sense with these weights; give another --dtype or "
+        "--method",
+    )
+
+
+def _model(args: argparse.Namespace) -> "Model":
+    from repro.planner.models import named, of_size
+
+    return named(args.model) if args.model else of_size(args.params)
+
+
+def _families(args: argparse.Namespace) -> list[str]:
+    return [args.family] if args.family else list(FAMILIES)
+
+
+def _write_page(
+    args: argparse.Namespace, methods: list[Method], setting: Setting, budget: float
+) -> int:
+    from repro.core import atomic
+    from repro.planner.page import page
+
+    if args.json or args.simulate:
+        msg = "--html: the page computes by the formula; leave --json and --simulate out"
+        raise UsageError(msg)
+    model = _model(args) if args.model or args.params else None
+    text = page(_families(args), methods, setting, budget, model)
+    atomic.replace(args.html, text.encode())
+    sys.stdout.write(f"{args.html}\n")
+    return 0
+
+
+def _plan_families(
+    args: argparse.Namespace, methods: list[Method], setting: Setting, budget: float
+) -> int:
+    from repro.planner.choices import choose
+
+    shorten = args.context is None
+    chosen = choose(_families(args), methods, setting, budget, shorten=shorten)
+    if args.json:
+        _print_json(
+            {
+                "setting": asdict(setting),
+                "budget_bytes": round(budget),
+                "basis": "formula",
+                "choices": [choice.as_dict() for choice in chosen],
+            }
+        )
+    else:
+        from repro.planner.table import choices_text
+
+        sys.stdout.write(choices_text(chosen, setting, budget, shortened=shorten))
+    return _require_any(
+        [(choice.needed_bytes, f"{choice.method.label} on {choice.shown}") for choice in chosen],
+        budget,
+        "",
+    )
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+    sys.stdout.flush()  # before what goes to standard error
+
+
+def _require_any(needs: Sequence[tuple[float, str]], budget: float, otherwise: str) -> int:
+    """Return 0 if something fits; the error names what needs least."""
+    if not needs:
+        raise UsageError(otherwise)
+    least, what = min(needs)
+    if least > budget:
+        digit = 10 ** (math.floor(math.log10(least)) - 2)
+        enough = format_bytes(math.ceil(least / digit) * digit)  # rounded up: a budget that does
+        msg = f"nothing fits {format_bytes(budget)}: the least, {what}, needs {enough}"
+        raise ReproError(msg)
+    return 0

@@ -1,0 +1,70 @@
+"""``repro replay``: the final weights of recorded MeZO runs, from base model and log alone."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from repro.core.errors import ReproError, UsageError
+
+
+def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
+    """Add the command to the parser."""
+    parser = subparsers.add_parser(
+        "replay", help="rebuild the weights of recorded MeZO runs and check their hashes"
+    )
+    parser.add_argument(
+        "records", type=Path, metavar="RECORDS", help="a file of mezo_fig4's records"
+    )
+    parser.add_argument("--arm", metavar="ARM", help="mezo_1 or mezo_5 (default: both)")
+    parser.add_argument("--seed", type=int, metavar="N", help="only runs of this seed")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="also keep each model, in the format of transformers, in a directory of its own here",
+    )
+    parser.set_defaults(execute=execute)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Replay every chosen run, going on after one that fails; 1 if any did.
+
+    Raises:
+        UsageError: the file does not exist, or holds no such run.
+        ReproError: it is damaged.
+    """
+    from repro.finetuning.replay import rebuilt
+    from repro.measurement.records import of_kind, read_run
+
+    if not args.records.is_file():
+        msg = f"{args.records} is no file: give the records of a run, results/mezo_fig4/*.jsonl"
+        raise UsageError(msg)
+    runs = [
+        record
+        for record in of_kind(read_run(args.records), "run")
+        if "log" in record.metrics
+        and args.arm in (None, record.point["arm"])
+        and args.seed in (None, record.seed)
+    ]
+    if not runs:
+        msg = f"{args.records}: no MeZO run that came to its end, or none of that arm and seed"
+        raise UsageError(msg)
+    failed = 0
+    for record in runs:
+        name = f"{record.point['arm']}-{record.point['model'].replace('/', '_')}-{record.seed}"
+        try:
+            model, tokenizer = rebuilt(record.metrics["settings"], record.metrics)
+        except ReproError as error:
+            sys.stderr.write(f"repro: error: {name}: {error}\n")
+            failed = 1
+            continue
+        estimates = len(record.metrics["log"]["entries"])
+        sys.stdout.write(
+            f"{name}: {record.metrics['steps'][-1]} steps from a log of {estimates} bytes, "
+            f"SHA-256 {record.metrics['final_sha256'][:16]}… as recorded\n"
+        )
+        if args.out is not None:
+            model.save_pretrained(args.out / name)
+            tokenizer.save_pretrained(args.out / name)
+    return failed

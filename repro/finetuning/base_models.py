@@ -1,0 +1,103 @@
+"""The models that fine-tuning starts from, whole or as a configuration without weights."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repro.core.errors import ReproError
+from repro.core.names import Dtype
+from repro.data import cache
+from repro.data.language_models import DATA_SETS, KEY
+from repro.measurement.device import Device
+from repro.models.pretrained import Pretrained, converted, explained, load_pretrained
+
+if TYPE_CHECKING:
+    from torch import nn
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+TINY = "tiny-llama"
+"""Name of the model of ``repro.models.tiny``."""
+
+
+def load_base(name: str, dtype: Dtype) -> Pretrained:
+    """Return the model ``name`` and its tokenizer.
+
+    Args:
+        name: ``tiny-llama``, or what ``load_pretrained`` takes.
+        dtype: of the weights.
+
+    Raises:
+        UsageError, ReproError: as ``load_pretrained``.
+    """
+    if name == TINY:
+        from repro.models.tiny import tiny_llama
+
+        return tiny_llama(dtype)
+    return load_pretrained(name, dtype)
+
+
+def load_config(name: str) -> "PreTrainedConfig":
+    """Return the configuration of the model ``name``, without loading its weights.
+
+    Raises:
+        UsageError, ReproError: as ``load_pretrained``.
+    """
+    from transformers import AutoConfig
+
+    if name == TINY:
+        from repro.models.tiny import tiny_config
+
+        return tiny_config()
+    with explained(name):
+        config: PreTrainedConfig = AutoConfig.from_pretrained(_place(name))
+    return config
+
+
+def load_tokenizer(name: str) -> "PreTrainedTokenizerBase":
+    """Return the tokenizer of the model ``name``, without loading its weights.
+
+    Raises:
+        UsageError, ReproError: as ``load_pretrained``.
+    """
+    from transformers import AutoTokenizer
+
+    if name == TINY:
+        from repro.models.tiny import tiny_tokenizer
+
+        return tiny_tokenizer()
+    with explained(name):
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(_place(name))
+    return tokenizer
+
+
+def random_model(config: "PreTrainedConfig", dtype: Dtype) -> "PreTrainedModel":
+    """Build a causal model with random weights; fake tensors under FakeTensorMode."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model: PreTrainedModel = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+        config, dtype=getattr(torch, dtype)
+    )
+    return model
+
+
+def placed(model: "PreTrainedModel", device: Device) -> "PreTrainedModel":
+    """Move ``model`` to ``device`` and return it."""
+    module: nn.Module = model  # the method is typed for modules only
+    module.to(device)
+    return model
+
+
+def unobtainable(name: str) -> str:
+    """Return why the model ``name`` cannot be had here, or an empty string."""
+    try:
+        load_config(name)
+    except ReproError as error:
+        return str(error)
+    return ""
+
+
+def _place(name: str) -> "Path | str":
+    """Return what transformers is to load ``name`` from, converting its weights if need be."""
+    if name in {dataset.name for dataset in DATA_SETS}:
+        return converted(cache.load(name)[KEY])
+    return converted(Path(name)) if name.endswith(".gguf") else name

@@ -1,0 +1,64 @@
+"""A causal language model as a yes/no classifier: the logits of two answers after the prompt."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from repro.data.text.tokens import Tokens
+from repro.finetuning.batches import Batch
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class YesNoClassifier:
+    """Compares the tokens of No and of Yes after each prompt, after LM-BFF (Gao et al. 2020).
+
+    Logits are computed of the last position only: no answer needs another, and N x V of them would
+    hide what the memory formulas describe. Batches are padded on the right, without a mask: what a
+    causal model computes at a position does not depend on those behind it.
+    """
+
+    def __init__(self, model: "PreTrainedModel", answers: Tokens) -> None:
+        """Take any causal model of transformers, and the tokens of No and of Yes, [2]."""
+        self.model = model
+        self._base: Any = model.base_model
+        self._head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
+        self.device: str = model.device.type
+        self._answers = torch.as_tensor(answers, dtype=torch.long, device=model.device)
+        config = model.config.get_text_config()
+        self._cap: float | None = getattr(config, "final_logit_softcapping", None)
+
+    def logits(self, batch: Batch) -> Tensor:
+        """Return the float32 logits of No and of Yes, [B, 2]."""
+        hidden = self._base(input_ids=batch.tokens, use_cache=False)[0]  # [B, T, D]
+        rows = torch.arange(len(batch.last), device=hidden.device)
+        logits = self._head(hidden[rows, batch.last])  # [B, V]
+        if self._cap is not None:
+            logits = torch.tanh(logits / self._cap) * self._cap
+        return logits.index_select(1, self._answers).float()  # type: ignore[no-any-return]
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Return the mean cross-entropy of the answers, in nats."""
+        return functional.cross_entropy(self.logits(batch), batch.labels)
+
+    @torch.no_grad()
+    def score(self, batch: Batch) -> tuple[float, int]:
+        """Return the sum of the cross-entropy over a batch, and how many answers are right."""
+        logits = self.logits(batch)
+        loss = functional.cross_entropy(logits, batch.labels, reduction="sum")
+        return float(loss), int((logits.argmax(1) == batch.labels).sum())
+
+
+def without_dropout(model: torch.nn.Module) -> None:
+    """Switch every dropout off and the rest to training mode, alike for all arms.
+
+    Two passes with different dropout would differ by more than a perturbation, and transformers
+    checkpoints blocks in training mode only.
+    """
+    model.train()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0

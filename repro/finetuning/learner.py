@@ -1,0 +1,92 @@
+"""A base model bound to an arm: steps on batches, and a state from which they go on."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from repro.core.names import Dtype
+from repro.data.text.tokens import Tokens
+from repro.finetuning.arms import estimates
+from repro.finetuning.batches import Batch
+from repro.finetuning.classifier import YesNoClassifier, without_dropout
+from repro.finetuning.run import Run
+from repro.methods.backprop import Backprop
+from repro.methods.log import StepLog, replay
+from repro.methods.mezo import MeZO
+from repro.methods.walk import Restore
+from repro.training.seeds import NOISE, derived_seed
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class Learner:
+    """One arm on one model.
+
+    The state of MeZO has no weights: they are made anew from the base model and the log, a few
+    bytes a step (``repro.methods.log``).
+    """
+
+    def __init__(self, model: "PreTrainedModel", answers: Tokens, run: Run) -> None:
+        """Take the base model, which is trained in place, and the tokens of No and of Yes."""
+        self.model = prepared(model, run.arm)
+        self.classifier = YesNoClassifier(model, answers)
+        self.optimizer = make_optimizer(self.model, run)
+
+    def step(self, batch: Batch) -> float:
+        """Train on one batch and return its loss.
+
+        Raises:
+            DivergedError: a loss is not finite.
+        """
+        return self.optimizer.step(lambda: self.classifier.loss(batch))
+
+    @property
+    def log(self) -> StepLog | None:
+        """The seeds and projected gradients of all steps; ``None`` for backpropagation."""
+        return self.optimizer.log if isinstance(self.optimizer, MeZO) else None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that a resumed run needs beside the base model."""
+        state = {"optimizer": self.optimizer.state_dict()}
+        return state if self.log is not None else state | {"model": self.model.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from ``state``; the model must be the base model."""
+        self.optimizer.load_state_dict(state["optimizer"])
+        if isinstance(self.optimizer, MeZO):
+            replay(self.optimizer.log, self.optimizer.head)
+        else:
+            self.model.load_state_dict(state["model"])
+
+
+def prepared(model: "PreTrainedModel", arm: str) -> "PreTrainedModel":
+    """Return ``model`` ready to be trained: no dropout, and checkpointing where the arm has it."""
+    without_dropout(model)
+    if arm == "bp_checkpoint":
+        model.activation_checkpointing_enable({"use_reentrant": False})
+    return model
+
+
+def restore_of(dtype: Dtype) -> Restore:
+    """Return how MeZO's walks end: exactly in half precision, where weights would drift."""
+    return "rounded" if dtype == "float32" else "exact"
+
+
+def make_optimizer(model: torch.nn.Module, run: Run) -> Backprop | MeZO:
+    """Return the optimizer of the run's arm: plain SGD at a fixed learning rate, as in the paper.
+
+    Raises:
+        UsageError: a setting is out of range.
+    """
+    n = estimates(run.arm)
+    if n == 0:
+        return Backprop(model.parameters(), lr=run.lr)
+    return MeZO(
+        model.parameters(),
+        lr=run.lr,
+        eps=run.eps,
+        perturbations=n,
+        seed=derived_seed(run.seed, NOISE),
+        restore=restore_of(run.dtype),
+    )

@@ -1,0 +1,84 @@
+"""What each arm may train in a given memory: the model, N and B, by the paper's formulas.
+
+The largest model that fits at the wanted N and B is taken; if none does, the smallest model at the
+largest N x B that does, N and B being halved. The formulas propose; what is proposed has to be
+measured, and where it takes more than it may, the next proposal has its turn.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+from repro.core.errors import UsageError
+from repro.core.names import Dtype
+from repro.core.units import format_bytes
+from repro.finetuning.arms import LABELS, Arm
+from repro.finetuning.sizes import ModelSize, formulas
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A model, N and B for one arm."""
+
+    model: str
+    batch: int
+    context: int
+    planned_bytes: float
+    """What the formula says of it."""
+
+
+def propose(
+    arm: Arm,
+    sizes: Mapping[str, ModelSize],
+    dtype: Dtype,
+    *,
+    batch: int,
+    context: int,
+    least_context: int,
+    budget: float,
+) -> list[Proposal]:
+    """Return what fits into ``budget`` bytes by the formula, the most wanted first.
+
+    Args:
+        arm: what trains.
+        sizes: the models that can be had, by name.
+        dtype: of weights and activations.
+        batch: B that is wanted.
+        context: N that is wanted.
+        least_context: the shortest N, which leaves every question whole.
+        budget: bytes of a training step, weights included.
+
+    Raises:
+        UsageError: nothing fits; the message has the smallest budget that would do.
+    """
+    found = [
+        Proposal(model, b, n, formulas(sizes[model], arm, dtype, batch=b, context=n).planned)
+        for model, b, n in _settings(sizes, batch, context, least_context)
+    ]
+    fitting = [proposal for proposal in found if proposal.planned_bytes <= budget]
+    if not fitting:
+        least = min(found, key=lambda proposal: proposal.planned_bytes)
+        msg = (
+            f"memory budget of {format_bytes(budget)}: too small for {LABELS[arm]}; the smallest "
+            f"that would do is {format_bytes(least.planned_bytes)} ({round(least.planned_bytes)} "
+            f"bytes), for {least.model} in {dtype} at B = {least.batch}, N = {least.context}"
+        )
+        raise UsageError(msg)
+    return fitting
+
+
+def _settings(
+    sizes: Mapping[str, ModelSize], batch: int, context: int, least_context: int
+) -> Iterator[tuple[str, int, int]]:
+    """Yield model, B and N, the most wanted first."""
+    by_size = sorted(sizes, key=lambda model: sizes[model].parameters, reverse=True)
+    yield from ((model, batch, context) for model in by_size)
+    smaller = list(product(_halved(batch, 1), _halved(context, least_context)))[1:]
+    smaller.sort(key=lambda setting: (setting[0] * setting[1], setting[1]), reverse=True)
+    yield from ((by_size[-1], b, n) for b, n in smaller)
+
+
+def _halved(value: int, least: int) -> Iterator[int]:
+    while value >= least:
+        yield value
+        value //= 2

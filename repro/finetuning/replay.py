@@ -1,0 +1,75 @@
+"""The final weights of a MeZO run from its base model and its log, held against their hash."""
+
+import base64
+import hashlib
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+from repro.core.errors import ReproError
+from repro.finetuning.base_models import load_base, placed
+from repro.finetuning.learner import prepared
+from repro.methods.log import StepLog, replay
+from repro.methods.parameters import trainable
+from repro.models.pretrained import Pretrained
+
+
+def weights_sha256(parameters: Iterable[torch.Tensor]) -> str:
+    """Return the hash of the bytes of all parameters, in their order."""
+    total = hashlib.sha256()
+    for parameter in parameters:
+        total.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    return total.hexdigest()
+
+
+def packed(log: StepLog) -> dict[str, Any]:
+    """Return ``log`` as what a record can hold: its entries as base64 of zlib, and its settings."""
+    entries = base64.b64encode(zlib.compress(bytes(log.data), 9)).decode()
+    return log.settings | {"chunk": log.chunk or 0, "entries": entries}
+
+
+def unpacked(stored: Mapping[str, Any]) -> StepLog:
+    """Return the log that ``packed`` stored.
+
+    Raises:
+        ReproError: it is damaged.
+    """
+    try:
+        settings = {name: value for name, value in stored.items() if name != "entries"}
+        data = bytearray(zlib.decompress(base64.b64decode(stored["entries"], validate=True)))
+        return StepLog(**settings | {"chunk": settings["chunk"] or None}, data=data)
+    except (ValueError, KeyError, TypeError, zlib.error) as error:
+        msg = f"not a log of zeroth-order steps, or damaged ({error!r})"
+        raise ReproError(msg) from error
+
+
+def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrained:
+    """Return the model that a MeZO run ended with, from the base model and the recorded log.
+
+    Args:
+        settings: of the run: its ``model``, ``dtype``, ``arm`` and ``device``.
+        metrics: of its record: ``log``, ``base_sha256`` and ``final_sha256``.
+
+    Raises:
+        ReproError: the base model is another than the run's, or the weights do not come out as
+            recorded; a kind of processor may have other kernels for the noise.
+    """
+    model, tokenizer = load_base(settings["model"], settings["dtype"])
+    parameters = trainable(
+        prepared(placed(model, settings["device"]), settings["arm"]).parameters()
+    )
+    _require_same("base model", weights_sha256(parameters), metrics["base_sha256"])
+    replay(unpacked(metrics["log"]), parameters)
+    _require_same("final weights", weights_sha256(parameters), metrics["final_sha256"])
+    return Pretrained(model, tokenizer)
+
+
+def _require_same(what: str, found: str, recorded: str) -> None:
+    if found != recorded:
+        msg = (
+            f"{what}: SHA-256 is {found}, recorded is {recorded}; the record's environment names "
+            "the processor, its vector instructions and the versions with which it comes out"
+        )
+        raise ReproError(msg)

@@ -1,0 +1,48 @@
+"""One fine-tuning run, with everything that decides its outcome but for the machine's speed."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from repro.core.names import Dtype
+from repro.finetuning.arms import LABELS, Arm
+from repro.measurement.device import Device
+
+
+@dataclass(frozen=True)
+class Run:
+    """One arm on one model, for a time; picklable."""
+
+    arm: Arm
+    model: str
+    dtype: Dtype
+    dataset: str
+    """``boolq`` or ``yesno-facts``."""
+    context: int
+    """N, the longest prompt in tokens."""
+    batch: int
+    """B, prompts of a step."""
+    lr: float
+    eps: float
+    seed: int
+    seconds: float
+    """Time of all training steps together; evaluation does not count."""
+    evaluations: int
+    """How often the validation subset is evaluated, at equal times of training."""
+    tuning_items: int
+    """Training items held out to choose the learning rate on."""
+    monitored_items: int
+    """Validation items of the evaluations during training."""
+    final_items: int
+    """Validation items of the last evaluation: 0 for all."""
+    device: Device
+    threads: int
+    tuning: bool = False
+    """Whether this is a run of the grid: evaluated once, at its end, on the tuning items."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the run as plain values, for records and cache keys."""
+        return asdict(self)
+
+    def label(self) -> str:
+        """Say which run this is, for progress."""
+        return f"{LABELS[self.arm]} on {self.model}, lr {self.lr:g}, seed {self.seed}"

@@ -1,0 +1,118 @@
+"""The memory of one fine-tuning step: simulated from its tensors, and measured."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from repro.core.names import Dtype
+from repro.finetuning.arms import Arm, estimates
+from repro.finetuning.base_models import load_config, random_model
+from repro.finetuning.batches import Batch
+from repro.finetuning.classifier import YesNoClassifier
+from repro.finetuning.learner import prepared, restore_of
+from repro.finetuning.sizes import effective_layers, formulas, size_of
+from repro.measurement.device import Device, require_device
+from repro.memory.measured import measure_step
+from repro.memory.simulated import simulate_step
+from repro.memory.step import EPS, LR, Method
+from repro.methods.backprop import Backprop
+from repro.methods.mezo import MeZO
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+_ANSWERS = np.array([0, 1], np.int32)  # no byte depends on them
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One arm on one model at full width; picklable. Weights are random: no byte depends on them.
+
+    The memory of MeZO does not depend on how many estimates a step averages.
+    """
+
+    arm: Arm
+    model: str
+    dtype: Dtype
+    batch: int
+    context: int
+    device: Device
+    threads: int
+
+    @property
+    def method(self) -> Method:
+        """The arm as the simulation of steps knows it."""
+        return "mezo" if estimates(self.arm) else self.arm  # type: ignore[return-value]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the set-up as plain values, for records and cache keys."""
+        return asdict(self)
+
+
+def account(setup: Setup) -> dict[str, Any]:
+    """Return formula, simulation and measurement of a step, in bytes, and the effective L'.
+
+    Raises:
+        UsageError: the device does not exist here.
+        ReproError: the model cannot be had.
+    """
+    require_device(setup.device)
+    torch.set_num_threads(setup.threads)
+    torch.manual_seed(0)
+    config = load_config(setup.model)
+    size = size_of(config)
+    where = {"batch": setup.batch, "context": setup.context}
+    planned = formulas(size, setup.arm, setup.dtype, **where)
+    metrics: dict[str, Any] = {
+        "parameters": size.parameters,
+        "published_formula_bytes": planned.published,
+        "planned_bytes": planned.planned,
+    }
+    peaks = {"simulated": _simulated(setup, config)}
+    measured = _measured(setup, config)
+    if measured is None:
+        metrics["out_of_memory"] = True
+    else:
+        peaks["measured"] = measured
+    for kind, found in peaks.items():
+        metrics |= {f"{kind}_{name}": value for name, value in found.items()}
+        metrics[f"{kind}_effective_layers"] = effective_layers(
+            size, setup.dtype, **where, peak=found["peak_bytes"]
+        )
+    return metrics
+
+
+def _simulated(setup: Setup, config: "PreTrainedConfig") -> dict[str, int]:
+    return simulate_step(
+        lambda: _build(setup, config),
+        lambda: tuple(_batch(setup, "cpu")),
+        lambda model, batch: YesNoClassifier(model, _ANSWERS).loss(Batch(*batch)),
+        setup.method,
+    ).as_metrics()
+
+
+def _measured(setup: Setup, config: "PreTrainedConfig") -> dict[str, int] | None:
+    def start(model: "PreTrainedModel") -> Callable[[], object]:
+        batch = _batch(setup, setup.device)
+        classifier = YesNoClassifier(model, _ANSWERS)
+        if setup.method == "mezo":
+            mezo = MeZO(model.parameters(), lr=LR, eps=EPS, restore=restore_of(setup.dtype))
+            return lambda: mezo.step(lambda: classifier.loss(batch))
+        backprop = Backprop(model.parameters(), lr=LR)
+        return lambda: backprop.step(lambda: classifier.loss(batch))
+
+    peak = measure_step(lambda: _build(setup, config), start, setup.device)
+    return None if peak is None else peak.as_metrics()
+
+
+def _build(setup: Setup, config: "PreTrainedConfig") -> "PreTrainedModel":
+    return prepared(random_model(config, setup.dtype), setup.arm)
+
+
+def _batch(setup: Setup, device: str) -> Batch:
+    tokens = torch.zeros(setup.batch, setup.context, dtype=torch.long, device=device)
+    last = torch.full((setup.batch,), setup.context - 1, device=device)
+    return Batch(tokens, last, torch.zeros_like(last))

@@ -1,0 +1,60 @@
+"""A tiny Llama of random weights with a tokenizer of its own, for runs without a network."""
+
+import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from repro.core.names import Dtype
+from repro.data.text.examples import decode_lines
+from repro.data.text.prompts import ANSWERS, prompt
+from repro.data.text.yesno_facts import make
+from repro.models.pretrained import Pretrained
+
+NAME = "tiny-llama"
+_UNKNOWN = "<unk>"
+
+
+def tiny_config() -> LlamaConfig:
+    """Return a Llama of two layers, with grouped queries and tied embeddings."""
+    return LlamaConfig(
+        vocab_size=len(_words()),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=256,
+        tie_word_embeddings=True,
+        use_cache=False,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+
+
+def tiny_llama(dtype: Dtype = "float32") -> Pretrained:
+    """Return the model, the same weights every time, in evaluation mode, and its tokenizer."""
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(0)
+        model = LlamaForCausalLM(tiny_config())
+    return Pretrained(model.to(getattr(torch, dtype)).eval(), tiny_tokenizer())
+
+
+def tiny_tokenizer() -> PreTrainedTokenizerFast:
+    """Return the tokenizer: whole words, and none of them for padding."""
+    words = _words()
+    backend = Tokenizer(WordLevel({word: n for n, word in enumerate(words)}, _UNKNOWN))
+    backend.pre_tokenizer = Whitespace()
+    made: PreTrainedTokenizerFast = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=backend, unk_token=_UNKNOWN
+    )
+    return made
+
+
+def _words() -> list[str]:
+    """Return every word of the generated set's training prompts, the answers first."""
+    splitter = Whitespace()
+    texts = (prompt(e) for e in decode_lines(bytes(make()["train"]), "train"))
+    found = {word for text in texts for word, _ in splitter.pre_tokenize_str(text)}
+    return [_UNKNOWN, *ANSWERS.values(), *sorted(found)]

@@ -1,0 +1,48 @@
+// Batch norm of a float layer's sums (Ioffe and Szegedy 2015), as torch.nn.BatchNorm2d.
+#pragma once
+
+#include <span>
+
+#include "arena.hpp"
+#include "float_convolution.hpp"
+
+namespace zo {
+
+/// What a batch norm makes of a channel: factor * x + summand.
+struct Affine {
+    float factor, summand;
+};
+
+/// Channels are independent of each other, so threads may share them.
+class FloatNorm {
+   public:
+    /// `machine`: to be there as long as this is.
+    FloatNorm(const Layer& layer, const Machine& machine) : layer_(layer), machine_(machine) {}
+
+    void reserve(Arena& arena);
+    /// Sets the running variances to 1; to be called once, after the arena was allocated.
+    void prepare();
+
+    /// Running means and unbiased variances, [2][outputs].
+    std::span<float> running() { return running_; }
+
+    /// By the mean and the biased variance of the batch, which also move the running ones.
+    /// `parameters`: scales and shifts, [2][outputs].
+    Affine by_batch(int channel, const FloatMap& sums, int batch, const float* parameters);
+    /// By the running mean and variance.
+    Affine by_running(int channel, const float* parameters) const;
+
+    /// From the error of the output to that of the sums that `by_batch` saw last, in place. Adds
+    /// `factor` times the gradient of the scale and the shift to `gradient`, [2][outputs].
+    void backward(int channel, const FloatMap& sums, const FloatMap& error, int batch,
+                  const float* parameters, float factor, float* gradient) const;
+
+   private:
+    Affine affine(int channel, float mean, float inverse, const float* parameters) const;
+
+    const Layer& layer_;
+    const Machine& machine_;
+    std::span<float> running_, batch_;  // batch_: the batch's means and 1 / sqrt(variance + eps)
+};
+
+}  // namespace zo

@@ -1,0 +1,193 @@
+"""Bytes of the activations of one decoder block, from the sizes of the model's own class.
+
+What a backward pass keeps is what autograd saves for the operators that transformers runs, storage
+by storage: two views of one tensor count once. Derived from the source of transformers 5 operator
+by operator; docs/plan.md compares the sums with simulated steps. All sizes are for B sequences of N
+tokens; a width below is elements of one token.
+"""
+
+from repro.planner.architecture import Architecture
+from repro.planner.setting import Setting
+
+FLOAT32 = 4
+
+
+def kept(a: Architecture, s: Setting, *, frozen: bool, masked: float = 0) -> float:
+    """Return what one block keeps for its backward pass.
+
+    Args:
+        a: the model.
+        s: sizes and number format.
+        frozen: whether only adapters are trained: then the norms keep no input of their weights.
+        masked: share of the blocks meant that have a mask, if the context is as wide as their
+            window: the mean of these blocks is returned.
+    """
+    token = (
+        _norms(a, s, frozen=frozen)
+        + s.width * a.hidden * _reads(a)
+        + _attention(a, s, masked, frozen=frozen)
+        + _feed_forward(a, s)
+    )
+    return s.batch * s.context * token
+
+
+def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> float:
+    """Return the most that is alive at once inside a block while nothing is kept for later.
+
+    The model's code holds the embedded tokens and the block's input throughout. An adapter's output
+    stands beside its matrix's; a composed activation takes more than that.
+    """
+    D, Q, K, b = a.hidden, a.query_width, a.kv_width, s.width
+    outside = 2 * D + (D / s.batch if a.position_rows else 0)
+    # the stream, or attention's output where both are added at the end, and the norm's output
+    composed = a.activation == "composed" and not a.gated
+    wide = 4 if composed else (3 if a.gated else 2) + adapters
+    feed_forward = b * (outside + (2 + a.held) * D + wide * a.feed_forward)
+    projected = outside + D + Q + 2 * K
+    rotation = max(3 * Q, Q + 3 * K) if a.rotary else 0
+    mask = s.context if _masked(a, s) else 0
+    attention = b * (projected + max(rotation, 2 * Q + mask))
+    if s.attention == "eager":
+        attention = b * (projected + 4 * Q) + _scores_working(a, s)
+    norm = b * (outside + D) + 2 * FLOAT32 * D if a.norm != "layer" else 0
+    return s.batch * s.context * max(feed_forward, attention, norm)
+
+
+def backward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> float:
+    """Return the most by which a block's backward pass exceeds what the block keeps.
+
+    The gradient of a matrix's input has two parts, the matrix's and its adapter's.
+    """
+    D, b = a.hidden, s.width
+    wide = 1 if a.activation == "fused" and not a.gated else 2
+    wide += adapters and not a.gated and a.activation != "composed"
+    token: float = b * (D + wide * a.feed_forward)
+    if s.attention == "eager":  # by then the feed-forward network's activations are gone
+        token = max(token, 2 * b * D + _scores_gradient(a, s) - _feed_forward(a, s))
+    return s.batch * s.context * token
+
+
+def final_norm_working(a: Architecture, s: Setting) -> float:
+    """Return the most by which the final norm's backward pass exceeds what all blocks keep."""
+    token = 6 * FLOAT32 * a.hidden if a.norm != "layer" else 4 * s.width * a.hidden
+    return s.batch * s.context * token
+
+
+def kept_at_the_end(a: Architecture, s: Setting, *, frozen: bool) -> float:
+    """Return what the final norm and the head keep."""
+    norm = s.width if a.norm == "layer" else _rms(a, s, frozen=frozen)
+    head = s.width if s.loss == "all" and not frozen else 0
+    return s.batch * s.context * a.hidden * (norm + head)
+
+
+def shared_input(a: Architecture, s: Setting) -> float:
+    """Return what a block keeps of its input as it is: checkpointing keeps the same tensor."""
+    same = a.norm == "layer" or s.width == FLOAT32
+    return s.batch * s.context * s.width * a.hidden if same else 0
+
+
+def unkept(a: Architecture, s: Setting) -> float:
+    """Return what the first block of a backward pass keeps less than the others.
+
+    Nothing before it is trained, so its first RMSNorm needs no input to pass a gradient on.
+    """
+    return 0 if a.norm == "layer" else s.batch * s.context * FLOAT32 * a.hidden
+
+
+def shared(a: Architecture, s: Setting) -> float:
+    """Return the bytes of what all blocks share: a mask, and the tables of the rotation.
+
+    Eager attention adds a mask of the activations' format; SDPA needs one, of booleans, for blocks
+    with a window no wider than the context.
+    """
+    tables = 2 * s.width * s.context * a.head_size if a.rotary else 0
+    if s.attention == "eager":
+        return tables + s.width * s.context**2
+    return tables + (s.context**2 if _masked(a, s) else 0)
+
+
+def logits(a: Architecture, s: Setting, *, backward: bool = False) -> float:
+    """Return the bytes of the loss at its largest.
+
+    In the forward pass logits, their float32 copy (in float32 the logits themselves) and
+    logarithms of probabilities; in the backward pass these and two gradients.
+    """
+    copies = 2 * FLOAT32 + (s.width if s.width < FLOAT32 else 0)
+    positions = s.context if s.loss == "all" else 1
+    return s.batch * positions * a.vocabulary * (3 * FLOAT32 if backward else copies)
+
+
+def _norms(a: Architecture, s: Setting, *, frozen: bool) -> float:
+    """Return what the norms of width D keep, without their outputs.
+
+    An RMSNorm keeps its input in float32 and, for the gradient of its weight, the normalised input;
+    a LayerNorm keeps its input, which two norms in parallel share.
+    """
+    if a.norm == "layer":
+        return s.width * a.hidden * (1 if a.parallel else a.norms)
+    return a.norms * a.hidden * _rms(a, s, frozen=frozen)
+
+
+def _rms(a: Architecture, s: Setting, *, frozen: bool) -> float:
+    normalised = FLOAT32 if a.norm == "rms32" else s.width
+    return FLOAT32 + (0 if frozen else normalised)
+
+
+def _reads(a: Architecture) -> int:
+    """Return how many tensors of width D the matrices read: one if attention and FFN share it."""
+    return 1 if a.parallel and a.norms == 1 else 2
+
+
+def _attention(a: Architecture, s: Setting, masked: float, *, frozen: bool) -> float:
+    """Return what attention keeps from the outputs of its matrices to the input of the last."""
+    Q, K, b = a.query_width, a.kv_width, s.width
+    norm = 0.0
+    if a.query_key_norm != "none":
+        norm = (Q + K) * _rms(a, s, frozen=frozen)
+    if s.attention == "eager":  # keys and values of every head, copied for the products
+        probabilities = b + (FLOAT32 if a.float32_softmax and b < FLOAT32 else 0)
+        return norm + b * 4 * Q + probabilities * a.heads * s.context
+    whole = a.fused_qkv and not a.split_copies
+    values = Q + 2 * K if whole else K  # views of the fused output keep the whole of it
+    rotated = Q + K if a.rotary or not whole else 0
+    # a kernel lays its output out as the queries are: the next matrix may need a copy
+    output = 2 * Q if a.joined_rotation else Q
+    sums = FLOAT32 * a.heads  # logarithms of the softmax's sums
+    return norm + b * (values + rotated + output + masked * _mask(a, s)) + sums
+
+
+def _mask(a: Architecture, s: Setting) -> float:
+    """Return elements a token that a block keeps because of an explicit mask.
+
+    It keeps the mask in the activations' format, for every sequence; and with a mask keys
+    and values are copied for every head, unless there is but one.
+    """
+    copied = 2 * (a.query_width - a.kv_width) if a.kv_heads > 1 else 0
+    return s.context + copied if _masked(a, s) else 0
+
+
+def _masked(a: Architecture, s: Setting) -> bool:
+    return any(a.masked) and s.context >= a.window
+
+
+def _scores_working(a: Architecture, s: Setting) -> float:
+    """Return a token's row of scores in eager attention: masked, in float32, and after softmax."""
+    row = a.heads * s.context
+    upcast = a.float32_softmax and s.width < FLOAT32
+    return row * (s.width + 2 * FLOAT32 if upcast else 3 * s.width)
+
+
+def _scores_gradient(a: Architecture, s: Setting) -> float:
+    """Return a token's row of the softmax's gradients, less the probabilities freed by then."""
+    row = a.heads * s.context
+    upcast = a.float32_softmax and s.width < FLOAT32
+    return row * (2 * FLOAT32 - s.width if upcast else 2 * s.width)
+
+
+def _feed_forward(a: Architecture, s: Setting) -> float:
+    """Return what the feed-forward network keeps, its input aside."""
+    if a.gated:
+        tensors = 3 if a.activation == "relu" else 4
+    else:
+        tensors = {"relu": 1, "fused": 2, "composed": 5}[a.activation]
+    return s.width * a.feed_forward * tensors

@@ -1,0 +1,177 @@
+"""The real sizes of a causal language model, which 12 L D^2 + 2 V D parameters only approach."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from repro.core.errors import UsageError
+from repro.core.validation import require_positive_int
+
+Norm = Literal["rms", "rms32", "layer"]
+"""RMSNorm as in Llama, RMSNorm whose product with its weight is in float32 too (Gemma, OLMo 2),
+LayerNorm."""
+
+Activation = Literal["fused", "relu", "composed"]
+"""How the feed-forward network's non-linearity is computed: by one operator, by a ReLU, whose
+output is all that its backward pass needs, or as ``gelu_new`` by eight elementwise operators."""
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A decoder-only transformer as the class of transformers builds it."""
+
+    model_type: str
+    """The key of the configuration: ``llama``, ``gpt2``, ..."""
+    layers: int
+    """L, decoder blocks."""
+    hidden: int
+    """D, width of the residual stream."""
+    heads: int
+    """H, query heads."""
+    kv_heads: int
+    """K, key/value heads; they divide H."""
+    head_size: int
+    """Width of a head; D / H in most models, not in all."""
+    feed_forward: int
+    """F, width of the feed-forward network."""
+    vocabulary: int
+    """V, rows of the embedding."""
+    positions: int
+    """The longest context that the configuration names."""
+    tied: bool
+    """Whether the LM head is the embedding."""
+    gated: bool = True
+    """Whether the feed-forward network has a gate: three matrices instead of two."""
+    activation: Activation = "fused"
+    norm: Norm = "rms"
+    norms: int = 2
+    """Norms of width D in a block."""
+    query_key_norm: Literal["none", "head", "wide"] = "none"
+    """RMSNorm of queries and keys: one of a head's width, one of all heads' together, or none."""
+    rotary: bool = True
+    """Whether queries and keys are rotated."""
+    joined_rotation: bool = False
+    """Whether rotated queries are put together from a rotated and an unrotated part."""
+    fused_qkv: bool = False
+    """Whether queries, keys and values are one matrix's output."""
+    split_copies: bool = False
+    """Whether that output is cut into copies, not into views that keep the whole of it."""
+    fused_gate: bool = False
+    """Whether gate and up projection are one matrix."""
+    parallel: bool = False
+    """Whether attention and feed-forward network read the same input."""
+    qkv_bias: bool = False
+    output_bias: bool = False
+    feed_forward_bias: bool = False
+    head_bias: bool = False
+    position_rows: int = 0
+    """Rows of a learned position embedding."""
+    masked: tuple[bool, ...] = ()
+    """Of each block, whether SDPA cannot do its attention without an explicit N x N mask (empty: of
+    none of them) ..."""
+    window: int = 0
+    """... from this context on: the width of their sliding window."""
+    held: int = 0
+    """Tensors of width D that the code of a block holds while its feed-forward network runs, beside
+    the block's input, the residual stream and the norm's output."""
+    float32_softmax: bool = True
+    """Whether eager attention computes the softmax in float32."""
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that are no whole number of at least 1, and heads that do not divide."""
+        for name in (
+            "layers", "hidden", "heads", "kv_heads", "head_size", "feed_forward", "vocabulary",
+            "positions",
+        ):  # fmt: skip
+            require_positive_int(f"{self.model_type}: {name}", getattr(self, name))
+        if self.heads % self.kv_heads:
+            msg = (
+                f"{self.model_type}: {self.kv_heads} key/value heads do not divide {self.heads} "
+                "heads; correct the configuration"
+            )
+            raise UsageError(msg)
+
+    def masked_share(self, blocks: int) -> float:
+        """Return the share of the last ``blocks`` blocks that have a mask."""
+        return sum(self.masked[-blocks:]) / blocks
+
+    @property
+    def query_width(self) -> int:
+        """Width of all queries together."""
+        return self.heads * self.head_size
+
+    @property
+    def kv_width(self) -> int:
+        """Width of all keys together, and of all values."""
+        return self.kv_heads * self.head_size
+
+    @property
+    def matrices(self) -> tuple[tuple[int, int], ...]:
+        """Inputs and outputs of each matrix of a block, in order."""
+        D, Q, K, inner = self.hidden, self.query_width, self.kv_width, self.feed_forward
+        attention = ((D, Q + 2 * K),) if self.fused_qkv else ((D, Q), (D, K), (D, K))
+        entry = ((D, 2 * inner),) if self.fused_gate else ((D, inner),) * (1 + self.gated)
+        return (*attention, (Q, D), *entry, (inner, D))
+
+    @property
+    def block_matrix_parameters(self) -> int:
+        """Elements of a block's matrices: what weight quantisation stores in fewer bits."""
+        return sum(inputs * outputs for inputs, outputs in self.matrices)
+
+    @property
+    def block_parameters(self) -> int:
+        """Parameters of one block: matrices, biases, norms."""
+        return self.block_matrix_parameters + self._biases() + self._norm_parameters(self.norms)
+
+    @property
+    def embedding_parameters(self) -> int:
+        """Parameters of the token embedding, V D."""
+        return self.vocabulary * self.hidden
+
+    @property
+    def head_parameters(self) -> int:
+        """Parameters of the LM head that are not the embedding's."""
+        matrix = 0 if self.tied else self.vocabulary * self.hidden
+        return matrix + (self.vocabulary if self.head_bias else 0)
+
+    @property
+    def final_norm_parameters(self) -> int:
+        """Parameters of the norm after the last block."""
+        return self._width_of_norm()
+
+    @property
+    def parameters(self) -> int:
+        """All parameters, each once: as many as the model's own class has."""
+        return (
+            self.layers * self.block_parameters
+            + self.embedding_parameters
+            + self.position_rows * self.hidden
+            + self.final_norm_parameters
+            + self.head_parameters
+        )
+
+    def adapter_parameters(self, rank: int) -> int:
+        """Parameters of LoRA adapters of ``rank`` on every matrix of every block."""
+        return self.layers * sum(rank * (inputs + outputs) for inputs, outputs in self.matrices)
+
+    def tail_parameters(self, blocks: int) -> int:
+        """Parameters of the last ``blocks`` blocks, the final norm, and the head unless tied."""
+        return blocks * self.block_parameters + self.final_norm_parameters + self.head_parameters
+
+    def _biases(self) -> int:
+        D, inner = self.hidden, self.feed_forward * (1 + self.gated)
+        return (
+            (self.query_width + 2 * self.kv_width) * self.qkv_bias
+            + D * self.output_bias
+            + (inner + D) * self.feed_forward_bias
+        )
+
+    def _width_of_norm(self) -> int:
+        return self.hidden * (2 if self.norm == "layer" else 1)
+
+    def _norm_parameters(self, norms: int) -> int:
+        width = {
+            "none": 0,
+            "head": 2 * self.head_size,
+            "wide": self.query_width + self.kv_width,
+        }[self.query_key_norm]
+        return norms * self._width_of_norm() + width

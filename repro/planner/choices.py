@@ -1,0 +1,87 @@
+"""What fits a budget where no model is named: the largest of each family by every method."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from repro.core.errors import UsageError
+from repro.planner.architecture import Architecture
+from repro.planner.configurations import architecture
+from repro.planner.families import Member, family
+from repro.planner.formula import estimate
+from repro.planner.methods import Method, objection
+from repro.planner.setting import Setting
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The largest model of a family that fits by one method, by the formula."""
+
+    family: str
+    method: Method
+    model: str | None
+    """``None`` if none fits."""
+    shown: str
+    """That model, or the one that needs least where none fits."""
+    needed_bytes: int
+    """Of the model shown."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the choice as plain values."""
+        return {**asdict(self), "method": self.method.slug, "label": self.method.label}
+
+
+def choose(
+    families: Sequence[str],
+    methods: Sequence[Method],
+    setting: Setting,
+    budget: float,
+    *,
+    shorten: bool = False,
+) -> list[Choice]:
+    """Return the largest model of each family for each method that makes sense.
+
+    Args:
+        families: of the table of families.
+        methods: by which to train.
+        setting: how.
+        budget: bytes.
+        shorten: whether a context beyond a model's positions becomes all of them; else the model
+            is passed over.
+
+    Raises:
+        UsageError: no such family, or no method or no model is left.
+    """
+    sensible = [method for method in methods if objection(method, setting) is None]
+    if not sensible:
+        msg = f"dtype {setting.format}: {objection(methods[0], setting)}"
+        raise UsageError(msg)
+    chosen = []
+    for name in families:
+        models = [(m, architecture(m.config)) for m in family(name)]
+        candidates = [
+            (m, a, replace(setting, context=min(setting.context, a.positions)))
+            for m, a in models
+            if shorten or setting.context <= a.positions
+        ]
+        if candidates:
+            chosen += [_choice(name, method, candidates, budget) for method in sensible]
+    if not chosen:
+        msg = f"context N = {setting.context}: no model of {', '.join(families)} has the positions"
+        raise UsageError(msg)
+    return chosen
+
+
+def _choice(
+    name: str,
+    method: Method,
+    candidates: Sequence[tuple[Member, Architecture, Setting]],
+    budget: float,
+) -> Choice:
+    needs = [(estimate(a, method, setting).total, m) for m, a, setting in candidates]
+    fitting = [(m.parameters, needed, m.name) for needed, m in needs if needed <= budget]
+    if fitting:
+        _, needed, model = max(fitting)
+        return Choice(name, method, model, model, round(needed))
+    needed, smallest = min(needs, key=lambda pair: pair[0])
+    return Choice(name, method, None, smallest.name, round(needed))

@@ -1,0 +1,345 @@
+"""From a configuration of transformers, as its ``config.json`` says it, to an ``Architecture``.
+
+Every model type is read by its own rules, with the defaults of transformers' class for what a file
+may leave out. Nothing of transformers is imported: that takes seconds.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from repro.core.errors import UsageError
+from repro.planner.architecture import Activation, Architecture
+
+Config = Mapping[str, Any]
+
+_GEMMA3_PATTERN = 5 * ["sliding_attention"] + ["full_attention"]
+
+_ACTIVATIONS: dict[str, Activation] = {
+    "relu": "relu",
+    "gelu_new": "composed",
+    "silu": "fused",
+    "swish": "fused",
+    "gelu": "fused",
+    "gelu_pytorch_tanh": "fused",
+}
+
+
+def architecture(config: Config) -> Architecture:
+    """Return the sizes of the model that ``config`` describes; of several parts, the text's.
+
+    Raises:
+        UsageError: a model type or a variant that the formula does not know, or a size is missing
+            or wrong; the message says what to do.
+    """
+    text = config.get("text_config")
+    if isinstance(text, Mapping):
+        config = text
+    model_type = config.get("model_type")
+    if model_type not in _READERS:
+        msg = (
+            f"model type {model_type!r}: the formula knows {', '.join(_READERS)}; --simulate "
+            "takes any causal language model of transformers"
+        )
+        raise UsageError(msg)
+    return _READERS[model_type](config)
+
+
+def _llama_like(config: Config, **differences: Any) -> Architecture:  # noqa: ANN401 - of any field
+    hidden, heads = _size(config, "hidden_size"), _size(config, "num_attention_heads")
+    values: dict[str, Any] = {
+        "model_type": config["model_type"],
+        "layers": _size(config, "num_hidden_layers"),
+        "hidden": hidden,
+        "heads": heads,
+        "kv_heads": config.get("num_key_value_heads") or heads,
+        "head_size": config.get("head_dim") or _quotient(hidden, heads),
+        "feed_forward": _size(config, "intermediate_size"),
+        "vocabulary": _size(config, "vocab_size"),
+        "positions": _size(config, "max_position_embeddings"),
+        "tied": config.get("tie_word_embeddings", False),
+        "activation": _activation(config.get("hidden_act", "silu")),
+    }
+    return Architecture(**values | differences)
+
+
+def _llama(config: Config) -> Architecture:
+    bias = bool(config.get("attention_bias", False))
+    return _llama_like(
+        config,
+        qkv_bias=bias,
+        output_bias=bias,
+        feed_forward_bias=bool(config.get("mlp_bias", False)),
+    )
+
+
+def _smollm3(config: Config) -> Architecture:
+    return _llama(_with(config, tie_word_embeddings=True, num_key_value_heads=4))
+
+
+def _mistral(config: Config) -> Architecture:
+    config = _with(config, num_key_value_heads=8)
+    return _llama_like(config, **_windows(config, config.get("sliding_window", 4096)))
+
+
+def _qwen2(config: Config) -> Architecture:
+    return _llama_like(config, qkv_bias=True, **_qwen_windows(config))
+
+
+def _qwen3(config: Config) -> Architecture:
+    bias = bool(config.get("attention_bias", False))
+    return _llama_like(
+        _with(config, head_dim=128),
+        qkv_bias=bias,
+        output_bias=bias,
+        query_key_norm="head",
+        **_qwen_windows(config),
+    )
+
+
+def _olmo2(config: Config) -> Architecture:
+    bias = bool(config.get("attention_bias", False))
+    return _llama_like(config, norm="rms32", qkv_bias=bias, output_bias=bias, query_key_norm="wide")
+
+
+def _gemma(config: Config) -> Architecture:
+    config = _with(config, head_dim=256, tie_word_embeddings=True)
+    bias = bool(config.get("attention_bias", False))
+    return _llama_like(config, norm="rms32", activation="fused", qkv_bias=bias, output_bias=bias)
+
+
+def _gemma3(config: Config) -> Architecture:
+    config = _with(
+        config,
+        head_dim=256,
+        tie_word_embeddings=True,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        vocab_size=262208,
+        max_position_embeddings=131072,
+    )
+    if config.get("attn_logit_softcapping"):
+        raise _unknown(config, "attn_logit_softcapping")
+    bias = bool(config.get("attention_bias", False))
+    types = config.get("layer_types") or _GEMMA3_PATTERN * _size(config, "num_hidden_layers")
+    windowed = [name == "sliding_attention" for name in types[: _size(config, "num_hidden_layers")]]
+    return _llama_like(
+        config,
+        norm="rms32",
+        norms=4,
+        activation="fused",
+        query_key_norm="head",
+        qkv_bias=bias,
+        output_bias=bias,
+        masked=tuple(windowed),
+        window=config.get("sliding_window", 4096),
+    )
+
+
+def _phi3(config: Config) -> Architecture:
+    windows = _windows(config, config.get("sliding_window"))
+    return _llama_like(config, fused_qkv=True, fused_gate=True, joined_rotation=True, **windows)
+
+
+def _stablelm(config: Config) -> Architecture:
+    if config.get("qk_layernorm"):
+        raise _unknown(config, "qk_layernorm")
+    parallel = bool(config.get("use_parallel_residual", False))
+    return _llama_like(
+        _with(config, num_key_value_heads=32),
+        norm="layer",
+        norms=1 if parallel else 2,
+        parallel=parallel,
+        joined_rotation=True,
+        held=0 if parallel else 2,
+        qkv_bias=bool(config.get("use_qkv_bias", False)),
+    )
+
+
+def _phi(config: Config) -> Architecture:
+    if config.get("qk_layernorm"):
+        raise _unknown(config, "qk_layernorm")
+    return _llama_like(
+        config,
+        norm="layer",
+        norms=1,
+        gated=False,
+        parallel=True,
+        activation=_activation(config.get("hidden_act", "gelu_new")),
+        joined_rotation=True,
+        qkv_bias=True,
+        output_bias=True,
+        feed_forward_bias=True,
+        head_bias=True,
+    )
+
+
+def _gpt_neox(config: Config) -> Architecture:
+    bias = bool(config.get("attention_bias", True))
+    return _llama_like(
+        config,
+        norm="layer",
+        gated=False,
+        parallel=bool(config.get("use_parallel_residual", True)),
+        activation=_activation(config.get("hidden_act", "gelu")),
+        joined_rotation=True,
+        fused_qkv=True,
+        qkv_bias=bias,
+        output_bias=bias,
+        feed_forward_bias=True,
+    )
+
+
+def _gpt2(config: Config) -> Architecture:
+    hidden = _size(config, "n_embd")
+    renamed = {
+        "model_type": "gpt2",
+        "hidden_size": hidden,
+        "num_hidden_layers": _size(config, "n_layer"),
+        "num_attention_heads": _size(config, "n_head"),
+        "intermediate_size": config.get("n_inner") or 4 * hidden,
+        "vocab_size": _size(config, "vocab_size"),
+        "max_position_embeddings": _size(config, "n_positions"),
+    }
+    return _llama_like(
+        renamed,
+        tied=config.get("tie_word_embeddings", True),
+        norm="layer",
+        gated=False,
+        activation=_activation(config.get("activation_function", "gelu_new")),
+        rotary=False,
+        fused_qkv=True,
+        qkv_bias=True,
+        output_bias=True,
+        feed_forward_bias=True,
+        position_rows=renamed["max_position_embeddings"],
+        held=1,
+        float32_softmax=False,
+    )
+
+
+def _opt(config: Config) -> Architecture:
+    hidden = _size(config, "hidden_size")
+    if config.get("word_embed_proj_dim", hidden) != hidden:
+        raise _unknown(config, "word_embed_proj_dim")
+    if not config.get("do_layer_norm_before", True):
+        raise _unknown(config, "do_layer_norm_before")
+    bias = bool(config.get("enable_bias", True))
+    return _llama_like(
+        {**config, "intermediate_size": _size(config, "ffn_dim")},
+        tied=config.get("tie_word_embeddings", True),
+        norm="layer",
+        gated=False,
+        activation=_activation(config.get("activation_function", "relu")),
+        rotary=False,
+        qkv_bias=bias,
+        output_bias=bias,
+        feed_forward_bias=bias,
+        position_rows=_size(config, "max_position_embeddings") + 2,
+    )
+
+
+def _falcon(config: Config) -> Architecture:
+    if config.get("alibi"):
+        raise _unknown(config, "alibi")
+    hidden, heads = _size(config, "hidden_size"), _size(config, "num_attention_heads")
+    new = bool(config.get("new_decoder_architecture", False))
+    own = (config.get("num_kv_heads") or heads) if new else heads
+    parallel = new or bool(config.get("parallel_attn", True))
+    two = new and config.get("num_ln_in_parallel_attn") in (None, 2)
+    bias = bool(config.get("bias", False))
+    return _llama_like(
+        {
+            **config,
+            "intermediate_size": config.get("ffn_hidden_size") or 4 * hidden,
+            "max_position_embeddings": config.get("max_position_embeddings", 2048),
+        },
+        kv_heads=1 if config.get("multi_query", True) and not new else own,
+        tied=config.get("tie_word_embeddings", True),
+        norm="layer",
+        norms=2 if two or not parallel else 1,
+        gated=False,
+        parallel=parallel,
+        activation=_activation(config.get("activation", "gelu")),
+        fused_qkv=True,
+        split_copies=True,
+        masked=(True,) * _size(config, "num_hidden_layers"),
+        qkv_bias=bias,
+        output_bias=bias,
+        feed_forward_bias=bias,
+        float32_softmax=False,
+    )
+
+
+def _with(config: Config, **defaults: object) -> Config:
+    """Return ``config`` with what the model's class assumes where the file says nothing."""
+    return {**defaults, **{key: value for key, value in config.items() if value is not None}}
+
+
+def _size(config: Config, key: str) -> int:
+    value = config.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        msg = (
+            f"configuration of type {config.get('model_type')!r}: {key} = {value!r}: must be a "
+            "whole number of at least 1"
+        )
+        raise UsageError(msg)
+    return value
+
+
+def _quotient(hidden: int, heads: int) -> int:
+    if hidden % heads:
+        msg = f"configuration: {heads} heads do not divide the hidden size {hidden}"
+        raise UsageError(msg)
+    return hidden // heads
+
+
+def _activation(name: str) -> Activation:
+    if name not in _ACTIVATIONS:
+        msg = (
+            f"configuration: activation {name!r}: the formula knows {', '.join(_ACTIVATIONS)}; "
+            "--simulate takes any"
+        )
+        raise UsageError(msg)
+    return _ACTIVATIONS[name]
+
+
+def _windows(config: Config, window: int | None, first: int = 0) -> dict[str, Any]:
+    """Return the fields of a sliding window in the blocks from number ``first`` on."""
+    if window is None:
+        return {}
+    masked = tuple(block >= first for block in range(_size(config, "num_hidden_layers")))
+    return {"masked": masked, "window": window}
+
+
+def _qwen_windows(config: Config) -> dict[str, Any]:
+    if not config.get("use_sliding_window"):
+        return {}
+    return _windows(config, config.get("sliding_window", 4096), config.get("max_window_layers", 28))
+
+
+def _unknown(config: Config, key: str) -> UsageError:
+    return UsageError(
+        f"configuration of type {config['model_type']!r} with {key} = {config[key]!r}: the formula "
+        "does not know this variant; --simulate does"
+    )
+
+
+_READERS: dict[str, Callable[[Config], Architecture]] = {
+    "llama": _llama,
+    "mistral": _mistral,
+    "qwen2": _qwen2,
+    "qwen3": _qwen3,
+    "gemma": _gemma,
+    "gemma3_text": _gemma3,
+    "gpt2": _gpt2,
+    "gpt_neox": _gpt_neox,
+    "opt": _opt,
+    "phi": _phi,
+    "phi3": _phi3,
+    "falcon": _falcon,
+    "stablelm": _stablelm,
+    "olmo2": _olmo2,
+    "smollm3": _smollm3,
+}
+MODEL_TYPES = tuple(_READERS)
+"""What the formula knows."""

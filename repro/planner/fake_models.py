@@ -1,0 +1,165 @@
+"""Any causal language model under FakeTensorMode, as a method of the planner would hold it."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from repro.core.errors import ReproError
+from repro.planner.methods import Method
+from repro.planner.setting import BLOCK_4BIT, Setting
+
+
+def build(config: Mapping[str, Any], method: Method, setting: Setting) -> nn.Module:
+    """Build the model of ``config`` in training mode, without dropout; call it under fake tensors.
+
+    Raises:
+        ReproError: transformers has no such causal language model, or cannot build it so.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    values = {key: value for key, value in config.items() if key != "model_type"}
+    try:
+        checked = AutoConfig.for_model(config.get("model_type", ""), **values).get_text_config()
+        checked.use_cache = False
+        model: nn.Module = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+            checked, dtype=_dtype(setting), attn_implementation=setting.attention
+        )
+    except Exception as error:  # whatever a model's own code raises
+        reason = " ".join(str(error).split()).partition(". ")[0] or type(error).__name__
+        other = "; try --attention eager" if setting.attention == "sdpa" else ""
+        msg = (
+            f"transformers cannot build this configuration with {setting.attention}: "
+            f"{reason}{other}"
+        )
+        raise ReproError(msg) from error
+    model.loss_type = "ForCausalLM"  # type: ignore[assignment] # else some classes warn and take it
+    _drop_dropout(model)
+    if method.trains == "adapters":
+        model.requires_grad_(False)  # noqa: FBT003 - torch's own signature
+    _replace_matrices(model, method, setting)
+    if method.checkpointed:
+        _checkpoint(model, method)
+    return model.train()
+
+
+def tail_parameters(model: nn.Module, blocks: int) -> list[nn.Parameter]:
+    """Return the parameters of the last ``blocks`` blocks and of what comes after them.
+
+    A tied head is the embedding, which stands at the beginning: it belongs to no tail.
+    """
+    stack = _blocks(model)
+    first = {id(p) for block in list(stack)[: len(stack) - blocks] for p in block.parameters()}
+    embeddings = {
+        id(p) for m in model.modules() if isinstance(m, nn.Embedding) for p in m.parameters()
+    }
+    return [p for p in model.parameters() if id(p) not in first | embeddings]
+
+
+def keeps_logits(model: nn.Module) -> bool:
+    """Tell whether the model can leave out the logits of all but the last position."""
+    return "logits_to_keep" in inspect.signature(model.forward).parameters
+
+
+class QuantisedMatrix(nn.Module):
+    """A frozen matrix of integers with float32 scales, dequantised for each product."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, outputs: int, bits: int) -> None:
+        super().__init__()
+        elements = weight.numel()
+        scales = outputs if bits == 8 else -(-elements // BLOCK_4BIT)
+        self.register_buffer("packed", torch.empty(-(-elements * bits // 8), dtype=torch.uint8))
+        self.register_buffer("scales", torch.empty(scales))
+        self.bias = bias
+        self.shape = (outputs, elements // outputs)
+        self.dtype = weight.dtype
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x W^T + bias for x [..., inputs]."""
+        product: Tensor = _Dequantised.apply(x, self)
+        return product if self.bias is None else product + self.bias
+
+    def dequantised(self) -> Tensor:
+        """Return a tensor of the matrix's shape: fake tensors have no values to compute."""
+        return torch.empty(self.shape, dtype=self.dtype)
+
+
+class _Dequantised(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, matrix: QuantisedMatrix) -> Tensor:  # noqa: ANN401
+        ctx.matrix = matrix
+        return nn.functional.linear(x, matrix.dequantised())
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
+        return gradient @ ctx.matrix.dequantised(), None
+
+
+class AdaptedMatrix(nn.Module):
+    """LoRA (Hu et al. 2021): W x + (alpha / r) B A x, with adapters of the activations' dtype."""
+
+    def __init__(self, base: nn.Module, inputs: int, outputs: int, rank: int, dtype: Any) -> None:  # noqa: ANN401
+        super().__init__()
+        self.base = base
+        self.down = nn.Linear(inputs, rank, bias=False, dtype=dtype)
+        self.up = nn.Linear(rank, outputs, bias=False, dtype=dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the adapted product of x [..., inputs]."""
+        result: Tensor = self.base(x)
+        adapted: Tensor = self.up(self.down(x)) * 2.0
+        return result + adapted
+
+
+def _replace_matrices(model: nn.Module, method: Method, setting: Setting) -> None:
+    if not setting.quantised and method.trains != "adapters":
+        return
+    from transformers.pytorch_utils import Conv1D
+
+    head = model.get_output_embeddings()  # type: ignore[operator]
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if child is head or not isinstance(child, nn.Linear | Conv1D):
+                continue
+            rows, columns = child.weight.shape
+            inputs, outputs = (columns, rows) if isinstance(child, nn.Linear) else (rows, columns)
+            new: nn.Module = child
+            if setting.quantised:
+                bits = 8 if setting.format == "int8" else 4
+                new = QuantisedMatrix(child.weight, child.bias, outputs, bits)
+            if method.trains == "adapters":
+                new = AdaptedMatrix(new, inputs, outputs, setting.rank, child.weight.dtype)
+            setattr(parent, name, new)
+
+
+def _drop_dropout(model: nn.Module) -> None:
+    """Set every dropout to 0, in the modules and in what attention reads from them."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        for name in ("dropout", "attention_dropout", "hidden_dropout"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+
+
+def _checkpoint(model: nn.Module, method: Method) -> None:
+    model.activation_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
+    if method.trains == "adapters":
+        model.enable_input_require_grads()  # type: ignore[operator]
+
+
+def _blocks(model: nn.Module) -> nn.ModuleList:
+    """Return the list of the model's decoder blocks: the list of modules with most parameters."""
+    lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
+    if not lists:
+        msg = f"{type(model).__name__} has no list of blocks: ElasticZO's tail cannot be found"
+        raise ReproError(msg)
+    return max(lists, key=lambda blocks: sum(p.numel() for p in blocks.parameters()))
+
+
+def _dtype(setting: Setting) -> torch.dtype:
+    name = "bfloat16" if setting.quantised else setting.format
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype

@@ -1,0 +1,176 @@
+"""The planner's formula: what is alive at the moments of a step that can be its peak.
+
+Between these moments memory grows or shrinks block by block at a constant rate, so one of them is
+the peak. ``repro.planner.paper`` has the MeZO paper's own equations.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from repro.planner import activations
+from repro.planner.architecture import Architecture
+from repro.planner.methods import Method
+from repro.planner.setting import Setting
+from repro.planner.weights import dequantised_bytes, weight_bytes
+
+TOKEN = 8
+"""Bytes of a token's number."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Bytes alive at one moment of a step."""
+
+    moment: str
+    weights: float
+    optimizer_state: float
+    gradients: float
+    activations: float
+    """Kept for a backward pass."""
+    working: float
+    """Of the operation that runs: operands and results, the loss, masks, a dequantised matrix."""
+
+    @property
+    def total(self) -> float:
+        """The sum of the parts."""
+        return (
+            self.weights + self.optimizer_state + self.gradients + self.activations + self.working
+        )
+
+    def as_dict(self) -> dict[str, object]:
+        """Return moment, parts and total as plain values; bytes are whole numbers."""
+        parts = {
+            name: value if isinstance(value, str) else round(value)
+            for name, value in asdict(self).items()
+        }
+        return {**parts, "total": round(self.total)}
+
+
+def estimate(a: Architecture, method: Method, s: Setting) -> Estimate:
+    """Return the largest moment of one step of ``method``: its peak."""
+    return max(_Step(a, method, s).moments(), key=lambda moment: moment.total)
+
+
+class _Step:
+    """One step of one method, in bytes."""
+
+    def __init__(self, a: Architecture, method: Method, s: Setting) -> None:
+        self.a = a
+        self.method = method
+        self.s = s
+        self.adapters = method.trains == "adapters"
+        self.blocks = {"all": a.layers, "adapters": a.layers, "tail": min(s.tail, a.layers)}[
+            method.trains
+        ]
+        """Blocks through which backpropagation goes, if it does."""
+        self.stream = s.width * s.batch * s.context * a.hidden
+        """The residual stream."""
+
+    def moments(self) -> Iterator[Estimate]:
+        """Yield every moment that can be the peak."""
+        if self.method.estimator != "backpropagation":
+            waiting = self._trained() if self.method.estimator == "both" else 0
+            yield self._at("forward pass", waiting, 0, self._forward())
+            yield self._at("loss", waiting, 0, self.stream + activations.logits(self.a, self.s))
+        if self.method.estimator != "zeroth-order":
+            yield from self._backpropagation()
+
+    def _backpropagation(self) -> Iterator[Estimate]:
+        a, s = self.a, self.s
+        block, backward = self._kept_block(a.masked_share(self.blocks or 1)), self._backward()
+        inputs = self.blocks * self.stream if self.method.checkpointed else 0
+        every = inputs or self.blocks * block - self._unkept()
+        again = self._kept_block(masked=any(a.masked)) - activations.shared_input(a, s)
+        recomputed = again if inputs else 0
+        head, last = self._head_gradient(), self._last_matrix_gradient()
+        final = activations.kept_at_the_end(a, s, frozen=self.adapters)
+        yield self._at("loss", 0, every + final, activations.logits(a, s, backward=True))
+        yield self._at("final norm", head, every, activations.final_norm_working(a, s))
+        yield self._at("backward pass begins", head + last, every + recomputed, backward)
+        others = self._trained() - self._gradients_to_come() - self._block_gradient()
+        first = again + self.stream if inputs else block
+        yield self._at("backward pass ends", others + last, first, backward)
+        # a tied embedding's gradient comes in two parts, and autograd adds them out of place
+        parts = 2 * self._embedding_gradient() if a.tied else 0
+        yield self._at("gradients complete", self._trained() + parts, 0, self.stream)
+        if self.method.adam:
+            yield self._at("update", self._trained(), 0, self._update())
+
+    def _at(self, moment: str, gradients: float, kept: float, working: float) -> Estimate:
+        state = 2 * self._trained() if self.method.adam else 0
+        shared = activations.shared(self.a, self.s) + TOKEN * self.s.batch * self.s.context
+        return Estimate(moment, self._weights(), state, gradients, kept, working + shared)
+
+    def _weights(self) -> float:
+        adapters = self.a.adapter_parameters(self.s.rank) if self.adapters else 0
+        return weight_bytes(self.a, self.s) + self.s.width * adapters
+
+    def _trained(self) -> float:
+        """Return the bytes of what backpropagation trains: of its gradients, of one moment."""
+        count = {
+            "all": self.a.parameters,
+            "adapters": self.a.adapter_parameters(self.s.rank),
+            "tail": self.a.tail_parameters(self.blocks),
+        }[self.method.trains]
+        return self.s.width * count
+
+    def _head_gradient(self) -> float:
+        if self.adapters or (self.method.trains == "tail" and self.a.tied):
+            return 0
+        return self.s.width * self.a.embedding_parameters
+
+    def _embedding_gradient(self) -> float:
+        return self.s.width * self.a.embedding_parameters if self.method.trains == "all" else 0
+
+    def _gradients_to_come(self) -> float:
+        """Return the gradients made after the last block's: those of the embeddings."""
+        if self.method.trains != "all":
+            return 0
+        tokens = 0 if self.a.tied else self.a.embedding_parameters  # tied: the head's is there
+        return self.s.width * (tokens + self.a.position_rows * self.a.hidden)
+
+    def _block_gradient(self) -> float:
+        """Return the bytes of one block's gradients; of the adapters', too little to matter."""
+        if self.adapters or not self.blocks:
+            return 0
+        return self.s.width * self.a.block_parameters
+
+    def _last_matrix_gradient(self) -> float:
+        """Return the gradient of a block's last matrix, the first that its backward pass makes."""
+        if self.adapters or not self.blocks:
+            return 0
+        return self.s.width * self.a.feed_forward * self.a.hidden
+
+    def _kept_block(self, masked: float) -> float:
+        if not self.blocks:
+            return 0
+        inner = len(self.a.matrices) * self.s.rank if self.adapters else 0
+        inner_bytes = self.s.width * self.s.batch * self.s.context * inner
+        block = activations.kept(self.a, self.s, frozen=self.adapters, masked=masked)
+        return block + inner_bytes
+
+    def _unkept(self) -> float:
+        if not self.blocks or self.method.trains == "all":
+            return 0
+        return activations.unkept(self.a, self.s)
+
+    def _forward(self) -> float:
+        working = activations.forward_working(self.a, self.s, adapters=self.adapters)
+        return working + dequantised_bytes(self.a, self.s)
+
+    def _backward(self) -> float:
+        if not self.blocks:
+            return 0
+        working = activations.backward_working(self.a, self.s, adapters=self.adapters)
+        return working + dequantised_bytes(self.a, self.s)
+
+    def _update(self) -> float:
+        """Return Adam's two temporaries of the largest tensor it trains."""
+        rank, matrices = self.s.rank, self.a.matrices
+        if self.adapters:
+            largest = max(rank * max(sizes) for sizes in matrices)
+        else:
+            largest = max(
+                self.a.embedding_parameters, *(rows * columns for rows, columns in matrices)
+            )
+        return 2 * self.s.width * largest

@@ -1,0 +1,86 @@
+"""The model that a user names: a shape of the table, a ``config.json``, or a name on the hub."""
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from repro.core.errors import ReproError, UsageError
+from repro.data.base import SourceUnavailableError
+from repro.data.sources.hub import repository_file
+from repro.planner import families, shape_rule
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model to plan for."""
+
+    name: str
+    origin: str
+    """Where its sizes come from."""
+    config: Mapping[str, Any]
+    """As ``config.json`` has it."""
+
+
+def named(name: str) -> Model:
+    """Return the model called ``name``.
+
+    Args:
+        name: a model of the table (``smollm2-135m``) or its name on the hub, a directory with a
+            ``config.json`` or such a file, or any other name on the hub, whose configuration is
+            taken from the hub's cache on this machine or fetched.
+
+    Raises:
+        UsageError: a file that is no configuration.
+        ReproError: nothing has that name, or the hub does not answer; the message says what to do.
+    """
+    path = Path(name)
+    if path.exists():
+        return Model(name, str(path), _read(path / "config.json" if path.is_dir() else path))
+    member = families.find(name)
+    if member is not None:
+        return Model(member.name, f"shape of {member.repository}", member.config)
+    if name.count("/") != 1 or name.endswith(".json"):
+        known = [m.name for m in families.members()]
+        near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5) or known
+        msg = (
+            f"no model {name!r}: give a directory with a config.json, such a file, a name on the "
+            f"hub (owner/name), --params, or a known model ({', '.join(near)})"
+        )
+        raise ReproError(msg)
+    try:
+        found = repository_file(name, "config.json")
+    except SourceUnavailableError as error:
+        msg = (
+            f"the configuration of {name!r} is neither in the hub's cache here nor to be had "
+            f"({error}); give a local config.json, or --params with a size"
+        )
+        raise ReproError(msg) from error
+    return Model(name, f"config.json of {name}", _read(found))
+
+
+def of_size(parameters: str) -> Model:
+    """Return the Llama nearest to ``parameters``; see ``shape_rule``.
+
+    Raises:
+        UsageError: not a count.
+    """
+    config = shape_rule.config_of(parameters)
+    return Model(f"a model of {parameters}", "Llama 2's proportions, D = 128 L", config)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        msg = f"cannot read {path}: {error.strerror}; give a config.json of transformers"
+        raise ReproError(msg) from error
+    except ValueError as error:
+        msg = f"{path}: not JSON ({error}); give a config.json of transformers"
+        raise UsageError(msg) from error
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        msg = f"{path}: no model_type in it; give the config.json of a model of transformers"
+        raise UsageError(msg)
+    return config

@@ -1,0 +1,92 @@
+"""The planner as one page for a browser: sliders, the same formula, no request to anywhere."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from repro.core.names import ATTENTIONS
+from repro.planner.architecture import Architecture
+from repro.planner.configurations import architecture
+from repro.planner.families import family
+from repro.planner.methods import Method, caution, objection
+from repro.planner.models import Model
+from repro.planner.setting import FORMATS, LOSSES, Setting
+from repro.planner.table import NOT_COUNTED, short_name
+
+WEB = Path(__file__).with_name("web")
+"""The page's parts: markup, style, the formula, and what fills the tables."""
+
+LLAMA = architecture(family("llama-2")[0].config)
+"""What a model of own sizes is beside them."""
+
+
+def page(
+    families: Sequence[str],
+    methods: Sequence[Method],
+    setting: Setting,
+    budget: float,
+    model: Model | None = None,
+) -> str:
+    """Return the page as HTML; it opens with ``setting``, ``budget`` and the first model.
+
+    Args:
+        families: of the table of families, to choose from.
+        methods: a row each.
+        setting: how; a context beyond the first model's positions becomes all of them.
+        budget: bytes.
+        model: one more to choose from, the first.
+
+    Raises:
+        UsageError: no such family, or the formula does not know the model.
+    """
+    named = [] if model is None else [_entry(model.name, "", architecture(model.config))]
+    table = [
+        _entry(member.name, name, architecture(member.config))
+        for name in families
+        for member in family(name)
+    ]
+    models = named + table
+    context = min(setting.context, models[0]["sizes"]["positions"])
+    data = {
+        "defaults": asdict(LLAMA),
+        "models": models,
+        "methods": [_method(method, setting) for method in methods],
+        "formats": FORMATS,
+        "attentions": ATTENTIONS,
+        "losses": LOSSES,
+        "start": {
+            "model": 0,
+            "budget": budget,
+            "setting": asdict(replace(setting, context=context)),
+        },
+        "not_counted": NOT_COUNTED,
+    }
+    text = _part("page.html")
+    for name, content in {
+        "style": _part("page.css"),
+        "formula": _part("formula.js"),
+        "page": _part("page.js"),
+        "data": json.dumps(data).replace("<", "\\u003c"),  # a name must not end the script
+    }.items():
+        text = text.replace("{{" + name + "}}", content)
+    return text
+
+
+def _entry(name: str, family_name: str, sizes: Architecture) -> dict[str, Any]:
+    short = short_name(name, family_name) if family_name else name
+    return {"name": name, "family": family_name, "short": short, "sizes": asdict(sizes)}
+
+
+def _method(method: Method, setting: Setting) -> dict[str, Any]:
+    every = [replace(setting, format=name) for name in FORMATS]
+    return {
+        **asdict(method),
+        "objections": {s.format: objection(method, s) for s in every},
+        "cautions": {s.format: caution(method, s) for s in every},
+    }
+
+
+def _part(name: str) -> str:
+    return (WEB / name).read_text(encoding="utf-8")

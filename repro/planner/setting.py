@@ -1,0 +1,57 @@
+"""What is planned: how the weights are stored, the method, and the sizes of a step."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from repro.core.names import ATTENTIONS, Attention
+from repro.core.validation import require_choice, require_positive_int, require_whole
+
+Format = Literal["float32", "float16", "bfloat16", "int8", "4bit"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+"""Of the weights. In the last two the matrices of the blocks are integers, all else bfloat16."""
+
+_WIDTHS: dict[Format, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 2, "4bit": 2}
+
+Loss = Literal["last", "all"]
+LOSSES: tuple[Loss, ...] = get_args(Loss)
+"""Of the token after each sequence, as for a classification prompt, or of every token."""
+
+BLOCK_4BIT = 64
+"""Weights that share one float32 scale in 4-bit storage: QLoRA's (Dettmers et al. 2023) block."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A training step but for the model and the method."""
+
+    context: int = 2048
+    """N, tokens per sequence."""
+    batch: int = 1
+    """B, sequences."""
+    format: Format = "bfloat16"
+    attention: Attention = "sdpa"
+    loss: Loss = "last"
+    rank: int = 16
+    """Of LoRA adapters, on every matrix of every block."""
+    tail: int = 1
+    """Last blocks that ElasticZO trains by backpropagation, with final norm and head; from 0."""
+
+    def __post_init__(self) -> None:
+        """Refuse sizes below 1 (the tail: below 0) and names that do not exist."""
+        require_positive_int("context N", self.context)
+        require_positive_int("batch B", self.batch)
+        require_positive_int("LoRA rank", self.rank)
+        require_whole("tail", self.tail)
+        require_choice("dtype", self.format, FORMATS)
+        require_choice("attention", self.attention, ATTENTIONS)
+        require_choice("loss", self.loss, LOSSES)
+
+    @property
+    def quantised(self) -> bool:
+        """Whether the matrices of the blocks are stored as integers."""
+        return self.format in ("int8", "4bit")
+
+    @property
+    def width(self) -> int:
+        """b, bytes of an activation, and of a weight that is not quantised."""
+        return _WIDTHS[self.format]

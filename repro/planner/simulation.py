@@ -1,0 +1,130 @@
+"""The tensors of a real training step of the actual architecture, counted under FakeTensorMode.
+
+No size depends on a value, so the losses' values are left out: the step is the one of
+``repro.methods`` in its operations. Optimizer state is there from the beginning, as after the first
+step. What the kernels themselves allocate is not seen.
+"""
+
+import gc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from repro.core.errors import ReproError
+from repro.memory.fake import unpacked
+from repro.memory.parts import Parts
+from repro.memory.storages import StorageTracker
+from repro.methods.perturbation import default_chunk, perturb_
+from repro.planner.fake_models import build, keeps_logits, tail_parameters
+from repro.planner.methods import Method
+from repro.planner.setting import Setting
+
+
+def simulate(config: Mapping[str, Any], method: Method, setting: Setting) -> Parts:
+    """Return what is alive at the peak of one step, weights included.
+
+    Raises:
+        ReproError: the model cannot be built, or its code does not run on fake tensors.
+    """
+    with FakeTensorMode():
+        model = build(config, method, setting)
+        trained = _trained(model, method, setting)
+        tokens = torch.zeros(setting.batch, setting.context, dtype=torch.long)
+        answers = torch.zeros(setting.batch, dtype=torch.long)
+        state = [torch.empty_like(p) for p in trained for _ in range(2 * method.adam)]
+        tracker = StorageTracker(_part_of)
+        tracker.add([*model.parameters(), *model.buffers()], "parameters")
+        tracker.add(state, "optimizer_state")
+        tracker.add([tokens, answers], "input")
+        try:
+            with unpacked(), tracker:
+                _run(_Step(model, (tokens, answers), setting), trained, state, tracker)
+        except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
+            reason = " ".join(str(error).split())
+            msg = f"{type(model).__name__} does not run on fake tensors: {reason}"
+            raise ReproError(msg) from error
+        peak = tracker.peak()
+    del model, trained, state
+    gc.collect()  # the model sits in reference cycles
+    return peak
+
+
+class _Step:
+    """The passes of a step."""
+
+    def __init__(self, model: nn.Module, batch: tuple[Tensor, Tensor], setting: Setting) -> None:
+        self.model = model
+        self.batch = batch
+        self.setting = setting
+
+    def loss(self) -> Tensor:
+        """Do a forward pass; return the loss."""
+        tokens, answers = self.batch
+        if self.setting.loss == "all":
+            loss: Tensor = self.model(input_ids=tokens, labels=tokens).loss
+            return loss
+        kept = {"logits_to_keep": 1} if keeps_logits(self.model) else {}
+        logits = self.model(input_ids=tokens, **kept).logits[:, -1]  # [B, V]
+        return nn.functional.cross_entropy(logits.float(), answers)
+
+    def perturb(self, parameters: Sequence[Tensor]) -> None:
+        """Draw noise as MeZO does: one chunk takes the memory of all of them."""
+        largest = max(parameters, key=Tensor.numel).detach()
+        perturb_([largest.view(-1)[: default_chunk(largest.device)]], 0, 1e-3)
+
+
+def _run(
+    step: _Step,
+    trained: list[nn.Parameter],
+    state: list[Tensor],
+    tracker: StorageTracker,
+) -> None:
+    tail = {id(p) for p in trained}
+    moved = [p for p in step.model.parameters() if p.requires_grad and id(p) not in tail]
+    for parameter in moved:
+        parameter.requires_grad_(False)  # noqa: FBT003 - torch's own signature
+    if moved:
+        step.perturb(moved)
+    with torch.set_grad_enabled(bool(trained)):
+        loss = step.loss()
+    if trained:
+        loss.backward()  # type: ignore[no-untyped-call]
+        tracker.add([p.grad for p in trained if p.grad is not None], "gradients")
+    with torch.no_grad():
+        if moved:
+            step.perturb(moved)
+            step.loss()
+            step.perturb(moved)
+        _update(trained, state)
+
+
+def _trained(model: nn.Module, method: Method, setting: Setting) -> list[nn.Parameter]:
+    """Return what backpropagation trains."""
+    if method.estimator == "zeroth-order":
+        return []
+    if method.estimator == "both":
+        return tail_parameters(model, setting.tail)
+    return [p for p in model.parameters() if p.requires_grad]
+
+
+@torch.no_grad()
+def _update(trained: list[nn.Parameter], state: list[Tensor]) -> None:
+    """Do the arithmetic of PyTorch's SGD or Adam, one parameter after another."""
+    for number, parameter in enumerate(trained):
+        if parameter.grad is None:
+            continue
+        if not state:
+            parameter.add_(parameter.grad, alpha=-1e-3)
+            continue
+        mean, square = state[2 * number : 2 * number + 2]
+        mean.lerp_(parameter.grad, 0.1)
+        square.mul_(0.999).addcmul_(parameter.grad, parameter.grad, value=0.001)
+        parameter.addcdiv_(mean, (square.sqrt() / 0.5).add_(1e-8), value=-1e-3)
+
+
+def _part_of(tensor: Tensor) -> str:  # noqa: ARG001 - the tracker's signature
+    backward = torch._C._current_graph_task_id() != -1
+    return "errors" if backward else "activations"

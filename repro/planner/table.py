@@ -1,0 +1,163 @@
+"""Plans as tables for the terminal."""
+
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from repro.core.units import format_bytes
+from repro.planner.choices import Choice
+from repro.planner.methods import Method
+from repro.planner.plan import Plan, Row
+from repro.planner.search import LARGEST_BATCH
+from repro.planner.setting import Setting
+from repro.planner.weights import weight_bytes
+
+_WIDTH = 160
+"""Columns where the output is no terminal."""
+NOT_COUNTED = (
+    "Not counted: rounding by the allocator, scratch of kernels, the CUDA context, the process "
+    "itself (docs/plan.md)."
+)
+
+
+def plan_text(plan: Plan) -> str:
+    """Return the plan of one model: a line for each method, then remarks."""
+    simulated = any(row.simulated for row in plan.rows)
+    names = ["fits", "simulated", "formula", "to spare", "longest N", "largest B", "MeZO paper"]
+    table = _table("method", [name for name in names if simulated or name != "simulated"])
+    positions = plan.architecture.positions if plan.architecture else None
+    for row in plan.rows:
+        cells = _cells(row, plan.budget, positions)
+        table.add_row(
+            _label(row.method, plan.setting),
+            *(cells[name] for name in names if simulated or name != "simulated"),
+        )
+    basis = (
+        "What fits and what is to spare is by the tensors of a simulated step, longest N and "
+        "largest B by the formula."
+        if simulated
+        else "All by the formula, but for the last column."
+    )
+    closing = [
+        *_remarks(plan),
+        basis,
+        "MeZO paper: its equations (2) and (3) as they are, with L' = 1.",
+        NOT_COUNTED,
+    ]
+    return _joined(
+        [_model_line(plan), _setting_line(plan.setting, plan.budget)], _lines(table), closing
+    )
+
+
+def choices_text(
+    chosen: Sequence[Choice], setting: Setting, budget: float, *, shortened: bool
+) -> str:
+    """Return the largest model of each family for each method, as ``choose`` found it."""
+    slugs = list(dict.fromkeys(choice.method.slug for choice in chosen))
+    table = _table("family", slugs)
+    for family in dict.fromkeys(choice.family for choice in chosen):
+        models = {c.method.slug: c.model for c in chosen if c.family == family}
+        names = (models[slug] for slug in slugs)
+        table.add_row(
+            family, *("-" if name is None else short_name(name, family) for name in names)
+        )
+    few = "take all of them" if shortened else "are passed over"
+    closing = [
+        "The largest model of each family that fits by each --method, by the formula.",
+        f"Models with fewer than {setting.context} positions {few}.",
+        NOT_COUNTED,
+    ]
+    return _joined([_setting_line(setting, budget)], _lines(table), closing)
+
+
+def short_name(model: str, family: str) -> str:
+    """Return a model's name without the first word of its family's: ``3.2-1b`` of llama-3."""
+    return model.removeprefix(f"{family.partition('-')[0]}-")
+
+
+def _remarks(plan: Plan) -> list[str]:
+    """Return what is to be said of methods, each remark once, and of the context."""
+    methods: dict[str, list[str]] = {}
+    for row in plan.rows:
+        for remark in (row.objection, row.caution):
+            if remark:
+                methods.setdefault(remark, []).append(row.method.slug)
+    remarks = [f"{', '.join(slugs)}: {remark}." for remark, slugs in methods.items()]
+    a, context = plan.architecture, plan.setting.context
+    if a is not None and context > a.positions:
+        remarks.append(f"N = {context} is beyond the {a.positions} positions that the model names.")
+    return remarks
+
+
+def _model_line(plan: Plan) -> str:
+    a, model = plan.architecture, plan.model
+    if a is None:
+        return f"{model.name} ({model.origin})"
+    weights = format_bytes(weight_bytes(a, plan.setting))
+    return f"{model.name} ({model.origin}): {a.parameters:,} parameters, {weights} of weights"
+
+
+def _setting_line(setting: Setting, budget: float) -> str:
+    loss = "the last token" if setting.loss == "last" else "every token"
+    return (
+        f"Budget {format_bytes(budget)}; N = {setting.context}, B = {setting.batch}, "
+        f"{setting.format}, {setting.attention} attention, loss of {loss}"
+    )
+
+
+def _cells(row: Row, budget: float, positions: int | None) -> dict[str, str]:
+    needs = row.needs
+    spare = 0.0 if needs is None else budget - needs
+    short = "-" if needs is None else f"{format_bytes(-spare)} short"
+    counted = None if row.simulated is None else row.simulated["total_bytes"]
+    return {
+        "fits": "-" if needs is None else "yes" if spare >= 0 else "no",
+        "simulated": _bytes(counted),
+        "formula": _bytes(None if row.estimate is None else row.estimate.total),
+        "to spare": format_bytes(spare) if needs is not None and spare >= 0 else short,
+        "longest N": _limit(row.longest_context, positions),
+        "largest B": _limit(row.largest_batch, LARGEST_BATCH),
+        "MeZO paper": _bytes(row.paper),
+    }
+
+
+def _label(method: Method, setting: Setting) -> str:
+    if method.trains == "adapters":
+        return f"{method.label}, r = {setting.rank}"
+    if method.trains == "tail":
+        blocks = f"last {setting.tail} + head" if setting.tail else "head"
+        return f"{method.label}, {blocks} by BP"
+    return method.label
+
+
+def _bytes(value: float | None) -> str:
+    return "-" if value is None else format_bytes(value)
+
+
+def _limit(value: int | None, most: int | None) -> str:
+    if value is None:
+        return "-"
+    if value == most:
+        return f"{value} (all)"
+    return str(value) if value else "none"
+
+
+def _table(first: str, others: Sequence[str]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column(first)
+    for name in others:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _joined(*paragraphs: Sequence[str]) -> str:
+    return "\n\n".join("\n".join(lines) for lines in paragraphs) + "\n"
+
+
+def _lines(table: Table) -> list[str]:
+    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH, no_color=True)
+    with console.capture() as captured:
+        console.print(table)
+    return [line.rstrip() for line in captured.get().splitlines()]

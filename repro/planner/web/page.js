@@ -1,0 +1,223 @@
+"use strict";
+/* Controls and tables; what they show is computed by formula.js. */
+
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const OWN_SIZES = ["layers", "hidden", "heads", "kv_heads", "feed_forward", "vocabulary", "positions"];
+const PARTS = { weights: "weights", optimizer_state: "Adam's state", gradients: "gradients",
+  activations: "kept activations", working: "working memory" };
+const LOSSES = { last: "the last token", all: "every token" };
+const byId = (id) => document.getElementById(id);
+const number = (id) => byId(id).valueAsNumber;
+
+/** An element with properties, attributes whose names have a dash, and children. */
+function element(name, properties, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key.includes("-")) made.setAttribute(key, value);
+    else made[key] = value;
+  }
+  made.append(...children);
+  return made;
+}
+
+function formatBytes(count) {
+  const units = ["B", "kB", "MB", "GB", "TB", "PB"];
+  let power = 0, value = count;
+  while (Number(value.toPrecision(3)) >= 1000 && power < units.length - 1) {
+    value /= 1000;
+    power += 1;
+  }
+  return `${Number(value.toPrecision(3))} ${units[power]}`;
+}
+
+/* Sliders are logarithmic from 1 to `last`, in steps that are round numbers */
+
+const decimal = (value) => Number(value.toPrecision(2));
+const binary = (value) => {
+  const step = Math.max(1, 2 ** (Math.floor(Math.log2(value)) - 3));
+  return Math.round(value / step) * step;
+};
+const SLIDERS = {
+  budget: { first: 0.1, last: () => 1000, round: decimal },
+  context: { first: 1, last: () => Number(byId("context").max), round: binary },
+  batch: { first: 1, last: () => 1024, round: binary },
+};
+
+function fromSlider(id) {
+  const { first, last, round } = SLIDERS[id];
+  const part = number(`${id}-slider`) / 1000;
+  byId(id).value = part === 1 ? last() : round(first * (last() / first) ** part);
+}
+
+function toSlider(id) {
+  const { first, last } = SLIDERS[id];
+  const part = Math.log(number(id) / first) / Math.log(last() / first);
+  byId(`${id}-slider`).value = 1000 * part;
+}
+
+/* What is asked for */
+
+/** The chosen model's sizes, from which own sizes start. */
+function chosenArchitecture() {
+  if (byId("model").value !== "own") {
+    const known = DATA.models[Number(byId("model").value)].sizes;
+    for (const name of OWN_SIZES) byId(name).value = known[name];
+    byId("tied").checked = known.tied;
+    return known;
+  }
+  const sizes = Object.fromEntries(OWN_SIZES.map((name) => [name, number(name)]));
+  return { ...DATA.defaults, ...sizes, head_size: sizes.hidden / sizes.heads,
+    tied: byId("tied").checked };
+}
+
+function setting() {
+  const s = Object.fromEntries(["context", "batch", "rank", "tail"].map((id) => [id, number(id)]));
+  for (const id of ["format", "attention", "loss"]) s[id] = byId(id).value;
+  return s;
+}
+
+/** What is wrong with the controls, or nothing. */
+function mistake(a) {
+  const wrong = byId("controls").querySelector(":invalid:not(fieldset)");
+  if (wrong) {
+    const name = (wrong.labels[0] || wrong).textContent.trim();
+    return `${name}: ${wrong.validationMessage}`;
+  }
+  if (a.hidden % a.heads && byId("model").value === "own") {
+    return `${a.heads} heads do not divide the hidden size ${a.hidden}.`;
+  }
+  if (a.heads % a.kv_heads) return `${a.kv_heads} key/value heads do not divide ${a.heads} heads.`;
+  return "";
+}
+
+/* Tables */
+
+function label(method, s) {
+  if (method.trains === "adapters") return `${method.label}, r = ${s.rank}`;
+  if (method.trains !== "tail") return method.label;
+  return `${method.label}, ${s.tail ? `last ${s.tail} + head` : "head"} by BP`;
+}
+
+/** A bar of the parts of a peak; its whole width is twice the budget. */
+function bar(peak, budget) {
+  const shares = Object.keys(PARTS).filter((part) => peak[part] > 0);
+  const text = shares.map((part) => `${PARTS[part]} ${formatBytes(peak[part])}`).join(", ");
+  const made = element("div", { className: "bar", title: `${peak.moment}: ${text}`, role: "img",
+    "aria-label": `At its peak (${peak.moment}): ${text}` });
+  if (peak.total > 2 * budget) made.classList.add("beyond");
+  for (const part of shares) {
+    const share = element("i", { className: part });
+    share.style.width = `${(50 * peak[part]) / budget}%`;
+    made.append(share);
+  }
+  return made;
+}
+
+const limit = (value, most) => (value === most ? `${value} (all)` : value ? `${value}` : "none");
+
+function methodRow(a, method, s, budget) {
+  const objection = method.objections[s.format], caution = method.cautions[s.format];
+  const head = element("th", { scope: "row" }, label(method, s));
+  if (caution) head.append(element("small", {}, caution));
+  if (objection) return element("tr", {}, head, element("td", { colSpan: 5, className: "never" }, objection));
+  const peak = estimate(a, method, s);
+  const spare = budget - peak.total;
+  const verdict = spare >= 0 ? `${formatBytes(spare)} to spare` : `${formatBytes(-spare)} short`;
+  return element("tr", {}, head,
+    element("td", { "data-label": "needs" }, formatBytes(peak.total)),
+    element("td", { className: "bars" }, bar(peak, budget)),
+    element("td", { className: spare >= 0 ? "yes" : "no" }, verdict),
+    element("td", { "data-label": "longest N" }, limit(longestContext(a, method, s, budget), a.positions)),
+    element("td", { "data-label": "largest B" }, limit(largestBatch(a, method, s, budget), LARGEST_BATCH)));
+}
+
+/** The largest of `models` that fits, each with at most all of its positions; or nothing. */
+function largestModel(models, method, s, budget) {
+  const fitting = models.filter(({ sizes }) => {
+    const context = Math.min(s.context, sizes.positions);
+    return estimate(sizes, method, { ...s, context }).total <= budget;
+  });
+  return fitting.reduce(
+    (best, model) => (best && parameters(best.sizes) >= parameters(model.sizes) ? best : model), null);
+}
+
+function showFamilies(s, budget) {
+  const methods = DATA.methods.filter((method) => !method.objections[s.format]);
+  const heads = ["Family", ...methods.map((method) => method.slug)];
+  const table = byId("families");
+  table.tHead.replaceChildren(
+    element("tr", {}, ...heads.map((text) => element("th", { scope: "col" }, text))));
+  const families = [...new Set(DATA.models.map((model) => model.family).filter(Boolean))];
+  table.tBodies[0].replaceChildren(...families.map((family) => {
+    const models = DATA.models.filter((model) => model.family === family);
+    const cells = methods.map((method) => {
+      const found = largestModel(models, method, s, budget);
+      return element("td", {}, found ? found.short : "-");
+    });
+    return element("tr", {}, element("th", { scope: "row" }, family), ...cells);
+  }));
+}
+
+function show() {
+  const a = chosenArchitecture();
+  byId("own").hidden = byId("own").disabled = byId("model").value !== "own";
+  if (a.positions >= 1) byId("context").max = a.positions;
+  if (a.layers >= 1) byId("tail").max = a.layers;
+  if (number("context") > a.positions) byId("context").value = a.positions;
+  Object.keys(SLIDERS).forEach(toSlider);
+  const wrong = mistake(a);
+  byId("summary").className = wrong ? "no" : "";
+  const rows = byId("methods").tBodies[0];
+  if (wrong) {
+    byId("summary").textContent = wrong;
+    rows.replaceChildren();
+    return;
+  }
+  const s = setting(), budget = 1e9 * number("budget");
+  rows.replaceChildren(...DATA.methods.map((method) => methodRow(a, method, s, budget)));
+  const fitting = rows.querySelectorAll(".yes").length;
+  byId("summary").textContent = `${parameters(a).toLocaleString("en")} parameters, `
+    + `${formatBytes(weightBytes(a, s))} of weights; ${s.attention} attention, loss of `
+    + `${LOSSES[s.loss]}; ${fitting} of ${DATA.methods.length} methods fit ${formatBytes(budget)}.`;
+  showFamilies(s, budget);
+}
+
+/* The beginning */
+
+function fillModels() {
+  const select = byId("model");
+  const groups = new Map();
+  DATA.models.forEach((model, index) => {
+    const option = element("option", { value: index }, model.name);
+    if (!model.family) return select.append(option);
+    if (!groups.has(model.family)) {
+      groups.set(model.family, element("optgroup", { label: model.family }));
+      select.append(groups.get(model.family));
+    }
+    return groups.get(model.family).append(option);
+  });
+  select.append(element("option", { value: "own" }, "own sizes"));
+}
+
+function begin() {
+  fillModels();
+  for (const format of DATA.formats) byId("format").append(element("option", {}, format));
+  for (const name of DATA.attentions) byId("attention").append(element("option", {}, name));
+  for (const name of DATA.losses) byId("loss").append(element("option", { value: name }, LOSSES[name]));
+  byId("model").value = DATA.start.model;
+  byId("budget").value = DATA.start.budget / 1e9;
+  for (const [id, value] of Object.entries(DATA.start.setting)) byId(id).value = value;
+  byId("legend").append(
+    ...Object.entries(PARTS).map(([part, text]) =>
+      element("span", {}, element("i", { className: part }), text)),
+    "The line is the budget, the whole width twice the budget.");
+  byId("not-counted").textContent = DATA.not_counted;
+  byId("controls").addEventListener("input", (event) => {
+    if (event.target.type === "range") fromSlider(event.target.id.replace("-slider", ""));
+    show();
+  });
+  byId("controls").addEventListener("submit", (event) => event.preventDefault());
+  show();
+}
+
+begin();

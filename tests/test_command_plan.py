@@ -1,0 +1,256 @@
+"""``repro plan`` as a user meets it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repro.cli import main
+from repro.data.sources import hub
+
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 172,
+    "vocab_size": 128,
+    "max_position_embeddings": 256,
+}
+
+
+def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(["plan", "--json", *arguments]) == 0
+    plan: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return plan
+
+
+def by_method(plan: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["method"]: row for row in plan["methods"]}
+
+
+def test_one_model_by_every_method(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = planned(capsys, "--budget", "16GB", "--model", "llama-2-7b")
+    rows = by_method(plan)
+    assert plan["parameters"] == 6_738_415_616
+    assert rows["mezo"]["fits"]
+    assert rows["mezo"]["basis"] == "formula"
+    assert not rows["bp-sgd"]["fits"]
+    for row in rows.values():
+        assert row["needed_bytes"] + row["spare_bytes"] == 16_000_000_000
+        assert row["formula"]["total"] == row["needed_bytes"]
+        assert row["simulation"] is None
+    assert rows["mezo"]["paper_bytes"] == 14_365_491_200
+    assert rows["mezo"]["longest_context"] == plan["positions"] == 4096
+
+
+def test_the_table_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--budget", "16GB", "--model", "llama-2-7b"]) == 0
+    text = capsys.readouterr().out
+    (mezo,) = [line for line in text.splitlines() if line.startswith("MeZO  ")]
+    assert mezo.split()[1] == "yes"
+    assert mezo.endswith("14.4 GB")
+    assert "4096 (all)" in mezo
+    assert "Not counted" in text
+
+
+def test_the_readme_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--budget", "16GB", "--model", "llama-2-7b"]) == 0
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    shown = f"$ repro plan --budget 16GB --model llama-2-7b\n{capsys.readouterr().out}"
+    assert f"```\n{shown}```\n" in readme
+
+
+def test_methods_without_sense_say_why(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["plan", "--budget", "16GB", "--model", "llama-2-7b", "--dtype", "4bit"]
+    assert main(arguments) == 0
+    text = capsys.readouterr().out
+    everything = "bp-sgd, bp-adam, checkpoint-sgd, checkpoint-adam"
+    assert f"{everything}: 4-bit weights hold no gradient step" in text
+    assert "mezo: the perturbation eps z is below the spacing of 4-bit weights" in text
+    rows = by_method(planned(capsys, *arguments[1:]))
+    assert rows["bp-sgd"]["needed_bytes"] is None
+    assert not rows["bp-sgd"]["fits"]
+    assert rows["lora"]["fits"]
+
+
+def test_the_largest_model_of_each_family(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = planned(capsys, "--budget", "16GB", "--method", "mezo", "bp-adam", "--context", "1024")
+    found = {(row["family"], row["method"]): row["model"] for row in plan["choices"]}
+    assert found["llama-2", "mezo"] == "llama-2-7b"
+    assert found["llama-2", "bp-adam"] is None
+    assert found["gpt2", "mezo"] == "gpt2-xl"
+    assert main(["plan", "--budget", "16GB", "--family", "llama-2", "--method", "mezo"]) == 0
+    text = capsys.readouterr().out
+    assert "llama-2" in text
+    assert "7b" in text
+    assert "pythia" not in text
+
+
+def test_models_with_few_positions_take_all_of_the_default_context(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["--budget", "1GB", "--family", "gpt2", "--method", "mezo"]
+    (default,) = planned(capsys, *arguments)["choices"]
+    (told,) = planned(capsys, *arguments, "--context", "1024")["choices"]
+    assert default == told
+    assert main(["plan", "--budget", "8GB", "--method", "mezo", "--context", "2048"]) == 0
+    text = capsys.readouterr().out
+    assert "gpt2" not in text
+    assert "Models with fewer than 2048 positions are passed over." in text
+
+
+def test_a_context_beyond_the_positions_is_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["plan", "--budget", "24GB", "--model", "llama-2-7b", "--context"]
+    assert main([*arguments, "4096"]) == 0
+    assert "is beyond" not in capsys.readouterr().out
+    assert main([*arguments, "4097"]) == 0
+    assert "N = 4097 is beyond the 4096 positions" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("form", ["directory", "file"])
+def test_a_local_configuration(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, form: str
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    name = tmp_path if form == "directory" else tmp_path / "config.json"
+    plan = planned(capsys, "--budget", "1GB", "--model", str(name))
+    block = 4 * 64 * 64 + 3 * 64 * 172 + 2 * 64
+    assert plan["parameters"] == 2 * block + 2 * 128 * 64 + 64
+    assert plan["setting"]["context"] == 256  # all positions: fewer than the default
+
+
+def test_a_number_of_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = planned(capsys, "--budget", "16GB", "--params", "7B")
+    assert plan["parameters"] == 6_738_415_616
+
+
+def test_a_name_in_the_hubs_cache(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = "0" * 40
+    folder = tmp_path / "models--someone--something"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs/main").write_text(commit)
+    (folder / "snapshots" / commit).mkdir(parents=True)
+    (folder / "snapshots" / commit / "config.json").write_text(json.dumps(CONFIG))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    plan = planned(capsys, "--budget", "1GB", "--model", "someone/something")
+    assert plan["origin"] == "config.json of someone/something"
+    assert plan["config"] == CONFIG
+
+
+def test_a_hub_that_does_not_answer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(url: str) -> None:
+        msg = f"{url} refuses"
+        raise OSError(msg)
+
+    monkeypatch.setattr(hub, "_require_reachable", refuse)
+    assert main(["plan", "--budget", "1GB", "--model", "someone/something"]) == 1
+    error = capsys.readouterr().err
+    assert "the configuration of 'someone/something' is neither in the hub's cache here" in error
+    assert "give a local config.json, or --params" in error
+
+
+def test_simulation(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    arguments = ["--budget", "1GB", "--model", str(tmp_path), "--method", "mezo", "--simulate"]
+    row = by_method(planned(capsys, *arguments))["mezo"]
+    assert row["basis"] == "simulation"
+    assert row["needed_bytes"] == row["simulation"]["total_bytes"]
+    assert row["formula"]["total"] == pytest.approx(row["needed_bytes"], rel=0.05)
+    assert main(["plan", *arguments]) == 0
+    assert "by the tensors of a simulated step" in capsys.readouterr().out
+
+
+def test_too_small_a_budget_names_what_would_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--budget", "1GB", "--model", "llama-2-7b"]) == 1
+    captured = capsys.readouterr()
+    assert "BP, SGD" in captured.out
+    assert "nothing fits 1 GB: the least, MeZO, needs 13.7 GB" in captured.err
+    assert main(["plan", "--budget", "13.7GB", "--model", "llama-2-7b"]) == 0
+    capsys.readouterr()
+    assert main(["plan", "--budget", "1MB", "--json"]) == 1
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["choices"]
+    assert "nothing fits 1 MB: the least, MeZO on " in captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--budget", "many"], "budget = 'many': must be a size such as 16GB"),
+        (["--budget", "0"], "budget = '0': must be at least 1"),
+        (["--context", "0"], "context N = 0"),
+        (["--batch", "-1"], "batch B = -1"),
+        (["--rank", "0"], "LoRA rank = 0"),
+        (["--tail", "-1"], "tail = -1: must be a whole number of at least 0"),
+        (["--dtype", "fp7"], "fp7"),
+        (["--method", "guess"], "guess"),
+        (["--params", "huge"], "params = 'huge': must be a count such as 7B"),
+        (["--params", "4M"], "params = '4M': a Llama of one block has 8,390,016"),
+        (["--model", "gpt2", "--tail", "13"], "tail = 13: the model has 12 blocks"),
+        (["--model", "gpt2", "--params", "7B"], "not allowed with"),
+        (["--model", "gpt2", "--context", "2048"], "position embedding ends at 1024"),
+        (["--simulate"], "--simulate needs a model"),
+        (["--dtype", "4bit", "--method", "mezo"], "rounds away; perturb adapters"),
+        (["--dtype", "4bit", "--method", "mezo", "--model", "gpt2"], "makes no sense with these"),
+        (["--context", "1000000"], "context N = 1000000: no model of smollm2, gpt2"),
+    ],
+)
+def test_wrong_options_are_usage_errors(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    try:
+        status = main(["plan", "--budget", "16GB", *arguments])
+    except SystemExit as stopped:
+        status = stopped.code  # type: ignore[assignment]
+    assert status == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "message"),
+    [
+        ("{", 2, "not JSON"),
+        ("[]", 2, "no model_type in it"),
+        ('{"model_type": "mamba"}', 2, "model type 'mamba': the formula knows llama"),
+        (None, 1, "cannot read"),
+    ],
+)
+def test_wrong_files(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    content: str | None,
+    status: int,
+    message: str,
+) -> None:
+    if content is not None:
+        (tmp_path / "config.json").write_text(content)
+    assert main(["plan", "--budget", "1GB", "--model", str(tmp_path)]) == status
+    assert message in capsys.readouterr().err
+
+
+def test_unknown_names_get_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--budget", "1GB", "--model", "llama-9"]) == 1
+    error = capsys.readouterr().err
+    assert "no model 'llama-9': give a directory" in error
+    assert "or a known model (llama-" in error
+    assert main(["plan", "--budget", "1GB", "--model", "?"]) == 1
+    assert "smollm2-135m, smollm2-360m" in capsys.readouterr().err
+
+
+def test_the_formula_needs_no_torch() -> None:
+    code = (
+        "import sys; from repro.cli import main\n"
+        "main(['plan', '--budget', '16GB', '--model', 'llama-2-7b'])\n"
+        "main(['plan', '--budget', '16GB'])\n"
+        "print({'torch', 'transformers', 'pandas', 'matplotlib'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"

@@ -1,0 +1,146 @@
+"""The yes/no classifier against the model's own logits, and the arms against each other."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import (
+    Gemma2Config,
+    Gemma3TextConfig,
+    GPT2Config,
+    LlamaConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+
+from repro.finetuning.arms import ARMS, estimates, forward_passes, tuned_as
+from repro.finetuning.base_models import random_model
+from repro.finetuning.batches import Batch
+from repro.finetuning.classifier import YesNoClassifier, without_dropout
+from repro.finetuning.flops import StepFlops
+from repro.finetuning.learner import Learner
+from repro.finetuning.run import Run
+
+ANSWERS = np.array([11, 42], np.int32)
+SIZES = {
+    "vocab_size": 64,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 48,
+}
+GEMMA = {**SIZES, "head_dim": 8, "sliding_window": 8}
+CONFIGS: dict[str, PreTrainedConfig] = {
+    "llama": LlamaConfig(**SIZES),
+    "gpt2": GPT2Config(vocab_size=64, n_embd=32, n_layer=2, n_head=4),
+    "gemma2": Gemma2Config(**GEMMA, final_logit_softcapping=3.0),
+    "gemma3": Gemma3TextConfig(**GEMMA),
+}
+RUN = Run(
+    arm="bp",
+    model="tiny-llama",
+    dtype="float32",
+    dataset="yesno-facts",
+    context=64,
+    batch=4,
+    lr=0.1,
+    eps=1e-3,
+    seed=0,
+    seconds=1,
+    evaluations=2,
+    tuning_items=32,
+    monitored_items=32,
+    final_items=64,
+    device="cpu",
+    threads=1,
+)
+
+
+def model(family: str) -> PreTrainedModel:
+    torch.manual_seed(0)
+    made = random_model(CONFIGS[family], "float32")
+    for parameter in made.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    return made.eval()
+
+
+def batch(widths: tuple[int, ...] = (5, 16, 12), *, padding: int = 0) -> Batch:
+    generator = torch.Generator().manual_seed(1)
+    tokens = torch.full((len(widths), max(widths)), padding)
+    for row, width in zip(tokens, widths, strict=True):
+        row[:width] = torch.randint(0, 64, (width,), generator=generator)
+    return Batch(tokens, torch.tensor(widths) - 1, torch.tensor([0, 1, 1]))
+
+
+@pytest.mark.parametrize("family", list(CONFIGS))
+def test_logits_are_the_model_s_own_after_each_prompt(family: str) -> None:
+    network, given = model(family), batch()
+    found = YesNoClassifier(network, ANSWERS).logits(given)
+    for row, last, logits in zip(given.tokens, given.last, found, strict=True):
+        alone = network(input_ids=row[None, : last + 1]).logits[0, -1]  # without padding
+        torch.testing.assert_close(logits, alone[ANSWERS], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", list(CONFIGS))
+def test_padding_is_never_read(family: str) -> None:
+    classifier = YesNoClassifier(model(family), ANSWERS)
+    assert torch.equal(classifier.logits(batch()), classifier.logits(batch(padding=63)))
+
+
+def test_loss_and_score_are_of_two_answers() -> None:
+    classifier, given = YesNoClassifier(model("llama"), ANSWERS), batch()
+    no, yes = classifier.logits(given).double().unbind(1)
+    wanted = torch.log1p(torch.exp(torch.stack([yes - no, no - yes], 1)))  # of answer no, of yes
+    losses = wanted[torch.arange(3), given.labels]
+    assert classifier.loss(given).item() == pytest.approx(losses.mean().item(), rel=1e-5)
+    loss, right = classifier.score(given)
+    assert loss == pytest.approx(losses.sum().item(), rel=1e-5)
+    assert right == int(((yes > no).long() == given.labels).sum())
+
+
+def test_dropout_is_off_in_training_mode() -> None:
+    network = model("gpt2")  # which has dropout of 0.1 by default
+    without_dropout(network)
+    assert network.training
+    classifier = YesNoClassifier(network, ANSWERS)
+    assert torch.equal(classifier.logits(batch()), classifier.logits(batch()))
+
+
+def test_arms_cost_what_they_say() -> None:
+    assert [forward_passes(arm) for arm in ARMS] == [1, 2, 2, 10]
+    assert [estimates(arm) for arm in ARMS] == [0, 0, 1, 5]
+    assert [tuned_as(arm) for arm in ARMS] == ["bp", "bp", "mezo_1", "mezo_5"]
+
+
+def test_checkpointing_changes_no_weight() -> None:
+    weights = []
+    for arm in ("bp", "bp_checkpoint"):
+        learner = Learner(model("llama"), ANSWERS, replace(RUN, arm=arm))
+        for _ in range(3):
+            learner.step(batch())
+        weights.append([p.detach().clone() for p in learner.model.parameters()])
+    for one, other in zip(*weights, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+def test_flops_of_the_arms_are_the_textbook_s() -> None:
+    """Two FLOPs a weight and token, twice that for a backward pass, and attention's products."""
+    layers, D, wide, H, head, V, B, N = 2, 32, 64, 4, 8, _vocabulary(), 3, 80
+    matrices = layers * (2 * D * D + 2 * D * D // 2 + 3 * D * wide)
+    attention = layers * 2 * 2 * B * H * N * N * head
+    forward = 2 * B * N * matrices + attention + 2 * B * D * V
+    counted = {arm: StepFlops(arm, "tiny-llama", B)(N) for arm in ARMS}
+    assert counted["mezo_1"] == 2 * forward
+    assert counted["mezo_5"] == 10 * forward
+    backward = counted["bp"] - forward
+    assert 1.9 * forward < backward < 2.3 * forward  # flash attention computes its scores again
+    blocks = forward - 2 * B * D * V
+    assert counted["bp_checkpoint"] == pytest.approx(counted["bp"] + blocks, rel=0.05)
+
+
+def _vocabulary() -> int:
+    from repro.models.tiny import tiny_config
+
+    return int(tiny_config().vocab_size)

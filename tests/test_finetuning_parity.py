@@ -1,0 +1,68 @@
+"""Our MeZO on a language model against the published loop, given the same noise."""
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from repro.data.text.tokens import load_tokenised
+from repro.finetuning.batches import Batch, collate
+from repro.finetuning.classifier import YesNoClassifier, without_dropout
+from repro.methods.mezo import MeZO
+from repro.methods.perturbation import perturb_
+from repro.models.tiny import tiny_llama
+
+PATH = Path(__file__).parents[1] / "benchmarks" / "published_loop.py"
+LR, EPS = 1e-3, 1e-3
+
+
+def published() -> Any:
+    spec = importlib.util.spec_from_file_location("published_loop", PATH)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module.PublishedLoop
+
+
+def our_noise(seed: int, parameters: Sequence[Tensor]) -> list[Tensor]:
+    drawn = [torch.zeros_like(parameter) for parameter in parameters]
+    perturb_(drawn, seed, 1.0)
+    return drawn
+
+
+def batches(count: int) -> tuple[list[Batch], list[int]]:
+    split = load_tokenised("yesno-facts", "train", tiny_llama().tokenizer)
+    made = [collate(split, range(4 * n, 4 * n + 4), 48) for n in range(count)]
+    return made, split.answers.tolist()
+
+
+def test_losses_of_full_logits_and_of_the_last_position_are_the_same() -> None:
+    (batch,), answers = batches(1)
+    model = tiny_llama().model
+    ours = YesNoClassifier(model, answers).loss(batch)
+    theirs = published()(model, answers, LR, EPS).loss(batch)
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_trajectories_are_the_same_given_the_same_noise() -> None:
+    made, answers = batches(40)
+    ours, theirs = tiny_llama().model, tiny_llama().model
+    without_dropout(ours)
+    classifier = YesNoClassifier(ours, answers)
+    mezo = MeZO(ours.parameters(), lr=LR, eps=EPS, seed=5)
+    loop = published()(theirs, answers, LR, EPS, our_noise)
+    for batch in made:
+        loss = mezo.step(lambda batch=batch: classifier.loss(batch))
+        assert mezo.log.last is not None
+        assert loop.step(batch, mezo.log.last.seed) == pytest.approx(loss, abs=2e-5)
+    before = torch.cat([p.detach().flatten() for p in tiny_llama().model.parameters()])
+    moved = [torch.cat([p.detach().flatten() for p in m.parameters()]) for m in (ours, theirs)]
+    apart = (moved[0] - moved[1]).norm() / (moved[0] - before).norm()
+    assert apart < 0.02  # of the way they went; g divides float32's roundings by 2 eps

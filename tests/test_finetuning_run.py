@@ -1,0 +1,248 @@
+"""Fine-tuning runs: evaluated by the clock, resumed after a kill, replayed from their log."""
+
+import copy
+import json
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from repro.cli import main
+from repro.core.errors import ReproError
+from repro.finetuning.fine_tune import Task, fine_tune
+from repro.finetuning.learner import Learner
+from repro.finetuning.replay import packed, rebuilt, unpacked, weights_sha256
+from repro.finetuning.run import Run
+from repro.measurement.environment import capture
+from repro.measurement.records import Record, write_run
+from repro.models.pretrained import load_pretrained
+from repro.models.tiny import tiny_llama
+from repro.training.checkpoint import Checkpoint
+
+RUN = Run(
+    arm="mezo_1",
+    model="tiny-llama",
+    dtype="float32",
+    dataset="yesno-facts",
+    context=48,
+    batch=4,
+    lr=1e-3,
+    eps=1e-3,
+    seed=0,
+    seconds=1.0,
+    evaluations=4,
+    tuning_items=16,
+    monitored_items=24,
+    final_items=48,
+    device="cpu",
+    threads=1,
+)
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Any:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def mezo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return fine_tune(Task(RUN, tmp_path_factory.mktemp("mezo")))
+
+
+def test_the_curve_has_a_point_at_equal_times(mezo: dict[str, Any]) -> None:
+    seconds = mezo["seconds"]
+    assert len(seconds) == RUN.evaluations + 1  # the first is of the base model
+    assert seconds[0] == 0
+    for number, second in enumerate(seconds[1:], start=1):
+        assert number / 4 <= second < (number + 1) / 4 or number == 4
+    assert seconds[-1] >= RUN.seconds
+    steps = mezo["steps"][-1]
+    assert steps > 4
+    assert mezo["forward_passes"][-1] == 2 * steps
+    assert mezo["flops"][-1] > mezo["flops"][1] > 0
+    assert len(mezo["train_loss"]) == RUN.evaluations
+    assert mezo["items"]["final"] == 48
+    assert mezo["majority"] == 0.5
+    assert mezo["truncated"] == {"training": 0, "final": 0}
+
+
+def test_backprop_learns_a_batch(tmp_path: Path) -> None:
+    learner, (batch,) = _learner(replace(RUN, arm="bp", lr=0.5)), _batches(1)
+    losses = [learner.step(batch) for _ in range(40)]
+    assert losses[-1] < 0.5 * losses[0]
+    assert "log" not in fine_tune(Task(replace(RUN, arm="bp", seconds=0.2), tmp_path))
+
+
+def test_final_weights_are_rebuilt_from_the_record(mezo: dict[str, Any]) -> None:
+    recorded = json.loads(json.dumps(mezo))
+    model = rebuilt(RUN.as_dict(), recorded).model
+    assert weights_sha256(model.parameters()) == mezo["final_sha256"] != mezo["base_sha256"]
+    estimates = len(unpacked(recorded["log"]).entries)
+    assert estimates == mezo["steps"][-1]
+    assert len(recorded["log"]["entries"]) < 28 * estimates + 100  # 20 bytes each, as base64
+
+
+def test_half_precision_is_restored_exactly_and_rebuilt(tmp_path: Path) -> None:
+    run = replace(RUN, arm="mezo_5", dtype="bfloat16", seconds=0.5, evaluations=1)
+    metrics = fine_tune(Task(run, tmp_path))
+    assert metrics["log"]["restore"] == "exact"
+    assert metrics["log"]["perturbations"] == 5
+    rebuilt(run.as_dict(), metrics)
+
+
+def test_another_log_or_base_model_is_told(mezo: dict[str, Any]) -> None:
+    shorter = unpacked(mezo["log"])
+    del shorter.data[-20:]
+    with pytest.raises(ReproError, match="final weights: SHA-256 is"):
+        rebuilt(RUN.as_dict(), mezo | {"log": packed(shorter)})
+    with pytest.raises(ReproError, match="base model: SHA-256 is"):
+        rebuilt(RUN.as_dict(), mezo | {"base_sha256": "0" * 64})
+    for entries in ("", "AAAA", "%"):
+        with pytest.raises(ReproError, match="not a log of zeroth-order steps"):
+            unpacked(mezo["log"] | {"entries": entries})
+
+
+@pytest.mark.parametrize("arm", ["mezo_1", "mezo_5", "bp"])
+def test_a_state_goes_on_as_if_the_run_had_never_stopped(arm: Any) -> None:
+    run = replace(RUN, arm=arm, lr=1e-3)
+    batches = _batches(12)
+    whole, first, second = (_learner(run) for _ in range(3))
+    losses = [whole.step(batch) for batch in batches]
+    for batch in batches[:5]:
+        first.step(batch)
+    state = copy.deepcopy(first.state_dict())
+    assert ("model" in state) == (arm == "bp")  # MeZO's has no weights
+    second.load_state_dict(state)
+    assert [second.step(batch) for batch in batches[5:]] == losses[5:]
+    assert _weights(second) == _weights(whole)
+
+
+@pytest.mark.parametrize("arm", ["mezo_1", "bp"])
+def test_a_killed_run_goes_on_where_it_was(arm: Any, tmp_path: Path) -> None:
+    run = replace(RUN, arm=arm, seconds=4.0, evaluations=8)
+    task = Task(run, tmp_path)
+    code = (
+        "import sys, pickle; from repro.finetuning.fine_tune import fine_tune\n"
+        "fine_tune(pickle.load(open(sys.argv[1], 'rb')))"
+    )
+    import pickle
+
+    (tmp_path / "task").write_bytes(pickle.dumps(task))
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "task")])
+    while len(_kept(task.checkpoint)) < 3:
+        assert process.poll() is None, "the run ended before it could be killed"
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    kept = _kept(task.checkpoint)
+    metrics = fine_tune(task)
+    assert metrics["seconds"][: len(kept)] == kept  # not trained again
+    assert metrics["steps"] == sorted(metrics["steps"])
+    learner = _learner(run)  # the same steps in one go, by number
+    for batch in _batches(metrics["steps"][-1], run):
+        learner.step(batch)
+    assert weights_sha256(learner.model.parameters()) == metrics["final_sha256"]
+
+
+def test_a_run_that_diverges_ends_with_the_reason(tmp_path: Path) -> None:
+    metrics = fine_tune(Task(replace(RUN, arm="bp", lr=1e30), tmp_path))
+    assert "not finite" in metrics["divergence"] or "nan" in metrics["divergence"]
+    assert "final_accuracy" not in metrics
+
+
+def test_a_grid_run_is_evaluated_once_on_held_out_training_items(tmp_path: Path) -> None:
+    run = replace(RUN, tuning=True, seconds=0.3)
+    metrics = fine_tune(Task(run, tmp_path))
+    assert len(metrics["accuracy"]) == 1
+    assert metrics["accuracy"][0] * 16 == pytest.approx(round(metrics["accuracy"][0] * 16))
+
+
+def test_too_little_device_memory_is_a_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        msg = "CUDA out of memory.\n Tried to allocate 2 GiB"
+        raise torch.OutOfMemoryError(msg)
+
+    monkeypatch.setattr(Learner, "step", full)
+    metrics = fine_tune(Task(RUN, tmp_path))
+    assert metrics == {"out_of_memory": "CUDA out of memory. Tried to allocate 2 GiB"}
+
+
+def _kept(checkpoint: Checkpoint) -> list[float]:
+    state = checkpoint.load()
+    return [] if state is None else list(state["curve"]["seconds"])
+
+
+def _learner(run: Run) -> Learner:
+    model, tokenizer = tiny_llama()
+    return Learner(model, _items(run, tokenizer).train.answers, run)
+
+
+def _items(run: Run, tokenizer: Any) -> Any:
+    from repro.finetuning.items import load_items
+
+    return load_items(
+        run.dataset, tokenizer, tuning=run.tuning_items, monitored=run.monitored_items
+    )
+
+
+def _batches(count: int, run: Run = RUN) -> list[Any]:
+    from repro.finetuning.batches import Sampler, collate
+    from repro.training.seeds import ORDER, derived_seed
+
+    items = _items(run, tiny_llama().tokenizer)
+    lengths = items.train.lengths(run.context)
+    sampler = Sampler(lengths, items.training, run.batch, derived_seed(run.seed, ORDER))
+    return [collate(items.train, sampler.batch(step), run.context) for step in range(count)]
+
+
+def _weights(learner: Learner) -> str:
+    return weights_sha256(learner.model.parameters())
+
+
+def test_the_command_replays_what_a_file_of_records_holds(
+    mezo: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = mezo | {"settings": RUN.as_dict()}, mezo | {"final_sha256": "0" * 64}
+    path = _written(tmp_path, [good])
+    assert main(["replay", str(path), "--out", str(tmp_path / "models")]) == 0
+    assert f"{mezo['steps'][-1]} steps from a log of" in capsys.readouterr().out
+    saved = load_pretrained(str(tmp_path / "models" / "mezo_1-tiny-llama-0")).model
+    assert weights_sha256(saved.parameters()) == mezo["final_sha256"]
+    path = _written(tmp_path / "bad", [bad | {"settings": RUN.as_dict()}, good])
+    assert main(["replay", str(path)]) == 1
+    told = capsys.readouterr()
+    assert "final weights: SHA-256 is" in told.err
+    assert "as recorded" in told.out  # the other run was replayed all the same
+    assert main(["replay", str(path), "--seed", "5"]) == 2
+    assert main(["replay", str(tmp_path / "none.jsonl")]) == 2
+
+
+def _written(directory: Path, runs: list[dict[str, Any]]) -> Path:
+    point = {"arm": RUN.arm, "model": RUN.model}
+    return write_run(
+        directory,
+        [
+            Record(
+                schema_version=1,
+                artifact="mezo_fig4",
+                profile="smoke",
+                config={},
+                seed=seed,
+                kind="run",
+                point=point,
+                metrics=metrics,
+                utc="2026-01-01T00:00:00Z",
+                environment=capture(),
+            )
+            for seed, metrics in enumerate(runs)
+        ],
+    )

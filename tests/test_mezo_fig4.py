@@ -1,0 +1,407 @@
+"""The artifact: what it plans, which learning rate it takes, and what is read from its records."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import msgspec
+import pytest
+
+from repro.artifacts.base import Context, Result
+from repro.artifacts.mezo_fig4 import ARTIFACT, GPU, HOURS, PAPER, QUICK, SMOKE, Config, tables
+from repro.artifacts.mezo_fig4 import plan as plan_module
+from repro.artifacts.mezo_fig4 import run as run_module
+from repro.artifacts.mezo_fig4.findings import findings
+from repro.artifacts.mezo_fig4.points import first_reached, settings, value_at
+from repro.claims.index import CLAIMS
+from repro.claims.verdict import verdict
+from repro.core.errors import ReproError, UsageError
+from repro.execution.local import LocalExecutor
+from repro.finetuning.sizes import ModelSize
+from repro.measurement.environment import Environment
+from repro.measurement.point_store import PointStore
+from repro.measurement.recorded import Recorded
+from repro.measurement.records import Record
+from repro.memory.shape import DecoderShape
+
+HERE = Environment(
+    commit="a" * 40, dirty=False, source_sha256="", constraints_sha256=None, python="3.11",
+    system="Linux", cpu="one", cores=2, memory_bytes=1, threads=1, cpu_capability="AVX2",
+    onednn=True, gpu=None, versions={"torch": "2.15"},
+)  # fmt: skip
+SIZES = {
+    "small": ModelSize(DecoderShape(1, 30, 576, 9, 49152), 134_515_008),
+    "large": ModelSize(DecoderShape(1, 32, 960, 15, 49152), 361_821_120),
+}
+PLANNED = replace(QUICK, bp_models=("small",), mezo_models=("large", "small", "absent"))
+
+
+@pytest.fixture
+def context() -> Context:
+    executor = LocalExecutor(HERE, workers=1)
+    return Context(HERE, PointStore("test", {}), 1, executor, Recorded())
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], float]:
+    """What a step takes by arm and model; everything else of the planning is made up, too."""
+    peaks = {
+        ("bp", "small"): 1.5e9,
+        ("bp_checkpoint", "small"): 1.2e9,
+        ("mezo_1", "small"): 0.6e9,
+        ("mezo_1", "large"): 1.4e9,
+    }
+
+    def account(_: Any, __: Any, tasks: Sequence[Any], *___: Any, **____: Any) -> Iterator[Any]:
+        for task in tasks:
+            peak = peaks[task.arm, task.model] * task.batch / 8
+            known = {} if math.isnan(peak) else {"measured_peak_bytes": peak}
+            yield task, {"simulated_peak_bytes": 1, "planned_bytes": 1.0, **known}
+
+    monkeypatch.setattr(plan_module, "isolated_points", account)
+    reason = {"absent": "gated"}
+    monkeypatch.setattr(plan_module, "unobtainable", lambda name: reason.get(name, ""))
+    monkeypatch.setattr(plan_module, "load_config", lambda name: name)
+    monkeypatch.setattr(plan_module, "size_of", SIZES.__getitem__)
+    monkeypatch.setattr(plan_module, "_least_context", lambda *_: 20)
+    return peaks
+
+
+def chosen(config: Config, context: Context) -> dict[tuple[str, str], tuple[int, int]]:
+    setups = plan_module.plan(config, "boolq", context).setups
+    return {(setup.arm, setup.model): (setup.batch, setup.context) for setup in setups}
+
+
+@pytest.mark.usefixtures("measured")
+def test_each_arm_takes_the_largest_model_within_the_budget(context: Context) -> None:
+    assert chosen(PLANNED, context) == {
+        ("bp", "small"): (8, 64),
+        ("bp_checkpoint", "small"): (8, 64),
+        ("mezo_1", "large"): (8, 64),
+        ("mezo_5", "large"): (8, 64),
+    }
+
+
+def test_what_is_measured_to_exceed_the_budget_is_not_run(
+    context: Context, measured: dict[tuple[str, str], float]
+) -> None:
+    measured["mezo_1", "large"] = 2.1e9  # the formula says 1.5
+    planned = plan_module.plan(replace(PLANNED, arms=("mezo_1",)), "boolq", context)
+    assert [(s.arm, s.model) for s in planned.setups] == [("mezo_1", "small")]
+    tried = [r for r in planned.results if r.kind == "plan"]
+    assert [(r.point["model"], r.metrics["chosen"]) for r in tried] == [
+        ("large", False),
+        ("small", True),
+    ]
+    measured["bp", "small"] = 3e9
+    assert chosen(replace(PLANNED, arms=("bp",)), context) == {("bp", "small"): (4, 64)}
+
+
+def test_without_a_budget_bp_sets_it(
+    context: Context, measured: dict[tuple[str, str], float]
+) -> None:
+    config = replace(PLANNED, budget_bytes=0)
+    assert chosen(config, context)["bp", "small"] == (8, 64)  # the formula says 1.74 GB
+    measured["mezo_1", "large"] = 1.51e9
+    assert ("mezo_5", "small") in chosen(config, context)
+    measured["bp", "small"] = math.nan  # out of memory
+    with pytest.raises(ReproError, match="BP on small runs out of memory and sets no budget"):
+        plan_module.plan(config, "boolq", context)
+
+
+def test_every_model_is_run_where_that_is_asked_for(
+    context: Context, measured: dict[tuple[str, str], float]
+) -> None:
+    measured["mezo_1", "large"] = math.nan  # the run will record that, too
+    config = replace(PLANNED, mezo_models=("large", "small"), every_model=True, arms=("mezo_5",))
+    assert set(chosen(config, context)) == {("mezo_5", "large"), ("mezo_5", "small")}
+    with pytest.raises(ReproError, match="models for MeZO, n = 5 that cannot be had:\n  absent: g"):
+        plan_module.plan(replace(config, mezo_models=("small", "absent")), "boolq", context)
+
+
+def test_unobtainable_models_are_recorded_or_refused(
+    context: Context, measured: dict[tuple[str, str], float]
+) -> None:
+    assert measured
+    results = plan_module.plan(PLANNED, "boolq", context).results
+    assert [(r.point["model"], r.metrics["reason"]) for r in results if r.kind != "plan"] == [
+        ("absent", "gated")
+    ]
+    with pytest.raises(ReproError, match="models for BP that cannot be had"):
+        plan_module.plan(replace(PLANNED, bp_models=("absent",)), "boolq", context)
+
+
+def test_a_budget_that_nothing_keeps_to_is_refused(
+    context: Context, measured: dict[tuple[str, str], float]
+) -> None:
+    with pytest.raises(
+        UsageError, match=r"too small for BP; the smallest that would do is 1\.12 GB"
+    ):
+        plan_module.plan(replace(PLANNED, budget_bytes=10**8), "boolq", context)
+    measured["bp", "small"] = 1e12
+    with pytest.raises(UsageError, match="BP was measured to take at least 125 GB"):
+        plan_module.plan(PLANNED, "boolq", context)
+
+
+def test_a_context_that_cuts_a_question_is_refused(context: Context) -> None:
+    with pytest.raises(UsageError, match=r"N = 4: cuts into a question of .* take at least \d+"):
+        plan_module.plan(replace(SMOKE, context=4), "yesno-facts", context)
+
+
+Trained = Callable[[Any], dict[str, Any]]
+
+
+def test_the_lowest_held_out_loss_chooses_and_checkpointing_takes_it_over(
+    context: Context, measured: dict[tuple[str, str], float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert measured
+    bp = dict(zip(QUICK.bp_lrs, (None, 0.60, 0.65), strict=True))
+    mezo = dict(zip(QUICK.mezo_lrs, (0.71, 0.69, 0.70), strict=True))
+    made: list[Any] = []
+
+    def trained(_: str, __: Any, tasks: Sequence[Any], *___: Any, **____: Any) -> Iterator[Any]:
+        for task in tasks:
+            made.append(task.run)
+            loss = (bp if task.run.arm == "bp" else mezo).get(task.run.lr)
+            metrics = {"divergence": "step 3"} if loss is None else {"loss": [loss]}
+            yield task, metrics | {"accuracy": [0.5]}
+
+    monkeypatch.setattr(run_module, "isolated_points", trained)
+    monkeypatch.setattr(run_module, "first_obtainable", lambda _: "boolq")
+    results = list(run_module.run(replace(PLANNED, seeds=(3, 4)), context))
+    grid = [run for run in made if run.tuning]
+    assert [(r.arm, r.lr) for r in grid[:3]] == [("bp", lr) for lr in QUICK.bp_lrs]
+    assert {run.arm for run in grid} == {"bp", "mezo_1", "mezo_5"}
+    assert {run.seconds for run in grid} == {QUICK.grid_seconds}
+    runs = {(run.arm, run.seed): run.lr for run in made if not run.tuning}
+    assert runs == {
+        (arm, seed): 5e-4 if arm.startswith("bp") else 5e-5 for arm in QUICK.arms for seed in (3, 4)
+    }
+    last = [r for r in results if r.kind == "run"][-1]
+    assert last.seed == 4
+    assert "seed" not in last.metrics["settings"]
+    bp.update(dict.fromkeys(bp))
+    with pytest.raises(ReproError, match="of 3 learning rates none came to the end"):
+        list(run_module.run(PLANNED, context))
+
+
+def record(result: Result, profile: str = "hours") -> Record:
+    return Record(
+        schema_version=1, artifact="mezo_fig4", profile=profile, config={}, seed=result.seed,
+        kind=result.kind, point=dict(result.point), metrics=dict(result.metrics),
+        utc="2026-01-01T00:00:00Z", environment=HERE,
+    )  # fmt: skip
+
+
+def trained(
+    arm: str, accuracy: Sequence[float], *, seed: int = 0, model: str = "small", **point: str
+) -> Result:
+    times = [10.0 * n for n in range(len(accuracy))]
+    curve = {
+        "seconds": times,
+        "steps": [*range(len(times))],
+        "forward_passes": [2 * n for n in range(len(times))],
+        "flops": [1e9 * n for n in range(len(times))],
+        "accuracy": list(accuracy),
+        "loss": [0.6 for _ in times],
+        "divergence": "",
+    }
+    end = {"final_accuracy": accuracy[-1], "final_loss": 0.6, "majority": 0.62, "items": {}}
+    how = {"lr": 1e-3, "seconds": times[-1], "monitored_items": 10_000}
+    where = {"setting": "s", "dataset": "boolq", "arm": arm, "model": model, **point}
+    return Result("run", where, curve | end | {"settings": how}, seed)
+
+
+def planned(arm: str, peak: float | None, model: str = "small") -> Result:
+    point = {"setting": "s", "arm": arm, "model": model, "dtype": "float32", "batch": 8}
+    metrics: dict[str, Any] = {
+        "published_formula_bytes": 2e9,
+        "planned_bytes": 1.7e9,
+        "simulated_peak_bytes": 10**9,
+        "simulated_effective_layers": 3.0,
+        "chosen": True,
+        "budget_bytes": 2e9,
+    }
+    if peak is None:
+        metrics["out_of_memory"] = True
+    else:
+        metrics |= {"measured_peak_bytes": peak, "measured_effective_layers": 4.0}
+    return Result("plan", point | {"context": 64}, metrics)
+
+
+BP = [trained("bp", [0.5, 0.7, 0.6, 0.74], seed=seed) for seed in (0, 1)]
+MEZO = [trained("mezo_5", [0.5, 0.52, 0.60, 0.66], seed=seed) for seed in (0, 1)]
+GRID = [
+    Result(
+        "grid",
+        {"setting": "s", "dataset": "boolq", "arm": arm, "model": "small", "lr": lr},
+        {"loss": [0.6 + lr]},
+        0,
+    )
+    for arm in ("bp", "mezo_5")
+    for lr in (0.01, 0.1)
+]
+ALL = [record(r) for r in (*BP, *MEZO, *GRID, planned("bp", 1.5e9), planned("mezo_5", None))]
+
+
+def found(records: Sequence[Record]) -> dict[str, Any]:
+    return {finding.claim_id: finding for finding in findings(records)}
+
+
+def test_every_claim_has_a_finding() -> None:
+    assert tuple(found(ALL)) == ARTIFACT.claims
+    assert set(found([])) == set(ARTIFACT.claims)
+
+
+def test_time_to_half_of_the_gain_is_compared() -> None:
+    """BP gains 24 points; half of them it has at 62 %, after 6 s; MeZO at 23.3 s."""
+    later = found(ALL)["A10"]
+    assert later.ours == pytest.approx(20 + 10 / 3 - 6)
+    assert (later.n_seeds, later.interval) == (2, pytest.approx(0, abs=1e-9))
+    assert verdict(CLAIMS["A10"], later) == "reproduced"
+
+
+def test_a_run_that_never_gets_there_counts_as_its_end() -> None:
+    slow = [trained("mezo_5", [0.5, 0.51, 0.52, 0.53], seed=seed) for seed in (0, 1)]
+    later = found([record(r) for r in (*BP, *slow)])["A10"]
+    assert later.ours == pytest.approx(30 - 6)
+    assert "in 2 of 2 seeds never" in later.reason
+
+
+def test_a_gain_within_the_noise_of_the_subset_settles_nothing() -> None:
+    flat = [trained("bp", [0.5, 0.505], seed=0), trained("mezo_5", [0.5, 0.505], seed=0)]
+    later = found([record(r) for r in flat])["A10"]
+    assert later.ours is None
+    assert "no convergence to compare" in later.reason
+
+
+def test_the_order_is_put_to_the_test_only_by_a_larger_model() -> None:
+    assert "not put to the test" in found(ALL)["A9-order"].reason
+    larger = [trained("mezo_5", [0.5, 0.8], seed=seed, model="large") for seed in (0, 1)]
+    gap = found([record(r) for r in (*BP, *larger)])["A9-order"]
+    assert gap.ours == pytest.approx(6)
+    assert verdict(CLAIMS["A9-order"], gap) == "reproduced"
+
+
+def test_accuracies_have_a_verdict_at_the_published_setting_only() -> None:
+    ours = found(ALL)
+    assert ours["A9"].ours == pytest.approx(66)
+    assert ours["A9-bp"].ours == pytest.approx(74)
+    assert verdict(CLAIMS["A9"], ours["A9"]) == "not run"
+    published = found([msgspec.structs.replace(r, profile="paper") for r in ALL])
+    assert verdict(CLAIMS["A9"], published["A9"]) == "contradicted"
+    assert verdict(CLAIMS["A9-bp"], published["A9-bp"]) == "reproduced"
+    assert verdict(CLAIMS["A8-measured"], published["A8-measured"]) == "contradicted"
+
+
+def test_the_stand_in_says_nothing_of_boolq() -> None:
+    generated = [
+        msgspec.structs.replace(r, point=r.point | {"dataset": "yesno-facts"}) for r in ALL
+    ]
+    values = {claim: finding.ours for claim, finding in found(generated).items()}
+    assert {claim for claim, ours in values.items() if ours is not None} == {"A8-measured"}
+
+
+def test_the_highest_profile_is_read_and_others_stand_beside_it() -> None:
+    quick = [
+        record(replace(r, point={**r.point, "setting": "q"}), "quick") for r in (*BP[:1], *MEZO[:1])
+    ]
+    both = settings([*quick, *ALL])
+    assert [setting.profile for setting in both] == ["hours", "quick"]
+    assert found([*quick, *ALL])["A9"].n_seeds == 2
+    assert set(tables.verdicts([*quick, *ALL])["profile"]) == {"hours", "quick"}
+
+
+def test_seeds_of_other_settings_are_left_out() -> None:
+    other = trained("bp", [0.5, 0.9], seed=7)
+    changed = replace(other, metrics={**other.metrics, "settings": {"lr": 1.0}})
+    newer = [msgspec.structs.replace(r, utc="2026-02-01T00:00:00Z") for r in ALL]
+    (setting,) = settings([record(changed), *newer])
+    assert [r.seed for r in setting.lines[0].records] == [0, 1]
+
+
+def test_out_of_memory_is_a_row_and_the_rest_is_drawn() -> None:
+    gone = Result(
+        "run", {**MEZO[0].point, "model": "large"}, {"out_of_memory": "CUDA", "settings": {}}, 0
+    )
+    records = [*ALL, record(gone)]
+    assert tables.out_of_memory(records)["ended"].tolist() == ["CUDA"]
+    assert [line.model for line in settings(records)[0].lines] == ["small", "small"]
+    assert tables.memory(records)["measured"].tolist() == ["1.5 GB", "out of memory"]
+    for some in (records, [record(gone)]):
+        for draw in ARTIFACT.figures().values():
+            figure = draw(some)
+            figure.draw_without_rendering()
+            plt.close(figure)
+
+
+def test_lines_are_running_maxima_and_points_are_raw() -> None:
+    figure = ARTIFACT.figures()["fig4"](ALL)
+    panel = figure.axes[0]
+    raw = [line for line in panel.lines if line.get_marker() == "o"]
+    assert [list(line.get_ydata()) for line in raw[:1]] == [[50, 70, 60, 74]]
+    steps = [line for line in panel.lines if line.get_drawstyle() == "steps-post"]
+    heights = list(steps[0].get_ydata())
+    assert heights == sorted(heights)
+    assert heights[-1] == 74
+    assert [line.get_ydata()[0] for line in panel.lines if line.get_linestyle() == ":"] == [62]
+    assert len(panel.collections) == 2  # an interval for each arm
+    plt.close(figure)
+
+
+def test_places_on_a_curve() -> None:
+    points = [(0.0, 50.0), (10.0, 60.0), (20.0, 60.0), (30.0, 70.0)]
+    assert [value_at(points, x) for x in (0, 9, 10, 29, 30, 99)] == [50, 50, 60, 60, 70, 70]
+    assert first_reached(points, 50) == 0
+    assert first_reached(points, 55) == 5
+    assert first_reached(points, 65) == 25
+    assert first_reached(points, 71) is None
+
+
+def test_profiles_are_what_they_say() -> None:
+    assert (PAPER.batch, PAPER.context, PAPER.seconds) == (8, 1024, 7200)
+    assert PAPER.bp_lrs == (5e-4, 5e-5, 5e-6)
+    assert PAPER.mezo_lrs == (5e-7, 5e-8, 5e-9)
+    assert PAPER.every_model
+    assert GPU.budget_bytes == 0
+    assert GPU.context >= 512
+    assert HOURS.final_items == GPU.final_items == 0
+    assert len({config.setting for config in ARTIFACT.profiles.values()}) == 5  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"context": 0}, "context = 0"),
+        ({"budget_bytes": -1}, "memory budget in bytes = -1"),
+        ({"seconds": math.inf}, "seconds = inf"),
+        ({"bp_lrs": ()}, "bp_lrs is empty"),
+        ({"mezo_lrs": (1e-3, -1.0)}, "learning rate of mezo_lrs = -1.0"),
+        ({"arms": ("sgd",)}, "arms = 'sgd': must be one of bp"),
+        ({"datasets": ("squad",)}, "squad"),
+        ({"seeds": ()}, "seeds is empty"),
+        ({"bp_models": ("a", "a")}, "every value may stand only once"),
+        ({"dtype": "int8"}, "dtype = 'int8'"),
+    ],
+)
+def test_a_wrong_setting_is_refused_before_anything_runs(
+    change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        replace(QUICK, **change)
+
+
+@pytest.mark.slow
+def test_a_run_of_it_all(tmp_path: Path) -> None:
+    from repro.cli import main
+    from repro.harness import run_artifact
+    from repro.measurement.records import read_run
+
+    config = replace(SMOKE, arms=("bp", "mezo_5"), seconds=0.4, evaluations=1)
+    path = run_artifact(ARTIFACT, "smoke", config, tmp_path)
+    kinds = [r.kind for r in read_run(path)]
+    assert kinds == ["plan", "plan", "grid", "grid", "grid", "grid", "run", "run"]
+    assert main(["replay", str(path)]) == 0

@@ -1,0 +1,150 @@
+"""Simulated steps of the planner against another tracker, hand counts, and peft."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from repro.core.errors import ReproError
+from repro.memory.shape import DecoderShape
+from repro.memory.simulated import simulate as simulate_llama
+from repro.memory.step import StepSpec
+from repro.planner.configurations import architecture
+from repro.planner.fake_models import build, tail_parameters
+from repro.planner.families import find
+from repro.planner.formula import estimate
+from repro.planner.methods import METHODS, objection
+from repro.planner.setting import Setting
+from repro.planner.simulation import simulate
+from repro.planner.weights import weight_bytes
+
+SHAPE = DecoderShape(context=64, layers=2, hidden=64, heads=4, vocabulary=128, batch=2)
+LLAMA: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "intermediate_size": 172,  # as repro.models.decoder has it for D = 64
+    "vocab_size": 128,
+    "max_position_embeddings": 64,
+    "tie_word_embeddings": False,
+}
+SETTING = Setting(context=64, batch=2, attention="eager")
+SLUGS = {"bp-sgd": "bp", "checkpoint-sgd": "bp_checkpoint", "mezo": "mezo"}
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_peak_is_that_of_the_suites_other_tracker(slug: str) -> None:
+    """Which follows modules, and makes the same model from the paper's sizes."""
+    other = simulate_llama(StepSpec(SHAPE, SLUGS[slug], "eager", "bfloat16"))  # type: ignore[arg-type]
+    found = simulate(LLAMA, METHODS[slug], SETTING)
+    assert found.parameters == other.parameters + other.other - found.input
+    assert found.total == pytest.approx(other.peak, rel=1e-3)
+
+
+@pytest.mark.parametrize("fmt", ["bfloat16", "int8", "4bit"])
+@pytest.mark.parametrize("slug", ["lora", "mezo-lora"])
+def test_weights_and_adapters_are_counted_as_by_the_formula(slug: str, fmt: Any) -> None:
+    setting = Setting(context=64, format=fmt)
+    a = architecture(LLAMA)
+    expected = weight_bytes(a, setting) + 2 * a.adapter_parameters(setting.rank)
+    buffers = 2 * 4 * 16 // 2  # inverse frequencies of the rotation, float32, kept twice
+    assert simulate(LLAMA, METHODS[slug], setting).parameters == expected + buffers
+
+
+def test_adam_keeps_two_copies_of_what_is_trained() -> None:
+    found = simulate(LLAMA, METHODS["bp-adam"], SETTING)
+    assert found.optimizer_state == 2 * 2 * architecture(LLAMA).parameters
+
+
+@pytest.mark.parametrize(("blocks", "parameters"), [(0, 64), (1, 64 + 49_536), (2, 64 + 99_072)])
+def test_tail_is_the_last_blocks_final_norm_and_head(blocks: int, parameters: int) -> None:
+    block = 4 * 64 * 64 + 3 * 64 * 172 + 2 * 64
+    assert block == 49_536
+    with FakeTensorMode():
+        model = build(LLAMA, METHODS["elasticzo"], SETTING)
+        found = sum(p.numel() for p in tail_parameters(model, blocks))
+    assert found == parameters + 128 * 64
+    assert found == architecture(LLAMA).tail_parameters(blocks)
+
+
+def test_a_tied_head_is_left_to_the_zeroth_order_part() -> None:
+    tied = {**LLAMA, "tie_word_embeddings": True}
+    with FakeTensorMode():
+        model = build(tied, METHODS["elasticzo"], SETTING)
+        assert [p.numel() for p in tail_parameters(model, 0)] == [64]
+    assert architecture(tied).tail_parameters(0) == 64
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # peft calls what transformers renamed
+def test_adapters_are_those_of_peft() -> None:
+    peft = pytest.importorskip("peft")
+    from transformers import AutoModelForCausalLM, LlamaConfig
+
+    config = peft.LoraConfig(r=8, target_modules="all-linear", task_type="CAUSAL_LM")
+    values = {key: value for key, value in LLAMA.items() if key != "model_type"}
+    with torch.device("meta"):
+        model = peft.get_peft_model(AutoModelForCausalLM.from_config(LlamaConfig(**values)), config)
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    assert architecture(LLAMA).adapter_parameters(8) == trained
+
+
+@pytest.mark.parametrize("slug", METHODS)
+def test_formula_is_near_the_simulation(slug: str) -> None:
+    setting = Setting(context=512, batch=4)
+    wide = {**LLAMA, "max_position_embeddings": 512}
+    found = simulate(wide, METHODS[slug], setting).total
+    assert estimate(architecture(wide), METHODS[slug], setting).total == pytest.approx(
+        found, rel=0.03
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slug", ["bp-sgd", "lora", "lora-checkpoint", "elasticzo", "mezo-lora"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        Setting(context=512, batch=2, attention="eager"),
+        Setting(context=512, batch=2, format="float32"),
+        Setting(context=1024, loss="all"),
+        Setting(context=512, batch=8, format="4bit", rank=64),
+        Setting(context=128, tail=0),
+    ],
+    ids=["eager", "float32", "loss of all", "4-bit", "head alone"],
+)
+@pytest.mark.parametrize("name", ["gpt2", "opt-125m"])
+def test_formula_is_near_the_simulation_in_other_settings(
+    name: str, setting: Setting, slug: str
+) -> None:
+    if objection(METHODS[slug], setting) is not None:
+        pytest.skip("makes no sense on these weights")
+    config = find(name).config  # type: ignore[union-attr]
+    found = simulate(config, METHODS[slug], setting).total
+    assert estimate(architecture(config), METHODS[slug], setting).total == pytest.approx(
+        found, rel=0.03
+    )
+
+
+def test_a_model_that_the_formula_does_not_know_is_simulated() -> None:
+    config = {
+        "model_type": "bloom",
+        "hidden_size": 32,
+        "n_layer": 1,
+        "n_head": 2,
+        "vocab_size": 64,
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+        "pad_token_id": 0,
+    }
+    eager = Setting(context=8, attention="eager")
+    assert simulate(config, METHODS["mezo"], eager).total > 0
+    with pytest.raises(ReproError, match=r"with sdpa: .*; try --attention eager"):
+        simulate(config, METHODS["mezo"], Setting(context=8))
+
+
+@pytest.mark.parametrize("model_type", ["no-such-model", "bert-generation-what", "clip"])
+def test_what_is_no_causal_language_model_is_refused(model_type: str) -> None:
+    with pytest.raises(ReproError, match="transformers cannot build this configuration"):
+        simulate({"model_type": model_type}, METHODS["mezo"], Setting(context=8))
