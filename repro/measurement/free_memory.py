@@ -12,7 +12,7 @@ def free_bytes() -> int:
 
     Where the system does not tell, as on macOS, it is all the machine has.
     """
-    return min(_of_machine(), *_of_container())
+    return min([_of_machine(), *_of_container()])
 
 
 def _of_machine() -> int:
