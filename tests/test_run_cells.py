@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from repro.execution.schedule import Ended, run_cells
 from repro.measurement import environment as environment_module
 from repro.measurement.environment import Environment
 from repro.training import cell_store
+from repro.training import run_cell as run_cell_module
+from repro.training.build import build
 from repro.training.cell import Cell, FloatSettings, IntegerSettings
 from repro.training.cell_store import CellStore, identity
 from repro.training.float_learner import FloatLearner
@@ -224,6 +227,48 @@ def test_killed_cell_with_a_start_goes_on(
     assert len(steps) == before + 4  # two epochs were left
     for name in ("test_loss", "test_accuracy", "train_loss"):
         assert found[name] == expected[name]
+
+
+def test_a_cell_that_another_process_runs_is_waited_for_and_taken_over(
+    tmp_path: Path, steps: list[None], capfd: pytest.CaptureFixture[str]
+) -> None:
+    store = CellStore(tmp_path / "shared")
+    other = CellStore(tmp_path / "other")
+    begun = replace(SGD, epochs=1)
+    run_cell(Task(begun, other, {}))
+    state = other.checkpoint(begun).read()
+    assert state is not None
+    with ThreadPoolExecutor() as pool:
+        with store.locked(SGD):
+            waiting = pool.submit(run_cell, Task(SGD, store, {}))
+            said = ""
+            while "waiting for another process that runs it" not in said:
+                assert not waiting.done()
+                said += capfd.readouterr().err
+                time.sleep(0.01)
+            store.take_over(SGD, state)  # the other one gets to its first epoch, and ends
+            assert not waiting.done()
+        found = waiting.result()
+    assert len(steps) == 4  # two by the other one and two here
+    expected = run_cell(Task(SGD, CellStore(tmp_path / "whole"), {}))
+    for name in ("test_loss", "test_accuracy", "train_loss"):
+        assert found[name] == expected[name]
+
+
+def test_a_finished_start_is_not_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[Cell] = []
+
+    def counted(cell: Cell) -> Any:
+        built.append(cell)
+        return build(cell)
+
+    monkeypatch.setattr(run_cell_module, "build", counted)
+    tuned = [replace(SGD, seed=seed, start=SGD) for seed in (1, 2)]
+    for cell in (SGD, *tuned):
+        run_cell(task(cell, tmp_path))
+    assert built == [SGD, *tuned]
 
 
 def test_what_starts_from_a_diverged_run_is_marked_and_not_trained(steps: list[None]) -> None:

@@ -69,7 +69,8 @@ def _begin_with(learner: Learner, start: Cell, task: Task) -> str:
 
     The weights of a run that diverged are the last it had: they are evaluated, not trained on.
     """
-    run_cell(replace(task, cell=start))  # done already, unless its state was removed meanwhile
+    if task.store.progress(start).metrics is None:  # it was removed meanwhile
+        run_cell(replace(task, cell=start))
     state = task.store.checkpoint(start).load()
     assert state is not None  # noqa: S101 - for the type checker: the run has written it
     learner.load_weights(state["learner"])
