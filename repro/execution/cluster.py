@@ -7,6 +7,7 @@ is lost raises an error where its result is asked for ("Task Fault Tolerance"), 
 them by then.
 """
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -148,12 +149,13 @@ def cluster(address: str, *, threads: int, gpus: float) -> Iterator[ClusterExecu
     except ImportError as error:
         msg = "--executor ray needs Ray, which is an extra: pip install 'zo-repro[ray]'"
         raise UsageError(msg) from error
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster begun here tells nobody
     try:
         ray.init(address, log_to_driver=True, logging_level="warning")
-    except (ConnectionError, ValueError) as error:
+    except (ConnectionError, ValueError, ray.exceptions.AuthenticationError) as error:
         msg = (
             f"no Ray cluster at --address {address} ({error}); begin one by `ray start --head`, "
-            "or give --address local"
+            "give --address local, or set RAY_AUTH_MODE=token if it is guarded by a token"
         )
         raise UsageError(msg) from error
     try:
