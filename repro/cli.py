@@ -10,10 +10,21 @@ import sys
 from collections.abc import Sequence
 
 from repro import __version__
-from repro.commands import claims, data, engine, listing, notebooks, plan, replay, report, run
+from repro.commands import (
+    claims,
+    data,
+    engine,
+    listing,
+    notebooks,
+    plan,
+    replay,
+    report,
+    run,
+    sweep,
+)
 from repro.core.errors import ReproError
 
-COMMANDS = (listing, run, replay, report, claims, notebooks, data, plan, engine)
+COMMANDS = (listing, run, sweep, replay, report, claims, notebooks, data, plan, engine)
 """Each module offers ``add_parser(subparsers)``, whose parser sets ``execute(args) -> int``."""
 
 

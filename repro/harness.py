@@ -8,16 +8,20 @@ from typing import Any
 
 from repro.artifacts.base import Artifact, Config, Context, Result
 from repro.core import atomic
+from repro.execution.executor import Executor
+from repro.execution.local import LocalExecutor
+from repro.execution.survey import Survey, UnknownCellsError
 from repro.measurement import environment
 from repro.measurement.environment import Environment
 from repro.measurement.point_store import PointStore
+from repro.measurement.recorded import Recorded
 from repro.measurement.records import CUSTOM, SCHEMA_VERSION, Profile, Record, validate, write_run
 
 _WHERE = ("device", "engine")  # fields of a configuration that say where a run is made, by what
 
 
 def run_artifact(artifact: Artifact, profile: Profile, config: Config, out: Path) -> Path:
-    """Run ``artifact`` and return the new file of records under ``out/<slug>``.
+    """Run ``artifact`` here and return the new file of records under ``out/<slug>``.
 
     Points that a killed run of the same configuration had finished under the same code, versions
     and machine are taken over. A configuration that is not the profile's, cells left out apart,
@@ -27,24 +31,97 @@ def run_artifact(artifact: Artifact, profile: Profile, config: Config, out: Path
         ReproError: ``out`` cannot be written (found before any work), or a part of the run failed;
             no file of records is left then.
     """
+    here = environment.capture()
+    executor = LocalExecutor(here, workers=here.cores)
+    path = sweep_artifact(artifact, profile, config, out, executor, again=True)
+    assert path is not None  # noqa: S101 - nothing stands, so that something is new
+    return path
+
+
+def sweep_artifact(
+    artifact: Artifact,
+    profile: Profile,
+    config: Config,
+    out: Path,
+    executor: Executor,
+    *,
+    again: bool,
+) -> Path | None:
+    """Run ``artifact`` by ``executor`` and return the new file of records, if anything was new.
+
+    Args:
+        artifact: what to run.
+        profile: what it is recorded as, if ``config`` is of it.
+        config: its configuration.
+        out: directory of the results; what stands there is neither made nor recorded again.
+        executor: what runs its cells.
+        again: whether to make everything again, whatever stands in earlier records.
+
+    Raises:
+        ReproError: as ``run_artifact`` does.
+    """
     directory = out / artifact.slug
     atomic.require_writable(directory)
-    here = environment.capture()
-    recorded = profile if is_of_profile(artifact, profile, config) else CUSTOM
-    journal = PointStore(artifact.slug, _identity(config, here))
-    context = Context(environment=here, journal=journal, workers=here.cores)
+    here, name = executor.environment, _recorded_as(artifact, profile, config)
+    standing = Recorded() if again else _standing(name, directory)
+    context = _context(artifact, config, executor, standing)
+    before, records = 0, []
     try:
-        records = [
-            _record(artifact, recorded, config, result, here)
-            for result in artifact.run(config, context)
-        ]
-        path = write_run(directory, records)
+        for result in artifact.run(config, context):
+            if _stands(result, standing):
+                before += 1
+            else:
+                records.append(_record(artifact, name, config, result, here))
+        path = write_run(directory, records) if records or not before else None
     except BaseException:
         with contextlib.suppress(OSError):
             directory.rmdir()  # only if nothing was in it before
         raise
-    journal.clear()
+    context.journal.clear()
     return path
+
+
+def survey_artifact(
+    artifact: Artifact,
+    profile: Profile,
+    config: Config,
+    out: Path,
+    survey: Survey,
+    *,
+    again: bool,
+) -> int:
+    """Have ``survey`` see the cells that ``sweep_artifact`` would run; nothing is run.
+
+    Returns:
+        How many results stand in earlier records.
+    """
+    name = _recorded_as(artifact, profile, config)
+    standing = Recorded() if again else _standing(name, out / artifact.slug)
+    before = 0
+    with contextlib.suppress(UnknownCellsError):
+        for result in artifact.run(config, _context(artifact, config, survey, standing)):
+            before += _stands(result, standing)
+    return before
+
+
+def _recorded_as(artifact: Artifact, profile: Profile, config: Config) -> str:
+    return profile if is_of_profile(artifact, profile, config) else CUSTOM
+
+
+def _standing(name: str, directory: Path) -> Recorded:
+    """Return what stands of a profile; of custom runs nothing does."""
+    return Recorded() if name == CUSTOM else Recorded.of(directory, name)
+
+
+def _stands(result: Result, standing: Recorded) -> bool:
+    settings = result.metrics.get("settings")
+    return standing.metrics(result.kind, result.point, result.seed, settings) is not None
+
+
+def _context(artifact: Artifact, config: Config, executor: Executor, standing: Recorded) -> Context:
+    here = executor.environment
+    journal = PointStore(artifact.slug, _identity(config, here))
+    return Context(here, journal, workers=here.cores, executor=executor, recorded=standing)
 
 
 def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:

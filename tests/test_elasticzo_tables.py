@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from repro.artifacts import cells as cells_module
 from repro.artifacts import (
     elasticzo_fig2,
     elasticzo_fig3,
@@ -24,6 +24,9 @@ from repro.artifacts.base import Result
 from repro.claims.elasticzo import CLAIMS, QUANTITIES
 from repro.claims.quantity import Accuracy
 from repro.core.errors import UsageError
+from repro.execution.local import LocalExecutor
+from repro.measurement.environment import capture
+from repro.measurement.recorded import Recorded
 from repro.ondevice.build import EngineError
 from repro.training.cell import Cell, FloatSettings, IntegerSettings
 
@@ -52,12 +55,12 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Cell]:
     """The cells that an artifact has run, with curves that nobody trained."""
     seen: list[Cell] = []
 
-    def run_cells(cells: Sequence[Cell], *_: Any, **__: Any) -> Iterator[tuple[Cell, Any]]:
+    def run(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Any]]:
         for cell in cells:
             seen.append(cell)
             yield cell, dict(CURVES)
 
-    monkeypatch.setattr(cells_module, "run_cells", run_cells)
+    monkeypatch.setattr(Context, "executor", SimpleNamespace(run=run))
     return seen
 
 
@@ -66,6 +69,8 @@ class Context:
 
     environment = None
     workers = 1
+    recorded = Recorded()
+    executor: Any = LocalExecutor(capture(), workers=1)
 
 
 def results(module: Any, config: Any) -> list[Result]:
@@ -131,7 +136,7 @@ def test_the_engine_can_train_all_of_table_1(ran: list[Cell]) -> None:
 
 
 def test_an_engine_that_is_not_built_is_missed_before_anything_runs(
-    ran: list[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REPRO_ENGINE_DIR", str(tmp_path))
     monkeypatch.delitem(sys.modules, "repro.ondevice._engine", raising=False)
@@ -139,7 +144,7 @@ def test_an_engine_that_is_not_built_is_missed_before_anything_runs(
         config = replace(elasticzo_fig3.SMOKE, engine=engine)  # type: ignore[arg-type]
         with pytest.raises(EngineError, match="run `repro engine build`"):
             results(elasticzo_fig3, config)
-    assert ran == []
+    assert not (tmp_path / "cache").exists()
 
 
 @pytest.mark.parametrize("module", WITH_ENGINE, ids=lambda module: module.ARTIFACT.slug)
@@ -221,13 +226,13 @@ def test_the_search_tries_other_epsilons_at_the_best_of_each_grid(
 ) -> None:
     best = {"rotated_mnist_30": 0.6, "rotated_mnist_45": 0.6, "mnist": 0.3}  # by lr x clip
 
-    def run_cells(cells: Sequence[Cell], *_: Any, **__: Any) -> Iterator[tuple[Cell, Any]]:
+    def run(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Any]]:
         for cell in cells:
             settings: Any = cell.settings
             accuracy = 1 - abs(settings.lr * settings.clip - best[cell.problem])
             yield cell, CURVES | {"test_accuracy": [0.1, accuracy]}
 
-    monkeypatch.setattr(cells_module, "run_cells", run_cells)
+    monkeypatch.setattr(Context, "executor", SimpleNamespace(run=run))
     made = replace(
         elasticzo_search.QUICK,
         problems=tuple(best),

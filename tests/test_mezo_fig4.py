@@ -19,9 +19,11 @@ from repro.artifacts.mezo_fig4.points import first_reached, settings, value_at
 from repro.claims.index import CLAIMS
 from repro.claims.verdict import verdict
 from repro.core.errors import ReproError, UsageError
+from repro.execution.local import LocalExecutor
 from repro.finetuning.sizes import ModelSize
 from repro.measurement.environment import Environment
 from repro.measurement.point_store import PointStore
+from repro.measurement.recorded import Recorded
 from repro.measurement.records import Record
 from repro.memory.shape import DecoderShape
 
@@ -39,7 +41,8 @@ PLANNED = replace(QUICK, bp_models=("small",), mezo_models=("large", "small", "a
 
 @pytest.fixture
 def context() -> Context:
-    return Context(HERE, PointStore("test", {}), workers=1)
+    executor = LocalExecutor(HERE, workers=1)
+    return Context(HERE, PointStore("test", {}), 1, executor, Recorded())
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from repro.execution.schedule import Ended, run_cells
 from repro.measurement import environment as environment_module
 from repro.measurement.environment import Environment
-from repro.training import run_cells as module
+from repro.training import cell_store
+from repro.training import run_cell as run_cell_module
+from repro.training.build import build
 from repro.training.cell import Cell, FloatSettings, IntegerSettings
+from repro.training.cell_store import CellStore, identity
 from repro.training.float_learner import FloatLearner
-from repro.training.run_cells import Task, run_cell, run_cells
+from repro.training.run_cell import Task, run_cell
+from repro.training.tidy import tidy
 
 pytestmark = pytest.mark.usefixtures("made_up_mnist")
 
@@ -43,7 +48,7 @@ HERE = Environment(
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    """Grows by one with each step; all cells are run in this process."""
+    """Grows by one with each step in this process."""
     made: list[None] = []
     step = FloatLearner.step
 
@@ -51,20 +56,39 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[None]:
         made.append(None)
         return step(self, *batch)
 
-    def here(function: Callable[[Any], Any], tasks: Sequence[Any], **_: Any) -> Iterator[Any]:
-        return ((task, function(task)) for task in tasks)
-
     monkeypatch.setattr(FloatLearner, "step", counted)
-    monkeypatch.setattr(module, "run_isolated", here)
     return made
 
 
+class InThisProcess:
+    """A pool that runs a cell when it is waited for."""
+
+    def __init__(self, store: CellStore, here: Environment) -> None:
+        self.store, self.here = store, here
+        self.begun: list[Cell] = []
+
+    def refusal(self, cell: Cell) -> str:  # noqa: ARG002
+        return ""
+
+    def has_room(self, cell: Cell) -> bool:  # noqa: ARG002
+        return True
+
+    def begin(self, cell: Cell) -> None:
+        self.begun.append(cell)
+
+    def wait(self) -> list[Ended]:
+        cell = self.begun.pop(0)
+        run_cell(Task(cell, self.store, self.here.code))
+        return [Ended(cell)]
+
+
 def curves_of(*cells: Cell, here: Environment = HERE) -> list[dict[str, Any]]:
-    return [curves for _, curves in run_cells(cells, here, workers=1)]
+    store = CellStore.of(here)
+    return [curves for _, curves in run_cells(cells, store, InThisProcess(store, here))]
 
 
 def task(cell: Cell, directory: Path) -> Task:
-    return Task(cell, directory, 1, {"commit": "b" * 40, "dirty": True})
+    return Task(cell, CellStore(directory), {"commit": "b" * 40, "dirty": True})
 
 
 def test_finished_cell_is_taken_over_with_the_provenance_of_its_training(
@@ -106,9 +130,10 @@ def test_cell_that_needs_more_epochs_is_another_one(steps: list[None]) -> None:
     ],
 )
 def test_everything_in_a_cell_is_part_of_its_key(changes: dict[str, Any], tmp_path: Path) -> None:
-    key = module._checkpoint
-    assert key(tmp_path, replace(SGD, **changes)) != key(tmp_path, SGD)
-    assert key(tmp_path, replace(SGD)) == key(tmp_path, SGD)
+    key = CellStore(tmp_path).checkpoint
+    assert key(replace(SGD, **changes)) != key(SGD)
+    assert key(replace(SGD)) == key(SGD)
+    assert CellStore(tmp_path, threads=2).checkpoint(SGD) != key(SGD)
 
 
 @pytest.mark.parametrize(
@@ -123,31 +148,31 @@ def test_everything_in_a_cell_is_part_of_its_key(changes: dict[str, Any], tmp_pa
 )
 def test_another_machine_or_library_trains_anew(changes: dict[str, Any]) -> None:
     other = msgspec.structs.replace(HERE, **changes)
-    assert module._identity(other) != module._identity(HERE)
+    assert identity(other) != identity(HERE)
     same = msgspec.structs.replace(HERE, commit="d" * 40, dirty=True, cores=64, memory_bytes=2)
-    assert module._identity(same) == module._identity(HERE)
+    assert identity(same) == identity(HERE)
 
 
 def test_changed_code_trains_anew_and_changed_hyperparameters_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = tmp_path / "repro"
-    for name in module._PACKAGES:
+    for name in cell_store._PACKAGES:
         (code / name).mkdir(parents=True)
     names = ("training/chosen.py", "training/experiments.py", "training/loop.py", "data/base.py")
     for name in names:
         (code / name).write_text("before")
     monkeypatch.setattr(environment_module, "SOURCE", code)
 
-    def identity() -> str:
+    def now() -> str:
         environment_module.source_sha256.cache_clear()
-        return module._identity(HERE)
+        return identity(HERE)
 
-    found = [identity()]
+    found = [now()]
     try:
         for name in names:
             (code / name).write_text("after")
-            found.append(identity())
+            found.append(now())
     finally:
         environment_module.source_sha256.cache_clear()
     assert found[0] == found[1] == found[2]
@@ -170,7 +195,7 @@ def test_damaged_or_missing_start_is_trained_again(left: int | None, tmp_path: P
     expected = run_cell(task(tuned, tmp_path / "whole"))
     place = tmp_path / "damaged"
     run_cell(task(SGD, place))
-    path = module._checkpoint(place, SGD).path
+    path = CellStore(place).checkpoint(SGD).path
     content = path.read_bytes()
     path.unlink()
     if left is not None:
@@ -204,6 +229,48 @@ def test_killed_cell_with_a_start_goes_on(
         assert found[name] == expected[name]
 
 
+def test_a_cell_that_another_process_runs_is_waited_for_and_taken_over(
+    tmp_path: Path, steps: list[None], capfd: pytest.CaptureFixture[str]
+) -> None:
+    store = CellStore(tmp_path / "shared")
+    other = CellStore(tmp_path / "other")
+    begun = replace(SGD, epochs=1)
+    run_cell(Task(begun, other, {}))
+    state = other.checkpoint(begun).read()
+    assert state is not None
+    with ThreadPoolExecutor() as pool:
+        with store.locked(SGD):
+            waiting = pool.submit(run_cell, Task(SGD, store, {}))
+            said = ""
+            while "waiting for another process that runs it" not in said:
+                assert not waiting.done()
+                said += capfd.readouterr().err
+                time.sleep(0.01)
+            store.take_over(SGD, state)  # the other one gets to its first epoch, and ends
+            assert not waiting.done()
+        found = waiting.result()
+    assert len(steps) == 4  # two by the other one and two here
+    expected = run_cell(Task(SGD, CellStore(tmp_path / "whole"), {}))
+    for name in ("test_loss", "test_accuracy", "train_loss"):
+        assert found[name] == expected[name]
+
+
+def test_a_finished_start_is_not_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[Cell] = []
+
+    def counted(cell: Cell) -> Any:
+        built.append(cell)
+        return build(cell)
+
+    monkeypatch.setattr(run_cell_module, "build", counted)
+    tuned = [replace(SGD, seed=seed, start=SGD) for seed in (1, 2)]
+    for cell in (SGD, *tuned):
+        run_cell(task(cell, tmp_path))
+    assert built == [SGD, *tuned]
+
+
 def test_what_starts_from_a_diverged_run_is_marked_and_not_trained(steps: list[None]) -> None:
     wild = replace(SGD, settings=FloatSettings(lr=1e30, batch=16))
     tuned = replace(SGD, seed=1, start=wild)
@@ -234,7 +301,7 @@ def test_leftovers_of_killed_and_of_old_code_are_removed(tmp_path: Path) -> None
         path.touch()
         os.utime(path, (then := time.time() - days * 86400, then))
     (directory / ".being_written.pt.abc").touch()
-    module.tidy(directory)
+    tidy(directory)
     left = {path.name for path in (tmp_path / "cells").glob("*/*")}
     assert left == {"done.pt", "recent.pt", ".being_written.pt.abc"}
 
@@ -244,12 +311,14 @@ import json, sys
 from dataclasses import replace
 sys.path.insert(0, {tests!r})
 import test_run_cells as t
+from repro.core.paths import cache_dir
+from repro.execution.local import LocalExecutor
 if __name__ == "__main__":
     starts = [replace(t.SGD, seed=seed) for seed in range(2)]
     cells = [replace(t.SGD, seed=10 + start.seed, start=start) for start in starts]
-    runs = [list(t.run_cells(cells, t.HERE, workers=2)) for _ in range(2)]
+    runs = [list(LocalExecutor(t.HERE, workers=2).run(cells)) for _ in range(2)]
     keyed = [{{cell.seed: curves for cell, curves in run}} for run in runs]
-    print(json.dumps([*keyed, len(list(t.module.cache_dir().glob("cells/*/*.pt")))]))
+    print(json.dumps([*keyed, len(list(cache_dir().glob("cells/*/*.pt")))]))
 """
 
 

@@ -13,10 +13,12 @@ import torch
 
 from repro.core.errors import UsageError
 from repro.core.names import MethodName, Precision
-from repro.training import run_cells as module
+from repro.training import cell_store
 from repro.training.build import build_learner
 from repro.training.cell import Cell, FloatSettings, IntegerSettings
-from repro.training.run_cells import Task, run_cell
+from repro.training.cell_store import CellStore
+from repro.training.loop import train
+from repro.training.run_cell import Task, run_cell
 
 pytestmark = pytest.mark.usefixtures("engine", "made_up_mnist")
 
@@ -33,11 +35,11 @@ def floats(method: MethodName = "cls1", **changes: Any) -> Cell:
 
 
 def run(cell: Cell, directory: Path) -> dict[str, Any]:
-    return run_cell(Task(cell, directory, 1, {"commit": "b" * 40, "dirty": True}))
+    return run_cell(Task(cell, CellStore(directory), {"commit": "b" * 40, "dirty": True}))
 
 
 def state(cell: Cell, directory: Path) -> dict[str, Any]:
-    loaded = module._checkpoint(directory, cell).load()
+    loaded = CellStore(directory).checkpoint(cell).load()
     assert loaded is not None
     return loaded
 
@@ -137,7 +139,7 @@ def test_a_float_cell_goes_on_where_it_was_and_is_its_own(
     assert by_torch["test_loss"][0] == pytest.approx(expected["test_loss"][0], abs=1e-6)
     assert by_torch["test_loss"][1:] != pytest.approx(expected["test_loss"][1:], abs=1e-6)
     steps = []
-    step = module.train.__globals__["_epoch"]
+    step = train.__globals__["_epoch"]
 
     def killed(*arguments: Any) -> None:
         steps.append(None)
@@ -146,7 +148,7 @@ def test_a_float_cell_goes_on_where_it_was_and_is_its_own(
         step(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setitem(module.train.__globals__, "_epoch", killed)
+        patch.setitem(train.__globals__, "_epoch", killed)
         with pytest.raises(KeyboardInterrupt):
             run(cell, tmp_path / "parts")
     found = run(cell, tmp_path / "parts")
@@ -189,20 +191,18 @@ def test_learning_rate_falls_in_the_engine() -> None:
 def test_the_key_of_a_cell_has_the_engine_only_where_it_matters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = module._checkpoint
-    assert key(tmp_path, native(integers())) == key(tmp_path, integers())
-    assert key(tmp_path, native(floats())) != key(tmp_path, floats())
+    key = CellStore(tmp_path).checkpoint
+    assert key(native(integers())) == key(integers())
+    assert key(native(floats())) != key(floats())
     started = floats(start=floats("full_bp"))
-    assert key(tmp_path, replace(started, start=native(floats("full_bp")))) != key(
-        tmp_path, started
-    )
+    assert key(replace(started, start=native(floats("full_bp")))) != key(started)
     by_torch = asdict(started)
     del by_torch["engine"], by_torch["start"]["engine"]
     assert started.as_dict() == by_torch  # as before there was an engine
     cells = [floats(), native(floats()), native(integers())]
-    before = [key(tmp_path, cell) for cell in cells]
-    monkeypatch.setattr(module, "module_path", lambda: Path("other sources") / "_engine.so")
-    after = [key(tmp_path, cell) for cell in cells]
+    before = [key(cell) for cell in cells]
+    monkeypatch.setattr(cell_store, "module_path", lambda: Path("other sources") / "_engine.so")
+    after = [key(cell) for cell in cells]
     assert [one == other for one, other in zip(before, after, strict=True)] == [True, False, True]
 
 

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from repro.claims.verdict import Finding
+    from repro.execution.executor import Executor
     from repro.measurement.environment import Environment
     from repro.measurement.point_store import PointStore
+    from repro.measurement.recorded import Recorded
     from repro.measurement.records import Record
 
 
@@ -58,6 +60,10 @@ class Context:
     """Points of this very run that are done; forgotten once its records are written."""
     workers: int
     """How many processes may run at a time."""
+    executor: "Executor"
+    """What runs cells."""
+    recorded: "Recorded"
+    """Results that stand in earlier records and need not be made again."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +85,8 @@ class Artifact:
     """Configuration fields, all tuples, that only choose which cells are run and change none of
     them. A run with fewer values there is still its profile's, and people read the cells of all
     runs together; without a scope they read one run, the newest of the highest profile."""
+    trains_cells: bool = False
+    """Whether its runs are cells, which ``repro sweep`` can spread over machines."""
 
     def run(self, config: Config, context: Context) -> Iterator[Result]:
         """Compute and measure; results come as they are made."""

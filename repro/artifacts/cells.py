@@ -1,7 +1,7 @@
 """What the artifacts that train have in common: cells in, results out."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import product
 from typing import Any
 
@@ -9,13 +9,10 @@ from repro.artifacts.base import Context, Result
 from repro.artifacts.images import ImageRuns
 from repro.core.names import EngineChoice, MethodName, Precision
 from repro.data import cache, catalog
-from repro.measurement.device import require_device
-from repro.ondevice import build
 from repro.training.cell import Cell
 from repro.training.chosen import chosen
 from repro.training.experiments import Length, from_scratch
 from repro.training.problem import find
-from repro.training.run_cells import run_cells
 
 MODELNET40 = ("modelnet40", "modelnet40_hdf5")
 CLOUDS = "clouds"
@@ -28,26 +25,27 @@ def results(
     extra: Iterable[str] = (),
     engine: EngineChoice = "torch",
 ) -> Iterator[Result]:
-    """Train all cells and yield a result of kind ``run`` for each.
+    """Yield a result of kind ``run`` for each cell: recorded before, or trained now.
 
-    Its point names the data set, precision and method, and the ``extra`` hyperparameters; the
-    metrics are the curves (see ``repro.training.loop.Curves``) and, as ``settings``, all that the
-    runs of one point have in common.
+    Its point names the data set, precision and method, and the ``extra`` hyperparameters, where the
+    cell has them; the metrics are the curves (see ``repro.training.loop.Curves``) and, as
+    ``settings``, all that the runs of one point have in common.
 
     Raises:
-        UsageError: the device of a cell does not exist here, or the engine cannot train a cell.
+        UsageError: the machines or the engine cannot train a cell.
         EngineError: the on-device engine is asked for and not built.
-        ReproError: a process died or failed; what was done is kept.
+        ReproError: cells failed; the others have been trained and yielded by then.
     """
-    wanted = [by_engine(cell, engine) for cell in cells]
-    if any(each and each.engine == "native" for cell in wanted for each in (cell, cell.start)):
-        build.load()
-    for device in {cell.device for cell in wanted}:
-        require_device(device)
-    for cell, curves in run_cells(wanted, context.environment, workers=context.workers):
-        yield Result(
-            "run", point_of(cell, extra), curves | {"settings": settings_of(cell)}, cell.seed
-        )
+    missing = []
+    for cell in [by_engine(cell, engine) for cell in cells]:
+        found = context.recorded.metrics("run", point_of(cell, extra), cell.seed, settings_of(cell))
+        if found is None:
+            missing.append(cell)
+        else:
+            yield Result("run", point_of(cell, extra), found, cell.seed)
+    for cell, metrics in context.executor.run(missing):
+        settings = {"settings": settings_of(cell)}
+        yield Result("run", point_of(cell, extra), metrics | settings, cell.seed)
 
 
 def by_engine(cell: Cell, engine: EngineChoice) -> Cell:
@@ -102,7 +100,8 @@ def point_of(cell: Cell, extra: Iterable[str] = ()) -> dict[str, Any]:
     if problem.angle is not None:
         point["angle"] = problem.angle
     point |= {"precision": cell.precision, "method": cell.method}
-    return point | {name: getattr(cell.settings, name) for name in extra}
+    settings = asdict(cell.settings)
+    return point | {name: settings[name] for name in extra if name in settings}
 
 
 def settings_of(cell: Cell) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import subprocess
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -43,6 +44,12 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     gpu: str | None
     versions: dict[str, str]
 
+    @property
+    def code(self) -> dict[str, Any]:
+        """The commit and whether it was changed, as far as they are known."""
+        code = {"commit": self.commit, "dirty": self.dirty}
+        return {name: value for name, value in code.items() if value is not None}
+
 
 def capture() -> Environment:
     """Return this process's environment; imports torch."""
@@ -63,6 +70,16 @@ def capture() -> Environment:
         onednn=bool(torch._C._get_mkldnn_enabled()),  # what torch.backends.mkldnn.enabled reads
         gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         versions=library_versions(),
+    )
+
+
+def of_commit(environment: Environment, other: Environment) -> Environment:
+    """Return ``environment`` with the commit of ``other``, whose sources are the same."""
+    return msgspec.structs.replace(
+        environment,
+        commit=other.commit,
+        dirty=other.dirty,
+        constraints_sha256=other.constraints_sha256,
     )
 
 

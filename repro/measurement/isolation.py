@@ -6,7 +6,8 @@ transformers takes seconds: a fork server imports them once and every point star
 
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import Future, as_completed
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pebble import ProcessExpired, ProcessPool
@@ -15,6 +16,41 @@ from repro.core.errors import ReproError
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+
+class Processes:
+    """Runs functions in fresh processes, some at a time."""
+
+    def __init__(self, pool: ProcessPool) -> None:
+        """Take pebble's pool."""
+        self._pool = pool
+
+    def submit(self, function: Callable[[Task], Result], task: Task) -> Future[Result]:
+        """Run ``function(task)`` in a process of its own.
+
+        The result is a ``ProcessExpired`` error if the process dies.
+        """
+        future: Future[Result] = self._pool.schedule(function, args=[task])
+        return future
+
+
+@contextmanager
+def processes(*, workers: int, preload: Sequence[str]) -> Iterator[Processes]:
+    """Offer processes while the block runs; what still runs then is killed.
+
+    Args:
+        workers: how many processes run at a time.
+        preload: modules the fork server imports once, for all.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(preload))
+    # pebble does not type its context parameter for fork servers
+    pool: Any = ProcessPool(max_workers=workers, max_tasks=1, context=context)
+    try:
+        yield Processes(pool)
+    finally:
+        pool.stop()
+        pool.join()
 
 
 def run_isolated(
@@ -35,17 +71,10 @@ def run_isolated(
     Raises:
         ReproError: a process died (out of memory, most often) or the function failed.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(preload))
-    # pebble does not type its context parameter for fork servers
-    pool: Any = ProcessPool(max_workers=workers, max_tasks=1, context=context)
-    try:
-        pending = {pool.schedule(function, args=[task]): task for task in tasks}
+    with processes(workers=workers, preload=preload) as pool:
+        pending = {pool.submit(function, task): task for task in tasks}
         for future in as_completed(pending):
             yield pending[future], _result(future.result, pending[future])
-    finally:
-        pool.stop()
-        pool.join()
 
 
 def _result(get: Callable[[], Result], task: object) -> Result:

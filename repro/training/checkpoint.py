@@ -19,14 +19,27 @@ class Checkpoint:
 
     def load(self) -> dict[str, Any] | None:
         """Return the state, or ``None`` if there is none or it cannot be read."""
+        content = self.read()
+        if content is None:
+            return None
+        state = self.decode(content)
+        if state is None:
+            self.path.unlink(missing_ok=True)
+        return state
+
+    def read(self) -> bytes | None:
+        """Return the content of the file, or ``None`` if there is none."""
         try:
-            content = self.path.read_bytes()
+            return self.path.read_bytes()
         except FileNotFoundError:
             return None
+
+    @staticmethod
+    def decode(content: bytes) -> dict[str, Any] | None:
+        """Return the state that ``content`` holds, or ``None`` if it holds none."""
         try:
             state: dict[str, Any] = torch.load(io.BytesIO(content), weights_only=True)
         except (RuntimeError, EOFError, pickle.UnpicklingError):
-            self.path.unlink(missing_ok=True)
             return None
         return state
 
@@ -38,7 +51,11 @@ class Checkpoint:
         """
         buffer = io.BytesIO()
         torch.save(state, buffer)
-        atomic.replace(self.path, buffer.getvalue())
+        self.write(buffer.getvalue())
+
+    def write(self, content: bytes) -> None:
+        """Replace the content of the file; raises as ``save`` does."""
+        atomic.replace(self.path, content)
 
     def remove(self) -> None:
         """Forget the state."""

@@ -74,6 +74,7 @@ def train(
     batch: int,
     seed: int,
     checkpoint: Checkpoint,
+    diverged: str = "",
     stamp: Callable[[], dict[str, Any]] = dict,
     report: Callable[[Curves], None] = lambda _: None,
 ) -> Curves:
@@ -86,6 +87,8 @@ def train(
         batch: items of a minibatch; the last one of an epoch has what is left.
         seed: decides the order of the items.
         checkpoint: written after each epoch.
+        diverged: how the run whose weights this one begins with did, if it did: then they are
+            evaluated and not trained.
         stamp: tells when and by which code an epoch was trained; kept with the checkpoint, so that
             a finished run that is only read again does not count as made anew.
         report: called after each epoch.
@@ -100,6 +103,7 @@ def train(
                 "learner": learner.state_dict(),
                 "order": order.get_state(),
                 "curves": curves.as_metrics(),
+                "counts": learner.counts(),
             }
         )
 
@@ -110,6 +114,8 @@ def train(
     else:
         with _divergence_noted(curves, "before the first epoch: "):
             _evaluate(learner, split, curves)
+        if diverged:
+            curves.diverge(diverged)
         if curves.diverged:
             save()
     while curves.epochs < epochs and not curves.diverged:

@@ -43,4 +43,5 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     scope=("datasets", "methods", "seeds"),
+    trains_cells=True,
 )

@@ -44,4 +44,5 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     scope=("datasets", "seeds"),
+    trains_cells=True,
 )

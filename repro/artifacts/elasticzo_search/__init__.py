@@ -160,4 +160,5 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     scope=("problems", "precisions", "methods", "seeds"),
+    trains_cells=True,
 )

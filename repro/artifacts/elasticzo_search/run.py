@@ -21,21 +21,22 @@ from repro.training.chosen import family
 from repro.training.experiments import Length, fine_tuning, from_scratch
 from repro.training.problem import find
 
-_FLOAT = ("lr", "clip", "eps")
+_SEARCHED = ("lr", "clip", "eps", "r_max")
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield a result for each combination of problem, method, hyperparameters and seed.
 
-    In float32 the grid of learning rates and clips comes first, then the line of other epsilons
-    through the best point of each grid.
+    The grids come first, then in float32 the line of other epsilons through the best point of each.
     """
     found = []
-    for result in results(_float_cells(config), context, extra=_FLOAT, engine=config.engine):
-        found.append(result)
+    grids = [*_float_cells(config), *_integer_cells(config)]
+    for result in results(grids, context, extra=_SEARCHED, engine=config.engine):
+        if result.point["precision"] == "fp32":
+            found.append(result)
         yield result
-    yield from results(_lines(config, best(found)), context, extra=_FLOAT, engine=config.engine)
-    yield from results(_integer_cells(config), context, extra=("r_max",), engine=config.engine)
+    lines = _lines(config, best(found))
+    yield from results(lines, context, extra=_SEARCHED, engine=config.engine)
 
 
 def _float_cells(config: Config) -> Iterator[Cell]:

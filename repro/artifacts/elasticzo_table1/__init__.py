@@ -99,4 +99,5 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     scope=("datasets", "precisions", "methods", "seeds"),
+    trains_cells=True,
 )

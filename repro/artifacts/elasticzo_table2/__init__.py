@@ -93,4 +93,5 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     scope=("datasets", "angles", "precisions", "methods", "seeds"),
+    trains_cells=True,
 )

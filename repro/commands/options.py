@@ -1,0 +1,57 @@
+"""Command lines that are derived from an artifact's configuration."""
+
+import dataclasses
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from repro.artifacts.base import Artifact
+from repro.core.paths import results_dir
+from repro.core.validation import require_choice
+from repro.measurement.records import PROFILES, Profile
+
+Configuration = TypeVar("Configuration")
+
+
+@dataclasses.dataclass(frozen=True)
+class CommonOptions(Generic[Configuration]):
+    """What every command that runs an artifact can be told."""
+
+    config: Configuration
+    """The artifact's own options."""
+    profile: Profile = "quick"
+    """How much: seconds for tests, minutes on two cores, or the published setting; what else
+    there is depends on the artifact."""
+    out: Path = dataclasses.field(default_factory=results_dir)
+    """Directory of the results; records go to a subdirectory named by the slug."""
+
+
+def parse(
+    kind: type[CommonOptions[Any]], command: str, artifact: Artifact, arguments: list[str]
+) -> Any:  # noqa: ANN401 - of the kind
+    """Return options of ``kind`` from the arguments after the slug.
+
+    Raises:
+        SystemExit: status 2 for a usage error, 0 after help.
+        UsageError: a value that the configuration refuses.
+    """
+    import tyro
+
+    profile = _profile(arguments)
+    require_choice(f"profile of {artifact.slug}", profile, artifact.profiles)
+    return tyro.cli(
+        kind[artifact.config],  # type: ignore[index]
+        prog=f"{command} {artifact.slug}",
+        description=artifact.title,
+        args=arguments,
+        default=kind(config=artifact.profiles[profile], profile=profile),
+        config=(tyro.conf.OmitArgPrefixes,),
+    )
+
+
+def _profile(arguments: list[str]) -> Profile:
+    """Find the profile first: it decides the defaults of all other options."""
+    for profile in PROFILES:
+        if f"--profile={profile}" in arguments or ("--profile", profile) in pairwise(arguments):
+            return profile
+    return "quick"  # also for a wrong one, which the full parser refuses

@@ -1,0 +1,207 @@
+"""Cells on a Ray cluster: a task each, whose last state comes back to the store of the driver.
+
+What Ray is relied on for, by its documentation: resources decide where and how many tasks run
+("Resources"); a GPU may be shared in fractions ("Accelerator Support"); a task whose worker or node
+is lost raises an error where its result is asked for ("Task Fault Tolerance"), with ``max_retries``
+0, since cells are begun again by the rule of ``repro.execution.schedule``, with what is known of
+them by then.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from repro.core.errors import ReproError, UsageError
+from repro.core.units import format_bytes
+from repro.execution.cell_memory import cell_bytes
+from repro.execution.on_node import Job, Node, describe, require_alike, run_job, states_of
+from repro.execution.schedule import Ended, run_cells
+from repro.measurement import environment
+from repro.measurement.environment import Environment
+from repro.ondevice.build import EngineError, module_path
+from repro.training.cell import Cell
+from repro.training.cell_store import CellStore, identity
+
+_ANSWER_S = 300
+"""How long a node may take to say what it is: it imports PyTorch for that."""
+
+
+@dataclass(frozen=True)
+class ClusterExecutor:
+    """Runs each cell on some node of a cluster this process is connected to."""
+
+    environment: Environment
+    """Of the nodes."""
+    nodes: dict[str, Node]
+    """Those that can run a cell, by their address."""
+    largest_memory: int
+    """Bytes that Ray lends at most on one of them."""
+    threads: int
+    gpus: float
+    """Share of a GPU for each cell; 0 for cells on the host."""
+
+    def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, dict[str, Any]]]:
+        """Yield each cell with its metrics as they end; see ``Executor``.
+
+        Raises:
+            EngineError: the on-device engine is asked for and not built on a node.
+            ReproError: cells failed.
+        """
+        if any(each and each.engine == "native" for cell in cells for each in (cell, cell.start)):
+            self._require_engine()
+        store = CellStore.of(self.environment, self.threads)
+        pool = ClusterPool(self, store)
+        try:
+            yield from run_cells(cells, store, pool)
+        finally:
+            pool.cancel()
+
+    def _require_engine(self) -> None:
+        without = [
+            name for name, node in self.nodes.items() if node.engine != module_path().parent.name
+        ]
+        if without:
+            msg = f"run `repro engine build` on {', '.join(without)}: the engine is not built there"
+            raise EngineError(msg)
+
+
+class ClusterPool:
+    """The tasks of a sweep; see ``repro.execution.schedule.Pool``."""
+
+    def __init__(self, executor: ClusterExecutor, store: CellStore) -> None:
+        """Begin with nothing running."""
+        import ray
+
+        self._ray, self._executor, self._store = ray, executor, store
+        self._task = ray.remote(num_cpus=executor.threads, num_gpus=executor.gpus, max_retries=0)(
+            run_job
+        )
+        self._running: dict[Any, Cell] = {}
+
+    def refusal(self, cell: Cell) -> str:
+        """Return that ``cell`` takes more memory than any node has, if it does."""
+        needed, most = cell_bytes(cell), self._executor.largest_memory
+        if needed <= most:
+            return ""
+        return (
+            f"it takes up to {format_bytes(needed)} of memory, and the largest node lends "
+            f"{format_bytes(most)}"
+        )
+
+    def has_room(self, cell: Cell) -> bool:  # noqa: ARG002 - of the protocol
+        """Return that there is room: Ray keeps what has to wait."""
+        return True
+
+    def begin(self, cell: Cell) -> None:
+        """Give ``cell`` to the cluster, with what the store has of it."""
+        executor = self._executor
+        job = Job(
+            cell,
+            executor.threads,
+            identity(executor.environment),
+            executor.environment.code,
+            tuple(states_of(cell, self._store)),
+        )
+        task = self._task.options(memory=cell_bytes(cell), name=cell.label())
+        self._running[task.remote(job)] = cell
+
+    def wait(self) -> list[Ended]:
+        """Wait until a cell ends, keep its state and return it."""
+        (reference, *_), _ = self._ray.wait(list(self._running), num_returns=1)
+        cell = self._running.pop(reference)
+        try:
+            state = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:
+            if not isinstance(error.cause, ReproError):
+                sys.stderr.write(f"{error}\n")  # with the traceback of the node
+            return [Ended(cell, f"{type(error.cause).__name__}: {error.cause}")]
+        except self._ray.exceptions.RayError as error:
+            problem = f"its worker or node was lost ({type(error).__name__})"
+            return [Ended(cell, problem, lost=True)]
+        self._store.take_over(cell, state)
+        return [Ended(cell)]
+
+    def cancel(self) -> None:
+        """End what still runs."""
+        for reference in self._running:
+            self._ray.cancel(reference, force=True)
+
+
+@contextmanager
+def cluster(address: str, *, threads: int, gpus: float) -> Iterator[ClusterExecutor]:
+    """Connect to a Ray cluster and offer its executor while the block runs.
+
+    Args:
+        address: ``auto`` for the cluster of this machine, ``local`` for a new one on it, or
+            ``HOST:PORT`` of the head of one that this machine is a node of.
+        threads: CPUs of a cell.
+        gpus: share of a GPU of a cell; 0 for cells on the host.
+
+    Raises:
+        UsageError: Ray is not installed, there is no such cluster, or it has no node for a cell.
+        ReproError: the nodes are not alike.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        msg = "--executor ray needs Ray, which is an extra: pip install 'zo-repro[ray]'"
+        raise UsageError(msg) from error
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster begun here tells nobody
+    try:
+        ray.init(address, log_to_driver=True, logging_level="warning")
+    except (ConnectionError, ValueError, ray.exceptions.AuthenticationError) as error:
+        msg = (
+            f"no Ray cluster at --address {address} ({error}); begin one by `ray start --head`, "
+            "give --address local, or set RAY_AUTH_MODE=token if it is guarded by a token"
+        )
+        raise UsageError(msg) from error
+    try:
+        yield _executor(threads, gpus)
+    finally:
+        ray.shutdown()
+
+
+def _executor(threads: int, gpus: float) -> ClusterExecutor:
+    import ray
+
+    able = {
+        f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}": node
+        for node in ray.nodes()
+        if node["Alive"]
+        and node["Resources"].get("CPU", 0) >= threads
+        and node["Resources"].get("GPU", 0) >= gpus
+    }
+    if not able:
+        msg = f"no node of the cluster has {threads} CPU and {gpus:g} GPU for a cell"
+        raise UsageError(msg)
+    nodes = _described({name: node["NodeID"] for name, node in able.items()}, gpus)
+    return ClusterExecutor(
+        require_alike(nodes, environment.capture()),
+        nodes,
+        int(max(node["Resources"].get("memory", 0) for node in able.values())),
+        threads,
+        gpus,
+    )
+
+
+def _described(identifiers: dict[str, str], gpus: float) -> dict[str, Node]:
+    """Ask every node what it is, with a share of its GPU, without which it would see none."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    ask = ray.remote(num_cpus=0, num_gpus=gpus)(describe)
+    asked = {
+        name: ask.options(
+            scheduling_strategy=NodeAffinitySchedulingStrategy(identifier, soft=False)
+        ).remote()
+        for name, identifier in identifiers.items()
+    }
+    try:
+        found: list[Node] = ray.get(list(asked.values()), timeout=_ANSWER_S)
+    except ray.exceptions.RayError as error:
+        msg = f"a node does not say what it is; is this suite installed on all of them? {error}"
+        raise ReproError(msg) from error
+    return dict(zip(asked, found, strict=True))

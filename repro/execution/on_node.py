@@ -1,0 +1,136 @@
+"""What a node of a cluster does: it says what it is, and runs a cell.
+
+Nothing here needs Ray. A node keeps states under its own cache directory, as any machine does; what
+is begun or ended elsewhere is sent to it with the cell, and the state of the cell is sent back.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from repro.core.errors import ReproError
+from repro.measurement import environment
+from repro.measurement.environment import Environment
+from repro.ondevice.build import module_path
+from repro.training.cell import Cell
+from repro.training.cell_store import CellStore, identity
+from repro.training.run_cell import Task, run_cell
+
+
+@dataclass(frozen=True)
+class Node:
+    """What decides a cell's outcome on a node."""
+
+    environment: Environment
+    engine: str
+    """Which on-device engine is built there, empty if none is."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return what all nodes must have in common, by name."""
+        here = self.environment
+        versions = {f"version of {name}": value for name, value in here.versions.items()}
+        return {
+            "hash of the source": here.source_sha256,
+            **versions,
+            "processor": here.cpu,
+            "vector instructions": here.cpu_capability,
+            "oneDNN": here.onednn,
+            "GPU": here.gpu,
+        }
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell for a node."""
+
+    cell: Cell
+    threads: int
+    expected: str
+    """Identity of the code, versions and machine that is to run it."""
+    code: Mapping[str, Any]
+    """Commit and dirty flag, where known."""
+    states: tuple[tuple[Cell, bytes], ...]
+    """What there is of the cell, and of those it starts from."""
+
+
+def describe() -> Node:
+    """Return what this node is."""
+    engine = module_path()
+    return Node(environment.capture(), engine.parent.name if engine.is_file() else "")
+
+
+def run_job(job: Job) -> bytes:
+    """Run a cell here and return its last state.
+
+    Raises:
+        ReproError: this node is not like those that the sweep began with.
+    """
+    here = environment.capture()
+    if identity(here) != job.expected:
+        msg = (
+            "a node that joined later has other code, versions or hardware than those that the "
+            "sweep began with; begin again to see which"
+        )
+        raise ReproError(msg)
+    store = CellStore.of(here, job.threads)
+    for cell, before in job.states:
+        store.take_over(cell, before)
+    run_cell(Task(job.cell, store, job.code))
+    state = store.checkpoint(job.cell).read()
+    if state is None:
+        msg = f"the state of {job.cell.label()} was removed on its node; run again"
+        raise ReproError(msg)
+    return state
+
+
+def states_of(cell: Cell, store: CellStore) -> Iterator[tuple[Cell, bytes]]:
+    """Yield what ``store`` has of a cell and of those it starts from."""
+    state = store.checkpoint(cell).read()
+    if state is not None:
+        yield cell, state
+    if cell.start:
+        yield from states_of(cell.start, store)
+
+
+def require_alike(nodes: Mapping[str, Node], driver: Environment) -> Environment:
+    """Return the environment that all ``nodes`` have, with the commit of ``driver``.
+
+    A cell must give the same bits on whichever node it is run, and be that of the code here.
+
+    Args:
+        nodes: what each node is, by its address.
+        driver: where the sweep is begun, which may be another kind of machine.
+
+    Raises:
+        ReproError: a node has other code or versions than the driver, or differs from the first.
+    """
+    (first_name, first), *others = nodes.items()
+    here = Node(driver, "").facts()
+    problems = []
+    for name, node in nodes.items():
+        facts = node.facts()
+        own = [fact for fact in facts if fact.startswith(("hash", "version"))]
+        problems += _differences(name, facts, "here", here, own)
+    for name, node in others:
+        facts, those = node.facts(), first.facts()
+        rest = [fact for fact in facts if not fact.startswith(("hash", "version"))]
+        problems += _differences(name, facts, f"on {first_name}", those, rest)
+    if problems:
+        msg = (
+            "the nodes would not give the same results:\n  "
+            + "\n  ".join(problems)
+            + "\nInstall the same commit and the versions of constraints.txt on all of them, and "
+            "leave nodes of another kind out (ray start --num-cpus 0 --num-gpus 0)"
+        )
+        raise ReproError(msg)
+    return environment.of_commit(first.environment, driver)
+
+
+def _differences(
+    name: str, facts: Mapping[str, Any], where: str, others: Mapping[str, Any], compared: list[str]
+) -> list[str]:
+    return [
+        f"{name}: {fact} is {facts[fact]}, {where} {others[fact]}"
+        for fact in compared
+        if facts[fact] != others[fact]
+    ]

@@ -1,0 +1,54 @@
+"""Results that stand in the records of earlier runs."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from repro.measurement.records import Record, read_runs, run_files
+
+
+class Recorded:
+    """Results of one artifact and one profile, as people read them from all runs together.
+
+    A result counts as recorded if what people read has one of the same kind, point, seed and
+    settings: all that decides what is computed, the engine included, whatever the commit, library
+    versions or machine that computed it, since the tables, too, are put together from all of them.
+    What a changed working tree computed does not count: nobody can make it again.
+    """
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        """Take the records; none by default, for a run that makes everything anew."""
+        self._metrics = {
+            _key(record.kind, record.point, record.seed, record.metrics.get("settings")): dict(
+                record.metrics
+            )
+            for record in records
+            if not _of_changed_code(record)
+        }
+
+    @classmethod
+    def of(cls, directory: Path, profile: str) -> "Recorded":
+        """Read the run files of ``profile`` in ``directory``.
+
+        Raises:
+            ReproError: a file cannot be read.
+        """
+        return cls(read_runs(p for p in run_files(directory) if p.name.startswith(f"{profile}-")))
+
+    def metrics(
+        self, kind: str, point: Mapping[str, Any], seed: int | None, settings: object
+    ) -> dict[str, Any] | None:
+        """Return the metrics of a recorded result, or ``None`` if there is none."""
+        return self._metrics.get(_key(kind, point, seed, settings))
+
+
+def _of_changed_code(record: Record) -> bool:
+    """Tell it by the code that trained, where that is older than the record."""
+    made_by = record.metrics.get("trained", {})
+    return bool(made_by.get("dirty", record.environment.dirty))
+
+
+def _key(kind: str, point: Mapping[str, Any], seed: int | None, settings: object) -> bytes:
+    return msgspec.json.encode((kind, point, seed, settings), order="deterministic")

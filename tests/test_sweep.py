@@ -1,0 +1,455 @@
+"""Sweeps: what runs when, what a lost process costs, what is refused, what is not done again."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from repro.artifacts.base import Artifact, Config, Context, Result
+from repro.artifacts.cells import results
+from repro.cli import main
+from repro.core.errors import ReproError
+from repro.execution.cell_memory import cell_bytes
+from repro.execution.labels import described
+from repro.execution.local import LocalExecutor, LocalPool
+from repro.execution.on_node import Job, Node, require_alike, run_job, states_of
+from repro.execution.schedule import ATTEMPTS, CellsFailedError, Ended, run_cells
+from repro.execution.survey import Survey
+from repro.harness import survey_artifact, sweep_artifact
+from repro.measurement.environment import Environment, capture
+from repro.measurement.records import read_run
+from repro.training.cell import Cell, FloatSettings, IntegerSettings
+from repro.training.cell_store import CellStore, identity
+from repro.training.run_cell import Task, run_cell
+
+SGD = Cell("mnist", "fp32", "full_bp", FloatSettings(lr=0.05, batch=16), 2, 0)
+CURVES = ("test_loss", "test_accuracy", "train_loss")
+
+
+@pytest.fixture(scope="module")
+def here() -> Environment:
+    return capture()
+
+
+class Scripted:
+    """A pool whose cells end as they are told, and are in the store if they end well."""
+
+    def __init__(self, store: CellStore, *, room: int = 9, **ends: Any) -> None:
+        self.store, self.room, self.ends = store, room, ends
+        self.running: list[Cell] = []
+        self.begun: list[str] = []
+        self.most = 0
+
+    def refusal(self, cell: Cell) -> str:
+        return "too large" if "refused" in self.ends.get(name(cell), []) else ""
+
+    def has_room(self, cell: Cell) -> bool:  # noqa: ARG002
+        return len(self.running) < self.room
+
+    def begin(self, cell: Cell) -> None:
+        self.begun.append(name(cell))
+        self.running.append(cell)
+        self.most = max(self.most, len(self.running))
+
+    def wait(self) -> list[Ended]:
+        cell = self.running.pop(0)
+        if left := self.ends.get(name(cell), []):
+            end = left.pop(0)
+            return [Ended(cell, end, lost=end == "lost")]
+        curves = {"seconds": [1.0] * cell.epochs, "diverged": False}
+        self.store.checkpoint(cell).save({"curves": curves, "counts": {"of": name(cell)}})
+        return [Ended(cell)]
+
+
+def name(cell: Cell) -> str:
+    return f"{'tuned' if cell.start else 'cell'}{cell.seed}"
+
+
+def cells(*seeds: int) -> list[Cell]:
+    return [replace(SGD, seed=seed) for seed in seeds]
+
+
+def outcome(wanted: list[Cell], pool: Scripted) -> list[str]:
+    return [metrics["of"] for _, metrics in run_cells(wanted, pool.store, pool)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CellStore:
+    return CellStore(tmp_path / "cells")
+
+
+def test_cells_that_are_done_are_not_begun(store: CellStore) -> None:
+    assert outcome(cells(0, 1), Scripted(store)) == ["cell0", "cell1"]
+    pool = Scripted(store)
+    assert outcome(cells(0, 2, 1, 2), pool) == ["cell0", "cell1", "cell2"]
+    assert pool.begun == ["cell2"]
+
+
+def test_no_more_cells_run_than_there_is_room_for(store: CellStore) -> None:
+    pool = Scripted(store, room=2)
+    outcome(cells(0, 1, 2, 3), pool)
+    assert pool.most == 2
+
+
+def test_a_cell_begins_when_the_one_it_starts_from_has_ended(store: CellStore) -> None:
+    first, second = cells(0, 1)
+    tuned = [replace(SGD, seed=seed, start=first) for seed in (5, 6)]
+    pool = Scripted(store)
+    assert outcome([*tuned, second], pool) == ["cell1", "tuned5", "tuned6"]
+    assert pool.begun == ["cell0", "cell1", "tuned5", "tuned6"]  # and the start only once
+
+
+def test_a_lost_cell_is_begun_again_and_not_for_ever(
+    store: CellStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool = Scripted(store, cell0=["lost"] * (ATTEMPTS - 1), cell1=["lost"] * ATTEMPTS)
+    with pytest.raises(CellsFailedError, match=rf"1 of(.|\n)*seed 1 .*{ATTEMPTS} attempts"):
+        outcome(cells(0, 1, 2), pool)
+    assert pool.begun.count("cell0") == pool.begun.count("cell1") == ATTEMPTS
+    assert "seed 0: lost; begun again" in capsys.readouterr().err
+    assert outcome(cells(0, 2), Scripted(store)) == ["cell0", "cell2"]
+
+
+def test_a_cell_that_fails_by_itself_is_begun_once_and_takes_with_it_what_starts_from_it(
+    store: CellStore,
+) -> None:
+    first, second = cells(0, 1)
+    tuned = replace(SGD, seed=5, start=first)
+    pool = Scripted(store, cell0=["no such file"])
+    with pytest.raises(CellsFailedError) as failure:
+        outcome([tuned, second], pool)
+    assert list(failure.value.problems) == [first, tuned]
+    assert "2 of the cells failed" in str(failure.value)
+    assert pool.begun == ["cell0", "cell1"]
+    again = Scripted(store)
+    assert outcome([tuned, second], again) == ["cell1", "tuned5"]  # with what was missing alone
+    assert again.begun == ["cell0", "tuned5"]
+
+
+def test_a_cell_that_is_too_large_is_refused_and_the_others_run(store: CellStore) -> None:
+    pool = Scripted(store, cell1=["refused"])
+    with pytest.raises(CellsFailedError, match=r"seed 1 .*: too large"):
+        outcome(cells(0, 1, 2), pool)
+    assert pool.begun == ["cell0", "cell2"]
+
+
+def test_labels_tell_all_cells_of_a_grid_apart() -> None:
+    grid = [
+        SGD,
+        replace(SGD, settings=FloatSettings(lr=0.06, batch=16)),
+        replace(SGD, settings=FloatSettings(lr=0.05, batch=16, eps=0.1)),
+        replace(SGD, epochs=3),
+        replace(SGD, train_items=16),
+        replace(SGD, start=SGD),
+        replace(SGD, start=replace(SGD, epochs=5)),
+    ]
+    assert len({described(cell) for cell in grid}) == len(grid)
+    assert described(SGD) == "mnist fp32 full_bp seed 0 (2 epochs, lr 0.05, batch 16)"
+
+
+@pytest.mark.parametrize(
+    ("cell", "measured"),
+    [
+        (Cell("mnist", "fp32", "full_bp", FloatSettings(lr=0.05), 1, 0), 787),
+        (Cell("mnist", "int8", "cls1", IntegerSettings(), 1, 0), 1217),
+        (Cell("shapes40", "fp32", "full_bp", FloatSettings(lr=0.05), 1, 0), 1461),
+        (Cell("shapes40", "fp32", "full_zo", FloatSettings(lr=0.05), 1, 0), 992),
+    ],
+    ids=lambda value: value.label() if isinstance(value, Cell) else "",
+)
+def test_the_estimate_of_memory_is_above_what_a_process_took(cell: Cell, measured: int) -> None:
+    """Peaks of resident memory in MiB, of a process that set up, did three steps, evaluated."""
+    assert 1 <= cell_bytes(cell) / 2**20 / measured < 1.7
+
+
+def test_processes_are_no_more_than_memory_and_the_gpu_hold(
+    store: CellStore, here: Environment
+) -> None:
+    each = cell_bytes(SGD)
+    executor = LocalExecutor(here, workers=8, memory=2 * each, gpus_per_cell=0.4)
+    first, second, third = cells(0, 1, 2)
+
+    def room(cell: Cell, *running: Cell, **changes: Any) -> bool:
+        pool = LocalPool(replace(executor, **changes), store, None)  # type: ignore[arg-type]
+        pool._running = dict(enumerate(running))  # type: ignore[arg-type]
+        return pool.has_room(cell)
+
+    assert room(second, first)
+    assert not room(third, first, second)
+    assert room(third, first, second, memory=3 * each)
+    assert not room(third, first, second, memory=3 * each, workers=2)
+    on_gpu = [replace(cell, device="cuda") for cell in (first, second, third)]
+    assert room(on_gpu[2], on_gpu[0], second, memory=9 * each)
+    assert not room(on_gpu[2], *on_gpu[:2], memory=9 * each)
+    small = LocalPool(replace(executor, memory=each - 1), store, None)  # type: ignore[arg-type]
+    assert small.refusal(SGD).startswith("it takes up to 8")
+    assert LocalPool(executor, store, None).refusal(SGD) == ""  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """The configuration of an artifact that trains one cell a seed."""
+
+    seeds: tuple[int, ...] = (0, 1)
+    lr: float = 0.05
+    device: str = "cpu"
+
+
+class Trained(Artifact):
+    def run(self, config: Config, context: Context) -> Iterator[Result]:
+        assert isinstance(config, Seeds)
+        settings = FloatSettings(lr=config.lr, batch=16)
+        yield from results([replace(SGD, seed=s, settings=settings) for s in config.seeds], context)
+
+
+ARTIFACT = Trained(
+    slug="trained",
+    paper="elasticzo",
+    title="cells",
+    claims=(),
+    config=Seeds,
+    profiles={"smoke": Seeds(), "quick": Seeds((0, 1, 2, 3)), "paper": Seeds((0, 1, 2, 3))},
+    scope=("seeds",),
+    trains_cells=True,
+)
+
+
+@dataclass
+class Counting:
+    """An executor that makes curves up, and counts what it is asked for."""
+
+    environment: Environment
+    asked: list[int]
+
+    def run(self, cells: Any) -> Iterator[tuple[Cell, dict[str, Any]]]:
+        for cell in cells:
+            self.asked.append(cell.seed)
+            yield cell, {"test_accuracy": [0.1, cell.seed / 10], "diverged": False}
+
+
+def sweep(
+    executor: Counting, out: Path, *seeds: int, lr: float = 0.05, again: bool = False
+) -> Path | None:
+    config = Seeds(seeds, lr)
+    return sweep_artifact(ARTIFACT, "paper", config, out, executor, again=again)
+
+
+def test_what_is_recorded_is_neither_made_nor_recorded_again(
+    tmp_path: Path, here: Environment
+) -> None:
+    executor = Counting(msgspec.structs.replace(here, dirty=False), [])
+    first = sweep(executor, tmp_path, 0, 1)
+    assert first is not None
+    first = first.rename(first.with_name("paper-20200101T000000Z-nocommit.jsonl"))
+    second = sweep(executor, tmp_path, 1, 2)
+    assert second is not None
+    assert executor.asked == [0, 1, 2]
+    assert [record.seed for record in read_run(second)] == [2]
+    second.rename(second.with_name("paper-20200102T000000Z-nocommit.jsonl"))
+    assert sweep(executor, tmp_path, 0, 1, 2) is None
+    anew = sweep(executor, tmp_path, 0, again=True)
+    assert anew is not None
+    assert [record.metrics["test_accuracy"] for record in read_run(anew)] == [[0.1, 0.0]]
+    assert executor.asked == [0, 1, 2, 0]
+
+
+def test_other_settings_and_changed_code_are_not_what_is_recorded(
+    tmp_path: Path, here: Environment
+) -> None:
+    clean, changed = (msgspec.structs.replace(here, dirty=dirty) for dirty in (False, True))
+    dirty = Counting(changed, [])
+    path = sweep(dirty, tmp_path, 0)
+    assert path is not None
+    path.rename(path.with_name("paper-20200101T000000Z-abcdef0-dirty.jsonl"))
+    executor = Counting(clean, [])
+    sweep(executor, tmp_path, 0)
+    assert executor.asked == [0]
+    sweep(executor, tmp_path, 0, lr=0.06)  # no profile's: nothing stands for it
+    assert executor.asked == [0, 0]
+
+
+@pytest.mark.usefixtures("made_up_mnist")
+def test_a_survey_tells_done_from_begun_and_from_to_do(
+    tmp_path: Path, here: Environment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = CellStore.of(here)
+    run_cell(Task(replace(SGD, seed=0), store, {}))
+    run_cell(Task(replace(SGD, seed=1, epochs=1), store, {}))
+    begun = store.checkpoint(replace(SGD, seed=1, epochs=1)).read()
+    assert begun is not None
+    store.take_over(replace(SGD, seed=1), begun)
+    survey = Survey(here)
+    config = Seeds((0, 1, 2))
+    assert survey_artifact(ARTIFACT, "paper", config, tmp_path / "out", survey, again=False) == 0
+    assert [line.split("mnist")[0].strip() for line in survey.lines()] == [
+        "done", "begun, 1 of 2 epochs", "to do",
+    ]  # fmt: skip
+    assert not (tmp_path / "out").exists()
+    capsys.readouterr()
+
+
+@pytest.mark.usefixtures("made_up_mnist")
+def test_a_state_from_elsewhere_is_kept_only_if_it_is_further(tmp_path: Path) -> None:
+    far, near = CellStore(tmp_path / "far"), CellStore(tmp_path / "near")
+    run_cell(Task(SGD, far, {}))
+    state = far.checkpoint(SGD).read()
+    assert state is not None
+    near.take_over(SGD, state)
+    assert near.progress(SGD) == far.progress(SGD)
+    begun = {"curves": {"seconds": [1.0], "diverged": False}, "counts": {}}
+    far.checkpoint(replace(SGD, seed=1)).save(begun)
+    less = far.checkpoint(replace(SGD, seed=1)).read()
+    assert less is not None
+    near.take_over(SGD, less)
+    assert near.progress(SGD).epochs == 2
+
+
+@pytest.mark.usefixtures("made_up_mnist")
+def test_a_node_goes_on_with_what_it_is_sent(
+    tmp_path: Path, here: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = replace(SGD, seed=9)
+    tuned = replace(SGD, start=start)
+    driver = CellStore(tmp_path / "driver")
+    run_cell(Task(start, driver, {}))
+    expected = run_cell(Task(tuned, CellStore(tmp_path / "whole"), {}))
+    monkeypatch.setenv("REPRO_CACHE_DIR", str(tmp_path / "node"))
+    sent = tuple(states_of(tuned, driver))
+    assert [cell for cell, _ in sent] == [start]
+    state = run_job(Job(tuned, 1, identity(here), {"commit": "a" * 40}, sent))
+    driver.take_over(tuned, state)
+    metrics = driver.progress(tuned).metrics
+    assert metrics is not None
+    assert [metrics[curve] for curve in CURVES] == [expected[curve] for curve in CURVES]
+    assert metrics["trained"]["commit"] == "a" * 40
+    trained = CellStore.of(here).progress(start).metrics
+    assert trained == driver.progress(start).metrics  # seconds included: it was not run again
+
+
+def test_a_node_that_is_not_what_the_sweep_began_with_runs_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ReproError, match="joined later has other code, versions or hardware"):
+        run_job(Job(SGD, 1, "other", {}, ()))
+    assert not (tmp_path / "cache").exists()
+
+
+def test_nodes_must_be_alike_and_have_the_code_that_is_here(here: Environment) -> None:
+    change = msgspec.structs.replace
+    node = change(here, commit=None, dirty=None, cpu="of the nodes")
+    alike = {"a:1": Node(node, ""), "b:1": Node(node, "")}
+    found = require_alike(alike, here)
+    assert (found.cpu, found.commit) == ("of the nodes", here.commit)
+    for changes, message in (
+        ({"source_sha256": "other"}, "b:1: hash of the source is other, here "),
+        ({"versions": here.versions | {"torch": "0.1"}}, "b:1: version of torch is 0.1, here "),
+        ({"cpu": "another"}, "b:1: processor is another, on a:1 of the nodes"),
+        ({"gpu": "one"}, "b:1: GPU is one, on a:1"),
+    ):
+        with pytest.raises(ReproError, match=message):
+            require_alike(alike | {"b:1": Node(change(node, **changes), "")}, here)
+
+
+def test_ray_that_is_not_installed_is_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(["sweep", "elasticzo_fig2", "--profile", "smoke", "--executor", "ray"]) == 2
+    assert "pip install 'zo-repro[ray]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give the artifact to run: elasticzo_search, elasticzo_table1"),
+        (["mezo_fig4"], "mezo_fig4 has no cells: use repro run"),
+        (["elasticzo_fig2", "--threads", "0"], "threads = 0"),
+        (["elasticzo_fig2", "--workers", "0"], "workers = 0"),
+        (["elasticzo_fig2", "--memory", "-1"], "memory = -1"),
+        (["elasticzo_fig2", "--gpus-per-cell", "1.5"], "gpus-per-cell = 1.5: a cell runs on one"),
+    ],
+)
+def test_wrong_options_of_a_sweep(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sweep", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_artifact_trains_cells_if_its_run_says_so() -> None:
+    from repro.artifacts.index import SLUGS, load
+
+    for slug in SLUGS:
+        source = Path("repro/artifacts", slug, "run.py")
+        text = (Path(__file__).parents[1] / source).read_text()
+        assert load(slug).trains_cells == ("repro.artifacts.cells" in text), slug
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {tests!r})
+import test_sweep as t
+if __name__ == "__main__":
+    list(t.LocalExecutor(t.capture(), workers=2).run(t.long_cells()))
+"""
+
+
+def long_cells() -> list[Cell]:
+    return [replace(SGD, seed=seed, epochs=400) for seed in (0, 1)]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("made_up_mnist")
+def test_a_killed_worker_and_a_killed_driver_lose_nothing(
+    tmp_path: Path, here: Environment
+) -> None:
+    script = tmp_path / "sweep.py"
+    script.write_text(SCRIPT.format(tests=str(Path(__file__).parent)))
+    store, wanted = CellStore.of(here), long_cells()
+
+    def workers() -> list[int]:
+        """Processes with a lock in the store, by what Linux shows of their open files."""
+        links = Path("/proc").glob("[0-9]*/fd/*")
+        held = (link.parts[2] for link in links if _target(link).startswith(str(store.directory)))
+        return sorted({int(process) for process in held})
+
+    def wait_for_epochs(seed: int, epochs: int) -> None:
+        while store.progress(wanted[seed]).epochs < epochs:
+            time.sleep(0.05)
+
+    with subprocess.Popen(
+        [sys.executable, str(script)], stderr=subprocess.PIPE, text=True
+    ) as driver:
+        wait_for_epochs(0, 5)
+        os.kill(workers()[0], signal.SIGKILL)
+        wait_for_epochs(1, 20)
+        driver.kill()
+        orphans = workers()
+        assert driver.stderr is not None
+        driver.stderr.close()
+    assert orphans  # which end in some seconds, and until then have their cells to themselves
+    begun = [store.progress(cell).epochs for cell in wanted]
+    done = subprocess.run(
+        [sys.executable, str(script)], check=True, stderr=subprocess.PIPE, text=True
+    )
+    assert "begun again" not in done.stderr
+    assert not any(Path(f"/proc/{process}").exists() for process in orphans)
+    for cell, epochs in zip(wanted, begun, strict=True):
+        metrics = store.progress(cell).metrics
+        assert metrics is not None
+        assert 0 < epochs < cell.epochs == len(metrics["seconds"])
+        expected = run_cell(Task(cell, CellStore(tmp_path / "whole"), {}))
+        assert [metrics[curve] for curve in CURVES] == [expected[curve] for curve in CURVES]
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:  # it was closed meanwhile, or is another user's
+        return ""
