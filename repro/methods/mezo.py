@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import torch
 
 from repro.core.validation import require_positive_int
+from repro.methods.noise import Noise
 from repro.methods.parameters import trainable
 from repro.methods.step_info import PhaseTimer, StepInfo
 from repro.methods.walk import Restore
@@ -54,6 +55,7 @@ class MeZO(ZerothOrder):
         seed: int = 0,
         restore: Restore = "rounded",
         chunk: int | None = None,
+        noise: Noise | None = None,
         timed: bool = False,
     ) -> None:
         """Check every setting before a weight is touched.
@@ -68,10 +70,13 @@ class MeZO(ZerothOrder):
             seed: seed of the sequence of perturbations.
             restore: ``"rounded"`` or ``"exact"``, as above.
             chunk: elements of noise drawn at a time (see ``perturb_``).
+            noise: where perturbations come from, PyTorch's generator unless told otherwise;
+                ``repro.ondevice.noise`` has a faster one. The log names it.
             timed: whether ``last.seconds`` is filled.
 
         Raises:
-            UsageError: a setting is out of range, or there is nothing to train.
+            UsageError: a setting is out of range, there is nothing to train, or ``noise`` does not
+                go with the parameters.
         """
         self.perturbations = require_positive_int("perturbations n", perturbations)
         super().__init__(
@@ -84,6 +89,7 @@ class MeZO(ZerothOrder):
             seed=seed,
             restore=restore,
             chunk=chunk,
+            noise=noise,
             timed=timed,
         )
 

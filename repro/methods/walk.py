@@ -7,7 +7,8 @@ import torch
 
 from repro.core.validation import require_choice
 from repro.methods.lattice import Lattice
-from repro.methods.perturbation import KeptNoise, default_chunk, perturb_
+from repro.methods.noise import Noise
+from repro.methods.perturbation import default_chunk
 
 Restore = Literal["rounded", "exact"]
 """How the walk ends: with the rounding errors of its sums, or with the very bits it began with."""
@@ -37,14 +38,14 @@ class Walk(Protocol):
         """Free what the passes of a step share."""
 
 
-def make_walk(restore: Restore, eps: float, chunk: int | None) -> Walk:
-    """Return the walk that ends as ``restore`` says.
+def make_walk(restore: Restore, eps: float, chunk: int | None, noise: Noise) -> Walk:
+    """Return the walk along ``noise`` that ends as ``restore`` says.
 
     Raises:
         UsageError: another name.
     """
     require_choice("restore", restore, get_args(Restore))
-    return ExactWalk(eps, chunk) if restore == "exact" else RoundedWalk(eps, chunk)
+    return ExactWalk(eps, chunk, noise) if restore == "exact" else RoundedWalk(eps, noise)
 
 
 class RoundedWalk:
@@ -52,27 +53,31 @@ class RoundedWalk:
 
     reversible = False
 
-    def __init__(self, eps: float, chunk: int | None) -> None:
+    def __init__(self, eps: float, noise: Noise) -> None:
         self.eps = eps
-        self.chunk = chunk
-        self._kept = KeptNoise()
+        self.noise = noise
 
     def settle(self, parameters: Sequence[torch.Tensor]) -> None:
-        """Leave theta as it is."""
+        """Leave theta as it is.
+
+        Raises:
+            UsageError: the noise cannot be added to these parameters.
+        """
+        self.noise.check(parameters)
 
     def move(self, parameters: Sequence[torch.Tensor], seed: int, before: int, after: int) -> None:
         """Add the difference."""
-        perturb_(parameters, seed, (after - before) * self.eps, self.chunk, self._kept)
+        self.noise.add_(parameters, seed, (after - before) * self.eps)
 
     def descend(
         self, parameters: Sequence[torch.Tensor], seed: int, before: int, rate: float
     ) -> None:
         """Restore and update in one sum."""
-        perturb_(parameters, seed, -before * self.eps - rate, self.chunk, self._kept)
+        self.noise.add_(parameters, seed, -before * self.eps - rate)
 
     def rest(self) -> None:
-        """Forget the noise."""
-        self._kept = KeptNoise()
+        """Let the noise forget its numbers."""
+        self.noise.rest()
 
 
 class _Piece(NamedTuple):
@@ -89,23 +94,26 @@ class _Piece(NamedTuple):
 class ExactWalk:
     """Weights on a lattice come back bit by bit, and updates are rounded stochastically to it.
 
-    The noise is that of ``perturb_`` for one tensor at a time, in pieces of ``chunk`` elements, and
-    a pass takes a few such pieces of extra memory, whatever the model's size.
+    The noise is drawn for one tensor at a time, in pieces of ``chunk`` elements, and a pass takes a
+    few such pieces of extra memory, whatever the model's size.
     """
 
     reversible = True
 
-    def __init__(self, eps: float, chunk: int | None) -> None:
+    def __init__(self, eps: float, chunk: int | None, noise: Noise) -> None:
         self.eps = eps
         self.chunk = chunk
+        self.noise = noise
 
     @torch.no_grad()
     def settle(self, parameters: Sequence[torch.Tensor]) -> None:
         """Round theta to the lattice, to the nearest point.
 
         Raises:
-            UsageError: a parameter's format has no wider one, or eps is too small for it.
+            UsageError: a parameter's format has no wider one, or eps is too small for it, or the
+                noise cannot be added to these parameters.
         """
+        self.noise.check(parameters)
         lattices = self._lattices(parameters)
         for parameter in parameters:
             lattice = lattices[parameter.dtype]
@@ -140,8 +148,8 @@ class ExactWalk:
         for parameter in parameters:
             lattice = lattices[parameter.dtype]
             for weights in self._split(parameter):
-                normal = torch.zeros(weights.shape, device=weights.device)
-                perturb_([normal], (seed + index) % _SEED_SPACE, 1.0, self.chunk)
+                normal = torch.empty(weights.shape, device=weights.device)
+                self.noise.draw_(normal, (seed + index) % _SEED_SPACE)
                 noise = lattice.noise(normal)
                 perturbed = weights.to(lattice.wide)
                 theta = lattice.round(perturbed.add_(noise, alpha=-before))

@@ -190,6 +190,9 @@ struct Kernels {
     void (*noise_f32)(std::uint64_t key, std::size_t first, std::size_t count, float* z);
     /// theta[i] += factor z[i].
     void (*move_f32)(float* theta, const float* z, std::size_t count, float factor);
+    /// The same of weights in bfloat16 and float16: float32 sums, rounded to the nearest even.
+    void (*move_bf16)(std::uint16_t* theta, const float* z, std::size_t count, float factor);
+    void (*move_f16)(std::uint16_t* theta, const float* z, std::size_t count, float factor);
     /// Multiplies as fast as it can, so many rounds; returns the number of multiplications.
     long (*peak_f32)(long rounds);
     long (*peak_i8)(long rounds);

@@ -42,6 +42,8 @@ const Kernels kTable = {
     .descend_i8 = descend_i8,
     .noise_f32 = noise_f32,
     .move_f32 = move_f32,
+    .move_bf16 = move_bf16,
+    .move_f16 = move_f16,
     .peak_f32 = peak_f32,
     .peak_i8 = peak_i8,
 };
