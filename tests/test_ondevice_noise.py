@@ -14,6 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from repro.core.errors import UsageError
 from repro.methods.elasticzo import ElasticZO
+from repro.methods.lattice import Lattice
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
 from repro.methods.walk import Restore
@@ -21,6 +22,7 @@ from repro.ondevice.build import EngineError
 from repro.ondevice.noise import EngineNoise
 
 PIECE = 4096
+EPS = 1e-3
 SIZES = (5, 4096, 1, 4097, 70_000)
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 FAR = (1 << 32) - PIECE
@@ -162,6 +164,49 @@ def test_every_weight_is_widened_and_narrowed_as_pytorch_does(dtype: torch.dtype
     EngineNoise().add_([large], 3, float(torch.finfo(dtype).max) / 4)
     sums = finite.float() + drawn(3, len(finite)) * np.float32(float(torch.finfo(dtype).max) / 4)
     assert torch.equal(large, sums.to(dtype))  # some are infinite
+
+
+HALVES = [torch.bfloat16, torch.float16]
+
+
+def thresholds(seed: int, count: int) -> torch.Tensor:
+    """The random numbers of an update: 24 bits of the words of purpose 4."""
+    key = mix(mix(mix(seed)) ^ 4)
+    w = words(key, np.array(range(count), dtype=object)).astype(np.float64)
+    return torch.from_numpy(np.floor(w / 2**8) / 2**24).float()
+
+
+@pytest.mark.parametrize("eps", [1e-3, 0.3])
+@pytest.mark.parametrize("dtype", HALVES)
+def test_exact_passes_are_those_of_the_lattice(engine: Any, dtype: torch.dtype, eps: float) -> None:
+    lattice = Lattice(dtype, eps)
+    every = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int16).view(dtype)
+    weights = torch.cat([every[every.abs() < 1e3], parameters(dtype)[-1]])
+    weights = lattice.round(weights.to(lattice.wide)).to(dtype)
+    z = lattice.noise(drawn(7, len(weights)))
+    for name in engine.instruction_sets():
+        noise, moved = EngineNoise(name), weights.clone()
+        noise.move_on_(lattice, moved, 7, 0, 1)
+        assert torch.equal(moved, (lattice.theta(weights, z, 0) + z).to(dtype))
+        noise.move_on_(lattice, moved, 7, 1, -1)
+        assert torch.equal(moved, (lattice.theta(weights, z, 0) - z).to(dtype))
+        noise.move_on_(lattice, moved, 7, -1, 0)
+        assert torch.equal(moved, weights)
+        noise.descend_on_(lattice, moved, 7, 0, 0.7 * eps)
+        sums = weights.float() + z * np.float32(-0.7 * eps / lattice.eps)  # no fused operation
+        expected = lattice.round(sums, thresholds(7, len(z)))
+        assert torch.equal(moved, expected.to(dtype))
+
+
+def test_updates_below_the_spacing_count_by_their_mean() -> None:
+    lattice = Lattice(torch.bfloat16, EPS)
+    start, total = torch.full((1 << 16,), 0.5, dtype=torch.bfloat16), torch.zeros(1 << 16)
+    for seed in range(20):
+        weights = start.clone()
+        EngineNoise().descend_on_(lattice, weights, seed, 0, -1e-5)
+        total += (weights.float() - 0.5) * lattice.noise(drawn(seed, len(weights))).sign()
+    size = float(np.sqrt(2 / np.pi))  # of a normal number, by mean
+    assert float(total.mean()) / 20 == pytest.approx(1e-5 * size, rel=0.2)
 
 
 class Tied(nn.Module):

@@ -6,7 +6,11 @@ from typing import Protocol
 import torch
 
 from repro.core.errors import UsageError
+from repro.methods.lattice import Lattice
 from repro.methods.perturbation import KeptNoise, perturb_
+
+_SEED_SPACE = 1 << 32
+_ROUNDING = 1 << 31  # apart from the seeds of all noise of the same walk
 
 
 class Noise(Protocol):
@@ -23,6 +27,16 @@ class Noise(Protocol):
 
     def draw_(self, vector: torch.Tensor, seed: int) -> None:
         """Overwrite ``vector``, float32 [n], with the first n numbers of z(seed)."""
+
+    def move_on_(
+        self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, after: int
+    ) -> None:
+        """Take ``weights``, [n], on ``lattice`` from ``before`` eps z(seed) to ``after`` of it."""
+
+    def descend_on_(
+        self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, rate: float
+    ) -> None:
+        """Take them to theta - ``rate`` z(seed), rounded to the lattice at random."""
 
     def rest(self) -> None:
         """Free what the passes of a step share."""
@@ -49,9 +63,48 @@ class TorchNoise:
         """Draw into ``vector``, and keep nothing."""
         perturb_([vector.zero_()], seed, 1.0, self.chunk)
 
+    def move_on_(
+        self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, after: int
+    ) -> None:
+        """Do it by PyTorch's operators."""
+        move_on_(self, lattice, weights, seed, before, after)
+
+    def descend_on_(
+        self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, rate: float
+    ) -> None:
+        """Do it by PyTorch's operators."""
+        descend_on_(self, lattice, weights, seed, before, rate)
+
     def rest(self) -> None:
         """Forget the noise."""
         self._kept = KeptNoise()
+
+
+def move_on_(
+    noise: Noise, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, after: int
+) -> None:
+    """Do ``Noise.move_on_`` by PyTorch's operators, for any format and device."""
+    eps_z = _eps_z(noise, lattice, weights, seed)
+    theta = lattice.theta(weights, eps_z, before)
+    weights.copy_(theta.add_(eps_z, alpha=after))
+
+
+def descend_on_(
+    noise: Noise, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, rate: float
+) -> None:
+    """Do ``Noise.descend_on_`` by PyTorch's operators, for any format and device."""
+    eps_z = _eps_z(noise, lattice, weights, seed)
+    theta = lattice.theta(weights, eps_z, before)
+    generator = torch.Generator(theta.device).manual_seed((seed + _ROUNDING) % _SEED_SPACE)
+    threshold = torch.empty_like(theta).uniform_(generator=generator)
+    updated = theta.add_(eps_z, alpha=-rate / lattice.eps)
+    weights.copy_(lattice.round(updated, threshold))
+
+
+def _eps_z(noise: Noise, lattice: Lattice, weights: torch.Tensor, seed: int) -> torch.Tensor:
+    normal = torch.empty(weights.shape, device=weights.device)
+    noise.draw_(normal, seed)
+    return lattice.noise(normal)
 
 
 def noise_of_log(name: str, chunk: int | None, noise: Noise | None) -> Noise:

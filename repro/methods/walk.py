@@ -1,7 +1,7 @@
 """The walk of an estimate, theta -> theta + eps z -> theta - eps z -> theta, in two arithmetics."""
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Literal, Protocol, get_args
 
 import torch
 
@@ -14,7 +14,6 @@ Restore = Literal["rounded", "exact"]
 """How the walk ends: with the rounding errors of its sums, or with the very bits it began with."""
 
 _SEED_SPACE = 1 << 32
-_ROUNDING = 1 << 31  # apart from the seeds of all noise of the same walk
 
 
 class Walk(Protocol):
@@ -80,17 +79,6 @@ class RoundedWalk:
         self.noise.rest()
 
 
-class _Piece(NamedTuple):
-    weights: torch.Tensor
-    """A part of a parameter, flat: where results go."""
-    lattice: Lattice
-    theta: torch.Tensor
-    """The unperturbed weights, in the lattice's wide format."""
-    noise: torch.Tensor
-    """eps z, likewise."""
-    rounding_seed: int
-
-
 class ExactWalk:
     """Weights on a lattice come back bit by bit, and updates are rounded stochastically to it.
 
@@ -123,39 +111,30 @@ class ExactWalk:
     @torch.no_grad()
     def move(self, parameters: Sequence[torch.Tensor], seed: int, before: int, after: int) -> None:
         """Find theta and add the noise anew."""
-        for piece in self._pieces(parameters, seed, before):
-            piece.weights.copy_(piece.theta.add_(piece.noise, alpha=after))
+        for lattice, weights, own in self._pieces(parameters, seed):
+            self.noise.move_on_(lattice, weights, own, before, after)
 
     @torch.no_grad()
     def descend(
         self, parameters: Sequence[torch.Tensor], seed: int, before: int, rate: float
     ) -> None:
         """Find theta and round the update, up or down at random so that its mean is kept."""
-        for piece in self._pieces(parameters, seed, before):
-            generator = torch.Generator(piece.theta.device).manual_seed(piece.rounding_seed)
-            threshold = torch.empty_like(piece.theta).uniform_(generator=generator)
-            updated = piece.theta.add_(piece.noise, alpha=-rate / self.eps)
-            piece.weights.copy_(piece.lattice.round(updated, threshold))
+        for lattice, weights, own in self._pieces(parameters, seed):
+            self.noise.descend_on_(lattice, weights, own, before, rate)
 
     def rest(self) -> None:
         """Do nothing: nothing is shared."""
 
     def _pieces(
-        self, parameters: Sequence[torch.Tensor], seed: int, before: int
-    ) -> Iterator[_Piece]:
+        self, parameters: Sequence[torch.Tensor], seed: int
+    ) -> Iterator[tuple[Lattice, torch.Tensor, int]]:
+        """Yield the lattice, the weights and the seed of each piece."""
         lattices = self._lattices(parameters)
         index = 0
         for parameter in parameters:
             lattice = lattices[parameter.dtype]
             for weights in self._split(parameter):
-                normal = torch.empty(weights.shape, device=weights.device)
-                self.noise.draw_(normal, (seed + index) % _SEED_SPACE)
-                noise = lattice.noise(normal)
-                perturbed = weights.to(lattice.wide)
-                theta = lattice.round(perturbed.add_(noise, alpha=-before))
-                yield _Piece(
-                    weights, lattice, theta, noise, (seed + index + _ROUNDING) % _SEED_SPACE
-                )
+                yield lattice, weights, (seed + index) % _SEED_SPACE
                 index += 1
 
     def _split(self, parameter: torch.Tensor) -> Iterator[torch.Tensor]:

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from repro.core.errors import UsageError
+from repro.methods.lattice import Lattice
+from repro.methods.noise import descend_on_, move_on_
 from repro.ondevice.build import load
 
 _FORMATS = (torch.float32, torch.bfloat16, torch.float16)
@@ -69,6 +71,41 @@ class EngineNoise:
         """Overwrite ``vector``, float32 [n], with the first n numbers of z(``seed``)."""
         threads = torch.get_num_threads()
         self._engine.draw(vector.numpy(), seed, 0, threads, self._instructions)
+
+    def move_on_(
+        self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, after: int
+    ) -> None:
+        """Do it in one pass over 16-bit weights, and by PyTorch's operators over others."""
+        if weights.dtype == torch.float32:
+            move_on_(self, lattice, weights, seed, before, after)
+        else:
+            self._walk(lattice, weights, seed, before=before, after=after, descends=False)
+
+    def descend_on_(
+        self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, rate: float
+    ) -> None:
+        """Do it likewise; of 16-bit weights the engine's counters round, too."""
+        if weights.dtype == torch.float32:
+            descend_on_(self, lattice, weights, seed, before, rate)
+        else:
+            after = -rate / lattice.eps
+            self._walk(lattice, weights, seed, before=before, after=after, descends=True)
+
+    def _walk(self, lattice: Lattice, weights: torch.Tensor, seed: int, **passed: float) -> None:
+        self._engine.walk_halves(
+            weights.detach().view(torch.uint16).numpy(),
+            weights.dtype == torch.bfloat16,
+            seed,
+            scale=lattice.eps / lattice.step,
+            levels=lattice.levels,
+            step=lattice.step,
+            bound=lattice.bound,
+            ulp=lattice.ulp,
+            threads=torch.get_num_threads(),
+            isa=self._instructions,
+            **passed,
+        )
+        torch.autograd.graph.increment_version(weights)
 
     def rest(self) -> None:
         """Do nothing: nothing is kept."""

@@ -55,4 +55,18 @@ void add(const NoisePart& part, void* theta, Format format, float factor) {
             factor);
 }
 
+void walk(const NoisePart& part, std::uint16_t* theta, Format format, const LatticeWalk& given) {
+    const auto kernel =
+        format == Format::kBfloat16 ? part.kernels.walk_bf16 : part.kernels.walk_f16;
+    for_each_piece(
+        part, [](std::size_t, float* own) { return own; },
+        [&](std::size_t begin, std::size_t count, const float* z) {
+            const std::uint64_t place = part.first + begin;
+            LatticeWalk walk = given;
+            walk.key = stream_key(part.seed, place >> 32, Purpose::kUpdates);
+            walk.place = std::uint32_t(place);
+            kernel(walk, theta + begin, z, count);
+        });
+}
+
 }  // namespace zo

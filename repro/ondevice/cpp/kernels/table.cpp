@@ -1,6 +1,7 @@
 // The table of kernels of one instruction set.
 #include "gaussian.hpp"
 #include "gradient.hpp"
+#include "lattice.hpp"
 #include "narrow.hpp"
 #include "norm.hpp"
 #include "outer.hpp"
@@ -44,6 +45,8 @@ const Kernels kTable = {
     .move_f32 = move_f32,
     .move_bf16 = move_bf16,
     .move_f16 = move_f16,
+    .walk_bf16 = walk_bf16,
+    .walk_f16 = walk_f16,
     .peak_f32 = peak_f32,
     .peak_i8 = peak_i8,
 };
