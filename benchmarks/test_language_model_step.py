@@ -4,7 +4,7 @@ import subprocess
 import sys
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,17 +19,25 @@ from repro.core.names import Dtype
 from repro.finetuning.base_models import random_model
 from repro.finetuning.batches import Batch
 from repro.finetuning.classifier import YesNoClassifier, without_dropout
-from repro.finetuning.learner import restore_of
+from repro.finetuning.learner import noise_of
 from repro.measurement.timing import Step, ratio
 from repro.memory import measured
 from repro.methods.mezo import MeZO
-from repro.methods.perturbation import perturb_
+from repro.methods.noise import TorchNoise
+from repro.methods.walk import Restore
 
-BATCH, CONTEXT = 8, 128
-ONCE = (2, 16)
-"""Batch and context where benchmarks run once, untimed: the arms are tried, not compared."""
 EPS, LR = 1e-3, 1e-7
 ANSWERS = np.array([1, 2], np.int32)
+
+
+class Scale(NamedTuple):
+    """A model and a batch."""
+
+    model: dict[str, Any]
+    batch: int
+    context: int
+
+
 SMOLLM2 = {
     "vocab_size": 49152,
     "hidden_size": 576,
@@ -39,68 +47,83 @@ SMOLLM2 = {
     "num_key_value_heads": 3,
     "tie_word_embeddings": True,
 }
+TINY = {"vocab_size": 64, "hidden_size": 36, "intermediate_size": 48, "num_hidden_layers": 2}
+# tiny where benchmarks run once, untimed: the arms are tried, not compared
+SCALES = {"smollm2-135m": Scale(SMOLLM2, 8, 128), "tiny": Scale(SMOLLM2 | TINY, 2, 16)}
 
 
-def step_of(arm: str, dtype: Dtype, size: tuple[int, int]) -> Step:
+NOISES = {"mezo": "torch", "mezo, engine's noise": "engine"}
+WAYS: tuple[tuple[Dtype, Restore], ...] = (
+    ("float32", "rounded"),
+    ("bfloat16", "rounded"),
+    ("bfloat16", "exact"),
+)
+"""In float32 `mezo_fig4` takes the rounded walk, in half precision the exact one."""
+
+
+def step_of(arm: str, dtype: Dtype, restore: Restore, scale: Scale) -> Step:
     """Return a step of one arm on a model of its own."""
     torch.manual_seed(0)
-    model = random_model(LlamaConfig(**SMOLLM2), dtype)
+    model = random_model(LlamaConfig(**scale.model), dtype)
     without_dropout(model)
-    tokens = torch.randint(0, SMOLLM2["vocab_size"], size)
-    last = torch.full((size[0],), size[1] - 1)
-    batch = Batch(tokens, last, torch.arange(size[0]) % 2)
+    size = (scale.batch, scale.context)
+    tokens = torch.randint(0, scale.model["vocab_size"], size)
+    last = torch.full(size[:1], scale.context - 1)
+    batch = Batch(tokens, last, torch.arange(scale.batch) % 2)
     classifier = YesNoClassifier(model, ANSWERS)
+    weights = list(model.parameters())
     if arm == "forward":
         return torch.no_grad()(lambda: classifier.loss(batch).item())
-    if arm == "noise":
-        weights = list(model.parameters())
-        return lambda: perturb_(weights, 0, 0.0)
+    if arm == "two forwards":  # as long as the others, so that nothing weighs on it more
+        return torch.no_grad()(lambda: [classifier.loss(batch).item() for _ in range(2)])
+    if arm in NOISES.values():
+        noise = noise_of(arm) or TorchNoise()
+        return torch.no_grad()(lambda: noise.add_(weights, 0, 0.0))
     if arm == "published":
         loop = PublishedLoop(model, ANSWERS.tolist(), LR, EPS)
         seeds = count()
         return lambda: loop.step(batch, next(seeds))
-    restore = restore_of(dtype) if arm == "mezo" else "rounded"
-    mezo = MeZO(model.parameters(), lr=LR, eps=EPS, restore=restore)
+    mezo = MeZO(weights, lr=LR, eps=EPS, restore=restore, noise=noise_of(NOISES[arm]))
     return lambda: mezo.step(lambda: classifier.loss(batch))
 
 
-def peak_of_step(arm: str, dtype: Dtype, size: tuple[int, int]) -> int:
+def peak_of_step(arm: str, dtype: Dtype, restore: Restore, scale: Scale) -> int:
     """Return the bytes that a step takes beside the weights and the batch."""
     torch.set_num_threads(1)
-    return measured.peak_of_step(step_of(arm, dtype, size))
+    return measured.peak_of_step(step_of(arm, dtype, restore, scale))
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_language_model_step(benchmark: Any, timed: Any, dtype: Dtype, threads: int) -> None:
-    """``ratios``: our step over two forwards, rounded and exact; published over ours; the noise."""
-    torch.set_num_threads(threads)
-    size = (BATCH, CONTEXT) if benchmark.enabled else ONCE
-    names = ("forward", "mezo", "rounded", "noise", "published")
-    if dtype == "float32":
-        names = ("forward", "mezo", "noise", "published")  # rounded is what mezo is
-    arms = {name: step_of(name, dtype, size) for name in names}
-    seconds = timed(arms, turns=5 if benchmark.enabled else 1, steps=1, warm_up=1)
-    found = {
-        "mezo/two forwards": ratio(seconds, "mezo", "forward") / 2,
-        "three perturbations/mezo": 3 * ratio(seconds, "noise", "mezo"),
-        "published/mezo": ratio(seconds, "published", "mezo"),
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize(("dtype", "restore"), WAYS)
+def test_language_model_step(benchmark: Any, timed: Any, dtype: Dtype, restore: Restore) -> None:
+    """``ratios``: our steps over two forwards, the published over ours, and the share of noise."""
+    scale = SCALES["smollm2-135m" if benchmark.enabled else "tiny"]
+    names = (*NOISES, "two forwards", *NOISES.values(), "published")
+    arms = {name: step_of(name, dtype, restore, scale) for name in names}
+    seconds = timed(arms, turns=3 if benchmark.enabled else 1, steps=1, warm_up=1)
+    found = {f"{arm}/two forwards": ratio(seconds, arm, "two forwards") for arm in NOISES}
+    found |= {f"published/{arm}": ratio(seconds, "published", arm) for arm in NOISES}
+    found |= {
+        f"three perturbations/{arm}": 3 * ratio(seconds, noise, arm)
+        for arm, noise in NOISES.items()
     }
-    if dtype != "float32":
-        found["mezo rounded/two forwards"] = ratio(seconds, "rounded", "forward") / 2
-        found["published/mezo rounded"] = ratio(seconds, "published", "rounded")
     benchmark.extra_info["ratios"] = found
 
 
 @pytest.mark.memray
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("arm", ["forward", "mezo", "published"])
-def test_memory_of_a_language_model_step(benchmark: Any, arm: str, dtype: str) -> None:
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize(("dtype", "restore"), WAYS)
+@pytest.mark.parametrize("arm", ["forward", *NOISES, "published"])
+def test_memory_of_a_language_model_step(
+    benchmark: Any, arm: str, dtype: Dtype, restore: Restore
+) -> None:
     """``peak_bytes``: what the step takes beside its weights, by memray."""
-    size = (BATCH, CONTEXT) if benchmark.enabled else ONCE
 
     def run() -> None:
-        command = [sys.executable, __file__, arm, dtype, *map(str, size)]
+        if not benchmark.enabled:  # tried in this process, for a new one imports for seconds
+            benchmark.extra_info["peak_bytes"] = peak_of_step(arm, dtype, restore, SCALES["tiny"])
+            return
+        command = [sys.executable, __file__, arm, dtype, restore]
         done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
         benchmark.extra_info["peak_bytes"] = int(done.stdout)
 
@@ -108,5 +131,5 @@ def test_memory_of_a_language_model_step(benchmark: Any, arm: str, dtype: str) -
 
 
 if __name__ == "__main__":
-    made = (int(sys.argv[3]), int(sys.argv[4]))
-    sys.stdout.write(str(peak_of_step(sys.argv[1], sys.argv[2], made)))  # type: ignore[arg-type]
+    made: Any = sys.argv[1:]
+    sys.stdout.write(str(peak_of_step(*made, SCALES["smollm2-135m"])))

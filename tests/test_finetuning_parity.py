@@ -2,7 +2,7 @@
 
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ from repro.data.text.tokens import load_tokenised
 from repro.finetuning.batches import Batch, collate
 from repro.finetuning.classifier import YesNoClassifier, without_dropout
 from repro.methods.mezo import MeZO
-from repro.methods.perturbation import perturb_
+from repro.methods.noise import Noise, TorchNoise
 from repro.models.tiny import tiny_llama
+from repro.ondevice.noise import EngineNoise
 
 PATH = Path(__file__).parents[1] / "benchmarks" / "published_loop.py"
 LR, EPS = 1e-3, 1e-3
@@ -31,10 +32,13 @@ def published() -> Any:
     return module.PublishedLoop
 
 
-def our_noise(seed: int, parameters: Sequence[Tensor]) -> list[Tensor]:
-    drawn = [torch.zeros_like(parameter) for parameter in parameters]
-    perturb_(drawn, seed, 1.0)
-    return drawn
+def noise_of(noise: Noise) -> Callable[[int, Sequence[Tensor]], list[Tensor]]:
+    def draw(seed: int, parameters: Sequence[Tensor]) -> list[Tensor]:
+        drawn = [torch.zeros_like(parameter) for parameter in parameters]
+        noise.add_(drawn, seed, 1.0)
+        return drawn
+
+    return draw
 
 
 def batches(count: int) -> tuple[list[Batch], list[int]]:
@@ -51,13 +55,15 @@ def test_losses_of_full_logits_and_of_the_last_position_are_the_same() -> None:
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
-def test_trajectories_are_the_same_given_the_same_noise() -> None:
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("make", [TorchNoise, EngineNoise])
+def test_trajectories_are_the_same_given_the_same_noise(make: Callable[[], Noise]) -> None:
     made, answers = batches(40)
     ours, theirs = tiny_llama().model, tiny_llama().model
     without_dropout(ours)
     classifier = YesNoClassifier(ours, answers)
-    mezo = MeZO(ours.parameters(), lr=LR, eps=EPS, seed=5)
-    loop = published()(theirs, answers, LR, EPS, our_noise)
+    mezo = MeZO(ours.parameters(), lr=LR, eps=EPS, seed=5, noise=make())
+    loop = published()(theirs, answers, LR, EPS, noise_of(make()))
     for batch in made:
         loss = mezo.step(lambda batch=batch: classifier.loss(batch))
         assert mezo.log.last is not None

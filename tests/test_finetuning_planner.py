@@ -1,38 +1,54 @@
 """The planner: formulas with real parameters, and what it proposes for a budget."""
 
 import math
+from pathlib import Path
 
 import pytest
+from transformers import AutoConfig
 
 from repro.core.errors import UsageError
-from repro.finetuning.arms import ARMS
-from repro.finetuning.base_models import load_config
+from repro.finetuning import base_models, step_memory
+from repro.finetuning.arms import ARMS, Arm, planned_as
+from repro.finetuning.base_models import load_architecture
 from repro.finetuning.planner import propose
-from repro.finetuning.sizes import ModelSize, effective_layers, formulas, size_of
 from repro.finetuning.step_memory import Setup, account
-from repro.memory.shape import DecoderShape
+from repro.measurement.records import of_kind, read_run
 from repro.models.tiny import tiny_llama
+from repro.planner.architecture import Architecture
+from repro.planner.configurations import architecture
+from repro.planner.families import find, members
+from repro.planner.paper import bytes_of_real_parameters, effective_layers, paper_bytes
+from repro.planner.setting import Setting
 
-SMALL = ModelSize(DecoderShape(1, layers=30, hidden=576, heads=9, vocabulary=49152), 134_515_008)
-LARGE = ModelSize(DecoderShape(1, layers=32, hidden=960, heads=15, vocabulary=49152), 361_821_120)
+SMALL = architecture(find("smollm2-135m").config)  # type: ignore[union-attr]
+LARGE = architecture(find("smollm2-360m").config)  # type: ignore[union-attr]
 SIZES = {"small": SMALL, "large": LARGE}
 WANTED = {"batch": 8, "context": 128, "least_context": 20}
 
 
+def planned(arm: Arm, size: Architecture, batch: int, context: int) -> float:
+    setting = Setting(context=context, batch=batch, format="float32")
+    return bytes_of_real_parameters(size, planned_as(arm), setting)
+
+
 @pytest.mark.parametrize("arm", ARMS)
-def test_formulas_are_equations_2_and_3(arm: str) -> None:
+def test_formulas_are_equations_2_and_3(arm: Arm) -> None:
     N, L, D, H, V, B, b = 128, 30, 576, 9, 49152, 8, 4
     A = B * L * N * D * (2 + 16 * b + (2 * b + 1) * N * H / D)
     kept = {"bp": 1, "bp_checkpoint": 1 / math.sqrt(L)}.get(arm, 1 / L)
     copies = 2 if arm.startswith("bp") else 1
-    found = formulas(SMALL, arm, "float32", batch=B, context=N)  # type: ignore[arg-type]
+    setting, method = Setting(context=N, batch=B, format="float32"), planned_as(arm)
     weights = b * (12 * L * D**2 + 2 * V * D)
-    assert found.published == pytest.approx(copies * weights + kept * A, rel=1e-12)
-    assert found.planned == pytest.approx(copies * b * SMALL.parameters + kept * A, rel=1e-12)
+    assert paper_bytes(SMALL, method, setting) == pytest.approx(
+        copies * weights + kept * A, rel=1e-12
+    )
+    assert planned(arm, SMALL, B, N) == pytest.approx(
+        copies * b * 134_515_008 + kept * A, rel=1e-12
+    )
 
 
 def test_the_largest_model_that_fits_as_wanted_is_proposed_first() -> None:
-    need = formulas(LARGE, "mezo_1", "float32", batch=8, context=128).planned
+    need = planned("mezo_1", LARGE, 8, 128)
     first, second, *_ = propose("mezo_1", SIZES, "float32", **WANTED, budget=need)
     assert (first.model, first.batch, first.context) == ("large", 8, 128)
     assert first.planned_bytes == need
@@ -42,7 +58,7 @@ def test_the_largest_model_that_fits_as_wanted_is_proposed_first() -> None:
 
 
 def test_where_nothing_fits_as_wanted_the_smallest_model_gets_less() -> None:
-    whole = formulas(SMALL, "bp", "float32", batch=8, context=128).planned
+    whole = planned("bp", SMALL, 8, 128)
     proposals = propose("bp", SIZES, "float32", **WANTED, budget=whole - 1)
     assert {proposal.model for proposal in proposals} == {"small"}
     sizes = [(p.batch * p.context, p.context) for p in proposals]
@@ -55,7 +71,7 @@ def test_where_nothing_fits_as_wanted_the_smallest_model_gets_less() -> None:
 def test_too_small_a_budget_is_refused_with_the_smallest_that_would_do() -> None:
     with pytest.raises(UsageError) as refused:
         propose("bp", SIZES, "float32", **WANTED, budget=100e6)
-    least = formulas(SMALL, "bp", "float32", batch=1, context=32).planned
+    least = planned("bp", SMALL, 1, 32)
     assert "budget of 100 MB: too small for BP" in str(refused.value)
     assert f"({round(least)} bytes), for small in float32 at B = 1, N = 32" in str(refused.value)
     (last,) = propose("bp", SIZES, "float32", **WANTED, budget=least)[-1:]
@@ -63,16 +79,16 @@ def test_too_small_a_budget_is_refused_with_the_smallest_that_would_do() -> None
 
 
 def test_a_size_is_that_of_the_model() -> None:
-    size = size_of(load_config("tiny-llama"))
+    size = load_architecture("tiny-llama")
     model = tiny_llama().model
     assert size.parameters == sum(p.numel() for p in model.parameters())
-    assert (size.shape.layers, size.shape.hidden, size.shape.heads) == (2, 32, 4)
-    assert size.shape.vocabulary == model.config.vocab_size
+    assert (size.layers, size.hidden, size.heads) == (2, 32, 4)
+    assert size.vocabulary == model.config.vocab_size
 
 
 def test_effective_layers_give_the_peak_back() -> None:
-    planned = formulas(SMALL, "mezo_1", "float32", batch=8, context=128).planned
-    found = effective_layers(SMALL, "float32", batch=8, context=128, peak=planned)
+    setting = Setting(context=128, batch=8, format="float32")
+    found = effective_layers(SMALL, setting, planned("mezo_1", SMALL, 8, 128))
     assert found == pytest.approx(1)
 
 
@@ -90,3 +106,25 @@ def test_a_step_is_accounted_for_three_times(arm: str) -> None:
     assert metrics["simulated_effective_layers"] > 0
     if arm == "mezo_1":
         assert metrics["simulated_gradients_bytes"] == 0
+
+
+RECORDED = sorted((Path(__file__).parents[1] / "results/mezo_fig4").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_recorded_formulas_and_simulations_are_found_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_memory, "_measured", lambda *_: None)
+    configs = {member.name: AutoConfig.for_model(**member.config) for member in members()}
+    monkeypatch.setattr(base_models, "load_config", configs.__getitem__)
+    monkeypatch.setattr(step_memory, "load_config", configs.__getitem__)
+    records = list(of_kind(read_run(path), "plan"))
+    assert records
+    for record in records:
+        point = {name: value for name, value in record.point.items() if name != "setting"}
+        found = account(Setup(**point))
+        numbers = {k for k in found if not k.endswith("_bytes") or "formula" in k}
+        numbers |= {"planned_bytes", "simulated_peak_bytes", "simulated_parameters_bytes"}
+        numbers -= {"out_of_memory"}
+        assert {k: found[k] for k in numbers} == {k: record.metrics[k] for k in numbers}

@@ -11,6 +11,7 @@ from repro.core.errors import ReproError, UsageError
 from repro.methods.backprop import Backprop
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
+from repro.methods.noise import TorchNoise
 from repro.methods.perturbation import CPU_CHUNK, KeptNoise, perturb_
 from repro.methods.step_info import Estimate
 
@@ -84,9 +85,10 @@ def test_kept_noise_changes_no_number_and_is_drawn_once(monkeypatch: pytest.Monk
 
 
 def test_a_step_frees_the_noise_its_passes_share() -> None:
-    optimizer = MeZO([torch.zeros(1000, requires_grad=True)], lr=1.0, eps=1e-3)
+    noise = TorchNoise()
+    optimizer = MeZO([torch.zeros(1000, requires_grad=True)], lr=1.0, eps=1e-3, noise=noise)
     optimizer.step(lambda: 1.0)
-    assert optimizer._walk._kept.vector.numel() == 0
+    assert noise._kept.vector.numel() == 0
     with pytest.raises(ReproError):
         optimizer.step(lambda: float("nan"))
     assert optimizer._walk._kept.vector.numel() == 0

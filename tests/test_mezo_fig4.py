@@ -20,12 +20,12 @@ from repro.claims.index import CLAIMS
 from repro.claims.verdict import verdict
 from repro.core.errors import ReproError, UsageError
 from repro.execution.local import LocalExecutor
-from repro.finetuning.sizes import ModelSize
 from repro.measurement.environment import Environment
 from repro.measurement.point_store import PointStore
 from repro.measurement.recorded import Recorded
 from repro.measurement.records import Record
-from repro.memory.shape import DecoderShape
+from repro.planner.configurations import architecture
+from repro.planner.families import find
 
 HERE = Environment(
     commit="a" * 40, dirty=False, source_sha256="", constraints_sha256=None, python="3.11",
@@ -33,8 +33,8 @@ HERE = Environment(
     onednn=True, gpu=None, versions={"torch": "2.15"},
 )  # fmt: skip
 SIZES = {
-    "small": ModelSize(DecoderShape(1, 30, 576, 9, 49152), 134_515_008),
-    "large": ModelSize(DecoderShape(1, 32, 960, 15, 49152), 361_821_120),
+    "small": architecture(find("smollm2-135m").config),  # type: ignore[union-attr]
+    "large": architecture(find("smollm2-360m").config),  # type: ignore[union-attr]
 }
 PLANNED = replace(QUICK, bp_models=("small",), mezo_models=("large", "small", "absent"))
 
@@ -64,8 +64,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], float]:
     monkeypatch.setattr(plan_module, "isolated_points", account)
     reason = {"absent": "gated"}
     monkeypatch.setattr(plan_module, "unobtainable", lambda name: reason.get(name, ""))
-    monkeypatch.setattr(plan_module, "load_config", lambda name: name)
-    monkeypatch.setattr(plan_module, "size_of", SIZES.__getitem__)
+    monkeypatch.setattr(plan_module, "load_architecture", SIZES.__getitem__)
     monkeypatch.setattr(plan_module, "_least_context", lambda *_: 20)
     return peaks
 

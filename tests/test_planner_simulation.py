@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from repro.artifacts.mezo_fig3.run import simulate_point
 from repro.core.errors import ReproError
 from repro.memory.shape import DecoderShape
-from repro.memory.simulated import simulate as simulate_llama
 from repro.memory.step import StepSpec
 from repro.planner.configurations import architecture
 from repro.planner.fake_models import build, tail_parameters
 from repro.planner.families import find
 from repro.planner.formula import estimate
-from repro.planner.methods import METHODS, objection
+from repro.planner.methods import METHODS, PAPER, objection
 from repro.planner.setting import Setting
 from repro.planner.simulation import simulate
 from repro.planner.weights import weight_bytes
@@ -32,16 +32,13 @@ LLAMA: dict[str, Any] = {
     "tie_word_embeddings": False,
 }
 SETTING = Setting(context=64, batch=2, attention="eager")
-SLUGS = {"bp-sgd": "bp", "checkpoint-sgd": "bp_checkpoint", "mezo": "mezo"}
 
 
-@pytest.mark.parametrize("slug", SLUGS)
-def test_peak_is_that_of_the_suites_other_tracker(slug: str) -> None:
-    """Which follows modules, and makes the same model from the paper's sizes."""
-    other = simulate_llama(StepSpec(SHAPE, SLUGS[slug], "eager", "bfloat16"))  # type: ignore[arg-type]
-    found = simulate(LLAMA, METHODS[slug], SETTING)
-    assert found.parameters == other.parameters + other.other - found.input
-    assert found.total == pytest.approx(other.peak, rel=1e-3)
+@pytest.mark.parametrize("method", PAPER)
+def test_a_llama_is_that_of_the_papers_sizes(method: str) -> None:
+    spec = StepSpec(SHAPE, method, "eager", "bfloat16")  # type: ignore[arg-type]
+    found = simulate(LLAMA, PAPER[method], SETTING).as_metrics("peak")
+    assert found == simulate_point(spec)
 
 
 @pytest.mark.parametrize("fmt", ["bfloat16", "int8", "4bit"])
@@ -50,8 +47,7 @@ def test_weights_and_adapters_are_counted_as_by_the_formula(slug: str, fmt: Any)
     setting = Setting(context=64, format=fmt)
     a = architecture(LLAMA)
     expected = weight_bytes(a, setting) + 2 * a.adapter_parameters(setting.rank)
-    buffers = 2 * 4 * 16 // 2  # inverse frequencies of the rotation, float32, kept twice
-    assert simulate(LLAMA, METHODS[slug], setting).parameters == expected + buffers
+    assert simulate(LLAMA, METHODS[slug], setting).parameters == expected
 
 
 def test_adam_keeps_two_copies_of_what_is_trained() -> None:

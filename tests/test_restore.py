@@ -19,6 +19,7 @@ from repro.methods.elasticzo import ElasticZO
 from repro.methods.lattice import Lattice
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
+from repro.methods.noise import TorchNoise
 from repro.methods.perturbation import perturb_
 from repro.methods.walk import ExactWalk, Restore, make_walk
 
@@ -43,7 +44,7 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
 def relative_drift(dtype: torch.dtype, restore: Restore, steps: int = 1000) -> float:
     """RMS change of weights that 1000 estimates left, no update made, over their RMS."""
     theta = weights(dtype)
-    walk = make_walk(restore, EPS, chunk=None)
+    walk = make_walk(restore, EPS, None, TorchNoise())
     walk.settle([theta])
     start = theta.to(torch.float64)
     for seed in range(steps):
@@ -98,7 +99,7 @@ def test_weights_come_back_bit_by_bit(
     dtype: torch.dtype, sizes: list[float], exponent: int, eps: float, seed: int
 ) -> None:
     theta = (torch.tensor(sizes, dtype=torch.float64) * 2.0**exponent).to(dtype)
-    walk = ExactWalk(eps, chunk=None)
+    walk = ExactWalk(eps, None, TorchNoise())
     walk.settle([theta])
     start = theta.clone()
     walk.move([theta], seed, 0, 1)
@@ -111,7 +112,7 @@ def test_weights_come_back_bit_by_bit(
 def test_settling_costs_about_what_rounding_to_the_format_does(dtype: torch.dtype) -> None:
     theta = weights(torch.float64)
     settled = theta.to(dtype)
-    ExactWalk(EPS, chunk=None).settle([settled])
+    ExactWalk(EPS, None, TorchNoise()).settle([settled])
     rounding = (theta.to(dtype).to(torch.float64) - theta).norm()
     assert (settled.to(torch.float64) - theta).norm() < 2.5 * rounding
 
@@ -333,7 +334,7 @@ class LargestTensor(TorchDispatchMode):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_exact_passes_take_chunks_of_memory_only(dtype: torch.dtype) -> None:
     theta, chunk = weights(dtype, size=10_000), 1000
-    walk = ExactWalk(EPS, chunk)
+    walk = ExactWalk(EPS, chunk, TorchNoise(chunk))
     with LargestTensor(theta) as largest:
         walk.settle([theta])
         walk.move([theta], 1, 0, 1)

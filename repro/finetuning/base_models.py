@@ -9,6 +9,8 @@ from repro.data import cache
 from repro.data.language_models import DATA_SETS, KEY
 from repro.measurement.device import Device
 from repro.models.pretrained import Pretrained, converted, explained, load_pretrained
+from repro.planner.architecture import Architecture
+from repro.planner.configurations import architecture
 
 if TYPE_CHECKING:
     from torch import nn
@@ -52,6 +54,16 @@ def load_config(name: str) -> "PreTrainedConfig":
     return config
 
 
+def load_architecture(name: str) -> Architecture:
+    """Return the sizes of the model ``name``, from its configuration.
+
+    Raises:
+        UsageError: the planner does not know this type of model.
+        UsageError, ReproError: as ``load_pretrained``.
+    """
+    return architecture(load_config(name).to_dict())
+
+
 def load_tokenizer(name: str) -> "PreTrainedTokenizerBase":
     """Return the tokenizer of the model ``name``, without loading its weights.
 
@@ -88,9 +100,9 @@ def placed(model: "PreTrainedModel", device: Device) -> "PreTrainedModel":
 
 
 def unobtainable(name: str) -> str:
-    """Return why the model ``name`` cannot be had here, or an empty string."""
+    """Return why the model ``name`` cannot be had or planned for here, or an empty string."""
     try:
-        load_config(name)
+        load_architecture(name)
     except ReproError as error:
         return str(error)
     return ""

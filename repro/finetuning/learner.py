@@ -13,7 +13,9 @@ from repro.finetuning.run import Run
 from repro.methods.backprop import Backprop
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
+from repro.methods.noise import Noise
 from repro.methods.walk import Restore
+from repro.ondevice.noise import EngineNoise
 from repro.training.seeds import NOISE, derived_seed
 
 if TYPE_CHECKING:
@@ -55,7 +57,8 @@ class Learner:
         """Go on from ``state``; the model must be the base model."""
         self.optimizer.load_state_dict(state["optimizer"])
         if isinstance(self.optimizer, MeZO):
-            replay(self.optimizer.log, self.optimizer.head)
+            log = self.optimizer.log
+            replay(log, self.optimizer.head, noise_of(log.noise))
         else:
             self.model.load_state_dict(state["model"])
 
@@ -73,11 +76,21 @@ def restore_of(dtype: Dtype) -> Restore:
     return "rounded" if dtype == "float32" else "exact"
 
 
+def noise_of(name: str) -> Noise | None:
+    """Return the noise that a run or a log names; none stands for PyTorch's.
+
+    Raises:
+        EngineError: it is the engine's, which is not built.
+    """
+    return EngineNoise() if name == EngineNoise.name else None
+
+
 def make_optimizer(model: torch.nn.Module, run: Run) -> Backprop | MeZO:
     """Return the optimizer of the run's arm: plain SGD at a fixed learning rate, as in the paper.
 
     Raises:
-        UsageError: a setting is out of range.
+        UsageError: a setting is out of range, or the engine's noise is to be drawn on a GPU.
+        EngineError: the engine is to draw the noise, and is not built.
     """
     n = estimates(run.arm)
     if n == 0:
@@ -89,4 +102,5 @@ def make_optimizer(model: torch.nn.Module, run: Run) -> Backprop | MeZO:
         perturbations=n,
         seed=derived_seed(run.seed, NOISE),
         restore=restore_of(run.dtype),
+        noise=noise_of(run.noise),
     )

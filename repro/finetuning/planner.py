@@ -12,8 +12,10 @@ from itertools import product
 from repro.core.errors import UsageError
 from repro.core.names import Dtype
 from repro.core.units import format_bytes
-from repro.finetuning.arms import LABELS, Arm
-from repro.finetuning.sizes import ModelSize, formulas
+from repro.finetuning.arms import LABELS, Arm, planned_as
+from repro.planner.architecture import Architecture
+from repro.planner.paper import bytes_of_real_parameters
+from repro.planner.setting import Setting
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Proposal:
 
 def propose(
     arm: Arm,
-    sizes: Mapping[str, ModelSize],
+    sizes: Mapping[str, Architecture],
     dtype: Dtype,
     *,
     batch: int,
@@ -51,10 +53,14 @@ def propose(
     Raises:
         UsageError: nothing fits; the message has the smallest budget that would do.
     """
-    found = [
-        Proposal(model, b, n, formulas(sizes[model], arm, dtype, batch=b, context=n).planned)
-        for model, b, n in _settings(sizes, batch, context, least_context)
-    ]
+    method = planned_as(arm)
+
+    def planned(model: str, batch: int, context: int) -> Proposal:
+        setting = Setting(context=context, batch=batch, format=dtype)
+        needed = bytes_of_real_parameters(sizes[model], method, setting)
+        return Proposal(model, batch, context, needed)
+
+    found = [planned(*wanted) for wanted in _settings(sizes, batch, context, least_context)]
     fitting = [proposal for proposal in found if proposal.planned_bytes <= budget]
     if not fitting:
         least = min(found, key=lambda proposal: proposal.planned_bytes)
@@ -68,7 +74,7 @@ def propose(
 
 
 def _settings(
-    sizes: Mapping[str, ModelSize], batch: int, context: int, least_context: int
+    sizes: Mapping[str, Architecture], batch: int, context: int, least_context: int
 ) -> Iterator[tuple[str, int, int]]:
     """Yield model, B and N, the most wanted first."""
     by_size = sorted(sizes, key=lambda model: sizes[model].parameters, reverse=True)

@@ -10,7 +10,7 @@ import torch
 
 from repro.core.errors import ReproError
 from repro.finetuning.base_models import load_base, placed
-from repro.finetuning.learner import prepared
+from repro.finetuning.learner import noise_of, prepared
 from repro.methods.log import StepLog, replay
 from repro.methods.parameters import trainable
 from repro.models.pretrained import Pretrained
@@ -54,14 +54,16 @@ def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrain
 
     Raises:
         ReproError: the base model is another than the run's, or the weights do not come out as
-            recorded; a kind of processor may have other kernels for the noise.
+            recorded, as a kind of processor may have other kernels for PyTorch's noise; or the
+            engine drew the noise and is not built.
     """
     model, tokenizer = load_base(settings["model"], settings["dtype"])
     parameters = trainable(
         prepared(placed(model, settings["device"]), settings["arm"]).parameters()
     )
     _require_same("base model", weights_sha256(parameters), metrics["base_sha256"])
-    replay(unpacked(metrics["log"]), parameters)
+    log = unpacked(metrics["log"])
+    replay(log, parameters, noise_of(log.noise))
     _require_same("final weights", weights_sha256(parameters), metrics["final_sha256"])
     return Pretrained(model, tokenizer)
 

@@ -1,11 +1,14 @@
 """One fine-tuning run, with everything that decides its outcome but for the machine's speed."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from repro.core.names import Dtype
 from repro.finetuning.arms import LABELS, Arm
 from repro.measurement.device import Device
+
+NoiseName = Literal["torch", "engine"]
+"""Where MeZO's perturbations come from: PyTorch's generator, or the on-device engine."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Run:
     """Validation items of the last evaluation: 0 for all."""
     device: Device
     threads: int
+    noise: NoiseName = "torch"
     tuning: bool = False
     """Whether this is a run of the grid: evaluated once, at its end, on the tuning items."""
 

@@ -8,18 +8,19 @@ import numpy as np
 import torch
 
 from repro.core.names import Dtype
-from repro.finetuning.arms import Arm, estimates
-from repro.finetuning.base_models import load_config, random_model
+from repro.finetuning.arms import Arm, estimates, planned_as
+from repro.finetuning.base_models import load_architecture, load_config, random_model
 from repro.finetuning.batches import Batch
 from repro.finetuning.classifier import YesNoClassifier
 from repro.finetuning.learner import prepared, restore_of
-from repro.finetuning.sizes import effective_layers, formulas, size_of
 from repro.measurement.device import Device, require_device
 from repro.memory.measured import measure_step
-from repro.memory.simulated import simulate_step
-from repro.memory.step import EPS, LR, Method
+from repro.memory.step import EPS, LR
 from repro.methods.backprop import Backprop
 from repro.methods.mezo import MeZO
+from repro.planner.paper import bytes_of_real_parameters, effective_layers, paper_bytes
+from repro.planner.setting import Setting
+from repro.planner.simulation import simulate_step
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -42,11 +43,6 @@ class Setup:
     device: Device
     threads: int
 
-    @property
-    def method(self) -> Method:
-        """The arm as the simulation of steps knows it."""
-        return "mezo" if estimates(self.arm) else self.arm  # type: ignore[return-value]
-
     def as_dict(self) -> dict[str, Any]:
         """Return the set-up as plain values, for records and cache keys."""
         return asdict(self)
@@ -56,20 +52,19 @@ def account(setup: Setup) -> dict[str, Any]:
     """Return formula, simulation and measurement of a step, in bytes, and the effective L'.
 
     Raises:
-        UsageError: the device does not exist here.
+        UsageError: the device does not exist here, or the planner does not know the model.
         ReproError: the model cannot be had.
     """
     require_device(setup.device)
     torch.set_num_threads(setup.threads)
     torch.manual_seed(0)
     config = load_config(setup.model)
-    size = size_of(config)
-    where = {"batch": setup.batch, "context": setup.context}
-    planned = formulas(size, setup.arm, setup.dtype, **where)
+    size, method = load_architecture(setup.model), planned_as(setup.arm)
+    setting = Setting(context=setup.context, batch=setup.batch, format=setup.dtype)
     metrics: dict[str, Any] = {
         "parameters": size.parameters,
-        "published_formula_bytes": planned.published,
-        "planned_bytes": planned.planned,
+        "published_formula_bytes": paper_bytes(size, method, setting),
+        "planned_bytes": bytes_of_real_parameters(size, method, setting),
     }
     peaks = {"simulated": _simulated(setup, config)}
     measured = _measured(setup, config)
@@ -79,9 +74,7 @@ def account(setup: Setup) -> dict[str, Any]:
         peaks["measured"] = measured
     for kind, found in peaks.items():
         metrics |= {f"{kind}_{name}": value for name, value in found.items()}
-        metrics[f"{kind}_effective_layers"] = effective_layers(
-            size, setup.dtype, **where, peak=found["peak_bytes"]
-        )
+        metrics[f"{kind}_effective_layers"] = effective_layers(size, setting, found["peak_bytes"])
     return metrics
 
 
@@ -90,15 +83,15 @@ def _simulated(setup: Setup, config: "PreTrainedConfig") -> dict[str, int]:
         lambda: _build(setup, config),
         lambda: tuple(_batch(setup, "cpu")),
         lambda model, batch: YesNoClassifier(model, _ANSWERS).loss(Batch(*batch)),
-        setup.method,
-    ).as_metrics()
+        planned_as(setup.arm),
+    ).as_metrics("peak")
 
 
 def _measured(setup: Setup, config: "PreTrainedConfig") -> dict[str, int] | None:
     def start(model: "PreTrainedModel") -> Callable[[], object]:
         batch = _batch(setup, setup.device)
         classifier = YesNoClassifier(model, _ANSWERS)
-        if setup.method == "mezo":
+        if estimates(setup.arm):
             mezo = MeZO(model.parameters(), lr=LR, eps=EPS, restore=restore_of(setup.dtype))
             return lambda: mezo.step(lambda: classifier.loss(batch))
         backprop = Backprop(model.parameters(), lr=LR)

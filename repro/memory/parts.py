@@ -25,6 +25,6 @@ class Parts:
         """All parts together."""
         return sum(getattr(self, field.name) for field in fields(self))
 
-    def as_metrics(self) -> dict[str, int]:
-        """Return the parts and their total, named for a record."""
-        return {"total_bytes": self.total} | {f"{k}_bytes": v for k, v in asdict(self).items()}
+    def as_metrics(self, total: str = "total") -> dict[str, int]:
+        """Return the parts and their sum, called ``total``, named for a record."""
+        return {f"{k}_bytes": v for k, v in {total: self.total, **asdict(self)}.items()}

@@ -10,6 +10,7 @@ import torch
 from repro.core.errors import UsageError
 from repro.core.validation import require_choice
 from repro.methods.interrupts import uninterrupted
+from repro.methods.noise import Noise
 from repro.methods.parameters import split_at
 from repro.methods.step_info import PhaseTimer, StepInfo, require_finite
 from repro.methods.walk import Restore
@@ -45,6 +46,7 @@ class ElasticZO(ZerothOrder):
         seed: int = 0,
         restore: Restore = "rounded",
         chunk: int | None = None,
+        noise: Noise | None = None,
         timed: bool = False,
     ) -> None:
         """Check every setting before a weight is touched.
@@ -61,6 +63,7 @@ class ElasticZO(ZerothOrder):
             seed: seed of the sequence of perturbations.
             restore: how the weights before the partition point come back (see ``MeZO``).
             chunk: elements of noise drawn at a time (see ``perturb_``).
+            noise: where perturbations come from (see ``MeZO``).
             timed: whether ``last.seconds`` is filled.
 
         Raises:
@@ -78,6 +81,7 @@ class ElasticZO(ZerothOrder):
             seed=seed,
             restore=restore,
             chunk=chunk,
+            noise=noise,
             timed=timed,
         )
 

@@ -52,21 +52,35 @@ class Lattice:
             msg = f"restore = 'exact' with parameters of {dtype}: must be one of {names}"
             raise UsageError(msg)
         self.wide = _WIDER[dtype]
-        self._ulp = torch.finfo(dtype).eps  # of 1, 2^(1 - p)
-        self._bound = 2.0 ** math.ceil(math.log2(_DEVIATIONS * eps))  # M
-        self._eps = eps
-        smallest = torch.finfo(dtype).tiny * self._ulp
-        if self._bound * self._ulp < smallest:
-            least = smallest / self._ulp / _DEVIATIONS
+        self.ulp = torch.finfo(dtype).eps
+        """Spacing of the format at 1, 2^(1 - p)."""
+        self.bound = 2.0 ** math.ceil(math.log2(_DEVIATIONS * eps))
+        """M."""
+        self.eps = eps
+        smallest = torch.finfo(dtype).tiny * self.ulp
+        if self.bound * self.ulp < smallest:
+            least = smallest / self.ulp / _DEVIATIONS
             msg = f"eps = {eps!r} with {dtype}: restore = 'exact' needs at least {least:.1e}"
             raise UsageError(msg)
 
+    @property
+    def levels(self) -> float:
+        """Levels of noise above 0, and below."""
+        return 2 / self.ulp
+
+    @property
+    def step(self) -> float:
+        """Distance between the levels of noise."""
+        return self.bound / self.levels
+
     def noise(self, normal: torch.Tensor) -> torch.Tensor:
         """Return eps times ``normal``, rounded to the levels of noise; p + 1 bits hold them."""
-        levels = 2 / self._ulp
-        step = self._bound / levels
-        scaled = normal.to(self.wide).mul(self._eps / step).floor_()
-        return scaled.clamp_(-levels, levels - 1).add_(0.5).mul_(step)
+        scaled = normal.to(self.wide).mul(self.eps / self.step).floor_()
+        return scaled.clamp_(-self.levels, self.levels - 1).add_(0.5).mul_(self.step)
+
+    def theta(self, weights: torch.Tensor, noise: torch.Tensor, before: int) -> torch.Tensor:
+        """Return the lattice points that ``weights`` are off by ``before`` times ``noise``."""
+        return self.round(weights.to(self.wide).add_(noise, alpha=-before))
 
     def round(self, x: torch.Tensor, threshold: torch.Tensor | float = 0.5) -> torch.Tensor:
         """Return the lattice point nearest to ``x``.
@@ -85,8 +99,8 @@ class Lattice:
     def spacing(self, x: torch.Tensor) -> torch.Tensor:
         """Return the distance between the lattice points around ``x``."""
         size = x.abs()
-        room = _power_of_two(size).mul_(2 * self._ulp).clamp_(min=self._bound)
-        return _power_of_two(size.add_(room)).mul_(self._ulp)
+        room = _power_of_two(size).mul_(2 * self.ulp).clamp_(min=self.bound)
+        return _power_of_two(size.add_(room)).mul_(self.ulp)
 
 
 def _power_of_two(x: torch.Tensor) -> torch.Tensor:

@@ -18,6 +18,7 @@ import torch
 
 from repro.core import atomic
 from repro.core.errors import ReproError
+from repro.methods.noise import Noise, noise_of_log
 from repro.methods.step_info import Estimate
 from repro.methods.walk import Restore, Walk, make_walk
 
@@ -43,6 +44,8 @@ class StepLog:
     chunk: int | None
     restore: Restore = "rounded"
     """See ``repro.methods.walk``."""
+    noise: str = "torch"
+    """See ``repro.methods.noise``."""
     data: bytearray = field(default_factory=bytearray)
     """The entries, packed: 20 bytes each."""
 
@@ -69,6 +72,7 @@ class StepLog:
             "perturbations": self.perturbations,
             "chunk": self.chunk,
             "restore": self.restore,
+            "noise": self.noise,
         }
 
     def append(self, estimates: Sequence[Estimate], lr: float) -> None:
@@ -90,6 +94,7 @@ class StepLog:
             perturbations=self.perturbations,
             chunk=self.chunk or 0,
             restore=self.restore,
+            noise=self.noise,
         )
         atomic.replace(path, buffer.getvalue())
 
@@ -110,6 +115,7 @@ class StepLog:
                     perturbations=int(stored["perturbations"]),
                     chunk=int(stored["chunk"]) or None,
                     restore=cast("Restore", restore),
+                    noise=str(stored.get("noise", "torch")),  # older files name none
                     data=bytearray(stored["entries"].tobytes()),
                 )
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
@@ -121,7 +127,7 @@ class StepLog:
         return log
 
 
-def replay(log: StepLog, parameters: Sequence[torch.Tensor]) -> None:
+def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise | None = None) -> None:
     """Turn the weights a run started from into those it ended with, in place.
 
     With ``restore="exact"`` only the updates are made, a third of the passes.
@@ -129,9 +135,14 @@ def replay(log: StepLog, parameters: Sequence[torch.Tensor]) -> None:
     Args:
         log: the log of the run.
         parameters: the tensors that were perturbed, in the same order, on the same kind of device.
+        noise: that of the run; none stands for PyTorch's.
+
+    Raises:
+        UsageError: the run had other noise, or it does not go with the parameters.
     """
     parameters = list(parameters)
-    walk = make_walk(log.restore, log.eps, log.chunk)
+    same = noise_of_log(log.noise, log.chunk, noise)
+    walk = make_walk(log.restore, log.eps, log.chunk, same)
     walk.settle(parameters)
     estimates = log.entries
     for start in range(0, len(estimates), log.perturbations):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import torch
 
 from repro.core.validation import require_positive_int
+from repro.methods.noise import Noise
 from repro.methods.parameters import trainable
 from repro.methods.step_info import PhaseTimer, StepInfo
 from repro.methods.walk import Restore
@@ -33,7 +34,8 @@ class MeZO(ZerothOrder):
     a lattice from which perturbed weights are traced back (``repro.methods.lattice``; as large a
     change as rounding to the number format, of 0.2 % in bfloat16), and updates are rounded to it
     at random so that those below its spacing count by their mean. It takes no memory beyond a few
-    chunks; passes over the weights take three to four times as long on a CPU core.
+    chunks. Passes over the weights take many times as long on a CPU by PyTorch's operators, and
+    little longer by the engine's noise (``repro.ondevice.noise``).
 
     After an exception in the closure the weights are those from before the step: bit by bit if
     exact, else within three roundings for each estimate begun. The log of an exact run still holds
@@ -54,6 +56,7 @@ class MeZO(ZerothOrder):
         seed: int = 0,
         restore: Restore = "rounded",
         chunk: int | None = None,
+        noise: Noise | None = None,
         timed: bool = False,
     ) -> None:
         """Check every setting before a weight is touched.
@@ -68,10 +71,13 @@ class MeZO(ZerothOrder):
             seed: seed of the sequence of perturbations.
             restore: ``"rounded"`` or ``"exact"``, as above.
             chunk: elements of noise drawn at a time (see ``perturb_``).
+            noise: where perturbations come from, PyTorch's generator unless told otherwise;
+                ``repro.ondevice.noise`` has a faster one. The log names it.
             timed: whether ``last.seconds`` is filled.
 
         Raises:
-            UsageError: a setting is out of range, or there is nothing to train.
+            UsageError: a setting is out of range, there is nothing to train, or ``noise`` does not
+                go with the parameters.
         """
         self.perturbations = require_positive_int("perturbations n", perturbations)
         super().__init__(
@@ -84,6 +90,7 @@ class MeZO(ZerothOrder):
             seed=seed,
             restore=restore,
             chunk=chunk,
+            noise=noise,
             timed=timed,
         )
 

@@ -1,19 +1,19 @@
 """The walk of an estimate, theta -> theta + eps z -> theta - eps z -> theta, in two arithmetics."""
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Literal, Protocol, get_args
 
 import torch
 
 from repro.core.validation import require_choice
 from repro.methods.lattice import Lattice
-from repro.methods.perturbation import KeptNoise, default_chunk, perturb_
+from repro.methods.noise import Noise
+from repro.methods.perturbation import default_chunk
 
 Restore = Literal["rounded", "exact"]
 """How the walk ends: with the rounding errors of its sums, or with the very bits it began with."""
 
 _SEED_SPACE = 1 << 32
-_ROUNDING = 1 << 31  # apart from the seeds of all noise of the same walk
 
 
 class Walk(Protocol):
@@ -37,14 +37,14 @@ class Walk(Protocol):
         """Free what the passes of a step share."""
 
 
-def make_walk(restore: Restore, eps: float, chunk: int | None) -> Walk:
-    """Return the walk that ends as ``restore`` says.
+def make_walk(restore: Restore, eps: float, chunk: int | None, noise: Noise) -> Walk:
+    """Return the walk along ``noise`` that ends as ``restore`` says.
 
     Raises:
         UsageError: another name.
     """
     require_choice("restore", restore, get_args(Restore))
-    return ExactWalk(eps, chunk) if restore == "exact" else RoundedWalk(eps, chunk)
+    return ExactWalk(eps, chunk, noise) if restore == "exact" else RoundedWalk(eps, noise)
 
 
 class RoundedWalk:
@@ -52,60 +52,56 @@ class RoundedWalk:
 
     reversible = False
 
-    def __init__(self, eps: float, chunk: int | None) -> None:
+    def __init__(self, eps: float, noise: Noise) -> None:
         self.eps = eps
-        self.chunk = chunk
-        self._kept = KeptNoise()
+        self.noise = noise
 
     def settle(self, parameters: Sequence[torch.Tensor]) -> None:
-        """Leave theta as it is."""
+        """Leave theta as it is.
+
+        Raises:
+            UsageError: the noise cannot be added to these parameters.
+        """
+        self.noise.check(parameters)
 
     def move(self, parameters: Sequence[torch.Tensor], seed: int, before: int, after: int) -> None:
         """Add the difference."""
-        perturb_(parameters, seed, (after - before) * self.eps, self.chunk, self._kept)
+        self.noise.add_(parameters, seed, (after - before) * self.eps)
 
     def descend(
         self, parameters: Sequence[torch.Tensor], seed: int, before: int, rate: float
     ) -> None:
         """Restore and update in one sum."""
-        perturb_(parameters, seed, -before * self.eps - rate, self.chunk, self._kept)
+        self.noise.add_(parameters, seed, -before * self.eps - rate)
 
     def rest(self) -> None:
-        """Forget the noise."""
-        self._kept = KeptNoise()
-
-
-class _Piece(NamedTuple):
-    weights: torch.Tensor
-    """A part of a parameter, flat: where results go."""
-    lattice: Lattice
-    theta: torch.Tensor
-    """The unperturbed weights, in the lattice's wide format."""
-    noise: torch.Tensor
-    """eps z, likewise."""
-    rounding_seed: int
+        """Let the noise forget its numbers."""
+        self.noise.rest()
 
 
 class ExactWalk:
     """Weights on a lattice come back bit by bit, and updates are rounded stochastically to it.
 
-    The noise is that of ``perturb_`` for one tensor at a time, in pieces of ``chunk`` elements, and
-    a pass takes a few such pieces of extra memory, whatever the model's size.
+    The noise is drawn for one tensor at a time, in pieces of ``chunk`` elements, and a pass takes a
+    few such pieces of extra memory, whatever the model's size.
     """
 
     reversible = True
 
-    def __init__(self, eps: float, chunk: int | None) -> None:
+    def __init__(self, eps: float, chunk: int | None, noise: Noise) -> None:
         self.eps = eps
         self.chunk = chunk
+        self.noise = noise
 
     @torch.no_grad()
     def settle(self, parameters: Sequence[torch.Tensor]) -> None:
         """Round theta to the lattice, to the nearest point.
 
         Raises:
-            UsageError: a parameter's format has no wider one, or eps is too small for it.
+            UsageError: a parameter's format has no wider one, or eps is too small for it, or the
+                noise cannot be added to these parameters.
         """
+        self.noise.check(parameters)
         lattices = self._lattices(parameters)
         for parameter in parameters:
             lattice = lattices[parameter.dtype]
@@ -115,39 +111,30 @@ class ExactWalk:
     @torch.no_grad()
     def move(self, parameters: Sequence[torch.Tensor], seed: int, before: int, after: int) -> None:
         """Find theta and add the noise anew."""
-        for piece in self._pieces(parameters, seed, before):
-            piece.weights.copy_(piece.theta.add_(piece.noise, alpha=after))
+        for lattice, weights, own in self._pieces(parameters, seed):
+            self.noise.move_on_(lattice, weights, own, before, after)
 
     @torch.no_grad()
     def descend(
         self, parameters: Sequence[torch.Tensor], seed: int, before: int, rate: float
     ) -> None:
         """Find theta and round the update, up or down at random so that its mean is kept."""
-        for piece in self._pieces(parameters, seed, before):
-            generator = torch.Generator(piece.theta.device).manual_seed(piece.rounding_seed)
-            threshold = torch.empty_like(piece.theta).uniform_(generator=generator)
-            updated = piece.theta.add_(piece.noise, alpha=-rate / self.eps)
-            piece.weights.copy_(piece.lattice.round(updated, threshold))
+        for lattice, weights, own in self._pieces(parameters, seed):
+            self.noise.descend_on_(lattice, weights, own, before, rate)
 
     def rest(self) -> None:
         """Do nothing: nothing is shared."""
 
     def _pieces(
-        self, parameters: Sequence[torch.Tensor], seed: int, before: int
-    ) -> Iterator[_Piece]:
+        self, parameters: Sequence[torch.Tensor], seed: int
+    ) -> Iterator[tuple[Lattice, torch.Tensor, int]]:
+        """Yield the lattice, the weights and the seed of each piece."""
         lattices = self._lattices(parameters)
         index = 0
         for parameter in parameters:
             lattice = lattices[parameter.dtype]
             for weights in self._split(parameter):
-                normal = torch.zeros(weights.shape, device=weights.device)
-                perturb_([normal], (seed + index) % _SEED_SPACE, 1.0, self.chunk)
-                noise = lattice.noise(normal)
-                perturbed = weights.to(lattice.wide)
-                theta = lattice.round(perturbed.add_(noise, alpha=-before))
-                yield _Piece(
-                    weights, lattice, theta, noise, (seed + index + _ROUNDING) % _SEED_SPACE
-                )
+                yield lattice, weights, (seed + index) % _SEED_SPACE
                 index += 1
 
     def _split(self, parameter: torch.Tensor) -> Iterator[torch.Tensor]:

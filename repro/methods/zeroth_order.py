@@ -12,6 +12,7 @@ from repro.core.errors import UsageError
 from repro.core.validation import require_not_negative, require_positive
 from repro.methods.interrupts import uninterrupted
 from repro.methods.log import StepLog, step_entries, updates
+from repro.methods.noise import Noise, TorchNoise
 from repro.methods.parameters import single_group
 from repro.methods.step_info import Estimate, PhaseTimer, StepInfo, require_finite
 from repro.methods.walk import Restore, make_walk
@@ -35,23 +36,25 @@ class ZerothOrder(torch.optim.Optimizer):
         seed: int,
         restore: Restore,
         chunk: int | None,
+        noise: Noise | None,
         timed: bool,
     ) -> None:
         """Check what all methods have; see their own constructors.
 
         Raises:
             UsageError: the learning rate, eps or the clip is out of range, another ``restore``, or
-                one that does not go with the number format of ``head``.
+                one, or a ``noise``, that does not go with ``head``.
         """
+        noise = noise or TorchNoise(chunk)
         require_positive("learning rate lr", lr)
         self.eps = require_positive("perturbation scale eps", eps)
         self.clip = clip if clip == math.inf else require_positive("gradient clip g_clip", clip)
         self.timed = timed
         self.head, self.tail = list(head), list(tail)
-        self.log = StepLog(eps=eps, perturbations=perturbations, chunk=chunk, restore=restore)
+        self.log = StepLog(eps, perturbations, chunk, restore, noise.name)
         self.last: StepInfo | None = None
         self._seeds = torch.Generator().manual_seed(seed)
-        self._walk = make_walk(restore, eps, chunk)
+        self._walk = make_walk(restore, eps, chunk, noise)
         self._place = (0, 0)  # seed and offset: the head is at theta + offset eps z(seed)
         super().__init__([*self.head, *self.tail], {"lr": lr})
         self._walk.settle(self.head)

@@ -52,6 +52,13 @@ METHODS: dict[str, Method] = {
     )
 }
 
+PAPER: dict[str, Method] = {
+    "bp": METHODS["bp-sgd"],
+    "bp_checkpoint": METHODS["checkpoint-sgd"],
+    "mezo": METHODS["mezo"],
+}
+"""What the MeZO paper compares, by the names in its artifacts' records."""
+
 
 def objection(method: Method, setting: Setting) -> str | None:
     """Return why ``method`` makes no sense with weights of ``setting.format``, or ``None``."""

@@ -1,11 +1,14 @@
 """The MeZO paper's equations (2) and (3), as they are, for the methods they describe.
 
 They count 12 L D^2 + 2 V D parameters of b bytes whatever the architecture, activations of b bytes
-too, and for MeZO the activations of L' layers.
+too, and for MeZO the activations of L' layers. That count is of a decoder with as many key/value
+heads as heads, a feed-forward network of 8 D^2 and an embedding of its own at either end. Small
+models share heads and embeddings: SmolLM2-135M has 135 million parameters where the count is 176.
 """
 
 from repro.core.errors import UsageError
-from repro.memory.analytic import bp_bytes, mezo_bytes, sizes
+from repro.memory import analytic
+from repro.memory.analytic import Sizes, bp_bytes, mezo_bytes, sizes, weight_bytes
 from repro.planner.architecture import Architecture
 from repro.planner.methods import Method
 from repro.planner.setting import Setting
@@ -24,17 +27,52 @@ def paper_bytes(a: Architecture, method: Method, s: Setting) -> float | None:
     if method.adam or method.trains != "all":
         return None
     try:
-        checked = sizes(
-            context=s.context,
-            layers=a.layers,
-            hidden=a.hidden,
-            heads=a.heads,
-            vocabulary=a.vocabulary,
-            batch=s.batch,
-            bytes_per_parameter=BYTES_PER_PARAMETER[s.format],
-        )
+        checked = _sizes(a, s)
     except UsageError:
         return None
+    return _bytes(a, method, checked)
+
+
+def bytes_of_real_parameters(a: Architecture, method: Method, s: Setting) -> float:
+    """Return ``paper_bytes`` with the model's number of parameters in the place of the equations'.
+
+    Args:
+        a: the model.
+        method: MeZO, or SGD by backpropagation.
+        s: the step.
+
+    Raises:
+        UsageError: the heads do not divide the hidden size.
+    """
+    checked = _sizes(a, s)
+    copies = 1 if method.estimator == "zeroth-order" else 2  # weights, and their gradients
+    excess = float(weight_bytes(checked)) - BYTES_PER_PARAMETER[s.format] * a.parameters
+    return _bytes(a, method, checked) - copies * excess
+
+
+def effective_layers(a: Architecture, s: Setting, peak: float) -> float:
+    """Return the L' for which equation (3), with the real parameters, gives ``peak`` bytes.
+
+    Raises:
+        UsageError: the heads do not divide the hidden size.
+    """
+    weights = BYTES_PER_PARAMETER[s.format] * a.parameters
+    return float(analytic.effective_layers(_sizes(a, s), peak, weights))
+
+
+def _bytes(a: Architecture, method: Method, checked: Sizes) -> float:
     if method.estimator == "zeroth-order":
         return float(mezo_bytes(checked, live_layers=min(LIVE_LAYERS, a.layers)))
     return float(bp_bytes(checked, checkpointing=method.checkpointed))
+
+
+def _sizes(a: Architecture, s: Setting) -> Sizes:
+    return sizes(
+        context=s.context,
+        layers=a.layers,
+        hidden=a.hidden,
+        heads=a.heads,
+        vocabulary=a.vocabulary,
+        batch=s.batch,
+        bytes_per_parameter=BYTES_PER_PARAMETER[s.format],
+    )

@@ -2,12 +2,14 @@
 
 No size depends on a value, so the losses' values are left out: the step is the one of
 ``repro.methods`` in its operations. Optimizer state is there from the beginning, as after the first
-step. What the kernels themselves allocate is not seen.
+step. What comes out is the peak of *logical* bytes: no allocator rounding, and nothing that the
+kernels themselves allocate.
 """
 
 import gc
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -22,26 +24,56 @@ from repro.planner.fake_models import build, keeps_logits, tail_parameters
 from repro.planner.methods import Method
 from repro.planner.setting import Setting
 
+Model = TypeVar("Model", bound=nn.Module)
+
 
 def simulate(config: Mapping[str, Any], method: Method, setting: Setting) -> Parts:
-    """Return what is alive at the peak of one step, weights included.
+    """Return what is alive at the peak of one step of the model of ``config``, weights included.
 
     Raises:
         ReproError: the model cannot be built, or its code does not run on fake tensors.
     """
+    return simulate_step(
+        partial(build, config, method, setting),
+        partial(_batch, setting),
+        partial(_loss, setting),
+        method,
+        tail=setting.tail,
+    )
+
+
+def simulate_step(
+    make: Callable[[], Model],
+    read: Callable[[], tuple[Tensor, ...]],
+    loss: Callable[[Model, Any], Tensor],
+    method: Method,
+    tail: int = 1,
+) -> Parts:
+    """Return what is alive at the peak of one step of any training, weights included.
+
+    Args:
+        make: makes the model; called under FakeTensorMode, like the others.
+        read: makes the tensors that a step reads.
+        loss: of the model on that batch.
+        method: what is done with the loss.
+        tail: last blocks that ElasticZO trains by backpropagation.
+
+    Raises:
+        ReproError: the model's code does not run on fake tensors.
+    """
     with FakeTensorMode():
-        model = build(config, method, setting)
-        trained = _trained(model, method, setting)
-        tokens = torch.zeros(setting.batch, setting.context, dtype=torch.long)
-        answers = torch.zeros(setting.batch, dtype=torch.long)
+        model = make()
+        trained = _trained(model, method, tail)
+        batch = read()
         state = [torch.empty_like(p) for p in trained for _ in range(2 * method.adam)]
         tracker = StorageTracker(_part_of)
-        tracker.add([*model.parameters(), *model.buffers()], "parameters")
+        tracker.add([*model.buffers()], "other")
+        tracker.add([*model.state_dict(keep_vars=True).values()], "parameters")
         tracker.add(state, "optimizer_state")
-        tracker.add([tokens, answers], "input")
+        tracker.add(batch, "input")
         try:
             with unpacked(), tracker:
-                _run(_Step(model, (tokens, answers), setting), trained, state, tracker)
+                _run(model, partial(loss, model, batch), trained, state, tracker)
         except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
             reason = " ".join(str(error).split())
             msg = f"{type(model).__name__} does not run on fake tensors: {reason}"
@@ -52,61 +84,61 @@ def simulate(config: Mapping[str, Any], method: Method, setting: Setting) -> Par
     return peak
 
 
-class _Step:
-    """The passes of a step."""
+def _batch(setting: Setting) -> tuple[Tensor, Tensor]:
+    """Return tokens [B, N] and the answer of each sequence [B]."""
+    tokens = torch.zeros(setting.batch, setting.context, dtype=torch.long)
+    return tokens, torch.zeros(setting.batch, dtype=torch.long)
 
-    def __init__(self, model: nn.Module, batch: tuple[Tensor, Tensor], setting: Setting) -> None:
-        self.model = model
-        self.batch = batch
-        self.setting = setting
 
-    def loss(self) -> Tensor:
-        """Do a forward pass; return the loss."""
-        tokens, answers = self.batch
-        if self.setting.loss == "all":
-            loss: Tensor = self.model(input_ids=tokens, labels=tokens).loss
-            return loss
-        kept = {"logits_to_keep": 1} if keeps_logits(self.model) else {}
-        logits = self.model(input_ids=tokens, **kept).logits[:, -1]  # [B, V]
-        return nn.functional.cross_entropy(logits.float(), answers)
-
-    def perturb(self, parameters: Sequence[Tensor]) -> None:
-        """Draw noise as MeZO does: one chunk takes the memory of all of them."""
-        largest = max(parameters, key=Tensor.numel).detach()
-        perturb_([largest.view(-1)[: default_chunk(largest.device)]], 0, 1e-3)
+def _loss(setting: Setting, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    tokens, answers = batch
+    if setting.loss == "all":
+        loss: Tensor = model(input_ids=tokens, labels=tokens).loss
+        return loss
+    kept = {"logits_to_keep": 1} if keeps_logits(model) else {}
+    logits = model(input_ids=tokens, **kept).logits[:, -1]  # [B, V]
+    return nn.functional.cross_entropy(logits.float(), answers)
 
 
 def _run(
-    step: _Step,
+    model: nn.Module,
+    loss: Callable[[], Tensor],
     trained: list[nn.Parameter],
     state: list[Tensor],
     tracker: StorageTracker,
 ) -> None:
     tail = {id(p) for p in trained}
-    moved = [p for p in step.model.parameters() if p.requires_grad and id(p) not in tail]
+    moved = [p for p in model.parameters() if p.requires_grad and id(p) not in tail]
     for parameter in moved:
         parameter.requires_grad_(False)  # noqa: FBT003 - torch's own signature
     if moved:
-        step.perturb(moved)
+        _perturb(moved)
     with torch.set_grad_enabled(bool(trained)):
-        loss = step.loss()
+        first = loss()
     if trained:
-        loss.backward()  # type: ignore[no-untyped-call]
+        first.backward()  # type: ignore[no-untyped-call]
         tracker.add([p.grad for p in trained if p.grad is not None], "gradients")
+    del first
     with torch.no_grad():
         if moved:
-            step.perturb(moved)
-            step.loss()
-            step.perturb(moved)
+            _perturb(moved)
+            loss()
+            _perturb(moved)
         _update(trained, state)
 
 
-def _trained(model: nn.Module, method: Method, setting: Setting) -> list[nn.Parameter]:
+def _perturb(parameters: Sequence[Tensor]) -> None:
+    """Draw noise as MeZO does: one chunk takes the memory of all of them."""
+    largest = max(parameters, key=Tensor.numel).detach()
+    perturb_([largest.view(-1)[: default_chunk(largest.device)]], 0, 1e-3)
+
+
+def _trained(model: nn.Module, method: Method, tail: int) -> list[nn.Parameter]:
     """Return what backpropagation trains."""
     if method.estimator == "zeroth-order":
         return []
     if method.estimator == "both":
-        return tail_parameters(model, setting.tail)
+        return tail_parameters(model, tail)
     return [p for p in model.parameters() if p.requires_grad]
 
 

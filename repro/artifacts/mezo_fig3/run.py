@@ -12,6 +12,7 @@ Kinds of results:
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,9 @@ from repro.memory.analytic import Axis, Float, Sizes, sizes_of
 from repro.memory.measured import MeasuredPeak, MeasureTask, measure
 from repro.memory.parameters import parameter_table
 from repro.memory.shape import FIG4_GPT2_MEDIUM, FIG4_LLAMA2_7B, FIG4_LLAMA2_13B
-from repro.memory.simulated import Breakdown, simulate
-from repro.memory.step import METHODS, StepSpec
+from repro.memory.step import METHODS, StepSpec, build_model, last_position_loss, make_batch
+from repro.planner.methods import PAPER
+from repro.planner.simulation import simulate_step
 
 _FIG4_LIVE_FRACTIONS = {
     "llama-7b": (FIG4_LLAMA2_7B, equal_memory.LIVE_FRACTION_7B),
@@ -168,7 +170,7 @@ def _simulated(config: Config, context: Context) -> Iterator[Result]:
         for attention in config.attentions
     ]
     identity = {
-        "source": source_sha256("memory", "methods", "models"),
+        "source": source_sha256("memory", "methods", "models", "planner"),
         "versions": context.environment.versions,
     }
     store = PointStore("simulated", identity)  # kept: the same on every machine
@@ -198,8 +200,13 @@ def _measured(config: Config, context: Context) -> Iterator[Result]:
 
 def simulate_point(spec: StepSpec) -> dict[str, int]:
     """Simulate one point; at the top level, so that another process can run it."""
-    peak: Breakdown = simulate(spec)
-    return peak.as_metrics()
+    peak = simulate_step(
+        partial(build_model, spec),
+        partial(make_batch, spec),
+        lambda model, batch: last_position_loss(model, *batch),
+        PAPER[spec.method],
+    )
+    return peak.as_metrics("peak")
 
 
 def measure_point(task: MeasureTask) -> dict[str, int]:

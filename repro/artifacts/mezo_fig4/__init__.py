@@ -29,9 +29,10 @@ Deviations from the paper:
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from repro.artifacts.base import Artifact
+from repro.core.errors import UsageError
 from repro.core.limits import require_seeds
 from repro.core.names import BYTES, Dtype
 from repro.core.validation import (
@@ -44,6 +45,7 @@ from repro.core.validation import (
 )
 from repro.finetuning.arms import ARMS, Arm, estimates
 from repro.finetuning.items import DATASETS
+from repro.finetuning.run import NoiseName
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,9 @@ class Config:
     """Training time of each run of the grids."""
     tuning_items: int = 64
     """Training questions held out to choose the learning rates on."""
+    noise: NoiseName = "torch"
+    """Where MeZO's perturbations come from; the on-device engine draws them several times as fast,
+    on the host. Memory is planned and measured with PyTorch's, which takes no less."""
     eps: float = 1e-3
     """Scale of the perturbation (not in the paper; Malladi et al.: 1e-3)."""
     seeds: tuple[int, ...] = (0,)
@@ -104,6 +109,12 @@ class Config:
         require_not_negative("memory budget in bytes", self.budget_bytes)
         require_choice("dtype", self.dtype, BYTES)
         require_choice("device", self.device, ("cpu", "cuda"))
+        require_choice("noise", self.noise, get_args(NoiseName))
+        if self.noise == "engine" and self.device != "cpu":
+            msg = (
+                "noise = 'engine' with device = 'cuda': the engine draws on the host; take 'torch'"
+            )
+            raise UsageError(msg)
         for name in ("context", "batch", "evaluations", "monitored_items", "tuning_items"):
             require_positive_int(name, getattr(self, name))
         require_positive_int("threads", self.threads)

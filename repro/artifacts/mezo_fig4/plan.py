@@ -12,10 +12,10 @@ from repro.core.errors import ReproError, UsageError
 from repro.core.units import format_bytes
 from repro.data.text.tokens import load_tokenised
 from repro.finetuning.arms import LABELS, Arm, estimates
-from repro.finetuning.base_models import load_config, load_tokenizer, unobtainable
+from repro.finetuning.base_models import load_architecture, load_tokenizer, unobtainable
 from repro.finetuning.planner import Proposal, propose
-from repro.finetuning.sizes import ModelSize, size_of
 from repro.finetuning.step_memory import Setup, account
+from repro.planner.architecture import Architecture
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def plan(config: Config, dataset: str, context: Context) -> Plan:
     ]
     least, sizes = 1, {}
     for name in (name for name, reason in reasons.items() if not reason):
-        sizes[name] = size_of(load_config(name))
+        sizes[name] = load_architecture(name)
         least = max(least, _least_context(config, dataset, name))
     accounts = _Accounts(config, context)
     budget = _budget(config, sizes, reasons, accounts)
@@ -95,8 +95,8 @@ def _least_context(config: Config, dataset: str, model: str) -> int:
 
 
 def _of_arm(
-    config: Config, arm: Arm, sizes: Mapping[str, ModelSize], reasons: Mapping[str, str]
-) -> dict[str, ModelSize]:
+    config: Config, arm: Arm, sizes: Mapping[str, Architecture], reasons: Mapping[str, str]
+) -> dict[str, Architecture]:
     names = config.models(arm)
     found = {name: sizes[name] for name in names if name in sizes}
     if not found or (config.every_model and len(found) < len(names)):
@@ -108,7 +108,7 @@ def _of_arm(
 
 def _budget(
     config: Config,
-    sizes: Mapping[str, ModelSize],
+    sizes: Mapping[str, Architecture],
     reasons: Mapping[str, str],
     accounts: _Accounts,
 ) -> float:
@@ -127,7 +127,7 @@ def _budget(
 
 
 def _proposals(
-    config: Config, arm: Arm, models: Mapping[str, ModelSize], least: int, budget: float
+    config: Config, arm: Arm, models: Mapping[str, Architecture], least: int, budget: float
 ) -> Iterator[list[Proposal]]:
     """Yield the proposals for each set-up of an arm, the most wanted first."""
     groups = [{name: models[name]} for name in models] if config.every_model else [dict(models)]

@@ -116,9 +116,15 @@ def _seeds(runs: Iterable[Record], arm: str, model: str) -> list[Record]:
     here = [r for r in here if r.metrics.get("accuracy")]
     if not here:
         return []
-    newest = max(here, key=lambda record: record.utc).metrics["settings"]
-    alike = [record for record in here if record.metrics["settings"] == newest]
+    newest = _settings(max(here, key=lambda record: record.utc))
+    alike = [record for record in here if _settings(record) == newest]
     return sorted(alike, key=lambda record: record.seed or 0)
+
+
+def _settings(record: Record) -> dict[str, Any]:
+    """Return how a run was made; records from before there was a choice do not name the noise."""
+    settings: dict[str, Any] = record.metrics["settings"]
+    return {"noise": "torch", **settings}
 
 
 def _ended(record: Record) -> bool:

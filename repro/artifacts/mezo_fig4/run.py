@@ -21,7 +21,7 @@ from repro.artifacts.mezo_fig4 import Config
 from repro.artifacts.mezo_fig4.plan import plan
 from repro.core.errors import ReproError
 from repro.core.paths import cache_dir
-from repro.finetuning.arms import LABELS, tuned_as
+from repro.finetuning.arms import LABELS, estimates, tuned_as
 from repro.finetuning.fine_tune import Task, fine_tune
 from repro.finetuning.items import first_obtainable
 from repro.finetuning.run import Run
@@ -29,9 +29,10 @@ from repro.finetuning.step_memory import Setup
 from repro.measurement.device import require_device
 from repro.measurement.environment import Environment, source_sha256
 from repro.measurement.point_store import PointStore
+from repro.ondevice.build import build
 from repro.training.tidy import tidy
 
-_PACKAGES = ("core", "data", "models", "methods", "finetuning")
+_PACKAGES = ("core", "data", "models", "methods", "finetuning", "ondevice")
 """The code that decides what a run does."""
 
 
@@ -40,9 +41,12 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
     Raises:
         UsageError: the device does not exist here, or the budget is too small.
-        ReproError: data or models cannot be had, or a process died.
+        ReproError: data or models cannot be had, a process died, or the engine is to draw the
+            noise and cannot be built.
     """
     require_device(config.device)
+    if config.noise == "engine":
+        build()
     dataset = first_obtainable(config.datasets)
     planned = plan(config, dataset, context)
     yield from planned.results
@@ -108,6 +112,7 @@ def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> Ru
         final_items=config.final_items,
         device=setup.device,
         threads=setup.threads,
+        noise=config.noise if estimates(setup.arm) else "torch",
     )
 
 

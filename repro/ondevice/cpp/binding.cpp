@@ -14,6 +14,7 @@
 #include "float_training.hpp"
 #include "int_training.hpp"
 #include "kernels.hpp"
+#include "noise.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -22,6 +23,8 @@ namespace {
 
 template <class T>
 using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Out = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
 
 std::map<std::string, double> seconds(const zo::Timers& timers) {
     std::map<std::string, double> result;
@@ -250,6 +253,56 @@ NB_MODULE(_engine, m) {
         .def_prop_ro("arena_bytes",
                      [](zo::FloatTraining& self) { return self.network().arena().bytes(); });
 
+    m.attr("noise_piece") = zo::kNoisePiece;
+    m.def(
+        "draw",
+        [](Out<float> z, std::uint64_t seed, std::uint64_t first, int threads,
+           const std::string& isa) {
+            const zo::NoisePart part{zo::kernels(isa), threads, seed, first, z.size()};
+            nb::gil_scoped_release release;
+            zo::draw(part, z.data());
+        },
+        "z"_a.noconvert(), "seed"_a, "first"_a, "threads"_a, "isa"_a);
+    m.def(
+        "add",
+        [](Out<float> theta, std::uint64_t seed, std::uint64_t first, float factor, int threads,
+           const std::string& isa) {
+            const zo::NoisePart part{zo::kernels(isa), threads, seed, first, theta.size()};
+            nb::gil_scoped_release release;
+            zo::add(part, theta.data(), zo::Format::kFloat32, factor);
+        },
+        "theta"_a.noconvert(), "seed"_a, "first"_a, "factor"_a, "threads"_a, "isa"_a);
+    m.def(
+        "add_halves",
+        [](Out<std::uint16_t> theta, bool bfloat16, std::uint64_t seed, std::uint64_t first,
+           float factor, int threads, const std::string& isa) {
+            const zo::NoisePart part{zo::kernels(isa), threads, seed, first, theta.size()};
+            const auto format = bfloat16 ? zo::Format::kBfloat16 : zo::Format::kFloat16;
+            nb::gil_scoped_release release;
+            zo::add(part, theta.data(), format, factor);
+        },
+        "theta"_a.noconvert(), "bfloat16"_a, "seed"_a, "first"_a, "factor"_a, "threads"_a,
+        "isa"_a);
+    m.def(
+        "walk_halves",
+        [](Out<std::uint16_t> theta, bool bfloat16, std::uint64_t seed, float scale, float levels,
+           float step, float bound, float ulp, float before, float after, bool descends,
+           int threads, const std::string& isa) {
+            const zo::NoisePart part{zo::kernels(isa), threads, seed, 0, theta.size()};
+            const auto format = bfloat16 ? zo::Format::kBfloat16 : zo::Format::kFloat16;
+            const zo::LatticeWalk walk{.scale = scale,
+                                       .levels = levels,
+                                       .step = step,
+                                       .bound = bound,
+                                       .ulp = ulp,
+                                       .before = before,
+                                       .after = after,
+                                       .descends = descends};
+            nb::gil_scoped_release release;
+            zo::walk(part, theta.data(), format, walk);
+        },
+        "theta"_a.noconvert(), "bfloat16"_a, "seed"_a, nb::kw_only(), "scale"_a, "levels"_a,
+        "step"_a, "bound"_a, "ulp"_a, "before"_a, "after"_a, "descends"_a, "threads"_a, "isa"_a);
     m.def("instruction_sets", &zo::instruction_sets);
     m.def("peak_f32", [](const std::string& isa) { return peak(zo::kernels(isa).peak_f32); });
     m.def("peak_i8", [](const std::string& isa) { return peak(zo::kernels(isa).peak_i8); });

@@ -162,6 +162,17 @@ struct IntDescent {
     bool vanishes;  ///< whether every rounded value is zero
 };
 
+/// A pass over 16-bit weights on a lattice, from theta + before eps z on: to theta + after eps z, or
+/// to the lattice point around it that a random number chooses. See repro.methods.lattice.
+struct LatticeWalk {
+    float scale, levels, step;  ///< eps z is a level, floor(scale z) within +-levels, and 1/2, of step
+    float bound, ulp;           ///< M, and the spacing of the format at 1
+    float before, after;
+    bool descends;
+    std::uint64_t key = 0;    ///< of the random numbers, ...
+    std::uint32_t place = 0;  ///< ... and the first counter
+};
+
 struct Kernels {
     const char* name;
     bool unsigned_inputs;  ///< whether int8 inputs have 128 added
@@ -206,6 +217,11 @@ struct Kernels {
     void (*noise_f32)(std::uint64_t key, std::size_t first, std::size_t count, float* z);
     /// theta[i] += factor z[i].
     void (*move_f32)(float* theta, const float* z, std::size_t count, float factor);
+    /// The same of weights in bfloat16 and float16: float32 sums, rounded to the nearest even.
+    void (*move_bf16)(std::uint16_t* theta, const float* z, std::size_t count, float factor);
+    void (*move_f16)(std::uint16_t* theta, const float* z, std::size_t count, float factor);
+    void (*walk_bf16)(const LatticeWalk&, std::uint16_t* theta, const float* z, std::size_t count);
+    void (*walk_f16)(const LatticeWalk&, std::uint16_t* theta, const float* z, std::size_t count);
     /// Multiplies as fast as it can, so many rounds; returns the number of multiplications.
     long (*peak_f32)(long rounds);
     long (*peak_i8)(long rounds);

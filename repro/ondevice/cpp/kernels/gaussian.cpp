@@ -4,6 +4,7 @@
 // same bits on every machine: only operations are used that IEEE 754 rounds correctly.
 #include "gaussian.hpp"
 
+#include "half.hpp"
 #include "words.hpp"
 
 namespace zo::ZO_ISA {
@@ -72,6 +73,24 @@ ZO_INLINE void block(Key key, std::uint32_t first, F (&z)[2 * kParts]) {
     }
 }
 
+template <class Format>
+ZO_INLINE void move_half(std::uint16_t* theta, const float* z, std::size_t count, float factor) {
+    std::size_t i = 0;
+    for (; i + L <= count; i += L) {
+        const F sum = Format::widen(load<H>(theta + i)) + load<F>(z + i) * factor;
+        store(theta + i, Format::narrow(sum));
+    }
+    if (i == count) return;
+    H last{};
+    F noise{};
+    for (std::size_t lane = 0; i + lane < count; ++lane) {
+        last[lane] = theta[i + lane];
+        noise[lane] = z[i + lane];
+    }
+    last = Format::narrow(Format::widen(last) + noise * factor);
+    for (std::size_t lane = 0; i + lane < count; ++lane) theta[i + lane] = last[lane];
+}
+
 }  // namespace
 
 void noise_f32(std::uint64_t key, std::size_t first, std::size_t count, float* z) {
@@ -92,6 +111,14 @@ void move_f32(float* theta, const float* z, std::size_t count, float factor) {
     std::size_t i = 0;
     for (; i + L <= count; i += L) store(theta + i, load<F>(theta + i) + load<F>(z + i) * factor);
     for (; i < count; ++i) theta[i] += z[i] * factor;
+}
+
+void move_bf16(std::uint16_t* theta, const float* z, std::size_t count, float factor) {
+    move_half<Bfloat16>(theta, z, count, factor);
+}
+
+void move_f16(std::uint16_t* theta, const float* z, std::size_t count, float factor) {
+    move_half<Float16>(theta, z, count, factor);
 }
 
 }  // namespace zo::ZO_ISA

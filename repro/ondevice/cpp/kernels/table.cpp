@@ -1,6 +1,7 @@
 // The table of kernels of one instruction set.
 #include "gaussian.hpp"
 #include "gradient.hpp"
+#include "lattice.hpp"
 #include "narrow.hpp"
 #include "norm.hpp"
 #include "outer.hpp"
@@ -43,6 +44,10 @@ const Kernels kTable = {
     .descend_i8 = descend_i8,
     .noise_f32 = noise_f32,
     .move_f32 = move_f32,
+    .move_bf16 = move_bf16,
+    .move_f16 = move_f16,
+    .walk_bf16 = walk_bf16,
+    .walk_f16 = walk_f16,
     .peak_f32 = peak_f32,
     .peak_i8 = peak_i8,
 };

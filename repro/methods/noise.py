@@ -1,0 +1,123 @@
+"""Where the perturbations of a walk come from."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+
+from repro.core.errors import UsageError
+from repro.methods.lattice import Lattice
+from repro.methods.perturbation import KeptNoise, perturb_
+
+_SEED_SPACE = 1 << 32
+_ROUNDING = 1 << 31  # apart from the seeds of all noise of the same walk
+
+
+class Noise(Protocol):
+    """Standard Gaussian noise z(seed) as long as all parameters together, drawn wherever needed."""
+
+    name: str
+    """What a log calls it, so that a replay draws the same."""
+
+    def check(self, parameters: Sequence[torch.Tensor]) -> None:
+        """Raise ``UsageError`` unless noise can be added to ``parameters``."""
+
+    def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
+        """Add ``scale`` z(seed) to the parameters, in place, each rounded to its own format."""
+
+    def draw_(self, vector: torch.Tensor, seed: int) -> None:
+        """Overwrite ``vector``, float32 [n], with the first n numbers of z(seed)."""
+
+    def move_on_(
+        self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, after: int
+    ) -> None:
+        """Take ``weights``, [n], on ``lattice`` from ``before`` eps z(seed) to ``after`` of it."""
+
+    def descend_on_(
+        self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, rate: float
+    ) -> None:
+        """Take them to theta - ``rate`` z(seed), rounded to the lattice at random."""
+
+    def rest(self) -> None:
+        """Free what the passes of a step share."""
+
+
+class TorchNoise:
+    """PyTorch's generator of the parameters' device; see ``perturb_``."""
+
+    name = "torch"
+
+    def __init__(self, chunk: int | None = None) -> None:
+        """Take the elements drawn from one seed; the numbers depend on it."""
+        self.chunk = chunk
+        self._kept = KeptNoise()
+
+    def check(self, parameters: Sequence[torch.Tensor]) -> None:
+        """Take any parameters."""
+
+    def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
+        """Draw chunk by chunk, unless an earlier pass has kept the noise."""
+        perturb_(parameters, seed, scale, self.chunk, self._kept)
+
+    def draw_(self, vector: torch.Tensor, seed: int) -> None:
+        """Draw into ``vector``, and keep nothing."""
+        perturb_([vector.zero_()], seed, 1.0, self.chunk)
+
+    def move_on_(
+        self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, after: int
+    ) -> None:
+        """Do it by PyTorch's operators."""
+        move_on_(self, lattice, weights, seed, before, after)
+
+    def descend_on_(
+        self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, rate: float
+    ) -> None:
+        """Do it by PyTorch's operators."""
+        descend_on_(self, lattice, weights, seed, before, rate)
+
+    def rest(self) -> None:
+        """Forget the noise."""
+        self._kept = KeptNoise()
+
+
+def move_on_(
+    noise: Noise, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, after: int
+) -> None:
+    """Do ``Noise.move_on_`` by PyTorch's operators, for any format and device."""
+    eps_z = _eps_z(noise, lattice, weights, seed)
+    theta = lattice.theta(weights, eps_z, before)
+    weights.copy_(theta.add_(eps_z, alpha=after))
+
+
+def descend_on_(
+    noise: Noise, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, rate: float
+) -> None:
+    """Do ``Noise.descend_on_`` by PyTorch's operators, for any format and device."""
+    eps_z = _eps_z(noise, lattice, weights, seed)
+    theta = lattice.theta(weights, eps_z, before)
+    generator = torch.Generator(theta.device).manual_seed((seed + _ROUNDING) % _SEED_SPACE)
+    threshold = torch.empty_like(theta).uniform_(generator=generator)
+    updated = theta.add_(eps_z, alpha=-rate / lattice.eps)
+    weights.copy_(lattice.round(updated, threshold))
+
+
+def _eps_z(noise: Noise, lattice: Lattice, weights: torch.Tensor, seed: int) -> torch.Tensor:
+    normal = torch.empty(weights.shape, device=weights.device)
+    noise.draw_(normal, seed)
+    return lattice.noise(normal)
+
+
+def noise_of_log(name: str, chunk: int | None, noise: Noise | None) -> Noise:
+    """Return the noise that a log names, which the caller has to bring if it is not PyTorch's.
+
+    Raises:
+        UsageError: ``noise`` is another.
+    """
+    found = noise or TorchNoise(chunk)
+    if found.name != name:
+        msg = (
+            f"a log of a run with the noise {name!r} cannot be replayed with {found.name!r}: give "
+            f"replay the noise that the run had"
+        )
+        raise UsageError(msg)
+    return found

@@ -1,0 +1,72 @@
+// Exact walks of 16-bit weights on a lattice (repro.methods.lattice), in float32.
+//
+// Compiled without contraction, as gaussian.cpp.
+#include "lattice.hpp"
+
+#include "half.hpp"
+#include "words.hpp"
+
+namespace zo::ZO_ISA {
+namespace {
+
+ZO_INLINE F magnitude(F x) { return F(U(x) & 0x7FFFFFFFu); }
+ZO_INLINE F power_of_two(F x) { return F(U(x) & 0x7F800000u); }
+
+/// For |x| < 2^31.
+ZO_INLINE F floor(F x) {
+    const F truncated = __builtin_convertvector(__builtin_convertvector(x, I), F);
+    return truncated - (truncated > x ? splat(1.0f) : F{});
+}
+
+/// The lattice point below x, or the next if x is further above it than a fraction of the spacing.
+ZO_INLINE F round(const LatticeWalk& walk, F x, F threshold) {
+    const F size = magnitude(x);
+    const F room = maximum(power_of_two(size) * (2 * walk.ulp), splat(walk.bound));
+    const F spacing = power_of_two(size + room) * walk.ulp;
+    const F steps = x / spacing, below = floor(steps);
+    return (below + (steps - below > threshold ? splat(1.0f) : F{})) * spacing;
+}
+
+template <class Format>
+ZO_INLINE H moved(const LatticeWalk& walk, Key key, std::uint32_t place, H weights, F z) {
+    const F level = minimum(maximum(floor(z * walk.scale), splat(-walk.levels)),
+                            splat(walk.levels - 1.0f));
+    const F noise = (level + 0.5f) * walk.step;
+    const F theta = round(walk, Format::widen(weights) - noise * walk.before, splat(0.5f));
+    const F sum = theta + noise * walk.after;
+    if (!walk.descends) return Format::narrow(sum);
+    const F uniform = __builtin_convertvector(I(words(key, place) >> 8), F) * 0x1p-24f;
+    return Format::narrow(round(walk, sum, uniform));
+}
+
+template <class Format>
+ZO_INLINE void walk_half(const LatticeWalk& given, std::uint16_t* theta, const float* z,
+                         std::size_t count) {
+    const LatticeWalk walk = given;
+    const Key key(walk.key);
+    std::size_t i = 0;
+    for (; i + L <= count; i += L)
+        store(theta + i, moved<Format>(walk, key, walk.place + std::uint32_t(i),
+                                       load<H>(theta + i), load<F>(z + i)));
+    if (i == count) return;
+    H last{};
+    F noise{};
+    for (std::size_t lane = 0; i + lane < count; ++lane) {
+        last[lane] = theta[i + lane];
+        noise[lane] = z[i + lane];
+    }
+    last = moved<Format>(walk, key, walk.place + std::uint32_t(i), last, noise);
+    for (std::size_t lane = 0; i + lane < count; ++lane) theta[i + lane] = last[lane];
+}
+
+}  // namespace
+
+void walk_bf16(const LatticeWalk& walk, std::uint16_t* theta, const float* z, std::size_t count) {
+    walk_half<Bfloat16>(walk, theta, z, count);
+}
+
+void walk_f16(const LatticeWalk& walk, std::uint16_t* theta, const float* z, std::size_t count) {
+    walk_half<Float16>(walk, theta, z, count);
+}
+
+}  // namespace zo::ZO_ISA

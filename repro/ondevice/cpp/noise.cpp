@@ -1,0 +1,72 @@
+#include "noise.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "counter.hpp"
+#include "parallel.hpp"
+
+namespace zo {
+namespace {
+
+/// Draws every piece of the part to the place that `where` names, and hands it to `use`.
+template <class Where, class Use>
+void for_each_piece(const NoisePart& part, const Where& where, const Use& use) {
+    if (part.first % kNoisePiece)
+        throw std::invalid_argument("first = " + std::to_string(part.first) +
+                                    ": must be a multiple of " + std::to_string(kNoisePiece));
+    parallel(part.threads, long((part.count + kNoisePiece - 1) / kNoisePiece), [&](long i) {
+        float own[kNoisePiece];
+        const std::size_t begin = i * kNoisePiece;
+        const std::size_t count = std::min(kNoisePiece, part.count - begin);
+        const std::uint64_t place = part.first + begin;  // a counter has its low 32 bits
+        const std::uint64_t key = stream_key(part.seed, place >> 32, Purpose::kNoise);
+        float* const z = where(begin, own);
+        part.kernels.noise_f32(key, std::uint32_t(place), count, z);
+        use(begin, count, z);
+    });
+}
+
+template <class Weight>
+void add(const NoisePart& part, Weight* theta,
+         void (*move)(Weight*, const float*, std::size_t, float), float factor) {
+    for_each_piece(
+        part, [](std::size_t, float* own) { return own; },
+        [&](std::size_t begin, std::size_t count, const float* z) {
+            move(theta + begin, z, count, factor);
+        });
+}
+
+}  // namespace
+
+void draw(const NoisePart& part, float* z) {
+    for_each_piece(
+        part, [&](std::size_t begin, float*) { return z + begin; },
+        [](std::size_t, std::size_t, const float*) {});
+}
+
+void add(const NoisePart& part, void* theta, Format format, float factor) {
+    const Kernels& kernels = part.kernels;
+    auto* const halves = static_cast<std::uint16_t*>(theta);
+    if (format == Format::kFloat32)
+        add(part, static_cast<float*>(theta), kernels.move_f32, factor);
+    else
+        add(part, halves, format == Format::kBfloat16 ? kernels.move_bf16 : kernels.move_f16,
+            factor);
+}
+
+void walk(const NoisePart& part, std::uint16_t* theta, Format format, const LatticeWalk& given) {
+    const auto kernel =
+        format == Format::kBfloat16 ? part.kernels.walk_bf16 : part.kernels.walk_f16;
+    for_each_piece(
+        part, [](std::size_t, float* own) { return own; },
+        [&](std::size_t begin, std::size_t count, const float* z) {
+            const std::uint64_t place = part.first + begin;
+            LatticeWalk walk = given;
+            walk.key = stream_key(part.seed, place >> 32, Purpose::kUpdates);
+            walk.place = std::uint32_t(place);
+            kernel(walk, theta + begin, z, count);
+        });
+}
+
+}  // namespace zo
