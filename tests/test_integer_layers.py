@@ -138,17 +138,22 @@ def test_selecting_layers_take_accumulators(layer: Selecting, dtype: torch.dtype
     assert torch.isin(y, torch.cat([x.flatten(), torch.zeros(1, dtype=dtype)])).all()
 
 
+@pytest.mark.parametrize("rows", [1, 2, 4])
 @pytest.mark.parametrize("height", [3, 5, 8])
 @pytest.mark.parametrize("padding", [0, 1, 2])
-def test_windows_are_those_of_pytorchs_unfold(padding: int, height: int) -> None:
+def test_windows_are_those_of_pytorchs_unfold(padding: int, height: int, rows: int) -> None:
     x = int8(height, 3, 7, 2)
     unfolded = F.unfold(batch_first(x), 3, padding=padding)  # [B, C k k, H' W']
     size = (height - 2 + 2 * padding, 5 + 2 * padding)
     expected = unfolded.view(2, 3, 3, 3, *size).permute(2, 1, 3, 4, 5, 0)  # [k, C, k, H', W', B]
     seen = []
-    for row, window in windows(x, 3, padding):
-        assert torch.equal(window.double(), expected[:, :, :, row].reshape(27, -1))
-        seen.append(row)
+    for some, window in windows(x, 3, padding, rows):
+        by_row = window.double().unflatten(0, (-1, 9))
+        for index, row in enumerate(range(some.start, some.stop)):
+            mine = by_row[index : index + 3].flatten(0, 1)
+            assert torch.equal(mine, expected[:, :, :, row].reshape(27, -1))
+            seen.append(row)
+        assert len(by_row) == some.stop - some.start + 2
     assert seen == list(range(size[0]))
 
 

@@ -1,9 +1,10 @@
-"""Convolutions of stride 1, as one matrix product for each row of the output.
+"""Convolutions of stride 1, as one matrix product for a few rows of the output.
 
-Copies of the input, shifted along its rows, lie in a buffer row after row. The windows of a row of
-the output are then k neighbouring rows of that buffer, as one matrix, and nothing is copied for the
-shifts across rows. The copies of a whole input would be k times as large as it is, so they are made
-for a few rows at a time.
+Copies of the input, shifted along its rows, lie in a buffer row after row: n rows of the output
+need n + k - 1 of the input. The weight of such a block is a band matrix: that of one row of the
+output, moved on by one row of the input for the next. Its zeros cost products, but few rows of
+outputs leave the vector units idle, each product takes its window apart anew, and threads wait for
+one another after each: one product for four rows of six outputs takes half the time of four.
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,9 @@ from torch.nn.functional import pad
 from repro.integer.layers import Weighted
 from repro.integer.matmul import BLOCK, matmul
 from repro.integer.tensor import IntegerTensor
+
+OUTPUTS = 24
+"""Rows of the output are taken together until a product has as many rows."""
 
 
 class Conv2d(Weighted):
@@ -39,12 +43,16 @@ class Conv2d(Weighted):
 
         The long operand comes first: oneDNN shares the rows of the first among threads.
         """
+        outputs, inputs, kernel, _ = self.weight.values.shape
+        together = rows_together(self.weight.values)
         positions = error[:, 0].numel()
         dtype = torch.int32 if positions <= BLOCK else torch.int64
-        outputs, inputs, kernel, _ = self.weight.values.shape
-        total = torch.zeros(kernel * inputs * kernel, outputs, dtype=dtype, device=x.device)
-        for row, window in windows(x, kernel, self.padding):
-            total += matmul(window, error[row].flatten(1).t())
+        total = torch.zeros(kernel, inputs * kernel, outputs, dtype=dtype, device=x.device)
+        for rows, window in windows(x, kernel, self.padding, together):
+            product = matmul(window, error[rows].flatten(0, 1).flatten(1).t())
+            moved = product.view(-1, inputs * kernel, len(error[rows]), outputs)
+            for row, block in enumerate(moved.unbind(2)):
+                total += block[row : row + kernel]
         return total.view(kernel, inputs, kernel, outputs).permute(3, 1, 0, 2)
 
     def input_error(self, error: Tensor) -> Tensor:
@@ -58,27 +66,52 @@ def correlation(weight: Tensor, x: Tensor, padding: int) -> Tensor:
     outputs, _, kernel, _ = weight.shape
     grow = 2 * padding - kernel + 1
     height, _, width, batch = x.shape
-    matrix = weight.transpose(1, 2).flatten(1)
+    together = rows_together(weight)
+    matrix = band(weight, together)
     dtype = torch.int32 if matrix.shape[1] <= BLOCK else torch.int64
     shape = (height + grow, outputs, width + grow, batch)
     accumulators = torch.empty(shape, dtype=dtype, device=x.device)
-    for row, window in windows(x, kernel, padding):
-        matmul(matrix, window, out=accumulators[row].flatten(1))
+    for rows, window in windows(x, kernel, padding, together):
+        out = accumulators[rows].flatten(0, 1).flatten(1)
+        matmul(matrix[: len(out), : len(window)], window, out=out)
     return accumulators
 
 
-def windows(x: Tensor, kernel: int, padding: int) -> Iterator[tuple[int, Tensor]]:
-    """Yield each row of the output, and the windows of x [H, C, W, B] that belong to it.
+def rows_together(weight: Tensor) -> int:
+    """Return of how many rows of the output one product is made: one if its sums are long."""
+    outputs, inputs, kernel, _ = weight.shape
+    rows = -(-OUTPUTS // outputs)
+    return rows if (rows + kernel - 1) * inputs * kernel <= BLOCK else 1
 
-    The windows are columns, int8 [k C k, W' B], with the shift across rows first and that along
-    rows last. They lie in a buffer for k rows at a time, which the next ones overwrite.
+
+def band(weight: Tensor, rows: int) -> Tensor:
+    """Return the matrix [rows out, (rows + k - 1) C k] from a window to ``rows`` rows of output.
+
+    Its first n out rows and (n + k - 1) C k columns are the matrix of n rows.
+    """
+    outputs, inputs, kernel, _ = weight.shape
+    shape = (rows, outputs, rows + kernel - 1, inputs, kernel)
+    matrix = torch.zeros(shape, dtype=weight.dtype, device=weight.device)
+    for row in range(rows):
+        matrix[row, :, row : row + kernel] = weight.transpose(1, 2)
+    return matrix.flatten(2).flatten(0, 1)
+
+
+def windows(x: Tensor, kernel: int, padding: int, rows: int) -> Iterator[tuple[slice, Tensor]]:
+    """Yield a few rows of the output at a time, and the windows of x [H, C, W, B] they belong to.
+
+    The windows are columns, int8 [(n + k - 1) C k, W' B] for n <= ``rows`` rows, with the row of
+    the input first and the shift along it last. They lie in a buffer that the next ones overwrite.
     """
     padded = pad(x, (0, 0, padding, padding, 0, 0, padding, padding)) if padding else x
     shifted = padded.unfold(2, kernel, 1).permute(0, 1, 4, 2, 3)  # [H + 2 padding, C, k, W', B]
-    buffer = torch.empty(2 * kernel - 1, *shifted.shape[1:], dtype=x.dtype, device=x.device)
-    matrices = buffer.view(len(buffer), shifted.shape[1] * kernel, -1)
-    for first in range(0, len(shifted) - kernel + 1, kernel):
-        some = shifted[first : first + len(buffer)]
+    height = len(shifted) - kernel + 1
+    size = min(rows, height) + kernel - 1
+    buffer = torch.empty(size, *shifted.shape[1:], dtype=x.dtype, device=x.device)
+    for first in range(0, height, rows):
+        some = shifted[first : first + size]
         buffer[: len(some)].copy_(some)
-        for row in range(len(some) - kernel + 1):
-            yield first + row, matrices[row : row + kernel].flatten(0, 1)
+        yield (
+            slice(first, first + len(some) - kernel + 1),
+            buffer[: len(some)].flatten(0, 2).flatten(1),
+        )
