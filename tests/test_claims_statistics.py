@@ -1,12 +1,20 @@
 """Means and intervals over seeds against closed forms."""
 
+import itertools
 import math
 import random
 import statistics
+from typing import Any
 
 import pytest
 
-from repro.claims.statistics import Estimate, estimate, last_and_best, sign_flip_p
+from repro.claims.statistics import (
+    Estimate,
+    bootstrap_interval,
+    estimate,
+    last_and_best,
+    sign_flip_p,
+)
 
 
 def test_two_seeds_follow_the_cauchy_distribution() -> None:
@@ -70,6 +78,49 @@ def test_the_interval_holds_the_true_mean_as_often_as_it_says() -> None:
         assert found.interval is not None
         hits += abs(found.mean - 90) <= found.interval
     assert 0.935 < hits / 2000 < 0.965  # three standard errors of a share of 0.95
+
+
+def difference(means: Any) -> Any:
+    return means[1] - means[0]
+
+
+def test_the_bootstrap_against_all_resamples() -> None:
+    strata = [1.0, 2.0, 4.0], [10.0, 30.0]
+    low, high = (
+        [statistics.fmean(drawn) for drawn in itertools.product(s, repeat=len(s))] for s in strata
+    )
+    everything = sorted(one - other for one in high for other in low)  # 4 x 27, equally likely
+    found = bootstrap_interval(strata, difference)
+    assert found == pytest.approx([everything[2], everything[-3]], abs=0.5)  # 2.5 % of 108
+    assert found == bootstrap_interval(strata, difference)
+
+
+def test_strata_are_not_mixed() -> None:
+    assert bootstrap_interval([[1.0] * 3, [5.0] * 4], difference) == (4.0, 4.0)
+
+
+def test_a_stratum_of_one_seed_has_no_bootstrap() -> None:
+    assert bootstrap_interval([[1.0], [5.0, 6.0]], difference) is None
+
+
+@pytest.mark.parametrize(("n", "bootstrap"), [(3, 0.78), (5, 0.86)])
+def test_the_bootstrap_of_few_seeds_is_too_narrow_for_verdicts(
+    n: int, bootstrap: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("repro.claims.statistics.RESAMPLES", 500)
+    draw = random.Random(n)  # noqa: S311 - not for secrets
+    rounds, by_bootstrap, by_student = 400, 0, 0
+    for _ in range(rounds):
+        low = [draw.gauss(90, 1) for _ in range(n)]
+        high = [draw.gauss(95, 2) for _ in range(n)]
+        interval = bootstrap_interval([low, high], difference)
+        student = estimate([b - a for a, b in zip(low, high, strict=True)])
+        assert interval is not None
+        assert student.interval is not None
+        by_bootstrap += interval[0] <= 5 <= interval[1]
+        by_student += abs(student.mean - 5) <= student.interval
+    assert by_bootstrap / rounds == pytest.approx(bootstrap, abs=0.06)  # three standard errors
+    assert by_student / rounds == pytest.approx(0.95, abs=0.035)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Findings from the cells that were trained."""
 
+import itertools
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -99,6 +101,24 @@ def test_the_smallest_gap_between_neighbours_decides_an_order() -> None:
     assert "full_bp minus mnist fp32 cls2, the smallest of 2" in found.reason
     largest = finding(Gaps(order(ZO, CLS2, BP).pairs, "largest"), records)
     assert largest.ours == pytest.approx(10.0)
+
+
+def test_the_bootstrap_of_an_order_resamples_every_cell_by_itself() -> None:
+    zo, cls2, bp = [80.0, 82.0], [83.0, 84.0, 88.0], [88.0, 90.0]
+    records = [
+        run(point, seed, [value / 100])
+        for point, values in ((ZO, zo), (CLS2, cls2), (BP, bp))
+        for seed, value in enumerate(values)
+    ]
+    drawn = [
+        [statistics.fmean(s) for s in itertools.product(values, repeat=len(values))]
+        for values in (zo, cls2, bp)
+    ]
+    gaps = sorted(min(b - a, c - b) for a in drawn[0] for b in drawn[1] for c in drawn[2])
+    found = finding(order(ZO, CLS2, BP), records).bootstrap
+    assert found == pytest.approx([gaps[10], gaps[-11]], abs=0.4)  # 2.5 % of 4 x 27 x 4
+    assert finding(order(ZO, CLS2), [run(ZO, 0, [0.8]), run(CLS2, 0, [0.9])]).bootstrap is None
+    assert finding(Accuracy(ZO), records).bootstrap is None
 
 
 def test_an_order_is_as_certain_as_its_least_certain_gap() -> None:

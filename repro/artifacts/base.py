@@ -6,7 +6,8 @@ quick; what it does lies in its modules, imported when they are needed:
 
 - ``run``: ``run(config, context) -> Iterator[Result]`` computes and measures;
 - ``findings``: ``findings(records) -> list[Finding]``, our value for each claim, if it has any;
-- ``figures``: ``FIGURES``, a name and a drawing function of records for each figure;
+- ``figures``: ``FIGURES``, a name and a drawing function of records for each figure, and
+  ``CAPTIONS``, what each of them shows, for those who read and for those who cannot see it;
 - ``notebook.md``: the template of its notebook.
 """
 
@@ -104,6 +105,11 @@ class Artifact:
         """Return a drawing function of the records for each figure's name."""
         figures: Mapping[str, Callable[[Sequence[Record]], Figure]] = self._part("figures").FIGURES
         return figures
+
+    def captions(self) -> Mapping[str, str]:
+        """Return what each figure shows, by its name."""
+        captions: Mapping[str, str] = self._part("figures").CAPTIONS
+        return captions
 
     def _part(self, name: str) -> Any:  # noqa: ANN401 - a module
         return import_module(f"repro.artifacts.{self.slug}.{name}")

@@ -5,10 +5,13 @@ The seed is the unit of replication: epochs and test samples of one run are not 
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 CONFIDENCE = 0.95
+RESAMPLES = 10_000
+"""Resamples behind a bootstrap interval, drawn from a fixed seed."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,48 @@ def estimate(values: Sequence[float]) -> Estimate:
 
     quantile = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))
     return Estimate(mean, quantile * statistics.stdev(values) / math.sqrt(n), n)
+
+
+def bootstrap_interval(
+    strata: Sequence[Sequence[float]],
+    of_means: Callable[[Any], Any],
+) -> tuple[float, float] | None:
+    """Return the 95 % interval of a quantity of several means by the stratified bootstrap.
+
+    Each stratum (one method on one data set) is resampled alone, with the seed as the unit, and the
+    interval holds the middle 95 % of the quantity over ``RESAMPLES`` draws (Efron and Tibshirani,
+    "An introduction to the bootstrap", 1993, sections 8.3 and 13.3).
+
+    It asks for no distribution, but is too narrow for few seeds: no draw reaches beyond them, and
+    means of n resampled values vary by ``(n - 1) / n`` of what they should. Of two methods with
+    normal seeds, of standard deviations 1 and 2, the interval of their difference holds the true
+    one in 78 % of cases for three seeds each, in 86 % for five and in 92 % for ten; Student's
+    interval of the gaps seed by seed does in 95 %. So verdicts are by Student's.
+
+    Args:
+        strata: values by seed, of as many strata as the quantity has.
+        of_means: the quantity; takes means [strata, resamples], returns [resamples].
+
+    Returns:
+        Lower and upper end; ``None`` if a stratum has a single seed, which cannot vary.
+    """
+    if min(len(stratum) for stratum in strata) == 1:
+        return None
+    import numpy as np
+    from scipy.stats import bootstrap
+
+    def statistic(*samples: Any, axis: int) -> Any:  # noqa: ANN401 - arrays
+        return of_means(np.stack([sample.mean(axis) for sample in samples]))
+
+    found = bootstrap(
+        [np.asarray(stratum) for stratum in strata],
+        statistic,
+        n_resamples=RESAMPLES,
+        confidence_level=CONFIDENCE,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    return float(found.low), float(found.high)
 
 
 def sign_flip_p(gaps: Sequence[float]) -> float | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from repro.claims.quantity import Accuracy, Gaps, Key, Point, Quantity, key
-from repro.claims.statistics import estimate, last_and_best, sign_flip_p
+from repro.claims.statistics import bootstrap_interval, estimate, last_and_best, sign_flip_p
 from repro.claims.verdict import Finding
 from repro.measurement.records import Record, of_kind, rank
 
@@ -158,7 +158,24 @@ def _gap(claim_id: str, quantity: Gaps, cells: Cells) -> Finding:
     which = f", the {quantity.pick} of {len(gaps)}" if len(gaps) > 1 else ""
     lowest = min((cell.profile for _, _, pair in gaps for cell in pair), key=rank)
     found = _finding(claim_id, f"{name}{which}, after the last epoch", by_seed, sides, lowest)
-    return replace(found, p_value=_least_certain([both for _, both, _ in gaps]))
+    return replace(
+        found,
+        p_value=_least_certain([both for _, both, _ in gaps]),
+        bootstrap=_bootstrap([cells for _, _, cells in gaps], quantity.pick),
+    )
+
+
+def _bootstrap(pairs: Sequence[Sequence[Cell]], pick: str) -> tuple[float, float] | None:
+    """Return the interval of the gap that counts; which of the pairs has it, the draws decide."""
+    strata = {key(cell.point): list(cell.last.values()) for pair in pairs for cell in pair}
+    rows = {where: row for row, where in enumerate(strata)}
+    low, high = ([rows[key(pair[side].point)] for pair in pairs] for side in (0, 1))
+
+    def gap(means: Any) -> Any:  # noqa: ANN401 - arrays [strata, resamples]
+        gaps = means[high] - means[low]
+        return gaps.min(0) if pick == "smallest" else gaps.max(0)
+
+    return bootstrap_interval(list(strata.values()), gap)
 
 
 def _least_certain(gaps: Sequence[BySeed]) -> float | None:

@@ -46,6 +46,9 @@ class Finding:
     seed, or where nothing is random."""
     profile: str | None = None
     """Lowest profile of the records behind the value; ``None`` says that of the whole run."""
+    bootstrap: tuple[float, float] | None = None
+    """Ends of the 95 % interval by the stratified bootstrap, in the claim's unit, of a value that
+    combines several groups of seeds; beside ``interval``, by which the verdict is."""
     p_value: float | None = None
     """Of an order: one-sided, over seeds, of the gap that is the least certain to be positive."""
 

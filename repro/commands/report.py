@@ -1,4 +1,4 @@
-"""``repro report``: figures, the README's results and a summary, all from records."""
+"""``repro report``: figures, the README's results, a site and a summary, all from records."""
 
 import argparse
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.artifacts.index import SLUGS, load
-from repro.core.paths import results_dir
+from repro.core.paths import notebooks_dir, results_dir
 
 
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
@@ -29,6 +29,20 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         metavar="FILE",
         help="Markdown file whose results section is rewritten (none by default)",
     )
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="DIR",
+        help="also write a static site of all artifacts: claims, figures, records, planner; an "
+        "earlier site there is replaced",
+    )
+    parser.add_argument(
+        "--notebooks",
+        type=Path,
+        default=notebooks_dir(),
+        metavar="DIR",
+        help="where the notebooks are that the site shows",
+    )
     parser.set_defaults(execute=execute)
 
 
@@ -49,5 +63,10 @@ def execute(args: argparse.Namespace) -> int:
             sys.stdout.write(f"{path}\n")
     if args.readme is not None:
         update_readme(args.readme, args.results)
+    if args.html is not None:
+        from repro.site.build import build
+
+        build(args.results, args.notebooks, args.html)
+        sys.stdout.write(f"{args.html / 'index.html'}\n")
     sys.stdout.write(claims_text(claim_rows(args.results, slugs)))
     return 0

@@ -42,6 +42,9 @@ class ClaimRow:
     """Our number in the same unit, or null if not run."""
     interval: float | None
     """Half-width of the 95 % confidence interval of ``ours`` over seeds; null below two seeds."""
+    bootstrap: tuple[float, float] | None
+    """Ends of the interval by the stratified bootstrap, of a trained value that combines several
+    cells; null for all else and below two seeds. Verdicts are by ``interval``."""
     p_value: float | None
     """Of an order of methods: of an exact one-sided test over seeds; null for all else."""
     unit: str
@@ -118,6 +121,7 @@ def _row(claim: Claim, finding: Finding, run_profile: str | None, files: list[st
         published=claim.published,
         ours=finding.ours,
         interval=finding.interval,
+        bootstrap=finding.bootstrap,
         p_value=finding.p_value if is_order(claim) else None,
         unit=claim.unit,
         basis=claim.basis,

@@ -8,6 +8,7 @@ from repro.artifacts import index
 from repro.claims.verdict import VERDICTS
 from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
+from repro.report import wording
 from repro.report.claims_table import ClaimRow, run_rows
 from repro.report.runs import current_runs
 
@@ -69,9 +70,9 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
         [
             row.id,
             f"{row.statement} ({row.section})",
-            _published(row),
+            wording.published(row),
             _ours(row),
-            _source(row),
+            wording.source(row),
             _bold(row.shown_verdict),
             row.reason,
         ]
@@ -90,7 +91,7 @@ def _tests(rows: Sequence[ClaimRow]) -> list[str]:
     return [
         "",
         f"{some} tested over seeds (p: exact sign flips, one-sided; of n seeds never below 2⁻ⁿ). "
-        f"No p is corrected for their number: chance alone brings one in twenty below 0.05.",
+        f"{wording.CAVEAT}",
     ]
 
 
@@ -102,28 +103,9 @@ def _count(rows: Sequence[ClaimRow]) -> str:
     return f"Of {len(rows)} claims: {', '.join(found)}"
 
 
-def _published(row: ClaimRow) -> str:
-    sign = {"at least": "≥ ", "at most": "≤ "}.get(row.relation, "")
-    return f"{sign}{row.published:g} {_unit(row)}"
-
-
 def _ours(row: ClaimRow) -> str:
-    if row.ours is None:
-        return "–"  # noqa: RUF001
-    spread = "" if row.interval is None else f" ± {row.interval:.2g}"
-    chance = "" if row.p_value is None else f" (p = {row.p_value:.2g})"
-    return f"{row.ours:.4g}{spread} {_unit(row)}{chance}"
-
-
-def _source(row: ClaimRow) -> str:
-    """Return the basis; of what was trained also how much, which differs from row to row."""
-    if row.basis != "trained" or row.ours is None:
-        return row.basis
-    return f"{row.basis}, {row.profile}, {row.n_seeds} seed{'s' if row.n_seeds > 1 else ''}"
-
-
-def _unit(row: ClaimRow) -> str:
-    return {"x": "×"}.get(row.unit, row.unit)  # noqa: RUF001
+    chance = wording.p_value(row)
+    return f"{wording.ours(row)} ({chance})" if chance else wording.ours(row)
 
 
 def _bold(verdict: str) -> str:

@@ -2,6 +2,7 @@
 
 from functools import partial
 
-from repro.artifacts.memory_figure import figure
+from repro.artifacts.memory_figure import CAPTION, figure
 
 FIGURES = {"fig6": partial(figure, precision="fp32")}
+CAPTIONS = {"fig6": CAPTION}

@@ -111,3 +111,9 @@ def _dataset_and_choice(effect: Effect) -> tuple[str, str]:
 
 
 FIGURES = {"accuracy": accuracy, "restores": restores}
+CAPTIONS = {
+    "accuracy": (
+        "Test accuracy by epoch by each answer, a row for each choice and a panel for each method"
+    ),
+    "restores": "Share of perturbed weights that met a clip, by epoch, for each restore and method",
+}

@@ -58,3 +58,6 @@ def signs(records: Sequence[Record]) -> Figure:
 
 
 FIGURES = {"signs": signs}
+CAPTIONS = {
+    "signs": "Share of steps at which the rules agree, by epoch, for each data set and method",
+}

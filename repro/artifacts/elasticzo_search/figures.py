@@ -163,3 +163,10 @@ def _key(clip: float, place: int) -> Line2D:
 
 
 FIGURES = {"grid": grid, "epsilon": epsilon}
+CAPTIONS = {
+    "grid": (
+        "Held-out accuracy by learning rate or perturbation range, one panel for each set and "
+        "precision"
+    ),
+    "epsilon": "Held-out accuracy by epsilon, one panel for each set",
+}

@@ -77,6 +77,14 @@ FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {
     "fig3_measured": fig3_measured,
     "predicted": predicted,
 }
+CAPTIONS = {
+    "fig3": (
+        "Six panels: memory of BP and MeZO and their ratio over N, L and D, without "
+        "checkpointing (top) and with it (bottom), with simulated points"
+    ),
+    "fig3_measured": "The same six panels for small models, with measured points",
+    "predicted": "Formula over observed peak for every simulated and every measured point",
+}
 
 
 def _six_panels(

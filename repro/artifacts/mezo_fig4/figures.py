@@ -54,6 +54,12 @@ FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {
     "fig4": fig4,
     "learning_rates": learning_rates,
 }
+CAPTIONS = {
+    "fig4": (
+        "Validation accuracy over time, forward passes and arithmetic, and the memory of each arm"
+    ),
+    "learning_rates": "Loss on the held-out questions over the learning rate, by arm and model",
+}
 
 
 def accuracy(setting: Setting) -> "Figure":

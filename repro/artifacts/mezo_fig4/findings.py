@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from repro.artifacts.mezo_fig4.points import Line, Setting, first_reached, settings
-from repro.claims.statistics import estimate
+from repro.claims.statistics import bootstrap_interval, estimate
 from repro.claims.verdict import Finding
 from repro.core.units import GB, format_bytes
 from repro.finetuning.arms import LABELS, estimates
@@ -78,6 +78,7 @@ def _order(setting: Setting) -> Finding:
         return Finding("A9-order", None, reason)
     gaps = _paired(mezo.best(), bp.best())
     spread = estimate(gaps)
+    sides = [list(line.best().values()) for line in (bp, mezo)]
     return Finding(
         "A9-order",
         spread.mean,
@@ -85,6 +86,7 @@ def _order(setting: Setting) -> Finding:
         n_seeds=spread.n_seeds,
         interval=spread.interval,
         profile=setting.profile,
+        bootstrap=bootstrap_interval(sides, lambda means: means[1] - means[0]),
     )
 
 

@@ -1,0 +1,59 @@
+"""How a claim's numbers are put into words, wherever they are shown."""
+
+from repro.report.claims_table import ClaimRow
+
+CAVEAT = (
+    "No p is corrected for their number: chance alone brings one in twenty below 0.05."  # of tests
+)
+NOTHING = "–"  # noqa: RUF001
+
+
+def published(row: ClaimRow) -> str:
+    """Return the paper's number with its unit, and the side on which ours is claimed to lie."""
+    sign = {"at least": "≥ ", "at most": "≤ "}.get(row.relation, "")
+    return f"{sign}{row.published:g} {unit(row)}"
+
+
+def ours(row: ClaimRow) -> str:
+    """Return our number with its 95 % interval and its unit."""
+    if row.ours is None:
+        return NOTHING
+    spread = "" if row.interval is None else f" ± {row.interval:.2g}"
+    return f"{row.ours:.4g}{spread} {unit(row)}"
+
+
+def p_value(row: ClaimRow) -> str:
+    """Return the p of an order, or nothing."""
+    return "" if row.p_value is None else f"p = {row.p_value:.2g}"
+
+
+def bootstrap(row: ClaimRow) -> str:
+    """Return the interval by the stratified bootstrap, or nothing."""
+    if row.bootstrap is None:
+        return ""
+    low, high = row.bootstrap
+    return f"bootstrap {low:.4g} to {high:.4g}"
+
+
+def difference(row: ClaimRow) -> str:
+    """Return ours less the published: in points where verdicts are by those, else in per cent."""
+    if row.ours is None:
+        return NOTHING
+    gap = row.ours - row.published
+    if row.unit in ("%", "points"):
+        return f"{gap:+.2f} points"
+    if row.published == 0:
+        return f"{gap:+.4g} {unit(row)}"
+    return f"{100 * gap / abs(row.published):+.1f} %"
+
+
+def source(row: ClaimRow) -> str:
+    """Return the basis; of what was trained also how much, which differs from row to row."""
+    if row.basis != "trained" or row.ours is None:
+        return row.basis
+    return f"{row.basis}, {row.profile}, {row.n_seeds} seed{'s' if row.n_seeds > 1 else ''}"
+
+
+def unit(row: ClaimRow) -> str:
+    """Return the unit as people write it."""
+    return {"x": "×"}.get(row.unit, row.unit)  # noqa: RUF001

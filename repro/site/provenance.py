@@ -1,0 +1,170 @@
+"""How each number was made: file, code, machine, time, and the command that makes it again."""
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from repro.artifacts.base import Artifact
+from repro.core.units import GB
+from repro.harness import config_dict
+from repro.measurement.environment import Environment
+from repro.measurement.records import Record, read_run, read_runs
+
+
+@dataclass(frozen=True)
+class Made:
+    """A record that stands."""
+
+    number: int
+    """By which the page refers to it."""
+    file: str
+    record: Record
+
+    @property
+    def anchor(self) -> str:
+        """Its identifier on the page."""
+        return f"record-{self.number}"
+
+    @property
+    def what(self) -> str:
+        """Kind and coordinates."""
+        point = self.record.point
+        where = [f"{name} {value}" for name, value in point.items() if value is not None]
+        return f"{self.record.kind}: {', '.join(where)}" if where else self.record.kind
+
+    @property
+    def utc(self) -> str:
+        """When it was computed: for a cell taken from another run, then."""
+        return str(self._trained.get("utc", self.record.utc))
+
+    @property
+    def commit(self) -> str:
+        """Of the code that computed it."""
+        made, here = self._trained, self.record.environment
+        return _commit(made.get("commit", here.commit), made.get("dirty", here.dirty))
+
+    @property
+    def duration(self) -> str:
+        """How long it took, if that was recorded."""
+        total = _seconds(self.record)
+        return "" if total is None else duration(total)
+
+    @property
+    def _trained(self) -> dict[str, Any]:
+        trained: dict[str, Any] = self.record.metrics.get("trained") or {}
+        return trained
+
+
+@dataclass(frozen=True)
+class Run:
+    """A file of records with some that stand."""
+
+    name: str
+    profile: str
+    command: str
+    """What makes the file's records again."""
+    count: int
+    standing: int
+    utc: str
+    """When its last record was written."""
+    commit: str
+    machine: str
+    software: str
+    duration: str
+    """All recorded durations together; empty if none was."""
+
+
+def standing(paths: Sequence[Path]) -> list[Made]:
+    """Return the records that stand of the files ``paths``, each with its file's name."""
+    stand = {msgspec.json.encode(record) for record in read_runs(paths)}
+    found = [(path.name, record) for path in paths for record in read_run(path)]
+    kept = [(file, record) for file, record in found if msgspec.json.encode(record) in stand]
+    return [Made(number, *each) for number, each in enumerate(kept, start=1)]
+
+
+def runs(artifact: Artifact, paths: Sequence[Path], made: Sequence[Made]) -> list[Run]:
+    """Return what is known of each file of ``paths``."""
+    return [_run(artifact, path, sum(one.file == path.name for one in made)) for path in paths]
+
+
+def command(artifact: Artifact, record: Record) -> str:
+    """Return the command line that makes the run of ``record`` again with the present code.
+
+    Options are given where the configuration is not that of the profile as it is now.
+    """
+    profile = config_dict(artifact.profiles[record.profile])  # type: ignore[index]
+    words = ["repro", "run", artifact.slug, "--profile", record.profile]
+    for name, value in record.config.items():
+        if name in profile and value != profile[name]:
+            words += _option(name, value)
+    return shlex.join(words)
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as people read them: ``4.2 s``, ``3 min``, ``2.5 h``."""
+    if seconds < 60:
+        return f"{seconds:.2g} s"
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def _run(artifact: Artifact, path: Path, count: int) -> Run:
+    records = read_run(path)
+    here = records[-1].environment
+    took = [seconds for record in records if (seconds := _seconds(record)) is not None]
+    return Run(
+        name=path.name,
+        profile=records[-1].profile,
+        command=command(artifact, records[-1]),
+        count=len(records),
+        standing=count,
+        utc=records[-1].utc,
+        commit=_commit(here.commit, here.dirty),
+        machine=_machine(here),
+        software=f"Python {here.python}, torch {here.versions['torch']}, {here.system}",
+        duration=duration(sum(took)) if took else "",
+    )
+
+
+def _machine(here: Environment) -> str:
+    parts = [
+        here.cpu,
+        f"{here.cores} cores",
+        f"{here.cpu_capability}",
+        f"{here.memory_bytes / GB:.0f} GB",
+        f"{here.threads} threads",
+        here.gpu or "no GPU",
+    ]
+    return ", ".join(parts)
+
+
+def _commit(commit: str | None, dirty: bool | None) -> str:
+    name = "outside a checkout" if commit is None else commit[:12]
+    return f"{name}, with local changes" if dirty else name
+
+
+def _seconds(record: Record) -> float | None:
+    """Return the recorded duration: of epochs the sum, of a clock, which starts at 0, its end."""
+    seconds = record.metrics.get("seconds")
+    if not isinstance(seconds, list) or not seconds:
+        return None
+    return float(seconds[-1] if seconds[0] == 0 else sum(seconds))
+
+
+def _option(name: str, value: Any) -> list[str]:  # noqa: ANN401 - as JSON has it
+    flag = "--" + name.replace("_", "-")
+    if isinstance(value, bool):
+        return [flag] if value else ["--no-" + flag[2:]]
+    if isinstance(value, list):
+        return [flag, *(_word(item) for item in value)]
+    return [flag, _word(value)]
+
+
+def _word(value: Any) -> str:  # noqa: ANN401 - as JSON has it
+    return value if isinstance(value, str) else "None" if value is None else json.dumps(value)

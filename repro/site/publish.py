@@ -1,0 +1,81 @@
+"""A directory that appears whole or not at all, and that knows its own files."""
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from repro.core.errors import ReproError, UsageError
+
+MANIFEST = "SHA256SUMS"
+"""Names every other file with its hash, as ``sha256sum`` does, and marks what may be replaced."""
+
+
+@contextmanager
+def published(target: Path) -> Iterator[Path]:
+    """Give an empty directory to fill, which takes the place of ``target`` when all went well.
+
+    Raises:
+        UsageError: ``target`` exists and holds anything but an earlier such directory's files.
+        ReproError: the directory of ``target`` cannot be written.
+    """
+    target = target.resolve()
+    _require_replaceable(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    except OSError as error:
+        msg = f"cannot write to {target.parent}: {error.strerror}; give another directory"
+        raise ReproError(msg) from error
+    fresh, old = scratch / "new", scratch / "old"
+    try:
+        fresh.mkdir()
+        yield fresh
+        (fresh / MANIFEST).write_text(_manifest(fresh), encoding="utf-8")
+        _swap(fresh, target, old)
+    finally:
+        if target.exists() or not old.exists():  # else the scratch holds the only copy
+            shutil.rmtree(scratch)
+
+
+def _swap(fresh: Path, target: Path, old: Path) -> None:
+    if target.exists():
+        target.rename(old)
+    try:
+        fresh.rename(target)
+    except OSError:
+        if old.exists():
+            old.rename(target)
+        raise
+
+
+def _manifest(directory: Path) -> str:
+    lines = [
+        f"{hashlib.sha256((directory / name).read_bytes()).hexdigest()}  {name}\n"
+        for name in _files(directory)
+    ]
+    return "".join(lines)
+
+
+def _files(directory: Path) -> list[str]:
+    found = (path for path in directory.rglob("*") if not path.is_dir() or path.is_symlink())
+    return sorted(path.relative_to(directory).as_posix() for path in found)
+
+
+def _require_replaceable(target: Path) -> None:
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if not (target / MANIFEST).is_file():
+        msg = f"{target} exists and is no site of this suite; give a new or an empty directory"
+        raise UsageError(msg)
+    lines = (target / MANIFEST).read_text(encoding="utf-8").splitlines()
+    own = {MANIFEST, *(line.partition("  ")[2] for line in lines)}
+    foreign = [name for name in _files(target) if name not in own]
+    if foreign:
+        msg = (
+            f"{target} holds {foreign[0]}, which is no part of the site and would be lost; move it "
+            "away, or give another directory"
+        )
+        raise UsageError(msg)

@@ -1,0 +1,287 @@
+"""The static site: whole, deterministic, without a request to anywhere, and true to the records."""
+
+import hashlib
+import json
+import re
+import shlex
+import shutil
+from collections import Counter
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from markupsafe import escape
+
+from repro.artifacts import index
+from repro.cli import main
+from repro.commands.run import parse_options
+from repro.core.errors import ReproError, UsageError
+from repro.harness import config_dict
+from repro.measurement.records import read_run
+from repro.report import wording
+from repro.report.claims_table import claim_rows
+from repro.report.notebooks import template
+from repro.report.runs import current_runs
+from repro.site import pages, provenance, text
+from repro.site.build import build
+from repro.site.publish import MANIFEST, published
+
+ROOT = Path(__file__).parents[1]
+SHOWN = ("elasticzo_table2", "elasticzo_fig2", "elasticzo_fig7")  # seeds, no claims, times
+
+
+class Page(HTMLParser):
+    """What a page refers to and what can be referred to on it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.ids: list[str] = []
+        self.alts: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        if "id" in values:
+            self.ids.append(values["id"])
+        if tag == "a" and "href" in values:
+            self.links.append(values["href"])
+        elif "src" in values or "href" in values:
+            self.loads.append(values.get("src", values.get("href", "")))
+        if tag == "img":
+            self.alts.append(values.get("alt", ""))
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Records of some artifacts; all others are not run."""
+    directory = tmp_path_factory.mktemp("results")
+    for slug in SHOWN:
+        shutil.copytree(ROOT / "results" / slug, directory / slug)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def site(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("built") / "site"
+    notebooks = tmp_path_factory.mktemp("notebooks")
+    for slug in SHOWN[:2]:
+        shutil.copy(ROOT / "notebooks" / f"{slug}.ipynb", notebooks)
+    build(results, notebooks, target)
+    return target
+
+
+def test_every_link_leads_somewhere(site: Path) -> None:
+    found = {path: Page(path) for path in site.rglob("*.html")}
+    assert len(found) == 3 + len(index.SLUGS) + 2
+    for path, page in found.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            assert not parts.scheme, link
+            goal = (path.parent / parts.path).resolve() if parts.path else path
+            assert goal.is_file(), f"{path}: {link}"
+            if parts.fragment and "=" not in parts.fragment:  # that asks the filter
+                assert unquote(parts.fragment) in found[goal].ids, f"{path}: {link}"
+        assert len(set(page.ids)) == len(page.ids), path
+
+
+def test_no_page_asks_anybody_for_anything(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        for source in Page(path).loads:
+            assert source.startswith("data:") or (path.parent / source).is_file(), source
+        assert "default-src 'none'" in path.read_text(encoding="utf-8")
+    for path in (site / "site.css", site / "claims.js"):
+        assert not re.search(r"https?:|//\w|url\(|@import|fetch", path.read_text(encoding="utf-8"))
+
+
+def test_every_image_says_what_it_shows(site: Path) -> None:
+    alts = [alt for path in site.rglob("*.html") for alt in Page(path).alts]
+    assert len(alts) >= 4
+    assert all(len(alt) > 30 for alt in alts)
+
+
+def test_every_claim_is_listed_once_and_counted(site: Path, results: Path) -> None:
+    listed = (site / "index.html").read_text(encoding="utf-8")
+    rows = claim_rows(results)
+    marks = re.findall(r'<tr data-verdict="(.*?)" data-paper="(.*?)" data-artifact', listed)
+    assert [(unescape(verdict), paper) for verdict, paper in marks] == [
+        (row.verdict, row.paper) for row in rows
+    ]
+    for verdict, count in Counter(row.verdict for row in rows).items():
+        assert f'aria-label="{count} claims: {escape(verdict)}"' in listed
+    assert json.loads((site / "claims.json").read_text()) == json.loads(
+        json.dumps([row.as_dict() for row in rows])
+    )
+
+
+def test_an_artifacts_page_has_its_claims_and_how_they_were_made(site: Path, results: Path) -> None:
+    page = (site / "artifacts" / "elasticzo_table2.html").read_text(encoding="utf-8")
+    rows = claim_rows(results, ["elasticzo_table2"])
+    for row in rows:
+        assert f'<tr id="{row.id}">' in page
+    assert any(wording.bootstrap(row) in page for row in rows if row.bootstrap)
+    runs = current_runs(results, "elasticzo_table2")
+    for run in runs:
+        here = read_run(run)[-1].environment
+        assert (site / "records" / "elasticzo_table2" / run.name).read_bytes() == run.read_bytes()
+        assert here.commit is not None
+        assert here.commit[:12] in page
+        assert f"{here.cpu}, {here.cores} cores" in page
+    assert len(provenance.standing(runs)) == len(re.findall('<tr id="record-', page))
+    assert "Made by records" in page
+    assert "<li>Which 1,024 + 1,024 images" in page
+
+
+def test_what_was_not_run_says_how_to(site: Path) -> None:
+    page = (site / "artifacts" / "mezo_fig3.html").read_text(encoding="utf-8")
+    assert "<code>repro run mezo_fig3</code>" in page
+    assert "<h2>Figures</h2>" not in page
+    assert "notebook" not in page
+
+
+def test_the_site_is_the_same_bytes_each_time(site: Path, results: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    build(results, site / "notebooks", again)
+    assert (again / MANIFEST).read_bytes() == (site / MANIFEST).read_bytes()
+
+
+def test_the_manifest_names_every_file_with_its_hash(site: Path) -> None:
+    lines = (site / MANIFEST).read_text().splitlines()
+    named = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    for name, digest in named.items():
+        assert hashlib.sha256((site / name).read_bytes()).hexdigest() == digest
+    there = {p.relative_to(site).as_posix() for p in site.rglob("*") if p.is_file()}
+    assert there == {*named, MANIFEST}
+
+
+def test_an_earlier_site_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "site"
+    for name in ("old.html", "new.html"):
+        with published(target) as directory:
+            (directory / name).write_text(name)
+    assert sorted(path.name for path in target.iterdir()) == [MANIFEST, "new.html"]
+    assert [path.name for path in target.parent.iterdir()] == ["site"]
+    assert target.stat().st_mode & 0o777 == (tmp_path / "deep").stat().st_mode & 0o777
+
+
+def test_a_failure_leaves_the_earlier_site(tmp_path: Path) -> None:
+    target = tmp_path / "site"
+    with published(target) as directory:
+        (directory / "page.html").write_text("whole")
+    with pytest.raises(FileNotFoundError), published(target) as directory:
+        (directory / "page.html").rename(directory / "nowhere" / "page.html")
+    assert (target / "page.html").read_text() == "whole"
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_other_files_are_never_lost(tmp_path: Path) -> None:
+    foreign = tmp_path / "papers"
+    foreign.mkdir()
+    with published(foreign) as directory:  # empty: may be filled
+        (directory / "page.html").write_text("ours")
+    (foreign / "thesis.tex").write_text("theirs")
+    with pytest.raises(UsageError, match=r"holds thesis.tex, which is no part"), published(foreign):
+        pass
+    (foreign / MANIFEST).unlink()
+    with pytest.raises(UsageError, match="is no site of this suite"), published(foreign):
+        pass
+    with pytest.raises(UsageError, match="is no site"), published(foreign / "thesis.tex"):
+        pass
+    assert (foreign / "thesis.tex").read_text() == "theirs"
+
+
+def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ReproError, match="give another directory"), published(tmp_path / "file/s"):
+        pass
+
+
+def test_the_command_writes_the_site(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = shutil.copytree(results, tmp_path / "results")
+    where = ["--results", str(own), "--notebooks", str(tmp_path)]
+    assert main(["report", "elasticzo_fig7", *where, "--html", str(tmp_path / "site")]) == 0
+    assert f"{tmp_path / 'site' / 'index.html'}\n" in capsys.readouterr().out
+
+
+def test_a_figure_that_was_never_drawn_is_told(results: Path, tmp_path: Path) -> None:
+    own = shutil.copytree(results, tmp_path / "results")
+    (own / "elasticzo_fig7" / "figures" / "fig7.svg").unlink()
+    with pytest.raises(ReproError, match="`repro report elasticzo_fig7` draws it"):
+        build(own, tmp_path, tmp_path / "site")
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
+
+
+@pytest.mark.parametrize("slug", index.SLUGS)
+def test_the_command_of_each_run_asks_for_its_configuration(slug: str) -> None:
+    artifact = index.load(slug)
+    for run in current_runs(ROOT / "results", slug):
+        record = read_run(run)[-1]
+        repro, action, name, *rest = shlex.split(provenance.command(artifact, record))
+        assert (repro, action, name) == ("repro", "run", slug)
+        options = parse_options(artifact, rest)
+        asked = config_dict(options.config)
+        assert options.profile == record.profile
+        assert {key: asked[key] for key in record.config} == record.config
+
+
+@pytest.mark.parametrize("slug", index.SLUGS)
+def test_every_figure_has_a_caption_which_is_what_its_notebook_says(slug: str) -> None:
+    artifact = index.load(slug)
+    captions = artifact.captions()
+    assert captions.keys() == artifact.figures().keys()
+    cells = template(slug).read_text(encoding="utf-8")
+    shown = re.findall(
+        r'figures\.(?:FIGURES\[")?(\w+)(?:"\])?\(records\),\s+((?:\s*"[^"]*")+)', cells
+    )
+    assert shown
+    for name, literals in shown:
+        assert "".join(re.findall('"([^"]*)"', literals)) == captions[name]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(4.23, "4.2 s"), (90, "2 min"), (3599, "60 min"), (9000, "2.5 h")]
+)
+def test_durations_as_people_read_them(seconds: float, said: str) -> None:
+    assert provenance.duration(seconds) == said
+
+
+def test_formulas_become_mathml_and_nothing_else_does() -> None:
+    html = text.markdown(r"``a_b`` costs $x_1 < 3$:" + "\n\n" + r"$$M = \frac{a}{b} \tag{2}$$")
+    assert "<code>a_b</code>" in html
+    assert "<msub><mi>x</mi><mn>1</mn></msub><mo>&#x0003C;</mo>" in html
+    assert 'display="block"' in html
+    assert "<mfrac>" in html
+    assert "tag" not in html
+    assert "$" not in html
+
+
+def test_the_rule_is_that_of_the_code_with_its_limits() -> None:
+    rule = pages.rule().replace("\n", " ")
+    assert "within 5 % of the published one is close" in rule
+    assert "within 1 percentage point of ours; close one within 3 percentage points" in rule
+    assert not re.search(r"``|[A-Z]{3,}_", rule)
+
+
+@pytest.mark.parametrize(
+    ("claim_id", "published", "difference"),
+    [
+        ("A2", "25 ×", "+19.5 %"),  # noqa: RUF001
+        ("A8", "≥ 1 settings", "-100.0 %"),
+        ("B-T1-mnist-fp32-full_zo", "89.8 %", "-0.57 points"),
+        ("A10", "≥ 0 s", "–"),  # noqa: RUF001
+    ],
+)
+def test_numbers_in_words(claim_id: str, published: str, difference: str) -> None:
+    from dataclasses import replace
+
+    (row,) = (row for row in claim_rows(ROOT / "results") if row.id == claim_id)
+    known = {"A2": 29.88, "A8": 0.0, "B-T1-mnist-fp32-full_zo": 89.23, "A10": None}
+    row = replace(row, ours=known[claim_id], bootstrap=(0.5, 2.25))
+    assert wording.published(row) == published
+    assert wording.difference(row) == difference
+    assert wording.bootstrap(row) == "bootstrap 0.5 to 2.25"

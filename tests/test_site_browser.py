@@ -1,0 +1,182 @@
+"""The site of the committed records in a browser: no request, no error, on a phone and on paper."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from repro.claims.verdict import CONTRADICTED
+from repro.report.claims_table import claim_rows
+from repro.site.build import build
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[1]
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+TIMEOUT_MS = 120_000  # for a machine that does much else
+PHONE = {"width": 360, "height": 740}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        own = playwright.chromium.executable_path
+        found = next(filter(None, map(shutil.which, NAMES)), own if Path(own).is_file() else None)
+        if found is None:
+            pytest.skip(f"no browser: none of {', '.join(NAMES)}, and Playwright has none")
+        arguments = ["--no-sandbox", "--disable-gpu"]
+        opened = playwright.chromium.launch(
+            executable_path=found, args=arguments, timeout=TIMEOUT_MS
+        )
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("site") / "site"
+    build(ROOT / "results", ROOT / "notebooks", target)
+    return target
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that fails the test on a request, on a message of the console, on an error."""
+    wrong: list[str] = []
+    opened = browser.new_page(viewport=PHONE)
+    opened.set_default_timeout(TIMEOUT_MS)
+    opened.on("console", lambda message: wrong.append(f"console: {message.text}"))
+    opened.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+    opened.on(
+        "request",
+        lambda request: (
+            None
+            if request.url.startswith(("file:", "data:"))
+            else wrong.append(f"request: {request.url}")
+        ),
+    )
+    opened.on("requestfailed", lambda request: wrong.append(f"failed: {request.url[:200]}"))
+    yield opened
+    opened.close()
+    assert not wrong
+
+
+def shown(page: Page) -> list[str]:
+    rows: list[str] = page.eval_on_selector_all(
+        "#claims tbody tr", "rows => rows.filter(r => r.offsetParent).map(r => r.dataset.verdict)"
+    )
+    return rows
+
+
+def test_every_page_fits_a_phone_shows_its_images_and_leads_on(site: Path, page: Page) -> None:
+    places: dict[str, set[str]] = {}
+    links: dict[str, set[str]] = {}
+    for path in sorted(site.rglob("*.html")):
+        page.goto(path.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], path
+        images = page.eval_on_selector_all(
+            "img", "images => images.map(i => [i.complete && i.naturalWidth > 0, i.alt])"
+        )
+        assert all(loaded and alt for loaded, alt in images), path
+        assert page.locator("h1").count() == 1, path
+        places[page.url] = set(page.eval_on_selector_all("[id]", "all => all.map(e => e.id)"))
+        links[page.url] = set(page.eval_on_selector_all("a[href]", "all => all.map(a => a.href)"))
+    for here, hrefs in links.items():
+        for href in hrefs:
+            goal, _, place = href.partition("#")
+            assert Path(goal.removeprefix("file://")).is_file(), f"{here}: {href}"
+            if place and "=" not in place:  # that asks the filter
+                assert place in places[goal], f"{here}: {href}"
+
+
+def test_the_filter(site: Path, page: Page) -> None:
+    rows = claim_rows(ROOT / "results")
+    index = (site / "index.html").as_uri()
+    page.goto(index)
+    assert len(shown(page)) == len(rows)
+    page.locator("input[name=q]").focus()
+    page.keyboard.type("MNIST  table")
+    found = shown(page)
+    assert 0 < len(found) < len(rows)
+    assert page.locator("#count").inner_text() == f"{len(found)} of {len(rows)} claims."
+    assert page.locator("#count").get_attribute("aria-live") == "polite"
+    page.get_by_role("checkbox", name=CONTRADICTED, exact=True).focus()
+    page.keyboard.press("Space")
+    assert set(shown(page)) == {CONTRADICTED}
+    assert page.url == f"{index}#q=MNIST++table&verdict={CONTRADICTED}"
+    both = shown(page)
+    page.reload()
+    assert shown(page) == both
+    assert page.locator("input[name=q]").input_value() == "MNIST  table"
+    page.get_by_role("button", name="Show all").click()
+    page.wait_for_function("!location.hash")
+    assert len(shown(page)) == len(rows)
+    page.locator("input[name=q]").fill("no such claim")
+    assert page.locator("#count").inner_text() == f"None of {len(rows)} claims is like that."
+    assert shown(page) == []
+
+
+def test_a_filter_can_be_linked(site: Path, page: Page) -> None:
+    rows = claim_rows(ROOT / "results")
+    page.goto((site / "index.html").as_uri())
+    verdict = "contradicts the paper's own equations"
+    page.get_by_role("link", name=re.compile(f"claims of MeZO: {verdict}")).click()
+    page.wait_for_function("document.getElementById('count').textContent.length < 18")
+    mezo = [row for row in rows if row.paper == "mezo" and row.verdict == verdict]
+    assert shown(page) == [verdict] * len(mezo)
+    assert page.locator("select[name=paper]").input_value() == "mezo"
+    page.goto(f"{(site / 'index.html').as_uri()}#artifact=elasticzo_fig6&paper=nobody")
+    page.reload()
+    assert len(shown(page)) == sum(row.artifact == "elasticzo_fig6" for row in rows)
+    page.locator("#claims tbody tr:not([hidden]) a").first.click()
+    page.wait_for_url("**/artifacts/elasticzo_fig6.html#*")
+    assert page.locator("tr:target").count() == 1
+
+
+def test_a_number_leads_to_the_record_behind_it(site: Path, page: Page) -> None:
+    page.goto((site / "artifacts" / "elasticzo_table1.html").as_uri())
+    row = page.locator("#B-T1-mnist-fp32-cls1")
+    row.get_by_role("link").first.click()
+    record = page.locator("tr:target")
+    record.wait_for(state="visible")  # in details that were closed
+    assert "dataset mnist, precision fp32, method cls1" in record.inner_text()
+
+
+def test_without_scripts_the_table_is_whole(site: Path, browser: Browser) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.set_default_timeout(TIMEOUT_MS)
+    page.goto((site / "index.html").as_uri())
+    assert page.locator("#claims tbody tr:visible").count() == len(claim_rows(ROOT / "results"))
+    assert not page.locator("#filter").is_visible()
+    context.close()
+
+
+def test_dark_light_and_paper(site: Path, page: Page) -> None:
+    page.goto((site / "index.html").as_uri())
+    seen = {}
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        seen[scheme] = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert seen == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 29)"}
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == seen["light"]
+    assert not page.locator("nav").is_visible()
+    assert not page.locator("#filter").is_visible()
+    assert page.locator("#claims thead").is_visible()
+
+
+def test_the_planners_sliders_answer(site: Path, page: Page) -> None:
+    page.goto((site / "planner.html").as_uri())
+    summary = page.locator("#summary")
+    before = summary.inner_text()
+    slider = page.get_by_role("slider", name="Budget")
+    slider.focus()
+    page.keyboard.press("Home")
+    assert page.locator("#budget").input_value() == "0.1"
+    assert summary.inner_text() != before
+    assert "fit 100 MB" in summary.inner_text()
+    page.get_by_role("link", name="All claims").click()
+    page.wait_for_url("**/index.html")
