@@ -19,9 +19,11 @@ Deviations from the paper:
    unrotated training split. Upright versions of them were among the images of pre-training, as
    those of the images fine-tuned on are.
 6. One seed: neighbours in the grid are often as good, and of equals the first is taken.
-7. Fine-tuning in integers starts from a shorter pre-training than the tables'.
-8. In integers the committed search is of 100 epochs on MNIST and of 4 on Fashion-MNIST. On clouds
-   Full ZO stays near chance in the short runs, so that its choice there means little.
+7. In the profile `quick` fine-tuning in integers starts from a shorter pre-training than the
+   tables'.
+8. In integers the choices are those of the profile `paper`: 100 epochs, and on the rotated sets 50
+   after 100 of pre-training. On clouds Full ZO stays near chance in the short runs, so that its
+   choice there means little.
 """
 
 from dataclasses import dataclass

@@ -3,9 +3,8 @@
 Deviations from the paper:
 
 1. Learning rates, g_clip and r_max are not in the paper; they were searched for on held-out items
-   (artifact ``elasticzo_search``), together for both angles, and in integers after a shorter
-   pre-training. Nor are batch sizes and epsilon, which were set, not searched: 32 in float32 and
-   256 in integers, and 1e-2.
+   (artifact ``elasticzo_search``), together for both angles. Nor are batch sizes and epsilon, which
+   were set, not searched: 32 in float32 and 256 in integers, and 1e-2.
 2. Which 1,024 + 1,024 images the paper rotates is not known; here they are drawn once, by class,
    and are the same in every run.
 3. Adam's learning rate in pre-training is not in the paper: 1e-3, batch 32.
