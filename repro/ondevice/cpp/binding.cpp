@@ -281,8 +281,7 @@ NB_MODULE(_engine, m) {
             nb::gil_scoped_release release;
             zo::add(part, theta.data(), format, factor);
         },
-        "theta"_a.noconvert(), "bfloat16"_a, "seed"_a, "first"_a, "factor"_a, "threads"_a,
-        "isa"_a);
+        "theta"_a.noconvert(), "bfloat16"_a, "seed"_a, "first"_a, "factor"_a, "threads"_a, "isa"_a);
     m.def(
         "walk_halves",
         [](Out<std::uint16_t> theta, bool bfloat16, std::uint64_t seed, float scale, float levels,

@@ -13,7 +13,13 @@ constexpr std::uint64_t splitmix64(std::uint64_t x) {
     return z ^ (z >> 31);
 }
 
-enum class Purpose : std::uint64_t { kNoise = 0, kLossRounding = 1, kWeights = 2, kOrder = 3, kUpdates = 4 };
+enum class Purpose : std::uint64_t {
+    kNoise = 0,
+    kLossRounding = 1,
+    kWeights = 2,
+    kOrder = 3,
+    kUpdates = 4
+};
 
 /// The key of one stream, as repro.integer.counter.stream_key.
 constexpr std::uint64_t stream_key(std::uint64_t seed, std::uint64_t step, Purpose purpose) {

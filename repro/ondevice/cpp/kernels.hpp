@@ -162,11 +162,12 @@ struct IntDescent {
     bool vanishes;  ///< whether every rounded value is zero
 };
 
-/// A pass over 16-bit weights on a lattice, from theta + before eps z on: to theta + after eps z, or
-/// to the lattice point around it that a random number chooses. See repro.methods.lattice.
+/// A pass over 16-bit weights on a lattice, from theta + before eps z on: to theta + after eps z,
+/// or to the lattice point around it that a random number chooses. See repro.methods.lattice.
 struct LatticeWalk {
-    float scale, levels, step;  ///< eps z is a level, floor(scale z) within +-levels, and 1/2, of step
-    float bound, ulp;           ///< M, and the spacing of the format at 1
+    float scale, levels,
+        step;          ///< eps z is a level, floor(scale z) within +-levels, and 1/2, of step
+    float bound, ulp;  ///< M, and the spacing of the format at 1
     float before, after;
     bool descends;
     std::uint64_t key = 0;    ///< of the random numbers, ...

@@ -29,8 +29,8 @@ ZO_INLINE F round(const LatticeWalk& walk, F x, F threshold) {
 
 template <class Format>
 ZO_INLINE H moved(const LatticeWalk& walk, Key key, std::uint32_t place, H weights, F z) {
-    const F level = minimum(maximum(floor(z * walk.scale), splat(-walk.levels)),
-                            splat(walk.levels - 1.0f));
+    const F level =
+        minimum(maximum(floor(z * walk.scale), splat(-walk.levels)), splat(walk.levels - 1.0f));
     const F noise = (level + 0.5f) * walk.step;
     const F theta = round(walk, Format::widen(weights) - noise * walk.before, splat(0.5f));
     const F sum = theta + noise * walk.after;
@@ -46,8 +46,8 @@ ZO_INLINE void walk_half(const LatticeWalk& given, std::uint16_t* theta, const f
     const Key key(walk.key);
     std::size_t i = 0;
     for (; i + L <= count; i += L)
-        store(theta + i, moved<Format>(walk, key, walk.place + std::uint32_t(i),
-                                       load<H>(theta + i), load<F>(z + i)));
+        store(theta + i, moved<Format>(walk, key, walk.place + std::uint32_t(i), load<H>(theta + i),
+                                       load<F>(z + i)));
     if (i == count) return;
     H last{};
     F noise{};
