@@ -246,3 +246,12 @@ def _written(directory: Path, runs: list[dict[str, Any]]) -> Path:
             for seed, metrics in enumerate(runs)
         ],
     )
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_run_with_the_engines_noise_is_rebuilt_from_its_log(tmp_path: Path) -> None:
+    run = replace(RUN, noise="engine", seconds=0.3, evaluations=1)
+    metrics = fine_tune(Task(run, tmp_path))
+    assert metrics["log"]["noise"] == "engine"
+    model, _ = rebuilt(run.as_dict(), json.loads(json.dumps(metrics)))
+    assert weights_sha256(model.parameters()) == metrics["final_sha256"]
