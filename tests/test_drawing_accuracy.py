@@ -1,5 +1,7 @@
 """Accuracies and curves as drawn and tabulated, from made-up numbers."""
 
+from itertools import pairwise
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -150,6 +152,23 @@ def test_curves_show_mean_and_range_over_seeds() -> None:
         "Full BP",
         "range over seeds",
     ]
+    plt.close(figure)
+
+
+@pytest.mark.parametrize("smallest", [1e-1, 1e-3, 1e-8])
+def test_labels_of_losses_do_not_overlap(smallest: float) -> None:
+    losses = np.array([[2.5, smallest]])
+    figure = curves({"MNIST": {kind: {"Full BP": Curve(losses)} for kind in ("train", "test")}})
+    panel = figure.axes[0]
+    figure.canvas.draw()
+    bottom, top = panel.get_ylim()
+    shown = [
+        label.get_window_extent()
+        for label, value in zip(panel.get_yticklabels(), panel.get_yticks(), strict=True)
+        if bottom <= value <= top
+    ]
+    assert len(shown) >= 3
+    assert all(low.y1 < high.y0 for low, high in pairwise(shown))
     plt.close(figure)
 
 
