@@ -16,7 +16,8 @@ from markupsafe import escape
 
 from repro.artifacts import index
 from repro.cli import main
-from repro.commands.run import parse_options
+from repro.commands.options import parse
+from repro.commands.run import RunOptions
 from repro.core.errors import ReproError, UsageError
 from repro.harness import config_dict
 from repro.measurement.records import read_run
@@ -223,7 +224,7 @@ def test_the_command_of_each_run_asks_for_its_configuration(slug: str) -> None:
         record = read_run(run)[-1]
         repro, action, name, *rest = shlex.split(provenance.command(artifact, record))
         assert (repro, action, name) == ("repro", "run", slug)
-        options = parse_options(artifact, rest)
+        options = parse(RunOptions, "repro run", artifact, rest)
         asked = config_dict(options.config)
         assert options.profile == record.profile
         assert {key: asked[key] for key in record.config} == record.config
