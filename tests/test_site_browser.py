@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from repro.claims.verdict import CONTRADICTED
 from repro.report.claims_table import claim_rows
@@ -111,7 +111,7 @@ def test_the_filter(site: Path, page: Page) -> None:
     assert shown(page) == both
     assert page.locator("input[name=q]").input_value() == "MNIST  table"
     page.get_by_role("button", name="Show all").click()
-    page.wait_for_function("!location.hash")
+    page.wait_for_url(index)
     assert len(shown(page)) == len(rows)
     page.locator("input[name=q]").fill("no such claim")
     assert page.locator("#count").inner_text() == f"None of {len(rows)} claims is like that."
@@ -123,8 +123,8 @@ def test_a_filter_can_be_linked(site: Path, page: Page) -> None:
     page.goto((site / "index.html").as_uri())
     verdict = "contradicts the paper's own equations"
     page.get_by_role("link", name=re.compile(f"claims of MeZO: {verdict}")).click()
-    page.wait_for_function("document.getElementById('count').textContent.length < 18")
     mezo = [row for row in rows if row.paper == "mezo" and row.verdict == verdict]
+    expect(page.locator("#count")).to_have_text(f"{len(mezo)} of {len(rows)} claims.")
     assert shown(page) == [verdict] * len(mezo)
     assert page.locator("select[name=paper]").input_value() == "mezo"
     page.goto(f"{(site / 'index.html').as_uri()}#artifact=elasticzo_fig6&paper=nobody")
