@@ -69,13 +69,12 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
 
 def execute(args: argparse.Namespace) -> int:
     """Run what is not done and print where the new records are."""
-    sweepable = [slug for slug in SLUGS if load(slug).trains_cells]
     if args.slug is None:
-        msg = f"give the artifact to run: {', '.join(sweepable)}"
+        msg = f"give the artifact to run: {_with_cells()}"
         raise UsageError(msg)
     artifact = load(args.slug)
     if not artifact.trains_cells:
-        msg = f"{args.slug} has no cells: use repro run; those with cells: {', '.join(sweepable)}"
+        msg = f"{args.slug} has no cells: use repro run; those with cells: {_with_cells()}"
         raise UsageError(msg)
     options = parse(SweepOptions, "repro sweep", artifact, args.rest)
     from repro.execution.survey import Survey
@@ -92,6 +91,10 @@ def execute(args: argparse.Namespace) -> int:
         path = sweep_artifact(*of, executor, again=options.again)
     sys.stdout.write(f"{path or 'nothing to do: everything is recorded; see --again'}\n")
     return 0
+
+
+def _with_cells() -> str:
+    return ", ".join(slug for slug in SLUGS if load(slug).trains_cells)
 
 
 @contextmanager

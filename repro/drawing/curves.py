@@ -8,11 +8,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 
 from repro.core.names import METHOD_LABELS
 from repro.drawing.remarks import PAPER, remark, title
-from repro.drawing.style import BLUE, GREEN, INK, ORANGE, PINK, style
+from repro.drawing.style import BLUE, GREEN, INK, ORANGE, PINK, label_logarithms, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,8 +27,6 @@ _LINES: dict[str, dict[str, Any]] = {
 """A method has the same line whichever are drawn; dashes tell them apart where colours cannot."""
 _LOG_FROM = 10
 """Ratio of the largest to the smallest loss from which a logarithmic axis shows more."""
-_DECADES_FROM = 3000
-"""The ratio from which its ticks are powers of ten alone; more labels would overlap."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,4 @@ def _loss_axis(panel: "Axes", losses: Sequence[Sequence[float]]) -> None:
     values = [loss for curve in losses for loss in curve]
     if values and min(values) > 0 and max(values) / min(values) >= _LOG_FROM:
         panel.set_yscale("log")
-        steps = (1, 2, 5) if max(values) / min(values) < _DECADES_FROM else (1,)
-        panel.yaxis.set_major_locator(LogLocator(subs=steps))
-        panel.yaxis.set_major_formatter(FuncFormatter(lambda loss, _: f"{loss:g}"))
-        panel.yaxis.set_minor_formatter(NullFormatter())
+        label_logarithms(panel.yaxis, max(values) / min(values))

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import seaborn as sns
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from repro.core import atomic
 
 if TYPE_CHECKING:
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, _, PINK = sns.color_palette("colorblind")[:5]
 INK = "#333333"
+_DECADES_FROM = 3000
+"""Ratio of the values on an axis from which the labels at 2 and 5 would overlap others."""
 
 _SETTINGS = {
     "axes.edgecolor": INK,
@@ -44,6 +48,18 @@ def style() -> Iterator[None]:
     settings: dict[str, Any] = {**sns.axes_style("whitegrid"), **_SETTINGS}
     with mpl.rc_context(settings):  # type: ignore[arg-type]
         yield
+
+
+def label_logarithms(axis: "Axis", spread: float) -> None:
+    """Label a logarithmic axis at 1, 2 and 5 of each decade, or at decades where those overlap.
+
+    Args:
+        axis: horizontal or vertical.
+        spread: ratio of the largest to the smallest value on it.
+    """
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if spread < _DECADES_FROM else (1,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def save(figure: "Figure", directory: Path, name: str) -> list[Path]:

@@ -18,7 +18,7 @@ from repro.core.errors import ReproError, UsageError
 from repro.core.units import format_bytes
 from repro.execution.cell_memory import cell_bytes
 from repro.execution.on_node import Job, Node, describe, require_alike, run_job, states_of
-from repro.execution.schedule import Ended, run_cells
+from repro.execution.schedule import Ended, need_engine, run_cells
 from repro.measurement import environment
 from repro.measurement.environment import Environment
 from repro.ondevice.build import EngineError, module_path
@@ -50,7 +50,7 @@ class ClusterExecutor:
             EngineError: the on-device engine is asked for and not built on a node.
             ReproError: cells failed.
         """
-        if any(each and each.engine == "native" for cell in cells for each in (cell, cell.start)):
+        if need_engine(cells):
             self._require_engine()
         store = CellStore.of(self.environment, self.threads)
         pool = ClusterPool(self, store)

@@ -14,7 +14,7 @@ from pebble import ProcessExpired
 from repro.core.errors import ReproError
 from repro.core.units import format_bytes
 from repro.execution.cell_memory import cell_bytes
-from repro.execution.schedule import Ended, run_cells
+from repro.execution.schedule import Ended, need_engine, run_cells
 from repro.measurement.device import require_device
 from repro.measurement.environment import Environment
 from repro.measurement.free_memory import free_bytes
@@ -57,7 +57,7 @@ class LocalExecutor:
         """
         for device in {cell.device for cell in cells}:
             require_device(device)
-        if any(each and each.engine == "native" for cell in cells for each in (cell, cell.start)):
+        if need_engine(cells):
             build.load()
         store = CellStore.of(self.environment, self.threads)
         tidy(store.directory)

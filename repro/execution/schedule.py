@@ -86,6 +86,11 @@ def run_cells(
         raise CellsFailedError(training.problems)
 
 
+def need_engine(cells: Iterable[Cell]) -> bool:
+    """Return whether the on-device engine trains any of ``cells``, or one that they start from."""
+    return any(each and each.engine == "native" for cell in cells for each in (cell, cell.start))
+
+
 class _Training:
     """The cells that wait, those that run, and those that failed."""
 

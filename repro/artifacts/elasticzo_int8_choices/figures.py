@@ -7,14 +7,14 @@ from statistics import fmean
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 
 from repro.artifacts.elasticzo_int8_choices.effects import Effect, curve, effects
 from repro.artifacts.elasticzo_int8_choices.restores import restored, shares
 from repro.claims.elasticzo import DATASETS, METHODS
 from repro.claims.trained import Cell
 from repro.drawing.remarks import title
-from repro.drawing.style import BLUE, GREEN, ORANGE, PINK, style
+from repro.drawing.style import BLUE, GREEN, ORANGE, PINK, label_logarithms, style
 from repro.measurement.records import Record
 
 _LINES = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-."))
@@ -70,9 +70,8 @@ def _clips_panel(panel: Axes, arms: Sequence[tuple[str, Cell]]) -> None:
         line = {"color": _COLOURS[method], "ls": _DASHES[answer]}
         _plot(panel, shares(cell), label=f"{METHODS[method]}, {answer}", **line)
     panel.set(xlabel="epoch", yscale="log")
-    panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    panel.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
-    panel.yaxis.set_minor_formatter(NullFormatter())
+    lowest, highest = panel.get_ylim()
+    label_logarithms(panel.yaxis, highest / lowest)
 
 
 def _answers_panel(panel: Axes, alike: Sequence[Effect]) -> None:
