@@ -75,20 +75,9 @@ ZO_INLINE void block(Key key, std::uint32_t first, F (&z)[2 * kParts]) {
 
 template <class Format>
 ZO_INLINE void move_half(std::uint16_t* theta, const float* z, std::size_t count, float factor) {
-    std::size_t i = 0;
-    for (; i + L <= count; i += L) {
-        const F sum = Format::widen(load<H>(theta + i)) + load<F>(z + i) * factor;
-        store(theta + i, Format::narrow(sum));
-    }
-    if (i == count) return;
-    H last{};
-    F noise{};
-    for (std::size_t lane = 0; i + lane < count; ++lane) {
-        last[lane] = theta[i + lane];
-        noise[lane] = z[i + lane];
-    }
-    last = Format::narrow(Format::widen(last) + noise * factor);
-    for (std::size_t lane = 0; i + lane < count; ++lane) theta[i + lane] = last[lane];
+    change_halves(theta, z, count, [&](H weights, F noise, std::size_t) {
+        return Format::narrow(Format::widen(weights) + noise * factor);
+    });
 }
 
 }  // namespace

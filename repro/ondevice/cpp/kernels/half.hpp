@@ -38,4 +38,22 @@ struct Float16 {
     }
 };
 
+/// Replaces weights by change(weights, noise, i), i that of the first; the last vector is filled
+/// up.
+template <class Change>
+ZO_INLINE void change_halves(std::uint16_t* theta, const float* z, std::size_t count,
+                             const Change& change) {
+    std::size_t i = 0;
+    for (; i + L <= count; i += L) store(theta + i, change(load<H>(theta + i), load<F>(z + i), i));
+    if (i == count) return;
+    H last{};
+    F noise{};
+    for (std::size_t lane = 0; i + lane < count; ++lane) {
+        last[lane] = theta[i + lane];
+        noise[lane] = z[i + lane];
+    }
+    last = change(last, noise, i);
+    for (std::size_t lane = 0; i + lane < count; ++lane) theta[i + lane] = last[lane];
+}
+
 }  // namespace zo::ZO_ISA

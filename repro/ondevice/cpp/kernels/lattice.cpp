@@ -44,19 +44,9 @@ ZO_INLINE void walk_half(const LatticeWalk& given, std::uint16_t* theta, const f
                          std::size_t count) {
     const LatticeWalk walk = given;
     const Key key(walk.key);
-    std::size_t i = 0;
-    for (; i + L <= count; i += L)
-        store(theta + i, moved<Format>(walk, key, walk.place + std::uint32_t(i), load<H>(theta + i),
-                                       load<F>(z + i)));
-    if (i == count) return;
-    H last{};
-    F noise{};
-    for (std::size_t lane = 0; i + lane < count; ++lane) {
-        last[lane] = theta[i + lane];
-        noise[lane] = z[i + lane];
-    }
-    last = moved<Format>(walk, key, walk.place + std::uint32_t(i), last, noise);
-    for (std::size_t lane = 0; i + lane < count; ++lane) theta[i + lane] = last[lane];
+    change_halves(theta, z, count, [&](H weights, F noise, std::size_t i) {
+        return moved<Format>(walk, key, walk.place + std::uint32_t(i), weights, noise);
+    });
 }
 
 }  // namespace
