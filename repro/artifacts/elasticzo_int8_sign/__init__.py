@@ -20,7 +20,7 @@ Deviations from the paper:
 from dataclasses import dataclass
 
 from repro.artifacts.base import Artifact
-from repro.artifacts.images import ImageRuns
+from repro.artifacts.images import EngineRuns
 from repro.claims.index import of_artifact
 from repro.core.names import MethodName
 from repro.core.validation import require_names
@@ -29,7 +29,7 @@ METHODS: tuple[MethodName, ...] = ("full_zo", "cls2", "cls1")
 
 
 @dataclass(frozen=True)
-class Config(ImageRuns):
+class Config(EngineRuns):
     """Which runs are watched, and how long they are."""
 
     methods: tuple[MethodName, ...] = METHODS
