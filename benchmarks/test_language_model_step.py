@@ -18,13 +18,14 @@ from published_loop import PublishedLoop
 from repro.core.names import Dtype
 from repro.finetuning.base_models import random_model
 from repro.finetuning.batches import Batch
-from repro.finetuning.classifier import YesNoClassifier, without_dropout
+from repro.finetuning.classifier import YesNoClassifier
 from repro.finetuning.learner import noise_of
 from repro.measurement.timing import Step, ratio
 from repro.memory import measured
 from repro.methods.mezo import MeZO
 from repro.methods.noise import TorchNoise
 from repro.methods.walk import Restore
+from repro.models.dropout import without_dropout
 
 EPS, LR = 1e-3, 1e-7
 ANSWERS = np.array([1, 2], np.int32)
