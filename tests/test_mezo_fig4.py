@@ -296,6 +296,18 @@ def test_accuracies_have_a_verdict_at_the_published_setting_only() -> None:
     assert verdict(CLAIMS["A8-measured"], published["A8-measured"]) == "contradicted"
 
 
+def test_every_set_up_must_take_what_is_published() -> None:
+    """A set-up of 3 GB is no nearer to 17 GB for another that takes them."""
+    plans = [planned("bp", 17.1e9), planned("mezo_5", 3e9, "large")]
+    apart, alike = (
+        found([record(r, "paper") for r in (*BP, *MEZO, *some)])["A8-measured"]
+        for some in (plans, plans[:1])
+    )
+    assert (apart.ours, alike.ours) == (3, 17.1)
+    assert verdict(CLAIMS["A8-measured"], apart) == "contradicted"
+    assert verdict(CLAIMS["A8-measured"], alike) == "reproduced"
+
+
 def test_the_stand_in_says_nothing_of_boolq() -> None:
     generated = [
         msgspec.structs.replace(r, point=r.point | {"dataset": "yesno-facts"}) for r in ALL
