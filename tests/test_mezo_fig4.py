@@ -334,6 +334,18 @@ def test_seeds_of_other_settings_are_left_out() -> None:
     assert [r.seed for r in setting.lines[0].records] == [0, 1]
 
 
+def test_of_set_ups_chosen_by_several_runs_the_newest_stands() -> None:
+    earlier = planned("bp", 1.9e9)
+    earlier = replace(earlier, point={**earlier.point, "batch": 4})
+    newer = [msgspec.structs.replace(r, utc="2026-02-01T00:00:00Z") for r in ALL]
+    for records in ([record(earlier), *newer], [*newer, record(earlier)]):
+        (setting,) = settings(records)
+        assert [(r.point["arm"], r.point["batch"]) for r in setting.plans] == [
+            ("bp", 8),
+            ("mezo_5", 8),
+        ]
+
+
 def test_out_of_memory_is_a_row_and_the_rest_is_drawn() -> None:
     gone = Result(
         "run", {**MEZO[0].point, "model": "large"}, {"out_of_memory": "CUDA", "settings": {}}, 0

@@ -102,9 +102,19 @@ def _setting(name: str, dataset: str, records: Sequence[Record]) -> Setting:
         profile=runs[0].profile,
         dataset=dataset,
         lines=tuple(line for line in lines if line.records),
-        plans=tuple(r for r in of_kind(records, "plan") if r.metrics["chosen"]),
+        plans=tuple(_chosen(records)),
         grids=tuple(of_kind(records, "grid")),
     )
+
+
+def _chosen(records: Iterable[Record]) -> Iterable[Record]:
+    """Return the newest chosen set-up of each arm and model.
+
+    B and N are part of a set-up's point: one that an earlier run chose stands beside it.
+    """
+    chosen = (record for record in of_kind(records, "plan") if record.metrics["chosen"])
+    oldest_first = sorted(chosen, key=lambda record: record.utc)
+    return {(r.point["arm"], r.point["model"]): r for r in oldest_first}.values()
 
 
 def _seeds(runs: Iterable[Record], arm: str, model: str) -> list[Record]:
