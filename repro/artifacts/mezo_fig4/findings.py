@@ -2,8 +2,14 @@
 
 from collections.abc import Sequence
 
-from repro.artifacts.mezo_fig4.points import Line, Setting, first_reached, settings
-from repro.claims.index import CLAIMS
+from repro.artifacts.mezo_fig4.points import (
+    Line,
+    Setting,
+    first_reached,
+    running_maximum,
+    settings,
+)
+from repro.claims.index import CLAIMS, of_artifact
 from repro.claims.statistics import bootstrap_interval, estimate
 from repro.claims.verdict import Finding
 from repro.core.units import GB, format_bytes
@@ -19,7 +25,7 @@ def findings(records: Sequence[Record]) -> list[Finding]:
     found = settings(records)
     if not found:
         reason = "no run came to an evaluation"
-        return [Finding(c, None, reason) for c in ("A8-measured", "A9", "A9-bp", "A9-order", "A10")]
+        return [Finding(claim.id, None, reason) for claim in of_artifact("mezo_fig4")]
     return of_setting(found[0])
 
 
@@ -102,11 +108,11 @@ def _time(setting: Setting) -> Finding:
         other = next((r for r in mezo.records if r.seed == record.seed), None)
         if other is None:
             continue
-        points = bp.running_maximum(record, "seconds")
+        points = running_maximum(record, "seconds")
         start, end = points[0][1], points[-1][1]
         height = start + _GAIN * (end - start)
         gains.append(end - start)
-        reached = first_reached(mezo.running_maximum(other, "seconds"), height)
+        reached = first_reached(running_maximum(other, "seconds"), height)
         censored += reached is None
         at = first_reached(points, height)
         if at is not None:

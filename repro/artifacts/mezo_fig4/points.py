@@ -29,11 +29,6 @@ class Line:
         settings: dict[str, Any] = self.records[0].metrics["settings"]
         return settings
 
-    def running_maximum(self, record: Record, axis: str) -> list[tuple[float, float]]:
-        """Return (value on the axis, highest accuracy in per cent so far) at each evaluation."""
-        best = accumulate(record.metrics["accuracy"], max)
-        return [(x, 100 * y) for x, y in zip(record.metrics[axis], best, strict=True)]
-
     def best(self) -> dict[int | None, float]:
         """Return the highest accuracy during training in per cent, by seed."""
         return {record.seed: 100 * max(record.metrics["accuracy"]) for record in self.records}
@@ -63,6 +58,12 @@ def settings(records: Sequence[Record]) -> list[Setting]:
     keys = dict.fromkeys((r.point["setting"], r.point["dataset"]) for r in of_kind(records, "run"))
     found = [_setting(*key, [r for r in records if _belongs(r, *key)]) for key in keys]
     return sorted(found, key=lambda s: (rank(s.profile), s.dataset == "boolq"), reverse=True)
+
+
+def running_maximum(record: Record, axis: str) -> list[tuple[float, float]]:
+    """Return (value on the axis, highest accuracy in per cent so far) at each evaluation."""
+    best = accumulate(record.metrics["accuracy"], max)
+    return [(x, 100 * y) for x, y in zip(record.metrics[axis], best, strict=True)]
 
 
 def value_at(points: Sequence[tuple[float, float]], x: float) -> float:
