@@ -84,13 +84,15 @@ def _order(setting: Setting) -> Finding:
             "fits, and the claim is not put to the test"
         )
         return Finding("A9-order", None, reason)
-    gaps = _paired(mezo.best(), bp.best())
+    gaps = _paired(mezo.final(), bp.final())
+    if not gaps:
+        return Finding("A9-order", None, "of no seed both runs came to their end")
     spread = estimate(gaps)
-    sides = [list(line.best().values()) for line in (bp, mezo)]
+    sides = [list(line.final().values()) for line in (bp, mezo)]
     return Finding(
         "A9-order",
         spread.mean,
-        f"running maximum of {mezo.label} less that of {bp.label}",
+        f"final accuracy of {mezo.label} less that of {bp.label}",
         n_seeds=spread.n_seeds,
         interval=spread.interval,
         profile=setting.profile,

@@ -33,6 +33,11 @@ class Line:
         """Return the highest accuracy during training in per cent, by seed."""
         return {record.seed: 100 * max(record.metrics["accuracy"]) for record in self.records}
 
+    def final(self) -> dict[int | None, float]:
+        """Return the accuracy at the end in per cent, by seed; a run that diverged has none."""
+        ends = {record.seed: record.metrics.get("final_accuracy") for record in self.records}
+        return {seed: 100 * end for seed, end in ends.items() if end is not None}
+
 
 @dataclass(frozen=True)
 class Setting:
