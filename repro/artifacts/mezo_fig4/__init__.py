@@ -209,4 +209,5 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "hours": HOURS, "gpu": GPU, "paper": PAPER},
     scope=("arms", "datasets", "seeds"),
+    timed=True,
 )
