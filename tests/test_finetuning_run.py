@@ -249,7 +249,7 @@ def test_the_command_replays_what_a_file_of_records_holds(
     good, bad = mezo | {"settings": RUN.as_dict()}, mezo | {"final_sha256": "0" * 64}
     path = _written(tmp_path, [good])
     assert main(["replay", str(path), "--out", str(tmp_path / "models")]) == 0
-    assert "11 steps from a log of" in capsys.readouterr().out
+    assert "11 steps from a log of 220 bytes" in capsys.readouterr().out  # 20 for each
     saved = load_pretrained(str(tmp_path / "models" / "mezo_1-tiny-llama-0")).model
     assert weights_sha256(saved.parameters()) == mezo["final_sha256"]
     path = _written(tmp_path / "bad", [bad | {"settings": RUN.as_dict()}, good])
@@ -259,6 +259,21 @@ def test_the_command_replays_what_a_file_of_records_holds(
     assert "as recorded" in told.out  # the other run was replayed all the same
     assert main(["replay", str(path), "--seed", "5"]) == 2
     assert main(["replay", str(tmp_path / "none.jsonl")]) == 2
+
+
+def test_a_run_on_a_gpu_is_not_replayed_without_one(
+    mezo: dict[str, Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    here, there = RUN.as_dict(), RUN.as_dict() | {"device": "cuda"}
+    path = _written(tmp_path, [mezo | {"settings": settings} for settings in (there, here)])
+    assert main(["replay", str(path)]) == 1
+    told = capsys.readouterr()
+    assert "mezo_1-tiny-llama-0: the run was on a GPU" in told.err
+    assert "mezo_1-tiny-llama-1: 11 steps" in told.out
 
 
 def _written(directory: Path, runs: list[dict[str, Any]]) -> Path:
