@@ -127,13 +127,15 @@ def _context(artifact: Artifact, config: Config, executor: Executor, standing: R
 def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:
     """Tell whether ``config`` runs the cells of ``profile``, or some of them, and no others.
 
-    Where and by which engine does not matter: that stands in every record.
+    Where and by which engine does not matter, for that stands in every record, unless the artifact
+    is timed.
     """
+    free = () if artifact.timed else _WHERE
     whole = config_dict(artifact.profiles[profile])
     return all(
         set(value) <= set(whole[name]) if name in artifact.scope else value == whole[name]
         for name, value in config_dict(config).items()
-        if name not in _WHERE
+        if name not in free
     )
 
 

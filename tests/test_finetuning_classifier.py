@@ -1,15 +1,20 @@
 """The yes/no classifier against the model's own logits, and the arms against each other."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from transformers import (
+    FalconConfig,
     Gemma2Config,
     Gemma3TextConfig,
     GPT2Config,
     LlamaConfig,
+    OPTConfig,
+    PersimmonConfig,
+    PhiConfig,
     PreTrainedConfig,
     PreTrainedModel,
 )
@@ -17,10 +22,11 @@ from transformers import (
 from repro.finetuning.arms import ARMS, estimates, forward_passes, tuned_as
 from repro.finetuning.base_models import random_model
 from repro.finetuning.batches import Batch
-from repro.finetuning.classifier import YesNoClassifier, without_dropout
+from repro.finetuning.classifier import YesNoClassifier
 from repro.finetuning.flops import StepFlops
 from repro.finetuning.learner import Learner
 from repro.finetuning.run import Run
+from repro.models.dropout import without_dropout
 
 ANSWERS = np.array([11, 42], np.int32)
 SIZES = {
@@ -31,6 +37,7 @@ SIZES = {
     "num_key_value_heads": 2,
     "intermediate_size": 48,
 }
+ALIKE = {name: size for name, size in SIZES.items() if name != "num_key_value_heads"}
 GEMMA = {**SIZES, "head_dim": 8, "sliding_window": 8}
 CONFIGS: dict[str, PreTrainedConfig] = {
     "llama": LlamaConfig(**SIZES),
@@ -100,12 +107,48 @@ def test_loss_and_score_are_of_two_answers() -> None:
     assert right == int(((yes > no).long() == given.labels).sum())
 
 
-def test_dropout_is_off_in_training_mode() -> None:
-    network = model("gpt2")  # which has dropout of 0.1 by default
-    without_dropout(network)
-    assert network.training
-    classifier = YesNoClassifier(network, ANSWERS)
-    assert torch.equal(classifier.logits(batch()), classifier.logits(batch()))
+DROPOUT: dict[str, Callable[[], PreTrainedConfig]] = {
+    "opt": lambda: OPTConfig(
+        vocab_size=64,
+        hidden_size=32,
+        word_embed_proj_dim=32,
+        ffn_dim=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        layerdrop=0.5,
+    ),
+    "falcon": lambda: FalconConfig(
+        vocab_size=64,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        hidden_dropout=0.3,
+        attention_dropout=0.3,
+    ),
+    "phi": lambda: PhiConfig(**SIZES, resid_pdrop=0.3, embd_pdrop=0.3, attention_dropout=0.3),
+    "llama": lambda: LlamaConfig(**SIZES, attention_dropout=0.3),
+    "persimmon": lambda: PersimmonConfig(**ALIKE, hidden_dropout=0.3, attention_dropout=0.3),
+    "gpt2": lambda: GPT2Config(vocab_size=64, n_embd=32, n_layer=2, n_head=4),
+}
+
+
+@pytest.mark.parametrize("family", list(DROPOUT))
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_dropout_is_off_in_training_mode(family: str, attention: str) -> None:
+    config = DROPOUT[family]()
+    config._attn_implementation = attention
+    torch.manual_seed(0)
+    classifier = YesNoClassifier(random_model(config, "float32").train(), ANSWERS)
+    assert not _says_the_same(classifier)  # dropout was on
+    without_dropout(classifier.model)
+    assert classifier.model.training
+    assert _says_the_same(classifier)
+
+
+def _says_the_same(classifier: YesNoClassifier) -> bool:
+    """Tell whether five passes over a batch, as layerdrop spares some, are all alike."""
+    first, *others = (classifier.logits(batch()) for _ in range(5))
+    return all(torch.equal(first, other) for other in others)
 
 
 def test_arms_cost_what_they_say() -> None:

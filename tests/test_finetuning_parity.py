@@ -12,9 +12,10 @@ from torch import Tensor
 
 from repro.data.text.tokens import load_tokenised
 from repro.finetuning.batches import Batch, collate
-from repro.finetuning.classifier import YesNoClassifier, without_dropout
+from repro.finetuning.classifier import YesNoClassifier
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
+from repro.models.dropout import without_dropout
 from repro.models.tiny import tiny_llama
 from repro.ondevice.noise import EngineNoise
 

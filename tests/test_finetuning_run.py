@@ -5,8 +5,11 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +17,7 @@ import torch
 
 from repro.cli import main
 from repro.core.errors import ReproError
+from repro.finetuning import loop
 from repro.finetuning.fine_tune import Task, fine_tune
 from repro.finetuning.learner import Learner
 from repro.finetuning.replay import packed, rebuilt, unpacked, weights_sha256
@@ -44,6 +48,20 @@ RUN = Run(
 )
 
 
+STEP = 3 / 32
+"""Seconds that a step takes by the tests' clock; a binary fraction, so that sums are exact."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _clock() -> Iterator[None]:
+    """The loop's clock goes on by ``STEP`` whenever it is read: twice for a step."""
+    readings = count()
+    with pytest.MonkeyPatch.context() as patch:
+        clock = SimpleNamespace(perf_counter=lambda: next(readings) * STEP)
+        patch.setattr(loop, "time", clock)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _threads() -> Any:
     before = torch.get_num_threads()
@@ -57,15 +75,10 @@ def mezo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_the_curve_has_a_point_at_equal_times(mezo: dict[str, Any]) -> None:
-    seconds = mezo["seconds"]
-    assert len(seconds) == RUN.evaluations + 1  # the first is of the base model
-    assert seconds[0] == 0
-    for number, second in enumerate(seconds[1:], start=1):
-        assert number / 4 <= second < (number + 1) / 4 or number == 4
-    assert seconds[-1] >= RUN.seconds
-    steps = mezo["steps"][-1]
-    assert steps > 4
-    assert mezo["forward_passes"][-1] == 2 * steps
+    """After the first step that ends at or behind a quarter of the time; before any step, too."""
+    assert mezo["steps"] == [0, 3, 6, 8, 11]
+    assert mezo["seconds"] == [steps * STEP for steps in mezo["steps"]]
+    assert mezo["forward_passes"] == [2 * steps for steps in mezo["steps"]]
     assert mezo["flops"][-1] > mezo["flops"][1] > 0
     assert len(mezo["train_loss"]) == RUN.evaluations
     assert mezo["items"]["final"] == 48
@@ -124,6 +137,28 @@ def test_a_state_goes_on_as_if_the_run_had_never_stopped(arm: Any) -> None:
     assert _weights(second) == _weights(whole)
 
 
+@pytest.mark.parametrize("arm", ["mezo_1", "bp"])
+def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(
+    arm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = replace(RUN, arm=arm)
+    whole = fine_tune(Task(run, tmp_path / "whole"))
+    task, steps, step = Task(run, tmp_path / "stopped"), count(1), Learner.step
+
+    def stopped(learner: Learner, batch: Any) -> float:
+        if next(steps) == 8:  # behind the second evaluation and one step more
+            raise KeyboardInterrupt
+        return step(learner, batch)
+
+    monkeypatch.setattr(Learner, "step", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        fine_tune(task)
+    assert _kept(task.checkpoint) == whole["seconds"][:3]
+    assert fine_tune(task) == whole
+    assert next(steps) == 8 + (11 - 6) + 1  # two were made again
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("arm", ["mezo_1", "bp"])
 def test_a_killed_run_goes_on_where_it_was(arm: Any, tmp_path: Path) -> None:
     run = replace(RUN, arm=arm, seconds=4.0, evaluations=8)
@@ -214,7 +249,7 @@ def test_the_command_replays_what_a_file_of_records_holds(
     good, bad = mezo | {"settings": RUN.as_dict()}, mezo | {"final_sha256": "0" * 64}
     path = _written(tmp_path, [good])
     assert main(["replay", str(path), "--out", str(tmp_path / "models")]) == 0
-    assert f"{mezo['steps'][-1]} steps from a log of" in capsys.readouterr().out
+    assert "11 steps from a log of 220 bytes" in capsys.readouterr().out  # 20 for each
     saved = load_pretrained(str(tmp_path / "models" / "mezo_1-tiny-llama-0")).model
     assert weights_sha256(saved.parameters()) == mezo["final_sha256"]
     path = _written(tmp_path / "bad", [bad | {"settings": RUN.as_dict()}, good])
@@ -224,6 +259,21 @@ def test_the_command_replays_what_a_file_of_records_holds(
     assert "as recorded" in told.out  # the other run was replayed all the same
     assert main(["replay", str(path), "--seed", "5"]) == 2
     assert main(["replay", str(tmp_path / "none.jsonl")]) == 2
+
+
+def test_a_run_on_a_gpu_is_not_replayed_without_one(
+    mezo: dict[str, Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    here, there = RUN.as_dict(), RUN.as_dict() | {"device": "cuda"}
+    path = _written(tmp_path, [mezo | {"settings": settings} for settings in (there, here)])
+    assert main(["replay", str(path)]) == 1
+    told = capsys.readouterr()
+    assert "mezo_1-tiny-llama-0: the run was on a GPU" in told.err
+    assert "mezo_1-tiny-llama-1: 11 steps" in told.out
 
 
 def _written(directory: Path, runs: list[dict[str, Any]]) -> Path:

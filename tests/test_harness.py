@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from repro.artifacts.base import Artifact, Config, Context, Result
-from repro.harness import run_artifact
+from repro.artifacts.index import load
+from repro.harness import is_of_profile, run_artifact
 from repro.measurement.records import read_run
 
 
@@ -64,6 +65,19 @@ def test_a_run_of_some_cells_is_recorded_as_its_profile(
     assert path.name.startswith(f"{profile}-")
     assert {record.profile for record in records} == {profile}
     assert [record.seed for record in records] == [*config.seeds] * len(config.datasets)
+
+
+@pytest.mark.parametrize("change", [{"device": "cuda"}, {"engine": "native"}])
+def test_where_time_is_the_result_another_device_is_another_run(change: dict[str, str]) -> None:
+    timed = replace(ARTIFACT, timed=True)
+    assert is_of_profile(timed, "paper", replace(PAPER, seeds=(0,)))
+    assert not is_of_profile(timed, "paper", replace(PAPER, **change))  # type: ignore[arg-type]
+
+
+def test_minutes_on_a_gpu_are_not_minutes_on_two_cores() -> None:
+    fig4 = load("mezo_fig4")
+    assert is_of_profile(fig4, "quick", fig4.profiles["quick"])
+    assert not is_of_profile(fig4, "quick", replace(fig4.profiles["quick"], device="cuda"))  # type: ignore[type-var]
 
 
 def test_without_a_scope_a_run_of_fewer_cells_is_custom(tmp_path: Path) -> None:

@@ -285,6 +285,23 @@ def test_the_order_is_put_to_the_test_only_by_a_larger_model() -> None:
     assert verdict(CLAIMS["A9-order"], gap) == "reproduced"
 
 
+def test_the_order_is_of_what_runs_end_with() -> None:
+    """The highest of several evaluations on few questions is no end: MeZO's 90 % here, then 60."""
+    larger = [trained("mezo_5", [0.5, 0.9, 0.6], seed=seed, model="large") for seed in (0, 1)]
+    gap = found([record(r) for r in (*BP, *larger)])["A9-order"]
+    assert gap.ours == pytest.approx(60 - 74)
+    assert gap.bootstrap == pytest.approx((-14, -14))
+    assert verdict(CLAIMS["A9-order"], gap) == "contradicted"
+    diverged = [
+        replace(r, metrics={n: v for n, v in r.metrics.items() if not n.startswith("final")})
+        for r in larger
+    ]
+    gap = found([record(r) for r in (*BP, *larger[:1], *diverged[1:])])["A9-order"]
+    assert (gap.ours, gap.n_seeds) == (pytest.approx(-14), 1)
+    gap = found([record(r) for r in (*BP, *diverged)])["A9-order"]
+    assert (gap.ours, gap.reason) == (None, "of no seed both runs came to their end")
+
+
 def test_accuracies_have_a_verdict_at_the_published_setting_only() -> None:
     ours = found(ALL)
     assert ours["A9"].ours == pytest.approx(66)
@@ -294,6 +311,18 @@ def test_accuracies_have_a_verdict_at_the_published_setting_only() -> None:
     assert verdict(CLAIMS["A9"], published["A9"]) == "contradicted"
     assert verdict(CLAIMS["A9-bp"], published["A9-bp"]) == "reproduced"
     assert verdict(CLAIMS["A8-measured"], published["A8-measured"]) == "contradicted"
+
+
+def test_every_set_up_must_take_what_is_published() -> None:
+    """A set-up of 3 GB is no nearer to 17 GB for another that takes them."""
+    plans = [planned("bp", 17.1e9), planned("mezo_5", 3e9, "large")]
+    apart, alike = (
+        found([record(r, "paper") for r in (*BP, *MEZO, *some)])["A8-measured"]
+        for some in (plans, plans[:1])
+    )
+    assert (apart.ours, alike.ours) == (3, 17.1)
+    assert verdict(CLAIMS["A8-measured"], apart) == "contradicted"
+    assert verdict(CLAIMS["A8-measured"], alike) == "reproduced"
 
 
 def test_the_stand_in_says_nothing_of_boolq() -> None:
@@ -320,6 +349,18 @@ def test_seeds_of_other_settings_are_left_out() -> None:
     newer = [msgspec.structs.replace(r, utc="2026-02-01T00:00:00Z") for r in ALL]
     (setting,) = settings([record(changed), *newer])
     assert [r.seed for r in setting.lines[0].records] == [0, 1]
+
+
+def test_of_set_ups_chosen_by_several_runs_the_newest_stands() -> None:
+    earlier = planned("bp", 1.9e9)
+    earlier = replace(earlier, point={**earlier.point, "batch": 4})
+    newer = [msgspec.structs.replace(r, utc="2026-02-01T00:00:00Z") for r in ALL]
+    for records in ([record(earlier), *newer], [*newer, record(earlier)]):
+        (setting,) = settings(records)
+        assert [(r.point["arm"], r.point["batch"]) for r in setting.plans] == [
+            ("bp", 8),
+            ("mezo_5", 8),
+        ]
 
 
 def test_out_of_memory_is_a_row_and_the_rest_is_drawn() -> None:

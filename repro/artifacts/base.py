@@ -88,6 +88,9 @@ class Artifact:
     runs together; without a scope they read one run, the newest of the highest profile."""
     trains_cells: bool = False
     """Whether its runs are cells, which ``repro sweep`` can spread over machines."""
+    timed: bool = False
+    """Whether time is its result: a run on another device, by another engine, is then no run of its
+    profile."""
 
     def run(self, config: Config, context: Context) -> Iterator[Result]:
         """Compute and measure; results come as they are made."""

@@ -172,7 +172,7 @@ CLAIMS: tuple[Claim, ...] = (
         _A8,
         id="A8-measured",
         artifact="mezo_fig4",
-        statement="All set-ups of Fig. 4 take around 17 GB: the largest measured peak",
+        statement="All set-ups of Fig. 4 take around 17 GB: the measured peak farthest from it",
         published=17,
         unit="GB",
         relation="equals",

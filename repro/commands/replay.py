@@ -34,7 +34,7 @@ def execute(args: argparse.Namespace) -> int:
         UsageError: the file does not exist, or holds no such run.
         ReproError: it is damaged.
     """
-    from repro.finetuning.replay import rebuilt
+    from repro.finetuning.replay import rebuilt, unpacked
     from repro.measurement.records import of_kind, read_run
 
     if not args.records.is_file():
@@ -59,9 +59,9 @@ def execute(args: argparse.Namespace) -> int:
             sys.stderr.write(f"repro: error: {name}: {error}\n")
             failed = 1
             continue
-        estimates = len(record.metrics["log"]["entries"])
+        size = len(unpacked(record.metrics["log"]).data)
         sys.stdout.write(
-            f"{name}: {record.metrics['steps'][-1]} steps from a log of {estimates} bytes, "
+            f"{name}: {record.metrics['steps'][-1]} steps from a log of {size} bytes, "
             f"SHA-256 {record.metrics['final_sha256'][:16]}… as recorded\n"
         )
         if args.out is not None:

@@ -50,15 +50,3 @@ class YesNoClassifier:
         logits = self.logits(batch)
         loss = functional.cross_entropy(logits, batch.labels, reduction="sum")
         return float(loss), int((logits.argmax(1) == batch.labels).sum())
-
-
-def without_dropout(model: torch.nn.Module) -> None:
-    """Switch every dropout off and the rest to training mode, alike for all arms.
-
-    Two passes with different dropout would differ by more than a perturbation, and transformers
-    checkpoints blocks in training mode only.
-    """
-    model.train()
-    for module in model.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = 0.0

@@ -8,13 +8,14 @@ from repro.core.names import Dtype
 from repro.data.text.tokens import Tokens
 from repro.finetuning.arms import estimates
 from repro.finetuning.batches import Batch
-from repro.finetuning.classifier import YesNoClassifier, without_dropout
+from repro.finetuning.classifier import YesNoClassifier
 from repro.finetuning.run import Run
 from repro.methods.backprop import Backprop
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise
 from repro.methods.walk import Restore
+from repro.models.dropout import without_dropout
 from repro.ondevice.noise import EngineNoise
 from repro.training.seeds import NOISE, derived_seed
 

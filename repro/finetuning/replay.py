@@ -53,10 +53,13 @@ def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrain
         metrics: of its record: ``log``, ``base_sha256`` and ``final_sha256``.
 
     Raises:
-        ReproError: the base model is another than the run's, or the weights do not come out as
-            recorded, as a kind of processor may have other kernels for PyTorch's noise; or the
-            engine drew the noise and is not built.
+        ReproError: there is no GPU and the run was on one; the base model is another than the
+            run's, or the weights do not come out as recorded, as a kind of processor may have other
+            kernels for PyTorch's noise; or the engine drew the noise and is not built.
     """
+    if settings["device"] == "cuda" and not torch.cuda.is_available():
+        msg = "the run was on a GPU, and only a GPU draws its noise: PyTorch finds no CUDA device"
+        raise ReproError(msg)
     model, tokenizer = load_base(settings["model"], settings["dtype"])
     parameters = trainable(
         prepared(placed(model, settings["device"]), settings["arm"]).parameters()

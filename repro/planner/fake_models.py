@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from repro.core.errors import ReproError
+from repro.models.dropout import without_dropout
 from repro.planner.methods import Method
 from repro.planner.setting import BLOCK_4BIT, Setting
 
@@ -36,13 +37,13 @@ def build(config: Mapping[str, Any], method: Method, setting: Setting) -> nn.Mod
         )
         raise ReproError(msg) from error
     model.loss_type = "ForCausalLM"  # type: ignore[assignment] # else some classes warn and take it
-    _drop_dropout(model)
+    without_dropout(model)
     if method.trains == "adapters":
         model.requires_grad_(False)  # noqa: FBT003 - torch's own signature
     _replace_matrices(model, method, setting)
     if method.checkpointed:
         _checkpoint(model, method)
-    return model.train()
+    return model
 
 
 def tail_parameters(model: nn.Module, blocks: int) -> list[nn.Parameter]:
@@ -132,16 +133,6 @@ def _replace_matrices(model: nn.Module, method: Method, setting: Setting) -> Non
             if method.trains == "adapters":
                 new = AdaptedMatrix(new, inputs, outputs, setting.rank, child.weight.dtype)
             setattr(parent, name, new)
-
-
-def _drop_dropout(model: nn.Module) -> None:
-    """Set every dropout to 0, in the modules and in what attention reads from them."""
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-        for name in ("dropout", "attention_dropout", "hidden_dropout"):
-            if isinstance(getattr(module, name, None), float):
-                setattr(module, name, 0.0)
 
 
 def _checkpoint(model: nn.Module, method: Method) -> None:

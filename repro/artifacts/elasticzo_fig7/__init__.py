@@ -79,4 +79,5 @@ ARTIFACT = Artifact(
     claims=tuple(claim.id for claim in of_artifact("elasticzo_fig7")),
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
+    timed=True,
 )

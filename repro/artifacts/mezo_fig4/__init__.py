@@ -32,6 +32,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from repro.artifacts.base import Artifact
+from repro.claims.index import of_artifact
 from repro.core.errors import UsageError
 from repro.core.limits import require_seeds
 from repro.core.names import BYTES, Dtype
@@ -204,8 +205,9 @@ ARTIFACT = Artifact(
     slug="mezo_fig4",
     paper="mezo",
     title="MeZO Fig. 4: BoolQ accuracy of BP and MeZO over training time at equal memory",
-    claims=("A8-measured", "A9", "A9-bp", "A9-order", "A10"),
+    claims=tuple(claim.id for claim in of_artifact("mezo_fig4")),
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "hours": HOURS, "gpu": GPU, "paper": PAPER},
     scope=("arms", "datasets", "seeds"),
+    timed=True,
 )

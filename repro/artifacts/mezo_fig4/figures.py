@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from repro.artifacts.mezo_fig4.points import Line, Setting, settings, value_at
+from repro.artifacts.mezo_fig4.points import Line, Setting, running_maximum, settings, value_at
 from repro.claims.statistics import estimate
 from repro.core.units import format_bytes
 from repro.drawing.style import BLUE, GREEN, INK, ORANGE, PINK, style
@@ -146,7 +146,7 @@ def _curves(
 
 def _mean(panel: "Axes", line: Line, axis: str, look: Mapping[str, Any]) -> None:
     """Draw the mean running maximum as far as every seed goes, and its 95 % interval."""
-    curves = [line.running_maximum(record, axis) for record in line.records]
+    curves = [running_maximum(record, axis) for record in line.records]
     places = np.linspace(0, min(curve[-1][0] for curve in curves), _LEVELS)
     means = [estimate([value_at(curve, x) for curve in curves]) for x in places]
     height = np.array([mean.mean for mean in means])

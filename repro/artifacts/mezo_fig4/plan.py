@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from repro.artifacts.base import Context, Result
@@ -168,7 +168,7 @@ def _fitting(arm: Arm, tried: list[Tried], budget: float) -> Setup:
             f"least {format_bytes(least)}; give that much"
         )
         raise UsageError(msg)
-    return Setup(arm, *list(setup.as_dict().values())[1:])
+    return replace(setup, arm=arm)
 
 
 def _result(

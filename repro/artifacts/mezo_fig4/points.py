@@ -29,14 +29,14 @@ class Line:
         settings: dict[str, Any] = self.records[0].metrics["settings"]
         return settings
 
-    def running_maximum(self, record: Record, axis: str) -> list[tuple[float, float]]:
-        """Return (value on the axis, highest accuracy in per cent so far) at each evaluation."""
-        best = accumulate(record.metrics["accuracy"], max)
-        return [(x, 100 * y) for x, y in zip(record.metrics[axis], best, strict=True)]
-
     def best(self) -> dict[int | None, float]:
         """Return the highest accuracy during training in per cent, by seed."""
         return {record.seed: 100 * max(record.metrics["accuracy"]) for record in self.records}
+
+    def final(self) -> dict[int | None, float]:
+        """Return the accuracy at the end in per cent, by seed; a run that diverged has none."""
+        ends = {record.seed: record.metrics.get("final_accuracy") for record in self.records}
+        return {seed: 100 * end for seed, end in ends.items() if end is not None}
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,12 @@ def settings(records: Sequence[Record]) -> list[Setting]:
     keys = dict.fromkeys((r.point["setting"], r.point["dataset"]) for r in of_kind(records, "run"))
     found = [_setting(*key, [r for r in records if _belongs(r, *key)]) for key in keys]
     return sorted(found, key=lambda s: (rank(s.profile), s.dataset == "boolq"), reverse=True)
+
+
+def running_maximum(record: Record, axis: str) -> list[tuple[float, float]]:
+    """Return (value on the axis, highest accuracy in per cent so far) at each evaluation."""
+    best = accumulate(record.metrics["accuracy"], max)
+    return [(x, 100 * y) for x, y in zip(record.metrics[axis], best, strict=True)]
 
 
 def value_at(points: Sequence[tuple[float, float]], x: float) -> float:
@@ -102,9 +108,19 @@ def _setting(name: str, dataset: str, records: Sequence[Record]) -> Setting:
         profile=runs[0].profile,
         dataset=dataset,
         lines=tuple(line for line in lines if line.records),
-        plans=tuple(r for r in of_kind(records, "plan") if r.metrics["chosen"]),
+        plans=tuple(_chosen(records)),
         grids=tuple(of_kind(records, "grid")),
     )
+
+
+def _chosen(records: Iterable[Record]) -> Iterable[Record]:
+    """Return the newest chosen set-up of each arm and model.
+
+    B and N are part of a set-up's point: one that an earlier run chose stands beside it.
+    """
+    chosen = (record for record in of_kind(records, "plan") if record.metrics["chosen"])
+    oldest_first = sorted(chosen, key=lambda record: record.utc)
+    return {(r.point["arm"], r.point["model"]): r for r in oldest_first}.values()
 
 
 def _seeds(runs: Iterable[Record], arm: str, model: str) -> list[Record]:

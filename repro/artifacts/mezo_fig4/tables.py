@@ -104,7 +104,6 @@ def _peak(metrics: dict[str, float], kind: str) -> dict[str, str]:
 def _runs(setting: Setting) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for line in setting.lines:
-        ended = [record for record in line.records if "final_accuracy" in record.metrics]
         first = line.records[0].metrics
         rows.append(
             {
@@ -119,7 +118,7 @@ def _runs(setting: Setting) -> list[dict[str, object]]:
                 "loss, from": _mean([r.metrics["loss"][0] for r in line.records]),
                 "to": _mean([r.metrics["loss"][-1] for r in line.records]),
                 "running maximum (%)": _mean(list(line.best().values())),
-                "at the end (%)": _mean([100 * r.metrics["final_accuracy"] for r in ended]),
+                "at the end (%)": _mean(list(line.final().values())),
                 "questions at the end": first.get("items", {}).get("final", ""),
                 "training prompts cut": first.get("truncated", {}).get("training", ""),
             }
