@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +241,29 @@ def test_environment_names_no_path_user_or_host() -> None:
     text = msgspec.json.encode(environment.capture()).decode()
     assert str(Path.home()) not in text
     assert os.uname().nodename not in text or len(os.uname().nodename) < 4
+
+
+def test_the_commit_is_of_the_source_and_not_of_a_folder_it_is_installed_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*arguments: str) -> None:
+        command = ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    package = tmp_path / "site-packages" / "repro"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    monkeypatch.setattr(environment, "SOURCE", package)
+    monkeypatch.setattr(environment, "source_sha256", lambda: "")
+    git("init", "--quiet")
+    git("commit", "--quiet", "--allow-empty", "--message=another project's")
+    installed = environment.capture()
+    assert (installed.commit, installed.dirty) == (None, None)
+    git("add", "site-packages")
+    git("commit", "--quiet", "--message=the suite's")
+    checkout = environment.capture()
+    assert checkout.commit is not None
+    assert checkout.dirty is False
 
 
 def test_source_hash_is_of_the_named_packages() -> None:
