@@ -1,7 +1,7 @@
 """Every benchmark carries its environment; memory is never measured in the process that times."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,19 @@ from repro.measurement import environment
 from repro.measurement.timing import Step, in_turns
 from repro.ondevice.build import ToolsMissingError, build, load
 
-THREADS = 2
+DEFAULT_THREADS = torch.get_num_threads()
+THREADS = min(2, DEFAULT_THREADS)
+"""Of a benchmark that does not set its own."""
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the steps that benchmarks share
 
 
 @pytest.fixture(autouse=True)
-def _threads_and_environment(benchmark: Any) -> None:
-    torch.set_num_threads(min(THREADS, torch.get_num_threads()))
+def _threads_and_environment(benchmark: Any) -> Iterator[None]:
+    torch.set_num_threads(THREADS)
+    yield
     benchmark.extra_info["environment"] = msgspec.to_builtins(environment.capture())
+    torch.set_num_threads(DEFAULT_THREADS)
 
 
 @pytest.fixture
