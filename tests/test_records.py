@@ -93,6 +93,7 @@ def changed(line: bytes, **changes: Any) -> bytes:
         (lambda line: line[: len(line) // 2], r":2: truncated line"),
         (lambda line: b"nonsense\n", r":2: not a record"),
         (lambda line: b"\n", r":2: not a record"),
+        (lambda line: line.replace(b"mezo", b"m\xffzo"), r":2: not a record: .*invalid start byte"),
         (lambda line: changed(line, seed="three") + b"\n", r":2: not a record.*\$\.seed"),
         (lambda line: changed(line, surplus=1) + b"\n", r":2: not a record.*surplus"),
         (lambda line: changed(line, profile="huge") + b"\n", r":2: profile 'huge' is none of"),
