@@ -36,7 +36,7 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Logical cores this process may use."""
     memory_bytes: int
     threads: int
-    """Threads PyTorch uses inside an operator."""
+    """Threads PyTorch uses inside an operator, here; cells have their own, in ``trained``."""
     cpu_capability: str
     """Vector instructions PyTorch dispatches to, as in ``AVX512``."""
     onednn: bool
