@@ -74,7 +74,8 @@ def run_isolated(
         preload: modules the fork server imports once, for all.
 
     Raises:
-        ReproError: a process died (out of memory, most often) or the function failed.
+        ReproError: a process died, out of memory most often.
+        Exception: what the function raised, as it is.
     """
     with processes(workers=workers, preload=preload) as pool:
         pending = {pool.submit(function, task): task for task in tasks}
