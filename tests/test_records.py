@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -281,11 +282,14 @@ def test_stored_points_come_back_under_the_same_identity_only() -> None:
     assert PointStore("points", {"code": "b"}).get({"n": 1}) is None
 
 
-def test_a_damaged_point_is_dropped() -> None:
+@pytest.mark.parametrize(
+    "damage", [lambda content: content[:-3], lambda _: b"{}", lambda _: b"[]", lambda _: b"1"]
+)
+def test_a_damaged_point_is_dropped(damage: Callable[[bytes], bytes]) -> None:
     store = PointStore("points", {})
     store.put({"n": 1}, {"bytes": 7})
     (path,) = store.directory.iterdir()
-    path.write_bytes(path.read_bytes()[:-3])
+    path.write_bytes(damage(path.read_bytes()))
     assert store.get({"n": 1}) is None
     assert not path.exists()
 
