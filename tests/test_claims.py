@@ -52,30 +52,39 @@ def test_halves_round_up_as_in_print() -> None:
 
 
 BOUND = {"relation": "at least"}
+GAIN = {"relation": "at least", "unit": "points", "published": 7.6}
 ORDER = {"relation": "at least", "unit": "points", "published": 0}
 
 
 @pytest.mark.parametrize(
     ("changes", "ours", "interval", "expected"),
     [
-        ({}, 89.80, None, "reproduced"),
-        ({}, 88.80, None, "reproduced"),  # a whole point, whatever binary fractions make of it
-        ({}, 88.796, None, "reproduced"),  # is printed as 88.80
-        ({}, 88.79, None, "close"),
-        ({}, 90.81, None, "close"),
-        ({}, 86.80, None, "close"),
+        ({}, 89.80, 0.1, "reproduced"),
+        ({}, 88.80, 0.1, "reproduced"),  # a whole point, whatever binary fractions make of it
+        ({}, 88.796, 0.1, "reproduced"),  # is printed as 88.80
+        ({}, 88.79, 0.1, "close"),
+        ({}, 90.81, 0.1, "close"),
+        ({}, 86.80, 0.1, "close"),
+        ({}, 89.80, None, "close"),  # one seed confirms nothing
         ({}, 86.79, None, "contradicted"),
         ({}, 86.79, 3.0, "contradicted"),
         ({}, 86.79, 3.01, "close"),  # within our interval, but seeds that disagree confirm nothing
         ({}, 70.0, 25.0, "close"),
         ({}, 70.0, 19.7, "contradicted"),
         ({}, 87.0, 3.0, "reproduced"),
-        ({}, 89.0, 25.0, "reproduced"),  # within a point, as one seed alone would be
+        ({}, 89.0, 25.0, "close"),
         ({}, 98.0, 0.1, "contradicted"),  # far above is another experiment, too
         ({}, 92.0, 2.2, "reproduced"),
         (BOUND, 99.0, 0.1, "reproduced"),  # above a bound at any distance
         (BOUND, 88.79, 0.1, "close"),
         (BOUND, 80.0, 0.1, "contradicted"),
+        (GAIN, 9.0, 2.0, "reproduced"),
+        (GAIN, 7.0, 0.5, "close"),  # a difference has no band of a point beside its interval
+        (GAIN, 7.0, 0.6, "reproduced"),
+        (GAIN, 7.0, 3.1, "close"),
+        (GAIN, 9.0, None, "close"),
+        (GAIN, 4.5, 0.1, "contradicted"),
+        ({"unit": "points", "published": 0.4}, -0.6, 0.5, "close"),  # the opposite sign
         (ORDER, 9.0, None, "close"),  # one seed settles no order
         (ORDER, 0.0, None, "close"),
         (ORDER, -0.01, None, "contradicted"),  # a wrong order is none by a small gap

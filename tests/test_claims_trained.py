@@ -3,16 +3,18 @@
 import itertools
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
 from repro.claims.elasticzo import QUANTITIES
+from repro.claims.index import CLAIMS
 from repro.claims.quantity import Accuracy, Gaps, order
 from repro.claims.statistics import estimate
 from repro.claims.trained import Cells, findings
-from repro.claims.verdict import Finding
+from repro.claims.verdict import Finding, verdict
 from repro.measurement import environment
 from repro.measurement.records import Record
 
@@ -127,23 +129,41 @@ def test_a_gap_that_is_surely_negative_decides_an_order() -> None:
     assert found.ours == pytest.approx(-1.0)  # though the other one's interval begins lower
 
 
-def test_the_bootstrap_of_a_gap_resamples_each_side_by_itself() -> None:
-    low, high = [80.0, 82.0, 85.0], [83.0, 84.0, 88.0, 90.0]
-    records = [
-        run(point, seed, [value / 100])
-        for point, values in ((ZO, low), (CLS2, high))
-        for seed, value in enumerate(values)
+def of_seeds(**values: list[float]) -> list[Record]:
+    points = {"zo": ZO, "cls2": CLS2, "bp": BP}
+    return [
+        run(points[name], seed, [value / 100])
+        for name, of in values.items()
+        for seed, value in enumerate(of)
     ]
-    drawn = [
-        [statistics.fmean(s) for s in itertools.product(values, repeat=len(values))]
-        for values in (low, high)
-    ]
-    gaps = sorted(b - a for a in drawn[0] for b in drawn[1])
+
+
+def means_of_draws(values: list[float]) -> list[float]:
+    return [statistics.fmean(draw) for draw in itertools.product(values, repeat=len(values))]
+
+
+def test_the_bootstrap_of_a_gap_resamples_every_cell_by_itself() -> None:
+    zo, cls2, bp = [80.0, 82.0, 85.0], [83.0, 84.0, 88.0, 90.0], [88.0, 90.0]
+    records = of_seeds(zo=zo, cls2=cls2, bp=bp)
+    gaps = sorted(b - a for a in means_of_draws(zo) for b in means_of_draws(cls2))
     tail = len(gaps) // 40  # 2.5 %
     found = finding(order(ZO, CLS2), records).bootstrap
     assert found == pytest.approx([gaps[tail], gaps[-1 - tail]], abs=0.2)
+    smallest = sorted(
+        min(b - a, c - b) for a, b, c in itertools.product(*map(means_of_draws, (zo, cls2, bp)))
+    )
+    tail = len(smallest) // 40
+    picked = finding(Gaps(order(ZO, CLS2, BP).pairs, "smallest"), records).bootstrap
+    assert picked == pytest.approx([smallest[tail], smallest[-1 - tail]], abs=0.2)
     assert finding(order(ZO, CLS2), [*seeds(ZO, 0.8), *seeds(CLS2, 0.9)]).bootstrap is None
     assert finding(Accuracy(ZO), records).bootstrap is None
+
+
+def test_a_gap_of_one_seed_leaves_an_order_open() -> None:
+    found = finding(order(ZO, CLS2, BP), of_seeds(zo=[80, 81, 82], cls2=[90, 91, 92], bp=[99]))
+    assert found.interval is None
+    claim = CLAIMS["B-T1-mnist-fp32-order"]
+    assert verdict(claim, replace(found, claim_id=claim.id)) == "close"
 
 
 def test_a_gap_needs_both_sides_and_a_seed_of_both() -> None:

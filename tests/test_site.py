@@ -29,7 +29,7 @@ from repro.report.notebooks import template
 from repro.report.runs import current_runs
 from repro.site import pages, provenance, text
 from repro.site.build import build
-from repro.site.publish import MANIFEST, published
+from repro.site.publish import MANIFEST, MARK, published
 
 ROOT = Path(__file__).parents[1]
 SHOWN = ("elasticzo_table2", "elasticzo_fig2", "elasticzo_fig7")  # seeds, no claims, times
@@ -165,7 +165,7 @@ def test_an_earlier_site_is_replaced_and_nothing_is_left_beside_it(tmp_path: Pat
     for name in ("old.html", "new.html"):
         with published(target) as directory:
             (directory / name).write_text(name)
-    assert sorted(path.name for path in target.iterdir()) == [MANIFEST, "new.html"]
+    assert sorted(path.name for path in target.iterdir()) == [MARK, MANIFEST, "new.html"]
     assert [path.name for path in target.parent.iterdir()] == ["site"]
     assert target.stat().st_mode & 0o777 == (tmp_path / "deep").stat().st_mode & 0o777
 
@@ -174,7 +174,10 @@ def test_a_failure_leaves_the_earlier_site(tmp_path: Path) -> None:
     target = tmp_path / "site"
     with published(target) as directory:
         (directory / "page.html").write_text("whole")
-    with pytest.raises(FileNotFoundError), published(target) as directory:
+    with (
+        pytest.raises(ReproError, match=r"cannot write .*html"),
+        published(target) as directory,
+    ):
         (directory / "page.html").rename(directory / "nowhere" / "page.html")
     assert (target / "page.html").read_text() == "whole"
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
@@ -188,6 +191,10 @@ def test_other_files_are_never_lost(tmp_path: Path) -> None:
     (foreign / "thesis.tex").write_text("theirs")
     with pytest.raises(UsageError, match=r"holds thesis.tex, which is no part"), published(foreign):
         pass
+    (foreign / MARK).unlink()
+    (foreign / MANIFEST).write_text(f"{'0' * 64}  page.html\n{'0' * 64}  thesis.tex\n")
+    with pytest.raises(UsageError, match="is no site of this suite"), published(foreign):
+        pass  # all files are in its sums, but they are not ours
     (foreign / MANIFEST).unlink()
     with pytest.raises(UsageError, match="is no site of this suite"), published(foreign):
         pass
@@ -288,7 +295,8 @@ def test_formulas_become_mathml_and_nothing_else_does() -> None:
 def test_the_rule_is_that_of_the_code_with_its_limits() -> None:
     rule = pages.rule().replace("\n", " ")
     assert "within 5 % of the published one is close" in rule
-    assert "within 1 percentage point of ours; close one within 3 percentage points" in rule
+    assert "lies within 1 percentage point of ours or within our interval" in rule
+    assert "interval is wider than 3 percentage points to either side" in rule
     assert not re.search(r"``|[A-Z]{3,}_", rule)
 
 
@@ -297,7 +305,7 @@ def test_the_rule_is_that_of_the_code_with_its_limits() -> None:
     [
         ("A2", "25 ×", "+19.5 %"),  # noqa: RUF001
         ("A8", "≥ 1 settings", "-100.0 %"),
-        ("B-T1-mnist-fp32-full_zo", "89.8 %", "-0.57 points"),
+        ("B-T1-mnist-fp32-full_zo", "89.80 %", "-0.57 points"),
         ("A10", "≥ 0 s", "–"),  # noqa: RUF001
     ],
 )

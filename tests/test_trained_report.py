@@ -149,8 +149,8 @@ def test_readme_says_how_much_is_behind_each_number(
         in (text)
     )
     assert quick.name in text
-    assert "| 89.8 % | 89.6 ± 0.25 % | trained, paper, 3 seeds | reproduced |" in text
-    assert "| 99.1 % | 99.1 ± 0.25 % | trained, quick, 3 seeds | not run (quick only) |" in text
+    assert "| 89.80 % | 89.6 ± 0.25 % | trained, paper, 3 seeds | reproduced |" in text
+    assert "| 99.10 % | 99.1 ± 0.25 % | trained, quick, 3 seeds | not run (quick only) |" in text
     assert "Of 3 claims: 1 × reproduced, 2 × not run (quick only)" in text  # noqa: RUF001
 
 

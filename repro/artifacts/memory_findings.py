@@ -136,7 +136,8 @@ def _missing(step: Point, pair: Pair, accounts: Accounts) -> str:
     }
     part = max(gaps, key=lambda name: abs(gaps[name]))
     found, counted = (format_binary_bytes(row.parts.get(part, 0)) for row in (simulated, formula))
-    return f"{_label(step, pair)} holds {found} of {part} at its peak, the formula counts {counted}"
+    what = f"{part} (the pieces in which noise is drawn)" if part == PARTS["other"] else part
+    return f"{_label(step, pair)} holds {found} of {what} at its peak, the formula counts {counted}"
 
 
 def _scratch(step: Point, pair: Pair, accounts: Accounts) -> str:

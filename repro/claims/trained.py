@@ -108,12 +108,12 @@ class Cells:
 
 @dataclass(frozen=True)
 class _Gap:
-    """How much higher the accuracy of ``high`` is than that of ``low``, in points, by seed."""
+    """How much higher the accuracy of one cell is than that of another, in points, by seed."""
 
     name: str
     by_seed: BySeed
-    low: Cell
-    high: Cell
+    sides: tuple[Cell, Cell]
+    """The cell that is subtracted, and the one it is subtracted from."""
 
     @property
     def mean(self) -> float:
@@ -186,18 +186,27 @@ def _gap(claim_id: str, quantity: Gaps, cells: Cells) -> Finding:
         name = f"{describe(pair[1])} minus {describe(pair[0])}"
         if not both:
             return Finding(claim_id, None, f"no seed has an accuracy on both sides of {name}")
-        gaps.append(_Gap(name, both, low, high))
+        gaps.append(_Gap(name, both, (low, high)))
     counts = min(gaps, key=_PICKS[quantity.pick])
     which = f", the {quantity.pick} of {len(gaps)}" if len(gaps) > 1 else ""
-    lowest = min((cell.profile for gap in gaps for cell in (gap.low, gap.high)), key=rank)
+    lowest = min((side.profile for gap in gaps for side in gap.sides), key=rank)
     what = f"{counts.name}{which}, after the last epoch"
-    found = _finding(claim_id, what, counts.by_seed, [counts.low, counts.high], lowest)
-    sides = [list(side.last.values()) for side in (counts.low, counts.high)]
-    return replace(
-        found,
-        p_value=_least_certain(gaps),
-        bootstrap=bootstrap_interval(sides, lambda means: means[1] - means[0]),
-    )
+    found = _finding(claim_id, what, counts.by_seed, counts.sides, lowest)
+    drawn = [counts] if quantity.pick == "least certain" else gaps
+    return replace(found, p_value=_least_certain(gaps), bootstrap=_bootstrap(drawn, quantity.pick))
+
+
+def _bootstrap(gaps: Sequence[_Gap], pick: str) -> tuple[float, float] | None:
+    """Return the interval of the gap that counts; which of ``gaps`` has it, the draws decide."""
+    strata = {key(side.point): list(side.last.values()) for gap in gaps for side in gap.sides}
+    rows = {where: row for row, where in enumerate(strata)}
+    low, high = ([rows[key(gap.sides[at].point)] for gap in gaps] for at in (0, 1))
+
+    def found(means: Any) -> Any:  # noqa: ANN401 - arrays [strata, resamples]
+        drawn = means[high] - means[low]
+        return drawn.max(0) if pick == "largest" else drawn.min(0)
+
+    return bootstrap_interval(list(strata.values()), found)
 
 
 def _least_certain(gaps: Sequence[_Gap]) -> float | None:

@@ -62,10 +62,11 @@ def verdict(claim: Claim, finding: Finding) -> str:
     them. A time that is otherwise on our machine contradicts nothing: it differs.
 
     Of what was trained, records of ``TRAINED_PROFILE`` alone give a verdict, unless the claim
-    names others that put it to the test. Reproduced is also a number within
-    ``REPRODUCED_POINTS`` of ours; close one within ``CLOSE_POINTS``. A number within our interval
-    over seeds is reproduced if the interval is no wider than ``CLOSE_POINTS`` to either side, else
-    close: seeds that disagree by more confirm nothing.
+    names others that put it to the test. An accuracy is reproduced if the published one lies within
+    ``REPRODUCED_POINTS`` of ours or within our interval over seeds, a difference of accuracies if
+    the claim holds or the published one lies within the interval. But one seed, or seeds whose
+    interval is wider than ``CLOSE_POINTS`` to either side, confirm nothing: then it is close. Close
+    is also what lies within ``CLOSE_POINTS``, or within a wider interval.
 
     An order of methods, published as a bound of 0 on the gaps between neighbours, claims signs, and
     no distance makes up for a wrong one. Ours is the least certain gap. The order is reproduced if
@@ -78,7 +79,7 @@ def verdict(claim: Claim, finding: Finding) -> str:
     if claim.basis == "trained":
         if is_order(claim):
             return _order(finding.ours, finding.interval)
-        return _trained(_distance(claim, finding.ours), finding.interval)
+        return _trained(claim, _distance(claim, finding.ours), finding.interval)
     if _distance(claim, finding.ours) == 0:
         return REPRODUCED
     if abs(finding.ours - claim.published) <= CLOSE_FRACTION * abs(claim.published):
@@ -109,10 +110,11 @@ def points_above(claim: Claim, finding: Finding) -> float:
     return float(max(_excess(claim, finding.ours), Decimal(0)))
 
 
-def _trained(distance: float, interval: float | None) -> str:
+def _trained(claim: Claim, distance: float, interval: float | None) -> str:
     spread = interval or 0.0
-    confirming = spread if spread <= CLOSE_POINTS else 0.0
-    if distance <= max(REPRODUCED_POINTS, confirming):
+    band = 0 if claim.unit == "points" else REPRODUCED_POINTS
+    confirms = interval is not None and interval <= CLOSE_POINTS
+    if confirms and distance <= max(band, spread):
         return REPRODUCED
     return CLOSE if distance <= max(CLOSE_POINTS, spread) else CONTRADICTED
 

@@ -51,7 +51,8 @@ def parse(
 
 def _profile(arguments: list[str]) -> Profile:
     """Find the profile first: it decides the defaults of all other options."""
-    for profile in PROFILES:
-        if f"--profile={profile}" in arguments or ("--profile", profile) in pairwise(arguments):
-            return profile
-    return "quick"  # also for a wrong one, which the full parser refuses
+    found: Profile = "quick"  # also for a wrong one, which the full parser refuses
+    for word, after in pairwise([*arguments, ""]):
+        given = after if word == "--profile" else word.partition("--profile=")[2]
+        found = next((profile for profile in PROFILES if profile == given), found)
+    return found

@@ -1,24 +1,28 @@
 """Results notebooks: generated from each artifact's template, executed, dated by their records.
 
-A notebook reads records and never trains. It keeps the hash of its template and of the records it
-shows, so that a stale one can be told without running it.
+A notebook reads records and never trains. It keeps the hashes of its template, of the records it
+shows and of the claims' verdicts, so that a stale one can be told without running it.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import jupytext
 import nbformat
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbconvert.preprocessors import CellExecutionError, ExecutePreprocessor
 
 from repro.artifacts import index
 from repro.core import atomic
 from repro.core.errors import ReproError
 from repro.report import view
+from repro.report.claims_table import run_rows
+from repro.report.markdown import claims_markdown
 
 _PACKAGE = Path(index.__file__).parent
 _TIMEOUT_S = 600
@@ -30,7 +34,7 @@ def template(slug: str) -> Path:
 
 
 def is_stale(slug: str, notebook: Path, runs: Sequence[Path]) -> bool:
-    """Tell whether the notebook is missing, damaged, or older than its records or its template."""
+    """Tell whether the notebook is missing, damaged, or older than what it is made from."""
     try:
         made_from = json.loads(notebook.read_bytes())["metadata"]["zo_repro"]
     except (OSError, ValueError, KeyError):
@@ -47,11 +51,14 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
     """
     content: Any = jupytext.read(template(slug))
     executor: Any = ExecutePreprocessor(timeout=_TIMEOUT_S, kernel_name="python3")  # type: ignore[no-untyped-call]
-    os.environ[view.RECORDS] = os.pathsep.join(str(run.resolve()) for run in runs)  # inherited
     try:
-        executor.preprocess(content, {"metadata": {"path": str(Path.cwd())}})
+        with _records(runs):
+            executor.preprocess(content, {"metadata": {"path": str(Path.cwd())}})
     except CellExecutionError as error:
         msg = f"the notebook of {slug} failed: {error.ename}: {error.evalue}"
+        raise ReproError(msg) from error
+    except (CellTimeoutError, DeadKernelError) as error:
+        msg = f"the notebook of {slug} failed: {error}"
         raise ReproError(msg) from error
     _make_reproducible(content, slug)
     content.metadata["zo_repro"] = _sources(slug, runs)
@@ -59,10 +66,26 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
     atomic.replace(notebook, text.encode() + b"\n")
 
 
+@contextmanager
+def _records(runs: Sequence[Path]) -> Iterator[None]:
+    """Name the records to the kernels that are started inside the block, which inherit it."""
+    before = os.environ.get(view.RECORDS)
+    os.environ[view.RECORDS] = os.pathsep.join(str(run.resolve()) for run in runs)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[view.RECORDS]
+        else:
+            os.environ[view.RECORDS] = before
+
+
 def _sources(slug: str, runs: Sequence[Path]) -> dict[str, Any]:
+    table = claims_markdown(run_rows(slug, runs), reasons=True)
     return {
         "records_sha256": {run.name: _sha256(run) for run in runs},
         "template_sha256": _sha256(template(slug)),
+        "claims_sha256": hashlib.sha256(table.encode()).hexdigest(),
     }
 
 

@@ -2,9 +2,7 @@
 
 from repro.report.claims_table import ClaimRow
 
-CAVEAT = (
-    "No p is corrected for their number: chance alone brings one in twenty below 0.05."  # of tests
-)
+CAVEAT = "No p is corrected for their number: chance alone brings up to one in twenty below 0.05."
 NOTHING = "–"  # noqa: RUF001
 
 

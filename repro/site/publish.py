@@ -10,7 +10,9 @@ from pathlib import Path
 from repro.core.errors import ReproError, UsageError
 
 MANIFEST = "SHA256SUMS"
-"""Names every other file with its hash, as ``sha256sum`` does, and marks what may be replaced."""
+"""Names every other file with its hash, as ``sha256sum`` does."""
+MARK = ".zo-repro-site"
+"""Tells a directory that may be replaced from any other that has sums."""
 
 
 @contextmanager
@@ -19,7 +21,7 @@ def published(target: Path) -> Iterator[Path]:
 
     Raises:
         UsageError: ``target`` exists and holds anything but an earlier such directory's files.
-        ReproError: the directory of ``target`` cannot be written.
+        ReproError: the directory of ``target``, or what goes into it, cannot be written.
     """
     target = target.resolve()
     _require_replaceable(target)
@@ -33,8 +35,12 @@ def published(target: Path) -> Iterator[Path]:
     try:
         fresh.mkdir()
         yield fresh
+        (fresh / MARK).write_text("`repro report --html` replaces this directory.\n")
         (fresh / MANIFEST).write_text(_manifest(fresh), encoding="utf-8")
         _swap(fresh, target, old)
+    except OSError as error:
+        msg = f"cannot write {error.filename or target}: {error.strerror}; {target} is as it was"
+        raise ReproError(msg) from error
     finally:
         if target.exists() or not old.exists():  # else the scratch holds the only copy
             shutil.rmtree(scratch)
@@ -67,7 +73,7 @@ def _files(directory: Path) -> list[str]:
 def _require_replaceable(target: Path) -> None:
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
-    if not (target / MANIFEST).is_file():
+    if not ((target / MANIFEST).is_file() and (target / MARK).is_file()):
         msg = f"{target} exists and is no site of this suite; give a new or an empty directory"
         raise UsageError(msg)
     lines = (target / MANIFEST).read_text(encoding="utf-8").splitlines()
