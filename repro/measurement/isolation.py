@@ -89,7 +89,7 @@ def _end_with_driver() -> None:
 
 
 def _wait_and_end() -> None:
-    driver = multiprocessing.parent_process()  # not the fork server, which outlives the driver
+    driver = multiprocessing.parent_process()  # the fork server lives as long as its forks
     assert driver is not None  # noqa: S101 - for the type checker: this is a worker
     driver.join()
     os._exit(1)
