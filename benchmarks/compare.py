@@ -4,8 +4,9 @@
 
 A benchmark has regressed if its median grew by more than a quarter, which is what shared machines
 drift by from night to night, and by more than three times the larger interquartile range of the
-two. Memory benchmarks (with ``peak_bytes``) are held to 2 %.
-Files of different machines are not compared.
+two. Of one whose arms took turns each arm is compared, and drift is known: a slowdown that all arms
+share is the machine's, and only what an arm has beyond it counts. Memory benchmarks (with
+``peak_bytes``) are held to 2 %. Files of different machines are not compared.
 """
 
 import json
@@ -45,9 +46,25 @@ def _regression(old: dict[str, Any], new: dict[str, Any]) -> str | None:
     if peak in old["extra_info"] and peak in new["extra_info"]:
         was, now = old["extra_info"][peak], new["extra_info"][peak]
         return f"{was} to {now} bytes" if now > was * (1 + MEMORY_GROWTH) else None
-    was, now = old["stats"]["median"], new["stats"]["median"]
-    noise = NOISE * max(old["stats"]["iqr"], new["stats"]["iqr"])
-    if now - was > max(SLOWDOWN * was, noise):
+    before, after = old["extra_info"].get("arms"), new["extra_info"].get("arms")
+    if before and after:
+        return _slower_arms(before, after)
+    return _slower(old["stats"], new["stats"])
+
+
+def _slower_arms(old: dict[str, Any], new: dict[str, Any]) -> str | None:
+    both = [arm for arm in new if arm in old]
+    least = min((new[arm]["median"] / old[arm]["median"] for arm in both), default=1.0)
+    shared = max(1.0, least)  # an arm that became quicker makes the others no slower
+    found = {arm: _slower(old[arm], new[arm], shared) for arm in both}
+    return "; ".join(f"{arm} {line}" for arm, line in found.items() if line) or None
+
+
+def _slower(old: dict[str, float], new: dict[str, float], shared: float = 1.0) -> str | None:
+    """Say how much the median grew, if by more than ``shared`` times and noise explain."""
+    was, now = old["median"], new["median"]
+    noise = NOISE * max(old["iqr"], new["iqr"])
+    if now - shared * was > max(SLOWDOWN * shared * was, noise):
         return f"{was:.4g} s to {now:.4g} s, {now / was - 1:+.0%}"
     return None
 

@@ -1,12 +1,12 @@
 """Every benchmark carries its environment; memory is never measured in the process that times."""
 
-import statistics
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 import torch
 
@@ -14,22 +14,27 @@ from repro.measurement import environment
 from repro.measurement.timing import Step, in_turns
 from repro.ondevice.build import ToolsMissingError, build, load
 
-THREADS = 2
+DEFAULT_THREADS = torch.get_num_threads()
+THREADS = min(2, DEFAULT_THREADS)
+"""Of a benchmark that does not set its own."""
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the steps that benchmarks share
 
 
 @pytest.fixture(autouse=True)
-def _threads_and_environment(benchmark: Any) -> None:
-    torch.set_num_threads(min(THREADS, torch.get_num_threads()))
+def _threads_and_environment(benchmark: Any) -> Iterator[None]:
+    torch.set_num_threads(THREADS)
+    yield
     benchmark.extra_info["environment"] = msgspec.to_builtins(environment.capture())
+    torch.set_num_threads(DEFAULT_THREADS)
 
 
 @pytest.fixture
 def timed(benchmark: Any) -> Callable[..., dict[str, list[float]]]:
-    """Return a function that times arms in turns, as ``in_turns``, and keeps their medians.
+    """Return a function that times arms in turns, as ``in_turns``, and keeps what they took.
 
-    With ``--benchmark-disable`` each arm does a single step.
+    ``arms`` of ``extra_info`` has, for each, the median and the interquartile range over turns of
+    the seconds a step takes. With ``--benchmark-disable`` each arm does a single step.
     """
 
     def run(arms: Mapping[str, Step], **given: int) -> dict[str, list[float]]:
@@ -37,10 +42,15 @@ def timed(benchmark: Any) -> Callable[..., dict[str, list[float]]]:
         turns = given if benchmark.enabled else once
         found: dict[str, list[float]] = {}
         benchmark.pedantic(lambda: found.update(in_turns(arms, **turns)), rounds=1)
-        benchmark.extra_info["seconds"] = {n: statistics.median(s) for n, s in found.items()}
+        benchmark.extra_info["arms"] = {name: _summary(taken) for name, taken in found.items()}
         return found
 
     return run
+
+
+def _summary(seconds: list[float]) -> dict[str, float]:
+    low, median, high = np.percentile(seconds, [25, 50, 75]).tolist()
+    return {"median": median, "iqr": high - low}
 
 
 @pytest.fixture(scope="session")

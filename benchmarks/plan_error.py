@@ -3,11 +3,13 @@
     python benchmarks/plan_error.py            # simulate what is missing, write the table
     python benchmarks/plan_error.py --table    # only write the table
 
-The record, ``benchmarks/plan_error.json``, holds simulated bytes; the formula's are computed anew.
+The record, ``benchmarks/plan_error.json``, holds simulated bytes, and of each the versions of the
+libraries; the formula's are computed anew.
 """
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +53,8 @@ def simulate_missing(record: dict[str, Any]) -> None:
         member = find(model)
         assert member is not None, model
         peak = simulate(member.config, METHODS[slug], SETTING)
-        record["points"].append({"model": model, "method": slug, **peak.as_metrics()})
-        record["versions"] = library_versions()
+        point = {"model": model, "method": slug, **peak.as_metrics()}
+        record["points"].append(point | {"versions": library_versions()})
         atomic.replace(RECORD, (json.dumps(record, indent=1) + "\n").encode())
 
 
@@ -74,17 +76,19 @@ def _cell(model: str, slug: str, simulated: int) -> str:
 
 
 def write_table(record: dict[str, Any]) -> None:
-    """Put the table between its marks on the page."""
+    """Put the table between its marks on the page; exit if they are not there."""
     page = PAGE.read_text(encoding="utf-8")
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
+    if not (begin and end):
+        sys.exit(f"{PAGE}: no table, which begins with {BEGIN.strip()} and ends with {END}")
     atomic.replace(PAGE, (before + begin + table(record) + end + after).encode())
 
 
 def read_record() -> dict[str, Any]:
     """Return the record, or an empty one."""
     if not RECORD.exists():
-        return {"versions": {}, "points": []}
+        return {"points": []}
     record: dict[str, Any] = json.loads(RECORD.read_text())
     return record
 

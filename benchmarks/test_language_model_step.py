@@ -3,17 +3,13 @@
 import subprocess
 import sys
 from itertools import count
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
-from transformers import LlamaConfig
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from published_loop import PublishedLoop
+from transformers import LlamaConfig
 
 from repro.core.names import Dtype
 from repro.finetuning.base_models import random_model

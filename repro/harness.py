@@ -16,6 +16,7 @@ from repro.measurement.environment import Environment
 from repro.measurement.point_store import PointStore
 from repro.measurement.recorded import Recorded
 from repro.measurement.records import CUSTOM, SCHEMA_VERSION, Profile, Record, validate, write_run
+from repro.training.tidy import tidy
 
 _WHERE = ("device", "engine")  # fields of a configuration that say where a run is made, by what
 
@@ -65,6 +66,7 @@ def sweep_artifact(
     here, name = executor.environment, _recorded_as(artifact, profile, config)
     standing = Recorded() if again else _standing(name, directory)
     context = _context(artifact, config, executor, standing)
+    tidy(context.journal.directory)
     before, records = 0, []
     try:
         for result in artifact.run(config, context):

@@ -22,6 +22,23 @@ def test_index_names_every_package() -> None:
     assert len(set(index.SLUGS)) == len(index.SLUGS)
 
 
+def test_no_environment_of_tox_adds_to_the_shared_one() -> None:
+    sections = configparser.ConfigParser()
+    sections.read(ROOT / "tox.ini")
+    for name in sections.sections():
+        assert "pip install" not in sections[name].get("commands", ""), name
+    assert "ray" not in sections["testenv:suite"]["extras"].split()
+    assert "ray" in sections["testenv:sweep"]["extras"].split()
+
+
+def test_every_slow_test_runs_each_night() -> None:
+    nightly = (ROOT / ".github" / "workflows" / "nightly.yml").read_text()
+    assert 'tox -e test -- -m "slow and not network"' in nightly
+    others = nightly.replace("--ignore tests/", "") + (ROOT / "tox.ini").read_text()
+    for name in re.findall(r"--ignore (tests/\w+\.py)", nightly):
+        assert name in others, name
+
+
 def test_tox_has_an_environment_for_every_artifact() -> None:
     sections = configparser.ConfigParser()
     sections.read(ROOT / "tox.ini")

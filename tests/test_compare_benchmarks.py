@@ -20,6 +20,14 @@ def run(median: float, iqr: float = 0.0, peak: int | None = None, cpu: str = "a"
     }
 
 
+def turns(total: float, iqr: float = 0.0, **medians: float) -> dict[str, Any]:
+    """A benchmark whose arms took turns: its own median is the time of all turns of all arms."""
+    made = run(total)
+    arms = {arm: {"median": median, "iqr": iqr} for arm, median in medians.items()}
+    made["benchmarks"][0]["extra_info"]["arms"] = arms
+    return made
+
+
 @pytest.mark.parametrize(
     ("old", "new", "status", "output"),
     [
@@ -31,6 +39,14 @@ def run(median: float, iqr: float = 0.0, peak: int | None = None, cpu: str = "a"
         (run(1.0, peak=1000), run(1.0, peak=1021), 1, "1000 to 1021 bytes"),
         (run(1.0), run(9.0, cpu="b"), 0, "not compared"),
         (run(1.0), {**run(1.0), "benchmarks": []}, 0, "no regression"),
+        (turns(9, ours=1, plain=8), turns(9.5, ours=1.5, plain=8), 1, "test_step: ours 1 s to 1.5"),
+        (turns(9, ours=1, plain=8), turns(18, ours=2.4, plain=16), 0, "no regression"),
+        (turns(9, ours=1, plain=8), turns(18, ours=2.6, plain=16), 1, "ours 1 s to 2.6 s, +160%"),
+        (turns(9, ours=1, plain=8), turns(8.5, ours=0.5, plain=8), 0, "no regression"),
+        (turns(9, 0.2, ours=1, plain=8), turns(9, 0.1, ours=1.5, plain=8), 0, "no regression"),
+        (turns(3, fp32=1, a=1, b=1), turns(4, fp32=1, a=1.5, b=1.4), 1, "; b 1 s to 1.4 s, +40%"),
+        (turns(9, ours=1, plain=8), turns(90, ours=1, new=89), 0, "no regression"),
+        (run(1.0), turns(1.3, ours=1), 1, "test_step: 1 s to 1.3 s"),
     ],
 )
 def test_two_nights(

@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.pytorch_utils import Conv1D
 
 from repro.core.errors import UsageError
-from repro.planner.configurations import MODEL_TYPES, architecture
+from repro.planner.configurations import architecture
 from repro.planner.families import FAMILIES, Member, find, members
 from repro.planner.setting import Setting
 from repro.planner.shape_rule import config_of
@@ -101,7 +101,10 @@ def test_parameters_and_matrices_are_those_of_the_built_model(name: str) -> None
 
 
 def test_every_known_model_type_is_tried() -> None:
-    assert {config["model_type"] for config in CONFIGS.values()} == set(MODEL_TYPES)
+    with pytest.raises(UsageError, match="the formula knows") as refusal:
+        architecture({"model_type": "unheard_of"})
+    known = str(refusal.value).partition("the formula knows ")[2].partition(";")[0].split(", ")
+    assert {config["model_type"] for config in CONFIGS.values()} == set(known)
 
 
 @pytest.mark.parametrize("member", list(members()), ids=lambda member: member.name)

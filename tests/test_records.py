@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +94,7 @@ def changed(line: bytes, **changes: Any) -> bytes:
         (lambda line: line[: len(line) // 2], r":2: truncated line"),
         (lambda line: b"nonsense\n", r":2: not a record"),
         (lambda line: b"\n", r":2: not a record"),
+        (lambda line: line.replace(b"mezo", b"m\xffzo"), r":2: not a record: .*invalid start byte"),
         (lambda line: changed(line, seed="three") + b"\n", r":2: not a record.*\$\.seed"),
         (lambda line: changed(line, surplus=1) + b"\n", r":2: not a record.*surplus"),
         (lambda line: changed(line, profile="huge") + b"\n", r":2: profile 'huge' is none of"),
@@ -242,6 +245,29 @@ def test_environment_names_no_path_user_or_host() -> None:
     assert os.uname().nodename not in text or len(os.uname().nodename) < 4
 
 
+def test_the_commit_is_of_the_source_and_not_of_a_folder_it_is_installed_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*arguments: str) -> None:
+        command = ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    package = tmp_path / "site-packages" / "repro"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    monkeypatch.setattr(environment, "SOURCE", package)
+    monkeypatch.setattr(environment, "source_sha256", lambda: "")
+    git("init", "--quiet")
+    git("commit", "--quiet", "--allow-empty", "--message=another project's")
+    installed = environment.capture()
+    assert (installed.commit, installed.dirty) == (None, None)
+    git("add", "site-packages")
+    git("commit", "--quiet", "--message=the suite's")
+    checkout = environment.capture()
+    assert checkout.commit is not None
+    assert checkout.dirty is False
+
+
 def test_source_hash_is_of_the_named_packages() -> None:
     whole, part = environment.source_sha256(), environment.source_sha256("memory")
     assert whole != part
@@ -256,11 +282,14 @@ def test_stored_points_come_back_under_the_same_identity_only() -> None:
     assert PointStore("points", {"code": "b"}).get({"n": 1}) is None
 
 
-def test_a_damaged_point_is_dropped() -> None:
+@pytest.mark.parametrize(
+    "damage", [lambda content: content[:-3], lambda _: b"{}", lambda _: b"[]", lambda _: b"1"]
+)
+def test_a_damaged_point_is_dropped(damage: Callable[[bytes], bytes]) -> None:
     store = PointStore("points", {})
     store.put({"n": 1}, {"bytes": 7})
     (path,) = store.directory.iterdir()
-    path.write_bytes(path.read_bytes()[:-3])
+    path.write_bytes(damage(path.read_bytes()))
     assert store.get({"n": 1}) is None
     assert not path.exists()
 

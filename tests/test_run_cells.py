@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import torch
 
 from repro.execution.schedule import Ended, run_cells
 from repro.measurement import environment as environment_module
@@ -103,7 +104,12 @@ def test_finished_cell_is_taken_over_with_the_provenance_of_its_training(
     assert len(steps) == 4
     nowhere = msgspec.structs.replace(HERE, commit=None, dirty=None)
     (curves,) = curves_of(replace(SGD, seed=1), here=nowhere)
-    assert curves["trained"].keys() == {"utc", "engine"}  # records have no null
+    assert curves["trained"].keys() == {"utc", "engine", "threads"}  # records have no null
+
+
+def test_cell_says_how_many_threads_trained_it(tmp_path: Path) -> None:
+    metrics = run_cell(Task(SGD, CellStore(tmp_path, threads=2), {}))
+    assert metrics["trained"]["threads"] == torch.get_num_threads() == 2
 
 
 def test_cell_that_needs_more_epochs_is_another_one(steps: list[None]) -> None:

@@ -9,8 +9,10 @@ from collections import Counter
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import msgspec
 import pytest
 from markupsafe import escape
 
@@ -20,7 +22,7 @@ from repro.commands.options import parse
 from repro.commands.run import RunOptions
 from repro.core.errors import ReproError, UsageError
 from repro.harness import config_dict
-from repro.measurement.records import read_run
+from repro.measurement.records import read_run, write_run
 from repro.report import wording
 from repro.report.claims_table import claim_rows
 from repro.report.notebooks import template
@@ -235,6 +237,28 @@ def test_the_command_of_each_run_asks_for_its_configuration(slug: str) -> None:
         asked = config_dict(options.config)
         assert options.profile == record.profile
         assert {key: asked[key] for key in record.config} == record.config
+
+
+@pytest.mark.parametrize(
+    ("trained", "said"),
+    [
+        ([None], "7 threads,"),
+        ([{"threads": 1}, {"threads": 1}], "1 thread,"),
+        ([{"threads": 2}, {"threads": 1}], "1 or 2 threads,"),
+        ([{"engine": "torch"}, {"threads": 4}], "4 threads,"),
+        ([{"engine": "torch"}], None),
+    ],
+)
+def test_threads_are_those_that_trained_and_else_those_of_the_process(
+    trained: list[dict[str, Any] | None], said: str | None, tmp_path: Path
+) -> None:
+    artifact = index.load("elasticzo_fig2")
+    record = read_run(current_runs(ROOT / "results", artifact.slug)[0])[0]
+    here = msgspec.structs.replace(record.environment, threads=7)
+    metrics = [{} if one is None else {"trained": one} for one in trained]
+    records = [msgspec.structs.replace(record, metrics=each, environment=here) for each in metrics]
+    (run,) = provenance.runs(artifact, [write_run(tmp_path, records)], [])
+    assert re.findall(r"[^,]* threads?,", run.machine) == ([f" {said}"] if said else [])
 
 
 @pytest.mark.parametrize("slug", index.SLUGS)

@@ -35,7 +35,8 @@ def isolated_points(
         preload: modules that are imported once, for all processes.
 
     Raises:
-        ReproError: a process died or failed; what was done is kept.
+        ReproError: a process died; what was done is kept.
+        Exception: what ``function`` raised, as it is.
     """
     values = {task: store.get(key(task)) for task in tasks}
     missing = [task for task, value in values.items() if value is None]

@@ -1,9 +1,6 @@
 """Cells in processes of this machine: as many at a time as it has cores and memory for."""
 
-import os
 import sys
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
@@ -27,7 +24,6 @@ from repro.training.tidy import tidy
 
 GPUS_PER_CELL = 1 / 16
 """Share of a GPU that a cell takes by default: LeNet-5 keeps one busy for a few percent."""
-_LOOK_EVERY_S = 5
 
 
 @dataclass(frozen=True)
@@ -99,25 +95,12 @@ class LocalPool:
     def begin(self, cell: Cell) -> None:
         """Begin to run ``cell``."""
         task = Task(cell, self._store, self._code)
-        self._running[self._pool.submit(run_to_end, task)] = cell
+        self._running[self._pool.submit(run_cell, task)] = cell
 
     def wait(self) -> list[Ended]:
         """Wait until cells end and return them."""
         done, _ = wait(self._running, return_when=FIRST_COMPLETED)
         return [_ended(self._running.pop(future), future.exception()) for future in done]
-
-
-def run_to_end(task: Task) -> dict[str, Any]:
-    """Run a cell in this process, which ends if the one that runs the sweep does."""
-    threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
-    return run_cell(task)
-
-
-def _end_with(parent: int) -> None:
-    """End this process when ``parent``, the fork server, ends, as it does with the sweep's."""
-    while os.getppid() == parent:
-        time.sleep(_LOOK_EVERY_S)
-    os._exit(1)
 
 
 def _ended(cell: Cell, error: BaseException | None) -> Ended:

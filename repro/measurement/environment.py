@@ -36,7 +36,7 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Logical cores this process may use."""
     memory_bytes: int
     threads: int
-    """Threads PyTorch uses inside an operator."""
+    """Threads PyTorch uses inside an operator, here; cells have their own, in ``trained``."""
     cpu_capability: str
     """Vector instructions PyTorch dispatches to, as in ``AVX512``."""
     onednn: bool
@@ -56,8 +56,8 @@ def capture() -> Environment:
     import torch
 
     return Environment(
-        commit=_git("rev-parse", "HEAD"),
-        dirty=_dirty(),
+        commit=_git("rev-parse", "HEAD") if _in_checkout() else None,
+        dirty=_dirty() if _in_checkout() else None,
         source_sha256=source_sha256(),
         constraints_sha256=_constraints_sha256(),
         python=platform.python_version(),
@@ -125,6 +125,11 @@ def _git(*arguments: str) -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()
+
+
+def _in_checkout() -> bool:
+    """Tell whether git has the source, and not only a folder that it is installed in."""
+    return _git("ls-files", "--error-unmatch", "__init__.py") is not None
 
 
 def _dirty() -> bool | None:

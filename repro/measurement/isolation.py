@@ -1,10 +1,13 @@
 """Each point of a run in a process of its own.
 
 Memory can only be measured in a process that has done nothing else, and importing torch and
-transformers takes seconds: a fork server imports them once and every point starts as its fork.
+transformers takes seconds: a fork server imports them once and every point starts as its fork. No
+process outlives the one that runs the points, however that ends.
 """
 
 import multiprocessing
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, as_completed
 from contextlib import contextmanager
@@ -45,7 +48,9 @@ def processes(*, workers: int, preload: Sequence[str]) -> Iterator[Processes]:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(preload))
     # pebble does not type its context parameter for fork servers
-    pool: Any = ProcessPool(max_workers=workers, max_tasks=1, context=context)
+    pool: Any = ProcessPool(
+        max_workers=workers, max_tasks=1, context=context, initializer=_end_with_driver
+    )
     try:
         yield Processes(pool)
     finally:
@@ -69,12 +74,25 @@ def run_isolated(
         preload: modules the fork server imports once, for all.
 
     Raises:
-        ReproError: a process died (out of memory, most often) or the function failed.
+        ReproError: a process died, out of memory most often.
+        Exception: what the function raised, as it is.
     """
     with processes(workers=workers, preload=preload) as pool:
         pending = {pool.submit(function, task): task for task in tasks}
         for future in as_completed(pending):
             yield pending[future], _result(future.result, pending[future])
+
+
+def _end_with_driver() -> None:
+    """Have this process end when the one that runs the pool does, whatever it does by then."""
+    threading.Thread(target=_wait_and_end, daemon=True).start()
+
+
+def _wait_and_end() -> None:
+    driver = multiprocessing.parent_process()  # the fork server lives as long as its forks
+    assert driver is not None  # noqa: S101 - for the type checker: this is a worker
+    driver.join()
+    os._exit(1)
 
 
 def _result(get: Callable[[], Result], task: object) -> Result:

@@ -26,13 +26,12 @@ class PointStore:
         """Return the stored value of ``key``, or ``None`` if there is none that can be read."""
         path = self._path(key)
         try:
-            stored = json.loads(path.read_bytes())
+            value: dict[str, Any] = json.loads(path.read_bytes())["value"]
         except FileNotFoundError:
             return None
-        except ValueError:
+        except (ValueError, KeyError, TypeError):
             path.unlink(missing_ok=True)
             return None
-        value: dict[str, Any] = stored["value"]
         return value
 
     def put(self, key: Mapping[str, Any], value: Mapping[str, Any]) -> None:

@@ -210,7 +210,7 @@ def _decode(line: bytes, where: str) -> Record:
             )
             raise ReproError(msg)
         record = msgspec.json.decode(line, type=Record)
-    except msgspec.DecodeError as error:  # also wrong types: ValidationError derives from it
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # wrong types are DecodeErrors, too
         msg = f"{where}: not a record: {error}; restore the file or remove it and run again"
         raise ReproError(msg) from error
     validate(record, where)

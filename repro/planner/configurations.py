@@ -341,5 +341,3 @@ _READERS: dict[str, Callable[[Config], Architecture]] = {
     "olmo2": _olmo2,
     "smollm3": _smollm3,
 }
-MODEL_TYPES = tuple(_READERS)
-"""What the formula knows."""

@@ -126,22 +126,31 @@ def _run(artifact: Artifact, path: Path, count: int) -> Run:
         standing=count,
         utc=records[-1].utc,
         commit=commit_label(here.commit, here.dirty),
-        machine=_machine(here),
+        machine=_machine(here, _threads(records)),
         software=f"Python {here.python}, torch {here.versions['torch']}, {here.system}",
         duration=duration(sum(took)) if took else "",
     )
 
 
-def _machine(here: Environment) -> str:
+def _machine(here: Environment, threads: str) -> str:
     parts = [
         here.cpu,
         f"{here.cores} cores",
         f"{here.cpu_capability}",
         f"{here.memory_bytes / GB:.0f} GB",
-        f"{here.threads} threads",
+        threads,
         here.gpu or "no GPU",
     ]
-    return ", ".join(parts)
+    return ", ".join(part for part in parts if part)
+
+
+def _threads(records: Sequence[Record]) -> str:
+    """Return how many threads made the records; older ones of cells do not say it."""
+    made = [
+        record.metrics.get("trained", {"threads": record.environment.threads}) for record in records
+    ]
+    found = sorted({int(one["threads"]) for one in made if "threads" in one})
+    return f"{' or '.join(map(str, found))} thread{'' if found == [1] else 's'}" if found else ""
 
 
 def _seconds(record: Record) -> float | None:

@@ -37,9 +37,9 @@ class Progress:
 class CellStore:
     """The states of cells under one code, its versions and one kind of machine.
 
-    The metrics ``trained`` of a cell say when, by which commit and by which engine its last epoch
-    was trained: a cell that is taken over keeps its own. In integers it is taken over, and goes
-    on, whatever the engine, since both give the same bits.
+    The metrics ``trained`` of a cell say when, by which commit, by which engine and with how many
+    threads its last epoch was trained: a cell that is taken over keeps its own. In integers it is
+    taken over, and goes on, whatever the engine, since both give the same bits.
     """
 
     directory: Path

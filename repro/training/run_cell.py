@@ -57,6 +57,7 @@ def _run(task: Task) -> dict[str, Any]:
         stamp=lambda: {
             "utc": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "engine": cell.engine,
+            "threads": task.store.threads,
             **task.code,
         },
         report=_Reporter(cell),
