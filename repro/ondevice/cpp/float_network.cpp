@@ -52,10 +52,15 @@ FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
     if (tail < 0 || tail > count)
         throw std::invalid_argument("tail " + std::to_string(tail) + ": must be from 0 to " +
                                     std::to_string(count));
+    for (int i = 0; i < count; ++i) offsets_.push_back(zo::parameters(std::span(layers_).first(i)));
+    const int shared = SharedLayers::count(layers_);
+    if (0 < shared && shared <= tail) {
+        shared_count_ = shared;
+        shared_.emplace(std::span(layers_).first(shared), machine_, arena_);
+    }
     std::size_t sums = 0;
-    for (int i = 0; i < count; ++i) {
+    for (int i = shared_count_; i < count; ++i) {
         const Layer& l = layers_[i];
-        offsets_.push_back(zo::parameters(std::span(layers_).first(i)));
         Stage& s = stages_.emplace_back(l, machine_, i >= tail, i > tail, arena_);
         s.input.reserve(arena_, all_groups);
         if (s.norm) s.norm->reserve(arena_);
@@ -82,12 +87,14 @@ FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
 
 void FloatNetwork::allocate() {
     arena_.allocate();
+    if (shared_) shared_->prepare();
     for (Stage& s : stages_)
         if (s.norm) s.norm->prepare();
 }
 
 std::vector<std::span<float>> FloatNetwork::statistics() {
     std::vector<std::span<float>> all;
+    if (shared_) all = shared_->statistics();
     for (Stage& s : stages_)
         if (s.norm) all.push_back(s.norm->running());
     return all;
@@ -108,7 +115,7 @@ std::size_t FloatNetwork::inputs() const {
 
 void FloatNetwork::read(const float* inputs, int batch) {
     batch_ = batch;
-    const FloatMap& map = stages_.front().input;
+    const FloatMap& map = shared_ ? shared_->input() : stages_.front().input;
     const std::size_t features = this->inputs();
     parallel(machine_.threads, groups(), [&](long g) {
         const int samples = std::min(kGroup, batch - int(g) * kGroup);
@@ -126,14 +133,22 @@ FloatMap FloatNetwork::sums(const Stage& s) const {
     return map;
 }
 
+FloatMap FloatNetwork::output(const Layer& l, int next) {
+    const bool last = next == int(layers_.size());
+    const FloatMap& map = last ? output_ : stage(next).input;
+    return last || layers_[next].fully_connected()
+               ? map.reshaped(l.outputs, l.pooled_rows(), l.pooled_columns())
+               : map;
+}
+
 std::span<const float> FloatNetwork::forward(Pass pass) {
-    for (std::size_t i = 0; i < stages_.size(); ++i) {
-        Stage& s = stages_[i];
+    if (shared_)
+        shared_->forward(parameters_.data(), batch_, pass,
+                         output(layers_[shared_count_ - 1], shared_count_));
+    for (int i = shared_count_; i < int(layers_.size()); ++i) {
+        Stage& s = stage(i);
         const Layer& l = layers_[i];
-        const bool last = i + 1 == stages_.size();
-        FloatMap out = last ? output_ : stages_[i + 1].input;
-        if (last || layers_[i + 1].fully_connected())
-            out = out.reshaped(l.outputs, l.pooled_rows(), l.pooled_columns());
+        const FloatMap out = output(l, i + 1);
         const float* const weights = parameters_.data() + offsets_[i];
         const float* const bias = l.bias ? weights + l.weights() : nullptr;
         if (s.fused) {
@@ -164,9 +179,10 @@ void FloatNetwork::pool(Stage& s, const float* scales, const FloatMap& out, Pass
         job.y_row = out.row();
         job.y_column = job.choice_step = kGroup;
         if (s.norm) {
-            const Affine affine = pass == Pass::kEvaluation
-                                      ? s.norm->by_running(int(o), scales)
-                                      : s.norm->by_batch(int(o), sums, batch_, scales);
+            const Affine affine =
+                pass == Pass::kEvaluation
+                    ? s.norm->by_running(int(o), scales)
+                    : s.norm->by_batch(int(o), s.norm->moments(int(o), sums, batch_), scales);
             job.affine = true;
             job.factor = affine.factor;
             job.summand = affine.summand;
@@ -189,17 +205,17 @@ void FloatNetwork::backward(const float* error, float factor) {
                 stages_.back().pooled_error.at(g, c, 0, 0)[i] =
                     b < batch_ ? error[std::size_t(b) * classes() + c] : 0;
             }
-    for (int i = int(stages_.size()) - 1; i >= tail_; --i) {
+    for (int i = int(layers_.size()) - 1; i >= std::max(tail_, shared_count_); --i) {
+        Stage& s = stage(i);
         float* const gradients = gradient_.data() + offsets_[i] - offsets_[tail_];
         const std::size_t scales = layers_[i].scales();
-        spread_error(stages_[i]);
-        if (stages_[i].norm)
-            differentiate_norm(stages_[i], parameters_.data() + offsets_[i] + scales,
-                               gradients + scales, factor);
-        gradient(stages_[i], gradients, factor);
+        spread_error(s);
+        if (s.norm)
+            differentiate_norm(s, parameters_.data() + offsets_[i] + scales, gradients + scales,
+                               factor);
+        gradient(s, gradients, factor);
         if (i > tail_)
-            pass_error_on(stages_[i], parameters_.data() + offsets_[i],
-                          stages_[i - 1].pooled_error);
+            pass_error_on(s, parameters_.data() + offsets_[i], stage(i - 1).pooled_error);
     }
 }
 

@@ -45,10 +45,10 @@ Affine FloatNorm::by_running(int channel, const float* parameters) const {
                   parameters);
 }
 
-Affine FloatNorm::by_batch(int channel, const FloatMap& sums, int batch, const float* parameters) {
+ChannelMoments FloatNorm::moments(int channel, const FloatMap& sums, int batch) const {
     const int places = layer_.rows() * layer_.columns();
     const double count = double(batch) * places;
-    const auto moments = [&](float center) {
+    const auto about = [&](float center) {
         Pair all;
         each_group(batch, [&](int g, int lanes) {
             float lane_sums[2 * kGroup];
@@ -57,16 +57,20 @@ Affine FloatNorm::by_batch(int channel, const FloatMap& sums, int batch, const f
         });
         return all;
     };
-    const float mean = float(moments(0).first / count);
-    const double squares = moments(mean).second;
+    const float mean = float(about(0).first / count);
+    return {mean, about(mean).second, count};
+}
+
+Affine FloatNorm::by_batch(int channel, const ChannelMoments& moments, const float* parameters) {
+    const auto [mean, squares, count] = moments;
     const float inverse = float(1 / std::sqrt(squares / count + layer_.norm_eps));
-    batch_[channel] = mean;
+    batch_[channel] = float(mean);
     batch_[layer_.outputs + channel] = inverse;
     const float momentum = layer_.norm_momentum;
     float &running_mean = running_[channel], &running_variance = running_[layer_.outputs + channel];
-    running_mean = (1 - momentum) * running_mean + momentum * mean;
+    running_mean = (1 - momentum) * running_mean + momentum * float(mean);
     running_variance = (1 - momentum) * running_variance + momentum * float(squares / (count - 1));
-    return affine(channel, mean, inverse, parameters);
+    return affine(channel, float(mean), inverse, parameters);
 }
 
 void FloatNorm::backward(int channel, const FloatMap& sums, const FloatMap& error, int batch,

@@ -140,6 +140,34 @@ struct FloatChannel {
     int rows, columns;
 };
 
+/// What a batch norm makes of a channel: factor * x + summand.
+struct Affine {
+    float factor, summand;
+};
+
+/// Copies channels of points into quads, [quad][channel][4][kGroup], on the way behind a batch norm
+/// and a ReLU.
+struct FloatGather {
+    const float* x;  ///< four places of a channel side by side
+    std::ptrdiff_t x_quad, x_channel;
+    int channels, quads;
+    const Affine* affines;  ///< one for each channel, or null
+    bool rectified;
+    float* y;
+};
+
+/// Rows of places in quads.
+struct FloatRows {
+    const float* x;
+    std::ptrdiff_t x_row, x_quad;
+    int rows, places;
+};
+
+/// Of some numbers: the sum, and that of the squares of their differences from their mean.
+struct Moments {
+    float sum, squares;
+};
+
 /// The sparse integer noise z of a step (docs/integer.md).
 struct IntNoise {
     std::uint64_t key;
@@ -200,6 +228,12 @@ struct Kernels {
     void (*error_moments_f32)(const FloatChannel&, float center, float* sums);
     /// e = a e + b x + c in the first `lanes` lanes, 0 in the others.
     void (*mix_f32)(const FloatChannel&, float a, float b, float c, int lanes);
+    void (*gather_f32)(const FloatGather&);
+    /// Writes those of the first `samples` lanes of each row.
+    void (*row_moments_f32)(const FloatRows&, int samples, Moments* moments, std::ptrdiff_t step);
+    /// greatest[row][lane]: of what was there and of the places' values, which are taken negative
+    /// where scales[row] is; no scales are as good as positive ones.
+    void (*row_maxima_f32)(const FloatRows&, const float* scales, float* greatest);
     /// rows[i][lane] = samples[lane][i], or 0 for lanes from `lanes` on.
     void (*transpose_i8)(const std::int8_t* samples, std::ptrdiff_t sample_step, int lanes,
                          int count, std::int8_t* rows, std::ptrdiff_t row_step);
