@@ -53,11 +53,10 @@ FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
         throw std::invalid_argument("tail " + std::to_string(tail) + ": must be from 0 to " +
                                     std::to_string(count));
     for (int i = 0; i < count; ++i) offsets_.push_back(zo::parameters(std::span(layers_).first(i)));
-    const int shared = SharedLayers::count(layers_);
-    if (0 < shared && shared <= tail) {
-        shared_count_ = shared;
-        shared_.emplace(std::span(layers_).first(shared), machine_, arena_);
-    }
+    shared_count_ = SharedLayers::count(layers_);
+    if (shared_count_)
+        shared_.emplace(std::span(layers_).first(shared_count_), tail, machine_, arena_);
+    if (tail < shared_count_) shared_gradient_.emplace(*shared_, tail, machine_, arena_);
     std::size_t sums = 0;
     for (int i = shared_count_; i < count; ++i) {
         const Layer& l = layers_[i];
@@ -202,7 +201,7 @@ void FloatNetwork::backward(const float* error, float factor) {
         for (int c = 0; c < classes(); ++c)
             for (int i = 0; i < kGroup; ++i) {
                 const int b = g * kGroup + i;
-                stages_.back().pooled_error.at(g, c, 0, 0)[i] =
+                output_error(int(layers_.size()) - 1).at(g, c, 0, 0)[i] =
                     b < batch_ ? error[std::size_t(b) * classes() + c] : 0;
             }
     for (int i = int(layers_.size()) - 1; i >= std::max(tail_, shared_count_); --i) {
@@ -214,9 +213,13 @@ void FloatNetwork::backward(const float* error, float factor) {
             differentiate_norm(s, parameters_.data() + offsets_[i] + scales, gradients + scales,
                                factor);
         gradient(s, gradients, factor);
-        if (i > tail_)
-            pass_error_on(s, parameters_.data() + offsets_[i], stage(i - 1).pooled_error);
+        if (i > tail_) pass_error_on(s, parameters_.data() + offsets_[i], output_error(i - 1));
     }
+    if (shared_gradient_) shared_gradient_->add(parameters_.data(), factor, gradient_.data());
+}
+
+const FloatMap& FloatNetwork::output_error(int layer) {
+    return layer < shared_count_ ? shared_gradient_->error() : stage(layer).pooled_error;
 }
 
 /// From the error of the output to that of the sums: each goes to its window's first maximum.

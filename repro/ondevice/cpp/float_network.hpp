@@ -10,6 +10,7 @@
 #include "float_convolution.hpp"
 #include "float_norm.hpp"
 #include "float_shared.hpp"
+#include "float_shared_gradient.hpp"
 
 namespace zo {
 
@@ -66,6 +67,8 @@ class FloatNetwork {
     };
 
     Stage& stage(int layer) { return stages_[layer - shared_count_]; }
+    /// The error of a layer's output.
+    const FloatMap& output_error(int layer);
     /// Where a layer's output goes: `next` reads it, or it is the logits.
     FloatMap output(const Layer& layer, int next);
     int groups() const { return (batch_ + kGroup - 1) / kGroup; }
@@ -85,8 +88,9 @@ class FloatNetwork {
     Arena arena_;
     std::vector<std::size_t> offsets_;
     int shared_count_ = 0;
-    std::optional<SharedLayers> shared_;  // the first layers
-    std::deque<Stage> stages_;            // the others
+    std::optional<SharedLayers> shared_;             // the first layers
+    std::optional<SharedGradient> shared_gradient_;  // if the tail has some of them
+    std::deque<Stage> stages_;                       // the others
     FloatMap output_;
     std::span<float> parameters_, logits_, gradient_, sums_;
     int batch_ = 0;

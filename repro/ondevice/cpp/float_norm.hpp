@@ -39,10 +39,16 @@ class FloatNorm {
     /// By the running mean and variance.
     Affine by_running(int channel, const float* parameters) const;
 
-    /// From the error of the output to that of the sums that `by_batch` saw last, in place. Adds
-    /// `factor` times the gradient of the scale and the shift to `gradient`, [2][outputs].
+    /// What the error of the sums, which `by_batch` saw last, is made of, from the sum of the
+    /// output's errors e and that of e (x - mean). Adds `factor` times the gradient of the scale
+    /// and the shift to `gradient`, [2][outputs].
+    Mix backward(int channel, double errors, double products, double count, const float* parameters,
+                 float factor, float* gradient) const;
+    /// The same for a map of errors, in place.
     void backward(int channel, const FloatMap& sums, const FloatMap& error, int batch,
                   const float* parameters, float factor, float* gradient) const;
+    /// The means that `by_batch` saw last.
+    const float* means() const { return batch_.data(); }
 
    private:
     Affine affine(int channel, float mean, float inverse, const float* parameters) const;

@@ -8,20 +8,37 @@
 namespace zo {
 namespace {
 
-constexpr int kQuad = 4 * kGroup;  // numbers
-constexpr int kTile = 1 << 16;     // numbers of a tile's inputs, which are to stay in a cache
+constexpr int kTile = 1 << 16;     // numbers of a tile, which are to stay in a cache
 constexpr int kQuadsOfATile = 16;  // at most, and a multiple of those of any tile
-constexpr int kStrips = 8;         // of a cloud, for the threads to share
+constexpr int kStrips = 8;         // of a cloud at most, for the threads to share
+constexpr float kLeast = -std::numeric_limits<float>::infinity();
 
 int ceil_divide(int a, int b) { return (a + b - 1) / b; }
 
-int tile_quads(const Layer& l) {
+int tile_quads(int channels) {
     int quads = kQuadsOfATile;
-    while (quads > 1 && quads * l.channels * kQuad > kTile) quads /= 2;
+    while (quads > 1 && quads * channels * kQuad > kTile) quads /= 2;
     return quads;
 }
 
 }  // namespace
+
+std::vector<Tap> taps_of_quads(int channels) {
+    std::vector<Tap> taps;
+    for (int c = 0; c < channels; ++c) taps.push_back({c * kQuad, c});
+    return taps;
+}
+
+FloatWindows windows_of_quads(std::span<const Tap> taps, int channels, int quads) {
+    FloatWindows job{};
+    job.windows = 4;
+    for (int p = 0; p < 4; ++p) job.window[p] = job.y_window[p] = p * kGroup;
+    job.x_step = channels * kQuad;
+    job.blocks = quads;
+    job.taps = taps.data();
+    job.tap_count = job.w_step = channels;
+    return job;
+}
 
 int SharedLayers::count(std::span<const Layer> layers) {
     for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -32,133 +49,142 @@ int SharedLayers::count(std::span<const Layer> layers) {
     return 0;
 }
 
-SharedLayers::SharedLayers(std::span<const Layer> layers, const Machine& machine, Arena& arena)
+SharedLayers::SharedLayers(std::span<const Layer> layers, int tail, const Machine& machine,
+                           Arena& arena)
     : machine_(machine),
       points_(layers.front().columns()),
       quads_(ceil_divide(points_, 4)),
       strip_(kQuadsOfATile * ceil_divide(quads_, kStrips * kQuadsOfATile)),
+      strips_(ceil_divide(quads_, strip_)),
       input_{{}, layers.front().channels, 1, points_, 0, 4 * quads_ - points_} {
-    const int groups = machine.capacity / kGroup;
-    int most_channels = 0, most_outputs = 0;
-    std::size_t inputs = 0, moments = 0;
-    for (const Layer& l : layers) {
-        Stage& s = stages_.emplace_back(l, tile_quads(l));
-        most_channels = std::max(most_channels, l.channels);
-        inputs = std::max(inputs, std::size_t(s.tile) * l.channels * kQuad);
-        if (&l != &layers.back()) most_outputs = std::max(most_outputs, l.outputs);
+    const int groups = machine.capacity / kGroup, count = int(layers.size());
+    int channels = 0;
+    std::ptrdiff_t step = 0;  // of the sums before the tail
+    std::size_t offset = 0, inputs = 0, moments = 0;
+    for (int i = 0; i < count; ++i) {
+        const Layer& l = layers[i];
+        const bool last = i + 1 == count;
+        const int tile = tile_quads(last ? l.channels : std::max(l.channels, l.outputs));
+        SharedLayer& s = layers_.emplace_back(l, i, offset, tile, ceil_divide(quads_, tile));
+        offset += l.parameters();
+        channels = std::max(channels, l.channels);
+        inputs = std::max(inputs, std::size_t(tile) * l.channels * kQuad);
         arena.reserve(s.affines, l.outputs);
-        if (!l.normed) continue;
-        s.norm = std::make_unique<FloatNorm>(l, machine);
-        s.norm->reserve(arena);
-        moments = std::max(moments, std::size_t(groups) * ceil_divide(quads_, s.tile) * l.outputs);
+        if (l.normed) {
+            s.norm = std::make_unique<FloatNorm>(l, machine);
+            s.norm->reserve(arena);
+            moments = std::max(moments, std::size_t(groups) * s.tiles * l.outputs);
+        }
+        if (last) continue;
+        s.sums.quads = quads_;
+        s.sums.quad_step = l.outputs * kQuad;
+        if (i >= tail)
+            arena.reserve(s.sums.values, std::size_t(groups) * quads_ * s.sums.quad_step);
+        else
+            step = std::max(step, s.sums.quad_step);
     }
-    std::vector<Tap> taps;
-    for (int c = 0; c < most_channels; ++c) taps.push_back({c * kQuad, c});
-    arena.keep(taps_, std::move(taps));
+    // Before the tail a tile's sums take the place of its inputs, whose step they must have.
+    for (int i = 0; i + 1 < count && i < tail; ++i) layers_[i].sums.quad_step = step;
+    arena.reserve(sums_, std::size_t(groups) * quads_ * step);
+    arena.keep(taps_, taps_of_quads(channels));
     input_.reserve(arena, groups);
-    sums_.quad_step = most_outputs * kQuad;
-    sums_.quads = quads_;
-    arena.reserve(sums_.values, std::size_t(groups) * quads_ * sums_.quad_step);
     arena.reserve(scratch_, machine.threads * (inputs + kOutputsOfAJob * kQuadsOfATile * kQuad));
     arena.reserve(moments_, moments);
-    arena.reserve(greatest_, std::size_t(machine.capacity) * kStrips * layers.back().outputs);
+    const std::size_t maxima = std::size_t(machine.capacity) * strips_ * layers.back().outputs;
+    arena.reserve(extremes_, maxima);
+    if (tail < count) arena.reserve(choices_, maxima);
 }
 
 void SharedLayers::prepare() {
-    for (Stage& s : stages_) {
+    for (SharedLayer& s : layers_) {
         std::ranges::fill(s.affines, Affine{1, 0});
         if (s.norm) s.norm->prepare();
+        if (s.sums.values.empty()) s.sums.values = sums_;
     }
 }
 
 std::vector<std::span<float>> SharedLayers::statistics() {
     std::vector<std::span<float>> all;
-    for (Stage& s : stages_)
+    for (SharedLayer& s : layers_)
         if (s.norm) all.push_back(s.norm->running());
     return all;
 }
 
 void SharedLayers::forward(const float* parameters, int batch, Pass pass, const FloatMap& out) {
     batch_ = batch;
-    for (std::size_t i = 0; i < stages_.size(); ++i) {
-        Stage& s = stages_[i];
-        const float* const scales = parameters + s.layer.scales();
-        run(i, parameters, pass);
-        if (s.norm) normalise(s, scales, pass);
-        if (i + 1 == stages_.size()) pool(s, s.norm ? scales : nullptr, out);
-        parameters += s.layer.parameters();
+    for (SharedLayer& s : layers_) {
+        const float* const weights = parameters + s.offset;
+        run(s, weights, pass);
+        if (s.norm) normalise(s, weights + s.layer.scales(), pass);
     }
+    const SharedLayer& last = layers_.back();
+    pool(last.norm ? parameters + last.offset + last.layer.scales() : nullptr, out);
 }
 
-SharedLayers::Tile SharedLayers::tile(const Stage& s, long group, int quad) const {
-    const int quads = std::min(s.tile, quads_ - quad);
-    return {group, quad, quads, std::min(kGroup, batch_ - int(group) * kGroup),
-            std::min(4 * quads, points_ - 4 * quad)};
+/// Tiles are counted cloud by cloud.
+Tile SharedLayers::tile(const SharedLayer& s, int number) const {
+    const int group = number / s.tiles, quad = number % s.tiles * s.tile;
+    return {group, quad, std::min(4 * s.tile, points_ - 4 * quad),
+            std::min(kGroup, batch_ - group * kGroup)};
 }
 
 /// The sums of a layer, and what is to be known of them.
-void SharedLayers::run(std::size_t number, const float* weights, Pass pass) {
-    const Stage& s = stages_[number];
-    const Layer& l = s.layer;
-    const bool last = number + 1 == stages_.size(), count = s.norm && pass != Pass::kEvaluation;
-    const int strips = ceil_divide(quads_, strip_), tiles = ceil_divide(quads_, s.tile);
-    parallel(machine_.threads, long(groups()) * strips, [&](long job) {
-        float* const inputs = scratch_.data() + worker() * (scratch_.size() / machine_.threads);
-        float* const rows = inputs + std::size_t(s.tile) * l.channels * kQuad;
-        float* const greatest = greatest_.data() + job * l.outputs * kGroup;
-        if (last)
-            std::fill_n(greatest, l.outputs * kGroup, -std::numeric_limits<float>::infinity());
-        const int begin = int(job % strips) * strip_, end = std::min(begin + strip_, quads_);
-        for (int quad = begin; quad < end; quad += s.tile) {
-            const Tile t = tile(s, job / strips, quad);
-            gather(number, t, inputs);
-            FloatWindows windows{};
-            windows.x = inputs;
-            windows.windows = 4;
-            for (int p = 0; p < 4; ++p) windows.window[p] = windows.y_window[p] = p * kGroup;
-            windows.x_step = l.channels * kQuad;
-            windows.blocks = t.quads;
-            windows.taps = taps_.data();
-            windows.tap_count = l.channels;
-            windows.w_step = l.channels;
-            windows.y_output = last ? t.quads * kQuad : kQuad;
-            windows.y_step = last ? kQuad : sums_.quad_step;
-            for (int first = 0; first < l.outputs; first += kOutputsOfAJob) {
-                windows.outputs = std::min(kOutputsOfAJob, l.outputs - first);
-                windows.w = weights + std::size_t(first) * l.channels;
-                windows.initial = l.bias ? weights + l.weights() + first : nullptr;
-                windows.y = last ? rows : sums_.at(t.group, quad) + first * kQuad;
-                machine_.kernels.windows_f32(windows);
-                const FloatRows found{windows.y, windows.y_output, windows.y_step, windows.outputs,
-                                      t.places};
-                const std::ptrdiff_t step = groups() * tiles;
-                if (count)
-                    machine_.kernels.row_moments_f32(
-                        found, t.samples,
-                        moments_.data() + first * step + t.group * tiles + quad / s.tile, step);
-                if (last)
-                    machine_.kernels.row_maxima_f32(found,
-                                                    s.norm ? weights + l.scales() + first : nullptr,
-                                                    greatest + first * kGroup);
-            }
-        }
+void SharedLayers::run(const SharedLayer& s, const float* weights, Pass pass) {
+    parallel(machine_.threads, long(groups()) * strips_, [&](long strip) {
+        if (&s == &layers_.back())
+            std::fill_n(extremes_.data() + extreme_of(strip, 0), extreme_of(1, 0), kLeast);
+        const int first = int(strip % strips_) * (strip_ / s.tile),
+                  end = std::min(first + strip_ / s.tile, s.tiles);
+        for (int n = first; n < end; ++n)
+            run_tile(s, int(strip / strips_) * s.tiles + n, weights, pass, strip);
     });
 }
 
-/// What a layer reads of a tile: the cloud, or what the norm and the ReLU make of sums.
-void SharedLayers::gather(std::size_t number, const Tile& t, float* y) const {
+void SharedLayers::run_tile(const SharedLayer& s, int number, const float* weights, Pass pass,
+                            std::ptrdiff_t strip) {
+    const Layer& l = s.layer;
+    const Tile t = tile(s, number);
+    const bool last = &s == &layers_.back();
+    float* const inputs = scratch_.data() + worker() * (scratch_.size() / machine_.threads);
+    gather(s, t, nullptr, inputs);
+    FloatWindows job = windows_of_quads(taps_, l.channels, t.quads());
+    job.x = inputs;
+    job.y_output = last ? t.quads() * kQuad : kQuad;
+    job.y_step = last ? kQuad : s.sums.quad_step;
+    for (int first = 0; first < l.outputs; first += kOutputsOfAJob) {
+        job.outputs = std::min(kOutputsOfAJob, l.outputs - first);
+        job.w = weights + std::size_t(first) * l.channels;
+        job.initial = l.bias ? weights + l.weights() + first : nullptr;
+        job.y = last ? inputs + s.tile * job.x_step : s.sums.at(t.group, t.quad) + first * kQuad;
+        machine_.kernels.windows_f32(job);
+        const FloatRows rows{job.y, job.y_output, job.y_step, job.outputs, t.places};
+        const std::ptrdiff_t tiles = groups() * s.tiles, at = extreme_of(strip, first);
+        if (s.norm && pass != Pass::kEvaluation)
+            machine_.kernels.row_moments_f32(rows, t.samples,
+                                             moments_.data() + first * tiles + number, tiles);
+        if (last)
+            machine_.kernels.row_maxima_f32(
+                rows, s.norm ? weights + l.scales() + first : nullptr, extremes_.data() + at,
+                choices_.empty() ? nullptr : choices_.data() + at, 4 * t.quad);
+    }
+}
+
+void SharedLayers::gather(const SharedLayer& s, const Tile& t, const float* centers,
+                          float* y) const {
     FloatGather job{};
-    job.channels = stages_[number].layer.channels;
-    job.quads = t.quads;
+    job.channels = s.layer.channels;
+    job.places = t.places;
+    job.samples = t.samples;
+    job.centers = centers;
     job.y = y;
-    if (number == 0) {
+    if (s.index == 0) {
         job.x = input_.at(t.group, 0, 0, 4 * t.quad);
         job.x_quad = kQuad;
         job.x_channel = input_.channel();
     } else {
-        const Stage& before = stages_[number - 1];
-        job.x = sums_.at(t.group, t.quad);
-        job.x_quad = sums_.quad_step;
+        const SharedLayer& before = layers_[s.index - 1];
+        job.x = before.sums.at(t.group, t.quad);
+        job.x_quad = before.sums.quad_step;
         job.x_channel = kQuad;
         job.affines = before.affines.data();
         job.rectified = before.layer.rectified;
@@ -166,7 +192,24 @@ void SharedLayers::gather(std::size_t number, const Tile& t, float* y) const {
     machine_.kernels.gather_f32(job);
 }
 
-void SharedLayers::normalise(Stage& s, const float* scales, Pass pass) {
+void SharedLayers::read_point(const SharedLayer& s, int sample, int place, int first, int count,
+                              float* y) const {
+    const int group = sample / kGroup, lane = sample % kGroup;
+    if (s.index == 0) {
+        for (int c = 0; c < count; ++c) y[c] = input_.at(group, first + c, 0, place)[lane];
+        return;
+    }
+    const SharedLayer& before = layers_[s.index - 1];
+    const float* const x =
+        before.sums.at(group, place / 4) + first * kQuad + place % 4 * kGroup + lane;
+    for (int c = 0; c < count; ++c) {
+        const Affine affine = before.affines[first + c];
+        const float value = x[c * kQuad] * affine.factor + affine.summand;
+        y[c] = before.layer.rectified ? std::max(0.0f, value) : value;
+    }
+}
+
+void SharedLayers::normalise(SharedLayer& s, const float* scales, Pass pass) {
     parallel(machine_.threads, s.layer.outputs, [&](long o) {
         s.affines[o] = pass == Pass::kEvaluation
                            ? s.norm->by_running(int(o), scales)
@@ -175,42 +218,53 @@ void SharedLayers::normalise(Stage& s, const float* scales, Pass pass) {
 }
 
 /// Those of a channel from those of its tiles (Chan, Golub and LeVeque 1979).
-ChannelMoments SharedLayers::moments(const Stage& s, int channel) const {
-    const int tiles = ceil_divide(quads_, s.tile);
-    const Moments* const first = moments_.data() + std::ptrdiff_t(channel) * groups() * tiles;
-    const auto each = [&](const auto& visit) {
-        for (int g = 0; g < groups(); ++g)
-            for (int n = 0; n < tiles; ++n) {
-                const Tile t = tile(s, g, n * s.tile);
-                visit(first[g * tiles + n], double(t.places) * t.samples);
-            }
-    };
+ChannelMoments SharedLayers::moments(const SharedLayer& s, int channel) const {
+    const int tiles = groups() * s.tiles;
+    const auto of_channel = moments_.subspan(std::size_t(channel) * tiles, tiles);
     ChannelMoments all{0, 0, double(batch_) * points_};
-    each([&](const Moments& m, double) { all.mean += m.sum / all.count; });
-    each([&](const Moments& m, double count) {
-        const double distance = m.sum / count - all.mean;
-        all.squares += m.squares + count * distance * distance;
-    });
+    for (const Moments& m : of_channel) all.mean += m.sum / all.count;
+    for (int n = 0; n < tiles; ++n) {
+        const Tile t = tile(s, n);
+        const double count = double(t.places) * t.samples,
+                     distance = of_channel[n].sum / count - all.mean;
+        all.squares += of_channel[n].squares + count * distance * distance;
+    }
     return all;
 }
 
-/// The maximum over points, behind the norm and the ReLU.
-void SharedLayers::pool(const Stage& s, const float* scales, const FloatMap& out) const {
-    const int outputs = s.layer.outputs, strips = ceil_divide(quads_, strip_);
-    parallel(machine_.threads, long(groups()) * outputs, [&](long number) {
-        const long g = number / outputs;
-        const int o = int(number % outputs);
-        const float sign = scales && scales[o] < 0 ? -1.0f : 1.0f;
+/// The maximum over points, behind the norm and the ReLU; the first strip gets the cloud's extreme.
+void SharedLayers::pool(const float* scales, const FloatMap& out) {
+    const Layer& l = layers_.back().layer;
+    parallel(machine_.threads, long(groups()) * l.outputs, [&](long number) {
+        const long g = number / l.outputs;
+        const int o = int(number % l.outputs);
+        const std::size_t first = extreme_of(g * strips_, o);
         for (int lane = 0; lane < kGroup; ++lane) {
-            float best = -std::numeric_limits<float>::infinity();
-            for (int strip = 0; strip < strips; ++strip) {
-                const float next = greatest_[((g * strips + strip) * outputs + o) * kGroup + lane];
-                best = best > next ? best : next;  // in this order NaN stays NaN
+            float& best = extremes_[first + lane];
+            for (int strip = 1; strip < strips_; ++strip) {
+                const std::size_t next = extreme_of(g * strips_ + strip, o) + lane;
+                if (best >= extremes_[next]) continue;  // not if one is NaN
+                best = extremes_[next];
+                if (!choices_.empty()) choices_[first + lane] = choices_[next];
             }
-            const float y = sign * best * s.affines[o].factor + s.affines[o].summand;
-            out.at(g, o, 0, 0)[lane] = s.layer.rectified && y < 0 ? 0 : y;
+            if (scales && scales[o] < 0) best = -best;
+            const float y = normed(o, best);
+            out.at(g, o, 0, 0)[lane] = l.rectified && y < 0 ? 0 : y;
         }
     });
+}
+
+float SharedLayers::extreme(int sample, int output) const {
+    return extremes_[extreme_of(sample / kGroup * strips_, output) + sample % kGroup];
+}
+
+int SharedLayers::place(int sample, int output) const {
+    return choices_[extreme_of(sample / kGroup * strips_, output) + sample % kGroup];
+}
+
+float SharedLayers::normed(int output, float sum) const {
+    const Affine affine = layers_.back().affines[output];
+    return sum * affine.factor + affine.summand;
 }
 
 }  // namespace zo

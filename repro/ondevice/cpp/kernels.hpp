@@ -146,13 +146,14 @@ struct Affine {
 };
 
 /// Copies channels of points into quads, [quad][channel][4][kGroup], on the way behind a batch norm
-/// and a ReLU.
+/// and a ReLU. Where there is no place or no sample come zeros.
 struct FloatGather {
     const float* x;  ///< four places of a channel side by side
     std::ptrdiff_t x_quad, x_channel;
-    int channels, quads;
+    int channels, places, samples;
     const Affine* affines;  ///< one for each channel, or null
     bool rectified;
+    const float* centers;  ///< to be taken off, one for each channel, or null
     float* y;
 };
 
@@ -166,6 +167,27 @@ struct FloatRows {
 /// Of some numbers: the sum, and that of the squares of their differences from their mean.
 struct Moments {
     float sum, squares;
+};
+
+/// Errors of the output of a batch norm and a ReLU, and the sums that these were given; quads of
+/// channels, [quad][channel][4][kGroup].
+struct FloatErrors {
+    const float *e, *x;
+    std::ptrdiff_t e_quad, x_quad;
+    int channels, places, samples;
+    const Affine* affines;  ///< of the norm, and 1, 0 without one
+    bool rectified;
+    const float* means;  ///< of the sums, or null for zeros
+};
+
+/// The sum of errors e, and that of e (x - mean).
+struct ErrorMoments {
+    float sum, products;
+};
+
+/// From an error e to that of the sum: a e + b (x - mean) + c.
+struct Mix {
+    float a, b, c;
 };
 
 /// The sparse integer noise z of a step (docs/integer.md).
@@ -232,8 +254,13 @@ struct Kernels {
     /// Writes those of the first `samples` lanes of each row.
     void (*row_moments_f32)(const FloatRows&, int samples, Moments* moments, std::ptrdiff_t step);
     /// greatest[row][lane]: of what was there and of the places' values, which are taken negative
-    /// where scales[row] is; no scales are as good as positive ones.
-    void (*row_maxima_f32)(const FloatRows&, const float* scales, float* greatest);
+    /// where scales[row] is; no scales are as good as positive ones. With `choices`, also the first
+    /// place that has it; `first`: number of the first place.
+    void (*row_maxima_f32)(const FloatRows&, const float* scales, float* greatest,
+                           std::uint16_t* choices, int first);
+    void (*row_error_moments_f32)(const FloatErrors&, ErrorMoments* moments, std::ptrdiff_t step);
+    /// Copies errors of sums as FloatGather does.
+    void (*gather_errors_f32)(const FloatErrors&, const Mix* mixes, float* y);
     /// rows[i][lane] = samples[lane][i], or 0 for lanes from `lanes` on.
     void (*transpose_i8)(const std::int8_t* samples, std::ptrdiff_t sample_step, int lanes,
                          int count, std::int8_t* rows, std::ptrdiff_t row_step);

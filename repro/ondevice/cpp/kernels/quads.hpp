@@ -1,4 +1,4 @@
-// Rows of points in quads: what layers that all points share do beside their products.
+// Points in quads: what layers that all points share do beside their products.
 #pragma once
 
 #include "../kernels.hpp"
@@ -6,41 +6,52 @@
 
 namespace zo::ZO_ISA {
 
-inline void gather_f32(const FloatGather& job) {
-    for (int q = 0; q < job.quads; ++q)
-        for (int c = 0; c < job.channels; ++c) {
-            const float* const x = job.x + q * job.x_quad + c * job.x_channel;
-            float* const y = job.y + (std::ptrdiff_t(q) * job.channels + c) * 64;
-            const F factor = splat(job.affines ? job.affines[c].factor : 1.0f),
-                    summand = splat(job.affines ? job.affines[c].summand : 0.0f);
-            for (int i = 0; i < 64; i += L) {
-                const F value = load<F>(x + i) * factor + summand;
-                store(y + i, job.rectified ? maximum(F{}, value) : value);
+/// Calls visit(quad, place in it) for every place.
+ZO_INLINE void each_place(int places, const auto& visit) {
+    int q = 0;
+    for (; 4 * q + 4 <= places; ++q)
+        ZO_FOR (p, 4) visit(q, p);
+    ZO_FOR (p, 3)
+        if (4 * q + p < places) visit(q, p);
+}
+
+/// Writes value(channel, quad)(offset in the quad) to all of y, [quad][channel][4][kGroup], but
+/// zeros where there is no place or no sample.
+ZO_INLINE void fill(float* y, int channels, int places, int samples, const auto& value) {
+    for (int q = 0; 4 * q < places; ++q)
+        for (int c = 0; c < channels; ++c) {
+            const auto of_quad = value(c, q);
+            for (int p = 0; p < 4; ++p) {
+                const int most = 4 * q + p < places ? samples : 0;
+                for (int part = 0; part < kParts; ++part, y += L)
+                    store(y, F((lanes() + part * L < most) & I(of_quad(16 * p + part * L))));
             }
         }
 }
 
-/// Calls visit(quad, place in it, vector) for a part of every place of a row.
-ZO_INLINE void each_place(const FloatRows& job, int row, int part, const auto& visit) {
-    const float* x = job.x + row * job.x_row + part * L;
-    int n = 0;
-    for (; n + 4 <= job.places; n += 4, x += job.x_quad)
-        ZO_FOR (p, 4) visit(n, p, load<F>(x + 16 * p));
-    for (int p = 0; n + p < job.places; ++p) visit(n + p, 0, load<F>(x + 16 * p));
+inline void gather_f32(const FloatGather& given) {
+    const FloatGather job = given;
+    const Affine same = {1, 0};
+    fill(job.y, job.channels, job.places, job.samples, [&](int c, int q) {
+        const float* const x = job.x + q * job.x_quad + c * job.x_channel;
+        const Affine affine = job.affines ? job.affines[c] : same;
+        const F factor = splat(affine.factor), summand = splat(affine.summand),
+                center = splat(job.centers ? job.centers[c] : 0.0f);
+        return [=, rectified = job.rectified](int i) {
+            const F value = load<F>(x + i) * factor + summand;
+            return (rectified ? maximum(F{}, value) : value) - center;
+        };
+    });
 }
 
-/// The sum over the places of a row, lane by lane, of what `value` makes of a vector.
-ZO_INLINE F sum_of_places(const FloatRows& job, int row, int part, const auto& value) {
-    F sums[4] = {};
-    each_place(job, row, part, [&](int, int p, F x) { sums[p] += value(x); });
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
-
-/// The sum over the places of a row, and the first lanes, of what `value` makes of a vector.
-ZO_INLINE float sum_of_row(const FloatRows& job, int row, int samples, const auto& value) {
+/// The sum over places, and the first lanes, of value(quad, offset in it).
+ZO_INLINE float sum_of_places(int places, int samples, const auto& value) {
     float lanes[16], sum = 0;
-    for (int part = 0; part < kParts; ++part)
-        store(lanes + part * L, sum_of_places(job, row, part, value));
+    for (int part = 0; part < kParts; ++part) {
+        F sums[4] = {};
+        each_place(places, [&](int q, int p) { sums[p] += value(q, 16 * p + part * L); });
+        store(lanes + part * L, (sums[0] + sums[1]) + (sums[2] + sums[3]));
+    }
     for (int lane = 0; lane < samples; ++lane) sum += lanes[lane];
     return sum;
 }
@@ -48,25 +59,92 @@ ZO_INLINE float sum_of_row(const FloatRows& job, int row, int samples, const aut
 inline void row_moments_f32(const FloatRows& job, int samples, Moments* moments,
                             std::ptrdiff_t step) {
     for (int row = 0; row < job.rows; ++row, moments += step) {
-        moments->sum = sum_of_row(job, row, samples, [](F x) { return x; });
+        const auto x = [&, x = job.x + row * job.x_row](int q, int i) {
+            return load<F>(x + q * job.x_quad + i);
+        };
+        moments->sum = sum_of_places(job.places, samples, x);
         const F mean = splat(moments->sum / float(job.places * samples));
-        moments->squares =
-            sum_of_row(job, row, samples, [=](F x) { return (x - mean) * (x - mean); });
+        moments->squares = sum_of_places(job.places, samples, [&](int q, int i) {
+            const F distance = x(q, i) - mean;
+            return distance * distance;
+        });
     }
 }
 
-inline void row_maxima_f32(const FloatRows& job, const float* scales, float* greatest) {
+ZO_INLINE F greatest_of_places(const FloatRows& job, const float* x, F sign, F before) {
+    F best[4] = {before, before, before, before};
+    each_place(job.places, [&](int q, int p) {
+        best[p] = maximum(best[p], load<F>(x + q * job.x_quad + 16 * p) * sign);
+    });
+    return maximum(maximum(best[0], best[1]), maximum(best[2], best[3]));
+}
+
+/// The same, and which place it is.
+ZO_INLINE F choose_place(const FloatRows& job, const float* x, F sign, F best, int first,
+                         std::uint16_t* choices) {
+    I choice = __builtin_convertvector(load<H>(choices), I);
+    each_place(job.places, [&](int q, int p) {
+        const F next = load<F>(x + q * job.x_quad + 16 * p) * sign;
+        choice = next > best ? splat(first + 4 * q + p) : choice;
+        best = maximum(best, next);
+    });
+    store(choices, __builtin_convertvector(choice, H));
+    return best;
+}
+
+inline void row_maxima_f32(const FloatRows& job, const float* scales, float* greatest,
+                           std::uint16_t* choices, int first) {
     for (int row = 0; row < job.rows; ++row) {
         const F sign = splat(scales && scales[row] < 0 ? -1.0f : 1.0f);
         for (int part = 0; part < kParts; ++part) {
-            float* const at = greatest + 16 * row + part * L;
-            const F before = load<F>(at);
-            F best[4] = {before, before, before, before};
-            each_place(job, row, part,
-                       [&](int, int p, F x) { best[p] = maximum(best[p], x * sign); });
-            store(at, maximum(maximum(best[0], best[1]), maximum(best[2], best[3])));
+            const int at = 16 * row + part * L;
+            const float* const x = job.x + row * job.x_row + part * L;
+            const F before = load<F>(greatest + at);
+            store(greatest + at, choices ? choose_place(job, x, sign, before, first, choices + at)
+                                         : greatest_of_places(job, x, sign, before));
         }
     }
+}
+
+/// For a channel and a quad: a function of an offset to the error of the norm's output, which is
+/// none where the ReLU is shut, and to the sum.
+ZO_INLINE auto errors_of(const FloatErrors& job, int c, int q) {
+    const float *const e = job.e + q * job.e_quad + 64 * c, *const x =
+                                                                job.x + q * job.x_quad + 64 * c;
+    const F factor = splat(job.affines[c].factor), summand = splat(job.affines[c].summand);
+    struct Both {
+        F e, x;
+    };
+    return [=, rectified = job.rectified](int i) {
+        const F error = load<F>(e + i), sum = load<F>(x + i);
+        return Both{rectified ? (sum * factor + summand > F{} ? error : F{}) : error, sum};
+    };
+}
+
+inline void row_error_moments_f32(const FloatErrors& given, ErrorMoments* moments,
+                                  std::ptrdiff_t step) {
+    const FloatErrors job = given;
+    for (int c = 0; c < job.channels; ++c, moments += step) {
+        const F mean = splat(job.means ? job.means[c] : 0.0f);
+        moments->sum = sum_of_places(job.places, job.samples,
+                                     [&](int q, int i) { return errors_of(job, c, q)(i).e; });
+        moments->products = sum_of_places(job.places, job.samples, [&](int q, int i) {
+            const auto [e, x] = errors_of(job, c, q)(i);
+            return e * (x - mean);
+        });
+    }
+}
+
+inline void gather_errors_f32(const FloatErrors& given, const Mix* mixes, float* y) {
+    const FloatErrors job = given;
+    fill(y, job.channels, job.places, job.samples, [&](int c, int q) {
+        const F mean = splat(job.means ? job.means[c] : 0.0f), a = splat(mixes[c].a),
+                b = splat(mixes[c].b), summand = splat(mixes[c].c);
+        return [=, of_quad = errors_of(job, c, q)](int i) {
+            const auto [e, x] = of_quad(i);
+            return e * a + (x - mean) * b + summand;
+        };
+    });
 }
 
 }  // namespace zo::ZO_ISA
