@@ -23,15 +23,11 @@ bool fuses(const Layer& l) {
     return !l.normed && (!l.pools() || (!l.fully_connected() && l.pools_by_two()));
 }
 
-/// The gap behind rows that are long, as those of points are: by a power of two from channel to
-/// channel, all channels of a place would share a set of the cache.
-int gap(int columns) { return columns >= 64 && columns % 2 == 0; }
-
 }  // namespace
 
 FloatNetwork::Stage::Stage(const Layer& l, const Machine& machine, bool in_tail, bool passes_error,
                            Arena& arena)
-    : input{{}, l.channels, l.height, l.width, l.padding, l.fully_connected() ? 0 : gap(l.width)},
+    : input{{}, l.channels, l.height, l.width, l.padding},
       in_tail(in_tail),
       fused(!in_tail && fuses(l)),
       convolution(l, input, fused && l.pools(), machine, arena),
@@ -39,7 +35,7 @@ FloatNetwork::Stage::Stage(const Layer& l, const Machine& machine, bool in_tail,
     if (l.normed) norm = std::make_unique<FloatNorm>(convolution.layer, machine);
     if (!in_tail) return;
     pooled_error = {{}, l.outputs, l.pooled_rows(), l.pooled_columns(), 0};
-    error = {{}, l.outputs, l.rows(), l.columns(), l.error_padding(), gap(l.columns())};
+    error = {{}, l.outputs, l.rows(), l.columns(), l.error_padding()};
     if (passes_error)
         backward = std::make_unique<FloatConvolution>(transposed(l), error, false, machine, arena);
 }
