@@ -27,9 +27,14 @@ def _threads_and_environment(benchmark: Any) -> None:
 
 @pytest.fixture
 def timed(benchmark: Any) -> Callable[..., dict[str, list[float]]]:
-    """Return a function that times arms in turns, as ``in_turns``, and keeps their medians."""
+    """Return a function that times arms in turns, as ``in_turns``, and keeps their medians.
 
-    def run(arms: Mapping[str, Step], **turns: int) -> dict[str, list[float]]:
+    With ``--benchmark-disable`` each arm does a single step.
+    """
+
+    def run(arms: Mapping[str, Step], **given: int) -> dict[str, list[float]]:
+        once = {"turns": 1, "steps": 1, "warm_up": 0}
+        turns = given if benchmark.enabled else once
         found: dict[str, list[float]] = {}
         benchmark.pedantic(lambda: found.update(in_turns(arms, **turns)), rounds=1)
         benchmark.extra_info["seconds"] = {n: statistics.median(s) for n, s in found.items()}

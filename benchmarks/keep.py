@@ -1,4 +1,4 @@
-"""Keep the ratios of pytest-benchmark files as the table that people read.
+"""Keep the ratios of pytest-benchmark files as the tables that people read.
 
     python benchmarks/keep.py BENCHMARKS.json ... docs/speed.md
 
@@ -9,7 +9,8 @@ files the last counts.
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,57 +20,79 @@ HEAD = """# Speed and memory of the suite's own steps
 
 Written by `benchmarks/keep.py` from runs of `tox -e bench`. The arms of a ratio took turns in one
 run, so that what else the machine did fell on all of them alike; a ratio is the median over turns.
-`benchmarks/` says what each arm does.
+The files named, in `benchmarks/`, say what each arm does. B is the batch size.
 """
 
 
-def table(runs: Sequence[dict[str, Any]]) -> str:
-    """Return the ratios and peaks of all runs as Markdown."""
-    made = {
-        benchmark["fullname"]: (benchmark, _commit(benchmark))
-        for run in runs
-        for benchmark in run["benchmarks"]
-    }
-    lines = [HEAD, *dict.fromkeys(map(_made, runs)), "", "| Benchmark | Compared | Result | By |"]
-    lines.append("|---|---|---|---|")
-    for _, (benchmark, commit) in sorted(made.items()):
-        name = benchmark["name"].removeprefix("test_").replace("_", " ")
-        lines += [
-            f"| {name} | {what} | {value} | {commit} |" for what, value in _results(benchmark)
-        ]
-    return "\n".join(lines) + "\n"
+_NAMES = {"pytorch": "PyTorch", "mezo": "MeZO", "zo": "ZO"}
 
 
-def _made(run: dict[str, Any]) -> str:
-    """Say when, by what and where a run was made."""
-    benchmark = run["benchmarks"][0]
-    environment = benchmark["extra_info"]["environment"]
-    return (
-        f"Made {run['datetime'][:10]} by commit {_commit(benchmark)} on "
-        f"{environment['cpu']}, PyTorch {environment['versions']['torch']}."
-    )
-
-
-def _commit(benchmark: dict[str, Any]) -> str:
-    return str(benchmark["extra_info"]["environment"]["commit"])[:7]
-
-
-def _results(benchmark: dict[str, Any]) -> list[tuple[str, str]]:
-    info = benchmark["extra_info"]
-    ratios = [(what, f"{value:.2f}") for what, value in info.get("ratios", {}).items()]
-    peak = info.get("peak_bytes")
-    return [*ratios, ("peak", f"{peak / 2**20:.2f} MiB")] if peak else ratios
+def page(runs: Sequence[dict[str, Any]]) -> str:
+    """Return the ratios and peaks of all runs as Markdown: a table for each test."""
+    kept = {one["fullname"]: one for run in runs for one in run["benchmarks"] if _results(one)}
+    return "\n".join([HEAD, *map(_section, _by_test(kept.values()))])
 
 
 def main(arguments: list[str]) -> int:
-    """Write the table of all files named but the last to that; return 2 on wrong usage."""
+    """Write the page of all files named but the last to that; return 2 on wrong usage."""
     if len(arguments) < 2:
-        sys.stderr.write("usage: python benchmarks/keep.py BENCHMARKS.json ... TABLE.md\n")
+        sys.stderr.write("usage: python benchmarks/keep.py BENCHMARKS.json ... PAGE.md\n")
         return 2
-    *runs, page = map(Path, arguments)
-    made = table([json.loads(run.read_text()) for run in runs])
-    atomic.replace(page, made.encode())
+    *runs, target = map(Path, arguments)
+    atomic.replace(target, page([json.loads(run.read_text()) for run in runs]).encode())
     return 0
+
+
+def _by_test(benchmarks: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    def test(benchmark: dict[str, Any]) -> str:
+        return str(benchmark["fullname"].partition("[")[0])
+
+    return [list(group) for _, group in groupby(sorted(benchmarks, key=test), key=test)]
+
+
+def _section(benchmarks: Sequence[dict[str, Any]]) -> str:
+    """Return the table of one test: a column for each of its settings, a row for each result."""
+    file, _, test = benchmarks[0]["fullname"].partition("[")[0].partition("::")
+    words = test.removeprefix("test_").capitalize().split("_")
+    title = " ".join(_NAMES.get(word.lower(), word) for word in words)
+    made = "; ".join(dict.fromkeys(map(_made, benchmarks)))
+    columns = {_setting(one): _results(one) for one in benchmarks}
+    names = list(dict.fromkeys(name for column in columns.values() for name in column))
+    rows = [[name, *(column.get(name, "") for column in columns.values())] for name in names]
+    table = [["", *columns], *rows]
+    if len(rows) == 1:  # one result of many settings reads better downwards
+        table = [list(line) for line in zip(*table, strict=True)]
+    head, *body = ["| " + " | ".join(line) + " |" for line in table]
+    rule = "| --- |" + " --: |" * (len(table[0]) - 1)
+    return "\n".join(
+        [f"## {title}", "", f"`{Path(file).name}`; {made}.", "", head, rule, *body, ""]
+    )
+
+
+def _made(benchmark: dict[str, Any]) -> str:
+    """Say by what code and where a benchmark was run."""
+    here = benchmark["extra_info"]["environment"]
+    torch = here["versions"]["torch"]
+    return f"commit {str(here['commit'])[:7]}, {here['cpu']}, PyTorch {torch}"
+
+
+def _setting(benchmark: dict[str, Any]) -> str:
+    return ", ".join(_word(*each) for each in (benchmark["params"] or {}).items()) or "result"
+
+
+def _word(name: str, value: Any) -> str:
+    if name == "threads":
+        return "1 thread" if value == 1 else f"{value} threads"
+    if isinstance(value, str):
+        return value.replace("_", " ")
+    return f"{'B' if name == 'size' else name} = {value}"
+
+
+def _results(benchmark: dict[str, Any]) -> dict[str, str]:
+    info = benchmark["extra_info"]
+    ratios = {name: f"{value:.2f}" for name, value in info.get("ratios", {}).items()}
+    peak = info.get("peak_bytes")
+    return {**ratios, "peak (MiB)": f"{peak / 2**20:.2f}"} if peak else ratios
 
 
 if __name__ == "__main__":

@@ -90,10 +90,7 @@ def test_table_1_has_the_published_cells(ran: list[Cell]) -> None:
     assert {cell.settings.batch for cell in ran if cell.precision != "fp32"} == {256}
 
 
-WITH_ENGINE = [module for module in ARTIFACTS if module is not elasticzo_int8_sign]
-
-
-@pytest.mark.parametrize("module", WITH_ENGINE, ids=lambda module: module.ARTIFACT.slug)
+@pytest.mark.parametrize("module", ARTIFACTS, ids=lambda module: module.ARTIFACT.slug)
 @pytest.mark.usefixtures("engine")
 def test_the_engine_trains_what_it_can_and_changes_nothing_else(
     module: Any, ran: list[Cell]
@@ -147,7 +144,7 @@ def test_an_engine_that_is_not_built_is_missed_before_anything_runs(
     assert not (tmp_path / "cache").exists()
 
 
-@pytest.mark.parametrize("module", WITH_ENGINE, ids=lambda module: module.ARTIFACT.slug)
+@pytest.mark.parametrize("module", ARTIFACTS, ids=lambda module: module.ARTIFACT.slug)
 def test_engines_are_checked(module: Any) -> None:
     with pytest.raises(UsageError, match="engine = 'c': must be one of torch, native, auto"):
         replace(module.SMOKE, engine="c")

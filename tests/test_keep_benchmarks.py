@@ -10,10 +10,12 @@ SCRIPT = Path(__file__).parents[1] / "benchmarks" / "keep.py"
 ENVIRONMENT = {"commit": "0123456789", "cpu": "A chip", "versions": {"torch": "2.15.0"}}
 
 
-def benchmark(name: str, **info: Any) -> dict[str, Any]:
+def benchmark(name: str, params: dict[str, Any] | None = None, **info: Any) -> dict[str, Any]:
+    case = f"[{'-'.join(map(str, params.values()))}]" if params else ""
     return {
-        "name": f"test_{name}",
-        "fullname": f"file::test_{name}",
+        "name": f"test_{name}{case}",
+        "fullname": f"benchmarks/test_file.py::test_{name}{case}",
+        "params": params,
         "extra_info": {"environment": ENVIRONMENT, **info},
     }
 
@@ -23,40 +25,43 @@ def keep(*arguments: object) -> int:
 
 
 def test_ratios_and_peaks_are_kept_and_times_are_not(tmp_path: Path) -> None:
+    ratios = {"a/b": 1.625, "a/c": 0.994}
     run = {
-        "datetime": "2026-11-21T12:00:00",
         "benchmarks": [
-            benchmark("steps[2]", ratios={"a/b": 1.625, "a/c": 0.994}, seconds={"a": 1.0}),
+            benchmark("mezo_steps", {"size": 32, "threads": 1}, ratios=ratios, seconds={"a": 1.0}),
+            benchmark("mezo_steps", {"size": 32, "threads": 2}, ratios={"a/b": 2.0}),
             benchmark("a_sweep", config={"points": 3}),
-            benchmark("memory[a]", peak_bytes=3 * 2**19),
+            benchmark("memory", {"arm": "full_zo"}, peak_bytes=3 * 2**19),
+            benchmark("memory", {"arm": "full_bp"}, peak_bytes=2**20),
         ],
     }
-    made, table = tmp_path / "run.json", tmp_path / "speed.md"
+    made, page = tmp_path / "run.json", tmp_path / "speed.md"
     made.write_text(json.dumps(run))
-    assert keep(made, table) == 0
-    text = table.read_text()
-    assert "Made 2026-11-21 by commit 0123456 on A chip, PyTorch 2.15.0." in text
-    assert text.endswith(
-        "| memory[a] | peak | 1.50 MiB | 0123456 |\n"
-        "| steps[2] | a/b | 1.62 | 0123456 |\n"
-        "| steps[2] | a/c | 0.99 | 0123456 |\n"
-    )
+    assert keep(made, page) == 0
+    sections = page.read_text().split("\n## ")[1:]
+    by = "`test_file.py`; commit 0123456, A chip, PyTorch 2.15.0."
+    assert sections == [
+        f"Memory\n\n{by}\n\n"
+        "|  | peak (MiB) |\n| --- | --: |\n| full zo | 1.50 |\n| full bp | 1.00 |\n",
+        f"MeZO steps\n\n{by}\n\n"
+        "|  | B = 32, 1 thread | B = 32, 2 threads |\n| --- | --: | --: |\n"
+        "| a/b | 1.62 | 2.00 |\n| a/c | 0.99 |  |\n",
+    ]
 
 
 def test_a_later_run_replaces_what_it_has(tmp_path: Path) -> None:
-    old = [benchmark("memory[a]", peak_bytes=2**20), benchmark("steps[2]", ratios={"a/b": 2.0})]
-    new = [benchmark("steps[2]", ratios={"a/b": 1.0})]
+    def steps(threads: int, value: float) -> dict[str, Any]:
+        return benchmark("steps", {"threads": threads}, ratios={"a/b": value})
+
+    old, new = [steps(1, 2.0), steps(2, 3.0)], [steps(1, 1.0)]
     new[0]["extra_info"]["environment"] = {**ENVIRONMENT, "commit": "abcdefghij"}
     files = [tmp_path / "old.json", tmp_path / "new.json"]
-    for file, day, made in zip(files, ("21", "22"), (old, new), strict=True):
-        file.write_text(json.dumps({"datetime": f"2026-11-{day}T12:00:00", "benchmarks": made}))
+    for file, made in zip(files, (old, new), strict=True):
+        file.write_text(json.dumps({"benchmarks": made}))
     assert keep(*files, tmp_path / "speed.md") == 0
     text = (tmp_path / "speed.md").read_text()
-    assert "2026-11-21 by commit 0123456" in text
-    assert "2026-11-22 by commit abcdefg" in text
-    assert text.endswith(
-        "| memory[a] | peak | 1.00 MiB | 0123456 |\n| steps[2] | a/b | 1.00 | abcdefg |\n"
-    )
+    assert "commit abcdefg, A chip, PyTorch 2.15.0; commit 0123456, A chip" in text
+    assert text.endswith("| 1 thread | 1.00 |\n| 2 threads | 3.00 |\n")
 
 
 def test_wrong_usage_is_told(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_one_step_of_each_method() -> None:
     assert checkpointed is not None
     parameters = 2 * (4 * 128 * 128 + 3 * 128 * 344 + 2 * 128) + 2 * 256 * 128 + 128
     # weights of float32, and little beside them (buffers, module objects)
-    assert 4 * parameters <= forward.weights <= 4 * parameters + 200_000
+    assert 4 * parameters <= forward.weights <= 4 * parameters + 100_000
     assert mezo.step <= 1.02 * forward.step
     assert bp.step >= 4 * parameters  # the gradients, at the least
     assert forward.step < checkpointed.step <= bp.step

@@ -116,6 +116,28 @@ def test_a_run_goes_on_with_the_other_engine() -> None:
     assert resumed.state_dict() == reference.state_dict()
 
 
+@pytest.mark.parametrize("partition", PARTITIONS)
+@pytest.mark.parametrize("scale", [1, 8])
+def test_a_watch_sees_the_passes_of_the_reference(partition: str, scale: int) -> None:
+    """Weights an eighth as large leave most sums unshifted, so that many losses are equal."""
+    seen: list[list[Any]] = [[], []]
+    pair = both(PARTITIONS[partition], sign="integer", r_max=3)
+    for method, passes in zip(pair, seen, strict=True):
+        method.network.parameters.div_(scale, rounding_mode="trunc")
+        method.watch = lambda *given, into=passes: into.append(given)
+    for step in range(4):
+        for method in pair:
+            method.step(*batch(step, 21))
+            method.forward(batch(9, 30)[0])  # which overwrites the engine's logits
+    expected, found = seen
+    assert len(found) == len(expected) == (0 if partition == "Full BP" else 4)
+    for reference, passes in zip(expected, found, strict=True):
+        for one, other in zip(reference[:2], passes[:2], strict=True):
+            assert torch.equal(one.values, other.values)
+            assert one.exponent == other.exponent
+        assert torch.equal(reference[2], passes[2])
+
+
 def test_logits_are_those_of_the_network_it_shares() -> None:
     _, native = both(12)
     inputs, _ = batch(3, 50)

@@ -361,7 +361,7 @@ def test_ray_that_is_not_installed_is_named_with_its_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     assert main(["sweep", "elasticzo_fig2", "--profile", "smoke", "--executor", "ray"]) == 2
-    assert "pip install 'zo-repro[ray]'" in capsys.readouterr().err
+    assert "pip install '.[ray]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_a_cell_that_was_not_run_has_neither_profile_nor_files(
     bp = next(row for row in claim_rows(tmp_path, [SLUG]) if row.id == BP)
     assert (bp.ours, bp.profile, bp.records, bp.record_files) == (None, None, None, [])
     assert bp.verdict == "not run"
-    assert bp.reason == "no run of mnist fp32 full_bp"
+    assert bp.reason == "no run of Full BP on MNIST, FP32"
 
 
 def test_a_report_of_one_run_is_of_that_run_alone(run: Callable[..., Path]) -> None:

@@ -60,6 +60,8 @@ def native(cell: Cell) -> Cell:
         replace(integers("full_zo", "int8s"), settings=IntegerSettings(r_max=7, p_zero=0.33)),
         integers("cls1", start=integers("full_bp")),
         replace(integers("cls1", start=integers("full_bp")), seed=5),
+        integers("full_zo", "int8s", signs=True),
+        integers("cls1", "int8s", signs=True, start=integers("full_bp")),
     ],
     ids=lambda cell: cell.label(),
 )
@@ -76,6 +78,17 @@ def test_an_integer_cell_is_the_same_by_both_engines(cell: Cell, tmp_path: Path)
     assert weights[0]["exponents"] == weights[1]["exponents"]
     assert states[0]["learner"] == states[1]["learner"]
     assert torch.equal(states[0]["order"], states[1]["order"])
+
+
+@pytest.mark.parametrize("method", ["full_zo", "cls1"])
+def test_counting_signs_changes_no_weight_of_the_engine(method: MethodName, tmp_path: Path) -> None:
+    cell = native(replace(integers(method, "int8s"), epochs=8))
+    alone, watched = run(cell, tmp_path), run(replace(cell, signs=True), tmp_path)
+    signs = watched.pop("signs")
+    for name in EVALUATED:
+        assert watched[name] == alone[name], name
+    assert [epoch["steps"] for epoch in signs] == [3] * 8  # of 32 images, 12 at a time
+    assert sum(epoch["integer_is_zero"] for epoch in signs) > 0  # ties, too
 
 
 @pytest.mark.parametrize("first", ["torch", "native"])
@@ -246,7 +259,6 @@ def test_pointnet_is_trained_with_its_running_statistics(method: MethodName) -> 
             ),
             "no rule 'exact'",
         ),
-        (lambda **native: integers(signs=True, **native), "does not count signs"),
     ],
 )
 def test_cells_that_the_engine_cannot_train_are_refused_with_the_way_out(

@@ -66,6 +66,20 @@ _RIGHT_SIGNS = "95"
 Entry = tuple[Claim, Quantity]
 
 
+def describe(cell: Point) -> str:
+    """Return the name of a cell: ``Full ZO on MNIST rotated by 30°, FP32``."""
+    p_zero = cell.get("p_zero")
+    sparsity = "" if p_zero is None else f", p_zero = {p_zero} in every epoch"
+    return f"{METHODS[str(cell['method'])]} on {_where(cell)}{sparsity}"
+
+
+def _where(column: Point) -> str:
+    """Return a column's heading: ``MNIST rotated by 30°, FP32``."""
+    dataset, precision = str(column["dataset"]), str(column["precision"])
+    rotation = f" rotated by {column['angle']}°" if "angle" in column else ""
+    return f"{DATASETS[dataset]}{rotation}, {PRECISIONS[precision]}"
+
+
 def _table(number: int, columns: Sequence[Point], rows: Mapping[str, str]) -> Iterator[Entry]:
     """Yield a claim for each number of a table, and one for the order of each column.
 
@@ -88,7 +102,7 @@ def _table(number: int, columns: Sequence[Point], rows: Mapping[str, str]) -> It
         ascending = sorted(printed, key=lambda method: Decimal(printed[method]))
         yield _gap(
             f"{stem}-order",
-            f"{' < '.join(METHODS[method] for method in ascending)} on {where}: smallest gap",
+            f"{' < '.join(METHODS[method] for method in ascending)} on {where}: least certain gap",
             "0.00",
             order(*({**column, "method": method} for method in ascending)),
             "at least",
@@ -222,13 +236,6 @@ def _pairs(
         ({**low, "method": first}, {**high, "method": second})
         for first, second in zip(low_methods, high_methods, strict=True)
     )
-
-
-def _where(column: Point) -> str:
-    """Return a column's heading: ``MNIST rotated by 30°, FP32``."""
-    dataset, precision = str(column["dataset"]), str(column["precision"])
-    rotation = f" rotated by {column['angle']}°" if "angle" in column else ""
-    return f"{DATASETS[dataset]}{rotation}, {PRECISIONS[precision]}"
 
 
 def _label(column: Point) -> str:

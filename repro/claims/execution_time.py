@@ -6,9 +6,9 @@ number: INT8 is faster by at least so much, forward passes take at least so much
 backward passes at most so much. Where that does not hold here, the verdict says that it differs on
 this machine, not that the paper is contradicted.
 
-The paper gives no batch size; both of its figures on memory are looked at. Its ranges are taken as
-those of Full ZO, ZO-Feat-Cls2 and -Cls1, its two shares of the backward pass as the largest in FP32
-and in INT8.
+The batch size is lost from our copy of the paper; both of its figures on memory are looked at. Its
+ranges are taken as those of Full ZO, ZO-Feat-Cls2 and -Cls1, its two shares of the backward pass as
+the largest in FP32 and in INT8.
 """
 
 from collections.abc import Iterator, Mapping

@@ -26,8 +26,9 @@ class Gaps:
 
     pairs: tuple[tuple[Point, Point], ...]
     """The cell that is subtracted, and the one it is subtracted from."""
-    pick: Literal["smallest", "largest"] = "smallest"
-    """Which of the gaps counts."""
+    pick: Literal["smallest", "largest", "least certain"] = "smallest"
+    """Which of the gaps counts: by their means over seeds, or by how far their intervals reach
+    below 0."""
 
 
 Quantity = Accuracy | Gaps
@@ -39,5 +40,5 @@ def key(point: Point) -> Key:
 
 
 def order(*points: Point) -> Gaps:
-    """Return the gaps between neighbours: the smallest is positive where ``points`` ascend."""
-    return Gaps(tuple(pairwise(points)))
+    """Return the gaps between neighbours: the least certain is positive where ``points`` ascend."""
+    return Gaps(tuple(pairwise(points)), "least certain")

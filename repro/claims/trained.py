@@ -5,10 +5,12 @@ fractions before training and after each epoch, ``settings`` how it was trained,
 whether it ended early at a loss that is not finite.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from repro.claims.elasticzo import describe
 from repro.claims.quantity import Accuracy, Gaps, Key, Point, Quantity, key
 from repro.claims.statistics import bootstrap_interval, estimate, last_and_best, sign_flip_p
 from repro.claims.verdict import Finding
@@ -104,6 +106,38 @@ class Cells:
         return self._cells.get(key(point))
 
 
+@dataclass(frozen=True)
+class _Gap:
+    """How much higher the accuracy of ``high`` is than that of ``low``, in points, by seed."""
+
+    name: str
+    by_seed: BySeed
+    low: Cell
+    high: Cell
+
+    @property
+    def mean(self) -> float:
+        """Over seeds."""
+        return estimate(list(self.by_seed.values())).mean
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Ends of the 95 % interval; one seed leaves open that a gap is not positive."""
+        found = estimate(list(self.by_seed.values()))
+        if found.interval is None:
+            return -math.inf if found.mean >= 0 else found.mean, found.mean
+        return found.mean - found.interval, found.mean + found.interval
+
+
+_PICKS: Mapping[str, Callable[[_Gap], Any]] = {
+    "smallest": lambda gap: gap.mean,
+    "largest": lambda gap: -gap.mean,
+    # one whose whole interval lies below 0 decides; where there is none, the lowest end
+    "least certain": lambda gap: (gap.interval[1] >= 0, gap.interval[0]),
+}
+"""The gap that counts is the first by this."""
+
+
 def caveat(n_seeds: int, diverged: Collection[Seed], left_out: Collection[object]) -> str:
     """Say how many of ``n_seeds`` diverged, and how many others were left out."""
     parts = []
@@ -128,9 +162,9 @@ def findings(quantities: Mapping[str, Quantity], records: Iterable[Record]) -> l
 def _accuracy(claim_id: str, quantity: Accuracy, cells: Cells) -> Finding:
     cell = cells.get(quantity.point)
     if cell is None:
-        return Finding(claim_id, None, f"no run of {_name(quantity.point)}")
+        return Finding(claim_id, None, f"no run of {describe(quantity.point)}")
     if not cell.evaluated:
-        return Finding(claim_id, None, f"no accuracy of {_name(quantity.point)}: {cell.caveat}")
+        return Finding(claim_id, None, f"no accuracy of {describe(quantity.point)}: {cell.caveat}")
     what = "without training"
     if cell.is_trained:
         best = estimate(list(cell.best.values())).mean
@@ -143,48 +177,36 @@ def _gap(claim_id: str, quantity: Gaps, cells: Cells) -> Finding:
 
     The profile is the lowest of all pairs, for which is picked depends on all.
     """
-    gaps: list[tuple[str, BySeed, list[Cell]]] = []
+    gaps: list[_Gap] = []
     for pair in quantity.pairs:
         low, high = (cells.get(point) for point in pair)
         if low is None or high is None:
-            return Finding(claim_id, None, f"no run of {_name(pair[0 if low is None else 1])}")
+            return Finding(claim_id, None, f"no run of {describe(pair[0 if low is None else 1])}")
         both = {seed: high.last[seed] - low.last[seed] for seed in high.last if seed in low.last}
-        name = f"{_name(pair[1])} minus {_name(pair[0])}"
+        name = f"{describe(pair[1])} minus {describe(pair[0])}"
         if not both:
             return Finding(claim_id, None, f"no seed has an accuracy on both sides of {name}")
-        gaps.append((name, both, [low, high]))
-    pick = min if quantity.pick == "smallest" else max
-    name, by_seed, sides = pick(gaps, key=lambda gap: estimate(list(gap[1].values())).mean)
+        gaps.append(_Gap(name, both, low, high))
+    counts = min(gaps, key=_PICKS[quantity.pick])
     which = f", the {quantity.pick} of {len(gaps)}" if len(gaps) > 1 else ""
-    lowest = min((cell.profile for _, _, pair in gaps for cell in pair), key=rank)
-    found = _finding(claim_id, f"{name}{which}, after the last epoch", by_seed, sides, lowest)
+    lowest = min((cell.profile for gap in gaps for cell in (gap.low, gap.high)), key=rank)
+    what = f"{counts.name}{which}, after the last epoch"
+    found = _finding(claim_id, what, counts.by_seed, [counts.low, counts.high], lowest)
+    sides = [list(side.last.values()) for side in (counts.low, counts.high)]
     return replace(
         found,
-        p_value=_least_certain([both for _, both, _ in gaps]),
-        bootstrap=_bootstrap([cells for _, _, cells in gaps], quantity.pick),
+        p_value=_least_certain(gaps),
+        bootstrap=bootstrap_interval(sides, lambda means: means[1] - means[0]),
     )
 
 
-def _bootstrap(pairs: Sequence[Sequence[Cell]], pick: str) -> tuple[float, float] | None:
-    """Return the interval of the gap that counts; which of the pairs has it, the draws decide."""
-    strata = {key(cell.point): list(cell.last.values()) for pair in pairs for cell in pair}
-    rows = {where: row for row, where in enumerate(strata)}
-    low, high = ([rows[key(pair[side].point)] for pair in pairs] for side in (0, 1))
-
-    def gap(means: Any) -> Any:  # noqa: ANN401 - arrays [strata, resamples]
-        gaps = means[high] - means[low]
-        return gaps.min(0) if pick == "smallest" else gaps.max(0)
-
-    return bootstrap_interval(list(strata.values()), gap)
-
-
-def _least_certain(gaps: Sequence[BySeed]) -> float | None:
+def _least_certain(gaps: Sequence[_Gap]) -> float | None:
     """Return the largest p: that all gaps are positive is as certain as the least certain one.
 
     (Intersection-union test, Berger 1982: no correction for their number is needed.) ``None`` if a
     gap is of one seed.
     """
-    found = [sign_flip_p(list(gap.values())) for gap in gaps]
+    found = [sign_flip_p(list(gap.by_seed.values())) for gap in gaps]
     certain = [p for p in found if p is not None]
     return max(certain) if len(certain) == len(found) else None
 
@@ -210,7 +232,3 @@ def _cell(group: Sequence[Record]) -> Cell:
     alike.sort(key=lambda record: record.seed or 0)
     left_out = [r for r in group if r.metrics["settings"] != newest.metrics["settings"]]
     return Cell(tuple(alike), tuple(left_out))
-
-
-def _name(point: Point) -> str:
-    return " ".join(str(value) for value in point.values() if value is not None)

@@ -67,10 +67,10 @@ def verdict(claim: Claim, finding: Finding) -> str:
     over seeds is reproduced if the interval is no wider than ``CLOSE_POINTS`` to either side, else
     close: seeds that disagree by more confirm nothing.
 
-    An order of methods, published as a bound of 0 on the smallest gap between them, claims a sign,
-    and no distance makes up for a wrong one. It is reproduced if the whole interval lies above 0,
-    contradicted if it lies below, close if it holds 0. One seed has no interval and settles no
-    order: close if the gap is not negative, else contradicted.
+    An order of methods, published as a bound of 0 on the gaps between neighbours, claims signs, and
+    no distance makes up for a wrong one. Ours is the least certain gap. The order is reproduced if
+    the gap's whole interval lies above 0, contradicted if it lies below, close if it holds 0. One
+    seed has no interval and settles no order: close if the gap is not negative, else contradicted.
     """
     judging = judging_profiles(claim)
     if finding.ours is None or (judging and finding.profile not in judging):

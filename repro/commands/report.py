@@ -12,7 +12,7 @@ from repro.core.paths import notebooks_dir, results_dir
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
     """Add the command to the parser."""
     parser = subparsers.add_parser(
-        "report", help="draw the figures and update the README's results from the records"
+        "report", help="draw the figures from the records; with options also the README or a site"
     )
     parser.add_argument(
         "slugs",

@@ -147,7 +147,7 @@ def cluster(address: str, *, threads: int, gpus: float) -> Iterator[ClusterExecu
     try:
         import ray
     except ImportError as error:
-        msg = "--executor ray needs Ray, which is an extra: pip install 'zo-repro[ray]'"
+        msg = "--executor ray needs Ray, an extra: pip install '.[ray]' in the suite's clone"
         raise UsageError(msg) from error
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster begun here tells nobody
     try:

@@ -30,6 +30,9 @@ Activations = Literal["plus", "minus"]
 Restore = Literal["clip", "exact"]
 """``clip`` is the paper's, in place; see ``Perturbation`` for what it loses."""
 
+Watch = Callable[[IntegerTensor, IntegerTensor, Tensor], None]
+"""Takes the logits of the plus and of the minus pass, and the labels, of an estimate."""
+
 Updates = list[tuple[Weighted, Tensor]]
 
 _NOISE, _LOSS_ROUNDING = 0, 1  # purposes of the two random streams of a step
@@ -101,8 +104,8 @@ class ElasticZOInt8:
         self.b_zo = b_zo
         self.b_bp = b_bp
         self.sign: SignRule = sign
-        self.watch: Callable[[IntegerTensor, IntegerTensor, Tensor], None] | None = None
-        """Sees the logits of both passes, and the labels, of every estimate."""
+        self.watch: Watch | None = None
+        """Sees both passes of every estimate."""
         require_choice("sign", sign, get_args(SignRule))
         self.activations = require_choice("activations", activations, get_args(Activations))
         self.restore = require_choice("restore", restore, get_args(Restore))

@@ -5,7 +5,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from torch import Tensor
 
-from repro.integer.elasticzo_int8 import Restores
+from repro.integer.elasticzo_int8 import Restores, Watch
 from repro.integer.loss import float_cross_entropy
 from repro.integer.network import IntegerNetwork
 from repro.integer.schedule import Schedule
@@ -18,6 +18,7 @@ class IntegerMethod(Protocol):
 
     p_zero: float
     b_bp: int
+    watch: Watch | None
 
     @property
     def network(self) -> IntegerNetwork:

@@ -73,6 +73,12 @@ def capture() -> Environment:
     )
 
 
+def commit_label(commit: str | None, dirty: bool | None) -> str:
+    """Return which code it was, as people read it."""
+    name = "outside a checkout" if commit is None else commit[:12]
+    return f"{name} with local changes" if dirty else name
+
+
 def of_commit(environment: Environment, other: Environment) -> Environment:
     """Return ``environment`` with the commit of ``other``, whose sources are the same."""
     return msgspec.structs.replace(

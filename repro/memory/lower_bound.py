@@ -1,7 +1,7 @@
 """The least memory of a training step that frees every buffer as soon as it is dead.
 
-Both papers count every tensor of a step as if it lived to the end, and leave lifetimes for future
-work (ElasticZO, sections 4.1, 4.4, 5.3). Here a step is the sequence of its operations, layer by
+The ElasticZO paper counts every tensor of a step as if it lived to the end, and leaves lifetimes
+for future work (sections 4.1, 4.4, 5.3). Here a step is the sequence of its operations, layer by
 layer over the whole batch, and the bound is the most that is alive at once. What it takes for
 granted:
 

@@ -112,6 +112,9 @@ def _on_host(
     torch.ones(64, 64) @ torch.ones(64, 64)  # thread pools start before anything is counted
     with tempfile.TemporaryDirectory(prefix="zo-repro-") as directory:
         built = Path(directory, "build.memray")
+        with torch.device("meta"):
+            build()  # late imports and the interpreter's tables grow before anything is counted
+        gc.collect()
         with memray.Tracker(built):
             model = build()
             gc.collect()

@@ -23,7 +23,7 @@ SOURCES = Path(__file__).with_name("cpp")
 _MODULE = "_engine"
 _NEEDS = (
     "it takes a C++20 compiler (g++ 12 or later, or clang++ 16), CMake 3.22 and nanobind, of which "
-    "`pip install 'zo-repro[engine]'` brings the last two"
+    "`pip install cmake nanobind` brings the last two"
 )
 
 

@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from repro.core.errors import UsageError
 from repro.core.validation import require_choice
-from repro.integer.elasticzo_int8 import Activations, Restore, Restores
+from repro.integer.elasticzo_int8 import Activations, Restore, Restores, Watch
 from repro.integer.limits import check_bits, check_p_zero, check_r_max
 from repro.integer.network import IntegerNetwork
 from repro.integer.tensor import IntegerTensor
@@ -102,6 +104,8 @@ class NativeElasticZOInt8:
         self.network = network
         self._weighted = list(network.weighted.values())
         self.sign: NativeSign = sign
+        self.watch: Watch | None = None
+        """Sees both passes of every estimate, after the step."""
         self.p_zero, self.b_bp = p_zero, b_bp
         self.seed = seed
         self.steps = 0
@@ -160,6 +164,9 @@ class NativeElasticZOInt8:
             return self.last
         self.restores = Restores(self.restores.inexact + clipped, self.restores.total + self._head)
         self.last = StepInfo((plus + minus) / 2, (Estimate(key, plus, minus, sign),))
+        if self.watch is not None:
+            first, second = self._training.passes()
+            self.watch(_logits(*first), _logits(*second), labels)
         return self.last
 
     def forward(self, inputs: IntegerTensor) -> IntegerTensor:
@@ -174,7 +181,7 @@ class NativeElasticZOInt8:
             )
         except (ValueError, TypeError) as error:
             raise UsageError(str(error).partition("\n")[0]) from error
-        return IntegerTensor(torch.from_numpy(values), exponent)
+        return _logits(values, exponent)
 
     def _exponent(self, inputs: IntegerTensor) -> int:
         """Return the inputs' exponent and the weights', which may be loaded anew.
@@ -214,3 +221,7 @@ class NativeElasticZOInt8:
         self._training.seed = self.seed % (1 << 64)
         self.p_zero, self.b_bp = state["p_zero"], state["b_bp"]
         self.restores = Restores(*state["restores"])
+
+
+def _logits(values: NDArray[np.int8], exponent: int) -> IntegerTensor:
+    return IntegerTensor(torch.from_numpy(values), exponent)

@@ -38,6 +38,8 @@ class ClaimRow:
     """How ours is held against published: ``equals``, ``at least`` or ``at most``."""
     published: float
     """The paper's number."""
+    digits: int
+    """Decimals that the paper prints of it."""
     ours: float | None
     """Our number in the same unit, or null if not run."""
     interval: float | None
@@ -119,6 +121,7 @@ def _row(claim: Claim, finding: Finding, run_profile: str | None, files: list[st
         statement=claim.statement,
         relation=claim.relation,
         published=claim.published,
+        digits=claim.digits,
         ours=finding.ours,
         interval=finding.interval,
         bootstrap=finding.bootstrap,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from repro.report import wording
 from repro.report.claims_table import ClaimRow
 
 _WIDTH = 160
@@ -20,15 +21,13 @@ def claims_text(rows: Sequence[ClaimRow]) -> str:
     for column in ("claim", "statement", "published", "ours", "from", "verdict"):
         table.add_column(column, justify="right" if column in ("published", "ours") else "left")
     for row in rows:
-        spread = "" if row.interval is None else f" ± {row.interval:.2g}"
-        ours = "-" if row.ours is None else f"{row.ours:.4g}{spread} {row.unit}"
         colour = _COLOURS.get(row.verdict, "red")
         table.add_row(
             row.id,
             row.statement,
-            f"{row.published:g} {row.unit}",
-            ours,
-            row.basis if row.profile is None else f"{row.basis}, {row.profile}",
+            wording.published(row),
+            wording.ours(row),
+            wording.source(row),
             f"[{colour}]{row.shown_verdict}[/]",
         )
     with console.capture() as captured:

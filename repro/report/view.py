@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from repro.core.paths import results_dir
 from repro.drawing.style import style
-from repro.measurement.environment import Environment
+from repro.measurement.environment import commit_label
 from repro.measurement.records import Record, read_runs
 from repro.report.claims_table import run_rows
 from repro.report.markdown import claims_markdown
@@ -55,7 +55,7 @@ def provenance(records: Sequence[Record]) -> pd.DataFrame:
         "profile": _each(record.profile for record in records),
         "records": str(len(records)),
         "computed (UTC)": max(record.utc for record in records),
-        "commit": _each(_commit(here) for here in environments),
+        "commit": _each(commit_label(here.commit, here.dirty) for here in environments),
         "CPU": _each(
             f"{here.cpu}, {here.cores} cores, {here.cpu_capability}" for here in environments
         ),
@@ -68,11 +68,6 @@ def provenance(records: Sequence[Record]) -> pd.DataFrame:
         },
     }
     return pd.DataFrame({"": rows})
-
-
-def _commit(here: Environment) -> str:
-    commit = "outside a checkout" if here.commit is None else here.commit[:12]
-    return commit + (" with local changes" if here.dirty else "")
 
 
 def _each(values: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ NOTHING = "–"  # noqa: RUF001
 def published(row: ClaimRow) -> str:
     """Return the paper's number with its unit, and the side on which ours is claimed to lie."""
     sign = {"at least": "≥ ", "at most": "≤ "}.get(row.relation, "")
-    return f"{sign}{row.published:g} {unit(row)}"
+    return f"{sign}{row.published:.{row.digits}f} {unit(row)}"
 
 
 def ours(row: ClaimRow) -> str:

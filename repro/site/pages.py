@@ -115,9 +115,13 @@ def method(rows: Sequence[ClaimRow]) -> str:
 
 
 def planner() -> str:
-    """Return the planner's page, with a way back."""
+    """Return the planner's page, with the links that all pages have."""
     page = planner_page(list(FAMILIES), list(METHODS.values()), Setting(), BUDGET)
-    return page.replace("<main>", '<main>\n<nav><a href="index.html">All claims</a></nav>', 1)
+    links = (
+        '<nav aria-label="Site"><a href="index.html">All claims</a> '
+        '<a href="method.html">How verdicts are made</a></nav>'
+    )
+    return page.replace("<main>", f"<main>\n{links}", 1)
 
 
 def rule() -> str:

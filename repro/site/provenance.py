@@ -12,7 +12,7 @@ import msgspec
 from repro.artifacts.base import Artifact
 from repro.core.units import GB
 from repro.harness import config_dict
-from repro.measurement.environment import Environment
+from repro.measurement.environment import Environment, commit_label
 from repro.measurement.records import Record, read_run, read_runs
 
 
@@ -46,7 +46,7 @@ class Made:
     def commit(self) -> str:
         """Of the code that computed it."""
         made, here = self._trained, self.record.environment
-        return _commit(made.get("commit", here.commit), made.get("dirty", here.dirty))
+        return commit_label(made.get("commit", here.commit), made.get("dirty", here.dirty))
 
     @property
     def duration(self) -> str:
@@ -125,7 +125,7 @@ def _run(artifact: Artifact, path: Path, count: int) -> Run:
         count=len(records),
         standing=count,
         utc=records[-1].utc,
-        commit=_commit(here.commit, here.dirty),
+        commit=commit_label(here.commit, here.dirty),
         machine=_machine(here),
         software=f"Python {here.python}, torch {here.versions['torch']}, {here.system}",
         duration=duration(sum(took)) if took else "",
@@ -142,11 +142,6 @@ def _machine(here: Environment) -> str:
         here.gpu or "no GPU",
     ]
     return ", ".join(parts)
-
-
-def _commit(commit: str | None, dirty: bool | None) -> str:
-    name = "outside a checkout" if commit is None else commit[:12]
-    return f"{name}, with local changes" if dirty else name
 
 
 def _seconds(record: Record) -> float | None:

@@ -176,9 +176,7 @@ class Cell:
             return "it has no Adam" if settings.rule == "adam" else ""
         if settings.shift_policy != "v2":
             return f"it has no shift policy {settings.shift_policy}"
-        if settings.sign == "exact":
-            return "it has no rule 'exact' for the sign"
-        return "it does not count signs" if self.signs else ""
+        return "it has no rule 'exact' for the sign" if settings.sign == "exact" else ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return what decides the outcome, as JSON can hold it.

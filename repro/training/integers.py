@@ -10,7 +10,7 @@ from repro.data.base import Array
 from repro.data.batches import normalise, to_tensors
 from repro.data.images.labelled import PIXELS
 from repro.integer.elasticzo_int8 import ElasticZOInt8
-from repro.integer.learner import IntegerLearner
+from repro.integer.learner import IntegerLearner, IntegerMethod
 from repro.integer.network import IntegerNetwork
 from repro.integer.quantise import quantise
 from repro.integer.schedule import PAPER, Phase, Schedule
@@ -52,8 +52,9 @@ def integer_learner(cell: Cell, settings: IntegerSettings) -> IntegerLearner[Any
     }
     exponent = quantised_levels(problem).exponent
     schedule = Schedule(cell.epochs, _phases(settings.p_zero))
+    method: IntegerMethod
     if cell.engine == "native":
-        native = NativeElasticZOInt8(
+        method = NativeElasticZOInt8(
             network,
             structure,
             SAMPLE_SHAPE,
@@ -62,8 +63,8 @@ def integer_learner(cell: Cell, settings: IntegerSettings) -> IntegerLearner[Any
             capacity=max(settings.batch, Split.evaluated_at_once),
             threads=torch.get_num_threads(),
         )
-        return IntegerLearner(native, exponent, schedule)
-    method = ElasticZOInt8(network.to(cell.device), tail, **choices)
+    else:
+        method = ElasticZOInt8(network.to(cell.device), tail, **choices)
     learner = IntegerLearner(method, exponent, schedule)
     return SignCounter(learner) if cell.signs else learner
 

@@ -4,8 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from repro.integer.elasticzo_int8 import ElasticZOInt8
-from repro.integer.learner import IntegerLearner
+from repro.integer.learner import IntegerLearner, Method
 from repro.integer.sign import compare
 from repro.integer.tensor import IntegerTensor
 from repro.methods.step_info import StepInfo
@@ -20,7 +19,7 @@ class SignCounter:
     The weights are those of the learner alone: nothing is drawn and nothing is changed.
     """
 
-    def __init__(self, learner: IntegerLearner[ElasticZOInt8]) -> None:
+    def __init__(self, learner: IntegerLearner[Method]) -> None:
         """Watch the passes of ``learner``."""
         self.learner = learner
         self._signs: list[dict[str, int]] = []

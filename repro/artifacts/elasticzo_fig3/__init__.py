@@ -2,8 +2,8 @@
 
 Deviations from the paper:
 
-1. Batch size and r_max are not in the paper; r_max was searched for on held-out items (artifact
-   ``elasticzo_search``).
+1. Batch size and r_max are lost from our copy of the paper; r_max was searched for on held-out
+   items (artifact ``elasticzo_search``).
 2. The losses are floating-point cross-entropies of the integer logits, taken for display; INT8*
    never computes one in training.
 3. The train loss is evaluated at the end of each epoch, at the weights themselves, on the first

@@ -7,8 +7,8 @@ Deviations from the paper:
 2. The equations do not count the input batch; the other accounts do.
 3. Measured peaks are those of PyTorch on the host, with and without its oneDNN backend, of one
    thread.
-4. The batch size and the number of points are not in what is left of the paper's text; 32 clouds
-   of 1,024 points give its percentages.
+4. The batch size and the number of points are lost from our copy of the paper; 32 clouds of 1,024
+   points give its percentages.
 5. The clouds are random: memory does not depend on where points lie.
 """
 

@@ -9,8 +9,8 @@ Deviations from the paper:
 2. The paper's program is not public. Ours is the on-device engine (``docs/ondevice.md``); beside it
    stand the suite's steps in PyTorch, for which the paper has no numbers.
 3. One thread by default; the paper uses all four cores.
-4. The batch size is not in the paper. Both sizes of its figures on memory are timed, each the same
-   in FP32 and in INT8.
+4. The batch size is lost from our copy of the paper. Both sizes of its figures on memory are
+   timed, each the same in FP32 and in INT8.
 5. The paper averages the 100 epochs of a run. Here first epochs are timed, and the median is taken.
    So INT8 perturbs with p_zero = 0.33 and updates the tail by 5 bits. All arms take turns, a tenth
    of an epoch at a time, so that what else the machine does falls on all alike; ratios are taken

@@ -11,8 +11,8 @@ Deviations from the paper:
    set. Here it is the share over all steps of a run, for each method and set.
 2. A sign is right if it is that of the floating-point loss, zeros included: an integer comparison
    that finds no difference where there is one counts as wrong.
-3. Batch size and r_max are not in the paper; r_max was searched for on held-out items (artifact
-   ``elasticzo_search``).
+3. Batch size and r_max are lost from our copy of the paper; r_max was searched for on held-out
+   items (artifact ``elasticzo_search``).
 4. The integer rules are those of NITI's second version; see ``docs/integer.md`` for all that the
    papers leave open.
 """
@@ -20,7 +20,7 @@ Deviations from the paper:
 from dataclasses import dataclass
 
 from repro.artifacts.base import Artifact
-from repro.artifacts.images import ImageRuns
+from repro.artifacts.images import EngineRuns
 from repro.claims.index import of_artifact
 from repro.core.names import MethodName
 from repro.core.validation import require_names
@@ -29,7 +29,7 @@ METHODS: tuple[MethodName, ...] = ("full_zo", "cls2", "cls1")
 
 
 @dataclass(frozen=True)
-class Config(ImageRuns):
+class Config(EngineRuns):
     """Which runs are watched, and how long they are."""
 
     methods: tuple[MethodName, ...] = METHODS

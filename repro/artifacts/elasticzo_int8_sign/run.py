@@ -21,4 +21,5 @@ from repro.artifacts.elasticzo_int8_sign import Config
 def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield a result for each data set, method and seed."""
     cells = image_cells(config, ("int8s",), config.methods)
-    yield from results((replace(cell, signs=True) for cell in cells), context)
+    watched = (replace(cell, signs=True) for cell in cells)
+    yield from results(watched, context, engine=config.engine)

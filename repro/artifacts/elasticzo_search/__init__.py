@@ -1,14 +1,14 @@
-"""The search for the hyperparameters that the ElasticZO paper does not give.
+"""The search for the hyperparameters of the ElasticZO paper, which our copy of its text has lost.
 
-Every combination of a grid is trained for a few epochs and evaluated on items held out of the
-training split. No test item has a part in the choice. The tables and figures use the best ones
+Every combination of a grid is trained and evaluated on items held out of the training split. No
+test item has a part in the choice. The tables and figures use the best ones
 (``repro.training.chosen``).
 
 Deviations from the paper:
 
-1. The paper tunes its learning rates and r_max over ranges it does not give, and does not say on
-   which items; epsilon, g_clip and the batch sizes it does not give at all. The grids are ours, and
-   the batch sizes (32 in float32, 256 in integers) were set, not searched.
+1. The paper tunes its learning rates and r_max over ranges that are lost from our copy, as are
+   epsilon, g_clip and the batch sizes; on which items it does not say. The grids are ours, and the
+   batch sizes (32 in float32, 256 in integers) were set, not searched.
 2. Epsilon is searched along a line through the best point of the grid of learning rates and clips,
    not in one grid with them.
 3. A short run chooses for a long one, but on rotated sets and, in the profile `paper`, in integers:

@@ -2,8 +2,8 @@
 
 Deviations from the paper:
 
-1. Batch size and r_max are not in the paper; r_max was searched for on held-out items with the
-   schedule (artifact ``elasticzo_search``), and is the same in both arms.
+1. Batch size and r_max are lost from our copy of the paper; r_max was searched for on held-out
+   items with the schedule (artifact ``elasticzo_search``), and is the same in both arms.
 2. The paper gives p_zero = 0.33 for the fixed arm; its other settings are taken to be those of
    Table 1.
 3. The integer rules are those of NITI's second version; see ``docs/integer.md`` for all that the

@@ -2,11 +2,12 @@
 
 Deviations from the paper:
 
-1. Learning rates, g_clip, epsilon and r_max are not in the paper; they were searched for on
-   held-out items (artifact ``elasticzo_search``), in runs of a few epochs, but for r_max on MNIST:
-   100. Nor are batch sizes, which were set, not searched: 32 in float32 and 256 in integers.
-2. The paper does not say which of the two passes feeds the tail's backpropagation; here it is the
-   one at +epsilon.
+1. Learning rates, g_clip, epsilon and r_max are lost from our copy of the paper, as are all its
+   inline formulas; they were searched for on held-out items (artifact ``elasticzo_search``), in
+   float32 in runs of a few epochs, in integers of 100. So are the batch sizes, which were set, not
+   searched: 32 in float32 and 256 in integers.
+2. Which of the two passes feeds the tail's backpropagation is not clear from our copy; here it is
+   the one at +epsilon.
 3. The weights start as PyTorch's layers do (float32); the paper does not say how.
 4. ModelNet40 is used where it is in the cache, sampled from its meshes (else as PointNet's authors
    sampled it). Without it PointNet learns a generated set of the same size and number of classes.
@@ -53,7 +54,7 @@ class Config:
     image_items: int | None = None
     """Images trained on; by default all."""
     cloud_epochs: int = 200
-    """Epochs on clouds; not in the paper, 200 is usual."""
+    """Epochs on clouds; lost from our copy of the paper, 200 is usual."""
     cloud_items: int = 9843
     """Clouds trained on, at most (ModelNet40 has 9,843)."""
     cloud_points: int = 1024

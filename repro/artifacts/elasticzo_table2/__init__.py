@@ -2,12 +2,12 @@
 
 Deviations from the paper:
 
-1. Learning rates, g_clip and r_max are not in the paper; they were searched for on held-out items
-   (artifact ``elasticzo_search``), together for both angles. Nor are batch sizes and epsilon, which
-   were set, not searched: 32 in float32 and 256 in integers, and 1e-2.
+1. Learning rates, g_clip, epsilon and r_max are lost from our copy of the paper; they were searched
+   for on held-out items (artifact ``elasticzo_search``), together for both angles. So are the batch
+   sizes, which were set, not searched: 32 in float32 and 256 in integers.
 2. Which 1,024 + 1,024 images the paper rotates is not known; here they are drawn once, by class,
    and are the same in every run.
-3. Adam's learning rate in pre-training is not in the paper: 1e-3, batch 32.
+3. Adam's learning rate in pre-training is not in our copy of the paper: 1e-3, batch 32.
 4. In fine-tuning the schedules of the integer methods (new phases at 20 and 50 of 100 epochs) are
    stretched to the 50 epochs there are; the paper does not say what it does.
 5. A seed decides pre-training and fine-tuning, so the seeds' spread holds that of both.

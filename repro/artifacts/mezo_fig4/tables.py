@@ -116,6 +116,8 @@ def _runs(setting: Setting) -> list[dict[str, object]]:
                 "seeds": len(line.records),
                 "steps": first["steps"][-1],
                 "time (s)": round(first["seconds"][-1]),
+                "loss, from": _mean([r.metrics["loss"][0] for r in line.records]),
+                "to": _mean([r.metrics["loss"][-1] for r in line.records]),
                 "running maximum (%)": _mean(list(line.best().values())),
                 "at the end (%)": _mean([100 * r.metrics["final_accuracy"] for r in ended]),
                 "questions at the end": first.get("items", {}).get("final", ""),

@@ -74,6 +74,15 @@ auto array(std::vector<T> values, std::size_t rows, std::size_t columns) {
     return nb::ndarray<nb::numpy, T>(kept->data(), {rows, columns}, owner);
 }
 
+/// A copy of the logits, [batch][classes], and their exponent.
+auto copied(const zo::IntLogits& logits) {
+    const std::size_t batch = logits.batch, classes = logits.classes;
+    return std::make_tuple(
+        array(std::vector<std::int8_t>(logits.values, logits.values + batch * classes), batch,
+              classes),
+        logits.exponent);
+}
+
 /// Values in an arena, as an array that keeps the arena's block and nothing else: PyTorch does not
 /// free a tensor that has views when the interpreter ends, and must not hold the engine with it.
 template <class T>
@@ -164,13 +173,14 @@ NB_MODULE(_engine, m) {
                     network.read(inputs.data(), batch, exponent);
                     logits = network.forward(false);
                 }
-                const std::size_t classes = logits.classes;
-                return std::make_tuple(
-                    array(std::vector<std::int8_t>(logits.values, logits.values + batch * classes),
-                          batch, classes),
-                    logits.exponent);
+                return copied(logits);
             },
             "inputs"_a.noconvert(), "exponent"_a)
+        .def("passes",
+             [](zo::IntTraining& self) {
+                 const zo::IntPasses& passes = self.passes();
+                 return std::make_tuple(copied(passes.plus), copied(passes.minus));
+             })
         .def_prop_ro(
             "parameters",
             [](zo::IntTraining& self) {

@@ -87,6 +87,7 @@ IntStep IntTraining::step(const std::int8_t* inputs, int exponent,
     clipped += walk_.move(exact ? -1 : -2, from);
     timers_.lap(kPerturb);
     const IntLogits minus = pass(labels, number, tail && settings_.minus_activations);
+    passes_ = {plus, minus};
     const Comparison losses = compare(settings_.sign, plus, minus, labels);
     timers_.lap(kLoss);
     if (losses.sign)

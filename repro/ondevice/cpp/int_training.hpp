@@ -29,6 +29,11 @@ struct IntStep {
     std::size_t clipped;  ///< weights kept from theta + z or theta - z
 };
 
+/// The logits of a step's two passes.
+struct IntPasses {
+    IntLogits plus, minus;
+};
+
 class IntTraining {
    public:
     IntTraining(std::vector<Layer> layers, std::vector<int> exponents, int tail, Machine machine,
@@ -42,6 +47,9 @@ class IntTraining {
     IntStep step(const std::int8_t* inputs, int exponent, std::span<const std::int64_t> labels,
                  std::uint64_t number);
 
+    /// Those of the last step, until the next pass; none if it had no head.
+    const IntPasses& passes() const { return passes_; }
+
    private:
     IntLogits pass(std::span<const std::int64_t> labels, std::uint64_t number, bool recorded);
 
@@ -49,6 +57,7 @@ class IntTraining {
     IntWalk walk_;
     IntSettings settings_;
     Timers timers_;
+    IntPasses passes_{};
     std::span<std::int8_t> saved_, plus_, error_;
     std::span<std::int64_t> work_;
 };
