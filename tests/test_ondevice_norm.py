@@ -96,7 +96,7 @@ def literal_step(
     def loss(factor: float) -> float:
         for parameter, direction in zip(parameters, z, strict=True):
             parameter.data.add_(direction, alpha=factor)
-        value = cross_entropy(model(inputs), labels)
+        value = cross_entropy(model(inputs).double(), labels)  # as the engine's, which g divides
         if factor > 0:
             model.zero_grad()
             value.backward()
@@ -188,6 +188,26 @@ def test_statistics_of_points_far_from_the_origin() -> None:
     variance = 0.81 + (1 - 0.81) * exact.var(dim=0)  # two passes, from 1 on
     assert norm.running_var is not None
     torch.testing.assert_close(norm.running_var.double(), variance, rtol=1e-4, atol=0)
+
+
+@pytest.mark.slow
+def test_gradients_and_statistics_of_1024_points_are_those_of_float64() -> None:
+    model = pointnet()
+    exact = copy.deepcopy(model).double()
+    clouds = torch.randn(20, 1024, 3, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(20)
+    before = [parameter.detach().double() for parameter in copy.deepcopy(model).parameters()]
+    native = NativeElasticZO(model, (1024, 3), 0, lr=1, eps=EPS, capacity=20)
+    loss = cross_entropy(exact(clouds.double()), labels)
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert native.step(clouds, labels).loss == pytest.approx(loss.item(), abs=1e-6)
+    for old, own, expected in zip(before, model.parameters(), exact.parameters(), strict=True):
+        assert expected.grad is not None
+        gradient = old - own.detach().double()
+        scale = max(float(expected.grad.abs().max()), 1e-4)
+        torch.testing.assert_close(gradient, expected.grad, rtol=0, atol=5e-4 * scale)
+    for statistics, right in zip(model.buffers(), exact.buffers(), strict=True):
+        torch.testing.assert_close(statistics, right, check_dtype=False, rtol=1e-5, atol=1e-6)
 
 
 def test_a_state_is_loaded_into_the_engine() -> None:

@@ -15,6 +15,14 @@ std::vector<Tap> taps_of_rows(int rows, int step) {
     return taps;
 }
 
+/// y += factor x, for at most a vector of numbers.
+void add_product(int count, float factor, const float* x, float* y) {
+    if (count == kGroup)
+        for (int i = 0; i < kGroup; ++i) y[i] += factor * x[i];
+    else
+        for (int i = 0; i < count; ++i) y[i] += factor * x[i];
+}
+
 }  // namespace
 
 Mix GradientJob::mix(int output, double errors, double products, double count) const {
@@ -43,7 +51,6 @@ MaximumGradient::MaximumGradient(const SharedLayers& shared, int tail, const Mac
     arena.reserve(keys_, std::size_t(machine.capacity) * l.outputs);
     arena.reserve(key_counts_, machine.capacity);
     if (!s.norm) return;
-    arena.reserve(moments_, std::size_t(machine.capacity / kGroup) * s.tiles * l.channels);
     arena.reserve(means_, l.channels);
     arena.reserve(covariance_, std::size_t(l.channels) * width);
     arena.keep(columns_, taps_of_rows(l.channels, width));
@@ -89,28 +96,12 @@ void MaximumGradient::mix(const GradientJob& job) {
 void MaximumGradient::add_spread(const GradientJob& job) {
     const SharedLayer& s = job.layer;
     const int channels = s.layer.channels;
-    find_means(s);
+    for (int c = 0; c < channels; ++c) means_[c] = shared_.input_mean(c);
     if (job.passes_on) find_passing(job.weights);
     const TileGradient::PassOn on{passing_.data(), shift_.data(), Columns(channels).padded()};
     tiles_.run(s, channels, means_.data(), job.passes_on ? &on : nullptr,
                [](const Tile&, const TileGradient::Scratch& own) { return own.inputs; });
     add_covariance(job);
-}
-
-void MaximumGradient::find_means(const SharedLayer& s) {
-    const int tiles = shared_.groups() * s.tiles, channels = s.layer.channels;
-    parallel(machine_.threads, tiles, [&](long n) {
-        const Tile t = shared_.tile(s, int(n));
-        float* const inputs = tiles_.scratch().inputs;
-        shared_.gather(s, t, nullptr, inputs);
-        machine_.kernels.row_moments_f32({inputs, kQuad, channels * kQuad, channels, t.places},
-                                         t.samples, moments_.data() + n, tiles);
-    });
-    for (int c = 0; c < channels; ++c) {
-        double sum = 0;
-        for (const Moments& m : moments_.subspan(std::size_t(c) * tiles, tiles)) sum += m.sum;
-        means_[c] = float(sum / (double(shared_.batch()) * shared_.points()));
-    }
 }
 
 void MaximumGradient::find_passing(const float* weights) {
@@ -192,11 +183,9 @@ void MaximumGradient::add_points(const GradientJob& job, int sample, int first, 
         shared_.read_point(job.layer, sample, place, first, count, inputs);
         for (; i < keys.size() && int(keys[i] >> kOutputBits) == place; ++i) {
             const std::size_t o = keys[i] & ((1u << kOutputBits) - 1), at = o * l.channels + first;
-            const float slope = slopes_[row + o], scaled = job.factor * slope;
-            for (int c = 0; c < count; ++c) {
-                job.gradient[at + c] += scaled * inputs[c];
-                errors[c] += slope * job.weights[at + c];
-            }
+            const float slope = slopes_[row + o];
+            add_product(count, job.factor * slope, inputs, job.gradient + at);
+            add_product(count, slope, job.weights + at, errors);
         }
         if (!job.passes_on) continue;
         float* const to = tiles_.errors().at(sample / kGroup, place / 4) + first * kQuad +

@@ -41,7 +41,6 @@ class MaximumGradient {
    private:
     void mix(const GradientJob& job);
     void add_spread(const GradientJob& job);
-    void find_means(const SharedLayer& layer);
     void find_passing(const float* weights);
     void add_covariance(const GradientJob& job);
     void sort_points();
@@ -58,7 +57,6 @@ class MaximumGradient {
     std::span<int> key_counts_;      // [sample]
 
     // With a batch norm.
-    std::span<Moments> moments_;           // [input][tile]
     std::span<float> means_;               // of h
     std::span<float> covariance_;          // C, rows of whole vectors
     std::span<float> weighted_;            // b W, turned

@@ -92,7 +92,10 @@ SharedLayers::SharedLayers(std::span<const Layer> layers, int tail, const Machin
     arena.reserve(moments_, moments);
     const std::size_t maxima = std::size_t(machine.capacity) * strips_ * layers.back().outputs;
     arena.reserve(extremes_, maxima);
-    if (tail < count) arena.reserve(choices_, maxima);
+    if (tail >= count) return;
+    const SharedLayer& last = layers_.back();
+    arena.reserve(choices_, maxima);
+    arena.reserve(input_moments_, std::size_t(groups) * last.tiles * last.layer.channels);
 }
 
 void SharedLayers::prepare() {
@@ -147,6 +150,10 @@ void SharedLayers::run_tile(const SharedLayer& s, int number, const float* weigh
     const bool last = &s == &layers_.back();
     float* const inputs = scratch_.data() + worker() * (scratch_.size() / machine_.threads);
     gather(s, t, nullptr, inputs);
+    const std::ptrdiff_t tiles = groups() * s.tiles;
+    if (last && pass == Pass::kRecorded && !input_moments_.empty())
+        machine_.kernels.row_moments_f32({inputs, kQuad, l.channels * kQuad, l.channels, t.places},
+                                         t.samples, input_moments_.data() + number, tiles);
     FloatWindows job = windows_of_quads(taps_, l.channels, t.quads());
     job.x = inputs;
     job.y_output = last ? t.quads() * kQuad : kQuad;
@@ -158,7 +165,7 @@ void SharedLayers::run_tile(const SharedLayer& s, int number, const float* weigh
         job.y = last ? inputs + s.tile * job.x_step : s.sums.at(t.group, t.quad) + first * kQuad;
         machine_.kernels.windows_f32(job);
         const FloatRows rows{job.y, job.y_output, job.y_step, job.outputs, t.places};
-        const std::ptrdiff_t tiles = groups() * s.tiles, at = extreme_of(strip, first);
+        const std::size_t at = extreme_of(strip, first);
         if (s.norm && pass != Pass::kEvaluation)
             machine_.kernels.row_moments_f32(rows, t.samples,
                                              moments_.data() + first * tiles + number, tiles);
@@ -219,17 +226,26 @@ void SharedLayers::normalise(SharedLayer& s, const float* scales, Pass pass) {
 
 /// Those of a channel from those of its tiles (Chan, Golub and LeVeque 1979).
 ChannelMoments SharedLayers::moments(const SharedLayer& s, int channel) const {
-    const int tiles = groups() * s.tiles;
-    const auto of_channel = moments_.subspan(std::size_t(channel) * tiles, tiles);
-    ChannelMoments all{0, 0, double(batch_) * points_};
-    for (const Moments& m : of_channel) all.mean += m.sum / all.count;
-    for (int n = 0; n < tiles; ++n) {
-        const Tile t = tile(s, n);
-        const double count = double(t.places) * t.samples,
-                     distance = of_channel[n].sum / count - all.mean;
-        all.squares += of_channel[n].squares + count * distance * distance;
+    const std::size_t tiles = std::size_t(groups()) * s.tiles;
+    const auto of_channel = moments_.subspan(channel * tiles, tiles);
+    ChannelMoments all{mean(s, of_channel), 0, double(batch_) * points_};
+    for (std::size_t n = 0; n < tiles; ++n) {
+        const double distance = of_channel[n].mean - all.mean;
+        all.squares += of_channel[n].squares + tile(s, int(n)).count() * distance * distance;
     }
     return all;
+}
+
+double SharedLayers::mean(const SharedLayer& s, std::span<const Moments> tiles) const {
+    double sum = 0;
+    for (std::size_t n = 0; n < tiles.size(); ++n) sum += tiles[n].mean * tile(s, int(n)).count();
+    return sum / (double(batch_) * points_);
+}
+
+float SharedLayers::input_mean(int channel) const {
+    const SharedLayer& last = layers_.back();
+    const std::size_t tiles = std::size_t(groups()) * last.tiles;
+    return float(mean(last, input_moments_.subspan(channel * tiles, tiles)));
 }
 
 /// The maximum over points, behind the norm and the ReLU; the first strip gets the cloud's extreme.
@@ -239,16 +255,20 @@ void SharedLayers::pool(const float* scales, const FloatMap& out) {
         const long g = number / l.outputs;
         const int o = int(number % l.outputs);
         const std::size_t first = extreme_of(g * strips_, o);
+        float* const best = extremes_.data() + first;
+        for (int strip = 1; strip < strips_; ++strip) {
+            const std::size_t at = extreme_of(g * strips_ + strip, o);
+            if (!choices_.empty())
+                for (int lane = 0; lane < kGroup; ++lane)
+                    if (extremes_[at + lane] > best[lane])
+                        choices_[first + lane] = choices_[at + lane];
+            for (int lane = 0; lane < kGroup; ++lane)  // in this order NaN stays NaN
+                best[lane] = best[lane] > extremes_[at + lane] ? best[lane] : extremes_[at + lane];
+        }
+        const float sign = scales && scales[o] < 0 ? -1.0f : 1.0f;
         for (int lane = 0; lane < kGroup; ++lane) {
-            float& best = extremes_[first + lane];
-            for (int strip = 1; strip < strips_; ++strip) {
-                const std::size_t next = extreme_of(g * strips_ + strip, o) + lane;
-                if (best >= extremes_[next]) continue;  // not if one is NaN
-                best = extremes_[next];
-                if (!choices_.empty()) choices_[first + lane] = choices_[next];
-            }
-            if (scales && scales[o] < 0) best = -best;
-            const float y = normed(o, best);
+            best[lane] *= sign;
+            const float y = normed(o, best[lane]);
             out.at(g, o, 0, 0)[lane] = l.rectified && y < 0 ? 0 : y;
         }
     });

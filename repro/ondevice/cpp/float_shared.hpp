@@ -29,6 +29,7 @@ struct Tile {
     int places, samples;
 
     int quads() const { return (places + 3) / 4; }
+    double count() const { return double(places) * samples; }
 };
 
 struct SharedLayer {
@@ -75,6 +76,8 @@ class SharedLayers {
     Tile tile(const SharedLayer& layer, int number) const;
     /// What a layer reads of a tile, less `centers` if there are any.
     void gather(const SharedLayer& layer, const Tile& tile, const float* centers, float* y) const;
+    /// Of an input of the last layer.
+    float input_mean(int channel) const;
     /// Reads so many inputs of a layer at a point of a sample.
     void read_point(const SharedLayer& layer, int sample, int place, int first, int count,
                     float* y) const;
@@ -90,6 +93,7 @@ class SharedLayers {
                   std::ptrdiff_t strip);
     void normalise(SharedLayer& layer, const float* scales, Pass pass);
     ChannelMoments moments(const SharedLayer& layer, int channel) const;
+    double mean(const SharedLayer& layer, std::span<const Moments> tiles) const;
     void pool(const float* scales, const FloatMap& out);
     std::size_t extreme_of(long strip, int output) const {
         return (strip * layers_.back().layer.outputs + output) * kGroup;
@@ -104,6 +108,7 @@ class SharedLayers {
     std::span<const Tap> taps_;
     std::span<float> scratch_;          // for each thread, a tile's inputs and some outputs' sums
     std::span<Moments> moments_;        // [output][tile]
+    std::span<Moments> input_moments_;  // [input][tile] of the last layer, for a backward pass
     std::span<float> extremes_;         // [group][strip][output][kGroup]
     std::span<std::uint16_t> choices_;  // their places
     int batch_ = 0;

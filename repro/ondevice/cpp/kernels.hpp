@@ -164,9 +164,9 @@ struct FloatRows {
     int rows, places;
 };
 
-/// Of some numbers: the sum, and that of the squares of their differences from their mean.
+/// Of some numbers: the mean, and the sum of the squares of their differences from it.
 struct Moments {
-    float sum, squares;
+    float mean, squares;
 };
 
 /// Errors of the output of a batch norm and a ReLU, and the sums that these were given; quads of

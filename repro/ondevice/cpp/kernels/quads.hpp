@@ -15,6 +15,9 @@ ZO_INLINE void each_place(int places, const auto& visit) {
         if (4 * q + p < places) visit(q, p);
 }
 
+/// The lanes that have a sample, of a part of 16.
+ZO_INLINE I inside(int part, int samples) { return lanes() + part * L < samples; }
+
 /// Writes value(channel, quad)(offset in the quad) to all of y, [quad][channel][4][kGroup], but
 /// zeros where there is no place or no sample.
 ZO_INLINE void fill(float* y, int channels, int places, int samples, const auto& value) {
@@ -24,7 +27,7 @@ ZO_INLINE void fill(float* y, int channels, int places, int samples, const auto&
             for (int p = 0; p < 4; ++p) {
                 const int most = 4 * q + p < places ? samples : 0;
                 for (int part = 0; part < kParts; ++part, y += L)
-                    store(y, F((lanes() + part * L < most) & I(of_quad(16 * p + part * L))));
+                    store(y, F(inside(part, most) & I(of_quad(16 * p + part * L))));
             }
         }
 }
@@ -44,30 +47,54 @@ inline void gather_f32(const FloatGather& given) {
     });
 }
 
-/// The sum over places, and the first lanes, of value(quad, offset in it).
-ZO_INLINE float sum_of_places(int places, int samples, const auto& value) {
-    float lanes[16], sum = 0;
-    for (int part = 0; part < kParts; ++part) {
-        F sums[4] = {};
-        each_place(places, [&](int q, int p) { sums[p] += value(q, 16 * p + part * L); });
-        store(lanes + part * L, (sums[0] + sums[1]) + (sums[2] + sums[3]));
-    }
-    for (int lane = 0; lane < samples; ++lane) sum += lanes[lane];
-    return sum;
+struct Two {
+    F first, second;
+};
+
+/// The sums over places, lane by lane, of both values of value(quad, offset in it).
+ZO_INLINE Two sums_of_places(int places, int part, const auto& value) {
+    F first[4] = {}, second[4] = {};
+    each_place(places, [&](int q, int p) {
+        const Two two = value(q, 16 * p + part * L);
+        first[p] += two.first;
+        second[p] += two.second;
+    });
+    return {(first[0] + first[1]) + (first[2] + first[3]),
+            (second[0] + second[1]) + (second[2] + second[3])};
 }
 
+ZO_INLINE float sum_of_lanes(const F (&parts)[kParts], int samples) {
+    float all[16];
+    for (int part = 0; part < kParts; ++part)
+        store(all + part * L, F(inside(part, samples) & I(parts[part])));
+    ZO_FOR (round, 4)
+        for (int half = 8 >> round, i = 0; i < half; ++i) all[i] += all[i + half];
+    return all[0];
+}
+
+/// In one sweep: differences from a lane's first value, which is one of those that they are of,
+/// lose few digits.
 inline void row_moments_f32(const FloatRows& job, int samples, Moments* moments,
                             std::ptrdiff_t step) {
+    const float places = float(job.places), share = 1 / places;
     for (int row = 0; row < job.rows; ++row, moments += step) {
-        const auto x = [&, x = job.x + row * job.x_row](int q, int i) {
-            return load<F>(x + q * job.x_quad + i);
-        };
-        moments->sum = sum_of_places(job.places, samples, x);
-        const F mean = splat(moments->sum / float(job.places * samples));
-        moments->squares = sum_of_places(job.places, samples, [&](int q, int i) {
-            const F distance = x(q, i) - mean;
-            return distance * distance;
-        });
+        const float* const x = job.x + row * job.x_row;
+        F means[kParts], squares[kParts];
+        ZO_FOR (part, kParts) {
+            const F center = load<F>(x + part * L);
+            const auto [sum, square] = sums_of_places(job.places, part, [&](int q, int i) {
+                const F distance = load<F>(x + q * job.x_quad + i) - center;
+                return Two{distance, distance * distance};
+            });
+            means[part] = center + sum * share;
+            squares[part] = square - sum * sum * share;
+        }
+        const float mean = sum_of_lanes(means, samples) / float(samples);
+        ZO_FOR (part, kParts) {
+            const F distance = means[part] - mean;
+            squares[part] += distance * distance * places;
+        }
+        *moments = {mean, sum_of_lanes(squares, samples)};
     }
 }
 
@@ -107,17 +134,16 @@ inline void row_maxima_f32(const FloatRows& job, const float* scales, float* gre
 }
 
 /// For a channel and a quad: a function of an offset to the error of the norm's output, which is
-/// none where the ReLU is shut, and to the sum.
+/// none where the ReLU is shut, and to the sum's distance from the mean.
 ZO_INLINE auto errors_of(const FloatErrors& job, int c, int q) {
     const float *const e = job.e + q * job.e_quad + 64 * c, *const x =
                                                                 job.x + q * job.x_quad + 64 * c;
-    const F factor = splat(job.affines[c].factor), summand = splat(job.affines[c].summand);
-    struct Both {
-        F e, x;
-    };
+    const F factor = splat(job.affines[c].factor), summand = splat(job.affines[c].summand),
+            mean = splat(job.means ? job.means[c] : 0.0f);
     return [=, rectified = job.rectified](int i) {
         const F error = load<F>(e + i), sum = load<F>(x + i);
-        return Both{rectified ? (sum * factor + summand > F{} ? error : F{}) : error, sum};
+        const F open = sum * factor + summand > F{} ? error : F{};
+        return Two{rectified ? open : error, sum - mean};
     };
 }
 
@@ -125,24 +151,26 @@ inline void row_error_moments_f32(const FloatErrors& given, ErrorMoments* moment
                                   std::ptrdiff_t step) {
     const FloatErrors job = given;
     for (int c = 0; c < job.channels; ++c, moments += step) {
-        const F mean = splat(job.means ? job.means[c] : 0.0f);
-        moments->sum = sum_of_places(job.places, job.samples,
-                                     [&](int q, int i) { return errors_of(job, c, q)(i).e; });
-        moments->products = sum_of_places(job.places, job.samples, [&](int q, int i) {
-            const auto [e, x] = errors_of(job, c, q)(i);
-            return e * (x - mean);
-        });
+        F errors[kParts], products[kParts];
+        ZO_FOR (part, kParts) {
+            const Two sums = sums_of_places(job.places, part, [&](int q, int i) {
+                const auto [e, distance] = errors_of(job, c, q)(i);
+                return Two{e, e * distance};
+            });
+            errors[part] = sums.first;
+            products[part] = sums.second;
+        }
+        *moments = {sum_of_lanes(errors, job.samples), sum_of_lanes(products, job.samples)};
     }
 }
 
 inline void gather_errors_f32(const FloatErrors& given, const Mix* mixes, float* y) {
     const FloatErrors job = given;
     fill(y, job.channels, job.places, job.samples, [&](int c, int q) {
-        const F mean = splat(job.means ? job.means[c] : 0.0f), a = splat(mixes[c].a),
-                b = splat(mixes[c].b), summand = splat(mixes[c].c);
+        const F a = splat(mixes[c].a), b = splat(mixes[c].b), summand = splat(mixes[c].c);
         return [=, of_quad = errors_of(job, c, q)](int i) {
-            const auto [e, x] = of_quad(i);
-            return e * a + (x - mean) * b + summand;
+            const auto [e, distance] = of_quad(i);
+            return e * a + distance * b + summand;
         };
     });
 }
