@@ -28,6 +28,18 @@ def cloud_network() -> nn.Sequential:
     )
 
 
+def uneven_network() -> nn.Sequential:
+    """Widths that fill no vectors, norms here and there, and a row of logits from the maximum."""
+    return nn.Sequential(
+        *(nn.Linear(2, 20, bias=False), PointBatchNorm(20), nn.Linear(20, 70), nn.ReLU()),
+        *(nn.Linear(70, 33), PointBatchNorm(33), nn.ReLU(), nn.Linear(33, 5), MaxOverPoints()),
+    )
+
+
+def one_shared_layer() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(3, 30), PointBatchNorm(30), MaxOverPoints(), nn.Linear(30, 4))
+
+
 def image_network() -> nn.Sequential:
     return nn.Sequential(
         *(nn.Conv2d(2, 5, 3, padding=1, bias=False), nn.BatchNorm2d(5), nn.ReLU()),
@@ -39,6 +51,8 @@ def image_network() -> nn.Sequential:
 NETWORKS: dict[str, tuple[Any, tuple[int, ...], list[int]]] = {
     "cloud": (cloud_network, (11, 3), [10, 9, 3, 0]),
     "long cloud": (cloud_network, (150, 3), [0]),
+    "uneven cloud": (uneven_network, (37, 2), [9, 7, 4, 2, 0]),
+    "one shared layer": (one_shared_layer, (66, 3), [4, 3, 0]),
     "images": (image_network, (2, 6, 10), [9, 4, 0]),
     "pointnet": (lambda: pointnet(classes=10), (20, 3), [21, 20, 0]),
 }
@@ -52,6 +66,7 @@ def initial(name: str) -> nn.Sequential:
     for module in model.modules():
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
             nn.init.uniform_(module.weight, 0.5, 1.5)
+            module.weight.data[::3] *= -1  # there the least sum gives the maximum over points
             nn.init.uniform_(module.bias, -0.5, 0.5)
             assert module.running_mean is not None
             assert module.running_var is not None
@@ -81,7 +96,7 @@ def literal_step(
     def loss(factor: float) -> float:
         for parameter, direction in zip(parameters, z, strict=True):
             parameter.data.add_(direction, alpha=factor)
-        value = cross_entropy(model(inputs), labels)
+        value = cross_entropy(model(inputs).double(), labels)  # as the engine's, which g divides
         if factor > 0:
             model.zero_grad()
             value.backward()
@@ -145,18 +160,54 @@ def test_steps_and_evaluation_are_those_of_pytorch(
     assert_equal(model, reference)  # an evaluation moves no statistics
 
 
-def test_no_result_depends_on_the_number_of_threads() -> None:
-    models = []
+@pytest.mark.parametrize(
+    ("name", "partition"), [("long cloud", 0), ("long cloud", 10), ("uneven cloud", 4)]
+)
+def test_no_result_depends_on_the_number_of_threads(name: str, partition: int) -> None:
+    models, shape = [], NETWORKS[name][1]
     for threads in (1, 3):
-        model = initial("long cloud")
-        native = NativeElasticZO(model, (150, 3), 0, lr=LR, eps=EPS, threads=threads)
+        model = initial(name)
+        native = NativeElasticZO(model, shape, partition, lr=LR, eps=EPS, threads=threads)
         generator = torch.Generator().manual_seed(0)
-        native.step(torch.randn(20, 150, 3, generator=generator), torch.arange(20) % 4)
+        native.step(torch.randn(20, *shape, generator=generator), torch.arange(20) % 4)
         models.append(model)
     for own, expected in zip(
         models[0].state_dict().values(), models[1].state_dict().values(), strict=True
     ):
         assert torch.equal(own, expected)
+
+
+def test_statistics_of_points_far_from_the_origin() -> None:
+    model = one_shared_layer()
+    native = NativeElasticZO(model, (66, 3), 4, lr=0, eps=1e-30, capacity=20)
+    points = torch.randn(20, 66, 3, generator=torch.Generator().manual_seed(0)) + 1000
+    native.step(points, torch.zeros(20, dtype=torch.int64))
+    norm = model[1]
+    assert isinstance(norm, PointBatchNorm)
+    exact = copy.deepcopy(model[0]).double()(points.double()).flatten(0, 1)
+    variance = 0.81 + (1 - 0.81) * exact.var(dim=0)  # two passes, from 1 on
+    assert norm.running_var is not None
+    torch.testing.assert_close(norm.running_var.double(), variance, rtol=1e-4, atol=0)
+
+
+@pytest.mark.slow
+def test_gradients_and_statistics_of_1024_points_are_those_of_float64() -> None:
+    model = pointnet()
+    exact = copy.deepcopy(model).double()
+    clouds = torch.randn(20, 1024, 3, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(20)
+    before = [parameter.detach().double() for parameter in copy.deepcopy(model).parameters()]
+    native = NativeElasticZO(model, (1024, 3), 0, lr=1, eps=EPS, capacity=20)
+    loss = cross_entropy(exact(clouds.double()), labels)
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert native.step(clouds, labels).loss == pytest.approx(loss.item(), abs=1e-6)
+    for old, own, expected in zip(before, model.parameters(), exact.parameters(), strict=True):
+        assert expected.grad is not None
+        gradient = old - own.detach().double()
+        scale = max(float(expected.grad.abs().max()), 1e-4)
+        torch.testing.assert_close(gradient, expected.grad, rtol=0, atol=5e-4 * scale)
+    for statistics, right in zip(model.buffers(), exact.buffers(), strict=True):
+        torch.testing.assert_close(statistics, right, check_dtype=False, rtol=1e-5, atol=1e-6)
 
 
 def test_a_state_is_loaded_into_the_engine() -> None:

@@ -7,15 +7,6 @@
 namespace zo {
 namespace {
 
-constexpr int kTile = 1 << 14;  // numbers of a tile, which lies on the stack
-
-/// The inputs of some places of a 1 x 1 convolution, or nothing where those of four are too many.
-FloatMap tile_of(const Layer& l) {
-    const bool point = l.kernel_height * l.kernel_width == 1 && !l.fully_connected();
-    const int most = kTile / (l.channels * kGroup) / 4 * 4;
-    return {{}, l.channels, 1, point ? std::min(most, 64) : 0, 0};
-}
-
 std::vector<TapReach> reaches(const Layer& l, const FloatMap& map) {
     std::vector<TapReach> taps;
     for (int c = 0; c < l.channels; ++c)
@@ -38,8 +29,7 @@ FloatConvolution::FloatConvolution(const Layer& l, const FloatMap& input, bool p
                                    const Machine& machine, Arena& arena)
     : layer(l),
       pooled_(pooled),
-      tile_(pooled ? FloatMap{} : tile_of(l)),
-      taps_(l, pooled ? 2 : 1, reaches(l, tile_.width ? tile_ : input), arena),
+      taps_(l, pooled ? 2 : 1, reaches(l, input), arena),
       machine_(machine) {}
 
 void FloatConvolution::run(const FloatMap& in, int groups, const float* weights, const float* bias,
@@ -54,7 +44,7 @@ void FloatConvolution::run(const FloatMap& in, int groups, const float* weights,
     common.special = rectified;
     if (layer.fully_connected()) return run_fully_connected(common, in, groups, out);
     if (pooled_) return run_pooled(common, in, groups, out);
-    return tile_.width ? run_places(common, in, groups, out) : run_rows(common, in, groups, out);
+    run_rows(common, in, groups, out);
 }
 
 /// Groups are computed together: the weights are the longer operand.
@@ -109,9 +99,10 @@ void FloatConvolution::run_pooled(const FloatWindows& common, const FloatMap& in
 
 void FloatConvolution::run_rows(const FloatWindows& common, const FloatMap& in, int groups,
                                 const FloatMap& out) const {
-    constexpr int kColumns = 128;  // of a job; rows of points are long
-    // As many windows at a time as leave their inputs in the cache for all outputs.
-    const int most = std::max(1, 2 * kTile / (4 * kGroup * layer.fan_in()));
+    constexpr int kColumns = 128;  // of a job
+    constexpr int kInputs =
+        1 << 15;  // of the windows at a time, to be in the cache for all outputs
+    const int most = std::max(1, kInputs / (4 * kGroup * layer.fan_in()));
     const int rows = layer.rows(), parts = (layer.columns() + kColumns - 1) / kColumns;
     parallel(machine_.threads, long(groups) * rows * parts, [&](long number) {
         const long g = number / parts / rows;
@@ -121,24 +112,6 @@ void FloatConvolution::run_rows(const FloatWindows& common, const FloatMap& in, 
         job.x = in.values.data() + g * in.group() + row * in.row() + first * kGroup;
         job.y = out.at(g, 0, row, first);
         run_row(job, std::min(kColumns, layer.columns() - first), most);
-    });
-}
-
-/// A 1 x 1 convolution. The channels of a place lie pages apart, so they are gathered first.
-void FloatConvolution::run_places(const FloatWindows& common, const FloatMap& in, int groups,
-                                  const FloatMap& out) const {
-    const int rows = layer.rows(), parts = (layer.columns() + tile_.width - 1) / tile_.width;
-    parallel(machine_.threads, long(groups) * rows * parts, [&](long number) {
-        const long g = number / parts / rows;
-        const int row = int(number / parts % rows), first = int(number % parts) * tile_.width,
-                  columns = std::min(tile_.width, layer.columns() - first);
-        alignas(64) float tile[kTile];
-        for (int c = 0; c < layer.channels; ++c)
-            std::copy_n(in.at(g, c, row, first), columns * kGroup, tile + c * tile_.channel());
-        FloatWindows job = common;
-        job.x = tile;
-        job.y = out.at(g, 0, row, first);
-        run_row(job, columns, columns);
     });
 }
 

@@ -53,12 +53,9 @@ class FloatConvolution {
                     const FloatMap& out) const;
     void run_rows(const FloatWindows& common, const FloatMap& in, int groups,
                   const FloatMap& out) const;
-    void run_places(const FloatWindows& common, const FloatMap& in, int groups,
-                    const FloatMap& out) const;
     void run_row(FloatWindows& job, int columns, int most) const;
 
     const bool pooled_;
-    const FloatMap tile_;  // of a 1 x 1 convolution
     TapTable taps_;
     const Machine& machine_;
 };

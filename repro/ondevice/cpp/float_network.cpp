@@ -23,15 +23,11 @@ bool fuses(const Layer& l) {
     return !l.normed && (!l.pools() || (!l.fully_connected() && l.pools_by_two()));
 }
 
-/// The gap behind rows that are long, as those of points are: by a power of two from channel to
-/// channel, all channels of a place would share a set of the cache.
-int gap(int columns) { return columns >= 64 && columns % 2 == 0; }
-
 }  // namespace
 
 FloatNetwork::Stage::Stage(const Layer& l, const Machine& machine, bool in_tail, bool passes_error,
                            Arena& arena)
-    : input{{}, l.channels, l.height, l.width, l.padding, l.fully_connected() ? 0 : gap(l.width)},
+    : input{{}, l.channels, l.height, l.width, l.padding},
       in_tail(in_tail),
       fused(!in_tail && fuses(l)),
       convolution(l, input, fused && l.pools(), machine, arena),
@@ -39,7 +35,7 @@ FloatNetwork::Stage::Stage(const Layer& l, const Machine& machine, bool in_tail,
     if (l.normed) norm = std::make_unique<FloatNorm>(convolution.layer, machine);
     if (!in_tail) return;
     pooled_error = {{}, l.outputs, l.pooled_rows(), l.pooled_columns(), 0};
-    error = {{}, l.outputs, l.rows(), l.columns(), l.error_padding(), gap(l.columns())};
+    error = {{}, l.outputs, l.rows(), l.columns(), l.error_padding()};
     if (passes_error)
         backward = std::make_unique<FloatConvolution>(transposed(l), error, false, machine, arena);
 }
@@ -52,10 +48,14 @@ FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
     if (tail < 0 || tail > count)
         throw std::invalid_argument("tail " + std::to_string(tail) + ": must be from 0 to " +
                                     std::to_string(count));
+    for (int i = 0; i < count; ++i) offsets_.push_back(zo::parameters(std::span(layers_).first(i)));
+    shared_count_ = SharedLayers::count(layers_);
+    if (shared_count_)
+        shared_.emplace(std::span(layers_).first(shared_count_), tail, machine_, arena_);
+    if (tail < shared_count_) shared_gradient_.emplace(*shared_, tail, machine_, arena_);
     std::size_t sums = 0;
-    for (int i = 0; i < count; ++i) {
+    for (int i = shared_count_; i < count; ++i) {
         const Layer& l = layers_[i];
-        offsets_.push_back(zo::parameters(std::span(layers_).first(i)));
         Stage& s = stages_.emplace_back(l, machine_, i >= tail, i > tail, arena_);
         s.input.reserve(arena_, all_groups);
         if (s.norm) s.norm->reserve(arena_);
@@ -82,12 +82,14 @@ FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
 
 void FloatNetwork::allocate() {
     arena_.allocate();
+    if (shared_) shared_->prepare();
     for (Stage& s : stages_)
         if (s.norm) s.norm->prepare();
 }
 
 std::vector<std::span<float>> FloatNetwork::statistics() {
     std::vector<std::span<float>> all;
+    if (shared_) all = shared_->statistics();
     for (Stage& s : stages_)
         if (s.norm) all.push_back(s.norm->running());
     return all;
@@ -108,7 +110,7 @@ std::size_t FloatNetwork::inputs() const {
 
 void FloatNetwork::read(const float* inputs, int batch) {
     batch_ = batch;
-    const FloatMap& map = stages_.front().input;
+    const FloatMap& map = shared_ ? shared_->input() : stages_.front().input;
     const std::size_t features = this->inputs();
     parallel(machine_.threads, groups(), [&](long g) {
         const int samples = std::min(kGroup, batch - int(g) * kGroup);
@@ -126,14 +128,22 @@ FloatMap FloatNetwork::sums(const Stage& s) const {
     return map;
 }
 
+FloatMap FloatNetwork::output(const Layer& l, int next) {
+    const bool last = next == int(layers_.size());
+    const FloatMap& map = last ? output_ : stage(next).input;
+    return last || layers_[next].fully_connected()
+               ? map.reshaped(l.outputs, l.pooled_rows(), l.pooled_columns())
+               : map;
+}
+
 std::span<const float> FloatNetwork::forward(Pass pass) {
-    for (std::size_t i = 0; i < stages_.size(); ++i) {
-        Stage& s = stages_[i];
+    if (shared_)
+        shared_->forward(parameters_.data(), batch_, pass,
+                         output(layers_[shared_count_ - 1], shared_count_));
+    for (int i = shared_count_; i < int(layers_.size()); ++i) {
+        Stage& s = stage(i);
         const Layer& l = layers_[i];
-        const bool last = i + 1 == stages_.size();
-        FloatMap out = last ? output_ : stages_[i + 1].input;
-        if (last || layers_[i + 1].fully_connected())
-            out = out.reshaped(l.outputs, l.pooled_rows(), l.pooled_columns());
+        const FloatMap out = output(l, i + 1);
         const float* const weights = parameters_.data() + offsets_[i];
         const float* const bias = l.bias ? weights + l.weights() : nullptr;
         if (s.fused) {
@@ -164,9 +174,10 @@ void FloatNetwork::pool(Stage& s, const float* scales, const FloatMap& out, Pass
         job.y_row = out.row();
         job.y_column = job.choice_step = kGroup;
         if (s.norm) {
-            const Affine affine = pass == Pass::kEvaluation
-                                      ? s.norm->by_running(int(o), scales)
-                                      : s.norm->by_batch(int(o), sums, batch_, scales);
+            const Affine affine =
+                pass == Pass::kEvaluation
+                    ? s.norm->by_running(int(o), scales)
+                    : s.norm->by_batch(int(o), s.norm->moments(int(o), sums, batch_), scales);
             job.affine = true;
             job.factor = affine.factor;
             job.summand = affine.summand;
@@ -186,21 +197,25 @@ void FloatNetwork::backward(const float* error, float factor) {
         for (int c = 0; c < classes(); ++c)
             for (int i = 0; i < kGroup; ++i) {
                 const int b = g * kGroup + i;
-                stages_.back().pooled_error.at(g, c, 0, 0)[i] =
+                output_error(int(layers_.size()) - 1).at(g, c, 0, 0)[i] =
                     b < batch_ ? error[std::size_t(b) * classes() + c] : 0;
             }
-    for (int i = int(stages_.size()) - 1; i >= tail_; --i) {
+    for (int i = int(layers_.size()) - 1; i >= std::max(tail_, shared_count_); --i) {
+        Stage& s = stage(i);
         float* const gradients = gradient_.data() + offsets_[i] - offsets_[tail_];
         const std::size_t scales = layers_[i].scales();
-        spread_error(stages_[i]);
-        if (stages_[i].norm)
-            differentiate_norm(stages_[i], parameters_.data() + offsets_[i] + scales,
-                               gradients + scales, factor);
-        gradient(stages_[i], gradients, factor);
-        if (i > tail_)
-            pass_error_on(stages_[i], parameters_.data() + offsets_[i],
-                          stages_[i - 1].pooled_error);
+        spread_error(s);
+        if (s.norm)
+            differentiate_norm(s, parameters_.data() + offsets_[i] + scales, gradients + scales,
+                               factor);
+        gradient(s, gradients, factor);
+        if (i > tail_) pass_error_on(s, parameters_.data() + offsets_[i], output_error(i - 1));
     }
+    if (shared_gradient_) shared_gradient_->add(parameters_.data(), factor, gradient_.data());
+}
+
+const FloatMap& FloatNetwork::output_error(int layer) {
+    return layer < shared_count_ ? shared_gradient_->error() : stage(layer).pooled_error;
 }
 
 /// From the error of the output to that of the sums: each goes to its window's first maximum.

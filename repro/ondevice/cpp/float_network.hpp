@@ -3,17 +3,16 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "float_convolution.hpp"
 #include "float_norm.hpp"
+#include "float_shared.hpp"
+#include "float_shared_gradient.hpp"
 
 namespace zo {
-
-/// How a batch norm goes: by its running statistics, or by those of the batch, which also move
-/// them. Recorded is training that keeps what `backward` needs.
-enum class Pass { kEvaluation, kTraining, kRecorded };
 
 /// The layers of a torch.nn.Sequential of Conv2d, Linear, batch norm, ReLU and max pooling.
 class FloatNetwork {
@@ -67,6 +66,11 @@ class FloatNetwork {
         std::span<float> turned;                     // its weights
     };
 
+    Stage& stage(int layer) { return stages_[layer - shared_count_]; }
+    /// The error of a layer's output.
+    const FloatMap& output_error(int layer);
+    /// Where a layer's output goes: `next` reads it, or it is the logits.
+    FloatMap output(const Layer& layer, int next);
     int groups() const { return (batch_ + kGroup - 1) / kGroup; }
     FloatMap sums(const Stage& stage) const;
     void pool(Stage& stage, const float* scales, const FloatMap& out, Pass pass);
@@ -83,7 +87,10 @@ class FloatNetwork {
     const Machine machine_;
     Arena arena_;
     std::vector<std::size_t> offsets_;
-    std::deque<Stage> stages_;
+    int shared_count_ = 0;
+    std::optional<SharedLayers> shared_;             // the first layers
+    std::optional<SharedGradient> shared_gradient_;  // if the tail has some of them
+    std::deque<Stage> stages_;                       // the others
     FloatMap output_;
     std::span<float> parameters_, logits_, gradient_, sums_;
     int batch_ = 0;

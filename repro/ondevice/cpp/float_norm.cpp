@@ -45,10 +45,10 @@ Affine FloatNorm::by_running(int channel, const float* parameters) const {
                   parameters);
 }
 
-Affine FloatNorm::by_batch(int channel, const FloatMap& sums, int batch, const float* parameters) {
+ChannelMoments FloatNorm::moments(int channel, const FloatMap& sums, int batch) const {
     const int places = layer_.rows() * layer_.columns();
     const double count = double(batch) * places;
-    const auto moments = [&](float center) {
+    const auto about = [&](float center) {
         Pair all;
         each_group(batch, [&](int g, int lanes) {
             float lane_sums[2 * kGroup];
@@ -57,21 +57,34 @@ Affine FloatNorm::by_batch(int channel, const FloatMap& sums, int batch, const f
         });
         return all;
     };
-    const float mean = float(moments(0).first / count);
-    const double squares = moments(mean).second;
+    const float mean = float(about(0).first / count);
+    return {mean, about(mean).second, count};
+}
+
+Affine FloatNorm::by_batch(int channel, const ChannelMoments& moments, const float* parameters) {
+    const auto [mean, squares, count] = moments;
     const float inverse = float(1 / std::sqrt(squares / count + layer_.norm_eps));
-    batch_[channel] = mean;
+    batch_[channel] = float(mean);
     batch_[layer_.outputs + channel] = inverse;
     const float momentum = layer_.norm_momentum;
     float &running_mean = running_[channel], &running_variance = running_[layer_.outputs + channel];
-    running_mean = (1 - momentum) * running_mean + momentum * mean;
+    running_mean = (1 - momentum) * running_mean + momentum * float(mean);
     running_variance = (1 - momentum) * running_variance + momentum * float(squares / (count - 1));
-    return affine(channel, mean, inverse, parameters);
+    return affine(channel, float(mean), inverse, parameters);
+}
+
+Mix FloatNorm::backward(int channel, double errors, double products, double count,
+                        const float* parameters, float factor, float* gradient) const {
+    const double inverse = batch_[layer_.outputs + channel], of_scale = products * inverse,
+                 a = parameters[channel] * inverse;
+    gradient[channel] += factor * float(of_scale);
+    gradient[layer_.outputs + channel] += factor * float(errors);
+    return {float(a), float(-a * inverse * of_scale / count), float(-a * errors / count)};
 }
 
 void FloatNorm::backward(int channel, const FloatMap& sums, const FloatMap& error, int batch,
                          const float* parameters, float factor, float* gradient) const {
-    const float mean = batch_[channel], inverse = batch_[layer_.outputs + channel];
+    const float mean = batch_[channel];
     const double count = double(batch) * layer_.rows() * layer_.columns();
     const auto part = [&](int g) {
         return FloatChannel{sums.at(g, channel, 0, 0), error.at(g, channel, 0, 0), error.row(),
@@ -83,13 +96,10 @@ void FloatNorm::backward(int channel, const FloatMap& sums, const FloatMap& erro
         machine_.kernels.error_moments_f32(part(g), mean, lane_sums);
         all.add(lane_sums, lanes);
     });
-    const double of_scale = all.second * inverse, of_shift = all.first;
-    gradient[channel] += factor * float(of_scale);
-    gradient[layer_.outputs + channel] += factor * float(of_shift);
-    const double a = double(parameters[channel]) * inverse, b = -a * inverse * of_scale / count,
-                 c = -a * of_shift / count - b * mean;
+    const auto [a, b, c] =
+        backward(channel, all.first, all.second, count, parameters, factor, gradient);
     each_group(batch, [&](int g, int lanes) {
-        machine_.kernels.mix_f32(part(g), float(a), float(b), float(c), lanes);
+        machine_.kernels.mix_f32(part(g), a, b, c - b * mean, lanes);
     });
 }
 

@@ -8,9 +8,14 @@
 
 namespace zo {
 
-/// What a batch norm makes of a channel: factor * x + summand.
-struct Affine {
-    float factor, summand;
+/// How a batch norm goes: by its running statistics, or by those of the batch, which also move
+/// them. Recorded is training that keeps what `backward` needs.
+enum class Pass { kEvaluation, kTraining, kRecorded };
+
+/// The mean of a channel's values in a batch, the sum of the squares of their differences from it,
+/// and how many they are.
+struct ChannelMoments {
+    double mean, squares, count;
 };
 
 /// Channels are independent of each other, so threads may share them.
@@ -26,16 +31,24 @@ class FloatNorm {
     /// Running means and unbiased variances, [2][outputs].
     std::span<float> running() { return running_; }
 
+    ChannelMoments moments(int channel, const FloatMap& sums, int batch) const;
+
     /// By the mean and the biased variance of the batch, which also move the running ones.
     /// `parameters`: scales and shifts, [2][outputs].
-    Affine by_batch(int channel, const FloatMap& sums, int batch, const float* parameters);
+    Affine by_batch(int channel, const ChannelMoments& moments, const float* parameters);
     /// By the running mean and variance.
     Affine by_running(int channel, const float* parameters) const;
 
-    /// From the error of the output to that of the sums that `by_batch` saw last, in place. Adds
-    /// `factor` times the gradient of the scale and the shift to `gradient`, [2][outputs].
+    /// What the error of the sums, which `by_batch` saw last, is made of, from the sum of the
+    /// output's errors e and that of e (x - mean). Adds `factor` times the gradient of the scale
+    /// and the shift to `gradient`, [2][outputs].
+    Mix backward(int channel, double errors, double products, double count, const float* parameters,
+                 float factor, float* gradient) const;
+    /// The same for a map of errors, in place.
     void backward(int channel, const FloatMap& sums, const FloatMap& error, int batch,
                   const float* parameters, float factor, float* gradient) const;
+    /// The means that `by_batch` saw last.
+    const float* means() const { return batch_.data(); }
 
    private:
     Affine affine(int channel, float mean, float inverse, const float* parameters) const;

@@ -140,6 +140,56 @@ struct FloatChannel {
     int rows, columns;
 };
 
+/// What a batch norm makes of a channel: factor * x + summand.
+struct Affine {
+    float factor, summand;
+};
+
+/// Copies channels of points into quads, [quad][channel][4][kGroup], on the way behind a batch norm
+/// and a ReLU. Where there is no place or no sample come zeros.
+struct FloatGather {
+    const float* x;  ///< four places of a channel side by side
+    std::ptrdiff_t x_quad, x_channel;
+    int channels, places, samples;
+    const Affine* affines;  ///< one for each channel, or null
+    bool rectified;
+    const float* centers;  ///< to be taken off, one for each channel, or null
+    float* y;
+};
+
+/// Rows of places in quads.
+struct FloatRows {
+    const float* x;
+    std::ptrdiff_t x_row, x_quad;
+    int rows, places;
+};
+
+/// Of some numbers: the mean, and the sum of the squares of their differences from it.
+struct Moments {
+    float mean, squares;
+};
+
+/// Errors of the output of a batch norm and a ReLU, and the sums that these were given; quads of
+/// channels, [quad][channel][4][kGroup].
+struct FloatErrors {
+    const float *e, *x;
+    std::ptrdiff_t e_quad, x_quad;
+    int channels, places, samples;
+    const Affine* affines;  ///< of the norm, and 1, 0 without one
+    bool rectified;
+    const float* means;  ///< of the sums, or null for zeros
+};
+
+/// The sum of errors e, and that of e (x - mean).
+struct ErrorMoments {
+    float sum, products;
+};
+
+/// From an error e to that of the sum: a e + b (x - mean) + c.
+struct Mix {
+    float a, b, c;
+};
+
 /// The sparse integer noise z of a step (docs/integer.md).
 struct IntNoise {
     std::uint64_t key;
@@ -200,6 +250,17 @@ struct Kernels {
     void (*error_moments_f32)(const FloatChannel&, float center, float* sums);
     /// e = a e + b x + c in the first `lanes` lanes, 0 in the others.
     void (*mix_f32)(const FloatChannel&, float a, float b, float c, int lanes);
+    void (*gather_f32)(const FloatGather&);
+    /// Writes those of the first `samples` lanes of each row.
+    void (*row_moments_f32)(const FloatRows&, int samples, Moments* moments, std::ptrdiff_t step);
+    /// greatest[row][lane]: of what was there and of the places' values, which are taken negative
+    /// where scales[row] is; no scales are as good as positive ones. With `choices`, also the first
+    /// place that has it; `first`: number of the first place.
+    void (*row_maxima_f32)(const FloatRows&, const float* scales, float* greatest,
+                           std::uint16_t* choices, int first);
+    void (*row_error_moments_f32)(const FloatErrors&, ErrorMoments* moments, std::ptrdiff_t step);
+    /// Copies errors of sums as FloatGather does.
+    void (*gather_errors_f32)(const FloatErrors&, const Mix* mixes, float* y);
     /// rows[i][lane] = samples[lane][i], or 0 for lanes from `lanes` on.
     void (*transpose_i8)(const std::int8_t* samples, std::ptrdiff_t sample_step, int lanes,
                          int count, std::int8_t* rows, std::ptrdiff_t row_step);

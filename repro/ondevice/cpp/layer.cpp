@@ -31,8 +31,8 @@ void check_alone(const Layer& l) {
     require(!l.normed || (l.norm_eps > 0 && std::isfinite(l.norm_eps) && 0 <= l.norm_momentum &&
                           l.norm_momentum <= 1),
             l, "batch norm: eps must be finite and above 0, momentum from 0 to 1");
-    // One more for the gap of a FloatMap.
-    const std::size_t map = std::size_t(l.padded_height()) * (l.padded_width() + 1);
+    // Up to three more for the gap of a FloatMap.
+    const std::size_t map = std::size_t(l.padded_height()) * (l.padded_width() + 3);
     require(l.weights() / l.outputs == std::size_t(l.channels) * l.kernel_height * l.kernel_width &&
                 l.weights() < kMostElements && map * l.channels < kMostElements / kGroup &&
                 map * l.outputs < kMostElements / kGroup,

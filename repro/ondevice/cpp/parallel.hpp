@@ -1,6 +1,8 @@
 // Shares jobs among OpenMP threads.
 #pragma once
 
+#include <omp.h>
+
 #include <cstddef>
 
 namespace zo {
@@ -18,5 +20,8 @@ void parallel(int threads, long jobs, const Work& work) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && jobs > 1)
     for (long i = 0; i < jobs; ++i) work(i);
 }
+
+/// Which thread, from 0 to threads - 1, does the job that asks: it has a scratch of its own.
+inline int worker() { return omp_get_thread_num(); }
 
 }  // namespace zo

@@ -7,6 +7,7 @@
 #include "outer.hpp"
 #include "peak.hpp"
 #include "products.hpp"
+#include "quads.hpp"
 #include "sparse_noise.hpp"
 #include "transpose.hpp"
 #include "windows.hpp"
@@ -36,6 +37,11 @@ const Kernels kTable = {
     .moments_f32 = moments_f32,
     .error_moments_f32 = error_moments_f32,
     .mix_f32 = mix_f32,
+    .gather_f32 = gather_f32,
+    .row_moments_f32 = row_moments_f32,
+    .row_maxima_f32 = row_maxima_f32,
+    .row_error_moments_f32 = row_error_moments_f32,
+    .gather_errors_f32 = gather_errors_f32,
     .transpose_i8 = transpose_i8,
     .transpose_f32 = transpose_f32,
     .interleave = interleave,
