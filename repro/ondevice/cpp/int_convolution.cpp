@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 
 #include "int_convolution.hpp"
@@ -95,19 +96,34 @@ void IntConvolution::read(const IntSums& sums, int groups, int shift, bool recti
 
 void IntConvolution::take(std::span<const std::int8_t> weights) {
     weights_ = direct_ ? weights : packed_;
-    const std::size_t length = places_.size(), fan_in = layer.fan_in();
-    if (!direct_)
-        for (int o = 0; o < layer.outputs; ++o)
-            for (std::size_t i = 0; i < length; ++i) {
-                const std::int32_t source = places_[i];
-                packed_[o * length + i] = source < 0 ? 0 : weights[o * fan_in + source];
-            }
+    const std::size_t fan_in = layer.fan_in();
+    if (!direct_) pack(weights);
     if (offset_)
         for (int o = 0; o < layer.outputs; ++o) {
             std::int32_t sum = 0;
             for (std::int8_t w : weights.subspan(o * fan_in, fan_in)) sum += w;
             initial_[o] = -128 * sum;
         }
+}
+
+/// Four weights at a time, without branches.
+void IntConvolution::pack(std::span<const std::int8_t> weights) {
+    const std::size_t length = places_.size(), fan_in = layer.fan_in();
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(weights.data());
+    for (std::size_t i = 0; i < length; i += 4) {
+        std::uint32_t source[4], present = 0;
+        for (int j = 0; j < 4; ++j) {
+            source[j] = std::max(places_[i + j], 0);
+            present |= places_[i + j] < 0 ? 0 : 0xFFu << (8 * j);
+        }
+        for (int o = 0; o < layer.outputs; ++o) {
+            const std::uint8_t* const w = bytes + o * fan_in;
+            const std::uint32_t four = w[source[0]] | w[source[1]] << 8 | w[source[2]] << 16 |
+                                       std::uint32_t(w[source[3]]) << 24;
+            const std::uint32_t kept = four & present;
+            std::memcpy(&packed_[o * length + i], &kept, 4);
+        }
+    }
 }
 
 Range IntConvolution::run(const IntSums& sums, int groups, bool pooled, bool wraps) const {

@@ -94,6 +94,7 @@ class IntConvolution {
     IntWindows job() const;
     /// What makes signed inputs those that the machine multiplies.
     std::uint8_t flip() const { return offset_ ? 0x80 : 0; }
+    void pack(std::span<const std::int8_t> weights);
     Range run_fully_connected(const IntSums& sums, int groups) const;
     Range run_pooled(const IntSums& sums, int groups, bool wraps) const;
     Range run_rows(const IntSums& sums, int groups) const;

@@ -168,10 +168,13 @@ IntLogits IntNetwork::forward(bool recorded) {
         narrow(layers_[i], out, groups, shift, pooled,
                recorded ? s.choices : std::span<std::uint16_t>());
     }
-    for (int b = 0; b < batch_; ++b)
-        for (int c = 0; c < classes(); ++c)
-            logits_[std::size_t(b) * classes() + c] = output_.at(c, 0, 0)[b];
-    return {logits_.data(), batch_, classes(), exponent};
+    const int classes = this->classes();
+    for (int c = 0; c < classes; ++c) {
+        const std::int8_t* const from = output_.at(c, 0, 0);
+        std::int8_t* const to = logits_.data() + c;
+        for (int b = 0; b < batch_; ++b) to[std::ptrdiff_t(b) * classes] = from[b];
+    }
+    return {logits_.data(), batch_, classes, exponent};
 }
 
 void IntNetwork::narrow(const Layer& l, const IntMap& out, int groups, int shift, bool pooled,
