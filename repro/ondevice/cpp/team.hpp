@@ -47,7 +47,7 @@ class Team {
 
    private:
     using Call = void (*)(const void* share, int thread);
-    static constexpr int kSpins = 1 << 13;  // some tens of microseconds
+    static constexpr int kSpins = 1 << 16;  // a millisecond or so, less than a time slice
 
     template <class Work>
     void lead(int threads, const Work& work) {
