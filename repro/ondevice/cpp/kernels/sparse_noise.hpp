@@ -155,7 +155,8 @@ inline std::size_t move_i8(const IntMove& move) {
 
 /// Each byte shifted to the right.
 ZO_INLINE UB4 shifted(UB4 bytes, int k) {
-    return UB4(UW(bytes) >> k) & UB4(UB4{} + std::uint8_t(0xFF >> k));
+    const std::uint8_t mask = std::uint8_t(0xFF >> k);
+    return UB4(UW(bytes) >> k) & mask;
 }
 
 /// P(m, k) of magnitudes up to 127, k >= 1, without the clip, which they never need.
