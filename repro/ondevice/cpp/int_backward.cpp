@@ -27,7 +27,7 @@ void IntNetwork::spread_error(Stage& s, int batch) {
     const Layer& l = s.convolution.layer;
     const std::size_t places = std::size_t(l.pooled_rows()) * l.pooled_columns();
     const std::size_t sums = std::size_t(l.outputs) * l.rows() * l.columns();
-    parallel(sharing(machine_.threads, sums * batch / 8), l.outputs, [&](long o) {
+    parallel(sharing(machine_.threads, sums * batch / 8), l.outputs, [=, this, &s, &l](long o) {
         for (std::size_t place = 0; place < places; ++place) {
             const int py = int(place) / l.pooled_columns(), px = int(place) % l.pooled_columns();
             const std::int8_t* const from = s.pooled_error.at(int(o), py, px);
@@ -61,7 +61,7 @@ void IntNetwork::multiply_rows(const Stage& s, std::span<std::int64_t> sums) {
     const Layer& l = s.convolution.layer;
     constexpr int kTaps = 16;  // whole vectors
     const int threads = sharing(machine_.threads, l.weights() * batch_ / 64);
-    parallel(threads, (l.fan_in() + kTaps - 1) / kTaps, [&](long block) {
+    parallel(threads, (l.fan_in() + kTaps - 1) / kTaps, [=, this, &s, &l](long block) {
         const int first = int(block) * kTaps;
         IntOuter job{};
         job.e = s.error.values.data();
@@ -83,7 +83,7 @@ void IntNetwork::multiply_windows(const Stage& s, std::span<std::int64_t> sums) 
     constexpr int kOutputs = 8;
     const int blocks = (l.outputs + kOutputs - 1) / kOutputs,
               chunk = machine_.kernels.products_chunk;
-    parallel(machine_.threads, blocks, [&](long block) {
+    parallel(machine_.threads, blocks, [=, this, &s, &l](long block) {
         IntProducts job{};
         const int first = int(block) * kOutputs;
         job.outputs = std::min(kOutputs, l.outputs - first);
@@ -136,7 +136,7 @@ void IntNetwork::pass_error_on(Stage& s, int layer, IntMap& to) {
     const int groups = padded_groups();
     s.backward->read(s.error, groups);
     s.backward->take(s.turned);
-    const Range range = s.backward->run(sums_, groups, false, false);
+    const Range range = s.backward->run(sums_of(t), groups, false, false);
     IntMap out = to.reshaped(t.outputs, t.rows(), t.columns());
     narrow(t, out, groups, activation_shift(range.least, range.greatest), false, {});
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 
 #include "int_convolution.hpp"
@@ -9,20 +10,20 @@ namespace {
 
 constexpr int kDword = 4 * kGroup;  // bytes of one dword of all samples of a group
 
-/// Joins the ranges of jobs, in whatever order they end.
-class SharedRange {
-   public:
-    void join(const Range& range) {
-        const std::lock_guard lock(mutex_);
-        all_.least = std::min(all_.least, range.least);
-        all_.greatest = std::max(all_.greatest, range.greatest);
-    }
-    Range get() const { return all_; }
-
-   private:
-    std::mutex mutex_;
-    Range all_;
-};
+/// Calls work(i, range) for i from 0 to jobs - 1; returns the range of what they have seen.
+template <class Work>
+Range parallel_range(int threads, long jobs, const Work& work) {
+    Range all;
+    std::mutex mutex;
+    parallel_shares(threads, jobs, [work, &mutex, &all](long first, long last) {
+        Range seen;
+        for (long i = first; i < last; ++i) work(i, seen);
+        const std::lock_guard lock(mutex);
+        all.least = std::min(all.least, seen.least);
+        all.greatest = std::max(all.greatest, seen.greatest);
+    });
+    return all;
+}
 
 /// Taps in bytes of an input. With `offset` zeros have 128 added too, and every list is whole.
 std::vector<TapReach> reaches(const Layer& l, const IntLayout& layout, bool offset) {
@@ -70,20 +71,18 @@ void IntConvolution::prepare() {
 
 void IntConvolution::read(const IntMap& map, int groups) {
     const int threads = sharing(machine_.threads, sources_.size() * groups * 3);
-    parallel(threads, groups, [&](long g) { read_group(map, g); });
+    parallel(threads, groups, [=, this](long g) { read_group(map, g); });
 }
 
 void IntConvolution::read_group(const IntMap& map, long g) {
-    machine_.kernels.interleave(map.values.data() + g * kGroup, map.batch, sources_.data(), dwords_,
-                                flip(), input_.data() + g * dwords_ * kDword);
+    machine_.kernels.interleave(map.at(g), map.batch, sources_.data(), dwords_, flip(),
+                                input_.data() + g * dwords_ * kDword);
 }
 
-void IntConvolution::read(std::span<const std::int32_t> sums, int groups, int shift,
-                          bool rectified) {
-    const std::ptrdiff_t features = std::ptrdiff_t(layer.channels) * layer.height * layer.width;
-    parallel(sharing(machine_.threads, features_.size() * groups * 3), groups, [&](long g) {
+void IntConvolution::read(const IntSums& sums, int groups, int shift, bool rectified) {
+    parallel(sharing(machine_.threads, features_.size() * groups * 3), groups, [=, this](long g) {
         Pack job{};
-        job.x = sums.data() + g * features * kGroup;
+        job.x = sums.at(g);
         job.dwords = filled_.data();
         job.sources = features_.data();
         job.count = int(filled_.size());
@@ -97,13 +96,8 @@ void IntConvolution::read(std::span<const std::int32_t> sums, int groups, int sh
 
 void IntConvolution::take(std::span<const std::int8_t> weights) {
     weights_ = direct_ ? weights : packed_;
-    const std::size_t length = places_.size(), fan_in = layer.fan_in();
-    if (!direct_)
-        for (int o = 0; o < layer.outputs; ++o)
-            for (std::size_t i = 0; i < length; ++i) {
-                const std::int32_t source = places_[i];
-                packed_[o * length + i] = source < 0 ? 0 : weights[o * fan_in + source];
-            }
+    const std::size_t fan_in = layer.fan_in();
+    if (!direct_) pack(weights);
     if (offset_)
         for (int o = 0; o < layer.outputs; ++o) {
             std::int32_t sum = 0;
@@ -112,7 +106,27 @@ void IntConvolution::take(std::span<const std::int8_t> weights) {
         }
 }
 
-Range IntConvolution::run(std::span<std::int32_t> sums, int groups, bool pooled, bool wraps) const {
+/// Four weights at a time, without branches.
+void IntConvolution::pack(std::span<const std::int8_t> weights) {
+    const std::size_t length = places_.size(), fan_in = layer.fan_in();
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(weights.data());
+    for (std::size_t i = 0; i < length; i += 4) {
+        std::uint32_t source[4], present = 0;
+        for (int j = 0; j < 4; ++j) {
+            source[j] = std::max(places_[i + j], 0);
+            present |= places_[i + j] < 0 ? 0 : 0xFFu << (8 * j);
+        }
+        for (int o = 0; o < layer.outputs; ++o) {
+            const std::uint8_t* const w = bytes + o * fan_in;
+            const std::uint32_t four = w[source[0]] | w[source[1]] << 8 | w[source[2]] << 16 |
+                                       std::uint32_t(w[source[3]]) << 24;
+            const std::uint32_t kept = four & present;
+            std::memcpy(&packed_[o * length + i], &kept, 4);
+        }
+    }
+}
+
+Range IntConvolution::run(const IntSums& sums, int groups, bool pooled, bool wraps) const {
     if (layer.fully_connected()) return run_fully_connected(sums, groups);
     return pooled ? run_pooled(sums, groups, wraps) : run_rows(sums, groups);
 }
@@ -127,14 +141,11 @@ IntWindows IntConvolution::job() const {
 }
 
 /// Groups are computed together: the weights are the longer operand.
-Range IntConvolution::run_fully_connected(std::span<std::int32_t> sums, int groups) const {
-    const int parts = (layer.outputs + kOutputsOfAJob - 1) / kOutputsOfAJob,
-              quads = (groups + 3) / 4;
-    const std::ptrdiff_t x_group = std::ptrdiff_t(dwords_) * kDword,
-                         y_group = std::ptrdiff_t(layer.outputs) * kGroup;
+Range IntConvolution::run_fully_connected(const IntSums& sums, int groups) const {
+    const int parts = int(jobs_of(layer.outputs)), quads = (groups + 3) / 4;
+    const std::ptrdiff_t x_group = std::ptrdiff_t(dwords_) * kDword, y_group = sums.group;
     const int threads = sharing(machine_.threads, std::size_t(dwords_) * layer.outputs * groups);
-    SharedRange range;
-    parallel(threads, long(parts) * quads, [&](long number) {
+    return parallel_range(threads, long(parts) * quads, [=, this](long number, Range& seen) {
         const int first = int(number % parts) * kOutputsOfAJob;
         IntWindows job = this->job();
         set_taps(job, row_taps_.all());
@@ -143,85 +154,74 @@ Range IntConvolution::run_fully_connected(std::span<std::int32_t> sums, int grou
         job.outputs = std::min(kOutputsOfAJob, layer.outputs - first);
         job.y_output = kGroup;
         job.blocks = 1;
-        Range seen;
         for (int g = int(number / parts) * 4, end = std::min(g + 4, groups); g < end;
              g += job.windows) {
             job.windows = end - g >= 4 ? 4 : end - g >= 2 ? 2 : 1;
             job.x = input_.data() + g * x_group;
-            job.y = sums.data() + g * y_group + first * kGroup;
+            job.y = sums.at(g) + first * kGroup;
             for (int p = 0; p < job.windows; ++p) {
                 job.window[p] = p * x_group;
                 job.y_window[p] = p * y_group;
             }
             machine_.kernels.windows_i8(job, seen);
         }
-        range.join(seen);
     });
-    return range.get();
 }
 
-Range IntConvolution::run_pooled(std::span<std::int32_t> sums, int groups, bool wraps) const {
+Range IntConvolution::run_pooled(const IntSums& sums, int groups, bool wraps) const {
     const int rows = layer.pooled_rows(), columns = layer.pooled_columns();
     const std::ptrdiff_t pixel = std::ptrdiff_t(pixel_dwords_) * kDword,
                          line = pixel * layer.padded_width();
-    SharedRange range;
-    parallel(machine_.threads, long(groups) * rows, [&](long number) {
-        const long group = number / rows, row = number % rows;
-        const std::uint8_t* const x = input_.data() + group * dwords_ * kDword + 2 * row * line;
-        std::int32_t* const y =
-            sums.data() + (group * layer.outputs * rows + row) * columns * kGroup;
-        IntWindows job = this->job();
-        job.windows = 4;
-        for (int p = 0; p < 4; ++p) job.window[p] = p / 2 * line + p % 2 * pixel;
-        job.x_step = 2 * pixel;
-        job.y_output = std::ptrdiff_t(rows) * columns * kGroup;
-        job.y_step = kGroup;
-        job.maximum = true;
-        job.special = wraps;
-        Range seen;
-        for (int c = 0; c < columns; c += job.blocks) {
-            job.blocks = pooled_taps_.run(c);
-            set_taps(job, pooled_taps_.at(int(row), c));
-            job.x = x + c * job.x_step;
-            job.y = y + c * kGroup;
-            machine_.kernels.windows_i8(job, seen);
-        }
-        range.join(seen);
-    });
-    return range.get();
+    return parallel_range(
+        machine_.threads, long(groups) * rows, [=, this](long number, Range& seen) {
+            const long group = number / rows, row = number % rows;
+            const std::uint8_t* const x = input_.data() + group * dwords_ * kDword + 2 * row * line;
+            std::int32_t* const y = sums.at(group) + row * columns * kGroup;
+            IntWindows job = this->job();
+            job.windows = 4;
+            for (int p = 0; p < 4; ++p) job.window[p] = p / 2 * line + p % 2 * pixel;
+            job.x_step = 2 * pixel;
+            job.y_output = std::ptrdiff_t(rows) * columns * kGroup;
+            job.y_step = kGroup;
+            job.maximum = true;
+            job.special = wraps;
+            for (int c = 0; c < columns; c += job.blocks) {
+                job.blocks = pooled_taps_.run(c);
+                set_taps(job, pooled_taps_.at(int(row), c));
+                job.x = x + c * job.x_step;
+                job.y = y + c * kGroup;
+                machine_.kernels.windows_i8(job, seen);
+            }
+        });
 }
 
-Range IntConvolution::run_rows(std::span<std::int32_t> sums, int groups) const {
+Range IntConvolution::run_rows(const IntSums& sums, int groups) const {
     const int rows = layer.rows(), columns = layer.columns();
     const std::ptrdiff_t pixel = std::ptrdiff_t(pixel_dwords_) * kDword,
                          line = pixel * layer.padded_width();
-    SharedRange range;
-    parallel(machine_.threads, long(groups) * rows, [&](long number) {
-        const long group = number / rows, row = number % rows;
-        const std::uint8_t* const x = input_.data() + group * dwords_ * kDword + row * line;
-        std::int32_t* const y =
-            sums.data() + (group * layer.outputs * rows + row) * columns * kGroup;
-        IntWindows job = this->job();
-        set_taps(job, row_taps_.of_row(int(row)));
-        for (int p = 0; p < 4; ++p) {
-            job.window[p] = p * pixel;
-            job.y_window[p] = p * kGroup;
-        }
-        job.y_output = std::ptrdiff_t(rows) * columns * kGroup;
-        Range seen;
-        for (int c = 0; c < columns; c += job.windows * job.blocks) {
-            const int left = columns - c;
-            job.windows = left >= 4 ? 4 : left >= 2 ? 2 : 1;
-            job.blocks = left / job.windows;
-            job.x_step = job.windows * pixel;
-            job.y_step = job.windows * kGroup;
-            job.x = x + c * pixel;
-            job.y = y + c * kGroup;
-            machine_.kernels.windows_i8(job, seen);
-        }
-        range.join(seen);
-    });
-    return range.get();
+    return parallel_range(
+        machine_.threads, long(groups) * rows, [=, this](long number, Range& seen) {
+            const long group = number / rows, row = number % rows;
+            const std::uint8_t* const x = input_.data() + group * dwords_ * kDword + row * line;
+            std::int32_t* const y = sums.at(group) + row * columns * kGroup;
+            IntWindows job = this->job();
+            set_taps(job, row_taps_.of_row(int(row)));
+            for (int p = 0; p < 4; ++p) {
+                job.window[p] = p * pixel;
+                job.y_window[p] = p * kGroup;
+            }
+            job.y_output = std::ptrdiff_t(rows) * columns * kGroup;
+            for (int c = 0; c < columns; c += job.windows * job.blocks) {
+                const int left = columns - c;
+                job.windows = left >= 4 ? 4 : left >= 2 ? 2 : 1;
+                job.blocks = left / job.windows;
+                job.x_step = job.windows * pixel;
+                job.y_step = job.windows * kGroup;
+                job.x = x + c * pixel;
+                job.y = y + c * kGroup;
+                machine_.kernels.windows_i8(job, seen);
+            }
+        });
 }
 
 }  // namespace zo

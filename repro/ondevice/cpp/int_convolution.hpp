@@ -17,14 +17,19 @@ inline constexpr int kBatchUnit = 64;
 
 /// int8 values of a batch: for each channel and place one row of values, a value for each sample,
 /// with a border of zeros around the places if the layer that reads them pads.
+///
+/// Gradients need whole rows. Where nobody does, a row is that of one group and a batch has several
+/// parts, so that threads with groups of their own write to no cache line that they share.
 struct IntMap {
-    std::span<std::int8_t> values;  ///< [channels][height + 2 padding][width + 2 padding][batch]
+    std::span<std::int8_t> values;  ///< [parts][channels][padded height][padded width][batch]
     int channels = 0, height = 0, width = 0, padding = 0;
-    int batch = 0;
+    int batch = 0;  ///< samples of a row
+    int parts = 1;
 
-    void reserve(Arena& arena) { arena.reserve(values, elements()); }
+    void reserve(Arena& arena) { arena.reserve(values, elements() * parts); }
     int padded_height() const { return height + 2 * padding; }
     int padded_width() const { return width + 2 * padding; }
+    /// Of a part.
     std::size_t elements() const {
         return std::size_t(channels) * padded_height() * padded_width() * batch;
     }
@@ -35,10 +40,24 @@ struct IntMap {
     std::int8_t* at(int channel, int y, int x) const {
         return values.data() + row(channel, y, x) * batch;
     }
+    /// Where the samples of a group begin.
+    std::int8_t* at(long group) const {
+        const long sample = group * kGroup;
+        return values.data() + sample / batch * elements() + sample % batch;
+    }
     /// The same rows as if they were of other places; without a border only.
     IntMap reshaped(int new_channels, int new_height, int new_width) const {
-        return {values, new_channels, new_height, new_width, 0, batch};
+        return {values, new_channels, new_height, new_width, 0, batch, parts};
     }
+};
+
+/// The sums of a layer, [group][output][row][column][kGroup]. A group's begin at the same place
+/// whatever the layer, so that its thread meets what it wrote itself.
+struct IntSums {
+    std::span<std::int32_t> values;
+    std::size_t group = 0;  ///< elements for a group
+
+    std::int32_t* at(long number) const { return values.data() + number * group; }
 };
 
 /// Sums of products of a layer's input and weights.
@@ -55,17 +74,17 @@ class IntConvolution {
     /// The same for one of them.
     void read_group(const IntMap& map, long group);
 
-    /// Reads the sums that the layer before left, [group][features][kGroup], shifted by so much.
-    void read(std::span<const std::int32_t> sums, int groups, int shift, bool rectified);
+    /// Reads the sums that the layer before left, shifted by so much.
+    void read(const IntSums& sums, int groups, int shift, bool rectified);
 
     /// Reads the weights, [outputs][fan in]; they must stay where they are until `run` is done.
     void take(std::span<const std::int8_t> weights);
 
-    /// Computes all sums, [group][output][row][column][kGroup]; returns their range.
+    /// Computes all sums; returns their range.
     ///
     /// With `pooled`, sums are the maxima of windows of 2 x 2; the range is still that of all. With
     /// `wraps`, all sums are cast to int8 first.
-    Range run(std::span<std::int32_t> sums, int groups, bool pooled, bool wraps) const;
+    Range run(const IntSums& sums, int groups, bool pooled, bool wraps) const;
 
     const Layer layer;
 
@@ -75,9 +94,10 @@ class IntConvolution {
     IntWindows job() const;
     /// What makes signed inputs those that the machine multiplies.
     std::uint8_t flip() const { return offset_ ? 0x80 : 0; }
-    Range run_fully_connected(std::span<std::int32_t> sums, int groups) const;
-    Range run_pooled(std::span<std::int32_t> sums, int groups, bool wraps) const;
-    Range run_rows(std::span<std::int32_t> sums, int groups) const;
+    void pack(std::span<const std::int8_t> weights);
+    Range run_fully_connected(const IntSums& sums, int groups) const;
+    Range run_pooled(const IntSums& sums, int groups, bool wraps) const;
+    Range run_rows(const IntSums& sums, int groups) const;
 
     const Machine& machine_;
     const bool offset_;  // whether 128 is added to inputs

@@ -1,6 +1,7 @@
 #include "int_loss.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <numbers>
@@ -24,34 +25,46 @@ std::int64_t scale(std::int64_t value, int exponent) {
     return (value + (below_zero & ((std::int64_t(1) << shift) - 1))) >> shift;
 }
 
-/// Exponents p of powers of two that stand for e^(m 2^s), of one sample.
-class Powers {
+/// The logarithms t of the powers of two that stand for e^(m 2^s), of every mantissa m.
+class Logarithms {
    public:
-    Powers(const std::int8_t* values, int classes, int exponent, int widening = 0)
-        : values_(values), exponent_(exponent - widening), factor_(std::int64_t(1) << widening) {
-        std::int64_t greatest = power(0);
-        for (int c = 1; c < classes; ++c) greatest = std::max(greatest, power(c));
-        least_ = greatest - kSpan;
+    explicit Logarithms(int exponent, int widening = 0) {
+        for (int m = -128; m < 128; ++m) {
+            const std::int64_t widened = m * (std::int64_t(1) << widening);
+            all_[m + 128] = scale(widened * kLog2E / (1 << 15), exponent - widening);
+        }
     }
-    std::int64_t operator[](int c) const { return std::max<std::int64_t>(power(c) - least_, 0); }
+    std::int64_t operator[](std::int8_t mantissa) const { return all_[mantissa + 128]; }
 
    private:
-    std::int64_t power(int c) const {
-        return scale(values_[c] * factor_ * kLog2E / (1 << 15), exponent_);
+    std::array<std::int64_t, 256> all_;
+};
+
+/// Exponents p of powers of two that stand for the exponentials of one sample.
+class Powers {
+   public:
+    Powers(const Logarithms& logarithms, const std::int8_t* values, int classes)
+        : logarithms_(logarithms), values_(values) {
+        std::int64_t greatest = logarithms[values[0]];
+        for (int c = 1; c < classes; ++c) greatest = std::max(greatest, logarithms[values[c]]);
+        least_ = greatest - kSpan;
+    }
+    std::int64_t operator[](int c) const {
+        return std::max<std::int64_t>(logarithms_[values_[c]] - least_, 0);
     }
 
+   private:
+    const Logarithms& logarithms_;
     const std::int8_t* values_;
-    int exponent_;
-    std::int64_t factor_, least_ = 0;
+    std::int64_t least_;
 };
 
 /// The loss of a batch in bits, with floor(log2) (equation 12).
 std::int64_t floored(const IntLogits& logits, std::span<const std::int64_t> labels, int common) {
-    const int widening = std::min(logits.exponent - common, kRescaling);
+    const Logarithms logarithms(logits.exponent, std::min(logits.exponent - common, kRescaling));
     std::int64_t bits = 0;
     for (int b = 0; b < logits.batch; ++b) {
-        const Powers p(logits.values + std::size_t(b) * logits.classes, logits.classes,
-                       logits.exponent, widening);
+        const Powers p(logarithms, logits.values + std::size_t(b) * logits.classes, logits.classes);
         std::uint64_t sum = 0;
         for (int c = 0; c < logits.classes; ++c) sum += std::uint64_t(1) << p[c];
         bits += std::bit_width(sum) - 1 - p[int(labels[b])];
@@ -100,10 +113,11 @@ double cross_entropy(const IntLogits& logits, std::span<const std::int64_t> labe
 void logit_error(const IntLogits& logits, std::span<const std::int64_t> labels, std::uint64_t key,
                  std::span<std::int64_t> work, std::int8_t* error) {
     const int classes = logits.classes, e = std::max(logits.exponent, kLeastExponent);
+    const Logarithms logarithms(logits.exponent);
     for (int b = 0; b < logits.batch; ++b) {
         const std::int8_t* const s = logits.values + std::size_t(b) * classes;
         if (logits.exponent > kSeriesExponent) {
-            const Powers p(s, classes, logits.exponent);
+            const Powers p(logarithms, s, classes);
             for (int c = 0; c < classes; ++c) work[c] = (std::int64_t(1) << p[c]) - 1;
         } else {
             for (int c = 0; c < classes; ++c)

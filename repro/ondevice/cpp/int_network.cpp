@@ -27,7 +27,13 @@ std::vector<std::int32_t> tap_places(const Layer& l, const IntMap& map) {
 
 IntNetwork::Stage::Stage(const Layer& layer, bool signed_input, const Machine& machine,
                          bool in_tail, bool passes_error, bool reads_sums, Arena& arena)
-    : input{{}, layer.channels, layer.height, layer.width, layer.padding, machine.capacity},
+    : input{{},
+            layer.channels,
+            layer.height,
+            layer.width,
+            layer.padding,
+            in_tail ? machine.capacity : kGroup,
+            in_tail ? 1 : machine.capacity / kGroup},
       convolution(layer, signed_input, machine, arena),
       in_tail(in_tail),
       reads_sums(reads_sums) {
@@ -51,7 +57,7 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
     if (tail < 0 || tail > count)
         throw std::invalid_argument("tail " + std::to_string(tail) + ": must be from 0 to " +
                                     std::to_string(count));
-    std::size_t sums = 0, most = 0;
+    std::size_t most = 0;
     for (int i = 0; i < count; ++i) {
         const Layer& l = layers_[i];
         if (l.bias || l.normed)
@@ -67,14 +73,15 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
         stages_.emplace_back(l, i == 0 || !layers_[i - 1].rectified, machine_, in_tail, i > tail,
                              reads_sums, arena_);
         Stage& s = stages_.back();
-        if (s.input.elements() >= (std::size_t(1) << 31))
+        if (s.input.elements() * s.input.parts >= (std::size_t(1) << 31))
             throw std::invalid_argument("layer " + l.name +
                                         ": more than 2^31 inputs in a batch of " +
                                         std::to_string(machine_.capacity));
         if (in_tail || !reads_sums) s.input.reserve(arena_);
         const std::size_t places = unfused ? std::size_t(l.rows()) * l.columns()
                                            : std::size_t(l.pooled_rows()) * l.pooled_columns();
-        sums = std::max(sums, l.outputs * places);
+        IntSums& sums = l.fully_connected() ? joint_ : sums_;
+        sums.group = std::max(sums.group, l.outputs * places * kGroup);
         if (!in_tail) continue;
         most = std::max(most, l.weights());
         if (l.rectified || l.pools())
@@ -85,7 +92,9 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
         if (!s.backward) continue;
         arena_.reserve(s.turned, l.weights());
         const Layer& t = s.backward->layer;
-        sums = std::max(sums, std::size_t(t.outputs) * t.rows() * t.columns());
+        IntSums& errors = t.fully_connected() ? joint_ : sums_;
+        errors.group =
+            std::max(errors.group, std::size_t(t.outputs) * t.rows() * t.columns() * kGroup);
     }
     offsets_.push_back(zo::parameters(layers_));
     output_ = {{}, classes(), 1, 1, 0, machine_.capacity};
@@ -93,7 +102,8 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
     arena_.reserve(parameters_, offsets_.back());
     arena_.reserve(logits_, std::size_t(machine_.capacity) * classes());
     arena_.reserve(updates_, offsets_.back() - offsets_[tail]);
-    arena_.reserve(sums_, sums * machine_.capacity);
+    for (IntSums* sums : {&sums_, &joint_})
+        arena_.reserve(sums->values, sums->group * (machine_.capacity / kGroup));
     arena_.reserve(gradient_, most);
 }
 
@@ -117,13 +127,13 @@ std::span<const std::int8_t> IntNetwork::weights(int layer) const {
 void IntNetwork::read(const std::int8_t* inputs, int batch, int exponent) {
     IntMap& map = stages_.front().input;
     const std::size_t features = this->inputs();
-    parallel(machine_.threads, groups(batch), [&](long g) {
+    parallel(machine_.threads, groups(batch), [=, this](long g) {
         const int samples = std::min(kGroup, batch - int(g) * kGroup);
         const std::int8_t* from = inputs + g * kGroup * features;
         for (int c = 0; c < map.channels; ++c)
             for (int y = 0; y < map.height; ++y, from += map.width)
                 machine_.kernels.transpose_i8(from, std::ptrdiff_t(features), samples, map.width,
-                                              map.at(c, y, 0) + g * kGroup, map.batch);
+                                              map.at(g) + map.row(c, y, 0) * map.batch, map.batch);
         stages_.front().convolution.read_group(map, g);
     });
     batch_ = batch;
@@ -138,16 +148,17 @@ IntLogits IntNetwork::forward(bool recorded) {
         const bool kept = recorded && s.in_tail, pooled = fuses(layers_[i]) && !kept;
         if (i > 0 && (kept || !s.reads_sums)) s.convolution.read(s.input, groups);
         s.convolution.take(weights(int(i)));
-        const Range range = s.convolution.run(sums_, groups, pooled, false);
+        const IntSums& sums = sums_of(layers_[i]);
+        const Range range = s.convolution.run(sums, groups, pooled, false);
         const int shift = activation_shift(range.least, range.greatest);
         // A cast turns 128 into -128, which is no maximum any more.
         if (pooled && shift == 0 && range.greatest > kLargest)
-            s.convolution.run(sums_, groups, pooled, true);
+            s.convolution.run(sums, groups, pooled, true);
         exponent += exponents_[i] + shift;
         const bool last = i + 1 == stages_.size();
         Stage* const next = last ? nullptr : &stages_[i + 1];
         if (next && next->reads_sums && !(recorded && next->in_tail)) {
-            next->convolution.read(sums_, groups, shift, layers_[i].rectified);
+            next->convolution.read(sums, groups, shift, layers_[i].rectified);
             continue;
         }
         IntMap out = last ? output_ : next->input;
@@ -157,14 +168,18 @@ IntLogits IntNetwork::forward(bool recorded) {
         narrow(layers_[i], out, groups, shift, pooled,
                recorded ? s.choices : std::span<std::uint16_t>());
     }
-    for (int b = 0; b < batch_; ++b)
-        for (int c = 0; c < classes(); ++c)
-            logits_[std::size_t(b) * classes() + c] = output_.at(c, 0, 0)[b];
-    return {logits_.data(), batch_, classes(), exponent};
+    const int classes = this->classes();
+    for (int c = 0; c < classes; ++c) {
+        const std::int8_t* const from = output_.at(c, 0, 0);
+        std::int8_t* const to = logits_.data() + c;
+        for (int b = 0; b < batch_; ++b) to[std::ptrdiff_t(b) * classes] = from[b];
+    }
+    return {logits_.data(), batch_, classes, exponent};
 }
 
 void IntNetwork::narrow(const Layer& l, const IntMap& out, int groups, int shift, bool pooled,
                         std::span<std::uint16_t> choices) {
+    const IntSums& sums = sums_of(l);
     const int rows = pooled ? l.pooled_rows() : l.rows(),
               columns = pooled ? l.pooled_columns() : l.columns();
     // Outputs of one sum each are narrowed as if they were a row, not in a job of one vector each.
@@ -172,17 +187,17 @@ void IntNetwork::narrow(const Layer& l, const IntMap& out, int groups, int shift
     const int jobs = single ? 1 : l.outputs;
     const int threads =
         sharing(machine_.threads, std::size_t(groups) * l.outputs * rows * columns * 8);
-    parallel(threads, long(groups) * jobs, [&](long number) {
+    parallel(threads, long(groups) * jobs, [=, this, &l](long number) {
         const long g = number / jobs, o = number % jobs;
         Narrow job{};
-        job.x = sums_.data() + (g * l.outputs + o) * rows * columns * kGroup;
+        job.x = sums.at(g) + o * rows * columns * kGroup;
         job.rows = rows;
         job.columns = single ? l.outputs : columns;
         job.pool_height = pooled ? 1 : l.pool_height;
         job.pool_width = pooled ? 1 : l.pool_width;
         job.shift = shift;
         job.rectified = l.rectified;
-        job.y = out.at(int(o), 0, 0) + g * kGroup;
+        job.y = out.at(g) + out.row(int(o), 0, 0) * out.batch;
         job.y_row = std::ptrdiff_t(out.padded_width()) * out.batch;
         job.y_column = (single ? out.row(1, 0, 0) - out.row(0, 0, 0) : 1) * out.batch;
         if (!choices.empty()) {

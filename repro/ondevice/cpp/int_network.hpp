@@ -77,6 +77,9 @@ class IntNetwork {
     void turn(Stage& stage, const std::int8_t* weights);
     void pass_error_on(Stage& stage, int layer, IntMap& to);
     std::span<const std::int8_t> weights(int layer) const;
+    const IntSums& sums_of(const Layer& layer) const {
+        return layer.fully_connected() ? joint_ : sums_;
+    }
     int groups(int batch) const { return (batch + kGroup - 1) / kGroup; }
     /// Groups of whole vectors of bytes, as gradients read them.
     int padded_groups() const {
@@ -92,7 +95,7 @@ class IntNetwork {
     std::deque<Stage> stages_;  // a deque, since an arena remembers where its spans are
     IntMap output_;
     std::span<std::int8_t> parameters_, logits_, updates_;
-    std::span<std::int32_t> sums_;
+    IntSums sums_, joint_;  // of layers that threads compute by groups, and of others
     std::span<std::int64_t> gradient_;
     int batch_ = 0, exponent_ = 0;
 };

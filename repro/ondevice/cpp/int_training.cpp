@@ -6,6 +6,7 @@
 
 #include "counter.hpp"
 #include "rounding.hpp"
+#include "team.hpp"
 
 namespace zo {
 namespace {
@@ -57,6 +58,14 @@ IntLogits IntTraining::pass(std::span<const std::int64_t> labels, std::uint64_t 
 
 IntStep IntTraining::step(const std::int8_t* inputs, int exponent,
                           std::span<const std::int64_t> labels, std::uint64_t number) {
+    IntStep step{};
+    Team::run(network_.machine().threads,
+              [&] { step = led_step(inputs, exponent, labels, number); });
+    return step;
+}
+
+IntStep IntTraining::led_step(const std::int8_t* inputs, int exponent,
+                              std::span<const std::int64_t> labels, std::uint64_t number) {
     timers_.start();
     network_.read(inputs, int(labels.size()), exponent);
     timers_.lap(kOther);

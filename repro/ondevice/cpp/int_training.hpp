@@ -51,6 +51,8 @@ class IntTraining {
     const IntPasses& passes() const { return passes_; }
 
    private:
+    IntStep led_step(const std::int8_t* inputs, int exponent, std::span<const std::int64_t> labels,
+                     std::uint64_t number);
     IntLogits pass(std::span<const std::int64_t> labels, std::uint64_t number, bool recorded);
 
     IntNetwork network_;

@@ -13,13 +13,34 @@ constexpr std::size_t kPiece = 4096;  // weights moved at a time
 }  // namespace
 
 void IntWalk::reserve(Arena& arena) {
+    const int threads = network_.machine().threads;
     std::vector<Piece> pieces;
-    for (int layer = 0; layer < network_.tail(); ++layer)
-        for (std::size_t i = network_.offset(layer); i < network_.offset(layer + 1); i += kPiece)
-            pieces.push_back({i, std::min(kPiece, network_.offset(layer + 1) - i), layer});
+    std::vector<std::size_t> starts = {0};
+    for (int thread = 0; thread < threads; ++thread) {
+        for (int layer = 0; layer < network_.tail(); ++layer) {
+            const Layer& l = network_.layers()[layer];
+            const auto begin = [&](int share) {
+                const long job = first_job(share, threads, jobs_of(l.outputs));
+                return network_.offset(layer) +
+                       std::min<std::size_t>(job * kOutputsOfAJob, l.outputs) * l.fan_in();
+            };
+            for (std::size_t i = begin(thread), end = begin(thread + 1); i < end; i += kPiece)
+                pieces.push_back({i, std::min(kPiece, end - i), layer});
+        }
+        starts.push_back(pieces.size());
+    }
+    arena.keep(starts_, std::move(starts));
     arena.keep(pieces_, std::move(pieces));
     arena.reserve(largest_, network_.tail());
     if (network_.head_parameters() <= kKeptNoise) arena.reserve(kept_, network_.head_parameters());
+}
+
+template <class Work>
+void IntWalk::for_each_piece(const Work& work) {
+    const int threads = network_.machine().threads;
+    parallel(threads, threads, [=, this](long thread) {
+        for (std::size_t i = starts_[thread]; i < starts_[thread + 1]; ++i) work(pieces_[i]);
+    });
 }
 
 void IntWalk::start(const IntNoise& noise) {
@@ -38,10 +59,9 @@ IntMove IntWalk::move_of(Piece& piece, int factor, std::span<const std::int8_t> 
 }
 
 std::size_t IntWalk::move(int factor, std::span<const std::int8_t> from) {
-    const Machine& machine = network_.machine();
-    parallel(machine.threads, long(pieces_.size()), [&](long i) {
+    for_each_piece([=, this](Piece& piece) {
         std::int8_t own[kPiece];
-        pieces_[i].clipped = machine.kernels.move_i8(move_of(pieces_[i], factor, from, own));
+        piece.clipped = network_.machine().kernels.move_i8(move_of(piece, factor, from, own));
     });
     std::size_t clipped = 0;
     std::ranges::fill(largest_, 0);
@@ -54,12 +74,11 @@ std::size_t IntWalk::move(int factor, std::span<const std::int8_t> from) {
 }
 
 void IntWalk::descend(int factor, std::span<const std::int8_t> from, int g, int bits) {
-    const Machine& machine = network_.machine();
-    parallel(machine.threads, long(pieces_.size()), [&](long i) {
+    for_each_piece([=, this](Piece& piece) {
         std::int8_t own[kPiece];
-        const GradientShift shift(largest_[pieces_[i].layer], bits);
-        machine.kernels.descend_i8(
-            {move_of(pieces_[i], factor, from, own), g, shift.k, shift.vanishes});
+        const GradientShift shift(largest_[piece.layer], bits);
+        network_.machine().kernels.descend_i8(
+            {move_of(piece, factor, from, own), g, shift.k, shift.vanishes});
     });
 }
 

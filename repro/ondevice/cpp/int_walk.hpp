@@ -26,6 +26,8 @@ class IntWalk {
     void descend(int factor, std::span<const std::int8_t> from, int g, int bits);
 
    private:
+    /// A thread's weights are those of the outputs that it computes, so that they are where it
+    /// wrote them.
     struct Piece {  // within one layer
         std::size_t first, count;
         int layer;
@@ -33,12 +35,15 @@ class IntWalk {
         int largest = 0;          // |z|
     };
 
+    template <class Work>
+    void for_each_piece(const Work& work);
     IntMove move_of(Piece& piece, int factor, std::span<const std::int8_t> from, std::int8_t* own);
 
     IntNetwork& network_;
     std::span<Piece> pieces_;
-    std::span<int> largest_;       // |z| of each layer
-    std::span<std::int8_t> kept_;  // z, or nothing
+    std::span<const std::size_t> starts_;  // of each thread's pieces, and the end of the last
+    std::span<int> largest_;               // |z| of each layer
+    std::span<std::int8_t> kept_;          // z, or nothing
     IntNoise noise_{};
     bool drawn_ = false;  // whether the pieces know |z|, and kept_ has z if it is there
 };

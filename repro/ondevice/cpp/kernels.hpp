@@ -200,9 +200,9 @@ struct IntNoise {
 struct IntMove {
     const std::int8_t* from;
     std::int8_t* to;
-    const std::int8_t* z;
+    const std::int8_t* z;  ///< from -127 to 127
     std::size_t count;
-    int factor;
+    int factor;  ///< from -2 to 1
 };
 
 /// to = clip(clip(from + factor z) - round(g z)), rounded by a shift like a gradient.

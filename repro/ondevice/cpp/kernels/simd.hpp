@@ -43,6 +43,9 @@ typedef float F __attribute__((vector_size(4 * L)));
 typedef std::int32_t I __attribute__((vector_size(4 * L)));
 typedef std::uint32_t U __attribute__((vector_size(4 * L)));
 typedef std::int16_t W __attribute__((vector_size(4 * L)));  // twice the lanes, half as wide
+typedef std::uint16_t UW __attribute__((vector_size(4 * L)));
+typedef std::int8_t B4 __attribute__((vector_size(4 * L)));  // four times the lanes
+typedef std::uint8_t UB4 __attribute__((vector_size(4 * L)));
 typedef std::int8_t B __attribute__((vector_size(L)));       // one byte for each lane of I
 typedef std::int8_t B2 __attribute__((vector_size(2 * L)));  // one byte for each lane of W
 typedef std::uint16_t H __attribute__((vector_size(2 * L)));

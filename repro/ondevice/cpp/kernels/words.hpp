@@ -11,12 +11,15 @@ struct Key {
         : low(std::uint32_t(key)), high(std::uint32_t(key >> 32)) {}
 };
 
-/// word(key, first), word(key, first + 1), ...
-ZO_INLINE U words(Key key, std::uint32_t first) {
-    U x = U(lanes()) + (first + key.low);
+/// word(key, i) of each counter i.
+ZO_INLINE U words(Key key, U counters) {
+    U x = counters + key.low;
     x = (x ^ (x >> 16)) * 0x7FEB352Du;
     x = (x ^ (x >> 15) ^ key.high) * 0x846CA68Bu;
     return x ^ (x >> 16);
 }
+
+/// word(key, first), word(key, first + 1), ...
+ZO_INLINE U words(Key key, std::uint32_t first) { return words(key, U(lanes()) + first); }
 
 }  // namespace zo::ZO_ISA
