@@ -1,14 +1,7 @@
 """The suspected causes: what the paper leaves open, and the values it is changed to."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
-
-from repro.core.names import MethodName
-from repro.training.cell import Cell
-
-Changes = Mapping[str, Any]
-"""Settings, or the cell's precision, or ``start_`` settings of the run it starts from."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +13,7 @@ class Cause:
     setting: str
     """What is changed; ``start_`` names a setting of pre-training."""
     values: tuple[Any, ...]
-    """The table's own is among them or not: it is always run."""
+    """The table's own may be among them; it is always run."""
 
 
 BATCH_AS_FLOAT = Cause("batch size", "batch", (32,))
@@ -57,34 +50,3 @@ SETTINGS = tuple(
     )
 )
 """Coordinates of the runs beside those of the tables."""
-
-_WITHOUT_A_TAIL: MethodName = "full_zo"
-_OF_THE_TAIL = "activations"
-
-
-def applies(cause: Cause, method: MethodName) -> bool:
-    """Return whether ``method`` has what ``cause`` changes."""
-    return cause.setting != _OF_THE_TAIL or method != _WITHOUT_A_TAIL
-
-
-def arms(cell: Cell, causes: tuple[Cause, ...]) -> Iterator[Cell]:
-    """Yield ``cell`` as in the tables, and with each value of each cause alone; none twice."""
-    changed = [
-        change(cell, {cause.setting: value})
-        for cause in causes
-        if applies(cause, cell.method)
-        for value in cause.values
-    ]
-    yield from dict.fromkeys((cell, *changed))
-
-
-def change(cell: Cell, changes: Changes) -> Cell:
-    """Return ``cell`` with other settings of its own or of the run it starts from."""
-    own = dict(changes)
-    precision = own.pop("precision", cell.precision)
-    before = {name: own.pop(name) for name in changes if name.startswith("start_")}
-    start = cell.start
-    if start is not None and before:
-        settings = {name.removeprefix("start_"): value for name, value in before.items()}
-        start = replace(start, settings=replace(start.settings, **settings))
-    return replace(cell, precision=precision, settings=replace(cell.settings, **own), start=start)

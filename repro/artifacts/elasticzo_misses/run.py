@@ -3,8 +3,8 @@
 Kinds of results:
 
 - ``run``: one training run; the point names data set, angle, precision and method, as those of the
-  tables do, and the settings of ``causes.SETTINGS`` that the run has; the metrics are its curves
-  and its settings;
+  tables do, and the settings of ``causes.SETTINGS`` that the run has; the metrics are its curves,
+  its settings and, as ``changed``, what is not as in the tables;
 - ``evaluation``: one network on one set of rotated test images; see ``images.evaluations``.
 """
 
@@ -13,15 +13,18 @@ from dataclasses import replace
 from itertools import product
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.cells import by_engine, results
+from repro.artifacts.cells import by_engine, point_of, results
 from repro.artifacts.elasticzo_misses import Config, causes
+from repro.artifacts.elasticzo_misses.arms import Changes, arms, change
 from repro.artifacts.elasticzo_misses.images import VIEWS, RotatedImages, evaluations
+from repro.claims.quantity import Key, Point, key
 from repro.core.names import METHODS, MethodName, Precision
 from repro.training.cell import Cell
 from repro.training.chosen import chosen
 from repro.training.experiments import Length, fine_tuning, from_scratch
 
 Asked = list[tuple[Cell, RotatedImages]]
+Arm = tuple[Cell, Changes]
 _PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
 _MISSED_ON_MNIST: tuple[MethodName, ...] = ("full_zo", "cls2")
 """Rows of Table 2 in float32 that do not hold on MNIST."""
@@ -32,9 +35,16 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     asked = [pair for name in config.experiments for pair in _EVALUATED.get(name, _none)(config)]
     as_trained = [(by_engine(cell, config.engine), images) for cell, images in asked]
     yield from evaluations(list(dict.fromkeys(as_trained)), context)
-    cells = [cell for name in config.experiments for cell in _TRAINED.get(name, _none)(config)]
-    once = list(dict.fromkeys(cells))
-    yield from results(once, context, extra=causes.SETTINGS, engine=config.engine)
+    trained = [arm for name in config.experiments for arm in _TRAINED.get(name, _none)(config)]
+    changed = {_identity(point_of(c, causes.SETTINGS), c.seed): made for c, made in trained}
+    cells = list(dict.fromkeys(cell for cell, _ in trained))
+    for result in results(cells, context, extra=causes.SETTINGS, engine=config.engine):
+        made = changed[_identity(result.point, result.seed)]
+        yield replace(result, metrics={**result.metrics, "changed": dict(made)})
+
+
+def _identity(point: Point, seed: int | None) -> tuple[Key, int | None]:
+    return key(point), seed
 
 
 def _test_images(config: Config) -> Asked:
@@ -63,33 +73,33 @@ def _pre_training(config: Config) -> Asked:
     grid = product(config.datasets, config.rates, config.batches, config.long_seeds)
     for dataset, rate, batch, seed in grid:
         cell = _tuned(config, dataset, 30, "fp32", "full_bp", seed)
-        start = causes.change(cell, {"start_lr": rate, "start_batch": batch}).start
+        start = change(cell, {"start_lr": rate, "start_batch": batch}).start
         assert start is not None  # noqa: S101 - fine-tuning has one
         asked += [(start, replace(v, angle=a)) for a, v in product(config.angles, VIEWS[:2])]
     return asked
 
 
-def _integer_tuning(config: Config) -> Iterator[Cell]:
+def _integer_tuning(config: Config) -> Iterator[Arm]:
     """Yield the arms of the rows that we miss by most, and every row at another batch."""
     rows = product(config.datasets, config.angles, METHODS, config.seeds)
     for dataset, angle, method, seed in rows:
         cell = _tuned(config, dataset, angle, "int8", method, seed)
-        yield from causes.arms(cell, (causes.BATCH_AS_FLOAT,))
+        yield from arms(cell, (causes.BATCH_AS_FLOAT,))
         if (dataset, method) == ("fashion_mnist", "full_zo"):
-            yield from causes.arms(cell, causes.OF_INTEGER_TUNING)
+            yield from arms(cell, causes.OF_INTEGER_TUNING)
         if (dataset, angle, method) == ("fashion_mnist", 45, "cls1"):
-            yield from causes.arms(cell, causes.OF_INTEGER_TUNING)
+            yield from arms(cell, causes.OF_INTEGER_TUNING)
 
 
-def _float_tuning(config: Config) -> Iterator[Cell]:
+def _float_tuning(config: Config) -> Iterator[Arm]:
     """Yield the arms of Cls2 on Fashion-MNIST, where we are below the table."""
     if "fashion_mnist" in config.datasets:
         for angle, seed in product(config.angles, config.long_seeds):
             cell = _tuned(config, "fashion_mnist", angle, "fp32", "cls2", seed)
-            yield from causes.arms(cell, causes.OF_FLOAT_TUNING)
+            yield from arms(cell, causes.OF_FLOAT_TUNING)
 
 
-def _integer_training(config: Config) -> Iterator[Cell]:
+def _integer_training(config: Config) -> Iterator[Arm]:
     """Yield the arms of Cls2 on MNIST from scratch in INT8*, where we are below Table 1."""
     if "mnist" in config.datasets:
         length = Length(config.integer_training_epochs, config.image_items)
@@ -104,7 +114,7 @@ def _integer_training(config: Config) -> Iterator[Cell]:
                 clouds=length,
                 device=config.device,
             )
-            yield from causes.arms(cell, causes.OF_INTEGER_TRAINING)
+            yield from arms(cell, causes.OF_INTEGER_TRAINING)
 
 
 def _tuned(
