@@ -64,8 +64,8 @@ def evaluations(asked: Sequence[tuple[Cell, RotatedImages]], context: Context) -
     """Yield the accuracy of each trained network on the images asked for.
 
     The cells are trained first, where they are not; the point is that of the images, the data set,
-    the precision, the method, ``none`` of one that is not fine-tuned, and the rate and batch it was
-    pre-trained with.
+    the precision, the method, ``none`` of one that is not fine-tuned, the rate and batch it was
+    pre-trained with and the batch it was fine-tuned with.
     """
     missing = []
     for cell, images in asked:
@@ -76,6 +76,8 @@ def evaluations(asked: Sequence[tuple[Cell, RotatedImages]], context: Context) -
             missing.append((cell, images))
         else:
             yield Result("evaluation", _point(cell, images), found, cell.seed)
+    if not missing:
+        return
     cells = list(dict.fromkeys(cell for cell, _ in missing))
     for _ in context.executor.run(cells):
         pass
@@ -96,6 +98,7 @@ def _point(cell: Cell, images: RotatedImages) -> dict[str, object]:
         "precision": cell.precision,
         "method": "none" if cell.start is None else cell.method,
         **of_start,
+        **({} if cell.start is None else {"batch": cell.settings.batch}),
         **asdict(images),
     }
 
