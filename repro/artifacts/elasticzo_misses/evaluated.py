@@ -93,7 +93,7 @@ def rows(records: Sequence[Record]) -> list[Row]:
             for name, view in VIEWS.items()
             if (score := found.get(cell, start, view)) is not None
         }
-        if len(scores) > len((TABLE_2, FIRST)):
+        if len(scores) > len((TABLE_2, FIRST)):  # these two are of the grid of pre-training
             batch = cell.get("batch")
             tuned_with = None if batch is None else int(batch)
             made.append(Row(row, tuned_with, scores, published()[key(row)], found.profile))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache as cache_calls
 from itertools import groupby
 from typing import Literal
 
@@ -82,10 +83,12 @@ def evaluations(asked: Sequence[tuple[Cell, RotatedImages]], context: Context) -
     for _ in context.executor.run(cells):
         pass
     store = CellStore.of(context.environment)
+    rotated = cache_calls(RotatedImages.of)  # to turn 10,000 takes longer than to answer them
     for cell, wanted in groupby(missing, key=lambda pair: pair[0]):
         learner = _trained(Task(cell, store, context.environment.code))
         for _, images in wanted:
-            metrics = {"accuracy": _accuracy(learner, cell, images), "settings": settings_of(cell)}
+            items = rotated(images, str(find(cell.problem).pixels_of))
+            metrics = {"accuracy": _accuracy(learner, cell, *items), "settings": settings_of(cell)}
             yield Result("evaluation", _point(cell, images), metrics, cell.seed)
 
 
@@ -105,7 +108,7 @@ def _point(cell: Cell, images: RotatedImages) -> dict[str, object]:
 
 def _trained(task: Task) -> Learner:
     """Return the learner of a cell with its final weights; it is trained if no state is here."""
-    if task.store.progress(task.cell).metrics is None:  # trained on another machine
+    if task.store.progress(task.cell).metrics is None:  # trained elsewhere
         run_cell(task)
     state = task.store.checkpoint(task.cell).load()
     assert state is not None  # noqa: S101 - for the type checker: the run has written it
@@ -114,8 +117,8 @@ def _trained(task: Task) -> Learner:
     return learner
 
 
-def _accuracy(learner: Learner, cell: Cell, wanted: RotatedImages) -> float:
-    images, labels = to_tensors(*wanted.of(str(find(cell.problem).pixels_of)), cell.device)
+def _accuracy(learner: Learner, cell: Cell, pixels: Array, classes: Array) -> float:
+    images, labels = to_tensors(pixels, classes, cell.device)
     inputs = images if cell.precision == "fp32" else _as_integers(images, cell)
     size = Split.evaluated_at_once
     right = sum(learner.evaluate(*some)[1] for some in batches(inputs, labels, size))
