@@ -28,8 +28,9 @@ def results(
     """Yield a result of kind ``run`` for each cell: recorded before, or trained now.
 
     Its point names the data set, precision and method, and the ``extra`` hyperparameters, where the
-    cell has them; the metrics are the curves (see ``repro.training.loop.Curves``) and, as
-    ``settings``, all that the runs of one point have in common.
+    cell has them (``start_`` before those of the run it starts from); the metrics are the curves
+    (see ``repro.training.loop.Curves``) and, as ``settings``, all that the runs of one point have
+    in common.
 
     Raises:
         UsageError: the machines or the engine cannot train a cell.
@@ -101,6 +102,8 @@ def point_of(cell: Cell, extra: Iterable[str] = ()) -> dict[str, Any]:
         point["angle"] = problem.angle
     point |= {"precision": cell.precision, "method": cell.method}
     settings = asdict(cell.settings)
+    if cell.start is not None:
+        settings |= {f"start_{n}": value for n, value in asdict(cell.start.settings).items()}
     return point | {name: settings[name] for name in extra if name in settings}
 
 

@@ -15,6 +15,7 @@ SLUGS = (
     "elasticzo_sparsity",
     "elasticzo_int8_sign",
     "elasticzo_int8_choices",
+    "elasticzo_misses",
     "elasticzo_fig2",
     "elasticzo_fig3",
     "elasticzo_fig4",

@@ -69,11 +69,12 @@ def dots(scores: Columns, *, per_row: int = 3) -> "Figure":
             _panel(next(panels), headings, column)
         for unused in panels:
             unused.set_axis_off()
-        handles = [
-            Line2D([], [], label="ours, last epoch, with 95 % interval over seeds", **_LAST),
-            Line2D([], [], label="ours, best epoch", **_BEST),
-            Line2D([], [], label="published", **{**_PUBLISHED, "markersize": 11}),
-        ]
+        with_best = any(score.best is not None for column in scores.values() for score in column)
+        last = "ours, last epoch," if with_best else "ours"
+        handles = [Line2D([], [], label=f"{last} with 95 % interval over seeds", **_LAST)]
+        if with_best:
+            handles.append(Line2D([], [], label="ours, best epoch", **_BEST))
+        handles.append(Line2D([], [], label="published", **{**_PUBLISHED, "markersize": 11}))
         figure.legend(handles=handles, loc="outside lower center", ncols=3)
     return figure
 

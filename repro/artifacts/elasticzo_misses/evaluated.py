@@ -1,0 +1,138 @@
+"""Accuracies of networks on other rotated images, by where they were trained."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from repro.artifacts.scores import place, published
+from repro.claims.quantity import Point, key
+from repro.claims.statistics import Estimate, estimate
+from repro.measurement.records import Record, of_kind
+
+TABLE_2: Point = {
+    "images": "drawn",
+    "turn": "counter-clockwise",
+    "interpolation": "bilinear",
+}
+"""The images of our Table 2."""
+FIRST: Point = {**TABLE_2, "images": "first"}
+VIEWS: dict[str, Point] = {
+    "ours": TABLE_2,
+    "first 1,024": FIRST,
+    "all 10,000": {**TABLE_2, "images": "all"},
+    "clockwise": {**TABLE_2, "turn": "clockwise"},
+    "nearest pixel": {**TABLE_2, "interpolation": "nearest"},
+}
+"""What is evaluated on, as people read it."""
+START: Point = {"start_lr": 1e-3, "start_batch": 32}
+"""How the networks of our Table 2 are pre-trained in float32 ..."""
+INTEGER_START: Point = {"start_lr": None, "start_batch": 256}
+"""... and in integers, that have no rate."""
+ANGLES = (30, 45)
+_IN_TABLE = ("dataset", "angle", "precision", "method")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One network of Table 2 on every kind of images."""
+
+    row: Point
+    """Coordinates of the cell in the table."""
+    batch: int | None
+    """Of fine-tuning; none without."""
+    scores: dict[str, Estimate]
+    """By the names of ``VIEWS``, in per cent."""
+    published: float
+    profile: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One data set by one rate and batch of pre-training."""
+
+    dataset: str
+    rate: float
+    batch: int
+    drawn: tuple[Estimate, ...]
+    """Per cent, at each angle, on the images of Table 2 ..."""
+    first: tuple[Estimate, ...]
+    """... and on the first ones of the test split."""
+    profile: str
+
+
+class Evaluations:
+    """The evaluations that records hold, found by their points."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        """Take the records that stand, all of one profile; other kinds are passed by."""
+        self.points: list[Point] = []
+        self.profile = ""
+        self._seeds: dict[object, list[float]] = {}
+        for record in of_kind(records, "evaluation"):
+            self.profile = record.profile
+            where = key(record.point)
+            if where not in self._seeds:
+                self.points.append(record.point)
+            self._seeds.setdefault(where, []).append(100 * record.metrics["accuracy"])
+
+    def get(self, *parts: Point) -> Estimate | None:
+        """Return the mean over seeds at the point that the parts make together."""
+        point = {name: value for part in parts for name, value in part.items()}
+        seeds = self._seeds.get(key(point))
+        return None if seeds is None else estimate(seeds)
+
+
+def rows(records: Sequence[Record]) -> list[Row]:
+    """Return every network that was evaluated on all kinds of rotated images or on some."""
+    found = Evaluations(records)
+    made = []
+    for cell in _cells(found):
+        row = {name: cell[name] for name in _IN_TABLE}
+        start = START if row["precision"] == "fp32" else INTEGER_START
+        scores = {
+            name: score
+            for name, view in VIEWS.items()
+            if (score := found.get(cell, start, view)) is not None
+        }
+        if len(scores) > len((TABLE_2, FIRST)):  # these two are of the grid of pre-training
+            batch = cell.get("batch")
+            tuned_with = None if batch is None else int(batch)
+            made.append(Row(row, tuned_with, scores, published()[key(row)], found.profile))
+    return sorted(made, key=_place)
+
+
+def settings(records: Sequence[Record]) -> Iterator[Setting]:
+    """Yield every rate and batch of pre-training that the records hold at both angles."""
+    found = Evaluations(records)
+    network: Point = {"precision": "fp32", "method": "none"}
+    starts = {
+        (str(p["dataset"]), float(p["start_lr"] or 0), int(p["start_batch"] or 0))
+        for p in found.points
+        if network.items() <= p.items()
+    }
+    for dataset, rate, batch in sorted(starts, key=lambda s: (s[0] != "mnist", s[1], s[2])):
+        start: Point = {**network, "dataset": dataset, "start_lr": rate, "start_batch": batch}
+        scores = [
+            [found.get(start, view, {"angle": angle}) for angle in ANGLES]
+            for view in (TABLE_2, FIRST)
+        ]
+        drawn, first = (tuple(s for s in of if s is not None) for of in scores)
+        if len(drawn) == len(first) == len(ANGLES):
+            yield Setting(dataset, rate, batch, drawn, first, found.profile)
+
+
+def pair(dataset: str) -> tuple[float, ...]:
+    """Return what the paper prints at both angles without fine-tuning in float32."""
+    where = {"dataset": dataset, "precision": "fp32", "method": "none"}
+    return tuple(published()[key({**where, "angle": angle})] for angle in ANGLES)
+
+
+def _cells(found: Evaluations) -> list[Point]:
+    names = (*_IN_TABLE, "batch")
+    cells = ({name: p[name] for name in names if name in p} for p in found.points)
+    return list({key(cell): cell for cell in cells}.values())
+
+
+def _place(one: Row) -> tuple[object, ...]:
+    """Sort by data set, precision, method, angle, and the largest batch first."""
+    dataset, precision, angle, method = place(one.row)
+    return dataset, precision, method, angle, -(one.batch or 0)

@@ -1,0 +1,198 @@
+"""Accuracies by each value of each suspected cause, and on other rotated images."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from repro.artifacts.elasticzo_misses import evaluated
+from repro.artifacts.elasticzo_misses.comparisons import Arm, Comparison, comparisons
+from repro.artifacts.elasticzo_misses.evaluated import Setting
+from repro.artifacts.scores import headings
+from repro.claims.elasticzo import DATASETS, METHODS
+from repro.claims.quantity import Point
+from repro.drawing.accuracy import Columns, Score, dots
+from repro.drawing.remarks import title
+from repro.drawing.style import INK, style
+from repro.measurement.records import Record
+
+_METHODS = {**METHODS, "none": "untuned"}
+_MARKERS = "osD^v"
+
+
+def integer_tuning(records: Sequence[Record]) -> Figure:
+    """Draw a panel for each cell of Table 2 in INT8 of which all causes were changed."""
+    found = _of(comparisons(records), "int8", tuned=True)
+    several = [
+        one for one in found if sum(other.row == one.row for other in found) > 1
+    ]  # else the batch alone was changed
+    return _causes(several)
+
+
+def batch(records: Sequence[Record]) -> Figure:
+    """Draw every row of Table 2 in INT8 by the batch of the tables and by that of float32."""
+    columns: dict[tuple[str, ...], list[Score]] = {}
+    for one in _of(comparisons(records), "int8", tuned=True):
+        if one.cause.setting == "batch":
+            scores = columns.setdefault(headings(one.row), [])
+            method = METHODS[str(one.row["method"])]
+            kept = [arm for arm in one.arms if arm.of_table or arm.value == _FLOAT_BATCH]
+            scores += [
+                _score(f"{method}, B = {arm.label}", arm, one.published) for arm in reversed(kept)
+            ]
+    return _dots(columns, per_row=2)
+
+
+def float_tuning(records: Sequence[Record]) -> Figure:
+    """Draw a panel for each cell of Table 2 in FP32 of which the causes were changed."""
+    return _causes(_of(comparisons(records), "fp32", tuned=True))
+
+
+def integer_training(records: Sequence[Record]) -> Figure:
+    """Draw the cell of Table 1 in INT8* of which the causes were changed."""
+    return _causes(_of(comparisons(records), "int8s", tuned=False))
+
+
+def test_images(records: Sequence[Record]) -> Figure:
+    """Draw a panel for each cell of Table 2, its networks on each kind of rotated images."""
+    columns: dict[tuple[str, ...], list[Score]] = {}
+    for row in evaluated.rows(records):
+        column = columns.setdefault((*headings(row.row), _METHODS[str(row.row["method"])]), [])
+        batch = f", B = {row.batch}" if row.row["precision"] == "int8" and row.batch else ""
+        column += [
+            Score(name + batch, row.published, score.mean, score.interval, profile=row.profile)
+            for name, score in row.scores.items()
+        ]
+    return _dots(columns, per_row=4)
+
+
+def pre_training(records: Sequence[Record]) -> Figure:
+    """Draw accuracy at 45 over that at 30 degrees for each rate and batch of pre-training.
+
+    A row for the images of Table 2 here and one for the first ones of the test split; means over
+    seeds, whose intervals would hide each other.
+    """
+    found = list(evaluated.settings(records))
+    datasets = list(dict.fromkeys(one.dataset for one in found))
+    if not found:
+        return _nothing()
+    rates = sorted({one.rate for one in found})
+    colours = dict(zip(rates, sns.color_palette("colorblind"), strict=False))
+    markers = dict(zip(sorted({one.batch for one in found}), _MARKERS, strict=False))
+    with style():
+        figure, panels = plt.subplots(
+            2, len(datasets), figsize=(4.4 * len(datasets), 6.6), squeeze=False
+        )
+        for column, dataset in enumerate(datasets):
+            of_set = [one for one in found if one.dataset == dataset]
+            for panel, what in zip(panels[:, column], _IMAGES, strict=True):
+                _pairs(panel, of_set, what, colours, markers)
+                name = f"{DATASETS[dataset]}, {_IMAGES[what]}"
+                panel.set_title(title(name, {one.profile for one in of_set}))
+        handles = [Line2D([], [], color=c, label=f"rate {r:g}") for r, c in colours.items()]
+        handles += [
+            Line2D([], [], color=INK, ls="none", marker=m, label=f"batch {b}")
+            for b, m in markers.items()
+        ]
+        handles.append(Line2D([], [], label="published", **_CROSS))
+        figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    return figure
+
+
+_FLOAT_BATCH = 32
+_IMAGES = {"drawn": "images of our Table 2", "first": "the first 1,024 images"}
+_CROSS: dict[str, Any] = {"color": INK, "ls": "none", "marker": "X", "markersize": 10}
+
+
+def _pairs(
+    panel: Axes,
+    found: Iterable[Setting],
+    images: str,
+    colours: dict[float, Any],
+    markers: dict[int, str],
+) -> None:
+    for one in found:
+        at_30, at_45 = getattr(one, images)
+        look = {"color": colours[one.rate], "marker": markers[one.batch]}
+        panel.plot(at_30.mean, at_45.mean, ls="none", **look)
+        dataset = one.dataset
+    panel.plot(*evaluated.pair(dataset), zorder=5, **_CROSS)
+    panel.set(xlabel="accuracy at 30° (%)", ylabel="accuracy at 45° (%)")
+
+
+def _of(found: Iterable[Comparison], precision: str, *, tuned: bool) -> list[Comparison]:
+    return [
+        one for one in found if one.row["precision"] == precision and ("angle" in one.row) == tuned
+    ]
+
+
+def _causes(found: Iterable[Comparison]) -> Figure:
+    """Draw a panel for each cell of a table: as it is there, then by each cause."""
+    columns: dict[tuple[str, ...], list[Score]] = {}
+    for one in found:
+        scores = columns.setdefault(_where(one.row), [])
+        if not scores:
+            own = next(arm for arm in one.arms if arm.of_table)
+            scores.append(_score("as in the table", own, one.published))
+        scores += [
+            _score(f"{one.cause.name} {arm.label}", arm, one.published)
+            for arm in one.arms
+            if not arm.of_table
+        ]
+    return _dots(columns, per_row=3)
+
+
+def _where(row: Point) -> tuple[str, ...]:
+    """Return a row's heading without the precision, that all panels share."""
+    return *headings(row)[:-1], METHODS[str(row["method"])]
+
+
+def _score(name: str, arm: Arm, published: float) -> Score:
+    last, cell = arm.last, arm.cell
+    return Score(
+        name, published, last.mean, last.interval, arm.best.mean, cell.profile, cell.caveat
+    )
+
+
+def _dots(columns: Columns, per_row: int) -> Figure:
+    return dots(columns, per_row=min(per_row, len(columns))) if columns else _nothing()
+
+
+def _nothing() -> Figure:
+    with style():
+        figure, panel = plt.subplots(figsize=(4, 0.6))
+        panel.set_axis_off()
+        panel.text(0, 0.5, "no records of this experiment")
+    return figure
+
+
+FIGURES = {
+    "integer_tuning": integer_tuning,
+    "batch": batch,
+    "test_images": test_images,
+    "pre_training": pre_training,
+    "float_tuning": float_tuning,
+    "integer_training": integer_training,
+}
+CAPTIONS = {
+    "integer_tuning": (
+        "Accuracy after fine-tuning in INT8 on Fashion-MNIST by each suspected cause"
+    ),
+    "batch": (
+        "Accuracy after fine-tuning in INT8 at batches of 256 and of 32, beside the published"
+    ),
+    "test_images": ("Accuracy on other rotated test images than ours, beside the published"),
+    "pre_training": (
+        "Accuracy without fine-tuning at 30 and at 45 degrees by rate and batch of pre-training"
+    ),
+    "float_tuning": (
+        "Accuracy of ZO-Feat-Cls2 after fine-tuning in FP32 on Fashion-MNIST by each suspected cause"
+    ),
+    "integer_training": (
+        "Accuracy of ZO-Feat-Cls2 on MNIST in INT8* by each suspected cause, beside the published"
+    ),
+}

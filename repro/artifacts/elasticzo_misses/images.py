@@ -1,0 +1,138 @@
+"""Other rotated images to evaluate a network on than those of Table 2."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache as cache_calls
+from itertools import groupby
+from typing import Literal
+
+from torch import Tensor
+
+from repro.artifacts.base import Context, Result
+from repro.artifacts.cells import settings_of
+from repro.data import cache
+from repro.data.base import Array
+from repro.data.batches import batches, to_tensors
+from repro.data.images.rotated import SEED, SIZE
+from repro.data.images.rotation import rotate
+from repro.data.splits import sample
+from repro.training.build import build_learner
+from repro.training.cell import Cell
+from repro.training.cell_store import CellStore
+from repro.training.integers import quantised_levels
+from repro.training.learner import Learner
+from repro.training.loop import Split
+from repro.training.problem import find
+from repro.training.run_cell import Task, run_cell
+
+
+@dataclass(frozen=True)
+class RotatedImages:
+    """Rotated images of the test split, and how they were made."""
+
+    angle: int
+    """Degrees."""
+    images: Literal["drawn", "first", "all"] = "drawn"
+    """1,024 drawn at random, those of Table 2 here; the first 1,024; or all 10,000."""
+    turn: Literal["counter-clockwise", "clockwise"] = "counter-clockwise"
+    interpolation: Literal["bilinear", "nearest"] = "bilinear"
+
+    def of(self, dataset: str) -> tuple[Array, Array]:
+        """Return the images, uint8 [N, 28, 28], and their labels."""
+        content = cache.load(dataset)
+        images, labels = content["test_images"], content["test_labels"]
+        if self.images != "all":
+            drawn = self.images == "drawn"
+            chosen = sample(len(images), SIZE, SEED) if drawn else slice(SIZE)
+            images, labels = images[chosen], labels[chosen]
+        degrees = self.angle if self.turn == "counter-clockwise" else -self.angle
+        if self.interpolation == "nearest":
+            return _rotate_to_nearest(images, degrees), labels
+        return rotate(images, degrees), labels
+
+
+VIEWS = (
+    RotatedImages(30),
+    RotatedImages(30, images="first"),
+    RotatedImages(30, images="all"),
+    RotatedImages(30, turn="clockwise"),
+    RotatedImages(30, interpolation="nearest"),
+)
+"""Those of Table 2, and what differs from them in one respect; the angle stands for both."""
+
+
+def evaluations(asked: Sequence[tuple[Cell, RotatedImages]], context: Context) -> Iterator[Result]:
+    """Yield the accuracy of each trained network on the images asked for.
+
+    The cells are trained first, where they are not; the point is that of the images, the data set,
+    the precision, the method, ``none`` of one that is not fine-tuned, the rate and batch it was
+    pre-trained with and the batch it was fine-tuned with.
+    """
+    missing = []
+    for cell, images in asked:
+        found = context.recorded.metrics(
+            "evaluation", _point(cell, images), cell.seed, settings_of(cell)
+        )
+        if found is None:
+            missing.append((cell, images))
+        else:
+            yield Result("evaluation", _point(cell, images), found, cell.seed)
+    if not missing:
+        return
+    cells = list(dict.fromkeys(cell for cell, _ in missing))
+    for _ in context.executor.run(cells):
+        pass
+    store = CellStore.of(context.environment)
+    rotated = cache_calls(RotatedImages.of)  # to turn 10,000 takes longer than to answer them
+    for cell, wanted in groupby(missing, key=lambda pair: pair[0]):
+        learner = _trained(Task(cell, store, context.environment.code))
+        for _, images in wanted:
+            items = rotated(images, str(find(cell.problem).pixels_of))
+            metrics = {"accuracy": _accuracy(learner, cell, *items), "settings": settings_of(cell)}
+            yield Result("evaluation", _point(cell, images), metrics, cell.seed)
+
+
+def _point(cell: Cell, images: RotatedImages) -> dict[str, object]:
+    problem = find(cell.problem)
+    start = cell.start or cell
+    of_start = {f"start_{name}": getattr(start.settings, name, None) for name in ("lr", "batch")}
+    return {
+        "dataset": problem.pixels_of,
+        "precision": cell.precision,
+        "method": "none" if cell.start is None else cell.method,
+        **of_start,
+        **({} if cell.start is None else {"batch": cell.settings.batch}),
+        **asdict(images),
+    }
+
+
+def _trained(task: Task) -> Learner:
+    """Return the learner of a cell with its final weights; it is trained if no state is here."""
+    if task.store.progress(task.cell).metrics is None:  # trained elsewhere
+        run_cell(task)
+    state = task.store.checkpoint(task.cell).load()
+    assert state is not None  # noqa: S101 - for the type checker: the run has written it
+    learner = build_learner(task.cell)
+    learner.load_weights(state["learner"])
+    return learner
+
+
+def _accuracy(learner: Learner, cell: Cell, pixels: Array, classes: Array) -> float:
+    images, labels = to_tensors(pixels, classes, cell.device)
+    inputs = images if cell.precision == "fp32" else _as_integers(images, cell)
+    size = Split.evaluated_at_once
+    right = sum(learner.evaluate(*some)[1] for some in batches(inputs, labels, size))
+    return right / len(labels)
+
+
+def _as_integers(images: Tensor, cell: Cell) -> Tensor:
+    levels = quantised_levels(find(cell.problem)).values
+    return levels[images.cpu().int()].unsqueeze(1).to(cell.device)
+
+
+def _rotate_to_nearest(images: Array, degrees: float) -> Array:
+    """Return what ``rotate`` does, but each pixel takes the grey of the nearest one."""
+    from scipy.ndimage import rotate as turned
+
+    to_nearest: Array = turned(images, degrees, axes=(1, 2), reshape=False, order=0)
+    return to_nearest

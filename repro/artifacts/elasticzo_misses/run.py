@@ -1,0 +1,158 @@
+"""Train with each suspected cause changed alone, and evaluate what was trained on other images.
+
+Kinds of results:
+
+- ``run``: one training run; the point names data set, angle, precision and method, as those of the
+  tables do, and the settings of ``causes.SETTINGS`` that the run has; the metrics are its curves,
+  its settings and, as ``changed``, what is not as in the tables;
+- ``evaluation``: one network on one set of rotated test images; see ``images.evaluations``.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+
+from repro.artifacts.base import Context, Result
+from repro.artifacts.cells import by_engine, point_of, results
+from repro.artifacts.elasticzo_misses import Config, causes
+from repro.artifacts.elasticzo_misses.arms import Changes, arms, change
+from repro.artifacts.elasticzo_misses.images import VIEWS, RotatedImages, evaluations
+from repro.claims.quantity import Key, Point, key
+from repro.core.names import METHODS, MethodName, Precision
+from repro.training.cell import Cell
+from repro.training.chosen import chosen
+from repro.training.experiments import Length, fine_tuning, from_scratch
+
+Asked = list[tuple[Cell, RotatedImages]]
+Arm = tuple[Cell, Changes]
+_PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
+_ZEROTH_ORDER: tuple[MethodName, ...] = ("full_zo", "cls2", "cls1")
+_BATCH = (causes.BATCH_AS_FLOAT,)
+
+
+def run(config: Config, context: Context) -> Iterator[Result]:
+    """Yield the results of each experiment; two of them share some networks."""
+    asked = [pair for name in config.experiments for pair in _EVALUATED.get(name, _none)(config)]
+    as_trained = [(by_engine(cell, config.engine), images) for cell, images in asked]
+    yield from evaluations(list(dict.fromkeys(as_trained)), context)
+    trained = [arm for name in config.experiments for arm in _TRAINED.get(name, _none)(config)]
+    changed = {_identity(point_of(c, causes.SETTINGS), c.seed): made for c, made in trained}
+    cells = list(dict.fromkeys(cell for cell, _ in trained))
+    for result in results(cells, context, extra=causes.SETTINGS, engine=config.engine):
+        made = changed[_identity(result.point, result.seed)]
+        yield replace(result, metrics={**result.metrics, "changed": dict(made)})
+
+
+def _identity(point: Point, seed: int | None) -> tuple[Key, int | None]:
+    return key(point), seed
+
+
+def _test_images(config: Config) -> Asked:
+    """Return the networks of Table 2 before fine-tuning and, on MNIST, after it.
+
+    Those in INT8 are fine-tuned at the batch of float32, too.
+    """
+    asked: Asked = []
+    for dataset, precision, seed in product(config.datasets, _PRECISIONS, config.seeds):
+        start = _tuned(config, dataset, 30, precision, "full_bp", seed).start
+        assert start is not None  # noqa: S101 - fine-tuning has one
+        asked += [(start, replace(v, angle=a)) for a, v in product(config.angles, VIEWS)]
+        if dataset == "mnist":
+            for angle, method in product(config.angles, _ZEROTH_ORDER):
+                own = _tuned(config, dataset, angle, precision, method, seed)
+                cells = [own] if precision == "fp32" else [c for c, _ in arms(own, _BATCH)]
+                views = [replace(view, angle=angle) for view in _of_tuned()]
+                asked += list(product(cells, views))
+    return asked
+
+
+def _of_tuned() -> Sequence[RotatedImages]:
+    """Return the images for a network that was fine-tuned on others turned and made alike."""
+    own = VIEWS[0]
+    return [v for v in VIEWS if (v.turn, v.interpolation) == (own.turn, own.interpolation)]
+
+
+def _pre_training(config: Config) -> Asked:
+    """Return the networks of every rate and batch of pre-training."""
+    asked: Asked = []
+    grid = product(config.datasets, config.rates, config.batches, config.long_seeds)
+    for dataset, rate, batch, seed in grid:
+        cell = _tuned(config, dataset, 30, "fp32", "full_bp", seed)
+        start = change(cell, {"start_lr": rate, "start_batch": batch}).start
+        assert start is not None  # noqa: S101 - fine-tuning has one
+        asked += [(start, replace(v, angle=a)) for a, v in product(config.angles, VIEWS[:2])]
+    return asked
+
+
+def _integer_tuning(config: Config) -> Iterator[Arm]:
+    """Yield the arms of the rows that we miss by most, and every row at another batch."""
+    rows = product(config.datasets, config.angles, METHODS, config.seeds)
+    for dataset, angle, method, seed in rows:
+        cell = _tuned(config, dataset, angle, "int8", method, seed)
+        yield from arms(cell, _BATCH)
+        if (dataset, method) == ("fashion_mnist", "full_zo"):
+            yield from arms(cell, causes.OF_INTEGER_TUNING)
+        if (dataset, angle, method) == ("fashion_mnist", 45, "cls1"):
+            yield from arms(cell, causes.OF_INTEGER_TUNING)
+
+
+def _float_tuning(config: Config) -> Iterator[Arm]:
+    """Yield the arms of Cls2 on Fashion-MNIST, where we are below the table."""
+    if "fashion_mnist" in config.datasets:
+        for angle, seed in product(config.angles, config.long_seeds):
+            cell = _tuned(config, "fashion_mnist", angle, "fp32", "cls2", seed)
+            yield from arms(cell, causes.OF_FLOAT_TUNING)
+
+
+def _integer_training(config: Config) -> Iterator[Arm]:
+    """Yield the arms of Cls2 on MNIST from scratch in INT8*, where we are below Table 1."""
+    if "mnist" in config.datasets:
+        length = Length(config.integer_training_epochs, config.image_items)
+        for seed in config.long_seeds:
+            cell = from_scratch(
+                "mnist",
+                "int8s",
+                "cls2",
+                chosen("mnist", "int8s", "cls2"),
+                seed=seed,
+                images=length,
+                clouds=length,
+                device=config.device,
+            )
+            yield from arms(cell, causes.OF_INTEGER_TRAINING)
+
+
+def _tuned(
+    config: Config,
+    dataset: str,
+    angle: int,
+    precision: Precision,
+    method: MethodName,
+    seed: int,
+) -> Cell:
+    """Return the cell of Table 2."""
+    problem = f"rotated_{dataset}_{angle}"
+    cell = fine_tuning(
+        problem,
+        precision,
+        method,
+        chosen(problem, precision, method),
+        seed=seed,
+        epochs=config.epochs,
+        integer_pretraining_epochs=config.integer_pretraining_epochs,
+        device=config.device,
+    )
+    assert cell.start is not None  # noqa: S101 - fine-tuning has one
+    return replace(cell, start=replace(cell.start, train_items=config.image_items))
+
+
+def _none(config: Config) -> tuple[()]:  # noqa: ARG001 - as the others
+    return ()
+
+
+_EVALUATED = {"test_images": _test_images, "pre_training": _pre_training}
+_TRAINED = {
+    "integer_tuning": _integer_tuning,
+    "float_tuning": _float_tuning,
+    "integer_training": _integer_training,
+}

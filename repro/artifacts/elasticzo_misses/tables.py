@@ -1,0 +1,135 @@
+"""The same accuracies as tables, in per cent with 95 % intervals over seeds."""
+
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from repro.artifacts.elasticzo_misses import evaluated
+from repro.artifacts.elasticzo_misses.comparisons import Arm, comparisons
+from repro.artifacts.elasticzo_misses.evaluated import Setting
+from repro.artifacts.scores import headings
+from repro.claims.elasticzo import DATASETS, METHODS
+from repro.claims.quantity import Point
+from repro.claims.statistics import Estimate
+from repro.measurement.records import Record
+
+
+def by_cause(records: Sequence[Record]) -> pd.DataFrame:
+    """Return every cell and cause: accuracy after the last epoch by value, and the published."""
+    return pd.DataFrame(
+        {
+            "row": _name(one.row),
+            "cause": one.cause.name,
+            "accuracy by value (%)": "; ".join(map(_arm, one.arms)),
+            "published": f"{one.published:.2f}",
+            "seeds": _seeds(arm.last for arm in one.arms),
+        }
+        for one in comparisons(records)
+    )
+
+
+def best_epochs(records: Sequence[Record]) -> pd.DataFrame:
+    """Return the runs from scratch: accuracy after the last and after the best epoch."""
+    return pd.DataFrame(
+        {
+            "row": _name(one.row),
+            "cause": one.cause.name,
+            "value": arm.label + " (table)" * arm.of_table,
+            "last epoch (%)": _text(arm.last),
+            "best epoch (%)": _text(arm.best),
+            "published": f"{one.published:.2f}",
+        }
+        for one in comparisons(records)
+        if "angle" not in one.row
+        for arm in one.arms
+    )
+
+
+def by_images(records: Sequence[Record]) -> pd.DataFrame:
+    """Return every network's accuracy on each kind of rotated images, and the published."""
+    return pd.DataFrame(
+        {
+            "row": _name(row.row),
+            "batch": "" if row.batch is None else str(row.batch),
+            **{
+                f"{name} (%)": _text(row.scores[name]) if name in row.scores else ""
+                for name in evaluated.VIEWS
+            },
+            "published": f"{row.published:.2f}",
+            "seeds": _seeds(row.scores.values()),
+        }
+        for row in evaluated.rows(records)
+    )
+
+
+def by_pre_training(records: Sequence[Record]) -> pd.DataFrame:
+    """Return accuracy without fine-tuning at 30 / 45 degrees by rate and batch of pre-training.
+
+    The last column is the largest of the distances to the published pair: on the images of Table 2,
+    and on the first ones of the test split.
+    """
+    return pd.DataFrame(
+        {
+            "data set": DATASETS[one.dataset],
+            "rate": f"{one.rate:g}",
+            "batch": str(one.batch),
+            "our images (%)": _pair(one.drawn),
+            "first 1,024 (%)": _pair(one.first),
+            "published": " / ".join(f"{value:.2f}" for value in evaluated.pair(one.dataset)),
+            "farthest (points)": " / ".join(
+                f"{distance(one, images):.1f}" for images in (one.drawn, one.first)
+            ),
+            "seeds": _seeds((*one.drawn, *one.first)),
+        }
+        for one in evaluated.settings(records)
+    )
+
+
+def distance(one: Setting, found: Sequence[Estimate]) -> float:
+    """Return the larger of the distances to the published pair, in points."""
+    pairs = zip(found, evaluated.pair(one.dataset), strict=True)
+    return max(abs(ours.mean - published) for ours, published in pairs)
+
+
+def nearest_to_both(records: Sequence[Record]) -> str:
+    """Return a sentence that names the setting of pre-training nearest to all four numbers."""
+    parts = []
+    for images, name in (("drawn", "our images"), ("first", "the first 1,024")):
+        farthest: dict[tuple[float, int], list[float]] = {}
+        for one in evaluated.settings(records):
+            found = farthest.setdefault((one.rate, one.batch), [])
+            found.append(distance(one, getattr(one, images)))
+        both = {at: max(found) for at, found in farthest.items() if len(found) == len(_SETS)}
+        if both:
+            rate, batch = min(both, key=both.__getitem__)
+            parts.append(
+                f"on {name} rate {rate:g} and batch {batch}, of which the farthest is "
+                f"{both[rate, batch]:.1f} points away"
+            )
+    if not parts:
+        return "The records hold no setting on both data sets."
+    return f"Nearest to all four published numbers is {'; '.join(parts)}."
+
+
+_SETS = ("mnist", "fashion_mnist")
+
+
+def _name(row: Point) -> str:
+    return ", ".join((*headings(row), METHODS[str(row["method"])]))
+
+
+def _arm(arm: Arm) -> str:
+    return f"{arm.label}{' (table)' * arm.of_table}: {_text(arm.last)}"
+
+
+def _pair(found: Iterable[Estimate]) -> str:
+    return " / ".join(map(_text, found))
+
+
+def _text(found: Estimate) -> str:
+    return f"{found.mean:.2f}" + ("" if found.interval is None else f" ± {found.interval:.2f}")
+
+
+def _seeds(found: Iterable[Estimate]) -> str:
+    """Return how many seeds the means are of: one number if all are of as many."""
+    return " to ".join(map(str, sorted({one.n_seeds for one in found})))
