@@ -180,18 +180,18 @@ FIGURES = {
 }
 CAPTIONS = {
     "integer_tuning": (
-        "Accuracy after fine-tuning in INT8 on Fashion-MNIST by each suspected cause, beside the "
-        "published"
+        "Accuracy after fine-tuning in INT8 on Fashion-MNIST by each suspected cause"
     ),
-    "batch": "Accuracy after fine-tuning in INT8 at batches of 256 and of 32, beside the published",
-    "test_images": "Accuracy on other rotated test images than ours, beside the published",
+    "batch": (
+        "Accuracy after fine-tuning in INT8 at batches of 256 and of 32, beside the published"
+    ),
+    "test_images": ("Accuracy on other rotated test images than ours, beside the published"),
     "pre_training": (
-        "Accuracy without fine-tuning at 30 and at 45 degrees by rate and batch of pre-training, "
-        "beside the published"
+        "Accuracy without fine-tuning at 30 and at 45 degrees by rate and batch of pre-training"
     ),
     "float_tuning": (
         "Accuracy of ZO-Feat-Cls2 after fine-tuning in FP32 on Fashion-MNIST by each suspected "
-        "cause, beside the published"
+        "cause"
     ),
     "integer_training": (
         "Accuracy of ZO-Feat-Cls2 on MNIST in INT8* by each suspected cause, beside the published"
