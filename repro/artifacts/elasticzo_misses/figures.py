@@ -190,7 +190,8 @@ CAPTIONS = {
         "Accuracy without fine-tuning at 30 and at 45 degrees by rate and batch of pre-training"
     ),
     "float_tuning": (
-        "Accuracy of ZO-Feat-Cls2 after fine-tuning in FP32 on Fashion-MNIST by each suspected cause"
+        "Accuracy of ZO-Feat-Cls2 after fine-tuning in FP32 on Fashion-MNIST by each suspected "
+        "cause"
     ),
     "integer_training": (
         "Accuracy of ZO-Feat-Cls2 on MNIST in INT8* by each suspected cause, beside the published"
