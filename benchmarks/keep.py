@@ -24,7 +24,7 @@ The files named, in `benchmarks/`, say what each arm does. B is the batch size.
 """
 
 
-_NAMES = {"pytorch": "PyTorch", "mezo": "MeZO", "zo": "ZO"}
+_NAMES = {"pytorch": "PyTorch", "mezo": "MeZO", "zo": "ZO", "pointnet": "PointNet"}
 
 
 def page(runs: Sequence[dict[str, Any]]) -> str:
