@@ -75,7 +75,7 @@ def dots(scores: Columns, *, per_row: int = 3) -> "Figure":
         if with_best:
             handles.append(Line2D([], [], label="ours, best epoch", **_BEST))
         handles.append(Line2D([], [], label="published", **{**_PUBLISHED, "markersize": 11}))
-        figure.legend(handles=handles, loc="outside lower center", ncols=3)
+        figure.legend(handles=handles, loc="outside lower center", ncols=3 if per_row > 1 else 1)
     return figure
 
 
