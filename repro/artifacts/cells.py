@@ -3,20 +3,37 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import product
-from typing import Any
+from typing import Any, Protocol
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.images import ImageRuns
 from repro.core.names import EngineChoice, MethodName, Precision
 from repro.data import cache, catalog
+from repro.measurement.device import Device
 from repro.training.cell import Cell
 from repro.training.chosen import chosen
-from repro.training.experiments import Length, from_scratch
+from repro.training.experiments import Length, fine_tuning, from_scratch
 from repro.training.problem import find
 
 MODELNET40 = ("modelnet40", "modelnet40_hdf5")
 CLOUDS = "clouds"
 """ModelNet40 where it is in the cache; else the generated stand-in, under its own name."""
+
+
+class TuningRuns(Protocol):
+    """How long the runs of Table 2 are, and where they are made."""
+
+    @property
+    def epochs(self) -> int:
+        """Of fine-tuning."""
+
+    @property
+    def integer_pretraining_epochs(self) -> int:
+        """Of NITI before it, in integers."""
+
+    @property
+    def device(self) -> Device:
+        """Where the networks are trained."""
 
 
 def results(
@@ -84,6 +101,23 @@ def image_cells(
                 clouds=length,
                 device=runs.device,
             )
+
+
+def tuned_cell(
+    runs: TuningRuns, dataset: str, angle: int, precision: Precision, method: MethodName, seed: int
+) -> Cell:
+    """Return the cell of Table 2 at the chosen hyperparameters; ``dataset`` is not rotated yet."""
+    problem = f"rotated_{dataset}_{angle}"
+    return fine_tuning(
+        problem,
+        precision,
+        method,
+        chosen(problem, precision, method),
+        seed=seed,
+        epochs=runs.epochs,
+        integer_pretraining_epochs=runs.integer_pretraining_epochs,
+        device=runs.device,
+    )
 
 
 def resolve(dataset: str) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from repro.claims.claim import Claim, Relation
-from repro.core.names import METHOD_LABELS, MethodName, Precision
+from repro.core.names import METHOD_LABELS, ZEROTH_ORDER, MethodName, Precision
 
 PHASES: dict[str, str] = {
     "forward": "Forward",
@@ -27,7 +27,7 @@ PHASES: dict[str, str] = {
     "other": "other",
 }
 """The parts of an epoch, under the paper's names."""
-METHODS: tuple[MethodName, ...] = ("full_zo", "cls2", "cls1")
+METHODS = ZEROTH_ORDER
 """What the paper timed."""
 BATCHES = (32, 256)
 

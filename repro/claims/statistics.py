@@ -7,7 +7,7 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
@@ -22,6 +22,11 @@ class Estimate:
     interval: float | None
     """Half-width of the 95 % confidence interval of the mean; one seed alone has none."""
     n_seeds: int
+
+    def text(self, sign: Literal["", "+"] = "") -> str:
+        """Return the mean with its interval as people read it, with ``sign`` of both signs."""
+        spread = "" if self.interval is None else f" ± {self.interval:.2f}"
+        return f"{self.mean:{sign}.2f}{spread}"
 
 
 def estimate(values: Sequence[float]) -> Estimate:

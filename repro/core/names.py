@@ -16,6 +16,8 @@ MethodName = Literal["full_zo", "cls2", "cls1", "full_bp"]
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
 """The rows of the ElasticZO paper's tables, by what backpropagation trains: nothing, the last fully
 connected layer, the last two, everything."""
+ZEROTH_ORDER: tuple[MethodName, ...] = METHODS[:-1]
+"""Those that estimate a gradient."""
 METHOD_LABELS: dict[str, str] = {
     "full_zo": "Full ZO",
     "cls2": "ZO-Feat-Cls2",

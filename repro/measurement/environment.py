@@ -55,9 +55,10 @@ def capture() -> Environment:
     """Return this process's environment; imports torch."""
     import torch
 
+    in_checkout = _in_checkout()
     return Environment(
-        commit=_git("rev-parse", "HEAD") if _in_checkout() else None,
-        dirty=_dirty() if _in_checkout() else None,
+        commit=_git("rev-parse", "HEAD") if in_checkout else None,
+        dirty=_dirty() if in_checkout else None,
         source_sha256=source_sha256(),
         constraints_sha256=_constraints_sha256(),
         python=platform.python_version(),

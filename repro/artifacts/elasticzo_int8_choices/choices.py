@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from repro.core.names import MethodName
+from repro.core.names import ZEROTH_ORDER, MethodName
 
 Changes = Mapping[str, Any]
 """Precision and integer settings that differ from the default's."""
@@ -33,7 +33,7 @@ CHOICES = (
         "sign",
         "float",
         {"integer": {"precision": "int8s"}, "exact": {"precision": "int8s", "sign": "exact"}},
-        ("full_zo", "cls2", "cls1"),
+        ZEROTH_ORDER,
     ),
 )
 

@@ -46,7 +46,7 @@ def summary(records: Sequence[Record]) -> str:
     found = effects(records)
     named = [
         f"{effect.choice.name} {effect.answer}, {_of(effect.default)['method']} on "
-        f"{_of(effect.default)['data set']} ({_difference(effect)} points at the end)"
+        f"{_of(effect.default)['data set']} ({effect.last.text('+')} points at the end)"
         for effect in found
         if min(effect.by_epoch) > 0 or max(effect.by_epoch) < 0
     ]
@@ -66,17 +66,12 @@ def _accuracy_row(effect: Effect) -> dict[str, str]:
         "method": of["method"],
         "default (%)": _last(effect.choice.default, effect.default),
         "other (%)": _last(effect.answer, effect.other),
-        "difference (points)": _difference(effect),
+        "difference (points)": effect.last.text("+"),
         "lowest, highest": f"{min(by_epoch):+.2f}, {max(by_epoch):+.2f}",
         "epochs": effect.default.epochs,
         "seeds": str(effect.last.n_seeds),
         "note": "; ".join(dict.fromkeys(note for note in notes if note)),
     }
-
-
-def _difference(effect: Effect) -> str:
-    last = effect.last
-    return f"{last.mean:+.2f}" + ("" if last.interval is None else f" ± {last.interval:.2f}")
 
 
 def _last(answer: str, cell: Cell) -> str:

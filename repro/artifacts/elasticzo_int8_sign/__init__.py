@@ -22,23 +22,21 @@ from dataclasses import dataclass
 from repro.artifacts.base import Artifact
 from repro.artifacts.images import EngineRuns
 from repro.claims.index import of_artifact
-from repro.core.names import MethodName
+from repro.core.names import ZEROTH_ORDER, MethodName
 from repro.core.validation import require_names
-
-METHODS: tuple[MethodName, ...] = ("full_zo", "cls2", "cls1")
 
 
 @dataclass(frozen=True)
 class Config(EngineRuns):
     """Which runs are watched, and how long they are."""
 
-    methods: tuple[MethodName, ...] = METHODS
+    methods: tuple[MethodName, ...] = ZEROTH_ORDER
     """Methods with a zeroth-order part."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
         super().__post_init__()
-        require_names("methods", self.methods, METHODS)
+        require_names("methods", self.methods, ZEROTH_ORDER)
 
 
 PAPER = Config()

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from repro.artifacts.elasticzo_misses import evaluated
+from repro.artifacts.elasticzo_misses.causes import BATCH_AS_FLOAT
 from repro.artifacts.elasticzo_misses.comparisons import Arm, Comparison, comparisons
 from repro.artifacts.elasticzo_misses.evaluated import Setting
 from repro.artifacts.scores import headings
@@ -40,7 +41,7 @@ def batch(records: Sequence[Record]) -> Figure:
         if one.cause.setting == "batch":
             scores = columns.setdefault(headings(one.row), [])
             method = METHODS[str(one.row["method"])]
-            kept = [arm for arm in one.arms if arm.of_table or arm.value == _FLOAT_BATCH]
+            kept = [arm for arm in one.arms if arm.of_table or arm.value in BATCH_AS_FLOAT.values]
             scores += [
                 _score(f"{method}, B = {arm.label}", arm, one.published) for arm in reversed(kept)
             ]
@@ -103,7 +104,6 @@ def pre_training(records: Sequence[Record]) -> Figure:
     return figure
 
 
-_FLOAT_BATCH = 32
 _IMAGES = {"drawn": "images of our Table 2", "first": "the first 1,024 images"}
 _CROSS: dict[str, Any] = {"color": INK, "ls": "none", "marker": "X", "markersize": 10}
 

@@ -13,20 +13,18 @@ from dataclasses import replace
 from itertools import product
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.cells import by_engine, point_of, results
+from repro.artifacts.cells import by_engine, image_cells, point_of, results, tuned_cell
 from repro.artifacts.elasticzo_misses import Config, causes
 from repro.artifacts.elasticzo_misses.arms import Changes, arms, change
 from repro.artifacts.elasticzo_misses.images import VIEWS, RotatedImages, evaluations
+from repro.artifacts.images import ImageRuns
 from repro.claims.quantity import Key, Point, key
-from repro.core.names import METHODS, MethodName, Precision
+from repro.core.names import METHODS, ZEROTH_ORDER, MethodName, Precision
 from repro.training.cell import Cell
-from repro.training.chosen import chosen
-from repro.training.experiments import Length, fine_tuning, from_scratch
 
 Asked = list[tuple[Cell, RotatedImages]]
 Arm = tuple[Cell, Changes]
 _PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
-_ZEROTH_ORDER: tuple[MethodName, ...] = ("full_zo", "cls2", "cls1")
 _BATCH = (causes.BATCH_AS_FLOAT,)
 
 
@@ -58,7 +56,7 @@ def _test_images(config: Config) -> Asked:
         assert start is not None  # noqa: S101 - fine-tuning has one
         asked += [(start, replace(v, angle=a)) for a, v in product(config.angles, VIEWS)]
         if dataset == "mnist":
-            for angle, method in product(config.angles, _ZEROTH_ORDER):
+            for angle, method in product(config.angles, ZEROTH_ORDER):
                 own = _tuned(config, dataset, angle, precision, method, seed)
                 cells = [own] if precision == "fp32" else [c for c, _ in arms(own, _BATCH)]
                 views = [replace(view, angle=angle) for view in _of_tuned()]
@@ -107,41 +105,22 @@ def _float_tuning(config: Config) -> Iterator[Arm]:
 def _integer_training(config: Config) -> Iterator[Arm]:
     """Yield the arms of Cls2 on MNIST from scratch in INT8*, where we are below Table 1."""
     if "mnist" in config.datasets:
-        length = Length(config.integer_training_epochs, config.image_items)
-        for seed in config.long_seeds:
-            cell = from_scratch(
-                "mnist",
-                "int8s",
-                "cls2",
-                chosen("mnist", "int8s", "cls2"),
-                seed=seed,
-                images=length,
-                clouds=length,
-                device=config.device,
-            )
+        runs = ImageRuns(
+            datasets=("mnist",),
+            seeds=config.long_seeds,
+            epochs=config.integer_training_epochs,
+            image_items=config.image_items,
+            device=config.device,
+        )
+        for cell in image_cells(runs, ("int8s",), ("cls2",)):
             yield from arms(cell, causes.OF_INTEGER_TRAINING)
 
 
 def _tuned(
-    config: Config,
-    dataset: str,
-    angle: int,
-    precision: Precision,
-    method: MethodName,
-    seed: int,
+    config: Config, dataset: str, angle: int, precision: Precision, method: MethodName, seed: int
 ) -> Cell:
-    """Return the cell of Table 2."""
-    problem = f"rotated_{dataset}_{angle}"
-    cell = fine_tuning(
-        problem,
-        precision,
-        method,
-        chosen(problem, precision, method),
-        seed=seed,
-        epochs=config.epochs,
-        integer_pretraining_epochs=config.integer_pretraining_epochs,
-        device=config.device,
-    )
+    """Return the cell of Table 2, pre-trained on so many images."""
+    cell = tuned_cell(config, dataset, angle, precision, method, seed)
     assert cell.start is not None  # noqa: S101 - fine-tuning has one
     return replace(cell, start=replace(cell.start, train_items=config.image_items))
 

@@ -35,8 +35,8 @@ def best_epochs(records: Sequence[Record]) -> pd.DataFrame:
             "row": _name(one.row),
             "cause": one.cause.name,
             "value": arm.label + " (table)" * arm.of_table,
-            "last epoch (%)": _text(arm.last),
-            "best epoch (%)": _text(arm.best),
+            "last epoch (%)": arm.last.text(),
+            "best epoch (%)": arm.best.text(),
             "published": f"{one.published:.2f}",
         }
         for one in comparisons(records)
@@ -52,7 +52,7 @@ def by_images(records: Sequence[Record]) -> pd.DataFrame:
             "row": _name(row.row),
             "batch": "" if row.batch is None else str(row.batch),
             **{
-                f"{name} (%)": _text(row.scores[name]) if name in row.scores else ""
+                f"{name} (%)": row.scores[name].text() if name in row.scores else ""
                 for name in evaluated.VIEWS
             },
             "published": f"{row.published:.2f}",
@@ -119,15 +119,11 @@ def _name(row: Point) -> str:
 
 
 def _arm(arm: Arm) -> str:
-    return f"{arm.label}{' (table)' * arm.of_table}: {_text(arm.last)}"
+    return f"{arm.label}{' (table)' * arm.of_table}: {arm.last.text()}"
 
 
 def _pair(found: Iterable[Estimate]) -> str:
-    return " / ".join(map(_text, found))
-
-
-def _text(found: Estimate) -> str:
-    return f"{found.mean:.2f}" + ("" if found.interval is None else f" ± {found.interval:.2f}")
+    return " / ".join(one.text() for one in found)
 
 
 def _seeds(found: Iterable[Estimate]) -> str:

@@ -11,30 +11,14 @@ from collections.abc import Iterator
 from itertools import product
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.cells import results
+from repro.artifacts.cells import results, tuned_cell
 from repro.artifacts.elasticzo_table2 import Config
-from repro.training.chosen import chosen
-from repro.training.experiments import fine_tuning
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield a result for each cell of the table."""
     rows = product(config.datasets, config.angles, config.precisions, config.methods, config.seeds)
-    cells = []
-    for dataset, angle, precision, method, seed in rows:
-        problem = f"rotated_{dataset}_{angle}"
-        cells.append(
-            fine_tuning(
-                problem,
-                precision,
-                method,
-                chosen(problem, precision, method),
-                seed=seed,
-                epochs=config.epochs,
-                integer_pretraining_epochs=config.integer_pretraining_epochs,
-                device=config.device,
-            )
-        )
+    cells = [tuned_cell(config, *row) for row in rows]
     seen = set()
     for result in results(cells, context, engine=config.engine):
         yield result

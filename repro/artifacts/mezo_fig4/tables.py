@@ -128,7 +128,4 @@ def _runs(setting: Setting) -> list[dict[str, object]]:
 
 def _mean(values: Sequence[float]) -> str:
     """Return the mean over seeds with its 95 % interval; nothing of no seed."""
-    if not values:
-        return ""
-    spread = estimate(values)
-    return f"{spread.mean:.2f}" + ("" if spread.interval is None else f" ± {spread.interval:.2f}")
+    return estimate(values).text() if values else ""
