@@ -291,6 +291,14 @@ def test_what_does_not_fit_is_refused_and_nothing_moves() -> None:
     assert native.steps == 0
 
 
+def test_refuses_a_batch_whose_gradient_may_leave_int32() -> None:
+    structure = nn.Sequential(nn.Linear(1, 2, bias=False))
+    network = IntegerNetwork.random(structure, seed=0)
+    NativeElasticZOInt8(network, structure, (1,), 1, capacity=131_072)
+    with pytest.raises(UsageError, match="131072 samples may leave int32, that of 131071"):
+        NativeElasticZOInt8(network, structure, (1,), 0, capacity=131_072)
+
+
 def test_refuses_networks_that_it_has_no_kernels_for() -> None:
     structure = lenet5(bias=False)
     v1 = IntegerNetwork.random(structure, seed=0, policy="v1")

@@ -7,19 +7,41 @@
 #include "rounding.hpp"
 
 namespace zo {
+namespace {
 
-void IntNetwork::backward(const std::int8_t* error, int bits) {
-    const int padded = padded_groups() * kGroup, last = int(stages_.size()) - 1;
-    IntMap& logits = stages_.back().pooled_error;
-    for (int c = 0; c < classes(); ++c)
-        for (int b = 0; b < padded; ++b)
-            logits.at(c, 0, 0)[b] = b < batch_ ? error[std::size_t(b) * classes() + c] : 0;
-    for (int i = last; i >= tail_; --i) {
+/// Rounds a layer's gradient to its update.
+template <class T>
+void round_gradient(std::span<const T> sums, int bits,
+                    std::uint64_t (*largest)(const T* sums, std::size_t count),
+                    void (*round)(const T* sums, std::size_t count, int k, std::int8_t* rounded),
+                    std::span<std::int8_t> update) {
+    const GradientShift shift(largest(sums.data(), sums.size()), bits);
+    if (shift.vanishes)
+        std::ranges::fill(update, 0);
+    else if (shift.k >= 1)
+        round(sums.data(), sums.size(), shift.k, update.data());
+    else
+        std::ranges::copy(sums, update.begin());  // a cast
+}
+
+}  // namespace
+
+void IntNetwork::backward(int bits) {
+    with_errors_ = std::max(with_errors_, batch_);
+    for (int i = int(stages_.size()) - 1; i >= tail_; --i) {
         Stage& s = stages_[i];
-        spread_error(s, padded);
+        spread_error(s, groups(batch_) * kGroup);
         update(s, i, bits);
         if (i > tail_) pass_error_on(s, i, stages_[i - 1].pooled_error);
     }
+}
+
+void IntNetwork::forget_errors() {
+    for (Stage& s : stages_) {
+        std::ranges::fill(s.pooled_error.values, 0);
+        std::ranges::fill(s.error.values, 0);
+    }
+    with_errors_ = 0;
 }
 
 /// From the error of the output to that of the sums: each goes to its window's first maximum.
@@ -48,16 +70,22 @@ void IntNetwork::spread_error(Stage& s, int batch) {
 
 void IntNetwork::update(Stage& s, int layer, int bits) {
     const Layer& l = s.convolution.layer;
-    const std::span<std::int64_t> sums = gradient_.first(l.weights());
-    if (l.fully_connected())
+    const Kernels& kernels = machine_.kernels;
+    const std::span<std::int8_t> update =
+        updates_.subspan(offsets_[layer] - offsets_[tail_], l.weights());
+    if (l.fully_connected()) {
+        const std::span<std::int32_t> sums = row_gradient_.first(l.weights());
         multiply_rows(s, sums);
-    else
+        round_gradient<std::int32_t>(sums, bits, kernels.largest_i32, kernels.round_i32, update);
+    } else {
+        const std::span<std::int64_t> sums = window_gradient_.first(l.weights());
         multiply_windows(s, sums);
-    round_gradient(sums, bits, updates_.subspan(offsets_[layer] - offsets_[tail_], l.weights()));
+        round_gradient<std::int64_t>(sums, bits, kernels.largest_i64, kernels.round_i64, update);
+    }
 }
 
 /// The gradient of a fully connected layer.
-void IntNetwork::multiply_rows(const Stage& s, std::span<std::int64_t> sums) {
+void IntNetwork::multiply_rows(const Stage& s, std::span<std::int32_t> sums) {
     const Layer& l = s.convolution.layer;
     constexpr int kTaps = 16;  // whole vectors
     const int threads = sharing(machine_.threads, l.weights() * batch_ / 64);
@@ -107,33 +135,22 @@ void IntNetwork::multiply_windows(const Stage& s, std::span<std::int64_t> sums) 
     });
 }
 
-/// Rounds a layer's gradient to its update.
-void IntNetwork::round_gradient(std::span<const std::int64_t> sums, int bits,
-                                std::span<std::int8_t> update) {
-    const GradientShift shift(machine_.kernels.largest_i64(sums.data(), sums.size()), bits);
-    if (shift.vanishes)
-        std::ranges::fill(update, 0);
-    else if (shift.k >= 1)
-        machine_.kernels.round_i64(sums.data(), sums.size(), shift.k, update.data());
-    else
-        std::ranges::copy(sums, update.begin());  // a cast
-}
-
 /// The weights for the error of the input. Those of a fully connected layer are a matrix.
 void IntNetwork::turn(Stage& s, const std::int8_t* weights) {
     const Layer& l = s.convolution.layer;
-    if (!l.fully_connected() || l.outputs < kGroup) return zo::turn(l, weights, s.turned.data());
-    for (int next = 0; next < l.outputs; next += kGroup) {
-        const int first = std::min(next, l.outputs - kGroup);  // the last ones perhaps once more
+    if (!l.fully_connected()) return zo::turn(l, weights, s.turned.data());
+    const int step = std::min(l.outputs, kGroup);
+    for (int next = 0; next < l.outputs; next += step) {
+        const int first = std::min(next, l.outputs - step);  // the last ones perhaps once more
         machine_.kernels.transpose_i8(weights + std::ptrdiff_t(first) * l.fan_in(), l.fan_in(),
-                                      kGroup, l.fan_in(), s.turned.data() + first, l.outputs);
+                                      step, l.fan_in(), s.turned.data() + first, l.outputs);
     }
 }
 
 void IntNetwork::pass_error_on(Stage& s, int layer, IntMap& to) {
     const Layer& t = s.backward->layer;
     turn(s, weights(layer).data());
-    const int groups = padded_groups();
+    const int groups = this->groups(batch_);
     s.backward->read(s.error, groups);
     s.backward->take(s.turned);
     const Range range = s.backward->run(sums_of(t), groups, false, false);

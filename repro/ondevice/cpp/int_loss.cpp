@@ -111,7 +111,7 @@ double cross_entropy(const IntLogits& logits, std::span<const std::int64_t> labe
 }
 
 void logit_error(const IntLogits& logits, std::span<const std::int64_t> labels, std::uint64_t key,
-                 std::span<std::int64_t> work, std::int8_t* error) {
+                 std::span<std::int64_t> work, const IntMap& error) {
     const int classes = logits.classes, e = std::max(logits.exponent, kLeastExponent);
     const Logarithms logarithms(logits.exponent);
     for (int b = 0; b < logits.batch; ++b) {
@@ -135,7 +135,7 @@ void logit_error(const IntLogits& logits, std::span<const std::int64_t> labels, 
             const std::int64_t up = (magnitude & ((1 << kErrorShift) - 1)) > draw;
             const std::int64_t rounded =
                 std::min<std::int64_t>((magnitude >> kErrorShift) + up, 127);
-            error[std::size_t(b) * classes + c] = std::int8_t(g < 0 ? -rounded : rounded);
+            error.at(c, 0, 0)[b] = std::int8_t(g < 0 ? -rounded : rounded);
         }
     }
 }

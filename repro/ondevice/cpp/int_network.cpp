@@ -9,6 +9,8 @@
 namespace zo {
 namespace {
 
+constexpr std::size_t kMostProducts = ((std::size_t(1) << 31) - 2) / (128 * 128);  // in int32
+
 /// Whether sums are pooled while they are computed: no range is lost if every sum is in a window.
 bool fuses(const Layer& l) { return !l.fully_connected() && l.pools_by_two(); }
 
@@ -57,16 +59,20 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
     if (tail < 0 || tail > count)
         throw std::invalid_argument("tail " + std::to_string(tail) + ": must be from 0 to " +
                                     std::to_string(count));
-    std::size_t most = 0;
+    std::size_t most_of_rows = 0, most_of_windows = 0;
     for (int i = 0; i < count; ++i) {
         const Layer& l = layers_[i];
         if (l.bias || l.normed)
             throw std::invalid_argument(
                 "layer " + l.name + " has a bias or a batch norm, which NITI's networks have not");
-        if (std::size_t(l.fan_in()) > ((std::size_t(1) << 31) - 2) / (128 * 128))
+        if (std::size_t(l.fan_in()) > kMostProducts)
             throw std::invalid_argument("layer " + l.name + ": sums of " +
                                         std::to_string(l.fan_in()) +
                                         " products may leave int32, at most 131071 stay in it");
+        if (i >= tail && l.fully_connected() && std::size_t(machine_.capacity) > kMostProducts)
+            throw std::invalid_argument("layer " + l.name + ": its gradient in a batch of " +
+                                        std::to_string(machine_.capacity) +
+                                        " samples may leave int32, that of 131071 stays in it");
         const bool in_tail = i >= tail, unfused = in_tail || !fuses(l);
         offsets_.push_back(zo::parameters(std::span(layers_).first(i)));
         const bool reads_sums = i > 0 && (fuses(layers_[i - 1]) || !layers_[i - 1].pools());
@@ -83,6 +89,7 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
         IntSums& sums = l.fully_connected() ? joint_ : sums_;
         sums.group = std::max(sums.group, l.outputs * places * kGroup);
         if (!in_tail) continue;
+        std::size_t& most = l.fully_connected() ? most_of_rows : most_of_windows;
         most = std::max(most, l.weights());
         if (l.rectified || l.pools())
             arena_.reserve(s.choices, std::size_t(l.features()) * machine_.capacity);
@@ -90,7 +97,7 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
         s.pooled_error.reserve(arena_);
         s.error.reserve(arena_);
         if (!s.backward) continue;
-        arena_.reserve(s.turned, l.weights());
+        arena_.reserve(s.turned, l.weights() + kGroup);  // a row is written by 16
         const Layer& t = s.backward->layer;
         IntSums& errors = t.fully_connected() ? joint_ : sums_;
         errors.group =
@@ -104,7 +111,8 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
     arena_.reserve(updates_, offsets_.back() - offsets_[tail]);
     for (IntSums* sums : {&sums_, &joint_})
         arena_.reserve(sums->values, sums->group * (machine_.capacity / kGroup));
-    arena_.reserve(gradient_, most);
+    arena_.reserve(row_gradient_, most_of_rows);
+    arena_.reserve(window_gradient_, most_of_windows);
 }
 
 void IntNetwork::allocate() {
@@ -136,6 +144,8 @@ void IntNetwork::read(const std::int8_t* inputs, int batch, int exponent) {
                                               map.at(g) + map.row(c, y, 0) * map.batch, map.batch);
         stages_.front().convolution.read_group(map, g);
     });
+    // Gradients read errors in whole vectors of samples; those behind the batch have to be zero.
+    if (batch < with_errors_) forget_errors();
     batch_ = batch;
     exponent_ = exponent;
 }

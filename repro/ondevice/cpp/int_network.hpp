@@ -43,8 +43,11 @@ class IntNetwork {
     /// Computes the logits. With `recorded`, keeps what `backward` needs.
     IntLogits forward(bool recorded);
 
-    /// From the error of the logits, [batch][classes], to the tail's updates of so many bits.
-    void backward(const std::int8_t* error, int bits);
+    /// Where `backward` finds the error of the logits, a channel for each class.
+    const IntMap& logit_error() const { return stages_.back().pooled_error; }
+
+    /// From the error of the logits to the tail's updates of so many bits.
+    void backward(int bits);
 
     /// weights <- clip(weights - update) in the tail.
     void descend();
@@ -68,12 +71,11 @@ class IntNetwork {
 
     void narrow(const Layer& layer, const IntMap& out, int groups, int shift, bool pooled,
                 std::span<std::uint16_t> choices);
+    void forget_errors();
     void spread_error(Stage& stage, int batch);
     void update(Stage& stage, int layer, int bits);
-    void multiply_rows(const Stage& stage, std::span<std::int64_t> sums);
+    void multiply_rows(const Stage& stage, std::span<std::int32_t> sums);
     void multiply_windows(const Stage& stage, std::span<std::int64_t> sums);
-    void round_gradient(std::span<const std::int64_t> sums, int bits,
-                        std::span<std::int8_t> update);
     void turn(Stage& stage, const std::int8_t* weights);
     void pass_error_on(Stage& stage, int layer, IntMap& to);
     std::span<const std::int8_t> weights(int layer) const;
@@ -81,10 +83,6 @@ class IntNetwork {
         return layer.fully_connected() ? joint_ : sums_;
     }
     int groups(int batch) const { return (batch + kGroup - 1) / kGroup; }
-    /// Groups of whole vectors of bytes, as gradients read them.
-    int padded_groups() const {
-        return (batch_ + kBatchUnit - 1) / kBatchUnit * (kBatchUnit / kGroup);
-    }
 
     const std::vector<Layer> layers_;
     const std::vector<int> exponents_;
@@ -96,8 +94,10 @@ class IntNetwork {
     IntMap output_;
     std::span<std::int8_t> parameters_, logits_, updates_;
     IntSums sums_, joint_;  // of layers that threads compute by groups, and of others
-    std::span<std::int64_t> gradient_;
+    std::span<std::int32_t> row_gradient_;     // of a fully connected layer
+    std::span<std::int64_t> window_gradient_;  // of a convolution, which adds up places, too
     int batch_ = 0, exponent_ = 0;
+    int with_errors_ = 0;  // samples of the largest batch whose errors may be there
 };
 
 }  // namespace zo

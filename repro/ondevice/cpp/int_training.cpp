@@ -39,7 +39,6 @@ IntTraining::IntTraining(std::vector<Layer> layers, std::vector<int> exponents, 
     walk_.reserve(arena);
     const std::size_t logits = std::size_t(machine.capacity) * network_.classes();
     arena.reserve(plus_, logits);
-    arena.reserve(error_, logits);
     arena.reserve(work_, network_.classes());
     network_.allocate();
 }
@@ -50,8 +49,8 @@ IntLogits IntTraining::pass(std::span<const std::int64_t> labels, std::uint64_t 
     timers_.lap(kForward);
     if (!recorded) return logits;
     logit_error(logits, labels, stream_key(settings_.seed, number, Purpose::kLossRounding), work_,
-                error_.data());
-    network_.backward(error_.data(), settings_.b_bp);
+                network_.logit_error());
+    network_.backward(settings_.b_bp);
     timers_.lap(kBackward);
     return logits;
 }

@@ -60,7 +60,7 @@ class IntTraining {
     IntSettings settings_;
     Timers timers_;
     IntPasses passes_{};
-    std::span<std::int8_t> saved_, plus_, error_;
+    std::span<std::int8_t> saved_, plus_;
     std::span<std::int64_t> work_;
 };
 

@@ -77,7 +77,7 @@ struct IntOuter {
     std::ptrdiff_t x_tap;
     int tap_count;
     int samples;
-    std::int64_t* sums;  ///< written, not added to
+    std::int32_t* sums;  ///< written, not added to
     std::ptrdiff_t sums_output;
 };
 
@@ -238,8 +238,10 @@ struct Kernels {
     void (*route_i8)(const std::int8_t* from, const std::uint16_t* choices, int choice, int count,
                      std::int8_t* to);
     /// The largest magnitude.
+    std::uint64_t (*largest_i32)(const std::int32_t* sums, std::size_t count);
     std::uint64_t (*largest_i64)(const std::int64_t* sums, std::size_t count);
     /// Rounds pseudo-stochastically by a shift k >= 1, and clips.
+    void (*round_i32)(const std::int32_t* sums, std::size_t count, int k, std::int8_t* rounded);
     void (*round_i64)(const std::int64_t* sums, std::size_t count, int k, std::int8_t* rounded);
     void (*narrow)(const Narrow&);
     void (*pack)(const Pack&);

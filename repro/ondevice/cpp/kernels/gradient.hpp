@@ -14,41 +14,55 @@ inline void route_i8(const std::int8_t* from, const std::uint16_t* choices, int 
               load<B>(from + b) & __builtin_convertvector(load<H>(choices + b) == chosen, B));
 }
 
-typedef std::int64_t D __attribute__((vector_size(4 * L)));
-typedef std::int8_t DBytes __attribute__((vector_size(L / 2)));  // one byte for each lane of D
-inline constexpr int kHalf = L / 2;                              // lanes of D
+/// A vector of sums of some type, and one of bytes with as many lanes.
+template <class T>
+struct Wide {
+    static constexpr int kLanes = 4 * L / sizeof(T);
+    typedef T Values __attribute__((vector_size(4 * L)));
+    typedef std::int8_t Bytes __attribute__((vector_size(kLanes)));
+};
 
 /// Calls visit(i, vector) for vectors of sums; the last one is filled up with zeros.
-ZO_INLINE void each(const std::int64_t* sums, std::size_t count, const auto& visit) {
+template <class T>
+ZO_INLINE void each(const T* sums, std::size_t count, const auto& visit) {
+    typedef typename Wide<T>::Values V;
+    constexpr int kLanes = Wide<T>::kLanes;
     std::size_t i = 0;
-    for (; i + kHalf <= count; i += kHalf) visit(i, load<D>(sums + i));
-    D rest{};
+    for (; i + kLanes <= count; i += kLanes) visit(i, load<V>(sums + i));
+    V rest{};
     for (std::size_t lane = 0; i + lane < count; ++lane) rest[lane] = sums[i + lane];
     if (i < count) visit(i, rest);
 }
 
-ZO_INLINE D magnitude(D a) { return a < 0 ? -a : a; }
+template <class V>
+ZO_INLINE V magnitude(V a) {
+    return a < 0 ? -a : a;
+}
 
-inline std::uint64_t largest_i64(const std::int64_t* sums, std::size_t count) {
-    D largest{};
-    each(sums, count, [&](std::size_t, D a) { largest = maximum(largest, magnitude(a)); });
-    std::int64_t result = 0;
-    for (int lane = 0; lane < kHalf; ++lane)
-        result = largest[lane] > result ? largest[lane] : result;
+template <class T>
+std::uint64_t largest(const T* sums, std::size_t count) {
+    typedef typename Wide<T>::Values V;
+    V all{};
+    each(sums, count, [&](std::size_t, V a) { all = maximum(all, magnitude(a)); });
+    T result = 0;
+    for (int lane = 0; lane < Wide<T>::kLanes; ++lane)
+        result = all[lane] > result ? all[lane] : result;
     return std::uint64_t(result);
 }
 
 /// rounded[i] = P(sums[i], k), clipped, for k >= 1; see rounding.hpp.
-inline void round_i64(const std::int64_t* sums, std::size_t count, int k, std::int8_t* rounded) {
+template <class T>
+void round(const T* sums, std::size_t count, int k, std::int8_t* rounded) {
+    typedef typename Wide<T>::Values V;
+    constexpr int kLanes = Wide<T>::kLanes;
     const int low_bits = k / 2, odd = k % 2;
-    const std::int64_t low_mask = (std::int64_t(1) << low_bits) - 1,
-                       mask = (std::int64_t(1) << k) - 1;
-    each(sums, count, [&](std::size_t i, D a) {
-        const D m = magnitude(a);
-        const D low = (m & low_mask) << odd, high = (m & mask) >> low_bits;
-        const D up = minimum((m >> k) - (high > low), D{} + 127);
-        const DBytes values = __builtin_convertvector(a < 0 ? -up : up, DBytes);
-        if (i + kHalf <= count) return store(rounded + i, values);
+    const T low_mask = (T(1) << low_bits) - 1, mask = (T(1) << k) - 1;
+    each(sums, count, [&](std::size_t i, V a) {
+        const V m = magnitude(a);
+        const V low = (m & low_mask) << odd, high = (m & mask) >> low_bits;
+        const V up = minimum((m >> k) - (high > low), V{} + T(127));
+        const auto values = __builtin_convertvector(a < 0 ? -up : up, typename Wide<T>::Bytes);
+        if (i + kLanes <= count) return store(rounded + i, values);
         for (std::size_t lane = 0; i + lane < count; ++lane) rounded[i + lane] = values[lane];
     });
 }

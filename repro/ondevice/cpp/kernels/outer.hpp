@@ -36,15 +36,30 @@ struct Turned {
     static constexpr std::int32_t kFlip = std::int32_t(0x80808080);
 };
 
-/// The next four samples' errors, for all lanes.
-ZO_INLINE I spread(const std::int8_t* e) {
-    std::int32_t four;
-    __builtin_memcpy(&four, e, 4);
-    return kUnsigned ? splat(four) ^ splat(Turned::kFlip) : splat(four);
-}
+/// The errors of some outputs and a burst of samples, as the machine multiplies them.
+template <int Outputs>
+struct Errors {
+    I e[Outputs][kFours / L];
+
+    ZO_INLINE Errors(const std::int8_t* rows, std::ptrdiff_t row_step, int fours) {
+        for (int v = 0; v * L < fours; ++v)
+            ZO_FOR (o, Outputs) {
+                const I four = load<I>(rows + o * row_step + 4 * v * L);
+                e[o][v] = kUnsigned ? four ^ splat(Turned::kFlip) : four;
+            }
+    }
+
+    /// Those of four samples, for all lanes.
+    ZO_INLINE I spread(int output, int four) const {
+        std::int32_t value;
+        __builtin_memcpy(&value, reinterpret_cast<const char*>(e[output]) + 4 * four, 4);
+        return splat(value);
+    }
+};
 
 /// Writes, or adds, the first `count` lanes.
-ZO_INLINE void put(I values, int count, bool add, std::int64_t* sums) {
+ZO_INLINE void put(I values, int count, bool add, std::int32_t* sums) {
+    if (count >= L) return store(sums, add ? load<I>(sums) + values : values);
     std::int32_t all[L];
     store(all, values);
     for (int t = 0; t < count; ++t) sums[t] = (add ? sums[t] : 0) + all[t];
@@ -53,20 +68,14 @@ ZO_INLINE void put(I values, int count, bool add, std::int64_t* sums) {
 template <int Outputs>
 ZO_INLINE void outer(const IntOuter& job, const Turned& taps, int output, int tap, int first) {
     Sum sum[Outputs] = {};
-    const std::int8_t* const e = job.e + output * job.e_output + first;
+    const Errors<Outputs> errors(job.e + output * job.e_output + first, job.e_output, taps.fours);
     for (int b = 0; b < taps.fours; ++b)
         ZO_FOR (o, Outputs)
-            sum[o] = kUnsigned ? dot(sum[o], spread(e + o * job.e_output + 4 * b), taps.x[b])
-                               : dot(sum[o], taps.x[b], spread(e + o * job.e_output + 4 * b));
-    const int left = job.tap_count - tap;
-    ZO_FOR (o, Outputs) {
-        std::int64_t* const sums = job.sums + (output + o) * job.sums_output + tap;
-        const I values = finish(sum[o]) - taps.excess;
-        if (left >= L)
-            put(values, L, first > 0, sums);
-        else
-            put(values, left, first > 0, sums);
-    }
+            sum[o] = kUnsigned ? dot(sum[o], errors.spread(o, b), taps.x[b])
+                               : dot(sum[o], taps.x[b], errors.spread(o, b));
+    ZO_FOR (o, Outputs)
+        put(finish(sum[o]) - taps.excess, job.tap_count - tap, first > 0,
+            job.sums + (output + o) * job.sums_output + tap);
 }
 
 inline void outer_i8(const IntOuter& given) {
