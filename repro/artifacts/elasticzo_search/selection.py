@@ -66,14 +66,15 @@ def accuracy(records: Iterable[Run]) -> float:
 def grids(records: Sequence[Run]) -> dict[Group, dict[Combination, float]]:
     """Return the held-out accuracy of every combination, by group.
 
-    It is the mean over seeds, and over the problems that share their hyperparameters.
+    It is the mean over seeds, and over the problems that share their hyperparameters. Records of a
+    search for fewer hyperparameters than are searched for in their group now are left out.
 
     Raises:
         ReproError: the runs of a group were trained differently in more than the searched
             hyperparameters, so that their accuracies do not say which of those is the best.
     """
     groups: dict[Group, dict[Combination, list[Run]]] = {}
-    for record in records:
+    for record in filter(_is_of_this_search, records):
         runs = groups.setdefault(group_of(record), {}).setdefault(combination(record), [])
         runs.append(record)
     for group, grid in groups.items():
@@ -87,6 +88,10 @@ def grids(records: Sequence[Run]) -> dict[Group, dict[Combination, float]]:
 def best(records: Sequence[Run]) -> dict[Group, dict[str, Any]]:
     """Return the best combination of every group; of equals, the first in the grid."""
     return {group: dict(_first_best(grid)) for group, grid in grids(records).items()}
+
+
+def _is_of_this_search(record: Run) -> bool:
+    return {*searched(group_of(record))} <= record.point.keys()
 
 
 def _require_alike(group: Group, runs: Sequence[Run]) -> None:
