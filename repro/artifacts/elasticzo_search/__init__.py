@@ -8,8 +8,8 @@ Deviations from the paper:
 
 1. The paper tunes its learning rates and r_max over ranges that are lost from our copy, as are
    epsilon, g_clip and the batch sizes; on which items it does not say. The grids are ours. Batch
-   sizes are searched for fine-tuning in integers only; the others (32 in float32, 256 in integers)
-   were set.
+   sizes are searched for fine-tuning in integers only, from float32's on; the others (32 in
+   float32, 256 in integers) were set.
 2. Epsilon is searched along a line through the best point of the grid of learning rates and clips,
    not in one grid with them.
 3. A short run chooses for a long one, but on rotated sets and, in the profile `paper`, in integers:
