@@ -31,6 +31,7 @@ from repro.report.markdown import claims_markdown
 from repro.report.runs import current_runs
 from repro.training.cell import Cell, FloatSettings, IntegerSettings
 from repro.training.cell_store import CellStore
+from repro.training.chosen import chosen
 from repro.training.run_cell import Task, run_cell
 
 ROOT = Path(__file__).parents[1]
@@ -96,9 +97,20 @@ def test_every_run_says_what_was_changed_in_it() -> None:
     for result in results:
         settings = result.metrics["settings"]
         assert result.metrics["changed"].items() <= settings.items()
-        assert result.metrics["batch"] == result.metrics["changed"].get("batch", 256)
-    tuned = [r.metrics["changed"] for r in results if "angle" in r.point]
-    assert tuned == [{}, {"batch": 32}] * 4  # the methods
+        assert result.metrics["batch"] == settings["batch"]
+    tuned: dict[str, list[Any]] = {}
+    for result in results:
+        if "angle" in result.point:
+            own = chosen("rotated_mnist_30", "int8", result.point["method"]).batch
+            changed = result.metrics["changed"]
+            assert result.metrics["batch"] == changed.get("batch", own)
+            tuned.setdefault(result.point["method"], []).append(changed)
+    assert tuned == {
+        "full_zo": [{}, {"batch": 256}],
+        "cls2": [{}, {"batch": 256}],
+        "cls1": [{}, {"batch": 32}, {"batch": 256}],  # its own is 64
+        "full_bp": [{}, {"batch": 256}],
+    }
 
 
 def test_values_of_a_cause_stand_beside_the_tables_own() -> None:

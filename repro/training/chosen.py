@@ -17,7 +17,7 @@ Family = tuple[str, Precision]
 
 
 def _integers(full_zo: int, cls2: int, cls1: int) -> dict[MethodName, Settings]:
-    """Return the settings for each r_max; Full BP, which is NITI, has nothing to choose."""
+    """Return the settings from scratch for each r_max; NITI's, Full BP, has nothing to choose."""
     return {
         "full_zo": IntegerSettings(r_max=full_zo),
         "cls2": IntegerSettings(r_max=cls2),
@@ -59,8 +59,18 @@ CHOSEN: Mapping[Family, Mapping[MethodName, Settings]] = {
     },
     ("mnist", "int8"): _integers(full_zo=31, cls2=7, cls1=7),
     ("fashion_mnist", "int8"): _integers(full_zo=15, cls2=15, cls1=15),
-    ("rotated_mnist", "int8"): _integers(full_zo=63, cls2=31, cls1=63),
-    ("rotated_fashion_mnist", "int8"): _integers(full_zo=7, cls2=15, cls1=63),
+    ("rotated_mnist", "int8"): {
+        "full_zo": IntegerSettings(r_max=31, batch=32),
+        "cls2": IntegerSettings(r_max=31, batch=32),
+        "cls1": IntegerSettings(r_max=63, batch=64),
+        "full_bp": IntegerSettings(batch=32),
+    },
+    ("rotated_fashion_mnist", "int8"): {
+        "full_zo": IntegerSettings(r_max=31, batch=32),
+        "cls2": IntegerSettings(r_max=15, batch=32),
+        "cls1": IntegerSettings(r_max=31, batch=32),
+        "full_bp": IntegerSettings(batch=64),
+    },
 }
 PRE_TRAINING = FloatSettings(lr=1e-3, rule="adam")
 """One epoch by Adam before fine-tuning in float32 (section 5.1.2), at PyTorch's rate."""

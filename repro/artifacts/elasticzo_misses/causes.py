@@ -16,8 +16,9 @@ class Cause:
     """The table's own may be among them; it is always run."""
 
 
-BATCH_AS_FLOAT = Cause("batch size", "batch", (32,))
-"""The batch of the tables in float32: for every row of Table 2 in INT8."""
+BATCH = Cause("batch size", "batch", (32, 256))
+"""The batches of the tables in float32 and of training from scratch in integers: for every row of
+Table 2 in INT8."""
 OF_INTEGER_TUNING = (
     Cause("batch size", "batch", (32, 64, 256, 1024)),
     Cause("r_max", "r_max", (3, 7, 15, 31, 63)),

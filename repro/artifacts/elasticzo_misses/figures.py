@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from repro.artifacts.elasticzo_misses import evaluated
-from repro.artifacts.elasticzo_misses.causes import BATCH_AS_FLOAT
+from repro.artifacts.elasticzo_misses.causes import BATCH
 from repro.artifacts.elasticzo_misses.comparisons import Arm, Comparison, comparisons
 from repro.artifacts.elasticzo_misses.evaluated import Setting
 from repro.artifacts.scores import headings
@@ -35,13 +35,13 @@ def integer_tuning(records: Sequence[Record]) -> Figure:
 
 
 def batch(records: Sequence[Record]) -> Figure:
-    """Draw every row of Table 2 in INT8 by the batch of the tables and by that of float32."""
+    """Draw every row of Table 2 in INT8 by its own batch and by those of ``BATCH``."""
     columns: dict[tuple[str, ...], list[Score]] = {}
     for one in _of(comparisons(records), "int8", tuned=True):
         if one.cause.setting == "batch":
             scores = columns.setdefault(headings(one.row), [])
             method = METHODS[str(one.row["method"])]
-            kept = [arm for arm in one.arms if arm.of_table or arm.value in BATCH_AS_FLOAT.values]
+            kept = [arm for arm in one.arms if arm.of_table or arm.value in BATCH.values]
             scores += [
                 _score(f"{method}, B = {arm.label}", arm, one.published) for arm in reversed(kept)
             ]

@@ -25,7 +25,7 @@ from repro.training.cell import Cell
 Asked = list[tuple[Cell, RotatedImages]]
 Arm = tuple[Cell, Changes]
 _PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
-_BATCH = (causes.BATCH_AS_FLOAT,)
+_BATCH = (causes.BATCH,)
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
@@ -48,7 +48,7 @@ def _identity(point: Point, seed: int | None) -> tuple[Key, int | None]:
 def _test_images(config: Config) -> Asked:
     """Return the networks of Table 2 before fine-tuning and, on MNIST, after it.
 
-    Those in INT8 are fine-tuned at the batch of float32, too.
+    Those in INT8 are fine-tuned at the batch of training from scratch, too.
     """
     asked: Asked = []
     for dataset, precision, seed in product(config.datasets, _PRECISIONS, config.seeds):

@@ -4,7 +4,8 @@ Deviations from the paper:
 
 1. Learning rates, g_clip, epsilon and r_max are lost from our copy of the paper; they were searched
    for on held-out items (artifact ``elasticzo_search``), together for both angles. So are the batch
-   sizes, which were set, not searched: 32 in float32 and 256 in integers.
+   sizes: that of fine-tuning in integers was searched for, those in float32 were set to 32, that of
+   pre-training in integers to 256.
 2. Which 1,024 + 1,024 images the paper rotates is not known; here they are drawn once, by class,
    and are the same in every run.
 3. Adam's learning rate in pre-training is not in our copy of the paper: 1e-3, batch 32.
