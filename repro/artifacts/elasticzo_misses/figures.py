@@ -182,9 +182,7 @@ CAPTIONS = {
     "integer_tuning": (
         "Accuracy after fine-tuning in INT8 on Fashion-MNIST by each suspected cause"
     ),
-    "batch": (
-        "Accuracy after fine-tuning in INT8 at batches of 256 and of 32, beside the published"
-    ),
+    "batch": ("Accuracy after fine-tuning in INT8 by batch, beside the published"),
     "test_images": ("Accuracy on other rotated test images than ours, beside the published"),
     "pre_training": (
         "Accuracy without fine-tuning at 30 and at 45 degrees by rate and batch of pre-training"
