@@ -37,6 +37,22 @@ def test_readme_between_the_marks_is_replaced_and_the_rest_kept(tmp_path: Path) 
     assert readme.read_text() == once
 
 
+def test_what_the_readme_says_in_short_is_what_its_tables_say() -> None:
+    text = (ROOT / "README.md").read_text()
+    short, tables = text.split(BEGIN)
+    short = short[short.index("### In short") :]
+    ours = dict(re.findall(r"^\| (\S+) \|.*\| ([^|]+) \| \w+[^|]* \| [^|]+ \|$", tables, re.M))
+    rows = {row.id: row for row in claim_rows(ROOT / "results")}
+    said = re.findall(r"([\d.]+(?: ± [\d.]+)? \S+)\s+\(`([^`]+)`\)", short)
+    assert len(said) == short.count("(`")
+    assert said == [(ours[claim], claim) for _, claim in said]
+    for claim, row in rows.items():
+        if re.match(r"B-T1-\w+mnist|B-T2-.*-int8-(cls|full_bp)", claim):
+            assert row.verdict in {"reproduced", "close"}, claim
+    before = [row.verdict for claim, row in rows.items() if re.match(r"B-T2-.*-none", claim)]
+    assert before.count("contradicted") > len(before) / 2
+
+
 @pytest.mark.parametrize("text", ["# Title\n", f"{END}\n{BEGIN}\n", f"{BEGIN}\n"])
 def test_readme_without_marks_is_left_alone(tmp_path: Path, text: str) -> None:
     readme = tmp_path / "README.md"
