@@ -17,7 +17,7 @@ class ImageRuns:
 
     datasets: tuple[str, ...] = DATASETS
     """Sets of images."""
-    seeds: tuple[int, ...] = (0, 1, 2)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """Independent runs of each."""
     epochs: int = 100
     """The paper's 100."""
