@@ -47,6 +47,7 @@ class Score:
 
 Columns = Mapping[tuple[str, ...], Sequence[Score]]
 """The methods of each column of a table, by its headings: data set, precision."""
+_LEAST_WIDTH = 5.0  # inches, for the title of a single panel beside its methods' names
 
 
 def dots(scores: Columns, *, per_row: int = 3) -> "Figure":
@@ -61,7 +62,7 @@ def dots(scores: Columns, *, per_row: int = 3) -> "Figure":
         figure, grid = plt.subplots(
             rows,
             per_row,
-            figsize=(3.7 * per_row, rows * (0.75 + 0.27 * tallest) + 0.5),
+            figsize=(max(3.7 * per_row, _LEAST_WIDTH), rows * (0.75 + 0.27 * tallest) + 0.5),
             squeeze=False,
         )
         panels = grid.flat
