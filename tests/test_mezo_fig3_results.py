@@ -3,11 +3,15 @@
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import msgspec
 import pytest
 
 from repro.artifacts.mezo_fig3 import figures, tables
 from repro.artifacts.mezo_fig3.points import by_shape, ratios
+from repro.artifacts.mezo_fig3.run import simulate_point
 from repro.measurement.records import Record, of_kind, read_runs, single
+from repro.memory.shape import DecoderShape
+from repro.memory.step import StepSpec
 from repro.report.runs import require_runs
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -52,6 +56,19 @@ def test_simulated_parts_add_up(records: list[Record]) -> None:
     for record in of_kind(records, "simulated"):
         total = sum(record.metrics[f"{part}_bytes"] for part in parts)
         assert total == record.metrics["peak_bytes"]
+
+
+def test_the_table_of_parts_takes_what_a_step_is_simulated_to_hold(records: list[Record]) -> None:
+    spec = StepSpec(DecoderShape(8, 2, 16, 2, 32), "bp", "eager", "float16")
+    made = msgspec.structs.replace(
+        next(of_kind(records, "simulated")),
+        point=spec.as_dict(),
+        metrics=simulate_point(spec) | {"formula_bytes": 1.0},
+        config=spec.as_dict(),
+    )
+    (row,) = tables.breakdown([made]).to_dict("records")
+    assert {"parameters", "gradients", "activations", "peak"} <= row.keys()
+    assert not {"formula", "int32 buffers"} & row.keys()
 
 
 def test_ratios_pair_the_records_of_one_shape(records: list[Record]) -> None:

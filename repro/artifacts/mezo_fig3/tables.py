@@ -9,6 +9,8 @@ from repro.core.units import format_bytes
 from repro.measurement.records import Record, of_kind, single
 
 _COORDINATES = ("context", "layers", "hidden", "method", "attention", "dtype")
+_PEAK = "peak_bytes"
+_NO_PARTS = (_PEAK, "formula_bytes")
 _SYMBOLS = {"context": "N", "layers": "L", "hidden": "D"}
 
 
@@ -45,19 +47,32 @@ def points(records: Sequence[Record], kind: str) -> pd.DataFrame:
 
 
 def breakdown(records: Sequence[Record]) -> pd.DataFrame:
-    """Return what is alive at the simulated peak around the paper's setting."""
+    """Return what is alive at the simulated peak around the paper's setting.
+
+    The parts are those that the records name, but for what no step has.
+    """
     config = records[0].config
+    found = [
+        record
+        for record in of_kind(records, "simulated")
+        if all(record.point[name] == config[name] for name in ("context", "layers", "hidden"))
+    ]
+    named = dict.fromkeys(
+        name
+        for record in found
+        for name, value in record.metrics.items()
+        if name.endswith("_bytes") and name not in _NO_PARTS and value
+    )
     rows = [
         {
             "method": record.point["method"],
             "attention": record.point["attention"],
             **{
-                part: format_bytes(record.metrics[f"{part}_bytes"])
-                for part in ("parameters", "gradients", "activations", "temporaries", "peak")
+                name.removesuffix("_bytes").replace("_", " "): format_bytes(record.metrics[name])
+                for name in (*named, _PEAK)
             },
         }
-        for record in of_kind(records, "simulated")
-        if all(record.point[name] == config[name] for name in ("context", "layers", "hidden"))
+        for record in found
     ]
     return pd.DataFrame(rows)
 
