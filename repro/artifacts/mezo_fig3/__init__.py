@@ -140,7 +140,7 @@ def _cross(
 
 QUICK = Config()
 SMOKE = Config(
-    simulate_contexts=(128,),
+    simulate_contexts=(2048,),  # the point of the notebook's table of parts
     simulate_layers=(1,),
     simulate_hiddens=(),
     measure_contexts=(64,),
