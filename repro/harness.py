@@ -129,13 +129,18 @@ def _context(artifact: Artifact, config: Config, executor: Executor, standing: R
 def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:
     """Tell whether ``config`` runs the cells of ``profile``, or some of them, and no others.
 
-    Where and by which engine does not matter, for that stands in every record, unless the artifact
-    is timed.
+    A cell under another name of a value that the profile has (``Artifact.stands_for``) is one of
+    them. Where and by which engine does not matter, for that stands in every record, unless the
+    artifact is timed.
     """
     free = () if artifact.timed else _WHERE
     whole = config_dict(artifact.profiles[profile])
+
+    def is_part(values: list[Any], of: list[Any]) -> bool:
+        return {artifact.stands_for.get(value, value) for value in values} <= {*of}
+
     return all(
-        set(value) <= set(whole[name]) if name in artifact.scope else value == whole[name]
+        is_part(value, whole[name]) if name in artifact.scope else value == whole[name]
         for name, value in config_dict(config).items()
         if name not in free
     )

@@ -74,6 +74,17 @@ def test_where_time_is_the_result_another_device_is_another_run(change: dict[str
     assert not is_of_profile(timed, "paper", replace(PAPER, **change))  # type: ignore[arg-type]
 
 
+def test_a_stand_in_is_of_the_profile_that_has_what_it_stands_for() -> None:
+    table1 = load("elasticzo_table1")
+    paper = table1.profiles["paper"]
+    assert is_of_profile(table1, "paper", replace(paper, datasets=("shrec11",), seeds=(0,)))  # type: ignore[type-var]
+    assert not is_of_profile(
+        replace(table1, stands_for={}),
+        "paper",
+        replace(paper, datasets=("shrec11",)),  # type: ignore[type-var]
+    )
+
+
 def test_minutes_on_a_gpu_are_not_minutes_on_two_cores() -> None:
     fig4 = load("mezo_fig4")
     assert is_of_profile(fig4, "quick", fig4.profiles["quick"])

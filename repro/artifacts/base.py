@@ -86,6 +86,8 @@ class Artifact:
     """Configuration fields, all tuples, that only choose which cells are run and change none of
     them. A run with fewer values there is still its profile's, and people read the cells of all
     runs together; without a scope they read one run, the newest of the highest profile."""
+    stands_for: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """What a value of the scope's fields is another name of: a run of it is its profile's, too."""
     trains_cells: bool = False
     """Whether its runs are cells, which ``repro sweep`` can spread over machines."""
     timed: bool = False
