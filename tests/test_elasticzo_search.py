@@ -20,7 +20,8 @@ def test_chosen_hyperparameters_are_the_best_of_the_committed_search() -> None:
         (family, precision, method): settings
         for (family, precision), methods in CHOSEN.items()
         for method, settings in methods.items()
-        if (precision, method) != ("int8", "full_bp")  # NITI has nothing to search
+        # NITI from random weights has nothing to search
+        if (precision, method) != ("int8", "full_bp") or family.startswith("rotated")
     }
     assert chosen.keys() == found.keys()
     for group, searched in found.items():

@@ -218,6 +218,27 @@ def test_the_search_never_evaluates_on_test_items(ran: list[Cell]) -> None:
     assert {cell.problem for cell in ran} == set(elasticzo_search.PROBLEMS)
 
 
+def test_the_search_tries_every_batch_of_fine_tuning_in_integers(ran: list[Cell]) -> None:
+    made = replace(
+        elasticzo_search.QUICK,
+        problems=("mnist", "rotated_mnist_30"),
+        precisions=("int8",),
+        methods=("cls1", "full_bp"),
+        r_maxes=(7, 15),
+        integer_tuning_batches=(32, 256),
+    )
+    points = [result.point for result in results(elasticzo_search, made)]
+    assert [(p["method"], p.get("r_max"), p.get("batch")) for p in points if "angle" not in p] == [
+        ("cls1", 7, None), ("cls1", 15, None),
+    ]  # fmt: skip
+    tuned = [(cell.method, cell.settings.batch) for cell in ran if cell.start]
+    assert tuned == [
+        ("cls1", 32), ("cls1", 32), ("cls1", 256), ("cls1", 256), ("full_bp", 32), ("full_bp", 256),
+    ]  # fmt: skip
+    assert all(cell.start.settings.batch == 256 for cell in ran if cell.start)
+    assert len({str(point) for point in points}) == len(points)
+
+
 def test_the_search_tries_other_epsilons_at_the_best_of_each_grid(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -275,6 +296,7 @@ def test_configurations_that_cannot_be_run_are_refused(
     ("config", "changes", "message"),
     [
         (elasticzo_search.QUICK, {"r_maxes": (15, 1)}, "r_max = 1: must be a whole number from 2"),
+        (elasticzo_search.QUICK, {"integer_tuning_batches": (0,)}, "batch size B = 0"),
         (elasticzo_search.QUICK, {"cloud_points": 1025}, "cloud_points = 1025: the clouds have"),
         (elasticzo_table1.QUICK, {"cloud_points": 1025}, "cloud_points = 1025: the clouds have"),
         (elasticzo_sparsity.QUICK, {"p_zero": 1 - 1e-9}, "p_zero = 0.99"),

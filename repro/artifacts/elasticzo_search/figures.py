@@ -14,6 +14,9 @@ from repro.claims.elasticzo import METHODS
 from repro.drawing.style import style
 from repro.measurement.records import Record
 
+Variant = tuple[str, float]
+_ABSCISSAE = {"batch": "batch size B", "r_max": "$r_{max}$", "lr": "learning rate"}
+"""What a panel shows is the first of these that was searched for."""
 _MARKERS = "sD^v<>P"
 _PALETTE = sns.color_palette("colorblind")
 _COLOURS = dict(zip(("full_zo", "cls2", "cls1", "full_bp"), _PALETTE, strict=False))
@@ -26,10 +29,10 @@ def grid(records: Sequence[Record]) -> Figure:
     with style():
         across = min(len(columns), 3)
         figure, panels = _panels(len(columns), across)
-        clips = _clips(records)
+        variants = _variants(records)
         for panel, column in zip(panels, columns, strict=True):
-            _panel(panel, records, column, clips)
-        handles = [*_methods(records), *map(_key, clips, clips.values())]
+            _panel(panel, records, column, variants)
+        handles = [*_methods(records), *map(_key, variants, variants.values())]
         figure.legend(handles=handles, loc="outside right upper")
     return figure
 
@@ -88,7 +91,10 @@ def _grid_eps(points: Iterable[Combination]) -> float | None:
 
 
 def _panel(
-    panel: Axes, records: Sequence[Record], column: tuple[str, str], clips: Mapping[float, int]
+    panel: Axes,
+    records: Sequence[Record],
+    column: tuple[str, str],
+    variants: Mapping[Variant, int],
 ) -> None:
     found = {
         group: {p: value for p, value in points.items() if dict(p).get("eps") in {None, eps}}
@@ -107,14 +113,14 @@ def _panel(
                 panel.plot(
                     *zip(*line, strict=True),
                     color=_COLOURS[group[2]],
-                    **_look(None if variant is None else clips[variant]),
+                    **_look(None if variant is None else variants[variant]),
                 )
         point, value = max(points.items(), key=lambda item: item[1])
         panel.plot(_abscissa(dict(point)), 100 * value, "o", ms=12, mfc="none", mec="k")
-    integer = column[1] != "fp32"
+    first = dict(next(p for points in found.values() for p in points))
     panel.set(
         xscale="log",
-        xlabel="$r_{max}$" if integer else "learning rate",
+        xlabel=next(label for name, label in _ABSCISSAE.items() if name in first),
         ylabel="held-out accuracy (%)",
         title=f"{column[0].replace('_', ' ')}, {column[1]}",
     )
@@ -128,22 +134,29 @@ def _ticks(panel: Axes, values: Iterable[float]) -> None:
 
 
 def _abscissa(point: dict[str, float]) -> float:
-    return point["r_max"] if "r_max" in point else point["lr"]
+    return point[next(name for name in _ABSCISSAE if name in point)]
 
 
-def _variant(point: dict[str, float]) -> float | None:
-    """Return g_clip, if there is one to choose."""
-    return point.get("clip")
+def _variant(point: dict[str, float]) -> Variant | None:
+    """Return what tells lines of one method apart, as labelled: g_clip, or r_max by batch size."""
+    if "clip" in point:
+        return "$g_{clip}$", point["clip"]
+    if "batch" in point and "r_max" in point:
+        return "$r_{max}$", point["r_max"]
+    return None
 
 
-def _clips(records: Sequence[Record]) -> dict[float, int]:
-    """Return the place of every g_clip of the grids, in ascending order."""
-    values = {_variant(dict(point)) for points in grids(records).values() for point in points}
-    return {clip: place for place, clip in enumerate(sorted(v for v in values if v is not None))}
+def _variants(records: Sequence[Record]) -> dict[Variant, int]:
+    """Return the place of every variant of the grids: of each kind, in ascending order."""
+    found = {_variant(dict(point)) for points in grids(records).values() for point in points}
+    kinds: dict[str, list[float]] = {}
+    for kind, value in sorted(variant for variant in found if variant is not None):
+        kinds.setdefault(kind, []).append(value)
+    return {(kind, value): n for kind, all_ in kinds.items() for n, value in enumerate(all_)}
 
 
 def _look(place: int | None) -> dict[str, Any]:
-    """Return the marker and the dashes of a g_clip, or those of a line that has none."""
+    """Return the marker and the dashes of a variant, or those of a line that has none."""
     if place is None:
         return {"marker": "o", "linestyle": "-"}
     return {"marker": _MARKERS[place % len(_MARKERS)], "linestyle": _STYLES[place % len(_STYLES)]}
@@ -158,15 +171,16 @@ def _methods(records: Sequence[Record]) -> list[Line2D]:
     ]
 
 
-def _key(clip: float, place: int) -> Line2D:
-    return Line2D([], [], color="grey", label=f"$g_{{clip}}$ = {clip:g}", **_look(place))
+def _key(variant: Variant, place: int) -> Line2D:
+    kind, value = variant
+    return Line2D([], [], color="grey", label=f"{kind} = {value:g}", **_look(place))
 
 
 FIGURES = {"grid": grid, "epsilon": epsilon}
 CAPTIONS = {
     "grid": (
-        "Held-out accuracy by learning rate or perturbation range, one panel for each set and "
-        "precision"
+        "Held-out accuracy by learning rate, perturbation range or batch size, one panel for each "
+        "set and precision"
     ),
     "epsilon": "Held-out accuracy by epsilon, one panel for each set",
 }

@@ -22,12 +22,14 @@ from repro.training.experiments import Length, fine_tuning, from_scratch
 from repro.training.problem import find
 
 _SEARCHED = ("lr", "clip", "eps", "r_max")
+_SEARCHED_IN_TUNING = ("r_max", "batch")
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield a result for each combination of problem, method, hyperparameters and seed.
 
-    The grids come first, then in float32 the line of other epsilons through the best point of each.
+    First the grids, then in float32 the line of other epsilons through the best point of each, then
+    fine-tuning in integers.
     """
     found = []
     grids = [*_float_cells(config), *_integer_cells(config)]
@@ -37,6 +39,8 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         yield result
     lines = _lines(config, best(found))
     yield from results(lines, context, extra=_SEARCHED, engine=config.engine)
+    tuned = _integer_tuning_cells(config)
+    yield from results(tuned, context, extra=_SEARCHED_IN_TUNING, engine=config.engine)
 
 
 def _float_cells(config: Config) -> Iterator[Cell]:
@@ -66,12 +70,29 @@ def _float_runs(config: Config) -> Iterator[tuple[str, MethodName, int]]:
 
 
 def _integer_cells(config: Config) -> Iterator[Cell]:
-    images = [problem for problem in config.problems if find(problem).network == "lenet5"]
-    for problem, method, seed in product(images, config.methods, config.seeds):
-        if "int8" not in config.precisions or method == "full_bp":
-            continue  # NITI has nothing to search
-        for r_max in config.r_maxes:
-            yield _cell(config, problem, "int8", method, seed, IntegerSettings(r_max=r_max))
+    for problem, method, seed in _integer_runs(config, rotated=False):
+        if method != "full_bp":  # NITI has nothing to search
+            for r_max in config.r_maxes:
+                yield _cell(config, problem, "int8", method, seed, IntegerSettings(r_max=r_max))
+
+
+def _integer_tuning_cells(config: Config) -> Iterator[Cell]:
+    for problem, method, seed in _integer_runs(config, rotated=True):
+        for batch in config.integer_tuning_batches:
+            batched = IntegerSettings(batch=batch)
+            grid = (replace(batched, r_max=r_max) for r_max in config.r_maxes)
+            for point in (batched,) if method == "full_bp" else grid:
+                yield _cell(config, problem, "int8", method, seed, point)
+
+
+def _integer_runs(config: Config, *, rotated: bool) -> Iterator[tuple[str, MethodName, int]]:
+    if "int8" in config.precisions:
+        images = [
+            problem
+            for problem in config.problems
+            if find(problem).network == "lenet5" and (find(problem).angle is not None) == rotated
+        ]
+        yield from product(images, config.methods, config.seeds)
 
 
 def _cell(

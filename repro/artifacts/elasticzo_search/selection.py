@@ -23,8 +23,9 @@ class Run(Protocol):
         """Curves and settings."""
 
 
-_MAY_DIFFER = ("lr", "clip", "eps", "r_max", "problem", "start")
-"""Settings that may differ within a group: its problems, and what they start from, are several."""
+_MAY_DIFFER = ("problem", "start")
+"""Settings not searched for that may differ within a group: its problems, and what they start from,
+are several."""
 CLOUDS = ("modelnet40", "modelnet40_hdf5", "modelnet10_voxel", "shrec11", "shapes40")
 
 
@@ -39,18 +40,19 @@ def group_of(record: Run) -> Group:
     return family, point["precision"], point["method"]
 
 
-def searched(precision: str, method: str) -> tuple[str, ...]:
-    """Return the names of the hyperparameters that a method has in a precision."""
-    if precision != "fp32":
-        return ("r_max",)
-    return ("lr",) if method == "full_bp" else ("lr", "clip", "eps")
+def searched(group: Group) -> tuple[str, ...]:
+    """Return the names of the hyperparameters that are searched for in a group."""
+    family, precision, method = group
+    if precision == "fp32":
+        return ("lr",) if method == "full_bp" else ("lr", "clip", "eps")
+    perturbation = () if method == "full_bp" else ("r_max",)
+    return (*perturbation, "batch") if family.startswith("rotated") else perturbation
 
 
 def combination(record: Run) -> Combination:
     """Return the hyperparameters of a record."""
-    _, precision, method = group_of(record)
     settings = record.metrics["settings"]
-    return tuple((name, settings[name]) for name in searched(precision, method))
+    return tuple((name, settings[name]) for name in searched(group_of(record)))
 
 
 def accuracy(records: Iterable[Run]) -> float:
@@ -89,7 +91,8 @@ def best(records: Sequence[Run]) -> dict[Group, dict[str, Any]]:
 
 def _require_alike(group: Group, runs: Sequence[Run]) -> None:
     settings = [record.metrics["settings"] for record in runs]
-    for name in sorted({name for each in settings for name in each} - {*_MAY_DIFFER}):
+    names = {name for each in settings for name in each}
+    for name in sorted(names - {*_MAY_DIFFER, *searched(group)}):
         values = list(dict.fromkeys(str(each.get(name)) for each in settings))
         if len(values) > 1:
             msg = (
