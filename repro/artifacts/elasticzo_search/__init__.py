@@ -157,9 +157,9 @@ PAPER = Config(
     r_maxes=(7, 15, 31, 63),
     integer_tuning_batches=(32, 64, 128, 256),
     integer_pretraining_epochs=100,
-    cloud_epochs=40,
+    cloud_epochs=60,
     cloud_items=9843,
-    cloud_points=1024,
+    cloud_points=256,
 )
 
 ARTIFACT = Artifact(
@@ -170,5 +170,6 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     scope=("problems", "precisions", "methods", "seeds"),
+    stands_for=dict.fromkeys(_CLOUDS, "shapes40"),
     trains_cells=True,
 )
