@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
 
 from repro.cli import main
 from repro.core.errors import ReproError
@@ -24,6 +25,7 @@ from repro.finetuning.replay import packed, rebuilt, unpacked, weights_sha256
 from repro.finetuning.run import Run
 from repro.measurement.environment import capture
 from repro.measurement.records import Record, write_run
+from repro.methods.step_info import DivergedError
 from repro.models.pretrained import load_pretrained
 from repro.models.tiny import tiny_llama
 from repro.training.checkpoint import Checkpoint
@@ -54,10 +56,16 @@ STEP = 3 / 32
 
 @pytest.fixture(scope="module", autouse=True)
 def _clock() -> Iterator[None]:
-    """The loop's clock goes on by ``STEP`` whenever it is read: twice for a step."""
-    readings = count()
+    """The loop's clock goes on by ``STEP`` whenever it is read: twice for a step.
+
+    The processor's, by one and a half of that.
+    """
+    readings, of_processor = count(), count()
     with pytest.MonkeyPatch.context() as patch:
-        clock = SimpleNamespace(perf_counter=lambda: next(readings) * STEP)
+        clock = SimpleNamespace(
+            perf_counter=lambda: next(readings) * STEP,
+            process_time=lambda: next(of_processor) * STEP * 1.5,
+        )
         patch.setattr(loop, "time", clock)
         yield
 
@@ -82,7 +90,8 @@ def test_the_curve_has_a_point_at_equal_times(mezo: dict[str, Any]) -> None:
     assert mezo["flops"][-1] > mezo["flops"][1] > 0
     assert len(mezo["train_loss"]) == RUN.evaluations
     assert mezo["items"]["final"] == 48
-    assert mezo["majority"] == 0.5
+    assert mezo["cpu_seconds"] == [1.5 * seconds for seconds in mezo["seconds"]]
+    assert mezo["majority"] == {"monitored": 0.5, "final": 0.5}
     assert mezo["truncated"] == {"training": 0, "final": 0}
 
 
@@ -117,9 +126,14 @@ def test_another_log_or_base_model_is_told(mezo: dict[str, Any]) -> None:
         rebuilt(RUN.as_dict(), mezo | {"log": packed(shorter)})
     with pytest.raises(ReproError, match="base model: SHA-256 is"):
         rebuilt(RUN.as_dict(), mezo | {"base_sha256": "0" * 64})
-    for entries in ("", "AAAA", "%"):
+    shorter.data.append(0)  # no whole estimate
+    for damaged in (
+        *({"entries": entries} for entries in ("", "AAAA", "%")),
+        packed(shorter),
+        {"perturbations": 0},
+    ):
         with pytest.raises(ReproError, match="not a log of zeroth-order steps"):
-            unpacked(mezo["log"] | {"entries": entries})
+            unpacked(mezo["log"] | damaged)
 
 
 @pytest.mark.parametrize("arm", ["mezo_1", "mezo_5", "bp"])
@@ -189,13 +203,57 @@ def test_a_killed_run_goes_on_where_it_was(arm: Any, tmp_path: Path) -> None:
 def test_a_run_that_diverges_ends_with_the_reason(tmp_path: Path) -> None:
     metrics = fine_tune(Task(replace(RUN, arm="bp", lr=1e30), tmp_path))
     assert "not finite" in metrics["divergence"] or "nan" in metrics["divergence"]
-    assert "final_accuracy" not in metrics
+    assert not {"final_accuracy", "final_sha256"} & metrics.keys()
+
+
+def test_a_mezo_run_that_diverges_keeps_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, step = count(1), Learner.step
+
+    def diverging(learner: Learner, batch: Any) -> float:
+        if next(steps) == 4:
+            msg = "the loss is nan"
+            raise DivergedError(msg)
+        return step(learner, batch)
+
+    monkeypatch.setattr(Learner, "step", diverging)
+    metrics = fine_tune(Task(RUN, tmp_path))
+    assert metrics["divergence"] == "step 4: the loss is nan"
+    assert unpacked(metrics["log"]).steps == 3
+    assert "base_sha256" in metrics
+
+
+def test_a_state_before_the_first_step_is_gone_on_from(tmp_path: Path) -> None:
+    """Only tensors and plain values are loaded: an empty log once was neither."""
+    learner, checkpoint = _learner(RUN), Checkpoint(tmp_path / "state.pt")
+    checkpoint.save(learner.state_dict())
+    state = checkpoint.load()
+    assert state is not None
+    learner.load_state_dict(state)
+    assert learner.log is not None
+    assert learner.log.steps == 0
+
+
+def test_another_base_model_is_not_gone_on_from() -> None:
+    places = {Task(RUN, Path(), base).checkpoint.path for base in ("", "a", "b")}
+    assert len(places) == 3
+
+
+def test_two_processes_do_not_train_one_run(tmp_path: Path) -> None:
+    task = Task(RUN, tmp_path)
+    with (
+        FileLock(task.checkpoint.path.with_suffix(".lock")),
+        pytest.raises(ReproError, match="seed 0: another process has this run under way"),
+    ):
+        fine_tune(task)
 
 
 def test_a_grid_run_is_evaluated_once_on_held_out_training_items(tmp_path: Path) -> None:
     run = replace(RUN, tuning=True, seconds=0.3)
     metrics = fine_tune(Task(run, tmp_path))
     assert len(metrics["accuracy"]) == 1
+    assert "flops" not in metrics  # nobody counted them
     assert metrics["accuracy"][0] * 16 == pytest.approx(round(metrics["accuracy"][0] * 16))
 
 
@@ -250,7 +308,7 @@ def test_the_command_replays_what_a_file_of_records_holds(
     path = _written(tmp_path, [good])
     assert main(["replay", str(path), "--out", str(tmp_path / "models")]) == 0
     assert "11 steps from a log of 220 bytes" in capsys.readouterr().out  # 20 for each
-    saved = load_pretrained(str(tmp_path / "models" / "mezo_1-tiny-llama-0")).model
+    saved = load_pretrained(str(tmp_path / "models" / "smoke-mezo_1-tiny-llama-0")).model
     assert weights_sha256(saved.parameters()) == mezo["final_sha256"]
     path = _written(tmp_path / "bad", [bad | {"settings": RUN.as_dict()}, good])
     assert main(["replay", str(path)]) == 1
@@ -272,8 +330,8 @@ def test_a_run_on_a_gpu_is_not_replayed_without_one(
     path = _written(tmp_path, [mezo | {"settings": settings} for settings in (there, here)])
     assert main(["replay", str(path)]) == 1
     told = capsys.readouterr()
-    assert "mezo_1-tiny-llama-0: the run was on a GPU" in told.err
-    assert "mezo_1-tiny-llama-1: 11 steps" in told.out
+    assert "smoke-mezo_1-tiny-llama-0: the run was on a GPU" in told.err
+    assert "smoke-mezo_1-tiny-llama-1: 11 steps" in told.out
 
 
 def _written(directory: Path, runs: list[dict[str, Any]]) -> Path:

@@ -241,8 +241,10 @@ def test_other_types_are_usage_errors() -> None:
         load_pretrained("smollm2-135m", "int8")
 
 
-def test_an_unknown_name_says_what_can_be_given(tmp_path: Path) -> None:
+def test_what_is_no_model_says_what_can_be_given(tmp_path: Path) -> None:
     with pytest.raises(ReproError, match=r"give a directory, a \.gguf file, a name on the hub"):
+        load_pretrained(str(tmp_path))
+    with pytest.raises(UsageError, match="absent: there is no such file or directory"):
         load_pretrained(str(tmp_path / "absent"))
 
 

@@ -24,6 +24,8 @@ def isolated_points(
 ) -> Iterator[tuple[Task, Metrics]]:
     """Yield each task with its value in the order given, taking what ``store`` has already.
 
+    A value that names ``out_of_memory`` is not kept: next time there may be more.
+
     Args:
         title: what is done, for the progress.
         function: of one task, at the top level of a module.
@@ -44,7 +46,8 @@ def isolated_points(
         for _ in range(len(tasks) - len(missing)):
             shown.advance("done before")
         for task, value in run_isolated(function, missing, workers=workers, preload=preload):
-            store.put(key(task), value)
+            if not value.get("out_of_memory"):
+                store.put(key(task), value)
             values[task] = value
             shown.advance(label(task))
     for task in tasks:

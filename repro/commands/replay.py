@@ -14,7 +14,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "replay", help="rebuild the weights of recorded MeZO runs and check their hashes"
     )
     parser.add_argument(
-        "records", type=Path, metavar="RECORDS", help="a file of mezo_fig4's records"
+        "records", type=Path, nargs="+", metavar="RECORDS", help="files of mezo_fig4's records"
     )
     parser.add_argument("--arm", metavar="ARM", help="mezo_1 or mezo_5 (default: both)")
     parser.add_argument("--seed", type=int, metavar="N", help="only runs of this seed")
@@ -31,28 +31,31 @@ def execute(args: argparse.Namespace) -> int:
     """Replay every chosen run, going on after one that fails; 1 if any did.
 
     Raises:
-        UsageError: the file does not exist, or holds no such run.
-        ReproError: it is damaged.
+        UsageError: a file does not exist, or they hold no such run.
+        ReproError: one is damaged.
     """
     from repro.finetuning.replay import rebuilt, unpacked
-    from repro.measurement.records import of_kind, read_run
+    from repro.measurement.records import of_kind, read_runs
 
-    if not args.records.is_file():
-        msg = f"{args.records} is no file: give the records of a run, results/mezo_fig4/*.jsonl"
-        raise UsageError(msg)
+    for path in args.records:
+        if not path.is_file():
+            msg = f"{path} is no file: give the records of runs, results/mezo_fig4/*.jsonl"
+            raise UsageError(msg)
     runs = [
         record
-        for record in of_kind(read_run(args.records), "run")
-        if "log" in record.metrics
+        for record in of_kind(read_runs(args.records), "run")
+        if {"log", "final_sha256"} <= record.metrics.keys()
         and args.arm in (None, record.point["arm"])
         and args.seed in (None, record.seed)
     ]
     if not runs:
-        msg = f"{args.records}: no MeZO run that came to its end, or none of that arm and seed"
+        names = " ".join(map(str, args.records))
+        msg = f"{names}: no MeZO run that came to its end, or none of that arm and seed"
         raise UsageError(msg)
     failed = 0
     for record in runs:
-        name = f"{record.point['arm']}-{record.point['model'].replace('/', '_')}-{record.seed}"
+        where = (record.profile, record.point["arm"], record.point["model"].replace("/", "_"))
+        name = "-".join((*where, str(record.seed)))
         try:
             model, tokenizer = rebuilt(record.metrics["settings"], record.metrics)
         except ReproError as error:

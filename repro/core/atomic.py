@@ -2,7 +2,9 @@
 
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from repro.core.errors import ReproError
 
@@ -13,7 +15,7 @@ def write_new(path: Path, data: bytes) -> None:
     Raises:
         ReproError: ``path`` exists, or its directory cannot be written.
     """
-    temporary = _write_beside(path, data)
+    temporary = _write_beside(path, _all(data))
     try:
         os.link(temporary, path)  # fails, where a rename would overwrite
     except FileExistsError as error:
@@ -32,7 +34,17 @@ def replace(path: Path, data: bytes) -> None:
     Raises:
         ReproError: the directory of ``path`` cannot be written.
     """
-    temporary = _write_beside(path, data)
+    replace_by(path, _all(data))
+
+
+def replace_by(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Replace ``path`` in one step by what ``write`` writes to the file it is given.
+
+    Raises:
+        ReproError: the directory of ``path`` cannot be written.
+        Exception: what ``write`` raised; ``path`` is then as it was.
+    """
+    temporary = _write_beside(path, write)
     try:
         temporary.replace(path)
     except OSError:
@@ -54,7 +66,11 @@ def require_writable(directory: Path) -> None:
         raise _unwritable(directory, error) from error
 
 
-def _write_beside(path: Path, data: bytes) -> Path:
+def _all(data: bytes) -> Callable[[BinaryIO], object]:
+    return lambda file: file.write(data)
+
+
+def _write_beside(path: Path, write: Callable[[BinaryIO], object]) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -63,13 +79,16 @@ def _write_beside(path: Path, data: bytes) -> Path:
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            write(file)
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(0o644)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise _unwritable(path.parent, error) from error
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     return temporary
 
 

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 
 TINY = "tiny-llama"
 """Name of the model of ``repro.models.tiny``."""
+_WEIGHTS = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+"""One of these files holds a model's weights, or lists the files that do."""
 
 
 def load_base(name: str, dtype: Dtype) -> Pretrained:
@@ -100,12 +107,41 @@ def placed(model: "PreTrainedModel", device: Device) -> "PreTrainedModel":
 
 
 def unobtainable(name: str) -> str:
-    """Return why the model ``name`` cannot be had or planned for here, or an empty string."""
+    """Return why the model ``name`` cannot be had or planned for here, or an empty string.
+
+    It asks for the configuration, the tokenizer and whether there are weights, and loads none.
+    """
     try:
         load_architecture(name)
+        load_tokenizer(name)
+        place = None if name == TINY else str(_place(name))
+        if place and not _has_weights(place):
+            return f"{name}: there is a configuration, but no weights ({' or '.join(_WEIGHTS)})"
     except ReproError as error:
         return str(error)
     return ""
+
+
+def fingerprint(name: str) -> str:
+    """Return what tells the weights that ``name`` stands for now from others it may stand for.
+
+    Of a model on the hub that is its commit; of a directory or a file, sizes and times of change.
+    The models of the catalogue are always the same, and so it is empty for them.
+    """
+    path = Path(name)
+    if path.exists():
+        files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+        return " ".join(f"{p.name}:{p.stat().st_size}:{p.stat().st_mtime_ns}" for p in files)
+    if name == TINY or name in {dataset.name for dataset in DATA_SETS}:
+        return ""
+    return str(load_config(name)._commit_hash)
+
+
+def _has_weights(place: str) -> bool:
+    from transformers.utils.hub import has_file
+
+    with explained(place):
+        return any(has_file(place, name) for name in _WEIGHTS)
 
 
 def _place(name: str) -> "Path | str":

@@ -10,6 +10,9 @@ class Curve:
 
     seconds: list[float] = field(default_factory=list)
     """Time of the training steps so far; evaluation and saving do not count."""
+    cpu_seconds: list[float] = field(default_factory=list)
+    """Time of the processor's cores in it, all threads together: on a machine that does nothing
+    else, threads times ``seconds``, less what threads wait for each other."""
     steps: list[int] = field(default_factory=list)
     """Training steps so far."""
     forward_passes: list[int] = field(default_factory=list)

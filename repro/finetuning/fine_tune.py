@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 
+from repro.core.errors import ReproError
 from repro.finetuning.base_models import load_base, placed
 from repro.finetuning.curve import Curve
 from repro.finetuning.flops import StepFlops
@@ -31,11 +33,17 @@ class Task:
 
     run: Run
     directory: Path
+    base: str = ""
+    """``fingerprint`` of the model: from other weights nothing is gone on with."""
+
+    def key(self) -> dict[str, Any]:
+        """Return all that decides the outcome, as plain values."""
+        return {**self.run.as_dict(), "base": self.base}
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """Where the state of the run is kept, by all its settings."""
-        key = json.dumps(self.run.as_dict(), sort_keys=True)
+        """Where the state of the run is kept."""
+        key = json.dumps(self.key(), sort_keys=True)
         return Checkpoint(self.directory / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.pt")
 
 
@@ -44,13 +52,18 @@ def fine_tune(task: Task) -> dict[str, Any]:
 
     Raises:
         UsageError: the device does not exist here, or a setting is out of range.
-        ReproError: the model or the data cannot be had.
+        ReproError: the model or the data cannot be had, or another process has this run under way.
     """
     run = task.run
     require_device(run.device)
     torch.set_num_threads(run.threads)
+    task.directory.mkdir(parents=True, exist_ok=True)
     try:
-        metrics = _metrics(task)
+        with FileLock(task.checkpoint.path.with_suffix(".lock"), timeout=0):
+            metrics = _metrics(task)
+    except Timeout as error:
+        msg = f"{run.label()}: another process has this run under way; wait for it, or stop it"
+        raise ReproError(msg) from error
     except torch.OutOfMemoryError as error:
         return {"out_of_memory": " ".join(str(error).split())}
     return metrics
@@ -73,16 +86,17 @@ def _metrics(task: Task) -> dict[str, Any]:
     under_way = FineTuning(run, learner, items, task.checkpoint, flops, _reporter(run))
     curve = under_way.train()
     metrics: dict[str, Any] = curve.as_metrics()
-    if run.tuning or curve.divergence:
+    if run.tuning:
+        del metrics["flops"]  # not counted
         return metrics
-    score = under_way.score("final")
-    metrics |= {
-        "final_accuracy": score.accuracy,
-        "final_loss": score.loss,
-        "base_sha256": base,
-        "final_sha256": weights_sha256(model.parameters()),
-        **_items(items, run),
-    }
+    metrics |= {"base_sha256": base, **_items(items, run)}
+    if not curve.divergence:  # a step that fails leaves the roundings of its passes in the weights
+        score = under_way.score("final")
+        metrics |= {
+            "final_accuracy": score.accuracy,
+            "final_loss": score.loss,
+            "final_sha256": weights_sha256(model.parameters()),
+        }
     log = learner.log
     return metrics if log is None else metrics | {"log": packed(log)}
 
@@ -96,7 +110,7 @@ def _items(items: Items, run: Run) -> dict[str, Any]:
     return {
         "items": {n: len(getattr(items, n)) for n in ("training", "tuning", "monitored", "final")},
         "truncated": {name: int(which.sum()) for name, which in truncated.items()},
-        "majority": items.majority,
+        "majority": {name: items.majority(name) for name in ("monitored", "final")},
     }
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from repro.core.errors import ReproError, UsageError
 from repro.data import cache
-from repro.data.splits import Indices, holdout, sample
-from repro.data.text.examples import without_shared_passages
+from repro.data.splits import Indices, holdout
+from repro.data.text.examples import Example, without_shared_passages
 from repro.data.text.tokens import TokenisedSplit, Tokenizer, load_examples, load_tokenised
 
 DATASETS = ("boolq", "yesno-facts")
@@ -31,10 +31,9 @@ class Items:
     final: Indices
     """Of ``validation``, evaluated at the end."""
 
-    @property
-    def majority(self) -> float:
-        """Fraction of the validation items that have the more frequent answer."""
-        yes = float(self.validation.labels.mean())
+    def majority(self, which: str) -> float:
+        """Fraction of the ``monitored`` or ``final`` items that have the more frequent answer."""
+        yes = float(self.validation.labels[getattr(self, which)].mean())
         return max(yes, 1 - yes)
 
 
@@ -67,9 +66,10 @@ def load_items(
     Args:
         dataset: ``boolq`` or ``yesno-facts``.
         tokenizer: of the model.
-        tuning: training items held out, stratified by answer ...
+        tuning: training items held out ...
         monitored: validation items evaluated during training ...
-        final: ... and at its end. 0 is all of them, and so is more than there are.
+        final: ... and at its end. 0 is all of them, and so is more than there are. All three are
+            stratified by answer.
 
     Raises:
         UsageError: more items are to be held out than there are.
@@ -86,11 +86,14 @@ def load_items(
         validation=load_tokenised(dataset, "validation", tokenizer),
         training=np.array([number[id(example)] for example in training]),
         tuning=np.array([number[id(example)] for example in for_tuning]),
-        monitored=_some(len(validation), monitored),
-        final=_some(len(validation), final),
+        monitored=_some(validation, monitored),
+        final=_some(validation, final),
     )
 
 
-def _some(length: int, size: int) -> Indices:
-    """Return ``size`` numbers below ``length``, fixed once for all; smaller draws are within."""
-    return sample(length, min(size or length, length), seed=0)
+def _some(examples: Sequence[Example], size: int) -> Indices:
+    """Return ``size`` items, fixed once for all, with each answer's share of them all."""
+    if not 0 < size < len(examples):
+        return np.arange(len(examples))
+    _, chosen = holdout(np.array([example.answer for example in examples]), size)
+    return chosen

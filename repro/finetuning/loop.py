@@ -34,6 +34,7 @@ class Position:
 
     steps: int = 0
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
     flops: float = 0.0
     losses: list[float] = field(default_factory=list)
     """Of the steps since the last evaluation."""
@@ -92,13 +93,14 @@ class FineTuning:
         return evaluate(self.learner.classifier, split, chosen, self.run.context, self.run.batch)
 
     def _step(self) -> None:
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         chosen = self._sampler.batch(self.at.steps)
         batch = collate(self.items.train, chosen, self.run.context, self.run.device)
         loss = self.learner.step(batch)
         if self.run.device == "cuda":
             torch.cuda.synchronize()
         self.at.seconds += time.perf_counter() - start
+        self.at.cpu_seconds += time.process_time() - cpu
         self.at.steps += 1
         self.at.flops += 0.0 if self.flops is None else self.flops(batch.width)
         self.at.losses.append(loss)
@@ -119,6 +121,7 @@ class FineTuning:
             return
         curve, at = self.curve, self.at
         curve.seconds.append(at.seconds)
+        curve.cpu_seconds.append(at.cpu_seconds)
         curve.steps.append(at.steps)
         curve.forward_passes.append(at.steps * forward_passes(self.run.arm))
         curve.flops.append(at.flops)

@@ -39,10 +39,12 @@ def unpacked(stored: Mapping[str, Any]) -> StepLog:
     try:
         settings = {name: value for name, value in stored.items() if name != "entries"}
         data = bytearray(zlib.decompress(base64.b64decode(stored["entries"], validate=True)))
-        return StepLog(**settings | {"chunk": settings["chunk"] or None}, data=data)
+        log = StepLog(**settings | {"chunk": settings["chunk"] or None}, data=data)
+        log.require_whole()
     except (ValueError, KeyError, TypeError, zlib.error) as error:
         msg = f"not a log of zeroth-order steps, or damaged ({error!r})"
         raise ReproError(msg) from error
+    return log
 
 
 def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrained:

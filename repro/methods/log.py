@@ -118,13 +118,20 @@ class StepLog:
                     noise=str(stored.get("noise", "torch")),  # older files name none
                     data=bytearray(stored["entries"].tobytes()),
                 )
+            log.require_whole()
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             msg = f"{path}: not a log of zeroth-order steps, or damaged ({error})"
             raise ReproError(msg) from error
-        if len(log.data) % (log.perturbations * _ENTRY.size):
-            msg = f"{path}: {len(log.data)} bytes of entries are no whole number of steps"
-            raise ReproError(msg)
         return log
+
+    def require_whole(self) -> None:
+        """Raise ``ValueError`` unless the entries are a whole number of steps."""
+        if self.perturbations < 1 or len(self.data) % (self.perturbations * _ENTRY.size):
+            msg = (
+                f"{len(self.data)} bytes of entries are no whole number of steps of "
+                f"{self.perturbations} estimates"
+            )
+            raise ValueError(msg)
 
 
 def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise | None = None) -> None:

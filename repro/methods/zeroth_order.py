@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 
 from repro.core.errors import UsageError
@@ -67,7 +68,7 @@ class ZerothOrder(torch.optim.Optimizer):
         """Return all that a resumed run needs beside the weights."""
         own = {
             "seeds": self._seeds.get_state(),
-            "log": bytes(self.log.data),
+            "log": torch.from_numpy(np.array(self.log.data, np.uint8)),
             "settings": self.log.settings,
         }
         return {**super().state_dict(), **own}
@@ -84,7 +85,7 @@ class ZerothOrder(torch.optim.Optimizer):
             raise UsageError(msg)
         del state["settings"]
         self._seeds.set_state(state.pop("seeds").cpu())  # loaders move all tensors to the device
-        self.log.data = bytearray(state.pop("log"))
+        self.log.data = bytearray(state.pop("log").cpu().numpy())
         super().load_state_dict(state)
 
     def _learning_rate(self) -> float:

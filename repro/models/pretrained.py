@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 FAMILIES = ("llama", "gpt2", "gemma2", "gemma3")
 """Architectures of GGUF files that are converted, as the files name them."""
+_OF_PATHS = (".", "/", "~")
+"""What a name begins with that can be no model's on the hub."""
 
 
 class Pretrained(NamedTuple):
@@ -131,10 +133,14 @@ def explained(name: str) -> Iterator[None]:
     """Turn what transformers raises in the block into an error that says how to get ``name``.
 
     Raises:
+        UsageError: ``name`` is a path, and nothing is there.
         ReproError: the block failed: the model is gated, absent, or cannot be read.
     """
     from huggingface_hub.errors import GatedRepoError
 
+    if name.startswith(_OF_PATHS) and not Path(name).exists():
+        msg = f"model {name}: there is no such file or directory"
+        raise UsageError(msg)
     try:
         yield
     except (OSError, ValueError) as error:
@@ -148,9 +154,21 @@ def explained(name: str) -> Iterator[None]:
         msg = (
             f"no causal language model {name!r}: {reason}; give a directory, a .gguf file, a name "
             f"on the hub, or one of {', '.join(dataset.name for dataset in DATA_SETS)} (in the "
-            f"cache: {', '.join(cached()) or 'none'}; repro data fetch NAME gets one)"
+            f"cache: {', '.join(cached()) or 'none'}; repro data fetch NAME gets one; in the hub's "
+            f"cache: {', '.join(_cached_of_hub()) or 'none'}; hf download NAME gets one)"
         )
         raise ReproError(msg) from error
+
+
+def _cached_of_hub() -> list[str]:
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        found = scan_cache_dir().repos
+    except CacheNotFound:
+        return []
+    return sorted(repo.repo_id for repo in found if repo.repo_type == "model")
 
 
 def _from_directory(name: str, dtype: str) -> Pretrained:

@@ -4,7 +4,7 @@ import io
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
@@ -19,10 +19,11 @@ class Checkpoint:
 
     def load(self) -> dict[str, Any] | None:
         """Return the state, or ``None`` if there is none or it cannot be read."""
-        content = self.read()
-        if content is None:
+        try:
+            with self.path.open("rb") as file:
+                state = _decoded(file)
+        except FileNotFoundError:
             return None
-        state = self.decode(content)
         if state is None:
             self.path.unlink(missing_ok=True)
         return state
@@ -37,21 +38,15 @@ class Checkpoint:
     @staticmethod
     def decode(content: bytes) -> dict[str, Any] | None:
         """Return the state that ``content`` holds, or ``None`` if it holds none."""
-        try:
-            state: dict[str, Any] = torch.load(io.BytesIO(content), weights_only=True)
-        except (RuntimeError, EOFError, pickle.UnpicklingError):
-            return None
-        return state
+        return _decoded(io.BytesIO(content))
 
     def save(self, state: dict[str, Any]) -> None:
-        """Replace the state.
+        """Replace the state, without a copy of it in memory.
 
         Raises:
             ReproError: it cannot be written there.
         """
-        buffer = io.BytesIO()
-        torch.save(state, buffer)
-        self.write(buffer.getvalue())
+        atomic.replace_by(self.path, lambda file: torch.save(state, file))
 
     def write(self, content: bytes) -> None:
         """Replace the content of the file; raises as ``save`` does."""
@@ -60,3 +55,11 @@ class Checkpoint:
     def remove(self) -> None:
         """Forget the state."""
         self.path.unlink(missing_ok=True)
+
+
+def _decoded(file: BinaryIO) -> dict[str, Any] | None:
+    try:
+        state: dict[str, Any] = torch.load(file, weights_only=True)
+    except (RuntimeError, EOFError, pickle.UnpicklingError):
+        return None
+    return state

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _AXES = {
     "seconds": "training time (s)",
-    "forward_passes": "forward passes",
+    "forward_passes": "forward passes (backward not counted)",
     "flops": "arithmetic (TFLOP)",
 }
 _SETS = {"boolq": "BoolQ", "yesno-facts": "generated questions"}
@@ -81,7 +81,7 @@ def accuracy(setting: Setting) -> "Figure":
             fontsize=10.5,
         )
         handles: list[Any] = [
-            Line2D([], [], label=f"{line.label} (lr {line.settings['lr']:g})", **looks[line.label])
+            Line2D([], [], label=f"{line.label} ({_run(line)})", **looks[line.label])
             for line in setting.lines
         ]
         handles.append(Line2D([], [], color=INK, linestyle=":", label="majority answer"))
@@ -108,9 +108,13 @@ def _looks(setting: Setting) -> Mapping[str, Mapping[str, Any]]:
 def _how(setting: Setting) -> str:
     if not setting.lines:
         return "no run came to an evaluation"
-    seeds = max(len(line.records) for line in setting.lines)
     items = setting.lines[0].settings["monitored_items"]
-    return f"{items} questions, {seeds} seed{'s' if seeds > 1 else ''}"
+    return f"{items} questions, {'; '.join(setting.machines)}"
+
+
+def _run(line: Line) -> str:
+    seeds = len(line.records)
+    return f"lr {line.settings['lr']:g}, {seeds} seed{'s' if seeds > 1 else ''}"
 
 
 def _raw_handle() -> Line2D:
@@ -136,8 +140,9 @@ def _curves(
                 linestyle="none",
             )
         _mean(panel, line, axis, look)
-    if setting.majority is not None:
-        panel.axhline(setting.majority, color=INK, linestyle=":", linewidth=1)
+    majority = setting.majority("monitored")
+    if majority is not None:
+        panel.axhline(majority, color=INK, linestyle=":", linewidth=1)
     panel.margins(y=0.08)
     if axis == "flops":
         panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1e12:g}"))

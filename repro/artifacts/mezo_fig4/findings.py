@@ -1,11 +1,13 @@
-"""Our value for each claim on Fig. 4, from the records of the highest profile that was run."""
+"""Our value for each claim on Fig. 4, from the records of the highest profile that can tell."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from math import hypot, sqrt
 
 from repro.artifacts.mezo_fig4.points import (
     Line,
     Setting,
     first_reached,
+    machine,
     running_maximum,
     settings,
 )
@@ -21,12 +23,18 @@ _GAIN = 0.5
 
 
 def findings(records: Sequence[Record]) -> list[Finding]:
-    """Return a finding for every claim of the artifact."""
-    found = settings(records)
+    """Return a finding for every claim of the artifact, each of the highest profile with a value.
+
+    A part of a high profile that cannot tell does not hide what a whole lower one does.
+    """
+    found = [of_setting(setting) for setting in settings(records)]
     if not found:
         reason = "no run came to an evaluation"
         return [Finding(claim.id, None, reason) for claim in of_artifact("mezo_fig4")]
-    return of_setting(found[0])
+    return [
+        next((one for one in of_claim if one.ours is not None), of_claim[0])
+        for of_claim in zip(*found, strict=True)
+    ]
 
 
 def of_setting(setting: Setting) -> list[Finding]:
@@ -40,17 +48,36 @@ def of_setting(setting: Setting) -> list[Finding]:
 
 
 def _peak(setting: Setting) -> Finding:
-    peaks = {
-        f"{LABELS[r.point['arm']]} on {r.point['model']}": r.metrics["measured_peak_bytes"]
-        for r in setting.plans
-        if "measured_peak_bytes" in r.metrics
-    }
-    if not peaks:
-        return Finding("A8-measured", None, "no step was measured")
+    """Hold every set-up of the profile against the published size; any may be the farthest."""
+    without = [*_unplanned(setting), *_too_large(setting)]
+    if without:
+        return Finding("A8-measured", None, f"not measured: {', '.join(without)}")
+    peaks = {_name(plan): plan.metrics["measured_peak_bytes"] for plan in setting.plans}
     said = ", ".join(f"{name} {format_bytes(peak)}" for name, peak in peaks.items())
     published = CLAIMS["A8-measured"].published
     farthest = max((peak / GB for peak in peaks.values()), key=lambda peak: abs(peak - published))
     return Finding("A8-measured", farthest, f"measured: {said}", profile=setting.profile)
+
+
+def _unplanned(setting: Setting) -> Iterator[str]:
+    """Yield what has no plan: a method, or one of its models where every model is to be run."""
+    for method, names, zo in (("BP", "bp_models", False), ("MeZO", "mezo_models", True)):
+        plans = [plan for plan in setting.plans if bool(estimates(plan.point["arm"])) == zo]
+        if not plans:
+            yield method
+        elif plans[0].config["every_model"]:
+            models = {plan.point["model"] for plan in plans}
+            yield from (f"{method} on {n}" for n in plans[0].config[names] if n not in models)
+
+
+def _too_large(setting: Setting) -> Iterator[str]:
+    for plan in setting.plans:
+        if "measured_peak_bytes" not in plan.metrics:
+            yield f"{_name(plan)}, for which the device is too small"
+
+
+def _name(plan: Record) -> str:
+    return f"{LABELS[plan.point['arm']]} on {plan.point['model']}"
 
 
 def _accuracies(setting: Setting) -> list[Finding]:
@@ -65,7 +92,7 @@ def _accuracies(setting: Setting) -> list[Finding]:
                 claim_id,
                 spread.mean,
                 f"running maximum after {line.settings['seconds']:g} s of {line.label}"
-                f"{_majority(setting)}",
+                f"{_majority(setting)}{_left_out(line)}",
                 n_seeds=spread.n_seeds,
                 interval=spread.interval,
                 profile=setting.profile,
@@ -75,12 +102,14 @@ def _accuracies(setting: Setting) -> list[Finding]:
 
 
 def _order(setting: Setting) -> Finding:
-    mezo, bp = _best(setting, zo=True), _best(setting, zo=False)
-    if mezo is None or bp is None or setting.dataset != "boolq":
+    """Compare ends: what the choice of the questions may make is part of the interval."""
+    bp = _best(setting, zo=False)
+    mezo = bp and _best(setting, zo=True, but=bp.model)
+    if bp is None or setting.dataset != "boolq" or _best(setting, zo=True) is None:
         return Finding("A9-order", None, _absent(setting))
-    if mezo.model == bp.model:
+    if mezo is None:
         reason = (
-            f"here MeZO and BP train the same model, {mezo.model}: no larger one that can be had "
+            f"here MeZO and BP train the same model, {bp.model}: no larger one that can be had "
             "fits, and the claim is not put to the test"
         )
         return Finding("A9-order", None, reason)
@@ -88,49 +117,55 @@ def _order(setting: Setting) -> Finding:
     if not gaps:
         return Finding("A9-order", None, "of no seed both runs came to their end")
     spread = estimate(gaps)
+    chance = _standard_errors(_items(bp, "final")) * sqrt(2)
+    reason = (
+        f"final accuracy of {mezo.label} less that of {bp.label}; the choice of "
+        f"{_items(bp, 'final')} questions alone may make {chance:.1f} points"
+        f"{_left_out(mezo)}{_left_out(bp)}"
+    )
+    if spread.interval is None:
+        return _one_seed("A9-order", f"{spread.mean:.1f} points", reason)
     sides = [list(line.final().values()) for line in (bp, mezo)]
     return Finding(
         "A9-order",
         spread.mean,
-        f"final accuracy of {mezo.label} less that of {bp.label}",
+        reason,
         n_seeds=spread.n_seeds,
-        interval=spread.interval,
+        interval=hypot(spread.interval, chance),
         profile=setting.profile,
         bootstrap=bootstrap_interval(sides, lambda means: means[1] - means[0]),
     )
 
 
 def _time(setting: Setting) -> Finding:
-    """Compare the times to half of BP's gain; a run that never gets there counts as its end."""
+    """Compare the times in which each arm, from its own start, makes half of BP's gain.
+
+    A run that never does counts as its end, which is less than it would have taken.
+    """
     mezo, bp = _best(setting, zo=True), _best(setting, zo=False)
     if mezo is None or bp is None or setting.dataset != "boolq":
         return Finding("A10", None, _absent(setting))
-    gains, later, censored = [], {}, 0
-    for record in bp.records:
-        other = next((r for r in mezo.records if r.seed == record.seed), None)
-        if other is None:
-            continue
-        points = running_maximum(record, "seconds")
-        start, end = points[0][1], points[-1][1]
-        height = start + _GAIN * (end - start)
-        gains.append(end - start)
-        reached = first_reached(running_maximum(other, "seconds"), height)
-        censored += reached is None
-        at = first_reached(points, height)
-        if at is not None:
-            later[record.seed] = (other.metrics["seconds"][-1] if reached is None else reached) - at
-    noise = _noise(bp)
-    if not gains or min(gains) < noise:
-        reason = (
-            f"BP gained {min(gains, default=0):.1f} points in {bp.settings['seconds']:g} s, which "
-            f"the choice of {bp.settings['monitored_items']} questions alone may make "
-            f"({noise:.1f}): there is no convergence to compare"
-        )
+    machines = {machine(record) for line in (mezo, bp) for record in line.records}
+    if len(machines) > 1:
+        reason = f"the arms were timed on different machines: {'; '.join(sorted(machines))}"
         return Finding("A10", None, reason)
-    spread = estimate(list(later.values()))
-    reason = f"{mezo.label} after {bp.label}, to half of BP's gain of {min(gains):.1f} points"
+    nothing = _nothing_learnt(setting, bp)
+    if nothing:
+        return Finding("A10", None, nothing)
+    later, censored, diverged = _delays(mezo, bp)
+    reason = (
+        f"{mezo.label} after {bp.label}, to half of BP's gain, each from its own start"
+        f"{_left_out(mezo)}{_left_out(bp)}"
+    )
+    if diverged:
+        reason += f"; {diverged} seeds diverged and do not count"
+    if not later:
+        return Finding("A10", None, f"{reason}; no seed is left")
     if censored:
         reason += f"; in {censored} of {len(later)} seeds never, counted as the end of its time"
+    spread = estimate(later)
+    if spread.interval is None:
+        return _one_seed("A10", f"{spread.mean:.0f} s", reason)
     return Finding(
         "A10",
         spread.mean,
@@ -141,15 +176,82 @@ def _time(setting: Setting) -> Finding:
     )
 
 
-def _noise(line: Line) -> float:
-    """Return two standard errors, in points, of an accuracy near the majority's on the subset."""
-    return float(200 * (0.25 / line.settings["monitored_items"]) ** 0.5)
+def _delays(mezo: Line, bp: Line) -> tuple[list[float], int, int]:
+    """Return how much later MeZO is, by seed, and how many seeds never get there, or diverged."""
+    later, censored, diverged = [], 0, 0
+    others = {record.seed: record for record in mezo.records}
+    for record in (record for record in bp.records if record.seed in others):
+        other = others[record.seed]
+        if record.metrics["divergence"] or other.metrics["divergence"]:
+            diverged += 1
+            continue
+        curve, slower = (running_maximum(r, "seconds") for r in (record, other))
+        gain = _GAIN * (curve[-1][1] - curve[0][1])
+        at = first_reached(curve, curve[0][1] + gain)
+        assert at is not None  # noqa: S101 - a curve reaches what lies below its end
+        reached = first_reached(slower, slower[0][1] + gain)
+        censored += reached is None
+        later.append((mezo.settings["seconds"] if reached is None else reached) - at)
+    return later, censored, diverged
 
 
-def _best(setting: Setting, *, zo: bool) -> Line | None:
-    """Return the line of BP or of MeZO with the highest mean accuracy."""
-    lines = [line for line in setting.lines if bool(estimates(line.arm)) == zo]  # type: ignore[arg-type]
+def _nothing_learnt(setting: Setting, bp: Line) -> str:
+    """Return why there is no convergence of BP to compare with, or nothing.
+
+    Its gain has to exceed what the choice of the monitored questions may make, and its end that of
+    always answering alike, to which a model comes that learns no more than the share of yes.
+    """
+    gain = estimate([end - record_start for record_start, end in _ends(bp)]).mean
+    noise = _standard_errors(_items(bp, "monitored"))
+    if gain < noise:
+        return (
+            f"BP gained {gain:.1f} points in {bp.settings['seconds']:g} s, which the choice of "
+            f"{_items(bp, 'monitored')} questions alone may make ({noise:.1f}): there is no "
+            "convergence to compare"
+        )
+    final, alike = list(bp.final().values()), setting.majority("final")
+    if not final or alike is None:
+        return "no run of BP came to its end"
+    above, noise = estimate(final).mean - alike, _standard_errors(_items(bp, "final"))
+    if above < noise:
+        return (
+            f"BP ends {above:+.1f} points from always answering alike, and the choice of "
+            f"{_items(bp, 'final')} questions alone may make {noise:.1f}: there is no convergence "
+            "to compare"
+        )
+    return ""
+
+
+def _ends(line: Line) -> Iterator[tuple[float, float]]:
+    """Yield accuracy at the start and highest accuracy of each seed, in per cent."""
+    for record in line.records:
+        curve = running_maximum(record, "seconds")
+        yield curve[0][1], curve[-1][1]
+
+
+def _standard_errors(items: int) -> float:
+    """Return two standard errors, in points, of an accuracy near a half on so many questions."""
+    return float(200 * sqrt(0.25 / items))
+
+
+def _items(line: Line, which: str) -> int:
+    """Return how many questions ``line`` was evaluated on."""
+    counts = (r.metrics["items"][which] for r in line.records if "items" in r.metrics)
+    return next(counts, 1)
+
+
+def _best(setting: Setting, *, zo: bool, but: str = "") -> Line | None:
+    """Return the line of BP or MeZO with the highest mean accuracy, on any model ``but`` one."""
+    lines = [
+        line
+        for line in setting.lines
+        if bool(estimates(line.arm)) == zo and line.model != but  # type: ignore[arg-type]
+    ]
     return max(lines, key=lambda line: estimate(list(line.best().values())).mean, default=None)
+
+
+def _one_seed(claim_id: str, value: str, reason: str) -> Finding:
+    return Finding(claim_id, None, f"one seed settles no order: {value}, {reason}")
 
 
 def _paired(one: dict[int | None, float], other: dict[int | None, float]) -> list[float]:
@@ -157,9 +259,14 @@ def _paired(one: dict[int | None, float], other: dict[int | None, float]) -> lis
 
 
 def _majority(setting: Setting) -> str:
-    if setting.majority is None:
+    alike = setting.majority("monitored")
+    return "" if alike is None else f"; always answering alike is right in {alike:.1f} %"
+
+
+def _left_out(line: Line) -> str:
+    if not line.left_out:
         return ""
-    return f"; always answering alike is right in {setting.majority:.1f} %"
+    return f"; {line.left_out} seeds of {line.label} that were run otherwise are left out"
 
 
 def _absent(setting: Setting) -> str:

@@ -1,6 +1,7 @@
 """What each arm trains: proposed by the formula, accounted for, and held to the budget."""
 
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,17 +35,16 @@ def plan(config: Config, dataset: str, context: Context) -> Plan:
         ReproError: of an arm's models none can be had.
     """
     reasons = {name: unobtainable(name) for name in (*config.bp_models, *config.mezo_models)}
-    results = [
-        Result("unobtainable", {"setting": config.setting, "model": name}, {"reason": reason})
-        for name, reason in reasons.items()
-        if reason
-    ]
+    results = list(_unobtainable(config, reasons))
     least, sizes = 1, {}
     for name in (name for name, reason in reasons.items() if not reason):
         sizes[name] = load_architecture(name)
+        _require_positions(config, name, sizes[name])
         least = max(least, _least_context(config, dataset, name))
     accounts = _Accounts(config, context)
-    budget = _budget(config, sizes, reasons, accounts)
+    budget, of_bp = _budget(config, sizes, reasons, accounts)
+    if of_bp and "bp" not in config.arms:
+        results.append(_result(config, "bp", budget, *of_bp, chosen=False))
     setups: list[Setup] = []
     for arm in config.arms:
         models = _of_arm(config, arm, sizes, reasons)
@@ -55,7 +55,26 @@ def plan(config: Config, dataset: str, context: Context) -> Plan:
     return Plan(tuple(setups), tuple(results))
 
 
+Accounted = tuple[Setup, dict[str, Any]]
 Tried = tuple[Setup, dict[str, Any], bool]
+
+
+def _unobtainable(config: Config, reasons: Mapping[str, str]) -> Iterator[Result]:
+    """Yield the models that are left out, and say so before hours go into the others."""
+    for name, reason in reasons.items():
+        if reason:
+            sys.stderr.write(f"without {name}: {reason}\n")
+            point = {"setting": config.setting, "model": name}
+            yield Result("unobtainable", point, {"reason": reason})
+
+
+def _require_positions(config: Config, model: str, size: Architecture) -> None:
+    if config.context > size.positions:
+        msg = (
+            f"context N = {config.context}: {model} has {size.positions} positions; take at most "
+            "that, or leave the model out"
+        )
+        raise UsageError(msg)
 
 
 class _Accounts:
@@ -64,7 +83,7 @@ class _Accounts:
     def __init__(self, config: Config, context: Context) -> None:
         self._config, self._context = config, context
 
-    def of(self, arm: Arm, model: str, batch: int, context: int) -> tuple[Setup, dict[str, Any]]:
+    def of(self, arm: Arm, model: str, batch: int, context: int) -> Accounted:
         here = self._config
         measured: Arm = "mezo_1" if estimates(arm) else arm  # n takes no memory
         setup = Setup(measured, model, here.dtype, batch, context, here.device, here.threads)
@@ -111,19 +130,22 @@ def _budget(
     sizes: Mapping[str, Architecture],
     reasons: Mapping[str, str],
     accounts: _Accounts,
-) -> float:
-    """Return the bytes each arm may take; infinite where every model is run."""
+) -> tuple[float, Accounted | None]:
+    """Return the bytes each arm may take, and BP's set-up if that was measured for it.
+
+    They are infinite where every model is run.
+    """
     if config.every_model:
-        return math.inf
+        return math.inf, None
     if config.budget_bytes:
-        return float(config.budget_bytes)
+        return float(config.budget_bytes), None
     models = _of_arm(config, "bp", sizes, reasons)
     largest = max(models, key=lambda name: models[name].parameters)
-    _, metrics = accounts.of("bp", largest, config.batch, config.context)
+    setup, metrics = accounts.of("bp", largest, config.batch, config.context)
     if "measured_peak_bytes" not in metrics:
         msg = f"BP on {largest} runs out of memory and sets no budget: lower N or B"
         raise ReproError(msg)
-    return float(metrics["measured_peak_bytes"])
+    return float(metrics["measured_peak_bytes"]), (setup, metrics)
 
 
 def _proposals(
@@ -162,11 +184,13 @@ def _tried(
 def _fitting(arm: Arm, tried: list[Tried], budget: float) -> Setup:
     setup, _, fits = tried[-1]
     if not fits:
-        least = min(metrics.get("measured_peak_bytes", math.inf) for _, metrics, _ in tried)
-        msg = (
-            f"memory budget of {format_bytes(budget)}: {LABELS[arm]} was measured to take at "
-            f"least {format_bytes(least)}; give that much"
+        took = [m["measured_peak_bytes"] for _, m, _ in tried if "measured_peak_bytes" in m]
+        said = (
+            f"was measured to take at least {format_bytes(min(took))}; give that much"
+            if took
+            else "runs out of memory at every size; lower N or B, or take a smaller model"
         )
+        msg = f"memory budget of {format_bytes(budget)}: {LABELS[arm]} {said}"
         raise UsageError(msg)
     return replace(setup, arm=arm)
 

@@ -17,6 +17,8 @@ class Line:
     model: str
     records: tuple[Record, ...]
     """One for each seed, in the order of the seeds."""
+    left_out: int = 0
+    """Seeds that were run with other settings than the newest, another learning rate perhaps."""
 
     @property
     def label(self) -> str:
@@ -51,11 +53,23 @@ class Setting:
     """The chosen set-ups, one for each arm and model."""
     grids: tuple[Record, ...]
 
-    @property
-    def majority(self) -> float | None:
-        """Per cent of the validation questions that have the more frequent answer."""
-        of = [r.metrics["majority"] for line in self.lines for r in line.records if _ended(r)]
+    def majority(self, which: str) -> float | None:
+        """Per cent of the ``monitored`` or ``final`` questions with the more frequent answer.
+
+        ``None`` if no run came to its end.
+        """
+        of = [
+            r.metrics["majority"][which]
+            for line in self.lines
+            for r in line.records
+            if "majority" in r.metrics
+        ]
         return 100 * of[0] if of else None
+
+    @property
+    def machines(self) -> list[str]:
+        """What the runs were made on, each once."""
+        return list(dict.fromkeys(machine(r) for line in self.lines for r in line.records))
 
 
 def settings(records: Sequence[Record]) -> list[Setting]:
@@ -63,6 +77,12 @@ def settings(records: Sequence[Record]) -> list[Setting]:
     keys = dict.fromkeys((r.point["setting"], r.point["dataset"]) for r in of_kind(records, "run"))
     found = [_setting(*key, [r for r in records if _belongs(r, *key)]) for key in keys]
     return sorted(found, key=lambda s: (rank(s.profile), s.dataset == "boolq"), reverse=True)
+
+
+def machine(record: Record) -> str:
+    """Return what decides the time of a run beside its code: the GPU, or processor and threads."""
+    here = record.environment
+    return here.gpu or f"{here.cpu}, {record.metrics['settings']['threads']} threads"
 
 
 def running_maximum(record: Record, axis: str) -> list[tuple[float, float]]:
@@ -100,7 +120,7 @@ def _setting(name: str, dataset: str, records: Sequence[Record]) -> Setting:
     runs = list(of_kind(records, "run"))
     keys = dict.fromkeys((run.point["arm"], run.point["model"]) for run in runs)
     lines = (
-        Line(arm, model, tuple(_seeds(runs, arm, model)))
+        _line(runs, arm, model)
         for arm, model in sorted(keys, key=lambda key: (ARMS.index(key[0]), key[1]))
     )
     return Setting(
@@ -123,25 +143,20 @@ def _chosen(records: Iterable[Record]) -> Iterable[Record]:
     return {(r.point["arm"], r.point["model"]): r for r in oldest_first}.values()
 
 
-def _seeds(runs: Iterable[Record], arm: str, model: str) -> list[Record]:
-    """Return the runs of one line that came to an evaluation, by seed.
-
-    Those with other settings than the newest, another learning rate perhaps, are left out.
-    """
+def _line(runs: Iterable[Record], arm: str, model: str) -> Line:
+    """Return the runs of one line that came to an evaluation, as the newest was made."""
     here = [r for r in runs if (r.point["arm"], r.point["model"]) == (arm, model)]
     here = [r for r in here if r.metrics.get("accuracy")]
     if not here:
-        return []
+        return Line(arm, model, ())
     newest = _settings(max(here, key=lambda record: record.utc))
     alike = [record for record in here if _settings(record) == newest]
-    return sorted(alike, key=lambda record: record.seed or 0)
+    by_seed = tuple(sorted(alike, key=lambda record: record.seed or 0))
+    left_out = {record.seed for record in here} - {record.seed for record in alike}
+    return Line(arm, model, by_seed, len(left_out))
 
 
 def _settings(record: Record) -> dict[str, Any]:
     """Return how a run was made; records from before there was a choice do not name the noise."""
     settings: dict[str, Any] = record.metrics["settings"]
     return {"noise": "torch", **settings}
-
-
-def _ended(record: Record) -> bool:
-    return "majority" in record.metrics

@@ -6,12 +6,14 @@ Kinds of results, each with the ``setting`` of the configuration in its point:
 - ``plan``: formula, simulation and measurement of a step; ``chosen`` is what the arm trains.
 - ``grid``: a short run, evaluated on held-out training questions; point with ``arm``, ``lr``.
 - ``run``: a run (``repro.finetuning.curve``), its end, and the log of MeZO; ``settings`` are all
-  that its seeds have in common. Where the GPU was too small ``out_of_memory`` has the reason.
+  that its seeds have in common. Where the GPU was too small ``out_of_memory`` has the reason, and
+  where no learning rate came to its end ``divergence`` says so.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +24,7 @@ from repro.artifacts.mezo_fig4.plan import plan
 from repro.core.errors import ReproError
 from repro.core.paths import cache_dir
 from repro.finetuning.arms import LABELS, estimates, tuned_as
+from repro.finetuning.base_models import fingerprint
 from repro.finetuning.fine_tune import Task, fine_tune
 from repro.finetuning.items import first_obtainable
 from repro.finetuning.run import Run
@@ -32,17 +35,20 @@ from repro.measurement.point_store import PointStore
 from repro.ondevice.build import build
 from repro.training.tidy import tidy
 
-_PACKAGES = ("core", "data", "models", "methods", "finetuning", "ondevice")
+_PACKAGES = ("core", "data", "models", "methods", "finetuning", "ondevice", "training")
 """The code that decides what a run does."""
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield every result; what is done is kept if the run is killed, down to the last steps.
 
+    A set-up that the GPU is too small for, or that no learning rate suits, is recorded as such, and
+    the others go on.
+
     Raises:
         UsageError: the device does not exist here, or the budget is too small.
-        ReproError: data or models cannot be had, a process died, or the engine is to draw the
-            noise and cannot be built.
+        ReproError: data or models cannot be had, a process died, the engine is to draw the noise
+            and cannot be built, or no set-up at all has a learning rate that came to its end.
     """
     require_device(config.device)
     if config.noise == "engine":
@@ -50,20 +56,55 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     dataset = first_obtainable(config.datasets)
     planned = plan(config, dataset, context)
     yield from planned.results
-    best: dict[tuple[str, str], float] = {}
-    tuned = dict.fromkeys(replace(setup, arm=tuned_as(setup.arm)) for setup in planned.setups)
-    for setup in tuned:
+    tuned = {setup: _tuned_by(setup, planned.setups) for setup in planned.setups}
+    best: dict[Setup, float] = {}
+    failed: dict[Setup, dict[str, Any]] = {}
+    for setup in dict.fromkeys(tuned.values()):
         results = list(_grid(config, dataset, setup, context))
         yield from results
-        best[setup.arm, setup.model] = _best(setup, results)
-    for setup in planned.setups:
-        lr = best[tuned_as(setup.arm), setup.model]
-        runs = [_run(config, dataset, setup, lr, seed) for seed in config.seeds]
-        for one, metrics in _fine_tuned("training", runs, context.journal, context.environment):
-            settings = one.as_dict()
-            del settings["seed"]
-            point = _point(config, one)
-            yield Result("run", point, metrics | {"settings": settings}, one.seed)
+        lr = _best(results)
+        if lr is None:
+            failed[setup] = _failure(setup, results)
+        else:
+            best[setup] = lr
+    if not best:
+        raise ReproError("; ".join(str(why) for each in failed.values() for why in each.values()))
+    for setup, by in tuned.items():
+        if by in best:
+            yield from _trained(config, dataset, setup, best[by], context)
+        else:
+            yield from _untrained(config, dataset, setup, failed[by])
+
+
+def _tuned_by(setup: Setup, setups: Collection[Setup]) -> Setup:
+    """Return the set-up whose learning rate ``setup`` takes: itself, or BP's of the same size.
+
+    Where BP itself is not run at that size it has no place in the memory, either.
+    """
+    other = replace(setup, arm=tuned_as(setup.arm))
+    return other if other in setups else setup
+
+
+def _trained(
+    config: Config, dataset: str, setup: Setup, lr: float, context: Context
+) -> Iterator[Result]:
+    runs = [_run(config, dataset, setup, lr, seed) for seed in config.seeds]
+    for one, metrics in _fine_tuned("training", runs, context.journal, context.environment):
+        settings = _without(one.as_dict(), "seed")
+        yield Result("run", _point(config, one), metrics | {"settings": settings}, one.seed)
+
+
+def _untrained(
+    config: Config, dataset: str, setup: Setup, failure: dict[str, Any]
+) -> Iterator[Result]:
+    for seed in config.seeds:
+        one = _run(config, dataset, setup, 0, seed)
+        settings = _without(one.as_dict(), "seed", "lr")
+        yield Result("run", _point(config, one), failure | {"settings": settings}, seed)
+
+
+def _without(values: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in names}
 
 
 def _grid(config: Config, dataset: str, setup: Setup, context: Context) -> Iterator[Result]:
@@ -77,21 +118,25 @@ def _grid(config: Config, dataset: str, setup: Setup, context: Context) -> Itera
         yield Result("grid", _point(config, one) | {"lr": one.lr}, metrics, one.seed)
 
 
-def _best(setup: Setup, results: Sequence[Result]) -> float:
+def _best(results: Sequence[Result]) -> float | None:
     """Return the learning rate with the lowest loss on the held-out questions.
 
-    Raises:
-        ReproError: no run of the grid came to its end.
+    ``None`` if no run of the grid came to its end.
     """
     ended = [result for result in results if result.metrics.get("loss")]
-    if not ended:
-        msg = (
-            f"{LABELS[setup.arm]} on {setup.model}: of {len(results)} learning rates none came to "
-            "the end of its run; give lower ones, or a longer grid_seconds"
-        )
-        raise ReproError(msg)
-    best = min(ended, key=lambda result: float(result.metrics["loss"][-1]))
-    return float(best.point["lr"])
+    best = min(ended, key=lambda result: float(result.metrics["loss"][-1]), default=None)
+    return None if best is None else float(best.point["lr"])
+
+
+def _failure(setup: Setup, results: Sequence[Result]) -> dict[str, Any]:
+    """Say why a set-up cannot be trained, on standard error too, as the metrics of its runs do."""
+    name = f"{LABELS[setup.arm]} on {setup.model} at B = {setup.batch}, N = {setup.context}"
+    short = [r.metrics["out_of_memory"] for r in results if "out_of_memory" in r.metrics]
+    reason = f"of {len(results)} learning rates none came to its end; give lower ones, or more time"
+    if short:
+        reason = short[0]
+    sys.stderr.write(f"{name}: {reason}\n")
+    return {"out_of_memory" if short else "divergence": f"{name}: {reason}"}
 
 
 def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> Run:
@@ -122,12 +167,13 @@ def _fine_tuned(
     """Yield each run with its metrics; one at a time, for their time is the result."""
     directory = cache_dir() / "fine_tuning" / _digest(_identity(environment))
     tidy(directory)
-    tasks = [Task(run, directory) for run in runs]
+    bases = {model: fingerprint(model) for model in {run.model for run in runs}}
+    tasks = [Task(run, directory, bases[run.model]) for run in runs]
     for task, metrics in isolated_points(
         f"mezo_fig4 {title}",
         fine_tune,
         tasks,
-        lambda task: task.run.as_dict(),
+        Task.key,
         label=lambda task: task.run.label(),
         store=store,
         workers=1,
@@ -143,6 +189,8 @@ def _point(config: Config, run: Run) -> dict[str, Any]:
         "dataset": run.dataset,
         "arm": run.arm,
         "model": run.model,
+        "batch": run.batch,
+        "context": run.context,
     }
 
 

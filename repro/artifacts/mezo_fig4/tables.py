@@ -8,10 +8,12 @@ from repro.artifacts.mezo_fig4.findings import of_setting
 from repro.artifacts.mezo_fig4.points import Setting, settings
 from repro.claims.index import CLAIMS
 from repro.claims.statistics import estimate
-from repro.claims.verdict import verdict
+from repro.claims.verdict import NOT_RUN, Finding, verdict
 from repro.core.units import format_bytes
 from repro.finetuning.arms import LABELS
 from repro.measurement.records import Record, of_kind
+
+_BOUNDS = {"equals": "", "at least": "≥ ", "at most": "≤ "}
 
 
 def memory(records: Sequence[Record]) -> pd.DataFrame:
@@ -40,10 +42,15 @@ def memory(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def unobtainable(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the models that could not be had, with the reason."""
+    """Return the models that could not be had, with the reason, and later could not, either."""
+    had = {
+        (r.point["setting"], r.point["model"]): r.utc
+        for r in sorted(of_kind(records, "plan"), key=lambda record: record.utc)
+    }
     rows = [
         {"setting": r.point["setting"], "model": r.point["model"], "why": r.metrics["reason"]}
         for r in of_kind(records, "unobtainable")
+        if r.utc >= had.get((r.point["setting"], r.point["model"]), "")
     ]
     return pd.DataFrame(rows, columns=["setting", "model", "why"])
 
@@ -71,6 +78,40 @@ def out_of_memory(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["setting", "kind", "arm", "model", "seed", "ended"])
 
 
+def learning_rates(records: Sequence[Record]) -> pd.DataFrame:
+    """Return each grid: how many steps a rate had, the loss after them, and which was chosen."""
+    rows = []
+    for setting in settings(records):
+        for grid in _grids(setting):
+            ended = [record for record in grid if record.metrics.get("loss")]
+            best = min(ended, key=lambda record: float(record.metrics["loss"][-1]), default=None)
+            for record in grid:
+                point, metrics = record.point, record.metrics
+                at_edge = " (end of the grid)" if record in (grid[0], grid[-1]) else ""
+                rows.append(
+                    {
+                        "profile": setting.profile,
+                        "arm": LABELS[point["arm"]],
+                        "model": point["model"],
+                        "lr": f"{point['lr']:g}",
+                        "steps": metrics["steps"][-1] if metrics.get("steps") else "",
+                        "held-out loss": f"{metrics['loss'][-1]:.4f}" if record in ended else "–",  # noqa: RUF001
+                        "chosen": f"yes{at_edge}" if record is best else "",
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def _grids(setting: Setting) -> list[list[Record]]:
+    """Return the grids of a setting, each by rising learning rate."""
+    grids: dict[tuple[object, ...], list[Record]] = {}
+    for record in setting.grids:
+        point = record.point
+        key = tuple(point[name] for name in ("arm", "model", "batch", "context"))
+        grids.setdefault(key, []).append(record)
+    return [sorted(grid, key=lambda record: float(record.point["lr"])) for grid in grids.values()]
+
+
 def verdicts(records: Sequence[Record]) -> pd.DataFrame:
     """Return our value and the verdict on each claim, by profile."""
     rows = []
@@ -82,14 +123,18 @@ def verdicts(records: Sequence[Record]) -> pd.DataFrame:
                 {
                     "profile": setting.profile,
                     "claim": claim.id,
-                    "published": f"{claim.published:g} {claim.unit}",
+                    "published": f"{_BOUNDS[claim.relation]}{claim.published:g} {claim.unit}",
                     "ours": ours,
                     "seeds": finding.n_seeds,
-                    "verdict": verdict(claim, finding),
+                    "verdict": _shown(verdict(claim, finding), finding, setting.profile),
                     "how, and why": finding.reason,
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _shown(found: str, finding: Finding, profile: str) -> str:
+    return f"{found} ({profile} only)" if found == NOT_RUN and finding.ours is not None else found
 
 
 def _peak(metrics: dict[str, float], kind: str) -> dict[str, str]:
@@ -115,6 +160,7 @@ def _runs(setting: Setting) -> list[dict[str, object]]:
                 "seeds": len(line.records),
                 "steps": first["steps"][-1],
                 "time (s)": round(first["seconds"][-1]),
+                "cores busy": _mean([_busy(record) for record in line.records]),
                 "loss, from": _mean([r.metrics["loss"][0] for r in line.records]),
                 "to": _mean([r.metrics["loss"][-1] for r in line.records]),
                 "running maximum (%)": _mean(list(line.best().values())),
@@ -124,6 +170,12 @@ def _runs(setting: Setting) -> list[dict[str, object]]:
             }
         )
     return rows
+
+
+def _busy(record: Record) -> float:
+    """Return the part of its threads' time in which a run had a core; less where others had it."""
+    seconds, threads = record.metrics["seconds"][-1], record.metrics["settings"]["threads"]
+    return float(record.metrics["cpu_seconds"][-1] / (threads * seconds)) if seconds else 1.0
 
 
 def _mean(values: Sequence[float]) -> str:
