@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from repro.artifacts.scores import place, published
 from repro.claims.quantity import Point, key
@@ -32,6 +33,21 @@ _IN_TABLE = ("dataset", "angle", "precision", "method")
 
 
 @dataclass(frozen=True)
+class Accuracy(Estimate):
+    """A mean that keeps its seeds."""
+
+    seeds: tuple[float, ...]
+    """Per cent."""
+
+    def text(self, sign: Literal["", "+"] = "") -> str:
+        """Return the mean; of two seeds both, for their interval says nothing."""
+        if len(self.seeds) != 2:
+            return super().text(sign)
+        both = ", ".join(f"{seed:{sign}.2f}" for seed in self.seeds)
+        return f"{self.mean:{sign}.2f} ({both})"
+
+
+@dataclass(frozen=True)
 class Row:
     """One network of Table 2 on every kind of images."""
 
@@ -39,7 +55,7 @@ class Row:
     """Coordinates of the cell in the table."""
     batch: int | None
     """Of fine-tuning; none without."""
-    scores: dict[str, Estimate]
+    scores: dict[str, Accuracy]
     """By the names of ``VIEWS``, in per cent."""
     published: float
     profile: str
@@ -52,9 +68,9 @@ class Setting:
     dataset: str
     rate: float
     batch: int
-    drawn: tuple[Estimate, ...]
+    drawn: tuple[Accuracy, ...]
     """Per cent, at each angle, on the images of Table 2 ..."""
-    first: tuple[Estimate, ...]
+    first: tuple[Accuracy, ...]
     """... and on the first ones of the test split."""
     profile: str
 
@@ -74,11 +90,14 @@ class Evaluations:
                 self.points.append(record.point)
             self._seeds.setdefault(where, []).append(100 * record.metrics["accuracy"])
 
-    def get(self, *parts: Point) -> Estimate | None:
+    def get(self, *parts: Point) -> Accuracy | None:
         """Return the mean over seeds at the point that the parts make together."""
         point = {name: value for part in parts for name, value in part.items()}
         seeds = self._seeds.get(key(point))
-        return None if seeds is None else estimate(seeds)
+        if seeds is None:
+            return None
+        found = estimate(seeds)
+        return Accuracy(found.mean, found.interval, found.n_seeds, tuple(seeds))
 
 
 def rows(records: Sequence[Record]) -> list[Row]:
