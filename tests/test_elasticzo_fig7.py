@@ -196,6 +196,15 @@ def test_figures_and_tables_show_every_arm() -> None:
     assert row["PyTorch over engine"] == "10.00"
 
 
+def test_an_axis_of_per_cent_is_labelled_up_to_100() -> None:
+    figure = figures.shares(records())
+    for panel in figure.axes:
+        ticks = panel.get_xticks()
+        assert ticks[-1] == 100
+        assert panel.get_xlim()[1] > 100  # room for what stands at the bars' ends
+    plt.close(figure)
+
+
 @pytest.mark.parametrize("made", [{"engines": ["torch"]}, {"engines": ["native"]}])
 def test_one_engine_alone_can_be_shown(made: dict[str, Any]) -> None:
     for draw in figures.FIGURES.values():

@@ -241,6 +241,22 @@ def test_pre_training_is_held_against_the_published_pair_at_both_angles() -> Non
     plt.close(figure)
 
 
+def test_pre_training_is_drawn_with_the_seeds_behind_each_mean() -> None:
+    where = {"dataset": "mnist", "start_lr": 1e-3, "start_batch": 32, **NONE}
+    records = [
+        evaluation(accuracy, seed=seed, angle=angle, **where, **view)
+        for view in (TABLE_2, FIRST)
+        for seed, pair in enumerate([(0.6, 0.4), (0.7, 0.3)])
+        for angle, accuracy in zip((30, 45), pair, strict=True)
+    ]
+    figure = figures.pre_training(records)
+    mean, *seeds, _ = figure.axes[0].lines
+    assert [float(mean.get_xdata()[0]), float(mean.get_ydata()[0])] == pytest.approx([65, 35])
+    ends = [(line.get_xdata()[1], line.get_ydata()[1]) for line in seeds]
+    assert np.array(ends) == pytest.approx(np.array([(60, 40), (70, 30)]))
+    plt.close(figure)
+
+
 def test_networks_are_shown_on_every_kind_of_images() -> None:
     row = {"dataset": "mnist", "angle": 45, "precision": "int8", "method": "none"}
     records = [
@@ -269,9 +285,9 @@ def test_figures_have_the_table_the_causes_and_the_published_number() -> None:
     ]  # fmt: skip
     figure = figures.integer_tuning(records)
     (panel,) = figure.axes
-    assert panel.get_title(loc="left") == "Fashion-MNIST, 30°, Full ZO"
+    assert panel.get_title(loc="left") == "Table 2, INT8\nFashion-MNIST, 30°, Full ZO"
     assert [t.get_text() for t in panel.get_yticklabels()] == [
-        "as in the table", "r_max 3", "batch size 32",
+        "the table's setting", "r_max 3", "batch size 32",
     ]  # fmt: skip
     assert {float(line.get_xdata()[0]) for line in panel.lines} >= {37.21, 30.0}
     plt.close(figure)

@@ -3,8 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import pytest
+from matplotlib.axes import Axes
 
+from repro.artifacts.elasticzo_search import figures
 from repro.artifacts.elasticzo_search.selection import best, grids
 from repro.core.errors import ReproError
 from repro.measurement.records import read_runs
@@ -83,3 +86,42 @@ def test_records_of_a_search_for_fewer_hyperparameters_are_left_out() -> None:
     del smaller.point["eps"]
     found = grids([smaller, Made(0, 0.8, lr=2.0)])
     assert [dict(point)["lr"] for point in found["mnist", "fp32", "cls1"]] == [2.0]
+
+
+def marked(panel: Axes) -> dict[float, str]:
+    """Return the markers round what was chosen, by the accuracies they stand at."""
+    return {
+        float(line.get_ydata()[0]): str(line.get_marker())
+        for line in panel.lines
+        if line.get_markersize() == 12
+    }
+
+
+GRID: list[Any] = [
+    Made(0, 0.80, lr=0.01),
+    Made(0, 0.90, lr=0.02),
+    Made(0, 0.85, lr=0.04),
+    Made(0, 0.88, lr=0.02, eps=0.03),
+    Made(0, 0.92, lr=0.02, eps=0.001),
+]
+
+
+def test_the_choice_is_marked_and_told_apart_at_the_edge_of_what_was_tried() -> None:
+    (panel,) = (figure := figures.grid(GRID)).axes
+    assert marked(panel) == {90: "o"}  # of the grid, whatever its epsilon
+    assert panel.get_title(loc="left") == "MNIST, FP32"
+    assert {"the best: chosen", "chosen, at the edge\nof what was tried"} <= {
+        text.get_text() for text in figure.legends[0].texts
+    }
+    plt.close(figure)
+    (panel,) = (figure := figures.grid(GRID[:2])).axes
+    assert marked(panel) == {90: "s"}
+    plt.close(figure)
+
+
+def test_every_epsilon_is_labelled_and_the_chosen_marked() -> None:
+    (panel,) = (figure := figures.epsilon(GRID)).axes
+    assert marked(panel) == {92: "s"}
+    assert best(GRID)["mnist", "fp32", "cls1"]["eps"] == 0.001
+    assert [label.get_text() for label in panel.get_xticklabels()] == ["0.001", "0.01", "0.03"]
+    plt.close(figure)

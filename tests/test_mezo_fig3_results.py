@@ -113,6 +113,27 @@ def test_six_panels_show_every_line_and_point(records: list[Record]) -> None:
         here = config[f"simulate_{axis}{'s' if axis != 'layers' else ''}"]
         markers = [line for line in panel.lines if line.get_marker() == POINT]
         assert len(markers) == 2 * 2 * len(here)  # methods, kernels
+        eager, sdpa = ([m for m in markers if (m.get_markerfacecolor() != "none") == filled]
+                       for filled in (True, False))  # fmt: skip
+        assert len(eager) == len(sdpa)
+        inside = max(m.get_markersize() for m in eager)
+        assert inside < min(m.get_markersize() for m in sdpa)  # else rings would cover them
+    numbers = [
+        any(label.label1.get_visible() for label in axes.xaxis.get_major_ticks()) for axes in grid
+    ]
+    assert numbers == 2 * [*3 * [False], *3 * [True]]  # below each strip, and there alone
+    plt.close(figure)
+
+
+def test_the_right_axis_has_the_ratios_of_simulated_steps(records: list[Record]) -> None:
+    figure = figures.fig3(records)
+    ends = [
+        {round(float(line.get_ydata()[0]), 2) for line in right.lines
+         if line.get_marker() == "D" and line.get_xdata()[0] == 32768}
+        for right in figure.axes[12::3]
+    ]  # fmt: skip
+    # what the verdicts of A2-simulated and A3-simulated say of N = 32768: eager and SDPA
+    assert ends == [{19.42, 12.70}, {1.23, 2.06}]
     plt.close(figure)
 
 

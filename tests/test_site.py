@@ -17,6 +17,7 @@ import pytest
 from markupsafe import escape
 
 from repro.artifacts import index
+from repro.claims.verdict import CONTRADICTED, OTHER_MACHINE, OWN_EQUATIONS
 from repro.cli import main
 from repro.commands.options import parse
 from repro.commands.run import RunOptions
@@ -29,9 +30,12 @@ from repro.report.notebooks import template
 from repro.report.runs import current_runs
 from repro.site import pages, provenance, text
 from repro.site.build import build
+from repro.site.documents import anchor
 from repro.site.publish import MANIFEST, MARK, published
 
 ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
+MISSED = (CONTRADICTED, OWN_EQUATIONS, OTHER_MACHINE)
 SHOWN = ("elasticzo_table2", "elasticzo_fig2", "elasticzo_fig7")  # seeds, no claims, times
 
 
@@ -73,16 +77,18 @@ def site(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     notebooks = tmp_path_factory.mktemp("notebooks")
     for slug in SHOWN[:2]:
         shutil.copy(ROOT / "notebooks" / f"{slug}.ipynb", notebooks)
-    build(results, notebooks, target)
+    build(results, notebooks, ROOT, target)
     return target
 
 
 def test_every_link_leads_somewhere(site: Path) -> None:
     found = {path: Page(path) for path in site.rglob("*.html")}
-    assert len(found) == 3 + len(index.SLUGS) + 2
+    assert len(found) == 3 + len(index.SLUGS) + 2 + len(DOCUMENTS)
     for path, page in found.items():
         for link in page.links:
             parts = urlsplit(link)
+            if parts.scheme == "https" and path.parent.name == "docs":
+                continue  # of a document: to what is no part of the clone
             assert not parts.scheme, link
             goal = (path.parent / parts.path).resolve() if parts.path else path
             assert goal.is_file(), f"{path}: {link}"
@@ -101,9 +107,11 @@ def test_no_page_asks_anybody_for_anything(site: Path) -> None:
 
 
 def test_every_image_says_what_it_shows(site: Path) -> None:
-    alts = [alt for path in site.rglob("*.html") for alt in Page(path).alts]
-    assert len(alts) >= 4
-    assert all(len(alt) > 30 for alt in alts)
+    alts = {path: Page(path).alts for path in site.rglob("*.html")}
+    assert all(map(all, alts.values()))
+    figures = [alt for path, found in alts.items() if path.parent.name != "docs" for alt in found]
+    assert len(figures) >= 4
+    assert all(len(alt) > 30 for alt in figures)
 
 
 def test_every_claim_is_listed_once_and_counted(site: Path, results: Path) -> None:
@@ -138,6 +146,65 @@ def test_an_artifacts_page_has_its_claims_and_how_they_were_made(site: Path, res
     assert "<li>Which 1,024 + 1,024 images" in page
 
 
+def test_a_claim_that_does_not_hold_leads_to_its_suspected_cause(site: Path, results: Path) -> None:
+    causes = (site / "docs" / "misses.html").read_text(encoding="utf-8")
+    missed = [row for row in claim_rows(results) if row.verdict in MISSED]
+    assert len(missed) >= 20
+    for path, root in ((site / "index.html", ""), (site / "artifacts" / "{}.html", "../")):
+        for row in missed:
+            page = Path(str(path).format(row.artifact))
+            assert f"{root}docs/misses.html#{row.id}" in Page(page).links
+    for row in missed:
+        (cells,) = re.findall(rf'<tr id="{row.id}">(.*?)</tr>', causes, re.DOTALL)
+        *_, cause = re.findall(r"<td[^>]*>(.*?)</td>", cells, re.DOTALL)
+        assert len(cause) > 5
+        assert f"../artifacts/{row.artifact}.html#{row.id}" in cells
+    held = [row for row in claim_rows(results) if row.verdict == "reproduced"]
+    links = Page(site / "index.html").links
+    assert not any(f"docs/misses.html#{row.id}" in links for row in held)
+
+
+def test_the_index_has_the_readmes_summary(site: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    summary = readme.partition("### In short\n")[2].partition("\n#")[0]
+    page = re.sub(r"<[^>]+>", "", (site / "index.html").read_text(encoding="utf-8"))
+    words = " ".join(unescape(page).split())
+    plain = re.sub(r"\*\*|[`\\]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", summary))
+    said = [" ".join(item.split()) for item in plain.split("\n- ")[1:]]
+    assert len(said) >= 5
+    assert all(item in words for item in said)
+    named = re.findall(r"`([AB]\w*-[^`]+)`", summary)
+    ends = {link.partition("#")[2] for link in Page(site / "index.html").links}
+    assert {*named} <= ends
+
+
+def test_documents_that_pages_name_are_links_and_code_is_not_on_the_site(site: Path) -> None:
+    page = Page(site / "artifacts" / "elasticzo_table1.html")
+    assert "../docs/integer.html" in page.links
+    plan = (site / "docs" / "plan.html").read_text(encoding="utf-8")
+    assert "<code>families.py</code>" in plan
+    assert "repro/planner/families.py" not in plan
+    assert "memory.html#in-kibibytes" in Page(site / "docs" / "plan.html").links
+
+
+@pytest.mark.parametrize(
+    ("heading", "named"),
+    [
+        ("In kibibytes", "in-kibibytes"),
+        ("Noise for PyTorch's models", "noise-for-pytorchs-models"),
+        ("<code>a_b</code>, and 3 &lt; 4", "a_b-and-3--4"),
+    ],
+)
+def test_headings_are_named_as_on_github(heading: str, named: str) -> None:
+    assert anchor(heading) == named
+
+
+def test_a_directory_without_documents_is_told(results: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="give --documents DIR"):
+        build(results, tmp_path, tmp_path, tmp_path / "site")
+    assert not any(tmp_path.iterdir())
+
+
 def test_what_was_not_run_says_how_to(site: Path) -> None:
     page = (site / "artifacts" / "mezo_fig3.html").read_text(encoding="utf-8")
     assert "<code>repro run mezo_fig3</code>" in page
@@ -147,7 +214,7 @@ def test_what_was_not_run_says_how_to(site: Path) -> None:
 
 def test_the_site_is_the_same_bytes_each_time(site: Path, results: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
-    build(results, site / "notebooks", again)
+    build(results, site / "notebooks", ROOT, again)
     assert (again / MANIFEST).read_bytes() == (site / MANIFEST).read_bytes()
 
 
@@ -222,7 +289,7 @@ def test_a_figure_that_was_never_drawn_is_told(results: Path, tmp_path: Path) ->
     own = shutil.copytree(results, tmp_path / "results")
     (own / "elasticzo_fig7" / "figures" / "fig7.svg").unlink()
     with pytest.raises(ReproError, match="`repro report elasticzo_fig7` draws it"):
-        build(own, tmp_path, tmp_path / "site")
+        build(own, tmp_path, ROOT, tmp_path / "site")
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
 
 

@@ -121,6 +121,7 @@ CAVEAT = "1 of 2 diverged, 1 left out: other settings"
 def test_sparsity_figure_names_what_is_special_in_each_panel() -> None:
     records = [
         run([0.1, 0.8, 0.9], p_zero=None),
+        run([0.1, 0.6, 0.8], p_zero=None, seed=1),
         run([0.1, 0.6, 0.7], p_zero=0.33),
         run([0.1, 0.1, 0.1], p_zero=0.33, seed=1, settings={"lr": 9.0}, utc=OLDER),
         run([0.1, 0.5], p_zero=None, dataset="fashion_mnist", profile="quick"),
@@ -128,7 +129,13 @@ def test_sparsity_figure_names_what_is_special_in_each_panel() -> None:
     ]
     figure = sparsity(records)
     mnist, fashion = figure.axes
-    assert list(mnist.lines[1].get_ydata()) == pytest.approx([10, 60, 70])
+    scheduled, paper_scheduled, fixed, paper_fixed = mnist.lines
+    assert list(fixed.get_ydata()) == pytest.approx([10, 60, 70])
+    printed = [line.get_ydata()[0] for line in (paper_scheduled, paper_fixed)]
+    assert printed == [89.78, 80.26]  # in Table 1; in section 5.2
+    assert paper_scheduled.get_color() == scheduled.get_color() != fixed.get_color()
+    band = mnist.collections[0].get_paths()[0].vertices
+    assert {round(y) for x, y in band if x == 2} == {80, 90}
     assert remarks(mnist) == ["1 left out: other settings"]
     assert remarks(fashion) == ["quick"]
     assert mnist.get_title(loc="left") == "MNIST"

@@ -43,6 +43,13 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         metavar="DIR",
         help="where the notebooks are that the site shows",
     )
+    parser.add_argument(
+        "--documents",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="where README.md and docs/ are that the site shows",
+    )
     parser.set_defaults(execute=execute)
 
 
@@ -66,7 +73,7 @@ def execute(args: argparse.Namespace) -> int:
     if args.html is not None:
         from repro.site.build import build
 
-        build(args.results, args.notebooks, args.html)
+        build(args.results, args.notebooks, args.documents, args.html)
         sys.stdout.write(f"{args.html / 'index.html'}\n")
     sys.stdout.write(claims_text(claim_rows(args.results, slugs)))
     return 0

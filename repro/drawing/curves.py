@@ -46,7 +46,7 @@ Losses = Mapping[str, Curve]
 
 
 def curves(panels: Mapping[str, Mapping[str, Losses]]) -> "Figure":
-    """Draw a column for each data set and a row for each kind of loss.
+    """Draw a column for each data set and a row for each kind of loss, each on a scale of its own.
 
     The mean of a method ends where its first seed does: one that diverged is not left out of it.
     A profile other than the published one is named: in the panel's title, or in a legend of the
@@ -66,14 +66,12 @@ def curves(panels: Mapping[str, Mapping[str, Losses]]) -> "Figure":
             len(panels),
             figsize=(4.6 * len(panels), 2.5 * len(kinds) + 0.4),
             sharex="col",
-            sharey="col",
             squeeze=False,
         )
         for axes, (dataset, by_kind) in zip(grid.T, panels.items(), strict=True):
             for panel, kind in zip(axes, kinds, strict=True):
                 _panel(panel, f"{dataset}, {kind}", by_kind[kind])
-            drawn_here = [curve for losses in by_kind.values() for curve in losses.values()]
-            _loss_axis(axes[0], [seed for curve in drawn_here for seed in curve.seeds])
+                _loss_axis(panel, [s for curve in by_kind[kind].values() for s in curve.seeds])
             axes[-1].set_xlabel("epoch")
             axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         for panel in grid[:, 0]:
@@ -117,7 +115,7 @@ def _mean_and_range(
 
 
 def _loss_axis(panel: "Axes", losses: Sequence[Sequence[float]]) -> None:
-    """Choose a logarithmic axis where the losses, of all panels that share it, span much."""
+    """Choose a logarithmic axis where the losses span much."""
     values = [loss for curve in losses for loss in curve]
     if values and min(values) > 0 and max(values) / min(values) >= _LOG_FROM:
         panel.set_yscale("log")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 from matplotlib.patches import Patch
+from matplotlib.patheffects import withStroke
 
 from repro.drawing.style import BLUE, GREEN, INK, ORANGE, PINK, style
 
@@ -23,6 +24,13 @@ _LOOKS: dict[str, str] = {
 }
 """A phase has the same colour in every figure, and lies in this order from the left."""
 _HEIGHT = 0.78
+_MARK: dict[str, Any] = {
+    "facecolor": "none",
+    "edgecolor": "white",
+    "linewidth": 0.8,
+    "path_effects": [withStroke(linewidth=2.2, foreground="black")],
+}
+"""Of the published range, to be seen on every phase."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +70,7 @@ def phases(rows: Sequence[Sequence[Panel]], unit: str) -> "Figure":
                 _panel(panel, content, unit)
         handles: list[Any] = [Patch(label=phase, color=look) for phase, look in _LOOKS.items()]
         if any(bar.marked for row in rows for p in row for g in p.groups.values() for bar in g):
-            label = "end of Forward, as published"
-            handles.append(Patch(label=label, facecolor="none", edgecolor="black"))
+            handles.append(Patch(label="end of Forward, as published", **_MARK))
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure
 
@@ -84,9 +91,7 @@ def _panel(panel: "Axes", content: Panel, unit: str) -> None:
                 left += length
             if bar.marked:
                 low, high = bar.marked
-                panel.barh(
-                    place, high - low, 1, left=low, color="none", edgecolor="black", linewidth=1.2,
-                )  # fmt: skip
+                panel.barh(place, high - low, 1, left=low, zorder=3, **_MARK)
             panel.annotate(f" {bar.remark}", (left, place), va="center", fontsize=7.5)
             names[place] = bar.name
             place += 1
@@ -94,5 +99,7 @@ def _panel(panel: "Axes", content: Panel, unit: str) -> None:
     panel.set_yticks(list(names), list(names.values()))
     panel.set_ylim(place - 0.4, -0.6)
     panel.set_xlabel(unit)
-    panel.set_xlim(0, 1.22 * panel.get_xlim()[1])  # room for the remarks
+    longest = max(sum(bar.lengths.values()) for bars in content.groups.values() for bar in bars)
+    panel.set_xticks([tick for tick in panel.get_xticks() if tick <= 1.001 * longest])
+    panel.set_xlim(0, 1.28 * longest)  # room for the remarks
     panel.grid(visible=False, axis="y")

@@ -1,4 +1,4 @@
-"""Builds the site from records, figures and notebooks: the same bytes from the same of them."""
+"""Builds the site from records, figures, notebooks and documents: the same bytes from the same."""
 
 import json
 import shutil
@@ -9,8 +9,8 @@ from repro.core.errors import ReproError
 from repro.report.claims_table import run_rows
 from repro.report.notebooks import is_stale
 from repro.report.runs import current_runs
-from repro.site import pages
-from repro.site.pages import Exhibit
+from repro.site.documents import Documents
+from repro.site.pages import Exhibit, Pages
 from repro.site.provenance import runs, standing
 from repro.site.publish import published
 
@@ -18,19 +18,33 @@ _ASSETS = ("site.css", "claims.js")
 _WEB = Path(__file__).with_name("web")
 
 
-def build(results: Path, notebooks: Path, target: Path) -> None:
+def build(results: Path, notebooks: Path, clone: Path, target: Path) -> None:
     """Write the site to ``target``: whole, or not at all.
 
+    Args:
+        results: directory of the records.
+        notebooks: directory of the notebooks; those that are missing are left out.
+        clone: directory with ``README.md`` and ``docs``.
+        target: directory that is made, or an earlier site, which is replaced.
+
     Raises:
-        UsageError: ``results`` is no directory, or ``target`` holds anything but an earlier site.
+        UsageError: ``results`` is no directory, ``clone`` no clone, or ``target`` holds anything
+            but an earlier site.
         ReproError: records are corrupted, a figure of recorded artifacts was never drawn, or
             ``target`` cannot be written.
     """
+    shown = [slug for slug in index.SLUGS if (notebooks / f"{slug}.ipynb").is_file()]
+    documents = Documents(clone, shown)
+    pages = Pages(documents)
     with published(target) as site:
-        exhibits = [_exhibit(site, slug, results, notebooks) for slug in index.SLUGS]
+        exhibits = [_exhibit(site, slug, results, notebooks, pages) for slug in index.SLUGS]
         rows = [row for exhibit in exhibits for row in exhibit.rows]
         for exhibit in exhibits:
             _write(site / "artifacts" / f"{exhibit.slug}.html", pages.artifact(exhibit))
+        for document in documents.all():
+            _write(site / "docs" / f"{document.name}.html", pages.document(document))
+        for image in documents.images():
+            _copy(clone / image, (site / image).parent)
         _write(site / "index.html", pages.index(exhibits))
         _write(site / "method.html", pages.method(rows))
         _write(site / "planner.html", pages.planner())
@@ -39,7 +53,7 @@ def build(results: Path, notebooks: Path, target: Path) -> None:
             shutil.copyfile(_WEB / name, site / name)
 
 
-def _exhibit(site: Path, slug: str, results: Path, notebooks: Path) -> Exhibit:
+def _exhibit(site: Path, slug: str, results: Path, notebooks: Path, pages: Pages) -> Exhibit:
     """Copy an artifact's files, write its notebook's page, and return what else is to be shown."""
     artifact = index.load(slug)
     paths = current_runs(results, slug)

@@ -29,6 +29,7 @@ from repro.planner.setting import Setting
 from repro.report import wording
 from repro.report.claims_table import ClaimRow
 from repro.site import text
+from repro.site.documents import Document, Documents
 from repro.site.provenance import Made, Run
 
 PAPERS = {
@@ -70,58 +71,82 @@ class Exhibit:
         return {name: _behind(quantity, self.made) for name, quantity in quantities if quantity}
 
 
-def index(exhibits: Sequence[Exhibit]) -> str:
-    """Return the page of all claims."""
-    rows = [row for exhibit in exhibits for row in exhibit.rows]
-    counts = Counter((row.verdict, row.paper) for row in rows)
-    counts += Counter((row.verdict, "") for row in rows)
-    return _render(
-        "index.html", exhibits=exhibits, rows=rows, counts=counts, verdicts=VERDICTS, root=""
-    )
+class Pages:
+    """The pages, with links to the documents of a clone."""
 
+    def __init__(self, documents: Documents) -> None:
+        """Read which claims those name a suspected cause of."""
+        self._documents = documents
+        self._causes = documents.causes()
 
-def artifact(exhibit: Exhibit) -> str:
-    """Return an artifact's page."""
-    module = import_module(f"repro.artifacts.{exhibit.slug}")
-    about = text.markdown(cleandoc(module.__doc__ or ""))
-    counts = Counter(row.verdict for row in exhibit.rows)
-    return _render(
-        "artifact.html",
-        exhibit=exhibit,
-        about=Markup(about),  # noqa: S704 - ours
-        counts=[(name, counts[name]) for name in VERDICTS if counts[name]],
-        root="../",
-    )
+    def index(self, exhibits: Sequence[Exhibit]) -> str:
+        """Return the page of all claims."""
+        rows = [row for exhibit in exhibits for row in exhibit.rows]
+        counts = Counter((row.verdict, row.paper) for row in rows)
+        counts += Counter((row.verdict, "") for row in rows)
+        return self._render(
+            "index.html",
+            exhibits=exhibits,
+            rows=rows,
+            counts=counts,
+            verdicts=VERDICTS,
+            summary=Markup(self._documents.summary()),  # noqa: S704 - ours
+            documents=self._documents.all(),
+            root="",
+        )
 
+    def artifact(self, exhibit: Exhibit) -> str:
+        """Return an artifact's page."""
+        module = import_module(f"repro.artifacts.{exhibit.slug}")
+        about = text.markdown(cleandoc(module.__doc__ or ""))
+        counts = Counter(row.verdict for row in exhibit.rows)
+        return self._render(
+            "artifact.html",
+            exhibit=exhibit,
+            about=Markup(about),  # noqa: S704 - ours
+            counts=[(name, counts[name]) for name in VERDICTS if counts[name]],
+            root="../",
+        )
 
-def notebook(title: str, slug: str, content: str) -> str:
-    """Return the page of an executed notebook, given as its file's text."""
-    body = Markup(text.notebook(content))  # noqa: S704 - ours
-    return _render("notebook.html", title=title, slug=slug, body=body, root="../")
+    def notebook(self, title: str, slug: str, content: str) -> str:
+        """Return the page of an executed notebook, given as its file's text."""
+        body = Markup(text.notebook(content))  # noqa: S704 - ours
+        return self._render("notebook.html", title=title, slug=slug, body=body, root="../")
 
+    def document(self, document: Document) -> str:
+        """Return the page of a document."""
+        body = Markup(document.body)  # noqa: S704 - ours
+        return self._render("document.html", title=document.title, body=body, root="../")
 
-def method(rows: Sequence[ClaimRow]) -> str:
-    """Return the page that says how verdicts are made."""
-    tested = [row.p_value for row in rows if row.p_value is not None]
-    return _render(
-        "method.html",
-        rule=Markup(text.markdown(rule())),  # noqa: S704 - ours
-        tested=len(tested),
-        small=sum(p < 0.05 for p in tested),
-        resamples=f"{RESAMPLES:,}",
-        caveat=wording.CAVEAT,
-        root="",
-    )
+    def method(self, rows: Sequence[ClaimRow]) -> str:
+        """Return the page that says how verdicts are made."""
+        tested = [row.p_value for row in rows if row.p_value is not None]
+        return self._render(
+            "method.html",
+            rule=Markup(text.markdown(rule())),  # noqa: S704 - ours
+            tested=len(tested),
+            small=sum(p < 0.05 for p in tested),
+            resamples=f"{RESAMPLES:,}",
+            caveat=wording.CAVEAT,
+            root="",
+        )
 
+    def planner(self) -> str:
+        """Return the planner's page, with the links that all pages have."""
+        page = planner_page(list(FAMILIES), list(METHODS.values()), Setting(), BUDGET)
+        links = self._render("navigation.html", root="")
+        return page.replace("<body>", f"<body>\n{links}", 1)
 
-def planner() -> str:
-    """Return the planner's page, with the links that all pages have."""
-    page = planner_page(list(FAMILIES), list(METHODS.values()), Setting(), BUDGET)
-    links = (
-        '<nav aria-label="Site"><a href="index.html">All claims</a> '
-        '<a href="method.html">How verdicts are made</a></nav>'
-    )
-    return page.replace("<main>", f"<main>\n{links}", 1)
+    def _render(self, template: str, **values: Any) -> str:  # noqa: ANN401 - what templates show
+        names: Mapping[str, Any] = {
+            "papers": PAPERS,
+            "names": NAMES,
+            "say": wording,
+            "causes": self._causes,
+            **values,
+        }
+        html = _TEMPLATES.get_template(template).render(names)
+        return self._documents.linked(html, values["root"])
 
 
 def rule() -> str:
@@ -142,11 +167,6 @@ def _behind(quantity: Quantity, made: Sequence[Made]) -> list[Made]:
     points = [quantity.point] if isinstance(quantity, Accuracy) else sum(quantity.pairs, ())
     cells = {key(point) for point in points}
     return [one for one in made if one.record.kind == "run" and key(one.record.point) in cells]
-
-
-def _render(template: str, **values: Any) -> str:  # noqa: ANN401 - what templates show
-    names: Mapping[str, Any] = {"papers": PAPERS, "names": NAMES, "say": wording, **values}
-    return _TEMPLATES.get_template(template).render(names)
 
 
 def _class(label: str) -> str:

@@ -10,13 +10,18 @@ from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 
-class _Renderer(IPythonRenderer):
+class Renderer(IPythonRenderer):
     """nbconvert's, but for formulas, which it leaves to a script."""
 
+    def __init__(self) -> None:
+        super().__init__(escape=False, exclude_anchor_links=True)
+
     def block_math(self, body: str) -> str:
+        """Return a formula on lines of its own."""
         return _mathml(body, "block")
 
     def inline_math(self, body: str) -> str:
+        """Return a formula within a line."""
         return _mathml(body, "inline")
 
 
@@ -38,7 +43,11 @@ def markdown(source: str) -> str:
     Raises:
         latex2mathml.exceptions.LatexError: a formula is wrong.
     """
-    renderer: Any = _Renderer(escape=False, exclude_anchor_links=True)
+    return render(source, Renderer())
+
+
+def render(source: str, renderer: Renderer) -> str:
+    """Return Markdown as the renderer makes it."""
     html: str = MarkdownWithMath(renderer=renderer).render(source)
     return html
 

@@ -1,6 +1,6 @@
 """Accuracies of networks on other rotated images, by where they were trained."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -72,6 +72,8 @@ class Setting:
     """Per cent, at each angle, on the images of Table 2 ..."""
     first: tuple[Accuracy, ...]
     """... and on the first ones of the test split."""
+    seeds: dict[str, list[tuple[float, ...]]]
+    """The accuracies of each seed at both angles, by the names of these two."""
     profile: str
 
 
@@ -82,22 +84,23 @@ class Evaluations:
         """Take the records that stand, all of one profile; other kinds are passed by."""
         self.points: list[Point] = []
         self.profile = ""
-        self._seeds: dict[object, list[float]] = {}
+        self._seeds: dict[object, dict[int | None, float]] = {}
         for record in of_kind(records, "evaluation"):
             self.profile = record.profile
             where = key(record.point)
             if where not in self._seeds:
                 self.points.append(record.point)
-            self._seeds.setdefault(where, []).append(100 * record.metrics["accuracy"])
+            self._seeds.setdefault(where, {})[record.seed] = 100 * record.metrics["accuracy"]
 
     def get(self, *parts: Point) -> Accuracy | None:
         """Return the mean over seeds at the point that the parts make together."""
+        seeds = self.seeds(*parts)
+        return _accuracy(seeds) if seeds else None
+
+    def seeds(self, *parts: Point) -> dict[int | None, float]:
+        """Return the accuracy of each seed at that point, in per cent."""
         point = {name: value for part in parts for name, value in part.items()}
-        seeds = self._seeds.get(key(point))
-        if seeds is None:
-            return None
-        found = estimate(seeds)
-        return Accuracy(found.mean, found.interval, found.n_seeds, tuple(seeds))
+        return self._seeds.get(key(point), {})
 
 
 def rows(records: Sequence[Record]) -> list[Row]:
@@ -130,19 +133,24 @@ def settings(records: Sequence[Record]) -> Iterator[Setting]:
     }
     for dataset, rate, batch in sorted(starts, key=lambda s: (s[0] != "mnist", s[1], s[2])):
         start: Point = {**network, "dataset": dataset, "start_lr": rate, "start_batch": batch}
-        scores = [
-            [found.get(start, view, {"angle": angle}) for angle in ANGLES]
-            for view in (TABLE_2, FIRST)
-        ]
-        drawn, first = (tuple(s for s in of if s is not None) for of in scores)
-        if len(drawn) == len(first) == len(ANGLES):
-            yield Setting(dataset, rate, batch, drawn, first, found.profile)
+        scores, seeds = {}, {}
+        for name, view in {"drawn": TABLE_2, "first": FIRST}.items():
+            at = [found.seeds(start, view, {"angle": angle}) for angle in ANGLES]
+            scores[name] = tuple(_accuracy(by_seed) for by_seed in at if by_seed)
+            seeds[name] = [tuple(one[seed] for one in at) for seed in at[0] if seed in at[1]]
+        if all(len(one) == len(ANGLES) for one in scores.values()):
+            yield Setting(dataset, rate, batch, **scores, seeds=seeds, profile=found.profile)
 
 
 def pair(dataset: str) -> tuple[float, ...]:
     """Return what the paper prints at both angles without fine-tuning in float32."""
     where = {"dataset": dataset, "precision": "fp32", "method": "none"}
     return tuple(published()[key({**where, "angle": angle})] for angle in ANGLES)
+
+
+def _accuracy(by_seed: Mapping[int | None, float]) -> Accuracy:
+    found = estimate([*by_seed.values()])
+    return Accuracy(found.mean, found.interval, found.n_seeds, tuple(by_seed.values()))
 
 
 def _cells(found: Evaluations) -> list[Point]:

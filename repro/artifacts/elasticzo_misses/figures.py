@@ -74,8 +74,8 @@ def test_images(records: Sequence[Record]) -> Figure:
 def pre_training(records: Sequence[Record]) -> Figure:
     """Draw accuracy at 45 over that at 30 degrees for each rate and batch of pre-training.
 
-    A row for the images of Table 2 here and one for the first ones of the test split; means over
-    seeds, whose intervals would hide each other.
+    A row for the images of Table 2 here and one for the first ones of the test split; means, each
+    with lines to its seeds, whose intervals would hide each other.
     """
     found = list(evaluated.settings(records))
     datasets = list(dict.fromkeys(one.dataset for one in found))
@@ -99,12 +99,14 @@ def pre_training(records: Sequence[Record]) -> Figure:
             Line2D([], [], color=INK, ls="none", marker=m, label=f"batch {b}")
             for b, m in markers.items()
         ]
+        handles.append(Line2D([], [], color=INK, label="one seed, with its mean", **_SEED))
         handles.append(Line2D([], [], label="published", **_CROSS))
         figure.legend(handles=handles, loc="outside lower center", ncols=4)
     return figure
 
 
 _IMAGES = {"drawn": "images of our Table 2", "first": "the first 1,024 images"}
+_SEED: dict[str, Any] = {"marker": ".", "markersize": 4, "linewidth": 0.7, "alpha": 0.7}
 _CROSS: dict[str, Any] = {"color": INK, "ls": "none", "marker": "X", "markersize": 10}
 
 
@@ -119,6 +121,10 @@ def _pairs(
         at_30, at_45 = getattr(one, images)
         look = {"color": colours[one.rate], "marker": markers[one.batch]}
         panel.plot(at_30.mean, at_45.mean, ls="none", **look)
+        for seed_30, seed_45 in one.seeds[images]:
+            panel.plot(
+                [at_30.mean, seed_30], [at_45.mean, seed_45], color=colours[one.rate], **_SEED
+            )
         dataset = one.dataset
     panel.plot(*evaluated.pair(dataset), zorder=5, **_CROSS)
     panel.set(xlabel="accuracy at 30° (%)", ylabel="accuracy at 45° (%)")
@@ -131,13 +137,13 @@ def _of(found: Iterable[Comparison], precision: str, *, tuned: bool) -> list[Com
 
 
 def _causes(found: Iterable[Comparison]) -> Figure:
-    """Draw a panel for each cell of a table: as it is there, then by each cause."""
+    """Draw a panel for each cell of a table: with the setting there, then by each cause."""
     columns: dict[tuple[str, ...], list[Score]] = {}
     for one in found:
         scores = columns.setdefault(_where(one.row), [])
         if not scores:
             own = next(arm for arm in one.arms if arm.of_table)
-            scores.append(_score("as in the table", own, one.published))
+            scores.append(_score("the table's setting", own, one.published))
         scores += [
             _score(f"{one.cause.name} {arm.label}", arm, one.published)
             for arm in one.arms
@@ -147,8 +153,10 @@ def _causes(found: Iterable[Comparison]) -> Figure:
 
 
 def _where(row: Point) -> tuple[str, ...]:
-    """Return a row's heading without the precision, that all panels share."""
-    return *headings(row)[:-1], METHODS[str(row["method"])]
+    """Return the table, the precision, and below them the rest of a row's heading."""
+    dataset, *rotation, precision = headings(row)
+    table = 2 if rotation else 1
+    return f"Table {table}, {precision}\n{dataset}", *rotation, METHODS[str(row["method"])]
 
 
 def _score(name: str, arm: Arm, published: float) -> Score:

@@ -9,14 +9,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from repro.artifacts.elasticzo_search.selection import Combination, grids
-from repro.claims.elasticzo import METHODS
+from repro.artifacts.elasticzo_search.selection import Combination, best, grids, group_of
+from repro.artifacts.scores import STAND_INS
+from repro.claims.elasticzo import DATASETS, METHODS, PRECISIONS
 from repro.drawing.style import style
 from repro.measurement.records import Record
 
 Variant = tuple[str, float]
 _ABSCISSAE = {"batch": "batch size B", "r_max": "$r_{max}$", "lr": "learning rate"}
 """What a panel shows is the first of these that was searched for."""
+_CHOSEN: dict[str, Any] = {"color": "k", "ls": "none", "marker": "o", "ms": 12, "mfc": "none"}
+_AT_THE_EDGE: dict[str, Any] = {**_CHOSEN, "marker": "s"}
 _MARKERS = "sD^v<>P"
 _PALETTE = sns.color_palette("colorblind")
 _COLOURS = dict(zip(("full_zo", "cls2", "cls1", "full_bp"), _PALETTE, strict=False))
@@ -24,7 +27,7 @@ _STYLES = ("--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
 
 
 def grid(records: Sequence[Record]) -> Figure:
-    """Draw a panel for each family of problems and precision; rings mark the best."""
+    """Draw a panel for each family of problems and precision, and mark what was chosen."""
     columns = list(dict.fromkeys(group[:2] for group in grids(records)))
     with style():
         across = min(len(columns), 3)
@@ -32,34 +35,33 @@ def grid(records: Sequence[Record]) -> Figure:
         variants = _variants(records)
         for panel, column in zip(panels, columns, strict=True):
             _panel(panel, records, column, variants)
-        handles = [*_methods(records), *map(_key, variants, variants.values())]
+        handles = [*_methods(records), *map(_key, variants, variants.values()), *_choice()]
         figure.legend(handles=handles, loc="outside right upper")
     return figure
 
 
 def epsilon(records: Sequence[Record]) -> Figure:
     """Draw a panel for each family of problems: accuracy by epsilon at the best of the grid."""
-    lines = {group: _line(points) for group, points in grids(records).items()}
-    families = list(dict.fromkeys(group[0] for group, line in lines.items() if len(line) > 1))
+    found = {group: line for group, grid in grids(records).items() if len(line := _line(grid)) > 1}
+    families = list(dict.fromkeys(group[0] for group in found))
     with style():
         figure, panels = _panels(len(families), min(len(families), 3))
         for panel, family in zip(panels, families, strict=True):
+            lines = {group: line for group, line in found.items() if group[0] == family}
+            tried = {eps for line in lines.values() for eps, _ in line}
             for group, line in lines.items():
-                if group[0] == family and len(line) > 1:
-                    panel.plot(
-                        *zip(*line, strict=True),
-                        marker="o",
-                        color=_COLOURS[group[2]],
-                    )
-            _ticks(panel, {eps for g, line in lines.items() if g[0] == family for eps, _ in line})
+                panel.plot(*zip(*line, strict=True), marker="o", color=_COLOURS[group[2]])
+                eps, accuracy = max(line, key=lambda at: at[1])
+                panel.plot(eps, accuracy, **_mark(eps in (min(tried), max(tried))))
             panel.set(
                 xscale="log",
                 xlabel=r"$\epsilon$",
                 ylabel="held-out accuracy (%)",
-                title=family.replace("_", " "),
+                title=_problems(records, family),
             )
+            _ticks(panel, tried)
         searched = [line for line in _methods(records) if line.get_label() != METHODS["full_bp"]]
-        figure.legend(handles=searched, loc="outside right upper")
+        figure.legend(handles=[*searched, *_choice()], loc="outside right upper")
     return figure
 
 
@@ -115,16 +117,45 @@ def _panel(
                     color=_COLOURS[group[2]],
                     **_look(None if variant is None else variants[variant]),
                 )
-        point, value = max(points.items(), key=lambda item: item[1])
-        panel.plot(_abscissa(dict(point)), 100 * value, "o", ms=12, mfc="none", mec="k")
+        chosen = best(records)[group]
+        at = next(p for p in points if all(dict(p)[n] == chosen[n] for n in chosen if n != "eps"))
+        panel.plot(_abscissa(dict(at)), 100 * points[at], **_mark(_at_the_edge(at, points)))
     first = dict(next(p for points in found.values() for p in points))
     panel.set(
         xscale="log",
         xlabel=next(label for name, label in _ABSCISSAE.items() if name in first),
         ylabel="held-out accuracy (%)",
-        title=f"{column[0].replace('_', ' ')}, {column[1]}",
+        title=f"{_problems(records, column[0])}, {PRECISIONS[column[1]]}",
     )
     _ticks(panel, {_abscissa(dict(p)) for points in found.values() for p in points})
+
+
+def _problems(records: Iterable[Record], family: str) -> str:
+    """Name the data sets that a family's problems are of."""
+    sets = dict.fromkeys(r.point["dataset"] for r in records if group_of(r)[0] == family)
+    names = ", ".join(DATASETS.get(name) or STAND_INS[name] for name in sets)
+    return f"rotated {names}" if family.startswith("rotated") else names
+
+
+def _at_the_edge(point: Combination, grid: Iterable[Combination]) -> bool:
+    """Tell whether any setting is the smallest or the largest that was tried of several."""
+    tried = [dict(other) for other in grid]
+    values = {name: {each[name] for each in tried} for name in dict(point)}
+    return any(
+        len(values[name]) > 1 and value in (min(values[name]), max(values[name]))
+        for name, value in point
+    )
+
+
+def _mark(at_the_edge: bool) -> dict[str, Any]:
+    return _AT_THE_EDGE if at_the_edge else _CHOSEN
+
+
+def _choice() -> list[Line2D]:
+    return [
+        Line2D([], [], label="the best: chosen", **_CHOSEN),
+        Line2D([], [], label="chosen, at the edge\nof what was tried", **_AT_THE_EDGE),
+    ]
 
 
 def _ticks(panel: Axes, values: Iterable[float]) -> None:

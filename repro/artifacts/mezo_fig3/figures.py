@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from repro.artifacts.mezo_fig3.points import ratios
 from repro.core.units import format_bytes
 from repro.drawing.style import BLUE, GREEN, INK, ORANGE, style
 from repro.measurement.records import Record, of_kind
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
 AXES = {"context": "context length N", "layers": "layers L", "hidden": "hidden dimension D"}
 _ROWS = {"bp": "BP without checkpointing", "bp_checkpoint": "BP with checkpointing"}
 _COLOURS = {"bp": ORANGE, "bp_checkpoint": ORANGE, "mezo": BLUE, "forward": BLUE}
-_OPEN: dict[str, Any] = {"marker": "o", "markerfacecolor": "white"}
-_POINT: dict[str, Any] = {"marker": "o", "markersize": 5, "linestyle": "none"}
+_FILLED: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": "none"}
+_OPEN: dict[str, Any] = {**_FILLED, "markersize": 7.5, "markerfacecolor": "none"}
+"""A ring round what it coincides with."""
+_RATIO = "D"
+"""Marker of a ratio of two points."""
+_SHAPES = {"bp": "o", "bp_checkpoint": "s", "mezo": "o"}
 
 
 def fig3(records: Sequence[Record]) -> "Figure":
@@ -62,10 +67,10 @@ def predicted(records: Sequence[Record]) -> "Figure":
             _prediction_panel(panel, name, group)
         panels[0].set_ylabel("formula / observed peak")
         handles = [
-            _handle("BP", ORANGE, marker="o"),
-            _handle("BP, checkpointed", ORANGE, marker="s"),
-            _handle("MeZO", BLUE, marker="o"),
-            _handle("eager attention: filled", INK, marker="o"),
+            _handle("BP", ORANGE, **_FILLED),
+            _handle("BP, checkpointed", ORANGE, **{**_FILLED, "marker": "s"}),
+            _handle("MeZO", BLUE, **_FILLED),
+            _handle("eager attention: filled", INK, **_FILLED),
             _handle("SDPA: open", INK, **_OPEN),
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=5)
@@ -118,6 +123,7 @@ def _six_panels(
                     strip.set_axis_off()
                     continue
                 _panel(panel, axis, curves.get(axis), method)
+                _ratio(panel, axis, curves.get(axis), method, here)
                 _mark(panel, axis, here, lambda metrics: metrics["peak_bytes"])
                 _bytes_axis(panel)
                 _error_strip(strip, axis, here)
@@ -129,11 +135,12 @@ def _six_panels(
         handles = [
             _handle("BP, formula", ORANGE, linestyle="-"),
             _handle("MeZO, formula", BLUE, linestyle="-"),
-            _handle("BP / MeZO, formula (right axis)", GREEN, linestyle="--"),
-            _handle(f"{kind}, eager attention", INK, marker="o"),
+            _handle("BP / MeZO (right axis), formula", GREEN, linestyle="--"),
+            _handle(f"{kind}, eager attention", INK, **_FILLED),
             _handle(f"{kind}, SDPA", INK, **_OPEN),
+            _handle(f"BP / MeZO, {kind}", GREEN, **{**_FILLED, "marker": _RATIO}),
         ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=5)
+        figure.legend(handles=handles, loc="outside lower center", ncols=3)
     return figure
 
 
@@ -149,7 +156,6 @@ def _panel(panel: "Axes", axis: str, curve: Mapping[str, Any] | None, method: st
     panel.plot(values, mezo, color=BLUE)
     if axis != "layers":
         panel.set_xticks(_powers_of_two(values))
-    _ratio(panel, values, [b / m for b, m in zip(bp, mezo, strict=True)])
 
 
 def _bytes_axis(panel: "Axes") -> None:
@@ -171,6 +177,7 @@ def _error_strip(strip: "Axes", axis: str, points: Iterable[Record]) -> None:
     strip.yaxis.set_major_locator(LogLocator(base=2 if top < 5 else 4))
     strip.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     strip.set_xlabel(AXES[axis])
+    strip.tick_params(axis="x", labelbottom=True)  # panels of one axis share theirs
 
 
 def _powers_of_two(values: Sequence[int]) -> list[int]:
@@ -179,10 +186,27 @@ def _powers_of_two(values: Sequence[int]) -> list[int]:
     return [2**power for power in range(first, last + 1, -(-(last - first) // 5) or 1)]
 
 
-def _ratio(panel: "Axes", values: Sequence[int], ratio: Sequence[float]) -> None:
+def _ratio(
+    panel: "Axes",
+    axis: str,
+    curve: Mapping[str, Any] | None,
+    method: str,
+    points: Iterable[Record],
+) -> None:
+    """Draw on an axis of its own how many times MeZO's memory backpropagation takes."""
     right = panel.twinx()
-    right.plot(values, ratio, color=GREEN, linestyle="--")
-    right.set_ylim(0, max(*ratio, 2) * 1.15)
+    drawn = [2.0]
+    if curve is not None:
+        pairs = zip(curve[f"{method}_bytes"], curve["mezo_bytes"], strict=True)
+        formula = [bp / mezo for bp, mezo in pairs]
+        right.plot(curve["values"], formula, color=GREEN, linestyle="--")
+        drawn += formula
+    for point in ratios(points):
+        look = _look(point.attention)
+        look = {**look, "marker": _RATIO, "markersize": 0.8 * look["markersize"]}
+        right.plot(getattr(point, axis), point.ratio, color=GREEN, **look)
+        drawn.append(point.ratio)
+    right.set_ylim(0, max(drawn) * 1.15)
     right.tick_params(axis="y", labelcolor=GREEN)
     right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))  # noqa: RUF001
     right.grid(visible=False)
@@ -199,16 +223,12 @@ def _mark(
 ) -> None:
     """Draw a point for each record, filled for eager attention."""
     for record in records:
-        colour = _COLOURS[record.point["method"]]
-        eager = record.point["attention"] == "eager"
-        panel.plot(
-            record.point[axis],
-            height(record.metrics),
-            color=colour,
-            markerfacecolor=colour if eager else "white",
-            zorder=3 if eager else 4,
-            **_POINT,
-        )
+        colour, look = _COLOURS[record.point["method"]], _look(record.point["attention"])
+        panel.plot(record.point[axis], height(record.metrics), color=colour, zorder=3, **look)
+
+
+def _look(attention: str) -> dict[str, Any]:
+    return _FILLED if attention == "eager" else _OPEN
 
 
 def _prediction_groups(records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -228,8 +248,7 @@ def _prediction_panel(panel: "Axes", name: str, records: Sequence[Record]) -> No
             record.metrics["peak_bytes"],
             record.metrics["formula_bytes"] / record.metrics["peak_bytes"],
             color=colour,
-            markerfacecolor=colour if record.point["attention"] == "eager" else "white",
-            **{**_POINT, "marker": "s" if record.point["method"] == "bp_checkpoint" else "o"},
+            **{**_look(record.point["attention"]), "marker": _SHAPES[record.point["method"]]},
         )
     panel.axhline(1, color=INK, linewidth=0.8)
     panel.set_xscale("log")
@@ -245,6 +264,4 @@ def _on_axis(record: Record, axis: str, base: Mapping[str, int]) -> bool:
 
 
 def _handle(label: str, colour: Any, **style: Any) -> Line2D:  # noqa: ANN401 - matplotlib's own
-    return Line2D(
-        [], [], color=colour, label=label, **{"linestyle": "none", "markersize": 5, **style}
-    )
+    return Line2D([], [], color=colour, label=label, **style)
