@@ -52,9 +52,9 @@ CHOSEN: Mapping[Family, Mapping[MethodName, Settings]] = {
         "full_bp": FloatSettings(lr=0.1),
     },
     ("clouds", "fp32"): {
-        "full_zo": FloatSettings(lr=0.032, clip=0.1),
-        "cls2": FloatSettings(lr=0.032, clip=0.1, eps=1e-3),
-        "cls1": FloatSettings(lr=0.064, clip=0.05),
+        "full_zo": FloatSettings(lr=0.064, clip=0.05),
+        "cls2": FloatSettings(lr=0.064, clip=0.0125),
+        "cls1": FloatSettings(lr=0.016, clip=0.025, eps=3e-3),
         "full_bp": FloatSettings(lr=0.05),
     },
     ("mnist", "int8"): _integers(full_zo=31, cls2=7, cls1=7),
