@@ -134,7 +134,7 @@ def test_values_of_a_cause_stand_beside_the_tables_own() -> None:
     assert (smaller.last.mean, smaller.best.mean) == (pytest.approx(38), pytest.approx(40))
     assert (own.last.mean, own.last.n_seeds) == (pytest.approx(30), 2)
     batch = tables.by_cause(records).set_index("cause").loc["batch size"]
-    assert batch["accuracy by value (%)"] == "32: 38.00; 256 (table): 30.00 ± 25.41"
+    assert batch["accuracy by value (%)"] == "32: 38.00; 256 (table's setting): 30.00 ± 25.41"
     assert (batch["published"], batch["seeds"]) == ("37.21", "1 to 2")
 
 
@@ -269,7 +269,7 @@ def test_networks_are_shown_on_every_kind_of_images() -> None:
     (shown,) = tables.by_images(records).to_dict("records")
     assert shown["batch"] == ""
     assert shown["row"] == "MNIST, 45°, INT8, Without fine-tuning"
-    assert shown["ours (%)"] == "65.00 ± 63.53"
+    assert shown["ours (%)"] == "65.00 (60.00, 70.00)"
     assert (shown["first 1,024 (%)"], shown["all 10,000 (%)"]) == ("50.00", "")
     assert (shown["published"], shown["seeds"]) == ("60.25", "1 to 2")
     figure = figures.test_images(records)

@@ -1,5 +1,6 @@
 """Simulated steps of the planner against another tracker, hand counts, and peft."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from repro.planner.setting import Setting
 from repro.planner.simulation import simulate
 from repro.planner.weights import weight_bytes
 
+ROOT = Path(__file__).parents[1]
 SHAPE = DecoderShape(context=64, layers=2, hidden=64, heads=4, vocabulary=128, batch=2)
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -121,6 +123,33 @@ def test_formula_is_near_the_simulation_in_other_settings(
     assert estimate(architecture(config), METHODS[slug], setting).total == pytest.approx(
         found, rel=0.03
     )
+
+
+@pytest.mark.parametrize(
+    ("slug", "setting", "percent"),
+    [
+        ("elasticzo", Setting(context=300, batch=3, attention="eager"), 9),
+        ("mezo", Setting(context=300, batch=3, attention="eager"), 4),
+        ("mezo-lora", Setting(context=300, batch=3, attention="eager"), 4),
+        ("checkpoint-sgd", Setting(context=300, batch=3, attention="eager"), 4),
+        ("mezo-lora", Setting(context=300, batch=3, format="4bit"), 2),
+    ],
+)
+def test_formula_is_as_far_off_as_the_page_says_of_a_small_llama(
+    slug: str, setting: Setting, percent: int
+) -> None:
+    small = {
+        **LLAMA, "hidden_size": 192, "num_hidden_layers": 4, "num_attention_heads": 6,
+        "num_key_value_heads": 6, "intermediate_size": 512, "vocab_size": 4000,
+        "max_position_embeddings": 2048,
+    }  # fmt: skip
+    found = simulate(small, METHODS[slug], setting).as_metrics()["total_bytes"]
+    formula = estimate(architecture(small), METHODS[slug], setting).total
+    assert round(100 * (formula / found - 1)) == percent
+    page = (ROOT / "docs" / "plan.md").read_text()
+    said = page.partition("For a Llama of 3.3 million")[2].partition("`--simulate`")[0]
+    assert f"+{percent} % for" in " ".join(said.split())
+    assert f"`{slug}`" in said
 
 
 def test_a_model_that_the_formula_does_not_know_is_simulated() -> None:

@@ -14,7 +14,8 @@ Deviations from the paper:
    pre-training.
 4. Networks are fine-tuned on the 1,024 images that the tables have, turned counter-clockwise,
    bilinear: on other images they are evaluated alone.
-5. All that is not changed is as in the tables.
+5. All that is not changed is as in the tables. But in FP32 the committed runs are fine-tuned by the
+   engine, those of Table 2 by PyTorch: other noise, and so other networks of the same settings.
 """
 
 from dataclasses import dataclass

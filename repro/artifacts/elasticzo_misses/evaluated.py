@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from repro.artifacts.scores import place, published
 from repro.claims.quantity import Point, key
@@ -32,6 +33,21 @@ _IN_TABLE = ("dataset", "angle", "precision", "method")
 
 
 @dataclass(frozen=True)
+class Accuracy(Estimate):
+    """A mean that keeps its seeds."""
+
+    seeds: tuple[float, ...]
+    """Per cent, in the order of the seeds."""
+
+    def text(self, sign: Literal["", "+"] = "") -> str:
+        """Return the mean; of two seeds both, for their interval says nothing."""
+        if len(self.seeds) != 2:
+            return super().text(sign)
+        both = ", ".join(f"{seed:{sign}.2f}" for seed in self.seeds)
+        return f"{self.mean:{sign}.2f} ({both})"
+
+
+@dataclass(frozen=True)
 class Row:
     """One network of Table 2 on every kind of images."""
 
@@ -39,7 +55,7 @@ class Row:
     """Coordinates of the cell in the table."""
     batch: int | None
     """Of fine-tuning; none without."""
-    scores: dict[str, Estimate]
+    scores: dict[str, Accuracy]
     """By the names of ``VIEWS``, in per cent."""
     published: float
     profile: str
@@ -52,12 +68,10 @@ class Setting:
     dataset: str
     rate: float
     batch: int
-    drawn: tuple[Estimate, ...]
+    drawn: tuple[Accuracy, ...]
     """Per cent, at each angle, on the images of Table 2 ..."""
-    first: tuple[Estimate, ...]
+    first: tuple[Accuracy, ...]
     """... and on the first ones of the test split."""
-    seeds: dict[str, list[tuple[float, ...]]]
-    """The accuracies of each seed at both angles, by the names of these two."""
     profile: str
 
 
@@ -76,15 +90,15 @@ class Evaluations:
                 self.points.append(record.point)
             self._seeds.setdefault(where, {})[record.seed] = 100 * record.metrics["accuracy"]
 
-    def get(self, *parts: Point) -> Estimate | None:
+    def get(self, *parts: Point) -> Accuracy | None:
         """Return the mean over seeds at the point that the parts make together."""
-        seeds = self.seeds(*parts)
-        return estimate([*seeds.values()]) if seeds else None
-
-    def seeds(self, *parts: Point) -> dict[int | None, float]:
-        """Return the accuracy of each seed at that point, in per cent."""
         point = {name: value for part in parts for name, value in part.items()}
-        return self._seeds.get(key(point), {})
+        by_seed = self._seeds.get(key(point))
+        if by_seed is None:
+            return None
+        seeds = [value for _, value in sorted(by_seed.items())]
+        found = estimate(seeds)
+        return Accuracy(found.mean, found.interval, found.n_seeds, tuple(seeds))
 
 
 def rows(records: Sequence[Record]) -> list[Row]:
@@ -117,13 +131,13 @@ def settings(records: Sequence[Record]) -> Iterator[Setting]:
     }
     for dataset, rate, batch in sorted(starts, key=lambda s: (s[0] != "mnist", s[1], s[2])):
         start: Point = {**network, "dataset": dataset, "start_lr": rate, "start_batch": batch}
-        scores, seeds = {}, {}
-        for name, view in {"drawn": TABLE_2, "first": FIRST}.items():
-            at = [found.seeds(start, view, {"angle": angle}) for angle in ANGLES]
-            scores[name] = tuple(estimate([*by_seed.values()]) for by_seed in at if by_seed)
-            seeds[name] = [tuple(one[seed] for one in at) for seed in at[0] if seed in at[1]]
-        if all(len(one) == len(ANGLES) for one in scores.values()):
-            yield Setting(dataset, rate, batch, **scores, seeds=seeds, profile=found.profile)
+        scores = [
+            [found.get(start, view, {"angle": angle}) for angle in ANGLES]
+            for view in (TABLE_2, FIRST)
+        ]
+        drawn, first = (tuple(s for s in of if s is not None) for of in scores)
+        if len(drawn) == len(first) == len(ANGLES):
+            yield Setting(dataset, rate, batch, drawn, first, found.profile)
 
 
 def pair(dataset: str) -> tuple[float, ...]:

@@ -34,7 +34,7 @@ def best_epochs(records: Sequence[Record]) -> pd.DataFrame:
         {
             "row": _name(one.row),
             "cause": one.cause.name,
-            "value": arm.label + " (table)" * arm.of_table,
+            "value": _label(arm),
             "last epoch (%)": arm.last.text(),
             "best epoch (%)": arm.best.text(),
             "published": f"{one.published:.2f}",
@@ -119,7 +119,11 @@ def _name(row: Point) -> str:
 
 
 def _arm(arm: Arm) -> str:
-    return f"{arm.label}{' (table)' * arm.of_table}: {arm.last.text()}"
+    return f"{_label(arm)}: {arm.last.text()}"
+
+
+def _label(arm: Arm) -> str:
+    return arm.label + " (table's setting)" * arm.of_table
 
 
 def _pair(found: Iterable[Estimate]) -> str:

@@ -6,8 +6,8 @@ Deviations from the paper:
    for on held-out items (artifact ``elasticzo_search``), together for both angles. So are the batch
    sizes: that of fine-tuning in integers was searched for, those in float32 were set to 32, that of
    pre-training in integers to 256.
-2. Which 1,024 + 1,024 images the paper rotates is not known; here they are drawn once, by class,
-   and are the same in every run.
+2. Which 1,024 + 1,024 images the paper rotates is not known; here they are a uniform sample, drawn
+   once, the same in every run.
 3. Adam's learning rate in pre-training is not in our copy of the paper: 1e-3, batch 32.
 4. In fine-tuning the schedules of the integer methods (new phases at 20 and 50 of 100 epochs) are
    stretched to the 50 epochs there are; the paper does not say what it does.

@@ -11,6 +11,7 @@ from repro.core.units import GB, format_bytes
 from repro.measurement.records import Record, of_kind, single
 from repro.memory.equal_memory import TARGET_BYTES
 
+_CHECKPOINTED = "blocks checkpointed one by one keep less than the formula's sqrt(L) layers"
 _SETTING = (
     "context",
     "layers",
@@ -151,7 +152,7 @@ def _simulated(points: Sequence[Point]) -> list[Finding]:
             f"MeZO {_beside(eager.mezo)}"
         )
         if method == "bp_checkpoint":
-            reason += "; blocks checkpointed one by one keep less than the formula's sqrt(L) layers"
+            reason += f"; {_CHECKPOINTED}"
         if sdpa := by_attention.get("sdpa"):
             reason += f"; with SDPA, which keeps no N x N scores, the ratio is {sdpa.ratio:.2f}"
         found.append(Finding(claim_id, eager.ratio, reason))
@@ -172,11 +173,18 @@ def _lowest(claim_id: str, points: Iterable[Point], what: str) -> Finding:
     below = sum(point.ratio < 2 for point in deep)
     reason = f"smallest of {len(deep)} ratios {what} (L >= 4), at {lowest.label()}"
     if below:
-        reason += (
-            f"; {below} of them are below 2: BP frees activations while its gradients appear, and "
-            "so never holds all that equation (2) adds up"
-        )
+        reason += f"; {below} of them are below 2: {_why(lowest)}"
     return Finding(claim_id, lowest.ratio, reason)
+
+
+def _why(point: Point) -> str:
+    """Say by what a real step has less than the formula's ratio."""
+    if point.method == "bp_checkpoint":
+        return f"{_CHECKPOINTED} (BP {_beside(point.bp)}, MeZO {_beside(point.mezo)})"
+    return (
+        "BP frees activations while its gradients appear, and so never holds all that equation (2) "
+        "adds up"
+    )
 
 
 def _seventeen_gigabytes(records: Sequence[Record]) -> list[Finding]:
