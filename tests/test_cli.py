@@ -56,6 +56,7 @@ def test_run_help_documents_every_option_of_the_artifact() -> None:
     assert done.returncode == 0
     for option in ("--profile", "--out", "--context", "--measure-dtypes", "--live-layers"):
         assert option in done.stdout
+    assert "--profile {smoke,quick,paper}" in done.stdout  # those that it has
 
 
 def test_unknown_artifact_gets_the_nearest_name() -> None:

@@ -1,6 +1,7 @@
 """``repro plan`` as a user meets it."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -168,17 +169,46 @@ def test_simulation(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "by the tensors of a simulated step" in capsys.readouterr().out
 
 
-def test_too_small_a_budget_names_what_would_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_small_a_budget_names_what_would_do(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert main(["plan", "--budget", "1GB", "--model", "llama-2-7b"]) == 1
     captured = capsys.readouterr()
     assert "BP, SGD" in captured.out
-    assert "nothing fits 1 GB: the least, MeZO, needs 13.7 GB" in captured.err
+    assert "nothing fits 1 GB: the least, MeZO, needs 13.7 GB; --budget 13.7GB is" in captured.err
+    assert "docs/memory.md" not in captured.err
     assert main(["plan", "--budget", "13.7GB", "--model", "llama-2-7b"]) == 0
+    capsys.readouterr()
+    long = ["--model", "gpt2", "--batch", "300"]
+    assert main(["plan", "--budget", "1GB", *long]) == 1
+    captured = capsys.readouterr()
+    shown, enough = re.findall(r"needs (.*); --budget (\w\S*) is enough", captured.err)[0]
+    assert f" {shown} " in captured.out  # as the table has it
+    assert main(["plan", "--budget", enough, *long]) == 0
     capsys.readouterr()
     assert main(["plan", "--budget", "1MB", "--json"]) == 1
     captured = capsys.readouterr()
     assert json.loads(captured.out)["choices"]
     assert "nothing fits 1 MB: the least, MeZO on " in captured.err
+    assert "kilobytes to megabytes see docs/memory.md#in-kibibytes" in captured.err
+    assert main(["plan", "--budget", "1MB"]) == 1
+    assert capsys.readouterr().out == ""  # no table of dashes
+    page = tmp_path / "plan.html"
+    assert main(["plan", "--budget", "1MB", "--html", str(page)]) == 1
+    assert page.is_file()
+    assert "nothing fits 1 MB" in capsys.readouterr().err
+
+
+def test_why_checkpointing_saves_nothing_stands_below_the_table(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for context, said in (("2048", True), ("4096", False)):
+        arguments = ["--budget", "90GB", "--model", "llama-2-7b", "--context", context]
+        rows = by_method(planned(capsys, *arguments))
+        same = rows["bp-sgd"]["needed_bytes"] == rows["checkpoint-sgd"]["needed_bytes"]
+        assert same == said
+        assert main(["plan", *arguments]) == 0
+        assert ("bp-sgd, bp-adam: checkpointing saves nothing" in capsys.readouterr().out) == said
 
 
 @pytest.mark.parametrize(
@@ -241,6 +271,8 @@ def test_unknown_names_get_the_known_ones(capsys: pytest.CaptureFixture[str]) ->
     error = capsys.readouterr().err
     assert "no model 'llama-9': give a directory" in error
     assert "or a known model (llama-" in error
+    assert main(["plan", "--budget", "1GB", "--model", "./my-model"]) == 1
+    assert "no such file: ./my-model" in capsys.readouterr().err
     assert main(["plan", "--budget", "1GB", "--model", "?"]) == 1
     assert "smollm2-135m, smollm2-360m" in capsys.readouterr().err
 

@@ -21,6 +21,7 @@ from repro.planner.formula import estimate
 from repro.planner.methods import METHODS, Method
 from repro.planner.models import Model, named
 from repro.planner.page import page
+from repro.planner.paper import BYTES_PER_PARAMETER, paper_bytes
 from repro.planner.search import largest_batch, longest_context
 from repro.planner.setting import FORMATS, Setting
 from repro.planner.table import short_name
@@ -34,9 +35,10 @@ SETTING = Setting()
 BUDGET = 16e9
 
 EVALUATE = """
-JSON.stringify(CASES.map(({ a, method, s, budget }) => ({
+JSON.stringify(CASES.map(({ a, method, s, budget, b }) => ({
   ...estimate(a, method, s), parameters: parameters(a), stored: weightBytes(a, s),
   longest: longestContext(a, method, s, budget), largest: largestBatch(a, method, s, budget),
+  paper: paperBytes(a, method, s, b, 1),
 })))
 """
 
@@ -130,7 +132,13 @@ def test_the_pages_formula_is_that_of_python(tmp_path: Path, rounds: int) -> Non
         for a in architectures * rounds
     ]
     given = [
-        {"a": asdict(a), "method": asdict(method), "s": asdict(s), "budget": budget}
+        {
+            "a": asdict(a),
+            "method": asdict(method),
+            "s": asdict(s),
+            "budget": budget,
+            "b": BYTES_PER_PARAMETER[s.format],
+        }
         for a, method, s, budget in cases
     ]
     source = f"{script(made(), 'formula')}\nconst CASES = {json.dumps(given)};"
@@ -139,6 +147,8 @@ def test_the_pages_formula_is_that_of_python(tmp_path: Path, rounds: int) -> Non
     for (a, method, s, budget), ours in zip(cases, found, strict=True):
         peak = estimate(a, method, s)
         assert ours.pop("moment") == peak.moment
+        by_the_paper = paper_bytes(a, method, s)
+        assert ours.pop("paper") == (by_the_paper and pytest.approx(by_the_paper, rel=1e-12))
         assert ours == pytest.approx(
             {
                 **{name: value for name, value in asdict(peak).items() if name != "moment"},
@@ -168,6 +178,12 @@ def test_the_page_says_what_python_says_of_methods() -> None:
     assert "Adam's eps" in by_slug["lora"]["cautions"]["float16"]
     sizes = {m.name: asdict(architecture(m.config)) for m in members()}
     assert {m["name"]: m["sizes"] for m in data["models"]} == json.loads(json.dumps(sizes))
+
+
+def test_the_page_opens_with_the_model_of_the_readme() -> None:
+    data = json.loads(script(made(), "data"))
+    assert data["models"][data["start"]["model"]]["name"] == "llama-2-7b"
+    assert data["start"]["setting"]["context"] == 2048
 
 
 def test_a_models_name_stays_a_name() -> None:
@@ -204,6 +220,9 @@ def test_a_browser_shows_what_the_command_prints(dtype: Any, tmp_path: Path) -> 
     tables = re.findall(r"<tbody>(.*?)</tbody>", document, re.DOTALL)
     methods, families = [re.split("</?tr[^>]*>", table)[1::2] for table in tables]  # rows
     assert len(methods) == len(METHODS)
+    if dtype == "bfloat16":  # as README's example has it
+        last = [re.findall(r"<td[^>]*>(.*?)</td>", row)[-1] for row in methods]
+        assert last == ["57.4 GB", "-", "32.2 GB", "-", "-", "-", "-", "14.4 GB", "-"]
     chosen = choose(list(FAMILIES), list(METHODS.values()), setting, BUDGET, shorten=True)
     for row in families:
         name, *cells = re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)

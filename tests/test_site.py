@@ -282,7 +282,22 @@ def test_the_command_writes_the_site(
     own = shutil.copytree(results, tmp_path / "results")
     where = ["--results", str(own), "--notebooks", str(tmp_path)]
     assert main(["report", "elasticzo_fig7", *where, "--html", str(tmp_path / "site")]) == 0
-    assert f"{tmp_path / 'site' / 'index.html'}\n" in capsys.readouterr().out
+    *drawn, last = capsys.readouterr().out.splitlines()
+    assert last == str(tmp_path / "site" / "index.html")
+    assert drawn
+    assert all(Path(path).is_file() for path in drawn)  # and not the claims, which it shows
+
+
+def test_a_directory_in_use_is_refused_before_anything_is_drawn(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = shutil.copytree(results, tmp_path / "results")
+    (own / "elasticzo_fig7" / "figures" / "fig7.svg").unlink()
+    (tmp_path / "thesis.tex").write_text("theirs")
+    where = ["--results", str(own), "--html", str(tmp_path)]
+    assert main(["report", "elasticzo_fig7", *where]) == UsageError.exit_code
+    assert "is no site of this suite" in capsys.readouterr().err
+    assert not (own / "elasticzo_fig7" / "figures" / "fig7.svg").exists()
 
 
 def test_a_figure_that_was_never_drawn_is_told(results: Path, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
 
 
 def list_sets(args: argparse.Namespace) -> int:
-    """Print one line, one JSON object, or one row of a table for each set."""
+    """Print one line below a header, one JSON object, or one row of a table for each set."""
     if args.markdown:
         sys.stdout.write(markdown())
         return 0
@@ -66,11 +66,12 @@ def list_sets(args: argparse.Namespace) -> int:
         sys.stdout.write(json.dumps([_describe(dataset) for dataset in sets], indent=2) + "\n")
         return 0
     width = max(len(dataset.name) for dataset in sets)
+    sys.stdout.write(f"{'set':<{width}}  {'size':>8}  in the cache  what it is (licence)\n")
     for dataset in sets:
-        cached = "cached" if cache.is_cached(dataset) else "-"
+        cached = "yes" if cache.is_cached(dataset) else "no"
         terms = f"; terms: {dataset.terms}" if dataset.terms else ""
         sys.stdout.write(
-            f"{dataset.name:<{width}}  {format_bytes(dataset.size):>8}  {cached:<6}  "
+            f"{dataset.name:<{width}}  {format_bytes(dataset.size):>8}  {cached:<12}  "
             f"{dataset.title} ({dataset.licence}{terms})\n"
         )
     return 0

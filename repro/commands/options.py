@@ -3,13 +3,16 @@
 import dataclasses
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from repro.artifacts.base import Artifact
 from repro.core.paths import results_dir
 from repro.core.validation import require_choice
 from repro.measurement.records import PROFILES, Profile
 
+_PROFILE_HELP = (
+    "How much: seconds for tests, minutes on two cores, the published setting, or what is between."
+)
 Configuration = TypeVar("Configuration")
 
 
@@ -20,8 +23,7 @@ class CommonOptions(Generic[Configuration]):
     config: Configuration
     """The artifact's own options."""
     profile: Profile = "quick"
-    """How much: seconds for tests, minutes on two cores, or the published setting; what else
-    there is depends on the artifact."""
+    """How much is run, of what the artifact has."""
     out: Path = dataclasses.field(default_factory=results_dir)
     """Directory of the results; records go to a subdirectory named by the slug."""
 
@@ -39,12 +41,20 @@ def parse(
 
     profile = _profile(arguments)
     require_choice(f"profile of {artifact.slug}", profile, artifact.profiles)
+    there = tuple(name for name in PROFILES if name in artifact.profiles)
+    choice = Annotated[Literal[there], tyro.conf.arg(help=_PROFILE_HELP)]  # type: ignore[valid-type]
+    narrowed = dataclasses.make_dataclass(
+        kind.__name__,
+        [("profile", choice, profile)],
+        bases=(kind[artifact.config],),  # type: ignore[index]
+        frozen=True,
+    )
     return tyro.cli(
-        kind[artifact.config],  # type: ignore[index]
+        narrowed,
         prog=f"{command} {artifact.slug}",
         description=artifact.title,
         args=arguments,
-        default=kind(config=artifact.profiles[profile], profile=profile),
+        default=narrowed(config=artifact.profiles[profile], profile=profile),
         config=(tyro.conf.OmitArgPrefixes,),
     )
 

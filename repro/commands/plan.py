@@ -17,9 +17,13 @@ from repro.planner.methods import METHODS, Method
 from repro.planner.setting import FORMATS, LOSSES, Setting
 
 if TYPE_CHECKING:
+    from repro.planner.choices import Choice
     from repro.planner.models import Model
+    from repro.planner.plan import Plan
 
 DEFAULT_CONTEXT = 2048
+SMALL = 100e6
+"""Bytes below which a budget is hardly meant for a language model."""
 
 
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
@@ -144,12 +148,16 @@ def _plan_model(
         from repro.planner.table import plan_text
 
         sys.stdout.write(plan_text(plan))
-    return _require_any(
-        [(row.needs, row.method.label) for row in plan.rows if row.needs is not None],
-        budget,
-        "every method asked for makes no sense with these weights; give another --dtype or "
-        "--method",
-    )
+    return _require_any(_of_model(plan), budget)
+
+
+def _of_model(plan: "Plan") -> list[tuple[float, str]]:
+    """Return what each method needs, with its name."""
+    return [(row.needs, row.method.label) for row in plan.rows if row.needs is not None]
+
+
+def _of_families(chosen: Sequence["Choice"]) -> list[tuple[float, str]]:
+    return [(choice.needed_bytes, f"{choice.method.label} on {choice.shown}") for choice in chosen]
 
 
 def _model(args: argparse.Namespace) -> "Model":
@@ -166,16 +174,22 @@ def _write_page(
     args: argparse.Namespace, methods: list[Method], setting: Setting, budget: float
 ) -> int:
     from repro.core import atomic
+    from repro.planner.choices import choose
     from repro.planner.page import page
+    from repro.planner.plan import plan_model
 
     if args.json or args.simulate:
         msg = "--html: the page computes by the formula; leave --json and --simulate out"
         raise UsageError(msg)
     model = _model(args) if args.model or args.params else None
+    if model is None:
+        needs = _of_families(choose(_families(args), methods, setting, budget, shorten=True))
+    else:
+        needs = _of_model(plan_model(model, methods, setting, budget, shorten=True))
     text = page(_families(args), methods, setting, budget, model)
     atomic.replace(args.html, text.encode())
     sys.stdout.write(f"{args.html}\n")
-    return 0
+    return _require_any(needs, budget)
 
 
 def _plan_families(
@@ -194,15 +208,11 @@ def _plan_families(
                 "choices": [choice.as_dict() for choice in chosen],
             }
         )
-    else:
+    elif any(choice.model for choice in chosen):  # else a table of nothing
         from repro.planner.table import choices_text
 
         sys.stdout.write(choices_text(chosen, setting, budget, shortened=shorten))
-    return _require_any(
-        [(choice.needed_bytes, f"{choice.method.label} on {choice.shown}") for choice in chosen],
-        budget,
-        "",
-    )
+    return _require_any(_of_families(chosen), budget)
 
 
 def _print_json(value: dict[str, Any]) -> None:
@@ -210,14 +220,23 @@ def _print_json(value: dict[str, Any]) -> None:
     sys.stdout.flush()  # before what goes to standard error
 
 
-def _require_any(needs: Sequence[tuple[float, str]], budget: float, otherwise: str) -> int:
+def _require_any(needs: Sequence[tuple[float, str]], budget: float) -> int:
     """Return 0 if something fits; the error names what needs least."""
     if not needs:
-        raise UsageError(otherwise)
+        msg = (
+            "every method asked for makes no sense with these weights; give another --dtype or "
+            "--method"
+        )
+        raise UsageError(msg)
     least, what = min(needs)
     if least > budget:
         digit = 10 ** (math.floor(math.log10(least)) - 2)
         enough = format_bytes(math.ceil(least / digit) * digit)  # rounded up: a budget that does
-        msg = f"nothing fits {format_bytes(budget)}: the least, {what}, needs {enough}"
+        msg = (
+            f"nothing fits {format_bytes(budget)}: the least, {what}, needs "
+            f"{format_bytes(least)}; --budget {enough.replace(' ', '')} is enough"
+        )
+        if budget < SMALL:
+            msg += ". For networks of kilobytes to megabytes see docs/memory.md#in-kibibytes"
         raise ReproError(msg)
     return 0

@@ -33,8 +33,8 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "--html",
         type=Path,
         metavar="DIR",
-        help="also write a static site of all artifacts: claims, figures, records, planner; an "
-        "earlier site there is replaced",
+        help="write a static site of all artifacts, and print no claims: it has them, figures, "
+        "records, documents and planner; an earlier site there is replaced",
     )
     parser.add_argument(
         "--notebooks",
@@ -54,9 +54,13 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Draw, rewrite, print."""
+    """Draw, rewrite, print: last the site's address, or the claims where there is no site."""
     for slug in args.slugs:
         load(slug)  # a wrong name is an error before anything is drawn
+    if args.html is not None:
+        from repro.site.publish import require_replaceable
+
+        require_replaceable(args.html)  # likewise
     from repro.report.claims_table import claim_rows
     from repro.report.figures import draw
     from repro.report.markdown import update_readme
@@ -70,10 +74,11 @@ def execute(args: argparse.Namespace) -> int:
             sys.stdout.write(f"{path}\n")
     if args.readme is not None:
         update_readme(args.readme, args.results)
-    if args.html is not None:
-        from repro.site.build import build
+    if args.html is None:
+        sys.stdout.write(claims_text(claim_rows(args.results, slugs)))
+        return 0
+    from repro.site.build import build
 
-        build(args.results, args.notebooks, args.documents, args.html)
-        sys.stdout.write(f"{args.html / 'index.html'}\n")
-    sys.stdout.write(claims_text(claim_rows(args.results, slugs)))
+    build(args.results, args.notebooks, args.documents, args.html)
+    sys.stdout.write(f"{args.html / 'index.html'}\n")
     return 0

@@ -39,6 +39,9 @@ def named(name: str) -> Model:
     path = Path(name)
     if path.exists():
         return Model(name, str(path), _read(path / "config.json" if path.is_dir() else path))
+    if name.startswith((".", "/", "~")):
+        msg = f"no such file: {name}; give a config.json, or a directory with one"
+        raise ReproError(msg)
     member = families.find(name)
     if member is not None:
         return Model(member.name, f"shape of {member.repository}", member.config)

@@ -12,12 +12,15 @@ from repro.planner.configurations import architecture
 from repro.planner.families import family
 from repro.planner.methods import Method, caution, objection
 from repro.planner.models import Model
+from repro.planner.paper import BYTES_PER_PARAMETER, LIVE_LAYERS
 from repro.planner.setting import FORMATS, LOSSES, Setting
 from repro.planner.table import NOT_COUNTED, short_name
 
 WEB = Path(__file__).with_name("web")
 """The page's parts: markup, style, the formula, and what fills the tables."""
 
+FIRST = "llama-2-7b"
+"""What the page opens with if no model is given, and this is one of its families'."""
 LLAMA = architecture(family("llama-2")[0].config)
 """What a model of own sizes is beside them."""
 
@@ -29,14 +32,14 @@ def page(
     budget: float,
     model: Model | None = None,
 ) -> str:
-    """Return the page as HTML; it opens with ``setting``, ``budget`` and the first model.
+    """Return the page as HTML; it opens with ``setting``, ``budget`` and the given model.
 
     Args:
         families: of the table of families, to choose from.
         methods: a row each.
-        setting: how; a context beyond the first model's positions becomes all of them.
+        setting: how; a context beyond the model's positions becomes all of them.
         budget: bytes.
-        model: one more to choose from, the first.
+        model: one more to choose from; without it the page opens with ``FIRST``.
 
     Raises:
         UsageError: no such family, or the formula does not know the model.
@@ -48,7 +51,9 @@ def page(
         for member in family(name)
     ]
     models = named + table
-    context = min(setting.context, models[0]["sizes"]["positions"])
+    names = [entry["name"] for entry in models]
+    start = names.index(FIRST) if model is None and FIRST in names else 0
+    context = min(setting.context, models[start]["sizes"]["positions"])
     data = {
         "defaults": asdict(LLAMA),
         "models": models,
@@ -57,10 +62,12 @@ def page(
         "attentions": ATTENTIONS,
         "losses": LOSSES,
         "start": {
-            "model": 0,
+            "model": start,
             "budget": budget,
             "setting": asdict(replace(setting, context=context)),
         },
+        "live_layers": LIVE_LAYERS,
+        "paper_widths": BYTES_PER_PARAMETER,
         "not_counted": NOT_COUNTED,
     }
     text = _part("page.html")

@@ -42,6 +42,7 @@ def plan_text(plan: Plan) -> str:
     )
     closing = [
         *_remarks(plan),
+        *_checkpointing(plan),
         basis,
         "MeZO paper: its equations (2) and (3) as they are, with L' = 1.",
         NOT_COUNTED,
@@ -89,6 +90,22 @@ def _remarks(plan: Plan) -> list[str]:
     if a is not None and context > a.positions:
         remarks.append(f"N = {context} is beyond the {a.positions} positions that the model names.")
     return remarks
+
+
+def _checkpointing(plan: Plan) -> list[str]:
+    """Say of which methods by backpropagation checkpointing saves nothing, and why."""
+    peaks = {row.method.slug: row.estimate.total for row in plan.rows if row.estimate is not None}
+    pairs = [("bp-sgd", "checkpoint-sgd"), ("bp-adam", "checkpoint-adam")]
+    same = [
+        both for both in pairs if peaks.keys() >= {*both} and len({peaks[m] for m in both}) == 1
+    ]
+    if not same:
+        return []
+    slugs = ", ".join(whole for whole, _ in same)
+    return [
+        f"{slugs}: checkpointing saves nothing, for the peak comes when all gradients are there "
+        "and activations gone."
+    ]
 
 
 def _model_line(plan: Plan) -> str:

@@ -135,7 +135,10 @@ class Pages:
         """Return the planner's page, with the links that all pages have."""
         page = planner_page(list(FAMILIES), list(METHODS.values()), Setting(), BUDGET)
         links = self._render("navigation.html", root="")
-        return page.replace("<body>", f"<body>\n{links}", 1)
+        look = self._render("planner.css", root="")
+        page = page.replace("</style>", f"{look}</style>", 1)
+        page = page.replace("<body>", f"<body>\n{links}", 1)
+        return self._documents.linked(page, "")
 
     def _render(self, template: str, **values: Any) -> str:  # noqa: ANN401 - what templates show
         names: Mapping[str, Any] = {

@@ -24,7 +24,7 @@ def published(target: Path) -> Iterator[Path]:
         ReproError: the directory of ``target``, or what goes into it, cannot be written.
     """
     target = target.resolve()
-    _require_replaceable(target)
+    require_replaceable(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
@@ -70,7 +70,12 @@ def _files(directory: Path) -> list[str]:
     return sorted(path.relative_to(directory).as_posix() for path in found)
 
 
-def _require_replaceable(target: Path) -> None:
+def require_replaceable(target: Path) -> None:
+    """Refuse a target that holds anything but an earlier such directory's files.
+
+    Raises:
+        UsageError: it does.
+    """
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not ((target / MANIFEST).is_file() and (target / MARK).is_file()):

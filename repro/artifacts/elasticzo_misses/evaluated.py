@@ -1,6 +1,6 @@
 """Accuracies of networks on other rotated images, by where they were trained."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,7 +37,7 @@ class Accuracy(Estimate):
     """A mean that keeps its seeds."""
 
     seeds: tuple[float, ...]
-    """Per cent."""
+    """Per cent, in the order of the seeds."""
 
     def text(self, sign: Literal["", "+"] = "") -> str:
         """Return the mean; of two seeds both, for their interval says nothing."""
@@ -72,8 +72,6 @@ class Setting:
     """Per cent, at each angle, on the images of Table 2 ..."""
     first: tuple[Accuracy, ...]
     """... and on the first ones of the test split."""
-    seeds: dict[str, list[tuple[float, ...]]]
-    """The accuracies of each seed at both angles, by the names of these two."""
     profile: str
 
 
@@ -94,13 +92,13 @@ class Evaluations:
 
     def get(self, *parts: Point) -> Accuracy | None:
         """Return the mean over seeds at the point that the parts make together."""
-        seeds = self.seeds(*parts)
-        return _accuracy(seeds) if seeds else None
-
-    def seeds(self, *parts: Point) -> dict[int | None, float]:
-        """Return the accuracy of each seed at that point, in per cent."""
         point = {name: value for part in parts for name, value in part.items()}
-        return self._seeds.get(key(point), {})
+        by_seed = self._seeds.get(key(point))
+        if by_seed is None:
+            return None
+        seeds = [value for _, value in sorted(by_seed.items())]
+        found = estimate(seeds)
+        return Accuracy(found.mean, found.interval, found.n_seeds, tuple(seeds))
 
 
 def rows(records: Sequence[Record]) -> list[Row]:
@@ -133,24 +131,19 @@ def settings(records: Sequence[Record]) -> Iterator[Setting]:
     }
     for dataset, rate, batch in sorted(starts, key=lambda s: (s[0] != "mnist", s[1], s[2])):
         start: Point = {**network, "dataset": dataset, "start_lr": rate, "start_batch": batch}
-        scores, seeds = {}, {}
-        for name, view in {"drawn": TABLE_2, "first": FIRST}.items():
-            at = [found.seeds(start, view, {"angle": angle}) for angle in ANGLES]
-            scores[name] = tuple(_accuracy(by_seed) for by_seed in at if by_seed)
-            seeds[name] = [tuple(one[seed] for one in at) for seed in at[0] if seed in at[1]]
-        if all(len(one) == len(ANGLES) for one in scores.values()):
-            yield Setting(dataset, rate, batch, **scores, seeds=seeds, profile=found.profile)
+        scores = [
+            [found.get(start, view, {"angle": angle}) for angle in ANGLES]
+            for view in (TABLE_2, FIRST)
+        ]
+        drawn, first = (tuple(s for s in of if s is not None) for of in scores)
+        if len(drawn) == len(first) == len(ANGLES):
+            yield Setting(dataset, rate, batch, drawn, first, found.profile)
 
 
 def pair(dataset: str) -> tuple[float, ...]:
     """Return what the paper prints at both angles without fine-tuning in float32."""
     where = {"dataset": dataset, "precision": "fp32", "method": "none"}
     return tuple(published()[key({**where, "angle": angle})] for angle in ANGLES)
-
-
-def _accuracy(by_seed: Mapping[int | None, float]) -> Accuracy:
-    found = estimate([*by_seed.values()])
-    return Accuracy(found.mean, found.interval, found.n_seeds, tuple(by_seed.values()))
 
 
 def _cells(found: Evaluations) -> list[Point]:

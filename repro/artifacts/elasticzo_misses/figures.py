@@ -121,7 +121,7 @@ def _pairs(
         at_30, at_45 = getattr(one, images)
         look = {"color": colours[one.rate], "marker": markers[one.batch]}
         panel.plot(at_30.mean, at_45.mean, ls="none", **look)
-        for seed_30, seed_45 in one.seeds[images]:
+        for seed_30, seed_45 in zip(at_30.seeds, at_45.seeds, strict=True):
             panel.plot(
                 [at_30.mean, seed_30], [at_45.mean, seed_45], color=colours[one.rate], **_SEED
             )

@@ -1,5 +1,5 @@
 "use strict";
-/* The planner's formula, as repro/planner/{architecture,weights,activations,formula,search}.py have
+/* The planner's formula, as repro/planner/{architecture,weights,activations,formula,search,paper}.py have
    it; tests/test_plan_page.py holds both equal. `a` is an architecture, `s` a setting, with the names
    of Python's fields; all results are bytes unless said otherwise. */
 
@@ -214,6 +214,16 @@ function moments(a, method, s) {
 /** The largest moment of a step: its peak. */
 const estimate = (a, method, s) => moments(a, method, s).reduce(
   (peak, moment) => (moment.total > peak.total ? moment : peak));
+
+/** Bytes by the MeZO paper's equations (2) and (3), or null where it has none; b is a parameter's. */
+function paperBytes(a, method, s, b, liveLayers) {
+  if (method.adam || method.trains !== "all" || a.hidden % a.heads) return null;
+  const { context: N, batch: B } = s, { layers: L, hidden: D, heads: H, vocabulary: V } = a;
+  const weights = b * (12 * L * D ** 2 + 2 * V * D);
+  const layer = B * (N * D * (2 + 16 * b) + N ** 2 * (2 * b + 1) * H);
+  if (method.estimator === "zeroth-order") return weights + Math.min(liveLayers, L) * layer;
+  return 2 * weights + (method.checkpointed ? Math.sqrt(L) : L) * layer;
+}
 
 /* The other way round: numbers of tokens and sequences */
 

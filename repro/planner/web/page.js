@@ -115,11 +115,16 @@ function bar(peak, budget) {
 
 const limit = (value, most) => (value === most ? `${value} (all)` : value ? `${value}` : "none");
 
+function byThePaper(a, method, s) {
+  const bytes = paperBytes(a, method, s, DATA.paper_widths[s.format], DATA.live_layers);
+  return bytes === null ? "-" : formatBytes(bytes);
+}
+
 function methodRow(a, method, s, budget) {
   const objection = method.objections[s.format], caution = method.cautions[s.format];
   const head = element("th", { scope: "row" }, label(method, s));
   if (caution) head.append(element("small", {}, caution));
-  if (objection) return element("tr", {}, head, element("td", { colSpan: 5, className: "never" }, objection));
+  if (objection) return element("tr", {}, head, element("td", { colSpan: 6, className: "never" }, objection));
   const peak = estimate(a, method, s);
   const spare = budget - peak.total;
   const verdict = spare >= 0 ? `${formatBytes(spare)} to spare` : `${formatBytes(-spare)} short`;
@@ -128,7 +133,8 @@ function methodRow(a, method, s, budget) {
     element("td", { className: "bars" }, bar(peak, budget)),
     element("td", { className: spare >= 0 ? "yes" : "no" }, verdict),
     element("td", { "data-label": "longest N" }, limit(longestContext(a, method, s, budget), a.positions)),
-    element("td", { "data-label": "largest B" }, limit(largestBatch(a, method, s, budget), LARGEST_BATCH)));
+    element("td", { "data-label": "largest B" }, limit(largestBatch(a, method, s, budget), LARGEST_BATCH)),
+    element("td", { "data-label": "MeZO paper" }, byThePaper(a, method, s)));
 }
 
 /** The largest of `models` that fits, each with at most all of its positions; or nothing. */
@@ -143,7 +149,7 @@ function largestModel(models, method, s, budget) {
 
 function showFamilies(s, budget) {
   const methods = DATA.methods.filter((method) => !method.objections[s.format]);
-  const heads = ["Family", ...methods.map((method) => method.slug)];
+  const heads = ["Family", ...methods.map((method) => label(method, s))];
   const table = byId("families");
   table.tHead.replaceChildren(
     element("tr", {}, ...heads.map((text) => element("th", { scope: "col" }, text))));
