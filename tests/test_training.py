@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 import signal
 import subprocess
@@ -16,7 +17,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from repro.core.errors import UsageError
+from repro.core import atomic
+from repro.core.errors import ReproError, UsageError
 from repro.core.limits import CLOUD_POINTS
 from repro.core.names import Precision
 from repro.data.batches import batches
@@ -439,3 +441,20 @@ def test_limits_checked_early_are_those_of_the_code_they_are_for() -> None:
     assert set(get_args(cell_module.Sign)) == set(get_args(SignRule))
     assert set(get_args(cell_module.Restore)) == set(get_args(elasticzo_int8.Restore))
     assert set(get_args(cell_module.ShiftPolicy)) == set(get_args(Version))
+
+
+def test_a_full_disk_is_told_and_the_state_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = Checkpoint(tmp_path / "state.pt")
+    checkpoint.save({"epoch": 1})
+
+    def full(descriptor: int, _: str) -> Any:
+        os.close(descriptor)
+        return Path("/dev/full").open("wb")
+
+    monkeypatch.setattr(atomic.os, "fdopen", full)  # type: ignore[attr-defined]
+    with pytest.raises(ReproError, match="No space left on device"):
+        checkpoint.save({"epoch": 2, "weights": torch.zeros(1_000_000)})
+    assert checkpoint.load() == {"epoch": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["state.pt"]

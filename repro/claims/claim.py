@@ -8,6 +8,8 @@ Basis = Literal["analytic", "simulated", "measured", "timed", "trained"]
 another machine, or training, of which a verdict speaks by the spread over seeds."""
 
 Relation = Literal["equals", "at least", "at most"]
+SIGNS: dict[str, str] = {"equals": "", "at least": "≥ ", "at most": "≤ "}
+"""What stands before a published number, by its relation."""
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,11 @@ def verdict(claim: Claim, finding: Finding) -> str:
     return OWN_EQUATIONS if claim.basis == "analytic" else CONTRADICTED
 
 
+def shown(found: str, ours: float | None, profile: str | None) -> str:
+    """Return a verdict as people read it: "not run" alone would deny a value of a lower profile."""
+    return f"{NOT_RUN} ({profile} only)" if found == NOT_RUN and ours is not None else found
+
+
 def is_order(claim: Claim) -> bool:
     """Tell whether ``claim`` says which methods are better, and not by how much."""
     return claim.basis == "trained" and claim.published == 0

@@ -18,6 +18,11 @@ def data_dir() -> Path:
     return Path(override) if override else cache_dir() / "data"
 
 
+def names_a_path(name: str) -> bool:
+    """Tell whether the name of a model begins as a path does, and so is none on the hub."""
+    return name.startswith((".", "/", "~"))
+
+
 def notebooks_dir() -> Path:
     """Return the directory of the notebooks: ``REPRO_NOTEBOOKS``, else ``notebooks`` here."""
     return Path(os.environ.get("REPRO_NOTEBOOKS") or "notebooks")

@@ -16,7 +16,7 @@ from filelock import FileLock
 
 from repro.core.errors import ReproError, UsageError
 from repro.core.names import BYTES
-from repro.core.paths import cache_dir
+from repro.core.paths import cache_dir, names_a_path
 from repro.core.validation import require_choice
 from repro.data import cache
 from repro.data.language_models import DATA_SETS, KEY
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 FAMILIES = ("llama", "gpt2", "gemma2", "gemma3")
 """Architectures of GGUF files that are converted, as the files name them."""
-_OF_PATHS = (".", "/", "~")
-"""What a name begins with that can be no model's on the hub."""
 
 
 class Pretrained(NamedTuple):
@@ -138,7 +136,7 @@ def explained(name: str) -> Iterator[None]:
     """
     from huggingface_hub.errors import GatedRepoError
 
-    if name.startswith(_OF_PATHS) and not Path(name).exists():
+    if names_a_path(name) and not Path(name).exists():
         msg = f"model {name}: there is no such file or directory"
         raise UsageError(msg)
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.core.errors import ReproError, UsageError
+from repro.core.paths import names_a_path
 from repro.data.base import SourceUnavailableError
 from repro.data.sources.hub import repository_file
 from repro.planner import families, shape_rule
@@ -39,7 +40,7 @@ def named(name: str) -> Model:
     path = Path(name)
     if path.exists():
         return Model(name, str(path), _read(path / "config.json" if path.is_dir() else path))
-    if name.startswith((".", "/", "~")):
+    if names_a_path(name):
         msg = f"no such file: {name}; give a config.json, or a directory with one"
         raise ReproError(msg)
     member = families.find(name)

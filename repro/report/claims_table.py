@@ -14,6 +14,7 @@ from repro.claims.verdict import (
     is_order,
     judging_profiles,
     points_above,
+    shown,
     verdict,
 )
 from repro.measurement.records import read_runs
@@ -69,9 +70,8 @@ class ClaimRow:
 
     @property
     def shown_verdict(self) -> str:
-        """The verdict as people read it: "not run" alone would deny a value of a lower profile."""
-        cheaper = self.verdict == NOT_RUN and self.ours is not None
-        return f"{NOT_RUN} ({self.profile} only)" if cheaper else self.verdict
+        """The verdict as people read it."""
+        return shown(self.verdict, self.ours, self.profile)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as a JSON object."""

@@ -1,5 +1,6 @@
 """How a claim's numbers are put into words, wherever they are shown."""
 
+from repro.claims.claim import SIGNS
 from repro.report.claims_table import ClaimRow
 
 CAVEAT = "No p is corrected for their number: chance alone brings up to one in twenty below 0.05."
@@ -8,8 +9,7 @@ NOTHING = "–"  # noqa: RUF001
 
 def published(row: ClaimRow) -> str:
     """Return the paper's number with its unit, and the side on which ours is claimed to lie."""
-    sign = {"at least": "≥ ", "at most": "≤ "}.get(row.relation, "")
-    return f"{sign}{row.published:.{row.digits}f} {unit(row)}"
+    return f"{SIGNS[row.relation]}{row.published:.{row.digits}f} {unit(row)}"
 
 
 def ours(row: ClaimRow) -> str:

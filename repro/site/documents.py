@@ -8,6 +8,7 @@ import posixpath
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ class Documents:
             msg = f"{self.root} has not README.md and docs of a clone; give --documents DIR"
             raise UsageError(msg)
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """The names of all documents."""
         return sorted(path.stem for path in (self.root / "docs").glob("*.md"))

@@ -104,6 +104,7 @@ def _panel(
         if group[:2] == column
         for eps in [_grid_eps(points)]
     }
+    chosen = best(records)
     for group, points in found.items():
         for variant in dict.fromkeys(_variant(dict(p)) for p in points):
             line = sorted(
@@ -117,8 +118,8 @@ def _panel(
                     color=_COLOURS[group[2]],
                     **_look(None if variant is None else variants[variant]),
                 )
-        chosen = best(records)[group]
-        at = next(p for p in points if all(dict(p)[n] == chosen[n] for n in chosen if n != "eps"))
+        wanted = {name: value for name, value in chosen[group].items() if name != "eps"}
+        at = next(point for point in points if wanted.items() <= dict(point).items())
         panel.plot(_abscissa(dict(at)), 100 * points[at], **_mark(_at_the_edge(at, points)))
     first = dict(next(p for points in found.values() for p in points))
     panel.set(

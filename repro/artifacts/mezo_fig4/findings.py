@@ -186,7 +186,7 @@ def _delays(mezo: Line, bp: Line) -> tuple[list[float], int, int]:
             diverged += 1
             continue
         curve, slower = (running_maximum(r, "seconds") for r in (record, other))
-        gain = _GAIN * (curve[-1][1] - curve[0][1])
+        gain = _GAIN * _gain(curve)
         at = first_reached(curve, curve[0][1] + gain)
         assert at is not None  # noqa: S101 - a curve reaches what lies below its end
         reached = first_reached(slower, slower[0][1] + gain)
@@ -201,7 +201,7 @@ def _nothing_learnt(setting: Setting, bp: Line) -> str:
     Its gain has to exceed what the choice of the monitored questions may make, and its end that of
     always answering alike, to which a model comes that learns no more than the share of yes.
     """
-    gain = estimate([end - record_start for record_start, end in _ends(bp)]).mean
+    gain = estimate([_gain(running_maximum(record, "seconds")) for record in bp.records]).mean
     noise = _standard_errors(_items(bp, "monitored"))
     if gain < noise:
         return (
@@ -222,11 +222,9 @@ def _nothing_learnt(setting: Setting, bp: Line) -> str:
     return ""
 
 
-def _ends(line: Line) -> Iterator[tuple[float, float]]:
-    """Yield accuracy at the start and highest accuracy of each seed, in per cent."""
-    for record in line.records:
-        curve = running_maximum(record, "seconds")
-        yield curve[0][1], curve[-1][1]
+def _gain(curve: Sequence[tuple[float, float]]) -> float:
+    """Return by how many points a running maximum rises."""
+    return curve[-1][1] - curve[0][1]
 
 
 def _standard_errors(items: int) -> float:

@@ -6,14 +6,13 @@ import pandas as pd
 
 from repro.artifacts.mezo_fig4.findings import of_setting
 from repro.artifacts.mezo_fig4.points import Setting, settings
+from repro.claims.claim import SIGNS
 from repro.claims.index import CLAIMS
 from repro.claims.statistics import estimate
-from repro.claims.verdict import NOT_RUN, Finding, verdict
+from repro.claims.verdict import shown, verdict
 from repro.core.units import format_bytes
 from repro.finetuning.arms import LABELS
 from repro.measurement.records import Record, of_kind
-
-_BOUNDS = {"equals": "", "at least": "≥ ", "at most": "≤ "}
 
 
 def memory(records: Sequence[Record]) -> pd.DataFrame:
@@ -123,18 +122,14 @@ def verdicts(records: Sequence[Record]) -> pd.DataFrame:
                 {
                     "profile": setting.profile,
                     "claim": claim.id,
-                    "published": f"{_BOUNDS[claim.relation]}{claim.published:g} {claim.unit}",
+                    "published": f"{SIGNS[claim.relation]}{claim.published:g} {claim.unit}",
                     "ours": ours,
                     "seeds": finding.n_seeds,
-                    "verdict": _shown(verdict(claim, finding), finding, setting.profile),
+                    "verdict": shown(verdict(claim, finding), finding.ours, setting.profile),
                     "how, and why": finding.reason,
                 }
             )
     return pd.DataFrame(rows)
-
-
-def _shown(found: str, finding: Finding, profile: str) -> str:
-    return f"{found} ({profile} only)" if found == NOT_RUN and finding.ours is not None else found
 
 
 def _peak(metrics: dict[str, float], kind: str) -> dict[str, str]:
