@@ -13,7 +13,7 @@ from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
 from repro.methods.noise import TorchNoise
 from repro.methods.perturbation import CPU_CHUNK, KeptNoise, perturb_
-from repro.methods.step_info import Estimate
+from repro.methods.step_info import DivergedError, Estimate
 
 
 def quadratic(dimension: int = 8) -> tuple[torch.nn.Parameter, torch.Tensor]:
@@ -245,6 +245,16 @@ def test_backprop_stops_at_a_loss_that_is_not_finite() -> None:
     with pytest.raises(ReproError, match="loss = nan"):
         Backprop([theta], lr=0.1).step(lambda: theta.sum() * math.nan)
     assert torch.equal(theta.detach(), torch.ones(8, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("perturbations", [1, 3])
+def test_a_descent_that_grows_beyond_float32_has_diverged(perturbations: int) -> None:
+    theta = torch.nn.Parameter(torch.ones(8))
+    mezo = MeZO([theta], lr=100.0, eps=1e-3, perturbations=perturbations)
+    with pytest.raises(DivergedError, match=r"step 1: learning rate times g = -?\d.*e\+(39|4\d)"):
+        mezo.step(lambda: 1e38 * (theta - 1).sum() / 8)
+    torch.testing.assert_close(theta.detach(), torch.ones(8))
+    assert mezo.log.steps == 0
 
 
 @pytest.mark.parametrize("perturbations", [1, 3])

@@ -12,7 +12,7 @@ from repro.core.errors import ReproError
 
 
 class DivergedError(ReproError):
-    """A loss is not finite."""
+    """A loss is not finite, or a descent beyond what the format holds."""
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,13 @@ from repro.methods.interrupts import uninterrupted
 from repro.methods.log import StepLog, step_entries, updates
 from repro.methods.noise import Noise, TorchNoise
 from repro.methods.parameters import single_group
-from repro.methods.step_info import Estimate, PhaseTimer, StepInfo, require_finite
+from repro.methods.step_info import DivergedError, Estimate, PhaseTimer, StepInfo, require_finite
 from repro.methods.walk import Restore, make_walk
 
 Closure = Callable[[], "torch.Tensor | float"]
 """Computes the loss of the current batch, without gradients; any function will do."""
+
+_LARGEST_RATE = torch.finfo(torch.float32).max
 
 
 class ZerothOrder(torch.optim.Optimizer):
@@ -133,6 +135,15 @@ class ZerothOrder(torch.optim.Optimizer):
         last = self.log.last
         return require_finite(loss, which, f" after g = {last.gradient:.6g}" if last else "")
 
+    def _representable(self, rate: float, seed: int) -> None:
+        if abs(rate) > _LARGEST_RATE:
+            msg = (
+                f"step {self.log.steps + 1}: learning rate times g = {rate:.6g} with perturbation "
+                f"seed {seed}, float32 ends at {_LARGEST_RATE:.6g}: lower the learning rate or the "
+                "gradient clip"
+            )
+            raise DivergedError(msg)
+
     def _move(self, seed: int, offset: int, timer: PhaseTimer) -> None:
         """Take the head from where it is to theta + ``offset`` eps z(``seed``)."""
         with timer("perturb"), uninterrupted():
@@ -141,9 +152,16 @@ class ZerothOrder(torch.optim.Optimizer):
         torch.clear_autocast_cache()  # it holds casts of the weights as they were
 
     def _update(self, estimates: Sequence[Estimate], lr: float, timer: PhaseTimer) -> None:
-        """Restore the weights from the last estimate, update them by all, and log the step."""
+        """Restore the weights from the last estimate, update them by all, and log the step.
+
+        Raises:
+            DivergedError: lr g is beyond float32, so no update can be made.
+        """
+        passes = updates(step_entries(estimates, lr))
+        for seed, _, rate in passes:
+            self._representable(rate, seed)
         with timer("update"), uninterrupted():
-            for seed, offset, rate in updates(step_entries(estimates, lr)):
+            for seed, offset, rate in passes:
                 self._walk.descend(self.head, seed, offset, rate)
             self._place = (0, 0)
             self.log.append(estimates, lr)
