@@ -62,10 +62,9 @@ def artifact_section(results: Path, slug: str) -> str:
     if runs:
         profiles = list(dict.fromkeys(run.name.partition("-")[0] for run in runs))
         named = ", ".join(f"`{profile}`" for profile in profiles)
-        records = [f"[`{run.name}`](results/{slug}/{run.name})" for run in runs]
         parts += [
             f"![{artifact.title}](results/{slug}/figures/{figure}.png)",
-            f"Profile {named}, records {', '.join(records)}, notebook "
+            f"Profile {named}, {_records(slug, runs)}, notebook "
             f"[`{slug}.ipynb`](notebooks/{slug}.ipynb); again with "
             f"`tox -e repro-{slug} -- --profile {profiles[0]}`.",
         ]
@@ -73,6 +72,12 @@ def artifact_section(results: Path, slug: str) -> str:
         summary = f"<summary>{_count(rows)}</summary>"
         parts += [f"<details>{summary}", claims_markdown(rows), "</details>"]
     return "\n\n".join(parts)
+
+
+def _records(slug: str, runs: Sequence[Path]) -> str:
+    if len(runs) > 1:
+        return f"[{len(runs)} records](results/{slug})"
+    return f"record [`{runs[0].name}`](results/{slug}/{runs[0].name})"
 
 
 def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
