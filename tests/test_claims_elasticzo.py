@@ -7,6 +7,7 @@ import pytest
 from repro.claims.claim import Claim
 from repro.claims.elasticzo import CLAIMS, METHODS, QUANTITIES
 from repro.claims.quantity import Accuracy, Gaps, Point
+from repro.claims.verdict import is_tested
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
 
@@ -91,6 +92,13 @@ def test_gaps_in_words_are_those_of_the_tables(claim: Claim, gaps: Gaps) -> None
         assert value > 0
     else:  # the text rounds halves either way
         assert value == pytest.approx(claim.published, abs=0.0501)
+
+
+def test_what_claims_an_advantage_is_tested() -> None:
+    tested = {claim.id for claim in CLAIMS if is_tested(claim)}
+    advantage = re.compile(r".*-(order|gain)")
+    assert tested == {claim.id for claim in CLAIMS if advantage.fullmatch(claim.id)}
+    assert len(tested) == 15 + 8 + 8 + 2
 
 
 def test_orders_are_those_of_the_columns() -> None:

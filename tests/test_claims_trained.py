@@ -77,7 +77,7 @@ def test_a_stand_in_for_modelnet40_answers_no_claim_on_it() -> None:
         for method in ("full_zo", "cls2", "cls1", "full_bp")
     ]
     table1 = {name: q for name, q in QUANTITIES.items() if name.startswith("B-T1")}
-    assert len(table1) == 47
+    assert len(table1) == 26 + 7 + 14 + 12  # numbers, orders, differences, gaps to Full BP
     assert {found.ours for found in findings(table1, stand_in)} == {None}
 
 
@@ -110,6 +110,25 @@ def test_the_gap_that_counts_is_the_smallest_or_the_largest() -> None:
     )
     assert finding(Gaps(pairs, "largest"), records).ours == pytest.approx(10.0)
     assert finding(order(ZO, CLS2, BP), records).ours == pytest.approx(-1.0)  # of one seed each
+
+
+def test_the_interval_of_an_extreme_reaches_as_far_as_that_of_any_it_was_chosen_from() -> None:
+    first, second = [4.0, 5.0, 6.0], [1.0, 6.0, 14.0]
+    records = [
+        *seeds(ZO, 0.5, 0.5, 0.5),
+        *seeds(CLS2, *(0.5 + gap / 100 for gap in first)),
+        *seeds(BP, *(0.5 + gap / 100 for gap in second)),
+    ]
+    pairs = ((ZO, CLS2), (ZO, BP))
+    means, wide = (statistics.fmean(first), statistics.fmean(second)), estimate(second).interval
+    assert wide is not None
+    smallest = finding(Gaps(pairs, "smallest"), records)
+    assert smallest.ours == pytest.approx(means[0])
+    assert smallest.interval == pytest.approx(means[0] - (means[1] - wide))
+    largest = finding(Gaps(pairs, "largest"), records)
+    assert largest.ours == pytest.approx(means[1])
+    assert largest.interval == pytest.approx(wide)
+    assert finding(Gaps(pairs), [*records[:6], *seeds(BP, 0.9)]).interval is None
 
 
 def test_a_large_gap_that_the_seeds_do_not_settle_decides_an_order() -> None:
@@ -156,7 +175,10 @@ def test_the_bootstrap_of_a_gap_resamples_every_cell_by_itself() -> None:
     picked = finding(Gaps(order(ZO, CLS2, BP).pairs, "smallest"), records).bootstrap
     assert picked == pytest.approx([smallest[tail], smallest[-1 - tail]], abs=0.2)
     assert finding(order(ZO, CLS2), [*seeds(ZO, 0.8), *seeds(CLS2, 0.9)]).bootstrap is None
-    assert finding(Accuracy(ZO), records).bootstrap is None
+    of_one = sorted(means_of_draws(zo))
+    found = finding(Accuracy(ZO), records).bootstrap
+    assert found == pytest.approx([of_one[0], of_one[-1]])  # each 1 of 27 draws, above 2.5 %
+    assert finding(Accuracy(ZO), seeds(ZO, 0.8)).bootstrap is None
 
 
 def test_a_gap_of_one_seed_leaves_an_order_open() -> None:

@@ -126,8 +126,8 @@ def test_claims_without_records_are_not_run(
     assert {row["ours"] for row in rows} == {None}
     assert set(rows[0]) == {
         "id", "paper", "section", "artifact", "statement", "relation", "published", "digits",
-        "ours", "interval", "p_value", "bootstrap", "unit", "basis", "verdict", "reason", "profile",
-        "n_seeds", "records", "record_files",
+        "ours", "difference", "interval", "p_value", "bootstrap", "unit", "basis", "verdict",
+        "reason", "profile", "n_seeds", "records", "record_files",
     }  # fmt: skip
 
 

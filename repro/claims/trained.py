@@ -8,6 +8,7 @@ whether it ended early at a loss that is not finite.
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 from repro.claims.elasticzo import describe
@@ -169,7 +170,8 @@ def _accuracy(claim_id: str, quantity: Accuracy, cells: Cells) -> Finding:
     if cell.is_trained:
         best = estimate(list(cell.best.values())).mean
         what = f"after the last of {cell.epochs} epochs ({best:.2f} % after the best)"
-    return _finding(claim_id, what, cell.last, [cell], cell.profile)
+    found = _finding(claim_id, what, cell.last, [cell], cell.profile)
+    return replace(found, bootstrap=bootstrap_interval([list(cell.last.values())], itemgetter(0)))
 
 
 def _gap(claim_id: str, quantity: Gaps, cells: Cells) -> Finding:
@@ -192,8 +194,26 @@ def _gap(claim_id: str, quantity: Gaps, cells: Cells) -> Finding:
     lowest = min((side.profile for gap in gaps for side in gap.sides), key=rank)
     what = f"{counts.name}{which}, after the last epoch"
     found = _finding(claim_id, what, counts.by_seed, counts.sides, lowest)
-    drawn = [counts] if quantity.pick == "least certain" else gaps
-    return replace(found, p_value=_least_certain(gaps), bootstrap=_bootstrap(drawn, quantity.pick))
+    of_all = [counts] if quantity.pick == "least certain" else gaps
+    return replace(
+        found,
+        interval=_reach(counts, of_all, quantity.pick),
+        p_value=_least_certain(gaps),
+        bootstrap=_bootstrap(of_all, quantity.pick),
+    )
+
+
+def _reach(counts: _Gap, gaps: Sequence[_Gap], pick: str) -> float | None:
+    """Return how far from the mean of the gap that counts the intervals of all ``gaps`` reach.
+
+    Another than the smallest of these seeds may be the smallest of all seeds, so the interval goes
+    down to where any of them may lie; of the largest, up. ``None`` if a gap is of one seed.
+    """
+    if min(len(gap.by_seed) for gap in gaps) == 1:
+        return None
+    if pick == "largest":
+        return max(gap.interval[1] for gap in gaps) - counts.mean
+    return counts.mean - min(gap.interval[0] for gap in gaps)
 
 
 def _bootstrap(gaps: Sequence[_Gap], pick: str) -> tuple[float, float] | None:

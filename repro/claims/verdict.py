@@ -47,10 +47,10 @@ class Finding:
     profile: str | None = None
     """Lowest profile of the records behind the value; ``None`` says that of the whole run."""
     bootstrap: tuple[float, float] | None = None
-    """Ends of the 95 % interval by the stratified bootstrap, in the claim's unit, of a value that
-    combines several groups of seeds; beside ``interval``, by which the verdict is."""
+    """Ends of the 95 % interval by the stratified bootstrap, in the claim's unit; beside
+    ``interval``, by which the verdict is."""
     p_value: float | None = None
-    """Of an order: one-sided, over seeds, of the gap that is the least certain to be positive."""
+    """Of differences: one-sided, over seeds, that the least certain of them is positive."""
 
 
 def verdict(claim: Claim, finding: Finding) -> str:
@@ -64,7 +64,8 @@ def verdict(claim: Claim, finding: Finding) -> str:
     Of what was trained, records of ``TRAINED_PROFILE`` alone give a verdict, unless the claim
     names others that put it to the test. An accuracy is reproduced if the published one lies within
     ``REPRODUCED_POINTS`` of ours or within our interval over seeds, a difference of accuracies if
-    the claim holds or the published one lies within the interval. But one seed, or seeds whose
+    the claim holds or the published one lies within the interval, which of a smallest or largest
+    difference reaches as far as that of any it is chosen from. But one seed, or seeds whose
     interval is wider than ``CLOSE_POINTS`` to either side, confirm nothing: then it is close. Close
     is also what lies within ``CLOSE_POINTS``, or within a wider interval.
 
@@ -97,6 +98,12 @@ def shown(found: str, ours: float | None, profile: str | None) -> str:
 def is_order(claim: Claim) -> bool:
     """Tell whether ``claim`` says which methods are better, and not by how much."""
     return claim.basis == "trained" and claim.published == 0
+
+
+def is_tested(claim: Claim) -> bool:
+    """Tell whether ``claim`` says that something trained is the better, by whatever distance."""
+    is_difference = claim.basis == "trained" and claim.unit == "points"
+    return is_difference and claim.relation == "at least" and claim.published >= 0
 
 
 def judging_profiles(claim: Claim) -> tuple[str, ...]:

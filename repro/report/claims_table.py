@@ -11,7 +11,7 @@ from repro.claims.index import CLAIMS
 from repro.claims.verdict import (
     NOT_RUN,
     Finding,
-    is_order,
+    is_tested,
     judging_profiles,
     points_above,
     shown,
@@ -46,10 +46,11 @@ class ClaimRow:
     interval: float | None
     """Half-width of the 95 % confidence interval of ``ours`` over seeds; null below two seeds."""
     bootstrap: tuple[float, float] | None
-    """Ends of the interval by the stratified bootstrap, of a trained value that combines several
-    cells; null for all else and below two seeds. Verdicts are by ``interval``."""
+    """Ends of the interval of an accuracy, or of a difference of some, by the stratified bootstrap;
+    null for all else and below two seeds. Verdicts are by ``interval``."""
     p_value: float | None
-    """Of an order of methods: of an exact one-sided test over seeds; null for all else."""
+    """Of claims that one of several was trained to the higher accuracy: of an exact one-sided test
+    over seeds; null for all else and below two seeds."""
     unit: str
     """``x`` is a ratio, ``GB`` is 1e9 bytes, ``MiB`` and ``KiB`` are 2**20 and 2**10, ``%`` is per
     cent, ``points`` percentage points, ``s`` seconds, ``settings`` a count."""
@@ -73,9 +74,14 @@ class ClaimRow:
         """The verdict as people read it."""
         return shown(self.verdict, self.ours, self.profile)
 
+    @property
+    def difference(self) -> float | None:
+        """``ours`` less ``published``, or null if not run."""
+        return None if self.ours is None else self.ours - self.published
+
     def as_dict(self) -> dict[str, Any]:
-        """Return the row as a JSON object."""
-        return asdict(self)
+        """Return the row as a JSON object, with ``difference``."""
+        return {**asdict(self), "difference": self.difference}
 
 
 def claim_rows(results: Path, slugs: Iterable[str] = index.SLUGS) -> list[ClaimRow]:
@@ -125,7 +131,7 @@ def _row(claim: Claim, finding: Finding, run_profile: str | None, files: list[st
         ours=finding.ours,
         interval=finding.interval,
         bootstrap=finding.bootstrap,
-        p_value=finding.p_value if is_order(claim) else None,
+        p_value=finding.p_value if is_tested(claim) else None,
         unit=claim.unit,
         basis=claim.basis,
         verdict=label,

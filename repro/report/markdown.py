@@ -107,10 +107,11 @@ def _tests(rows: Sequence[ClaimRow]) -> list[str]:
     found = [row.p_value for row in rows if row.p_value is not None]
     if not found:
         return []
-    some = f"{len(found)} orders are" if len(found) > 1 else "One order is"
+    some = f"{len(found)} claims are" if len(found) > 1 else "One claim is"
     return [
         "",
-        f"{some} tested over seeds (p: exact sign flips, one-sided; of n seeds never below 2⁻ⁿ). "
+        f"{some} tested over seeds (p, that the higher accuracy is so by chance: exact sign flips, "
+        f"one-sided; of n seeds never below 2⁻ⁿ). "
         f"{wording.CAVEAT}",
     ]
 

@@ -21,7 +21,7 @@ def ours(row: ClaimRow) -> str:
 
 
 def p_value(row: ClaimRow) -> str:
-    """Return the p of an order, or nothing."""
+    """Return the p of a claimed advantage, or nothing."""
     return "" if row.p_value is None else f"p = {row.p_value:.2g}"
 
 
@@ -35,14 +35,13 @@ def bootstrap(row: ClaimRow) -> str:
 
 def difference(row: ClaimRow) -> str:
     """Return ours less the published: in points where verdicts are by those, else in per cent."""
-    if row.ours is None:
+    if row.difference is None:
         return NOTHING
-    gap = row.ours - row.published
     if row.unit in ("%", "points"):
-        return f"{gap:+.2f} points"
+        return f"{row.difference:+.2f} points"
     if row.published == 0:
-        return f"{gap:+.4g} {unit(row)}"
-    return f"{100 * gap / abs(row.published):+.1f} %"
+        return f"{row.difference:+.4g} {unit(row)}"
+    return f"{100 * row.difference / abs(row.published):+.1f} %"
 
 
 def source(row: ClaimRow) -> str:
