@@ -29,6 +29,8 @@ _SETS = {"boolq": "BoolQ", "yesno-facts": "generated questions"}
 _COLOURS = {"bp": ORANGE, "bp_checkpoint": PINK, "mezo_1": GREEN, "mezo_5": BLUE}
 _DASHES = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
 """Models of one arm are told apart by them."""
+_PUBLISHED = {"MeZO": 82, "BP, below": 75}
+"""Accuracies (%) after about two hours in the paper's Fig. 4, of far larger models."""
 _LEVELS = 200
 """Places at which the seeds' running maxima are averaged."""
 
@@ -56,7 +58,8 @@ FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {
 }
 CAPTIONS = {
     "fig4": (
-        "Validation accuracy over time, forward passes and arithmetic, and the memory of each arm"
+        "Validation accuracy over time, forward passes and arithmetic, and the memory of each arm; "
+        "the published accuracies are of far larger models"
     ),
     "learning_rates": "Loss on the held-out questions over the learning rate, by arm and model",
 }
@@ -75,6 +78,8 @@ def accuracy(setting: Setting) -> "Figure":
             panel.set_xlabel(name)
             panel.sharey(panels[0])
         panels[0].set_ylabel("validation accuracy (%)")
+        if setting.dataset == "boolq":
+            _published(panels[0])
         _memory(bars, setting)
         figure.suptitle(
             f"{_SETS[setting.dataset]}, {setting.name} ({setting.profile}): {_how(setting)}",
@@ -147,6 +152,16 @@ def _curves(
     if axis == "flops":
         panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1e12:g}"))
         panel.xaxis.set_major_locator(MaxNLocator(4))
+
+
+def _published(panel: "Axes") -> None:
+    for name, accuracy in _PUBLISHED.items():
+        panel.axhline(accuracy, color=INK, linestyle=(0, (6, 2, 1, 2)), linewidth=0.8)
+        panel.annotate(
+            f"published after 2 h: {name} {accuracy} %", (0.99, accuracy), (0, 2),
+            xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
+            fontsize=7,
+        )  # fmt: skip
 
 
 def _mean(panel: "Axes", line: Line, axis: str, look: Mapping[str, Any]) -> None:
