@@ -45,10 +45,11 @@ def difference(row: ClaimRow) -> str:
 
 
 def source(row: ClaimRow) -> str:
-    """Return the basis; of what was trained also how much, which differs from row to row."""
-    if row.basis != "trained" or row.ours is None:
+    """Return the basis; of what was timed or trained also how much, which differs among rows."""
+    if row.basis not in ("timed", "trained") or row.ours is None:
         return row.basis
-    return f"{row.basis}, {row.profile}, {row.n_seeds} seed{'s' if row.n_seeds > 1 else ''}"
+    seeds = f", {row.n_seeds} seed{'s' if row.n_seeds > 1 else ''}" if row.n_seeds else ""
+    return f"{row.basis}, {row.profile}{seeds}"
 
 
 def unit(row: ClaimRow) -> str:
