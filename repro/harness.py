@@ -64,7 +64,7 @@ def sweep_artifact(
     directory = out / artifact.slug
     atomic.require_writable(directory)
     here, name = executor.environment, _recorded_as(artifact, profile, config)
-    standing = Recorded() if again else _standing(name, directory)
+    standing = Recorded() if again else _standing(artifact, name, config, directory)
     context = _context(artifact, config, executor, standing)
     tidy(context.journal.directory)
     before, records = 0, []
@@ -98,7 +98,7 @@ def survey_artifact(
         How many results stand in earlier records.
     """
     name = _recorded_as(artifact, profile, config)
-    standing = Recorded() if again else _standing(name, out / artifact.slug)
+    standing = Recorded() if again else _standing(artifact, name, config, out / artifact.slug)
     before = 0
     with contextlib.suppress(UnknownCellsError):
         for result in artifact.run(config, _context(artifact, config, survey, standing)):
@@ -110,9 +110,14 @@ def _recorded_as(artifact: Artifact, profile: Profile, config: Config) -> str:
     return profile if is_of_profile(artifact, profile, config) else CUSTOM
 
 
-def _standing(name: str, directory: Path) -> Recorded:
-    """Return what stands of a profile; of custom runs nothing does."""
-    return Recorded() if name == CUSTOM else Recorded.of(directory, name)
+def _standing(artifact: Artifact, name: str, config: Config, directory: Path) -> Recorded:
+    """Return what stands of a profile, or of custom runs like this one, cells left out apart."""
+    alike = {} if name != CUSTOM else _without_scope(artifact, config)
+    return Recorded.of(directory, name, having=alike)
+
+
+def _without_scope(artifact: Artifact, config: Config) -> dict[str, Any]:
+    return {n: value for n, value in config_dict(config).items() if n not in artifact.scope}
 
 
 def _stands(result: Result, standing: Recorded) -> bool:

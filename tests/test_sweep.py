@@ -287,8 +287,28 @@ def test_other_settings_and_changed_code_are_not_what_is_recorded(
     executor = Counting(clean, [])
     sweep(executor, tmp_path, 0)
     assert executor.asked == [0]
-    sweep(executor, tmp_path, 0, lr=0.06)  # no profile's: nothing stands for it
+    sweep(executor, tmp_path, 0, lr=0.06)  # no profile's: no profile's records stand for it
     assert executor.asked == [0, 0]
+
+
+def test_a_configuration_of_no_profile_is_recorded_once_whatever_is_run_between(
+    tmp_path: Path, here: Environment
+) -> None:
+    executor = Counting(msgspec.structs.replace(here, dirty=False), [])
+
+    def files_after(day: int, *seeds: int, lr: float) -> int:
+        path = sweep(executor, tmp_path, *seeds, lr=lr)
+        if path is not None:
+            path.rename(path.with_name(f"custom-2020010{day}T000000Z-nocommit.jsonl"))
+        return len(list(tmp_path.glob("trained/custom-*.jsonl")))
+
+    assert files_after(1, 0, lr=0.06) == 1
+    assert files_after(2, 0, lr=0.06) == 1
+    assert files_after(3, 0, lr=0.07) == 2  # the same point and seed, otherwise trained
+    assert files_after(4, 0, lr=0.06) == 2
+    assert executor.asked == [0, 0]
+    assert files_after(5, 0, 1, lr=0.06) == 3
+    assert executor.asked == [0, 0, 1]
 
 
 @pytest.mark.usefixtures("made_up_mnist")
@@ -388,6 +408,16 @@ def test_ray_that_is_not_installed_is_named_with_its_extra(
         (["elasticzo_fig2", "--workers", "0"], "workers = 0"),
         (["elasticzo_fig2", "--memory", "-1"], "memory = -1"),
         (["elasticzo_fig2", "--gpus-per-cell", "1.5"], "gpus-per-cell = 1.5: a cell runs on one"),
+        (
+            ["elasticzo_fig2", "--address", "auto", "--dry-run"],
+            "add --executor ray",
+        ),
+        (["elasticzo_fig2", "--executor", "ray", "--workers", "2"], "workers = 2 would do nothing"),
+        (["elasticzo_fig2", "--executor", "ray", "--memory", "2"], "memory = 2.0 would do nothing"),
+        (
+            ["elasticzo_fig2", "--gpus-per-cell", "0.5"],
+            "add --device cuda, or leave",
+        ),
     ],
 )
 def test_wrong_options_of_a_sweep(

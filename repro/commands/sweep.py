@@ -24,8 +24,9 @@ class SweepOptions(CommonOptions[Configuration]):
     executor: Literal["local", "ray"] = "local"
     """Where cells run: in processes of this machine, or on a Ray cluster. (What trains them is
     --engine.)"""
-    address: str = "auto"
-    """Of the Ray cluster: auto, the one of this machine; local, a new one on it; HOST:PORT."""
+    address: str | None = None
+    """Of the Ray cluster: auto (the default), the one of this machine; local, a new one on it;
+    HOST:PORT."""
     workers: int | None = None
     """Cells at a time on this machine, memory allowing; by default one for every --threads cores.
     Ray takes what the cluster has."""
@@ -33,8 +34,8 @@ class SweepOptions(CommonOptions[Configuration]):
     """Threads, and on Ray CPUs, of each cell."""
     memory: float | None = None
     """GB that cells may take together on this machine; by default what is free."""
-    gpus_per_cell: float = 1 / 16
-    """Share of a GPU that a cell on cuda takes."""
+    gpus_per_cell: float | None = None
+    """Share of a GPU that a cell on cuda takes; by default 1/16."""
     again: bool = False
     """Also make again what stands in earlier records."""
     dry_run: bool = False
@@ -47,9 +48,25 @@ class SweepOptions(CommonOptions[Configuration]):
             require_positive_int("workers", self.workers)
         if self.memory is not None:
             require_positive("memory", self.memory)
-        if require_positive("gpus-per-cell", self.gpus_per_cell) > 1:
-            msg = f"gpus-per-cell = {self.gpus_per_cell:g}: a cell runs on one GPU, so at most 1"
-            raise UsageError(msg)
+        if self.gpus_per_cell is not None:
+            require_positive("gpus-per-cell", self.gpus_per_cell)
+            if self.gpus_per_cell > 1:
+                msg = f"gpus-per-cell = {self.gpus_per_cell:g}: a cell runs on one GPU: at most 1"
+                raise UsageError(msg)
+        self._refuse_what_would_do_nothing()
+
+    def _refuse_what_would_do_nothing(self) -> None:
+        ray = self.executor == "ray"
+        cuda = getattr(self.config, "device", None) == "cuda"
+        for name, value, heeded, of in (
+            ("address", self.address, ray, "a Ray cluster: add --executor ray"),
+            ("workers", self.workers, not ray, "cells on this machine: drop --executor ray"),
+            ("memory", self.memory, not ray, "cells on this machine: drop --executor ray"),
+            ("gpus-per-cell", self.gpus_per_cell, cuda, "cells on a GPU: add --device cuda"),
+        ):
+            if value is not None and not heeded:
+                msg = f"{name} = {value} would do nothing: it is of {of}, or leave --{name} out"
+                raise UsageError(msg)
 
 
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
@@ -99,14 +116,17 @@ def _with_cells() -> str:
 
 @contextmanager
 def _executor(options: Any) -> "Iterator[Executor]":  # noqa: ANN401 - of any artifact
+    from repro.execution.local import GPUS_PER_CELL, LocalExecutor
+
+    share = options.gpus_per_cell or GPUS_PER_CELL
     if options.executor == "ray":
         from repro.execution.cluster import cluster
 
-        gpus = options.gpus_per_cell if options.config.device == "cuda" else 0
-        with cluster(options.address, threads=options.threads, gpus=gpus) as executor:
+        gpus = share if options.config.device == "cuda" else 0
+        address = options.address or "auto"
+        with cluster(address, threads=options.threads, gpus=gpus) as executor:
             yield executor
         return
-    from repro.execution.local import LocalExecutor
     from repro.measurement.environment import capture
 
     here = capture()
@@ -115,5 +135,5 @@ def _executor(options: Any) -> "Iterator[Executor]":  # noqa: ANN401 - of any ar
         workers=options.workers or max(1, here.cores // options.threads),
         threads=options.threads,
         memory=None if options.memory is None else int(options.memory * GB),
-        gpus_per_cell=options.gpus_per_cell,
+        gpus_per_cell=share,
     )

@@ -30,7 +30,8 @@ GPUS_PER_CELL = 1 / 16
 class LocalExecutor:
     """Runs each cell in a process of its own, with a fixed number of threads.
 
-    The processes are not bound to cores: two sweeps on a machine would take the same ones.
+    The processes are not bound to cores: two sweeps on a machine would take the same ones. Those
+    that this process is kept to (``taskset``) hold for them, too.
     """
 
     environment: Environment

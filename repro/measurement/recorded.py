@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from repro.measurement.records import Record, read_runs, run_files
+from repro.measurement.records import Record, read_run, run_files, together
 
 
 class Recorded:
@@ -29,19 +29,29 @@ class Recorded:
         }
 
     @classmethod
-    def of(cls, directory: Path, profile: str) -> "Recorded":
+    def of(cls, directory: Path, profile: str, having: Mapping[str, Any]) -> "Recorded":
         """Read the run files of ``profile`` in ``directory``.
+
+        Args:
+            directory: the results of one artifact.
+            profile: what they are recorded as.
+            having: what the configuration of a run must have, by name; others are left out.
 
         Raises:
             ReproError: a file cannot be read.
         """
-        return cls(read_runs(p for p in run_files(directory) if p.name.startswith(f"{profile}-")))
+        paths = [path for path in run_files(directory) if path.name.startswith(f"{profile}-")]
+        return cls(together(run for run in map(read_run, paths) if _has(run[0], having)))
 
     def metrics(
         self, kind: str, point: Mapping[str, Any], seed: int | None, settings: object
     ) -> dict[str, Any] | None:
         """Return the metrics of a recorded result, or ``None`` if there is none."""
         return self._metrics.get(_key(kind, point, seed, settings))
+
+
+def _has(record: Record, having: Mapping[str, Any]) -> bool:
+    return all(record.config.get(name) == value for name, value in having.items())
 
 
 def _of_changed_code(record: Record) -> bool:

@@ -109,18 +109,24 @@ def read_run(path: Path) -> list[Record]:
 
 
 def read_runs(paths: Iterable[Path]) -> list[Record]:
-    """Return the records of several runs of one artifact as if one run had made them.
-
-    Of each result, known by its kind and point, the records of the highest profile stand, and of
-    each seed those of the newest run. A single run is returned as it is.
+    """Return the records of several run files of one artifact ``together``.
 
     Raises:
         ReproError: as ``read_run`` does.
     """
-    runs = sorted((read_run(path) for path in paths), key=lambda run: run[-1].utc)
+    return together(read_run(path) for path in paths)
+
+
+def together(runs: Iterable[Sequence[Record]]) -> list[Record]:
+    """Return the records of several runs of one artifact as if one run had made them.
+
+    Of each result, known by its kind and point, the records of the highest profile stand, and of
+    each seed those of the newest run. A single run is returned as it is.
+    """
+    by_age = sorted(runs, key=lambda run: run[-1].utc)
     made = [
         (_result(record), rank(record.profile), age, record)
-        for age, run in enumerate(runs)
+        for age, run in enumerate(by_age)
         for record in run
     ]
     highest: dict[bytes, int] = {}
