@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from repro.cli import main
+from repro.core.units import format_bytes
 from repro.data.sources import hub
 
 CONFIG = {
@@ -169,6 +170,43 @@ def test_simulation(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "by the tensors of a simulated step" in capsys.readouterr().out
 
 
+MIXTURE = {**CONFIG, "model_type": "mixtral", "num_local_experts": 4}
+MIXTURE |= {"num_key_value_heads": 2, "intermediate_size": 160}  # grouped products: of 8
+
+
+def test_a_mixture_of_experts_says_what_stays_unquantised(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(MIXTURE))
+    arguments = ["--budget", "20MB", "--model", str(tmp_path), "--method", "mezo-lora"]
+    assert main(["plan", "--json", *arguments, "--dtype", "4bit"]) == 0
+    captured = capsys.readouterr()
+    assert "the formula does not know model type 'mixtral': steps are simulated" in captured.err
+    (row,) = json.loads(captured.out)["methods"]
+    experts = 2 * 4 * (3 * 64 * 160 + 64)  # of two blocks, with the router's rows
+    assert f"{format_bytes(2 * experts)} of weights stay in bfloat16" in row["caution"]
+    assert row["simulation"]["parameters_bytes"] > 2 * experts
+    fits = row["largest_batch"]
+    for batch, status in ((fits, 0), (fits + 1, 1)):
+        assert main(["plan", *arguments, "--dtype", "4bit", "--batch", str(batch)]) == status
+
+
+def test_a_method_that_cannot_be_simulated_does_not_end_the_others(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "vocab_size": 64}
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "mamba", **sizes}))
+    arguments = ["--budget", "1GB", "--model", str(tmp_path), "--context", "8", "--method"]
+    plan = planned(capsys, *arguments, "lora", "mezo")
+    rows = by_method(plan)
+    assert "cannot be simulated by lora: its code reads a weight" in rows["lora"]["objection"]
+    assert rows["mezo"]["fits"]
+    assert plan["setting"]["attention"] == "eager"
+    assert "no sdpa attention: eager instead" in plan["notes"][0]
+    assert main(["plan", *arguments, "mezo", "--attention", "sdpa"]) == 1
+    assert "try --attention eager" in capsys.readouterr().err
+
+
 def test_too_small_a_budget_names_what_would_do(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -228,8 +266,9 @@ def test_why_checkpointing_saves_nothing_stands_below_the_table(
         (["--model", "gpt2", "--params", "7B"], "not allowed with"),
         (["--model", "gpt2", "--context", "2048"], "position embedding ends at 1024"),
         (["--simulate"], "--simulate needs a model"),
+        (["--model", ""], "model = '': must be a name"),
         (["--dtype", "4bit", "--method", "mezo"], "rounds away; perturb adapters"),
-        (["--dtype", "4bit", "--method", "mezo", "--model", "gpt2"], "makes no sense with these"),
+        (["--dtype", "4bit", "--method", "mezo", "--model", "gpt2"], "makes no sense or cannot"),
         (["--context", "1000000"], "context N = 1000000: no model of smollm2, gpt2"),
     ],
 )
@@ -249,7 +288,11 @@ def test_wrong_options_are_usage_errors(
     [
         ("{", 2, "not JSON"),
         ("[]", 2, "no model_type in it"),
-        ('{"model_type": "mamba"}', 2, "model type 'mamba': the formula knows llama"),
+        (
+            json.dumps({**CONFIG, "hidden_size": 255, "head_dim": 63}),
+            2,
+            "4 heads do not divide the hidden size 255",
+        ),
         (None, 1, "cannot read"),
     ],
 )

@@ -69,7 +69,11 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         metavar="METHOD",
         help=f"default: all of {', '.join(METHODS)}",
     )
-    parser.add_argument("--attention", choices=ATTENTIONS, default=default.attention)
+    parser.add_argument(
+        "--attention",
+        choices=ATTENTIONS,
+        help=f"default: {default.attention}, or eager in a model without it",
+    )
     parser.add_argument(
         "--loss",
         choices=LOSSES,
@@ -89,14 +93,16 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     parser.add_argument(
         "--simulate",
         action="store_true",
-        help="also count the tensors of a real step of the model (seconds to a minute a method)",
+        help="also count the tensors of a real step of the model (seconds to a minute a method); "
+        "a model that the formula does not know is always simulated",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--html",
         type=Path,
         metavar="FILE",
-        help="write a page with sliders instead, which opens with what the other options say",
+        help="write a page with sliders instead, which opens with what the other options say; its "
+        "directory is made if it is missing",
     )
     parser.set_defaults(execute=execute)
 
@@ -113,7 +119,7 @@ def execute(args: argparse.Namespace) -> int:
         context=DEFAULT_CONTEXT if args.context is None else args.context,
         batch=args.batch,
         format=args.dtype,
-        attention=args.attention,
+        attention=args.attention or Setting().attention,
         loss=args.loss,
         rank=args.rank,
         tail=args.tail,
@@ -121,7 +127,7 @@ def execute(args: argparse.Namespace) -> int:
     methods = [METHODS[slug] for slug in dict.fromkeys(args.method)]
     if args.html is not None:
         return _write_page(args, methods, setting, budget)
-    if args.model or args.params:
+    if _names_a_model(args):
         return _plan_model(args, methods, setting, budget)
     if args.simulate:
         msg = "--simulate needs a model: give --model or --params"
@@ -132,23 +138,47 @@ def execute(args: argparse.Namespace) -> int:
 def _plan_model(
     args: argparse.Namespace, methods: list[Method], setting: Setting, budget: float
 ) -> int:
+    from repro.planner.configurations import NoFormulaError
     from repro.planner.plan import plan_model
 
-    plan = plan_model(
-        _model(args),
-        methods,
-        setting,
-        budget,
-        shorten=args.context is None,
-        simulated=args.simulate,
-    )
+    model, shorten = _model(args), args.context is None
+    try:
+        plan = plan_model(model, methods, setting, budget, shorten=shorten, simulated=args.simulate)
+    except NoFormulaError as error:
+        sys.stderr.write(f"the formula does not know {error.subject}: steps are simulated\n")
+        plan = _plan_unknown(args, model, methods, setting, budget)
     if args.json:
         _print_json(plan.as_dict())
     else:
         from repro.planner.table import plan_text
 
         sys.stdout.write(plan_text(plan))
-    return _require_any(_of_model(plan), budget)
+    objections = [row.objection for row in plan.rows if row.objection is not None]
+    return _require_any(_of_model(plan), budget, objections)
+
+
+def _plan_unknown(
+    args: argparse.Namespace,
+    model: "Model",
+    methods: list[Method],
+    setting: Setting,
+    budget: float,
+) -> "Plan":
+    from repro.planner.plan import plan_unknown
+
+    return plan_unknown(
+        model,
+        methods,
+        setting,
+        budget,
+        shorten=args.context is None,
+        fall_back=args.attention is None,
+        report=lambda line: sys.stderr.write(f"{line}\n"),
+    )
+
+
+def _names_a_model(args: argparse.Namespace) -> bool:
+    return args.model is not None or args.params is not None
 
 
 def _of_model(plan: "Plan") -> list[tuple[float, str]]:
@@ -163,7 +193,7 @@ def _of_families(chosen: Sequence["Choice"]) -> list[tuple[float, str]]:
 def _model(args: argparse.Namespace) -> "Model":
     from repro.planner.models import named, of_size
 
-    return named(args.model) if args.model else of_size(args.params)
+    return of_size(args.params) if args.model is None else named(args.model)
 
 
 def _families(args: argparse.Namespace) -> list[str]:
@@ -181,7 +211,7 @@ def _write_page(
     if args.json or args.simulate:
         msg = "--html: the page computes by the formula; leave --json and --simulate out"
         raise UsageError(msg)
-    model = _model(args) if args.model or args.params else None
+    model = _model(args) if _names_a_model(args) else None
     if model is None:
         needs = _of_families(choose(_families(args), methods, setting, budget, shorten=True))
     else:
@@ -220,12 +250,14 @@ def _print_json(value: dict[str, Any]) -> None:
     sys.stdout.flush()  # before what goes to standard error
 
 
-def _require_any(needs: Sequence[tuple[float, str]], budget: float) -> int:
-    """Return 0 if something fits; the error names what needs least."""
+def _require_any(
+    needs: Sequence[tuple[float, str]], budget: float, objections: Sequence[str] = ()
+) -> int:
+    """Return 0 if something fits; the error names what needs least, or why nothing needs any."""
     if not needs:
         msg = (
-            "every method asked for makes no sense with these weights; give another --dtype or "
-            "--method"
+            f"every method asked for makes no sense or cannot be simulated: {objections[0]}; give "
+            "another --dtype or --method"
         )
         raise UsageError(msg)
     least, what = min(needs)

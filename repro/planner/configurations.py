@@ -12,6 +12,21 @@ from repro.planner.architecture import Activation, Architecture
 
 Config = Mapping[str, Any]
 
+
+class NoFormulaError(UsageError):
+    """The formula does not know the model; a simulation may."""
+
+    def __init__(
+        self, subject: str, reason: str = "the formula does not know this variant"
+    ) -> None:
+        """``subject`` is what it does not know."""
+        self.subject = subject
+        super().__init__(
+            f"{subject}: {reason}; a simulation (repro plan --simulate) takes any causal language "
+            "model of transformers"
+        )
+
+
 _GEMMA3_PATTERN = 5 * ["sliding_attention"] + ["full_attention"]
 
 _ACTIVATIONS: dict[str, Activation] = {
@@ -28,19 +43,17 @@ def architecture(config: Config) -> Architecture:
     """Return the sizes of the model that ``config`` describes; of several parts, the text's.
 
     Raises:
-        UsageError: a model type or a variant that the formula does not know, or a size is missing
-            or wrong; the message says what to do.
+        NoFormulaError: a model type or a variant that the formula does not know.
+        UsageError: a size is missing or wrong; the message says what to do.
     """
     text = config.get("text_config")
     if isinstance(text, Mapping):
         config = text
     model_type = config.get("model_type")
     if model_type not in _READERS:
-        msg = (
-            f"model type {model_type!r}: the formula knows {', '.join(_READERS)}; --simulate "
-            "takes any causal language model of transformers"
+        raise NoFormulaError(
+            f"model type {model_type!r}", f"the formula knows {', '.join(_READERS)}"
         )
-        raise UsageError(msg)
     return _READERS[model_type](config)
 
 
@@ -63,6 +76,7 @@ def _llama_like(config: Config, **differences: Any) -> Architecture:  # noqa: AN
 
 
 def _llama(config: Config) -> Architecture:
+    _require_heads_divide(config)
     bias = bool(config.get("attention_bias", False))
     return _llama_like(
         config,
@@ -117,6 +131,7 @@ def _gemma3(config: Config) -> Architecture:
         vocab_size=262208,
         max_position_embeddings=131072,
     )
+    _require_heads_divide(config)
     if config.get("attn_logit_softcapping"):
         raise _unknown(config, "attn_logit_softcapping")
     bias = bool(config.get("attention_bias", False))
@@ -174,6 +189,7 @@ def _phi(config: Config) -> Architecture:
 
 
 def _gpt_neox(config: Config) -> Architecture:
+    _require_heads_divide(config)
     bias = bool(config.get("attention_bias", True))
     return _llama_like(
         config,
@@ -286,20 +302,24 @@ def _size(config: Config, key: str) -> int:
     return value
 
 
+def _require_heads_divide(config: Config) -> None:
+    """Refuse what the model's class refuses, even with a ``head_dim`` of its own."""
+    _quotient(_size(config, "hidden_size"), _size(config, "num_attention_heads"))
+
+
 def _quotient(hidden: int, heads: int) -> int:
     if hidden % heads:
-        msg = f"configuration: {heads} heads do not divide the hidden size {hidden}"
+        msg = (
+            f"configuration: {heads} heads do not divide the hidden size {hidden}; correct one of "
+            "the two"
+        )
         raise UsageError(msg)
     return hidden // heads
 
 
 def _activation(name: str) -> Activation:
     if name not in _ACTIVATIONS:
-        msg = (
-            f"configuration: activation {name!r}: the formula knows {', '.join(_ACTIVATIONS)}; "
-            "--simulate takes any"
-        )
-        raise UsageError(msg)
+        raise NoFormulaError(f"activation {name!r}", f"the formula knows {', '.join(_ACTIVATIONS)}")
     return _ACTIVATIONS[name]
 
 
@@ -317,11 +337,8 @@ def _qwen_windows(config: Config) -> dict[str, Any]:
     return _windows(config, config.get("sliding_window", 4096), config.get("max_window_layers", 28))
 
 
-def _unknown(config: Config, key: str) -> UsageError:
-    return UsageError(
-        f"configuration of type {config['model_type']!r} with {key} = {config[key]!r}: the formula "
-        "does not know this variant; --simulate does"
-    )
+def _unknown(config: Config, key: str) -> NoFormulaError:
+    return NoFormulaError(f"model type {config['model_type']!r} with {key} = {config[key]!r}")
 
 
 _READERS: dict[str, Callable[[Config], Architecture]] = {

@@ -29,11 +29,10 @@ def build(config: Mapping[str, Any], method: Method, setting: Setting) -> nn.Mod
             checked, dtype=_dtype(setting), attn_implementation=setting.attention
         )
     except Exception as error:  # whatever a model's own code raises
-        reason = " ".join(str(error).split()).partition(". ")[0] or type(error).__name__
-        other = "; try --attention eager" if setting.attention == "sdpa" else ""
+        other = "; try --attention eager" if "scaled_dot_product" in str(error) else ""
         msg = (
             f"transformers cannot build this configuration with {setting.attention}: "
-            f"{reason}{other}"
+            f"{reason_of(error)}{other}"
         )
         raise ReproError(msg) from error
     model.loss_type = "ForCausalLM"  # type: ignore[assignment] # else some classes warn and take it
@@ -44,6 +43,11 @@ def build(config: Mapping[str, Any], method: Method, setting: Setting) -> nn.Mod
     if method.checkpointed:
         _checkpoint(model, method)
     return model
+
+
+def reason_of(error: Exception) -> str:
+    """Return the first sentence of an error of transformers' or PyTorch's code."""
+    return " ".join(str(error).split()).partition(". ")[0] or type(error).__name__
 
 
 def tail_parameters(model: nn.Module, blocks: int) -> list[nn.Parameter]:
@@ -64,7 +68,18 @@ def keeps_logits(model: nn.Module) -> bool:
     return "logits_to_keep" in inspect.signature(model.forward).parameters
 
 
-class QuantisedMatrix(nn.Module):
+class _Replacement(nn.Module):
+    """Stands for a matrix in a product, and nowhere else."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as in torch
+        """Refuse the weight with a reason: what reads it would pass adapter and integers by."""
+        if name == "weight":
+            msg = "its code reads a weight itself, past adapters and quantisation"
+            raise AttributeError(msg)
+        return super().__getattr__(name)
+
+
+class QuantisedMatrix(_Replacement):
     """A frozen matrix of integers with float32 scales, dequantised for each product."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, outputs: int, bits: int) -> None:
@@ -98,7 +113,7 @@ class _Dequantised(torch.autograd.Function):
         return gradient @ ctx.matrix.dequantised(), None
 
 
-class AdaptedMatrix(nn.Module):
+class AdaptedMatrix(_Replacement):
     """LoRA (Hu et al. 2021): W x + (alpha / r) B A x, with adapters of the activations' dtype."""
 
     def __init__(self, base: nn.Module, inputs: int, outputs: int, rank: int, dtype: Any) -> None:  # noqa: ANN401

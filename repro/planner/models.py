@@ -34,9 +34,12 @@ def named(name: str) -> Model:
             taken from the hub's cache on this machine or fetched.
 
     Raises:
-        UsageError: a file that is no configuration.
+        UsageError: an empty name, or a file that is no configuration.
         ReproError: nothing has that name, or the hub does not answer; the message says what to do.
     """
+    if not name:
+        msg = "model = '': must be a name; give a config.json, a name on the hub or a known model"
+        raise UsageError(msg)
     path = Path(name)
     if path.exists():
         return Model(name, str(path), _read(path / "config.json" if path.is_dir() else path))

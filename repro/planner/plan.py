@@ -1,8 +1,8 @@
 """What fits a budget: one model by every method."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repro.core.errors import UsageError
 from repro.planner.architecture import Architecture
@@ -11,8 +11,20 @@ from repro.planner.formula import Estimate, estimate
 from repro.planner.methods import Method, caution, objection
 from repro.planner.models import Model
 from repro.planner.paper import paper_bytes
-from repro.planner.search import largest_batch, longest_context
+from repro.planner.search import (
+    LARGEST_BATCH,
+    LARGEST_CONTEXT,
+    largest_batch,
+    largest_by_secants,
+    longest_context,
+)
 from repro.planner.setting import Setting
+
+if TYPE_CHECKING:
+    from repro.planner.unknown import Unknown
+
+Report = Callable[[str], object]
+"""Is told what goes on, a line at a time."""
 
 
 @dataclass(frozen=True)
@@ -21,15 +33,16 @@ class Row:
 
     method: Method
     objection: str | None
-    """Why the method makes no sense with these weights; then nothing below is filled."""
+    """Why the method makes no sense with these weights, or cannot be simulated on this model; then
+    nothing below is filled."""
     caution: str | None
     """What to know before using it."""
     estimate: Estimate | None = None
     """By the planner's formula; ``None`` also where the formula does not know the model."""
     longest_context: int | None = None
-    """At the batch asked for, by the formula."""
+    """At the batch asked for, by the formula; by simulations where it does not know the model."""
     largest_batch: int | None = None
-    """At the context asked for, by the formula."""
+    """At the context asked for, likewise."""
     paper: float | None = None
     """Bytes by the MeZO paper's equations, where they describe the method."""
     simulated: dict[str, int] | None = None
@@ -68,21 +81,41 @@ class Plan:
 
     model: Model
     architecture: Architecture | None
-    """``None`` where only the simulation knows the model."""
+    """``None`` where only the simulation knows the model ..."""
+    unknown: "Unknown | None"
+    """... and what transformers says of it then."""
+    notes: tuple[str, ...]
+    """Sentences on what was done because it was not asked for otherwise."""
     setting: Setting
     budget: float
     """Bytes."""
     rows: tuple[Row, ...]
 
+    @property
+    def parameters(self) -> int:
+        """All parameters of the model, each once."""
+        return self._sizes.parameters
+
+    @property
+    def positions(self) -> int | None:
+        """The longest context that the configuration names, if it does."""
+        return self._sizes.positions
+
+    @property
+    def _sizes(self) -> "Architecture | Unknown":
+        sizes = self.architecture or self.unknown
+        assert sizes is not None, "one of the two knows the model"  # noqa: S101 - for mypy
+        return sizes
+
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain values."""
-        a = self.architecture
         return {
             "model": self.model.name,
             "origin": self.model.origin,
             "config": dict(self.model.config),
-            "parameters": None if a is None else a.parameters,
-            "positions": None if a is None else a.positions,
+            "parameters": self.parameters,
+            "positions": self.positions,
+            "notes": list(self.notes),
             "setting": asdict(self.setting),
             "budget_bytes": round(self.budget),
             "methods": [row.as_dict(self.budget) for row in self.rows],
@@ -109,30 +142,70 @@ def plan_model(
         simulated: whether a step is simulated too, which takes seconds a method.
 
     Raises:
-        UsageError: the formula does not know the model and no simulation is asked for, a learned
-            position embedding has no row for the last tokens of the context, or the tail has more
-            blocks than the model.
-        ReproError: the simulation fails.
+        NoFormulaError: the formula does not know the model: see ``plan_unknown``.
+        UsageError: a learned position embedding has no row for the last tokens of the context, or
+            the tail has more blocks than the model.
+        ReproError: transformers cannot build the model that is to be simulated.
     """
-    known = _known(model, simulated=simulated)
-    if known is not None:
-        if shorten:
-            setting = replace(setting, context=min(setting.context, known.positions))
-        _require_rows(known, setting)
-        _require_blocks(known, setting)
+    known = architecture(model.config)
+    if shorten:
+        setting = replace(setting, context=min(setting.context, known.positions))
+    _require_rows(known, setting)
+    _require_blocks(known.layers, setting)
     rows = [_row(known, method, setting, budget) for method in methods]
     if simulated:
         rows = [_simulated(model, row, setting) for row in rows]
-    return Plan(model, known, setting, budget, tuple(rows))
+    return Plan(model, known, None, (), setting, budget, tuple(rows))
 
 
-def _known(model: Model, *, simulated: bool) -> Architecture | None:
-    try:
-        return architecture(model.config)
-    except UsageError:
-        if simulated:
-            return None
-        raise
+def plan_unknown(
+    model: Model,
+    methods: Sequence[Method],
+    setting: Setting,
+    budget: float,
+    *,
+    shorten: bool = False,
+    fall_back: bool = False,
+    report: Report = lambda line: None,  # noqa: ARG005 - the signature
+) -> Plan:
+    """Plan a ``model`` that the formula does not know: by simulated steps alone.
+
+    Longest context and largest batch are searched with a few more steps of each method, but for
+    recurrent models, whose steps are simulated token by token.
+
+    Args:
+        model: what to train.
+        methods: one row each.
+        setting: how.
+        budget: bytes.
+        shorten: whether a context beyond the model's positions becomes all of them.
+        fall_back: whether eager attention stands in where the model has no SDPA.
+        report: told of each method before its steps, which take seconds to minutes.
+
+    Raises:
+        UsageError: the tail has more blocks than the model.
+        ReproError: transformers cannot build the model.
+    """
+    from repro.planner.unknown import inspected
+
+    unknown, notes = inspected(model.config), []
+    if shorten and unknown.positions is not None:
+        setting = replace(setting, context=min(setting.context, unknown.positions))
+    if unknown.layers is not None:
+        _require_blocks(unknown.layers, setting)
+    if fall_back and setting.attention != unknown.attention:
+        notes.append(f"the model has no {setting.attention} attention: {unknown.attention} instead")
+        setting = replace(setting, attention=unknown.attention)
+    rows = []
+    for method in methods:
+        report(f"{model.name}: simulating {method.slug}")
+        rows.append(_row_of_unknown(model, unknown, method, setting, budget))
+    if unknown.recurrent:
+        notes.append(
+            "longest N and largest B are not searched: the model's steps are simulated token by "
+            "token, which takes too long"
+        )
+    return Plan(model, None, unknown, tuple(notes), setting, budget, tuple(rows))
 
 
 def _require_rows(a: Architecture, setting: Setting) -> None:
@@ -144,15 +217,15 @@ def _require_rows(a: Architecture, setting: Setting) -> None:
         raise UsageError(msg)
 
 
-def _require_blocks(a: Architecture, setting: Setting) -> None:
-    if setting.tail > a.layers:
-        msg = f"tail = {setting.tail}: the model has {a.layers} blocks; give at most as many"
+def _require_blocks(layers: int, setting: Setting) -> None:
+    if setting.tail > layers:
+        msg = f"tail = {setting.tail}: the model has {layers} blocks; give at most as many"
         raise UsageError(msg)
 
 
-def _row(a: Architecture | None, method: Method, setting: Setting, budget: float) -> Row:
+def _row(a: Architecture, method: Method, setting: Setting, budget: float) -> Row:
     empty = Row(method, objection(method, setting), caution(method, setting))
-    if empty.objection is not None or a is None:
+    if empty.objection is not None:
         return empty
     return replace(
         empty,
@@ -163,9 +236,48 @@ def _row(a: Architecture | None, method: Method, setting: Setting, budget: float
     )
 
 
-def _simulated(model: Model, row: Row, setting: Setting) -> Row:
-    if row.objection is not None:
+def _row_of_unknown(
+    model: Model, unknown: "Unknown", method: Method, setting: Setting, budget: float
+) -> Row:
+    from repro.planner.unknown import fused_caution
+
+    cautions = (caution(method, setting), fused_caution(unknown, method, setting))
+    said = "; ".join(filter(None, cautions)) or None
+    row = _simulated(model, Row(method, objection(method, setting), said), setting)
+    if row.simulated is None or unknown.recurrent:
         return row
+    total = row.simulated["total_bytes"]
+    return replace(
+        row,
+        longest_context=largest_by_secants(
+            lambda context: _bytes(model, method, replace(setting, context=context)),
+            budget,
+            unknown.positions or LARGEST_CONTEXT,
+            (setting.context, total),
+        ),
+        largest_batch=largest_by_secants(
+            lambda batch: _bytes(model, method, replace(setting, batch=batch)),
+            budget,
+            LARGEST_BATCH,
+            (setting.batch, total),
+        ),
+    )
+
+
+def _bytes(model: Model, method: Method, setting: Setting) -> int:
     from repro.planner.simulation import simulate
 
-    return replace(row, simulated=simulate(model.config, row.method, setting).as_metrics())
+    return simulate(model.config, method, setting).as_metrics()["total_bytes"]
+
+
+def _simulated(model: Model, row: Row, setting: Setting) -> Row:
+    """Return ``row`` with a simulated step, or with the reason why there is none."""
+    if row.objection is not None:
+        return row
+    from repro.planner.simulation import StepError, simulate
+
+    try:
+        step = simulate(model.config, row.method, setting)
+    except StepError as error:
+        return Row(row.method, str(error), row.caution)
+    return replace(row, simulated=step.as_metrics())

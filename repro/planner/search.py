@@ -10,6 +10,10 @@ from repro.planner.setting import Setting
 
 LARGEST_BATCH = 1 << 20
 """Where the search for a batch ends."""
+LARGEST_CONTEXT = 1 << 20
+"""Where the search for a context ends, in models that name no positions."""
+SECANTS = 12
+"""Guesses by secants before the search halves what is left: where memory bends, they may creep."""
 
 
 def longest_context(a: Architecture, method: Method, s: Setting, budget: float) -> int:
@@ -36,3 +40,33 @@ def largest(fits: Callable[[int], bool], limit: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
+
+
+def largest_by_secants(
+    cost: Callable[[int], float], budget: float, limit: int, known: tuple[int, float]
+) -> int:
+    """Return what ``largest`` returns for ``cost(x) <= budget``, with as few costs as may be.
+
+    Args:
+        cost: of a whole number from 1 to ``limit``; grows with it, mostly in proportion.
+        budget: the most it may be.
+        limit: the largest number.
+        known: a number and its cost.
+    """
+    costs = dict([known])
+    while True:
+        low = max((x for x, y in costs.items() if y <= budget), default=0)
+        high = min((x for x, y in costs.items() if y > budget), default=limit + 1)
+        if high - low <= 1:
+            return low
+        guess = _secant(costs, budget) if len(costs) <= SECANTS else (low + high) // 2
+        guess = min(max(guess, low + 1), high - 1)
+        costs[guess] = cost(guess)
+
+
+def _secant(costs: dict[int, float], budget: float) -> int:
+    """Return where the line through the two points nearest to the budget meets it."""
+    (x, y), (x0, y0) = sorted(
+        [*costs.items(), (0, 0.0)], key=lambda point: (point[0] == 0, abs(point[1] - budget))
+    )[:2]
+    return x if y == y0 else int(x + (budget - y) * (x - x0) / (y - y0))

@@ -20,18 +20,23 @@ from repro.memory.fake import unpacked
 from repro.memory.parts import Parts
 from repro.memory.storages import StorageTracker
 from repro.methods.perturbation import default_chunk, perturb_
-from repro.planner.fake_models import build, keeps_logits, tail_parameters
+from repro.planner.fake_models import build, keeps_logits, reason_of, tail_parameters
 from repro.planner.methods import Method
 from repro.planner.setting import Setting
 
 Model = TypeVar("Model", bound=nn.Module)
 
 
+class StepError(ReproError):
+    """The model is built, but a step of this method does not run on fake tensors."""
+
+
 def simulate(config: Mapping[str, Any], method: Method, setting: Setting) -> Parts:
     """Return what is alive at the peak of one step of the model of ``config``, weights included.
 
     Raises:
-        ReproError: the model cannot be built, or its code does not run on fake tensors.
+        StepError: the model's code does not run on fake tensors by this method.
+        ReproError: the model cannot be built.
     """
     return simulate_step(
         partial(build, config, method, setting),
@@ -59,7 +64,7 @@ def simulate_step(
         tail: last blocks that ElasticZO trains by backpropagation.
 
     Raises:
-        ReproError: the model's code does not run on fake tensors.
+        StepError: the model's code does not run on fake tensors.
     """
     with FakeTensorMode():
         model = make()
@@ -74,10 +79,10 @@ def simulate_step(
         try:
             with unpacked(), tracker:
                 _run(model, partial(loss, model, batch), trained, state, tracker)
-        except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
-            reason = " ".join(str(error).split())
-            msg = f"{type(model).__name__} does not run on fake tensors: {reason}"
-            raise ReproError(msg) from error
+        except Exception as error:  # whatever a model's own code raises
+            name = type(model).__name__
+            msg = f"{name} cannot be simulated by {method.slug}: {reason_of(error)}"
+            raise StepError(msg) from error
         peak = tracker.peak()
     del model, trained, state
     gc.collect()  # the model sits in reference cycles

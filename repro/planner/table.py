@@ -24,32 +24,43 @@ NOT_COUNTED = (
 
 def plan_text(plan: Plan) -> str:
     """Return the plan of one model: a line for each method, then remarks."""
-    simulated = any(row.simulated for row in plan.rows)
-    names = ["fits", "simulated", "formula", "to spare", "longest N", "largest B", "MeZO paper"]
-    table = _table("method", [name for name in names if simulated or name != "simulated"])
-    positions = plan.architecture.positions if plan.architecture else None
+    names = _columns(plan)
+    table = _table("method", names)
     for row in plan.rows:
-        cells = _cells(row, plan.budget, positions)
-        table.add_row(
-            _label(row.method, plan.setting),
-            *(cells[name] for name in names if simulated or name != "simulated"),
-        )
-    basis = (
-        "What fits and what is to spare is by the tensors of a simulated step, longest N and "
-        "largest B by the formula."
-        if simulated
-        else "All by the formula, but for the last column."
-    )
-    closing = [
-        *_remarks(plan),
-        *_checkpointing(plan),
-        basis,
-        "MeZO paper: its equations (2) and (3) as they are, with L' = 1.",
-        NOT_COUNTED,
-    ]
+        cells = _cells(row, plan.budget, plan.positions)
+        table.add_row(_label(row.method, plan.setting), *(cells[name] for name in names))
+    closing = [*_remarks(plan), *_checkpointing(plan), *_basis(plan), NOT_COUNTED]
     return _joined(
         [_model_line(plan), _setting_line(plan.setting, plan.budget)], _lines(table), closing
     )
+
+
+def _columns(plan: Plan) -> list[str]:
+    """Return the columns that have something to say."""
+    names = ["fits", "simulated", "formula", "to spare", "longest N", "largest B", "MeZO paper"]
+    empty = set() if _is_simulated(plan) else {"simulated"}
+    if plan.architecture is None:
+        empty = {"formula", "MeZO paper"}
+        if all(row.longest_context is None for row in plan.rows):
+            empty |= {"longest N", "largest B"}
+    return [name for name in names if name not in empty]
+
+
+def _is_simulated(plan: Plan) -> bool:
+    return any(row.simulated for row in plan.rows)
+
+
+def _basis(plan: Plan) -> list[str]:
+    """Say where the numbers come from."""
+    if plan.architecture is None:
+        return ["All by the tensors of simulated steps."]
+    basis = "All by the formula, but for the last column."
+    if _is_simulated(plan):
+        basis = (
+            "What fits and what is to spare is by the tensors of a simulated step, longest N and "
+            "largest B by the formula."
+        )
+    return [basis, "MeZO paper: its equations (2) and (3) as they are, with L' = 1."]
 
 
 def choices_text(
@@ -86,10 +97,10 @@ def _remarks(plan: Plan) -> list[str]:
             if remark:
                 methods.setdefault(remark, []).append(row.method.slug)
     remarks = [f"{', '.join(slugs)}: {remark}." for remark, slugs in methods.items()]
-    a, context = plan.architecture, plan.setting.context
-    if a is not None and context > a.positions:
-        remarks.append(f"N = {context} is beyond the {a.positions} positions that the model names.")
-    return remarks
+    context, positions = plan.setting.context, plan.positions
+    if positions is not None and context > positions:
+        remarks.append(f"N = {context} is beyond the {positions} positions that the model names.")
+    return remarks + [f"{note[0].upper()}{note[1:]}." for note in plan.notes]
 
 
 def _checkpointing(plan: Plan) -> list[str]:
@@ -110,10 +121,10 @@ def _checkpointing(plan: Plan) -> list[str]:
 
 def _model_line(plan: Plan) -> str:
     a, model = plan.architecture, plan.model
+    line = f"{model.name} ({model.origin}): {plan.parameters:,} parameters"
     if a is None:
-        return f"{model.name} ({model.origin})"
-    weights = format_bytes(weight_bytes(a, plan.setting))
-    return f"{model.name} ({model.origin}): {a.parameters:,} parameters, {weights} of weights"
+        return line
+    return f"{line}, {format_bytes(weight_bytes(a, plan.setting))} of weights"
 
 
 def _setting_line(setting: Setting, budget: float) -> str:

@@ -1,0 +1,91 @@
+"""What transformers says of a model that the formula does not know, before a step is simulated."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from repro.core.errors import ReproError
+from repro.core.names import Attention
+from repro.core.units import format_bytes
+from repro.planner.fake_models import reason_of
+from repro.planner.methods import Method
+from repro.planner.setting import Setting
+
+NOTABLE = 0.01
+"""Share of the parameters from which on matrices outside linear layers are worth a word."""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A causal language model of transformers as its own class builds it."""
+
+    parameters: int
+    fused: int
+    """Elements of matrices that belong to no linear layer: experts in a tensor of three axes."""
+    positions: int | None
+    """The longest context that the configuration names; ``None`` if it names none."""
+    layers: int | None
+    attention: Attention
+    """What its code can do: SDPA, if it has it."""
+    recurrent: bool
+    """Whether its blocks keep a state, which is simulated token by token."""
+
+
+def inspected(config: Mapping[str, Any]) -> Unknown:
+    """Build the model of ``config`` without memory and look at it.
+
+    Raises:
+        ReproError: transformers has no such causal language model, or cannot build it.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    values = {key: value for key, value in config.items() if key != "model_type"}
+    try:
+        checked = AutoConfig.for_model(config.get("model_type", ""), **values).get_text_config()
+        with torch.device("meta"):
+            model: Any = AutoModelForCausalLM.from_config(checked)  # type: ignore[no-untyped-call]
+    except Exception as error:  # whatever a model's own code raises
+        msg = f"transformers cannot build this configuration: {reason_of(error)}"
+        raise ReproError(msg) from error
+    return Unknown(
+        parameters=sum(p.numel() for p in model.parameters()),
+        fused=_fused(model),
+        positions=_whole(checked, "max_position_embeddings"),
+        layers=_whole(checked, "num_hidden_layers"),
+        attention="sdpa" if model._supports_sdpa else "eager",
+        recurrent=bool(model._is_stateful),
+    )
+
+
+def fused_caution(model: Unknown, method: Method, setting: Setting) -> str | None:
+    """Return what adapters and quantisation leave out of ``model``, or ``None``."""
+    if method.trains != "adapters" or model.fused < NOTABLE * model.parameters:
+        return None
+    left = format_bytes(setting.width * model.fused)
+    if setting.quantised:
+        return (
+            f"{left} of weights stay in bfloat16: they are in no linear layer (fused experts), and "
+            "bitsandbytes quantises linear layers alone; nor have they adapters here"
+        )
+    return f"{left} of weights are in no linear layer (fused experts) and have no adapters here"
+
+
+def _fused(model: nn.Module) -> int:
+    from transformers.pytorch_utils import Conv1D
+
+    known = (nn.Linear, Conv1D, nn.Embedding, nn.Conv1d)
+    return sum(
+        p.numel()
+        for module in model.modules()
+        if not isinstance(module, known)
+        for p in module.parameters(recurse=False)
+        if p.ndim > 1
+    )
+
+
+def _whole(config: object, name: str) -> int | None:
+    value = getattr(config, name, None)
+    return value if isinstance(value, int) and value > 0 else None
