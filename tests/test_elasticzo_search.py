@@ -75,10 +75,27 @@ def test_run_that_diverged_counts_as_nothing_learnt() -> None:
 
 
 def test_runs_that_differ_in_more_than_was_searched_for_are_refused() -> None:
-    records: Any = [Made(0, 0.9, lr=1.0, epochs=20), Made(0, 0.8, lr=2.0), Made(1, 0.8, lr=2.0)]
-    with pytest.raises(ReproError, match=r"mnist fp32 cls1 holds runs with epochs = 20 and 4"):
+    records: Any = [Made(0, 0.9, lr=1.0), Made(0, 0.8, lr=2.0), Made(1, 0.8, lr=2.0)]
+    records[0].metrics["settings"]["batch"] = 64
+    with pytest.raises(ReproError, match=r"mnist fp32 cls1 holds runs with batch = 64 and None"):
         best(records)
     assert best(records[1:])["mnist", "fp32", "cls1"]["lr"] == 2.0
+
+
+def test_a_longer_search_takes_the_place_of_a_shorter_one_whatever_that_found() -> None:
+    records: Any = [
+        Made(0, 0.9, lr=1.0),
+        Made(0, 0.6, lr=1.0, epochs=20),
+        Made(0, 0.7, lr=2.0, epochs=20),
+        Made(0, 0.95, lr=4.0),
+        Made(0, 0.5, lr=1.0, method="full_zo"),
+    ]
+    found = grids(records)
+    assert found["mnist", "fp32", "cls1"].keys() == {
+        (("lr", lr), ("clip", 0.1), ("eps", 0.01)) for lr in (1.0, 2.0)
+    }
+    assert best(records)["mnist", "fp32", "cls1"]["lr"] == 2.0
+    assert best(records)["mnist", "fp32", "full_zo"]["lr"] == 1.0
 
 
 def test_records_of_a_search_for_fewer_hyperparameters_are_left_out() -> None:

@@ -34,7 +34,7 @@ CHOSEN: Mapping[Family, Mapping[MethodName, Settings]] = {
         "full_bp": FloatSettings(lr=0.05),
     },
     ("fashion_mnist", "fp32"): {
-        "full_zo": FloatSettings(lr=0.032, clip=0.025, eps=3e-3),
+        "full_zo": FloatSettings(lr=0.016, clip=0.025, eps=1e-3),
         "cls2": FloatSettings(lr=0.032, clip=0.025),
         "cls1": FloatSettings(lr=0.032, clip=0.025),
         "full_bp": FloatSettings(lr=0.05),

@@ -67,22 +67,20 @@ def grids(records: Sequence[Run]) -> dict[Group, dict[Combination, float]]:
     """Return the held-out accuracy of every combination, by group.
 
     It is the mean over seeds, and over the problems that share their hyperparameters. Records of a
-    search for fewer hyperparameters than are searched for in their group now are left out.
+    search for fewer hyperparameters than are searched for in their group now are left out, and so
+    are those of fewer epochs than the group's longest: a longer search takes a shorter one's place.
 
     Raises:
         ReproError: the runs of a group were trained differently in more than the searched
             hyperparameters, so that their accuracies do not say which of those is the best.
     """
-    groups: dict[Group, dict[Combination, list[Run]]] = {}
+    groups: dict[Group, list[Run]] = {}
     for record in filter(_is_of_this_search, records):
-        runs = groups.setdefault(group_of(record), {}).setdefault(combination(record), [])
-        runs.append(record)
-    for group, grid in groups.items():
-        _require_alike(group, [record for runs in grid.values() for record in runs])
-    return {
-        group: {point: accuracy(runs) for point, runs in grid.items()}
-        for group, grid in groups.items()
-    }
+        groups.setdefault(group_of(record), []).append(record)
+    longest = {group: _longest(runs) for group, runs in groups.items()}
+    for group, runs in longest.items():
+        _require_alike(group, runs)
+    return {group: _grid(runs) for group, runs in longest.items()}
 
 
 def best(records: Sequence[Run]) -> dict[Group, dict[str, Any]]:
@@ -92,6 +90,18 @@ def best(records: Sequence[Run]) -> dict[Group, dict[str, Any]]:
 
 def _is_of_this_search(record: Run) -> bool:
     return {*searched(group_of(record))} <= record.point.keys()
+
+
+def _longest(runs: Sequence[Run]) -> list[Run]:
+    most = max(run.metrics["settings"]["epochs"] for run in runs)
+    return [run for run in runs if run.metrics["settings"]["epochs"] == most]
+
+
+def _grid(runs: Sequence[Run]) -> dict[Combination, float]:
+    points: dict[Combination, list[Run]] = {}
+    for run in runs:
+        points.setdefault(combination(run), []).append(run)
+    return {point: accuracy(found) for point, found in points.items()}
 
 
 def _require_alike(group: Group, runs: Sequence[Run]) -> None:
