@@ -21,8 +21,8 @@ Deviations from the paper:
    the tables train on the whole split. For the rotated sets they are 1,024 other images of the
    unrotated training split. Upright versions of them were among the images of pre-training, as
    those of the images fine-tuned on are.
-6. One seed, but three where Full ZO was searched for again and of most combinations of fine-tuning in integers:
-   neighbours in the grid are often as good, and of equals the first is taken.
+6. One seed, but three where Full ZO was searched for again and of most combinations of fine-tuning
+   in integers: neighbours in the grid are often as good, and of equals the first is taken.
 7. In the profile `quick` fine-tuning in integers starts from a shorter pre-training than the
    tables'.
 8. In integers the choices are those of the profile `paper`: 100 epochs, and on the rotated sets 50
