@@ -26,7 +26,7 @@ def fig7(records: Sequence[Record]) -> Figure:
     (images,) = times.images
     low, high = SPEED_UPS.values()
     said = f"INT8: FP32 over INT8, published {low} to {high} ×"  # noqa: RUF001
-    return phases(_rows(times, bar), f"seconds of {images:,} images ({said})")
+    return phases(_rows(times, bar), f"seconds of {images:,} images\n({said})")
 
 
 def shares(records: Sequence[Record]) -> Figure:
