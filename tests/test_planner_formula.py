@@ -1,6 +1,6 @@
 """The planner's formula: what it counts by hand, what autograd keeps, and what always holds."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,13 @@ from repro.planner.families import find, members
 from repro.planner.formula import estimate
 from repro.planner.methods import METHODS, objection
 from repro.planner.paper import paper_bytes
-from repro.planner.search import LARGEST_BATCH, largest, largest_batch, longest_context
+from repro.planner.search import (
+    LARGEST_BATCH,
+    largest,
+    largest_batch,
+    largest_by_secants,
+    longest_context,
+)
 from repro.planner.setting import FORMATS, Setting
 
 LLAMA2 = architecture(find("llama-2-7b").config)  # type: ignore[union-attr]
@@ -192,3 +198,29 @@ def test_whole_models_are_not_trained_on_quantised_weights(fmt: Any) -> None:
     assert refused == {
         "bp-sgd", "bp-adam", "checkpoint-sgd", "checkpoint-adam", "elasticzo", "mezo",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        lambda x: 1000 + 7 * x,
+        lambda x: 50 + 3 * x + x * x // 10,
+        lambda x: 4096 * (1 + x // 512),
+        lambda x: max(5000, 2 * x),
+    ],
+    ids=["affine", "square", "steps", "flat, then steep"],
+)
+@pytest.mark.parametrize("budget", [0, 1000, 5000, 9999, 10**6])
+@pytest.mark.parametrize("known", [1, 300])
+def test_secants_find_what_halving_finds(
+    cost: Callable[[int], int], budget: int, known: int
+) -> None:
+    asked: list[int] = []
+
+    def counted(x: int) -> int:
+        asked.append(x)
+        return cost(x)
+
+    found = largest_by_secants(counted, budget, 5000, (known, cost(known)))
+    assert found == largest(lambda x: cost(x) <= budget, 5000)
+    assert len(asked) == len({known, *asked}) - 1

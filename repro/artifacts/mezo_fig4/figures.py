@@ -10,6 +10,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from repro.artifacts.mezo_fig4.points import Line, Setting, running_maximum, settings, value_at
+from repro.claims.index import CLAIMS
 from repro.claims.statistics import estimate
 from repro.core.units import format_bytes
 from repro.drawing.style import BLUE, GREEN, INK, ORANGE, PINK, style
@@ -29,7 +30,7 @@ _SETS = {"boolq": "BoolQ", "yesno-facts": "generated questions"}
 _COLOURS = {"bp": ORANGE, "bp_checkpoint": PINK, "mezo_1": GREEN, "mezo_5": BLUE}
 _DASHES = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
 """Models of one arm are told apart by them."""
-_PUBLISHED = {"MeZO": 82, "BP, below": 75}
+_PUBLISHED = {"MeZO": CLAIMS["A9"].published, "BP, below": CLAIMS["A9-bp"].published}
 """Accuracies (%) after about two hours in the paper's Fig. 4, of far larger models."""
 _LEVELS = 200
 """Places at which the seeds' running maxima are averaged."""
@@ -158,7 +159,7 @@ def _published(panel: "Axes") -> None:
     for name, accuracy in _PUBLISHED.items():
         panel.axhline(accuracy, color=INK, linestyle=(0, (6, 2, 1, 2)), linewidth=0.8)
         panel.annotate(
-            f"published after 2 h: {name} {accuracy} %", (0.99, accuracy), (0, 2),
+            f"published after 2 h: {name} {accuracy:g} %", (0.99, accuracy), (0, 2),
             xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
             fontsize=7,
         )  # fmt: skip
