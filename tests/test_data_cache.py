@@ -258,7 +258,9 @@ def test_an_unpinned_array_is_held_to_the_hash_of_its_first_fetch(register: Regi
 
 def test_terms_must_be_accepted(register: Register) -> None:
     dataset = register(toy(Scripted("a", good), terms="https://example.org/terms"))
-    with pytest.raises(UsageError, match=r"https://example\.org/terms.*--accept-terms"):
+    with pytest.raises(
+        UsageError, match=r"https://example\.org/terms.*repro data fetch \S+ --accept-terms"
+    ):
         cache.fetch("toy")
     assert not cache.is_cached(dataset)
     cache.fetch("toy", accept_terms=True)

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import (
     FalconConfig,
     Gemma2Config,
@@ -94,6 +96,26 @@ def test_logits_are_the_model_s_own_after_each_prompt(family: str) -> None:
 def test_padding_is_never_read(family: str) -> None:
     classifier = YesNoClassifier(model(family), ANSWERS)
     assert torch.equal(classifier.logits(batch()), classifier.logits(batch(padding=63)))
+
+
+class HostReads(TorchDispatchMode):
+    """Counts the values that are read on the host, for each of which a GPU is waited for."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("family", list(CONFIGS))
+def test_a_step_reads_its_losses_and_nothing_else_on_the_host(family: str) -> None:
+    learner = Learner(model(family), ANSWERS, replace(RUN, arm="mezo_5", lr=1e-6))
+    with HostReads() as reads:
+        learner.classifier.loss(batch())
+        assert reads.count == 0
+        learner.step(batch())
+    assert reads.count == 10 + 5  # the losses, and the seeds, which are drawn on the host
 
 
 def test_loss_and_score_are_of_two_answers() -> None:

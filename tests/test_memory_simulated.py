@@ -10,7 +10,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
 
 from repro.core.errors import UsageError
-from repro.memory.fake import unpacked
 from repro.memory.parameters import parameter_table
 from repro.memory.parts import Parts
 from repro.memory.shape import LLAMA2_7B, DecoderShape
@@ -27,6 +26,7 @@ from repro.methods.backprop import Backprop
 from repro.methods.perturbation import default_chunk, perturb_
 from repro.methods.step_info import PhaseTimer
 from repro.models.decoder import llama_intermediate_size
+from repro.models.unpacked import unpacked
 from repro.planner.methods import PAPER
 from repro.planner.simulation import simulate_step
 

@@ -47,7 +47,15 @@ def context() -> Context:
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], float]:
+def too_large() -> set[tuple[str, int]]:
+    """Arms and batches for which the device has too little memory."""
+    return set()
+
+
+@pytest.fixture
+def measured(
+    monkeypatch: pytest.MonkeyPatch, too_large: set[tuple[str, int]]
+) -> dict[tuple[str, str], float]:
     """What a step takes by arm and model; everything else of the planning is made up, too."""
     peaks = {
         ("bp", "small"): 1.5e9,
@@ -59,6 +67,8 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], float]:
     def account(_: Any, __: Any, tasks: Sequence[Any], *___: Any, **____: Any) -> Iterator[Any]:
         for task in tasks:
             peak = peaks[task.arm, task.model] * task.batch / 8
+            if (task.arm, task.batch) in too_large:
+                peak = math.nan
             known = {} if math.isnan(peak) else {"measured_peak_bytes": peak}
             yield task, {"simulated_peak_bytes": 1, "planned_bytes": 1.0, **known}
 
@@ -87,8 +97,32 @@ def test_memory_that_is_too_small_at_every_size_is_told(
     context: Context, measured: dict[tuple[str, str], float]
 ) -> None:
     measured["bp", "small"] = math.nan
-    with pytest.raises(UsageError, match="BP runs out of memory at every size; lower N or B"):
+    planned = plan_module.plan(PLANNED, "boolq", context)
+    assert [setup.arm for setup in planned.setups] == ["bp_checkpoint", "mezo_1", "mezo_5"]
+    (least,) = planned.too_large
+    assert (least.arm, least.batch, least.context) == ("bp", 1, 32)
+    of_bp = [r.metrics for r in planned.results if r.point.get("arm") == "bp"]
+    assert len(of_bp) > 1
+    assert {metrics["chosen"] for metrics in of_bp} == {False}
+    measured.update(dict.fromkeys(measured, math.nan))
+    with pytest.raises(UsageError, match="memory of cpu: too small for every arm; take smaller"):
         plan_module.plan(PLANNED, "boolq", context)
+
+
+def test_an_arm_without_the_memory_for_any_size_is_a_row_and_the_others_go_on(
+    context: Context,
+    measured: dict[tuple[str, str], float],
+    trainer: Any,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    measured["bp", "small"] = math.nan
+    trainer(lambda _: {"loss": [0.6], "accuracy": [0.5]})
+    results = list(run_module.run(PLANNED, context))
+    ends = {r.point["arm"]: r.metrics for r in results if r.kind == "run"}
+    said = "BP on small at B = 1, N = 32: runs out of memory, and so does all that is larger"
+    assert ends.pop("bp")["out_of_memory"] == said
+    assert said in capsys.readouterr().err
+    assert [metrics["accuracy"] for metrics in ends.values()] == [[0.5]] * 3
 
 
 def test_what_set_the_budget_is_recorded_where_bp_is_not_run(
@@ -127,15 +161,27 @@ def test_what_is_measured_to_exceed_the_budget_is_not_run(
 
 
 def test_without_a_budget_bp_sets_it(
-    context: Context, measured: dict[tuple[str, str], float]
+    context: Context,
+    measured: dict[tuple[str, str], float],
+    too_large: set[tuple[str, int]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = replace(PLANNED, budget_bytes=0)
     assert chosen(config, context)["bp", "small"] == (8, 64)  # the formula says 1.74 GB
     measured["mezo_1", "large"] = 1.51e9
     assert ("mezo_5", "small") in chosen(config, context)
-    measured["bp", "small"] = math.nan  # out of memory
-    with pytest.raises(ReproError, match="BP on small runs out of memory and sets no budget"):
-        plan_module.plan(config, "boolq", context)
+    too_large.add(("bp", 8))  # then every arm may take what the device has, and BP gets less
+    monkeypatch.setattr(plan_module, "memory_of", {"cpu": 1.9e9}.__getitem__)
+    assert chosen(config, context) == {
+        ("bp", "small"): (4, 64),
+        ("bp_checkpoint", "small"): (8, 64),
+        ("mezo_1", "large"): (8, 64),
+        ("mezo_5", "large"): (8, 64),
+    }
+    rows = [r for r in plan_module.plan(config, "boolq", context).results if r.kind == "plan"]
+    of_bp = [(r.point["batch"], r.metrics["chosen"]) for r in rows if r.point["arm"] == "bp"]
+    assert of_bp == [(8, False), (4, True)]
+    assert {r.metrics["budget_bytes"] for r in rows} == {1.9e9}
 
 
 def test_every_model_is_run_where_that_is_asked_for(
@@ -164,12 +210,30 @@ def test_a_budget_that_nothing_keeps_to_is_refused(
     context: Context, measured: dict[tuple[str, str], float]
 ) -> None:
     with pytest.raises(
-        UsageError, match=r"too small for BP; the smallest that would do is 1\.12 GB"
+        UsageError,
+        match=r"budget of 100 MB: too small for BP; the smallest that would do is 188 MB "
+        r"\(187500000\.0 bytes\), as measured of small in float32 at B = 1, N = 32",
     ):
         plan_module.plan(replace(PLANNED, budget_bytes=10**8), "boolq", context)
+    # what the formula takes for too small, and is not
+    assert chosen(replace(PLANNED, budget_bytes=187_500_000, arms=("bp",)), context) == {
+        ("bp", "small"): (1, 32)
+    }
     measured["bp", "small"] = 1e12
-    with pytest.raises(UsageError, match="BP was measured to take at least 125 GB"):
+    with pytest.raises(UsageError, match="the smallest that would do is 125 GB"):
         plan_module.plan(PLANNED, "boolq", context)
+
+
+@pytest.mark.usefixtures("measured")
+def test_bp_and_mezo_have_types_of_their_own(context: Context) -> None:
+    config = replace(PLANNED, mezo_dtype="bfloat16")
+    setups = plan_module.plan(config, "boolq", context).setups
+    assert {setup.arm: setup.dtype for setup in setups} == {
+        "bp": "float32",
+        "bp_checkpoint": "float32",
+        "mezo_1": "bfloat16",
+        "mezo_5": "bfloat16",
+    }
 
 
 def test_a_context_that_cuts_a_question_is_refused(context: Context) -> None:
@@ -279,6 +343,20 @@ def test_an_arm_of_another_size_has_a_learning_rate_of_its_own(
     assert len(set(grid)) == len(grid) == 6
 
 
+@pytest.mark.usefixtures("measured")
+def test_checkpointing_is_tried_where_bp_runs_out_of_memory(context: Context, trainer: Any) -> None:
+    def metrics(run: Any) -> dict[str, Any]:
+        full = run.arm == "bp"
+        return {"out_of_memory": "CUDA"} if full else {"loss": [run.lr], "accuracy": [0.5]}
+
+    trainer(metrics)
+    config = replace(PLANNED, arms=("bp_checkpoint", "bp"))
+    ends = {r.point["arm"]: r.metrics for r in run_module.run(config, context) if r.kind == "run"}
+    assert "out_of_memory" in ends["bp"]
+    assert ends["bp_checkpoint"]["accuracy"] == [0.5]
+    assert ends["bp_checkpoint"]["settings"]["lr"] == min(config.bp_lrs)
+
+
 def record(result: Result, profile: str = "hours") -> Record:
     return Record(
         schema_version=1, artifact="mezo_fig4", profile=profile, seed=result.seed,
@@ -319,6 +397,7 @@ def trained(
 def planned(arm: str, peak: float | None, model: str = "small") -> Result:
     point = {"setting": "s", "arm": arm, "model": model, "dtype": "float32", "batch": 8}
     metrics: dict[str, Any] = {
+        "parameters": {"small": 1, "large": 2}[model],
         "published_formula_bytes": 2e9,
         "planned_bytes": 1.7e9,
         "simulated_peak_bytes": 10**9,
@@ -434,18 +513,39 @@ def test_a_gain_within_the_noise_of_the_subset_settles_nothing() -> None:
     assert "no convergence to compare" in later.reason
 
 
+PLANS = [planned("bp", 1.5e9), planned("mezo_5", 0.6e9), planned("mezo_5", 1.4e9, "large")]
+LARGER = [trained("mezo_5", [0.5, 0.8], seed=seed, model="large") for seed in (0, 1)]
+
+
 def test_the_order_is_put_to_the_test_only_by_a_larger_model() -> None:
     assert "not put to the test" in found(ALL)["A9-order"].reason
-    larger = [trained("mezo_5", [0.5, 0.8], seed=seed, model="large") for seed in (0, 1)]
-    gap = found([record(r) for r in (*BP, *larger)])["A9-order"]
+    smaller = [
+        replace(
+            r, metrics=r.metrics | {"parameters": 0} if r.point["model"] == "large" else r.metrics
+        )
+        for r in PLANS
+    ]
+    gap = found([record(r) for r in (*BP, *LARGER, *smaller)])["A9-order"]
+    assert "not put to the test" in gap.reason
+    gap = found([record(r) for r in (*BP, *LARGER, *PLANS)])["A9-order"]
     assert gap.ours == pytest.approx(6)
     assert gap.interval == pytest.approx(2**0.5 * 0.5)  # two standard errors of 40,000 questions
     assert verdict(CLAIMS["A9-order"], gap) == "reproduced"
 
 
+def test_an_order_at_equal_memory_takes_a_limit_to_the_memory() -> None:
+    unlimited = [
+        replace(r, metrics={n: v for n, v in r.metrics.items() if n != "budget_bytes"})
+        for r in PLANS
+    ]
+    gap = found([record(r, "gpu") for r in (*BP, *LARGER, *unlimited)])["A9-order"]
+    assert gap.ours is None
+    assert "no limit to their memory, and take BP on small 1.5 GB" in gap.reason
+
+
 def test_the_larger_model_stands_for_mezo_if_it_is_worse_too() -> None:
     worse = [trained("mezo_1", [0.5, 0.6], seed=seed, model="large") for seed in (0, 1)]
-    gap = found([record(r) for r in (*BP, *MEZO, *worse)])["A9-order"]
+    gap = found([record(r) for r in (*BP, *MEZO, *worse, *PLANS)])["A9-order"]
     assert gap.ours == pytest.approx(60 - 74)
     assert "MeZO, n = 1, large" in gap.reason
 
@@ -453,7 +553,7 @@ def test_the_larger_model_stands_for_mezo_if_it_is_worse_too() -> None:
 def test_the_order_is_of_what_runs_end_with() -> None:
     """The highest of several evaluations on few questions is no end: MeZO's 90 % here, then 60."""
     larger = [trained("mezo_5", [0.5, 0.9, 0.6], seed=seed, model="large") for seed in (0, 1)]
-    gap = found([record(r) for r in (*BP, *larger)])["A9-order"]
+    gap = found([record(r) for r in (*BP, *larger, *PLANS)])["A9-order"]
     assert gap.ours == pytest.approx(60 - 74)
     assert gap.bootstrap == pytest.approx((-14, -14))
     assert verdict(CLAIMS["A9-order"], gap) == "contradicted"
@@ -461,10 +561,10 @@ def test_the_order_is_of_what_runs_end_with() -> None:
         replace(r, metrics={n: v for n, v in r.metrics.items() if not n.startswith("final")})
         for r in larger
     ]
-    gap = found([record(r) for r in (*BP, *larger[:1], *diverged[1:])])["A9-order"]
+    gap = found([record(r) for r in (*BP, *larger[:1], *diverged[1:], *PLANS)])["A9-order"]
     assert gap.ours is None
     assert gap.reason.startswith("one seed settles no order: -14.0 points, final accuracy of MeZO")
-    gap = found([record(r) for r in (*BP, *diverged)])["A9-order"]
+    gap = found([record(r) for r in (*BP, *diverged, *PLANS)])["A9-order"]
     assert (gap.ours, gap.reason) == (None, "of no seed both runs came to their end")
 
 
@@ -588,6 +688,7 @@ def test_profiles_are_what_they_say() -> None:
     assert PAPER.bp_lrs == (5e-4, 5e-5, 5e-6)
     assert PAPER.mezo_lrs == (5e-7, 5e-8, 5e-9)
     assert PAPER.every_model
+    assert (PAPER.bp_dtype, PAPER.mezo_dtype) == ("float32", "bfloat16")
     assert GPU.budget_bytes == 0
     assert GPU.context >= 512
     assert HOURS.final_items == GPU.final_items == 0
@@ -606,7 +707,8 @@ def test_profiles_are_what_they_say() -> None:
         ({"datasets": ("squad",)}, "squad"),
         ({"seeds": ()}, "seeds is empty"),
         ({"bp_models": ("a", "a")}, "every value may stand only once"),
-        ({"dtype": "int8"}, "dtype = 'int8'"),
+        ({"bp_dtype": "int8"}, "bp_dtype = 'int8'"),
+        ({"mezo_dtype": "int8"}, "mezo_dtype = 'int8'"),
     ],
 )
 def test_a_wrong_setting_is_refused_before_anything_runs(

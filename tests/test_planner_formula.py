@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from repro.memory.analytic import bp_bytes, mezo_bytes, sizes_of
-from repro.memory.fake import unpacked
 from repro.memory.shape import LLAMA2_7B
+from repro.models.unpacked import unpacked
 from repro.planner import activations
 from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture

@@ -56,7 +56,10 @@ def fetch(name: str, mirror: Path | None = None, *, accept_terms: bool = False) 
     if _is_sound(dataset):
         return target
     if dataset.terms is not None and not accept_terms:
-        msg = f"{dataset.name} has terms of use ({dataset.terms}): read them, then --accept-terms"
+        msg = (
+            f"{dataset.name} has terms of use ({dataset.terms}): read them, then run: repro data "
+            f"fetch {dataset.name} --accept-terms"
+        )
         raise UsageError(msg)
     with _storage_errors_explained(dataset), _locked(dataset):
         if not _is_sound(dataset):  # another process may have fetched it while this one waited

@@ -5,10 +5,15 @@ from typing import TYPE_CHECKING
 
 from repro.core.errors import ReproError
 from repro.core.names import Dtype
-from repro.data import cache
-from repro.data.language_models import DATA_SETS, KEY
+from repro.data.language_models import DATA_SETS
 from repro.measurement.device import Device
-from repro.models.pretrained import Pretrained, converted, explained, load_pretrained
+from repro.models.pretrained import (
+    Pretrained,
+    converted,
+    explained,
+    load_pretrained,
+    of_catalogue,
+)
 from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture
 
@@ -114,9 +119,8 @@ def unobtainable(name: str) -> str:
     try:
         load_architecture(name)
         load_tokenizer(name)
-        place = None if name == TINY else str(_place(name))
-        if place and not _has_weights(place):
-            return f"{name}: there is a configuration, but no weights ({' or '.join(_WEIGHTS)})"
+        if name != TINY:
+            _require_weights(str(_place(name)))
     except ReproError as error:
         return str(error)
     return ""
@@ -137,15 +141,27 @@ def fingerprint(name: str) -> str:
     return str(load_config(name)._commit_hash)
 
 
-def _has_weights(place: str) -> bool:
+def _require_weights(place: str) -> None:
+    """Raise ``ReproError`` if there are no weights: the hub is asked for what is not in its cache.
+
+    transformers takes a hub that is not reached for one without the file.
+    """
+    from huggingface_hub import try_to_load_from_cache
     from transformers.utils.hub import has_file
 
+    is_directory = Path(place).is_dir()
     with explained(place):
-        return any(has_file(place, name) for name in _WEIGHTS)
+        for name in _WEIGHTS:
+            cached = None if is_directory else try_to_load_from_cache(place, name)
+            if isinstance(cached, str) or has_file(place, name):
+                return
+        where = "" if is_directory else ", in the hub's cache or on the hub, if that was reached"
+        msg = f"there is a configuration, but no weights ({' or '.join(_WEIGHTS)}){where}"
+        raise FileNotFoundError(msg)
 
 
 def _place(name: str) -> "Path | str":
     """Return what transformers is to load ``name`` from, converting its weights if need be."""
     if name in {dataset.name for dataset in DATA_SETS}:
-        return converted(cache.load(name)[KEY])
+        return of_catalogue(name)
     return converted(Path(name)) if name.endswith(".gguf") else name

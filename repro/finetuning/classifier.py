@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from repro.data.text.tokens import Tokens
 from repro.finetuning.batches import Batch
+from repro.models.unpacked import unpacked
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -33,7 +34,8 @@ class YesNoClassifier:
 
     def logits(self, batch: Batch) -> Tensor:
         """Return the float32 logits of No and of Yes, [B, 2]."""
-        hidden = self._base(input_ids=batch.tokens, use_cache=False)[0]  # [B, T, D]
+        with unpacked():
+            hidden = self._base(input_ids=batch.tokens, use_cache=False)[0]  # [B, T, D]
         rows = torch.arange(len(batch.last), device=hidden.device)
         logits = self._head(hidden[rows, batch.last])  # [B, V]
         if self._cap is not None:

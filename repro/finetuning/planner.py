@@ -1,18 +1,17 @@
 """What each arm may train in a given memory: the model, N and B, by the paper's formulas.
 
 The largest model that fits at the wanted N and B is taken; if none does, the smallest model at the
-largest N x B that does, N and B being halved. The formulas propose; what is proposed has to be
-measured, and where it takes more than it may, the next proposal has its turn.
+largest N x B that does, N and B being halved; if nothing does, the least of all that. The formulas
+propose; what is proposed has to be measured, and where it takes more than it may, the next proposal
+has its turn.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from repro.core.errors import UsageError
 from repro.core.names import Dtype
-from repro.core.units import format_bytes
-from repro.finetuning.arms import LABELS, Arm, planned_as
+from repro.finetuning.arms import Arm, planned_as
 from repro.planner.architecture import Architecture
 from repro.planner.paper import bytes_of_real_parameters
 from repro.planner.setting import Setting
@@ -41,6 +40,8 @@ def propose(
 ) -> list[Proposal]:
     """Return what fits into ``budget`` bytes by the formula, the most wanted first.
 
+    Where nothing does that is what takes the least: only a measurement can refuse it.
+
     Args:
         arm: what trains.
         sizes: the models that can be had, by name.
@@ -49,9 +50,6 @@ def propose(
         context: N that is wanted.
         least_context: the shortest N, which leaves every question whole.
         budget: bytes of a training step, weights included.
-
-    Raises:
-        UsageError: nothing fits; the message has the smallest budget that would do.
     """
     method = planned_as(arm)
 
@@ -62,15 +60,7 @@ def propose(
 
     found = [planned(*wanted) for wanted in _settings(sizes, batch, context, least_context)]
     fitting = [proposal for proposal in found if proposal.planned_bytes <= budget]
-    if not fitting:
-        least = min(found, key=lambda proposal: proposal.planned_bytes)
-        msg = (
-            f"memory budget of {format_bytes(budget)}: too small for {LABELS[arm]}; the smallest "
-            f"that would do is {format_bytes(least.planned_bytes)} ({round(least.planned_bytes)} "
-            f"bytes), for {least.model} in {dtype} at B = {least.batch}, N = {least.context}"
-        )
-        raise UsageError(msg)
-    return fitting
+    return fitting or [min(found, key=lambda proposal: proposal.planned_bytes)]
 
 
 def _settings(

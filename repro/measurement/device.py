@@ -17,6 +17,15 @@ def require_device(device: Device) -> None:
         raise UsageError(msg)
 
 
+def memory_of(device: Device) -> int:
+    """Return the bytes of memory that ``device`` has in all."""
+    import torch
+
+    if device == "cuda":
+        return int(torch.cuda.get_device_properties(0).total_memory)
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def require_same_bits() -> None:
     """Have PyTorch take kernels that give the same bits every time, and refuse work without one.
 

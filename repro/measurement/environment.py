@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 import repro
+from repro.measurement.device import memory_of
 
 LIBRARIES = ("torch", "transformers", "numpy", "memray", "torchvision", "datasets", "zo-repro")
 SOURCE = Path(repro.__file__).parent
@@ -65,7 +66,7 @@ def capture() -> Environment:
         system=f"{platform.system()} {platform.machine()}",
         cpu=_cpu_model(),
         cores=_usable_cores(),
-        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        memory_bytes=memory_of("cpu"),
         threads=torch.get_num_threads(),
         cpu_capability=torch.backends.cpu.get_cpu_capability(),
         onednn=bool(torch._C._get_mkldnn_enabled()),  # what torch.backends.mkldnn.enabled reads

@@ -50,10 +50,25 @@ def load_pretrained(name: str, dtype: str = "float32") -> Pretrained:
     require_choice("dtype", dtype, BYTES)
     path = Path(name)
     if name in {dataset.name for dataset in DATA_SETS}:
-        return _from_directory(str(converted(cache.load(name)[KEY])), dtype)
+        return _from_directory(str(of_catalogue(name)), dtype)
     if path.suffix == ".gguf":
         return _from_directory(str(converted(path)), dtype)
     return _from_directory(name, dtype)
+
+
+def of_catalogue(name: str) -> Path:
+    """Return the directory of the model ``name`` of the catalogue, fetching it if need be.
+
+    Raises:
+        UsageError: it has terms that were not accepted.
+        ReproError: it cannot be fetched; the message says what is in the caches.
+    """
+    try:
+        files = cache.load(name)
+    except ReproError as error:
+        msg = f"{error} ({_at_hand()})"
+        raise type(error)(msg) from error
+    return converted(files[KEY])
 
 
 def converted(gguf: Path) -> Path:
@@ -135,13 +150,14 @@ def explained(name: str) -> Iterator[None]:
         ReproError: the block failed: the model is gated, absent, or cannot be read.
     """
     from huggingface_hub.errors import GatedRepoError
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined] # exported by name
 
     if names_a_path(name) and not Path(name).exists():
         msg = f"model {name}: there is no such file or directory"
         raise UsageError(msg)
     try:
         yield
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, httpx.TransportError) as error:
         if isinstance(error.__cause__, GatedRepoError):
             msg = (
                 f"{name} is gated: accept its terms at https://huggingface.co/{name} and give a "
@@ -151,19 +167,26 @@ def explained(name: str) -> Iterator[None]:
         reason = " ".join(str(error).split())
         msg = (
             f"no causal language model {name!r}: {reason}; give a directory, a .gguf file, a name "
-            f"on the hub, or one of {', '.join(dataset.name for dataset in DATA_SETS)} (in the "
-            f"cache: {', '.join(cached()) or 'none'}; repro data fetch NAME gets one; in the hub's "
-            f"cache: {', '.join(_cached_of_hub()) or 'none'}; hf download NAME gets one)"
+            f"on the hub, or one of {', '.join(dataset.name for dataset in DATA_SETS)} "
+            f"({_at_hand()})"
         )
         raise ReproError(msg) from error
 
 
+def _at_hand() -> str:
+    """Say which models are here already, and how to get others."""
+    return (
+        f"in the cache: {', '.join(cached()) or 'none'}; repro data fetch NAME gets one; in the "
+        f"hub's cache: {', '.join(_cached_of_hub()) or 'none'}; hf download NAME gets one"
+    )
+
+
 def _cached_of_hub() -> list[str]:
-    from huggingface_hub import scan_cache_dir
+    from huggingface_hub import constants, scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 
     try:
-        found = scan_cache_dir().repos
+        found = scan_cache_dir(constants.HF_HUB_CACHE).repos
     except CacheNotFound:
         return []
     return sorted(repo.repo_id for repo in found if repo.repo_type == "model")

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from repro.core.errors import ReproError
-from repro.memory.fake import unpacked
 from repro.memory.parts import Parts
 from repro.memory.storages import StorageTracker
 from repro.methods.perturbation import default_chunk, perturb_
+from repro.models.unpacked import unpacked
 from repro.planner.fake_models import build, keeps_logits, reason_of, tail_parameters
 from repro.planner.methods import Method
 from repro.planner.setting import Setting

@@ -4,7 +4,7 @@ import math
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.isolated_points import isolated_points
@@ -16,6 +16,7 @@ from repro.finetuning.arms import LABELS, Arm, estimates
 from repro.finetuning.base_models import load_architecture, load_tokenizer, unobtainable
 from repro.finetuning.planner import Proposal, propose
 from repro.finetuning.step_memory import Setup, account
+from repro.measurement.device import memory_of
 from repro.planner.architecture import Architecture
 
 
@@ -24,6 +25,8 @@ class Plan:
     """The set-ups that are run, and the results that tell how they were chosen."""
 
     setups: tuple[Setup, ...]
+    too_large: tuple[Setup, ...]
+    """Of an arm for which the device's memory is too small at every size: the least it tried."""
     results: tuple[Result, ...]
 
 
@@ -31,32 +34,52 @@ def plan(config: Config, dataset: str, context: Context) -> Plan:
     """Choose a set-up for each arm; with ``every_model`` one for each of its models.
 
     Raises:
-        UsageError: the budget is too small for an arm, or N cuts into a question.
+        UsageError: the budget is too small for an arm, the device for all of them, or N cuts into
+            a question.
         ReproError: of an arm's models none can be had.
     """
     reasons = {name: unobtainable(name) for name in (*config.bp_models, *config.mezo_models)}
     results = list(_unobtainable(config, reasons))
-    least, sizes = 1, {}
-    for name in (name for name, reason in reasons.items() if not reason):
-        sizes[name] = load_architecture(name)
-        _require_positions(config, name, sizes[name])
-        least = max(least, _least_context(config, dataset, name))
+    sizes = {name: load_architecture(name) for name, reason in reasons.items() if not reason}
+    for name, size in sizes.items():
+        _require_positions(config, name, size)
+    least = max((_least_context(config, dataset, name) for name in sizes), default=1)
     accounts = _Accounts(config, context)
-    budget, of_bp = _budget(config, sizes, reasons, accounts)
-    if of_bp and "bp" not in config.arms:
-        results.append(_result(config, "bp", budget, *of_bp, chosen=False))
+    budget = _budget(config, sizes, reasons, accounts)
+    if budget.of_bp and not (budget.is_taken and "bp" in config.arms):
+        results.append(_result(config, "bp", budget, *budget.of_bp, chosen=False))
     setups: list[Setup] = []
+    too_large: list[Setup] = []
     for arm in config.arms:
         models = _of_arm(config, arm, sizes, reasons)
         for proposals in _proposals(config, arm, models, least, budget):
             tried = [*_tried(proposals, arm, accounts, budget)]
-            results += [_result(config, arm, budget, *one) for one in tried]
-            setups.append(_fitting(arm, tried, budget))
-    return Plan(tuple(setups), tuple(results))
+            rows = [_result(config, arm, budget, *one) for one in tried]
+            results += [row for row in rows if row not in results]
+            kept = setups if _fits(arm, tried, budget) else too_large
+            kept.append(replace(tried[-1][0], arm=arm))
+    if not setups:
+        msg = f"memory of {config.device}: too small for every arm; take smaller models"
+        raise UsageError(msg)
+    return Plan(tuple(setups), tuple(too_large), tuple(results))
 
 
 Accounted = tuple[Setup, dict[str, Any]]
 Tried = tuple[Setup, dict[str, Any], bool]
+
+
+class _Budget(NamedTuple):
+    """The bytes that every arm may take."""
+
+    bytes: float
+    """Infinite where every model is run; all that the device has where BP takes more than that."""
+    of_bp: Accounted | None = None
+    """BP as it is wanted, where it was measured for the budget."""
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether it is what BP takes, whatever the formula says of that."""
+        return self.of_bp is not None and "measured_peak_bytes" in self.of_bp[1]
 
 
 def _unobtainable(config: Config, reasons: Mapping[str, str]) -> Iterator[Result]:
@@ -82,11 +105,18 @@ class _Accounts:
 
     def __init__(self, config: Config, context: Context) -> None:
         self._config, self._context = config, context
+        self._known: dict[Setup, dict[str, Any]] = {}
 
     def of(self, arm: Arm, model: str, batch: int, context: int) -> Accounted:
         here = self._config
         measured: Arm = "mezo_1" if estimates(arm) else arm  # n takes no memory
-        setup = Setup(measured, model, here.dtype, batch, context, here.device, here.threads)
+        dtype = here.dtype(arm)
+        setup = Setup(measured, model, dtype, batch, context, here.device, here.threads)
+        if setup not in self._known:
+            self._known[setup] = self._account(setup)
+        return setup, self._known[setup]
+
+    def _account(self, setup: Setup) -> dict[str, Any]:
         ((_, metrics),) = isolated_points(
             "mezo_fig4 memory",
             account,
@@ -97,10 +127,11 @@ class _Accounts:
             workers=1,
             preload=["repro.finetuning.step_memory"],
         )
-        return setup, metrics
+        return metrics
 
 
 def _least_context(config: Config, dataset: str, model: str) -> int:
+    """Return the shortest N that leaves every question whole, if the wanted one is no shorter."""
     tokenizer = load_tokenizer(model)
     splits = (load_tokenised(dataset, split, tokenizer) for split in ("train", "validation"))
     least = max(split.least_length for split in splits)
@@ -130,74 +161,79 @@ def _budget(
     sizes: Mapping[str, Architecture],
     reasons: Mapping[str, str],
     accounts: _Accounts,
-) -> tuple[float, Accounted | None]:
-    """Return the bytes each arm may take, and BP's set-up if that was measured for it.
-
-    They are infinite where every model is run.
-    """
+) -> _Budget:
     if config.every_model:
-        return math.inf, None
+        return _Budget(math.inf)
     if config.budget_bytes:
-        return float(config.budget_bytes), None
+        return _Budget(float(config.budget_bytes))
     models = _of_arm(config, "bp", sizes, reasons)
     largest = max(models, key=lambda name: models[name].parameters)
     setup, metrics = accounts.of("bp", largest, config.batch, config.context)
-    if "measured_peak_bytes" not in metrics:
-        msg = f"BP on {largest} runs out of memory and sets no budget: lower N or B"
-        raise ReproError(msg)
-    return float(metrics["measured_peak_bytes"]), (setup, metrics)
+    peak = metrics.get("measured_peak_bytes")
+    if peak is None:
+        peak = memory_of(config.device)
+        sys.stderr.write(
+            f"BP on {largest} at B = {config.batch}, N = {config.context} runs out of memory and "
+            f"sets no budget; it is all that the device has, {format_bytes(peak)}\n"
+        )
+    return _Budget(float(peak), (setup, metrics))
 
 
 def _proposals(
-    config: Config, arm: Arm, models: Mapping[str, Architecture], least: int, budget: float
+    config: Config, arm: Arm, models: Mapping[str, Architecture], least: int, budget: _Budget
 ) -> Iterator[list[Proposal]]:
-    """Yield the proposals for each set-up of an arm, the most wanted first."""
+    """Yield the proposals for each set-up of an arm, the most wanted first; of no budget one."""
     groups = [{name: models[name]} for name in models] if config.every_model else [dict(models)]
-    sets_budget = arm == "bp" and not config.budget_bytes  # and takes it, whatever the formula says
-    given = config.every_model or sets_budget
+    limit = math.inf if arm == "bp" and budget.is_taken else budget.bytes
     for group in groups:
         proposals = propose(
             arm,
             group,
-            config.dtype,
+            config.dtype(arm),
             batch=config.batch,
             context=config.context,
             least_context=least,
-            budget=math.inf if given else budget,
+            budget=limit,
         )
-        yield proposals[:1] if given else proposals
+        yield proposals[:1] if limit == math.inf else proposals
 
 
 def _tried(
-    proposals: list[Proposal], arm: Arm, accounts: _Accounts, budget: float
+    proposals: list[Proposal], arm: Arm, accounts: _Accounts, budget: _Budget
 ) -> Iterator[Tried]:
     """Account for one proposal after the other until one stays within the budget."""
     for proposal in proposals:
         setup, metrics = accounts.of(arm, proposal.model, proposal.batch, proposal.context)
-        unlimited = budget == math.inf
-        fits = unlimited or metrics.get("measured_peak_bytes", math.inf) <= budget
+        unlimited = budget.bytes == math.inf
+        fits = unlimited or metrics.get("measured_peak_bytes", math.inf) <= budget.bytes
         yield setup, metrics, fits
         if fits:
             return
 
 
-def _fitting(arm: Arm, tried: list[Tried], budget: float) -> Setup:
-    setup, _, fits = tried[-1]
-    if not fits:
-        took = [m["measured_peak_bytes"] for _, m, _ in tried if "measured_peak_bytes" in m]
-        said = (
-            f"was measured to take at least {format_bytes(min(took))}; give that much"
-            if took
-            else "runs out of memory at every size; lower N or B, or take a smaller model"
-        )
-        msg = f"memory budget of {format_bytes(budget)}: {LABELS[arm]} {said}"
-        raise UsageError(msg)
-    return replace(setup, arm=arm)
+def _fits(arm: Arm, tried: list[Tried], budget: _Budget) -> bool:
+    """Tell whether the last that was tried may be run; not so if the device is too small for all.
+
+    Raises:
+        UsageError: the least that was measured takes more than the budget.
+    """
+    if tried[-1][2]:
+        return True
+    took = [(m["measured_peak_bytes"], s) for s, m, _ in tried if "measured_peak_bytes" in m]
+    if not took:
+        return False
+    peak, least = min(took, key=lambda one: one[0])
+    msg = (
+        f"memory budget of {format_bytes(budget.bytes)}: too small for {LABELS[arm]}; the smallest "
+        f"that would do is {format_bytes(peak)} ({peak} bytes), as measured of {least.model} in "
+        f"{least.dtype} at B = {least.batch}, N = {least.context}"
+    )
+    raise UsageError(msg)
 
 
 def _result(
-    config: Config, arm: Arm, budget: float, setup: Setup, metrics: dict[str, Any], chosen: bool
+    config: Config, arm: Arm, budget: _Budget, setup: Setup, metrics: dict[str, Any], chosen: bool
 ) -> Result:
-    limit = {} if budget == math.inf else {"budget_bytes": budget}
+    limit = {} if budget.bytes == math.inf else {"budget_bytes": budget.bytes}
     point = {"setting": config.setting, **setup.as_dict(), "arm": arm}
     return Result("plan", point, metrics | limit | {"chosen": chosen})

@@ -13,7 +13,7 @@ Kinds of results, each with the ``setting`` of the configuration in its point:
 import hashlib
 import json
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -56,33 +56,53 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     dataset = first_obtainable(config.datasets)
     planned = plan(config, dataset, context)
     yield from planned.results
-    tuned = {setup: _tuned_by(setup, planned.setups) for setup in planned.setups}
-    best: dict[Setup, float] = {}
-    failed: dict[Setup, dict[str, Any]] = {}
-    for setup in dict.fromkeys(tuned.values()):
-        results = list(_grid(config, dataset, setup, context))
-        yield from results
-        lr = _best(results)
-        if lr is None:
-            failed[setup] = _failure(setup, results)
+    for setup in planned.too_large:  # said before hours go into the others
+        reason = f"{_name(setup)}: runs out of memory, and so does all that is larger"
+        sys.stderr.write(f"{reason}\n")
+        yield from _untrained(config, dataset, setup, {"out_of_memory": reason})
+    lrs = yield from _learning_rates(config, dataset, planned.setups, context)
+    failures = [found for found in lrs.values() if isinstance(found, dict)]
+    if len(failures) == len(lrs):
+        raise ReproError("; ".join(str(why) for each in failures for why in each.values()))
+    for setup in planned.setups:
+        lr = lrs[setup]
+        if isinstance(lr, dict):
+            yield from _untrained(config, dataset, setup, lr)
         else:
-            best[setup] = lr
-    if not best:
-        raise ReproError("; ".join(str(why) for each in failed.values() for why in each.values()))
-    for setup, by in tuned.items():
-        if by in best:
-            yield from _trained(config, dataset, setup, best[by], context)
+            yield from _trained(config, dataset, setup, lr, context)
+
+
+_Failure = dict[str, Any]
+"""Why a set-up cannot be trained, as the metrics of its runs."""
+
+
+def _learning_rates(
+    config: Config, dataset: str, setups: Sequence[Setup], context: Context
+) -> Generator[Result, None, dict[Setup, float | _Failure]]:
+    """Yield the grids and return what came of each; BP with checkpointing takes BP's if it can."""
+    lrs: dict[Setup, float | _Failure] = {}
+    for setup in sorted(setups, key=lambda one: one.arm != tuned_as(one.arm)):
+        of_bp = lrs.get(replace(setup, arm=tuned_as(setup.arm)))
+        if of_bp is None or _is_out_of_memory(of_bp):
+            lrs[setup] = yield from _tune(config, dataset, setup, context)
         else:
-            yield from _untrained(config, dataset, setup, failed[by])
+            lrs[setup] = of_bp
+    return lrs
 
 
-def _tuned_by(setup: Setup, setups: Collection[Setup]) -> Setup:
-    """Return the set-up whose learning rate ``setup`` takes: itself, or BP's of the same size.
+def _is_out_of_memory(found: float | _Failure) -> bool:
+    """Tell of BP's learning rate whether BP lacked the memory that checkpointing may not need."""
+    return isinstance(found, dict) and "out_of_memory" in found
 
-    Where BP itself is not run at that size it has no place in the memory, either.
-    """
-    other = replace(setup, arm=tuned_as(setup.arm))
-    return other if other in setups else setup
+
+def _tune(
+    config: Config, dataset: str, setup: Setup, context: Context
+) -> Generator[Result, None, float | _Failure]:
+    """Yield the grid of a set-up and return its learning rate, or why it has none."""
+    results = list(_grid(config, dataset, setup, context))
+    yield from results
+    lr = _best(results)
+    return _failure(setup, results) if lr is None else lr
 
 
 def _trained(
@@ -94,9 +114,7 @@ def _trained(
         yield Result("run", _point(config, one), metrics | {"settings": settings}, one.seed)
 
 
-def _untrained(
-    config: Config, dataset: str, setup: Setup, failure: dict[str, Any]
-) -> Iterator[Result]:
+def _untrained(config: Config, dataset: str, setup: Setup, failure: _Failure) -> Iterator[Result]:
     for seed in config.seeds:
         one = _run(config, dataset, setup, 0, seed)
         settings = _without(one.as_dict(), "seed", "lr")
@@ -128,9 +146,13 @@ def _best(results: Sequence[Result]) -> float | None:
     return None if best is None else float(best.point["lr"])
 
 
-def _failure(setup: Setup, results: Sequence[Result]) -> dict[str, Any]:
-    """Say why a set-up cannot be trained, on standard error too, as the metrics of its runs do."""
-    name = f"{LABELS[setup.arm]} on {setup.model} at B = {setup.batch}, N = {setup.context}"
+def _name(setup: Setup) -> str:
+    return f"{LABELS[setup.arm]} on {setup.model} at B = {setup.batch}, N = {setup.context}"
+
+
+def _failure(setup: Setup, results: Sequence[Result]) -> _Failure:
+    """Say why a set-up cannot be trained, on standard error too."""
+    name = _name(setup)
     short = [r.metrics["out_of_memory"] for r in results if "out_of_memory" in r.metrics]
     reason = f"of {len(results)} learning rates none came to its end; give lower ones, or more time"
     if short:

@@ -159,12 +159,18 @@ def _runs(setting: Setting) -> list[dict[str, object]]:
                 "loss, from": _mean([r.metrics["loss"][0] for r in line.records]),
                 "to": _mean([r.metrics["loss"][-1] for r in line.records]),
                 "running maximum (%)": _mean(list(line.best().values())),
+                "always answering alike (%)": _majority(setting),
                 "at the end (%)": _mean(list(line.final().values())),
                 "questions at the end": first.get("items", {}).get("final", ""),
                 "training prompts cut": first.get("truncated", {}).get("training", ""),
             }
         )
     return rows
+
+
+def _majority(setting: Setting) -> str:
+    alike = setting.majority("monitored")
+    return "" if alike is None else f"{alike:.1f}"
 
 
 def _busy(record: Record) -> float:

@@ -1,4 +1,4 @@
-"""What a model of transformers must be told where its tensors have no values."""
+"""What a model of transformers must be told of rows that it need not look into."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +10,9 @@ from transformers import masking_utils
 def unpacked() -> Iterator[None]:
     """Let transformers take every row for one sequence, as it does where it can see the positions.
 
-    Of fake positions it cannot tell whether several sequences are packed into a row, and makes an
-    N x N mask against that, which a real step with SDPA has not.
+    Whether several sequences are packed into a row it asks of the positions in every forward pass:
+    a GPU is waited for, and of fake positions it cannot tell and makes an N x N mask against that,
+    which a real step with SDPA has not.
     """
     original = masking_utils.find_packed_sequence_indices
     masking_utils.find_packed_sequence_indices = lambda position_ids: None  # noqa: ARG005
