@@ -119,6 +119,15 @@ def test_half_precision_is_restored_exactly_and_rebuilt(tmp_path: Path) -> None:
     rebuilt(run.as_dict(), metrics)
 
 
+@pytest.mark.usefixtures("engine")
+def test_the_engines_help_changes_no_weight(tmp_path: Path) -> None:
+    run = replace(RUN, arm="mezo_5", dtype="bfloat16", seconds=0.5, evaluations=1)
+    alone, helped = (fine_tune(Task(replace(run, helped=h), tmp_path)) for h in (False, True))
+    assert helped["log"] == alone["log"]
+    assert helped["final_sha256"] == alone["final_sha256"] != alone["base_sha256"]
+    rebuilt(run.as_dict(), helped)
+
+
 def test_another_log_or_base_model_is_told(mezo: dict[str, Any]) -> None:
     shorter = unpacked(mezo["log"])
     del shorter.data[-20:]

@@ -17,9 +17,10 @@ from repro.methods.elasticzo import ElasticZO
 from repro.methods.lattice import Lattice
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
+from repro.methods.noise import TorchNoise
 from repro.methods.walk import Restore
 from repro.ondevice.build import EngineError
-from repro.ondevice.noise import EngineNoise
+from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
 
 PIECE = 4096
 EPS = 1e-3
@@ -196,6 +197,52 @@ def test_exact_passes_are_those_of_the_lattice(engine: Any, dtype: torch.dtype, 
         sums = weights.float() + z * np.float32(-0.7 * eps / lattice.eps)  # no fused operation
         expected = lattice.round(sums, thresholds(7, len(z)))
         assert torch.equal(moved, expected.to(dtype))
+
+
+@pytest.mark.parametrize("eps", [1e-3, 0.3])
+@pytest.mark.parametrize("dtype", HALVES)
+def test_the_engine_walks_along_pytorch_s_noise_as_its_operators_do(
+    engine: Any, dtype: torch.dtype, eps: float
+) -> None:
+    lattice = Lattice(dtype, eps)
+    every = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int16).view(dtype)
+    weights = torch.cat([every[every.abs() < 1e3], parameters(dtype)[-1]])
+    weights = lattice.round(weights.to(lattice.wide)).to(dtype)
+    alone, expected = TorchNoise(), weights.clone()
+    alone.move_on_(lattice, expected, 7, 0, 1)
+    perturbed = expected.clone()
+    assert not torch.equal(perturbed, weights)
+    alone.move_on_(lattice, expected, 7, 1, 0)
+    assert same_bits(expected, weights)
+    alone.descend_on_(lattice, expected, 7, 0, 0.7 * eps)
+    for name in engine.instruction_sets():
+        noise, moved = TorchNoiseOnEngine(instructions=name), weights.clone()
+        noise.move_on_(lattice, moved, 7, 0, 1)
+        assert same_bits(moved, perturbed)
+        noise.descend_on_(lattice, moved, 7, 1, 0.7 * eps)
+        assert same_bits(moved, expected)
+
+
+def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return torch.equal(one.view(torch.int16), other.view(torch.int16))  # tells -0.0 from 0.0
+
+
+@pytest.mark.parametrize("chunk", [None, 700])
+def test_a_run_helped_by_the_engine_is_replayed_without(engine: Any, chunk: int | None) -> None:
+    assert engine
+    model = Tied(torch.bfloat16)
+    base = [parameter.detach().clone() for parameter in model.parameters()]
+    noise = TorchNoiseOnEngine(chunk)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    mezo = MeZO(trained, lr=1e-2, eps=EPS, chunk=chunk, restore="exact", noise=noise)
+    for _ in range(3):
+        mezo.step(loss_of(model))
+    twin = Tied(torch.bfloat16)
+    for parameter, start in zip(twin.parameters(), base, strict=True):
+        parameter.data.copy_(start)
+    replay(mezo.log, [parameter for parameter in twin.parameters() if parameter.requires_grad])
+    for one, other in zip(twin.parameters(), model.parameters(), strict=True):
+        assert same_bits(one, other)
 
 
 def test_updates_below_the_spacing_count_by_their_mean() -> None:

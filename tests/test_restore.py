@@ -19,9 +19,10 @@ from repro.methods.elasticzo import ElasticZO
 from repro.methods.lattice import Lattice
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
-from repro.methods.noise import TorchNoise
+from repro.methods.noise import Noise, TorchNoise
 from repro.methods.perturbation import perturb_
 from repro.methods.walk import ExactWalk, Restore, make_walk
+from repro.ondevice.noise import TorchNoiseOnEngine
 
 HALF = [torch.bfloat16, torch.float16]
 DTYPES = [*HALF, torch.float32]
@@ -106,6 +107,29 @@ def test_weights_come_back_bit_by_bit(
     walk.move([theta], seed, 1, -1)
     walk.move([theta], seed, -1, 0)
     assert same_bits(theta, start)
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("make_noise", [TorchNoise, TorchNoiseOnEngine])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_any_number_of_threads_makes_the_same_walk(
+    dtype: torch.dtype, make_noise: Callable[[], Noise]
+) -> None:
+    sizes, before = (5, 700_000, 65_536), torch.get_num_threads()
+    walked = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            parameters = [weights(dtype, size) for size in sizes]
+            walk = ExactWalk(EPS, None, make_noise())
+            walk.settle(parameters)
+            walk.move(parameters, 3, 0, 1)
+            walk.descend(parameters, 3, 1, 1e-4)
+            walked.append(parameters)
+    finally:
+        torch.set_num_threads(before)
+    for others in walked[1:]:
+        assert all(map(same_bits, walked[0], others))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

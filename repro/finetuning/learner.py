@@ -13,10 +13,10 @@ from repro.finetuning.run import Run
 from repro.methods.backprop import Backprop
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
-from repro.methods.noise import Noise
+from repro.methods.noise import Noise, TorchNoise
 from repro.methods.walk import Restore
 from repro.models.dropout import without_dropout
-from repro.ondevice.noise import EngineNoise
+from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
 from repro.training.seeds import NOISE, derived_seed
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Learner:
         self.model = prepared(model, run.arm)
         self.classifier = YesNoClassifier(model, answers)
         self.optimizer = make_optimizer(self.model, run)
+        self._helped = run.helped
 
     def step(self, batch: Batch) -> float:
         """Train on one batch and return its loss.
@@ -59,7 +60,7 @@ class Learner:
         self.optimizer.load_state_dict(state["optimizer"])
         if isinstance(self.optimizer, MeZO):
             log = self.optimizer.log
-            replay(log, self.optimizer.head, noise_of(log.noise))
+            replay(log, self.optimizer.head, noise_of(log.noise, log.chunk, helped=self._helped))
         else:
             self.model.load_state_dict(state["model"])
 
@@ -77,13 +78,20 @@ def restore_of(dtype: Dtype) -> Restore:
     return "rounded" if dtype == "float32" else "exact"
 
 
-def noise_of(name: str) -> Noise | None:
-    """Return the noise that a run or a log names; none stands for PyTorch's.
+def noise_of(name: str, chunk: int | None = None, *, helped: bool = False) -> Noise:
+    """Return the noise that a run or a log names.
+
+    Args:
+        name: of the noise.
+        chunk: elements that PyTorch's draws from one seed.
+        helped: whether the engine makes the exact passes along PyTorch's.
 
     Raises:
-        EngineError: it is the engine's, which is not built.
+        EngineError: it takes the engine, which is not built.
     """
-    return EngineNoise() if name == EngineNoise.name else None
+    if name == EngineNoise.name:
+        return EngineNoise()
+    return TorchNoiseOnEngine(chunk) if helped else TorchNoise(chunk)
 
 
 def make_optimizer(model: torch.nn.Module, run: Run) -> Backprop | MeZO:
@@ -91,7 +99,7 @@ def make_optimizer(model: torch.nn.Module, run: Run) -> Backprop | MeZO:
 
     Raises:
         UsageError: a setting is out of range, or the engine's noise is to be drawn on a GPU.
-        EngineError: the engine is to draw the noise, and is not built.
+        EngineError: the engine is to draw the noise, or to help, and is not built.
     """
     n = estimates(run.arm)
     if n == 0:
@@ -103,5 +111,5 @@ def make_optimizer(model: torch.nn.Module, run: Run) -> Backprop | MeZO:
         perturbations=n,
         seed=derived_seed(run.seed, NOISE),
         restore=restore_of(run.dtype),
-        noise=noise_of(run.noise),
+        noise=noise_of(run.noise, helped=run.helped),
     )

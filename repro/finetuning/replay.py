@@ -14,6 +14,7 @@ from repro.finetuning.learner import noise_of, prepared
 from repro.methods.log import StepLog, replay
 from repro.methods.parameters import trainable
 from repro.models.pretrained import Pretrained
+from repro.ondevice.build import is_built
 
 
 def weights_sha256(parameters: Iterable[torch.Tensor]) -> str:
@@ -68,7 +69,8 @@ def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrain
     )
     _require_same("base model", weights_sha256(parameters), metrics["base_sha256"])
     log = unpacked(metrics["log"])
-    replay(log, parameters, noise_of(log.noise))
+    helped = settings["device"] == "cpu" and log.restore == "exact" and is_built()
+    replay(log, parameters, noise_of(log.noise, log.chunk, helped=helped))
     _require_same("final weights", weights_sha256(parameters), metrics["final_sha256"])
     return Pretrained(model, tokenizer)
 

@@ -40,6 +40,9 @@ class Run:
     device: Device
     threads: int
     noise: NoiseName = "torch"
+    helped: bool = False
+    """Whether the on-device engine makes the exact passes along PyTorch's noise: sooner, and to the
+    same bits."""
     tuning: bool = False
     """Whether this is a run of the grid: evaluated once, at its end, on the tuning items."""
 

@@ -93,7 +93,7 @@ class Lattice:
         spacing = self.spacing(x)
         steps = x.div(spacing)
         below = steps.floor()
-        up = steps.sub_(below).gt(threshold)
+        up = steps.sub_(below).gt_(threshold)
         return below.add_(up).mul_(spacing)
 
     def spacing(self, x: torch.Tensor) -> torch.Tensor:

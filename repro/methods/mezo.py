@@ -34,8 +34,9 @@ class MeZO(ZerothOrder):
     a lattice from which perturbed weights are traced back (``repro.methods.lattice``; as large a
     change as rounding to the number format, of 0.2 % in bfloat16), and updates are rounded to it
     at random so that those below its spacing count by their mean. It takes no memory beyond a few
-    chunks. Passes over the weights take many times as long on a CPU by PyTorch's operators, and
-    little longer by the engine's noise (``repro.ondevice.noise``).
+    chunks for each thread. Passes over the weights take several times as long on a CPU by PyTorch's
+    operators, and little longer by the engine, whose ``TorchNoiseOnEngine`` comes to the same bits
+    (``repro.ondevice.noise``).
 
     After an exception in the closure the weights are those from before the step: bit by bit if
     exact, else within three roundings for each estimate begun. The log of an exact run still holds

@@ -1,16 +1,18 @@
 """Where the perturbations of a walk come from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import torch
 
 from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
-from repro.methods.perturbation import KeptNoise, perturb_
+from repro.methods.perturbation import KeptNoise, default_chunk, perturb_
 
 _SEED_SPACE = 1 << 32
 _ROUNDING = 1 << 31  # apart from the seeds of all noise of the same walk
+_PART = 1 << 14
+"""Elements; from twice that on PyTorch's operators have threads of their own."""
 
 
 class Noise(Protocol):
@@ -18,6 +20,8 @@ class Noise(Protocol):
 
     name: str
     """What a log calls it, so that a replay draws the same."""
+    is_shared: bool
+    """Whether PyTorch's number of threads share each pass by themselves."""
 
     def check(self, parameters: Sequence[torch.Tensor]) -> None:
         """Raise ``UsageError`` unless noise can be added to ``parameters``."""
@@ -46,6 +50,7 @@ class TorchNoise:
     """PyTorch's generator of the parameters' device; see ``perturb_``."""
 
     name = "torch"
+    is_shared = False
 
     def __init__(self, chunk: int | None = None) -> None:
         """Take the elements drawn from one seed; the numbers depend on it."""
@@ -61,7 +66,10 @@ class TorchNoise:
 
     def draw_(self, vector: torch.Tensor, seed: int) -> None:
         """Draw into ``vector``, and keep nothing."""
-        perturb_([vector.zero_()], seed, 1.0, self.chunk)
+        size = self.chunk or default_chunk(vector.device)
+        generator = torch.Generator(vector.device)
+        for index, part in enumerate(torch.split(vector, size)):
+            part.normal_(generator=generator.manual_seed((seed + index) % _SEED_SPACE))
 
     def move_on_(
         self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, after: int
@@ -84,27 +92,41 @@ def move_on_(
     noise: Noise, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, after: int
 ) -> None:
     """Do ``Noise.move_on_`` by PyTorch's operators, for any format and device."""
-    eps_z = _eps_z(noise, lattice, weights, seed)
-    theta = lattice.theta(weights, eps_z, before)
-    weights.copy_(theta.add_(eps_z, alpha=after))
+    for part, z in _parts(weights, drawn(noise, weights, seed)):
+        eps_z = lattice.noise(z)
+        part.copy_(lattice.theta(part, eps_z, before).add_(eps_z, alpha=after))
 
 
 def descend_on_(
     noise: Noise, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, rate: float
 ) -> None:
     """Do ``Noise.descend_on_`` by PyTorch's operators, for any format and device."""
-    eps_z = _eps_z(noise, lattice, weights, seed)
-    theta = lattice.theta(weights, eps_z, before)
-    generator = torch.Generator(theta.device).manual_seed((seed + _ROUNDING) % _SEED_SPACE)
-    threshold = torch.empty_like(theta).uniform_(generator=generator)
-    updated = theta.add_(eps_z, alpha=-rate / lattice.eps)
-    weights.copy_(lattice.round(updated, threshold))
+    numbers = drawn(noise, weights, seed), thresholds(lattice, weights, seed)
+    for part, z, up in _parts(weights, *numbers):
+        eps_z = lattice.noise(z)
+        theta = lattice.theta(part, eps_z, before)
+        updated = theta.add_(eps_z.mul_(-rate / lattice.eps))  # two operations: no fused one
+        part.copy_(lattice.round(updated, up))
 
 
-def _eps_z(noise: Noise, lattice: Lattice, weights: torch.Tensor, seed: int) -> torch.Tensor:
+def drawn(noise: Noise, weights: torch.Tensor, seed: int) -> torch.Tensor:
+    """Return z(seed), float32, as long as ``weights``."""
     normal = torch.empty(weights.shape, device=weights.device)
     noise.draw_(normal, seed)
-    return lattice.noise(normal)
+    return normal
+
+
+def thresholds(lattice: Lattice, weights: torch.Tensor, seed: int) -> torch.Tensor:
+    """Return the random numbers in [0, 1) by which an update of ``weights`` is rounded."""
+    generator = torch.Generator(weights.device).manual_seed((seed + _ROUNDING) % _SEED_SPACE)
+    uniform = torch.empty(weights.shape, dtype=lattice.wide, device=weights.device)
+    return uniform.uniform_(generator=generator)
+
+
+def _parts(*vectors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    """Cut vectors of one length so that what is computed of a part stays in a host's cache."""
+    size = _PART if vectors[0].device.type == "cpu" else max(1, len(vectors[0]))
+    return zip(*(torch.split(vector, size) for vector in vectors), strict=True)
 
 
 def noise_of_log(name: str, chunk: int | None, noise: Noise | None) -> Noise:

@@ -9,13 +9,11 @@ The passes of a step add the same noise. On the host they may keep that of a sma
 at most, which takes longer to draw than to add; a large one's is drawn again.
 """
 
-import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from threading import Lock
 
 import torch
+
+from repro.methods.sharing import share, threads_for
 
 CPU_CHUNK = 1 << 16
 """Elements per chunk on the host."""
@@ -90,32 +88,23 @@ def perturb_(
     vector, identity = kept.vector, (seed, total, size)
     ready = kept.drawn == identity
     kept.drawn = None
-    threads = _threads(device, 0 if ready else total // size)
-    buffers = torch.empty(threads, 0 if len(vector) else length, device=device)
-    chunks, lock = _chunks(parameters, size), Lock()
+    threads = threads_for(device, 0 if ready else total // size)
+    buffers = iter(torch.empty(threads, 0 if len(vector) else length, device=device))
 
-    def take() -> _Chunk | None:
-        with lock:
-            return next(chunks, None)
+    def work(chunks: Iterator[_Chunk]) -> None:
+        generator, buffer = torch.Generator(device), next(buffers)
+        for index, chunk_pieces in chunks:
+            generator.manual_seed((seed + index) % _SEED_SPACE)
+            cut = length < size
+            parts = _chunks(chunk_pieces, length) if cut else iter([(0, chunk_pieces)])
+            for part, pieces in parts:
+                noise = vector[index * size + part * length :] if len(vector) else buffer
+                noise = noise[: sum(piece.numel() for piece in pieces)]
+                if not ready:
+                    noise.normal_(generator=generator)
+                _add(pieces, noise, scale)
 
-    def work(buffer: torch.Tensor) -> None:
-        generator = torch.Generator(device)
-        with torch.no_grad():  # which every thread decides for itself
-            for index, chunk_pieces in iter(take, None):
-                generator.manual_seed((seed + index) % _SEED_SPACE)
-                cut = length < size
-                parts = _chunks(chunk_pieces, length) if cut else iter([(0, chunk_pieces)])
-                for part, pieces in parts:
-                    noise = vector[index * size + part * length :] if len(vector) else buffer
-                    noise = noise[: sum(piece.numel() for piece in pieces)]
-                    if not ready:
-                        noise.normal_(generator=generator)
-                    _add(pieces, noise, scale)
-
-    others = [_pool(os.getpid(), threads).submit(work, buffer) for buffer in buffers[1:]]
-    work(buffers[0])
-    for other in others:
-        other.result()
+    share(_chunks(parameters, size), threads, work)
     kept.drawn = identity if len(vector) else None
 
 
@@ -141,14 +130,3 @@ def _chunks(parameters: Sequence[torch.Tensor], size: int) -> Iterator[_Chunk]:
                 index, room, pieces = index + 1, size, []
     if pieces:
         yield index, pieces
-
-
-def _threads(device: torch.device, chunks: int) -> int:
-    """Return how many threads are worth it: waking one takes as long as half a chunk."""
-    return max(1, min(torch.get_num_threads(), chunks // 2)) if device.type == "cpu" else 1
-
-
-@cache
-def _pool(_process: int, threads: int) -> ThreadPoolExecutor:
-    """Return the threads of this process; a forked one has none of its parent's."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="noise")

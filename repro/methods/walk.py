@@ -1,6 +1,6 @@
 """The walk of an estimate, theta -> theta + eps z -> theta - eps z -> theta, in two arithmetics."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, Protocol, get_args
 
 import torch
@@ -9,11 +9,15 @@ from repro.core.validation import require_choice
 from repro.methods.lattice import Lattice
 from repro.methods.noise import Noise
 from repro.methods.perturbation import default_chunk
+from repro.methods.sharing import share, threads_for
 
 Restore = Literal["rounded", "exact"]
 """How the walk ends: with the rounding errors of its sums, or with the very bits it began with."""
 
 _SEED_SPACE = 1 << 32
+
+_Piece = tuple[Lattice, torch.Tensor, int]
+"""The lattice, the weights and the seed of a piece."""
 
 
 class Walk(Protocol):
@@ -83,7 +87,7 @@ class ExactWalk:
     """Weights on a lattice come back bit by bit, and updates are rounded stochastically to it.
 
     The noise is drawn for one tensor at a time, in pieces of ``chunk`` elements, and a pass takes a
-    few such pieces of extra memory, whatever the model's size.
+    few such pieces of extra memory for each thread, whatever the model's size.
     """
 
     reversible = True
@@ -111,23 +115,39 @@ class ExactWalk:
     @torch.no_grad()
     def move(self, parameters: Sequence[torch.Tensor], seed: int, before: int, after: int) -> None:
         """Find theta and add the noise anew."""
-        for lattice, weights, own in self._pieces(parameters, seed):
-            self.noise.move_on_(lattice, weights, own, before, after)
+        move = self.noise.move_on_
+        self._change(parameters, seed, lambda piece: move(*piece, before, after))
 
     @torch.no_grad()
     def descend(
         self, parameters: Sequence[torch.Tensor], seed: int, before: int, rate: float
     ) -> None:
         """Find theta and round the update, up or down at random so that its mean is kept."""
-        for lattice, weights, own in self._pieces(parameters, seed):
-            self.noise.descend_on_(lattice, weights, own, before, rate)
+        descend = self.noise.descend_on_
+        self._change(parameters, seed, lambda piece: descend(*piece, before, rate))
 
     def rest(self) -> None:
         """Do nothing: nothing is shared."""
 
-    def _pieces(
-        self, parameters: Sequence[torch.Tensor], seed: int
-    ) -> Iterator[tuple[Lattice, torch.Tensor, int]]:
+    def _change(
+        self,
+        parameters: Sequence[torch.Tensor],
+        seed: int,
+        change: Callable[[_Piece], None],
+    ) -> None:
+        """Call ``change`` of every piece, shared among threads where the noise does not do that."""
+
+        def work(pieces: Iterator[_Piece]) -> None:
+            for piece in pieces:
+                change(piece)
+
+        device = parameters[0].device
+        size = self.chunk or default_chunk(device)
+        pieces = sum(-(-parameter.numel() // size) for parameter in parameters)
+        threads = 1 if self.noise.is_shared else threads_for(device, pieces)
+        share(self._pieces(parameters, seed), threads, work)
+
+    def _pieces(self, parameters: Sequence[torch.Tensor], seed: int) -> Iterator[_Piece]:
         """Yield the lattice, the weights and the seed of each piece."""
         lattices = self._lattices(parameters)
         index = 0

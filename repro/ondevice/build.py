@@ -84,6 +84,11 @@ def build() -> Path:
     return target
 
 
+def is_built() -> bool:
+    """Return whether the engine was built from these sources."""
+    return f"repro.ondevice.{_MODULE}" in sys.modules or module_path().is_file()
+
+
 def load() -> Any:  # noqa: ANN401 - a compiled module
     """Return the module.
 

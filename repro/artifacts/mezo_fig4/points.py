@@ -157,6 +157,6 @@ def _line(runs: Iterable[Record], arm: str, model: str) -> Line:
 
 
 def _settings(record: Record) -> dict[str, Any]:
-    """Return how a run was made; records from before there was a choice do not name the noise."""
+    """Return how a run was made; records from before there was a choice do not name it."""
     settings: dict[str, Any] = record.metrics["settings"]
-    return {"noise": "torch", **settings}
+    return {"noise": "torch", "helped": False, **settings}

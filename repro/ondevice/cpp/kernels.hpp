@@ -220,8 +220,9 @@ struct LatticeWalk {
     float bound, ulp;  ///< M, and the spacing of the format at 1
     float before, after;
     bool descends;
-    std::uint64_t key = 0;    ///< of the random numbers, ...
-    std::uint32_t place = 0;  ///< ... and the first counter
+    std::uint64_t key = 0;           ///< of the random numbers, ...
+    std::uint32_t place = 0;         ///< ... and the first counter
+    const float* uniform = nullptr;  ///< the random numbers themselves, if they are drawn already
 };
 
 struct Kernels {

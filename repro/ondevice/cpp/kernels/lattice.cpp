@@ -27,16 +27,22 @@ ZO_INLINE F round(const LatticeWalk& walk, F x, F threshold) {
     return (below + (steps - below > threshold ? splat(1.0f) : F{})) * spacing;
 }
 
-template <class Format>
-ZO_INLINE H moved(const LatticeWalk& walk, Key key, std::uint32_t place, H weights, F z) {
+/// The next numbers, of which there are so many.
+ZO_INLINE F load_some(const float* from, std::size_t count) {
+    if (count >= L) return load<F>(from);
+    F some{};
+    for (std::size_t lane = 0; lane < count; ++lane) some[lane] = from[lane];
+    return some;
+}
+
+template <class Format, class Uniform>
+ZO_INLINE H moved(const LatticeWalk& walk, H weights, F z, const Uniform& uniform) {
     const F level =
         minimum(maximum(floor(z * walk.scale), splat(-walk.levels)), splat(walk.levels - 1.0f));
     const F noise = (level + 0.5f) * walk.step;
     const F theta = round(walk, Format::widen(weights) - noise * walk.before, splat(0.5f));
     const F sum = theta + noise * walk.after;
-    if (!walk.descends) return Format::narrow(sum);
-    const F uniform = __builtin_convertvector(I(words(key, place) >> 8), F) * 0x1p-24f;
-    return Format::narrow(round(walk, sum, uniform));
+    return Format::narrow(walk.descends ? round(walk, sum, uniform()) : sum);
 }
 
 template <class Format>
@@ -44,8 +50,16 @@ ZO_INLINE void walk_half(const LatticeWalk& given, std::uint16_t* theta, const f
                          std::size_t count) {
     const LatticeWalk walk = given;
     const Key key(walk.key);
+    if (walk.uniform)
+        return change_halves(theta, z, count, [&](H weights, F noise, std::size_t i) {
+            return moved<Format>(walk, weights, noise,
+                                 [&] { return load_some(walk.uniform + i, count - i); });
+        });
     change_halves(theta, z, count, [&](H weights, F noise, std::size_t i) {
-        return moved<Format>(walk, key, walk.place + std::uint32_t(i), weights, noise);
+        return moved<Format>(walk, weights, noise, [&] {
+            const U word = words(key, walk.place + std::uint32_t(i));
+            return __builtin_convertvector(I(word >> 8), F) * 0x1p-24f;
+        });
     });
 }
 
