@@ -10,6 +10,7 @@ import pytest
 
 from repro.artifacts import index
 from repro.artifacts.mezo_fig3.points import ratios
+from repro.artifacts.mezo_fig4.points import settings
 from repro.claims.index import CLAIMS
 from repro.claims.trained import Cells
 from repro.core.errors import ReproError
@@ -71,7 +72,7 @@ def in_short(name: str) -> str:
     """Return a paragraph of the README's summary, on one line."""
     head = (ROOT / "README.md").read_text().split(BEGIN)[0]
     short = head.partition("### In short")[2].replace("\N{MULTIPLICATION SIGN}", "x")
-    (found,) = re.findall(rf"^- \*\*{name}\.\*\*(.*?)(?=^- \*\*|^###)", short, re.M | re.S)
+    (found,) = re.findall(rf"^- \*\*{name}\.?\*\*(.*?)(?=^- \*\*|^###)", short, re.M | re.S)
     return " ".join(found.split())
 
 
@@ -91,6 +92,22 @@ def test_what_is_said_in_short_of_llama_is_in_the_records() -> None:
     ]
     assert at[2048, "sdpa", "bp"] == at[2048, "sdpa", "bp_checkpoint"]
     assert at[32768, "eager", "bp_checkpoint"] == min(point.ratio for point in points)
+
+
+def test_what_is_said_in_short_of_boolq_is_in_the_records() -> None:
+    hours = [
+        r for r in read_runs(require_runs(ROOT / "results", "mezo_fig4")) if r.profile == "hours"
+    ]
+    (setting,) = (s for s in settings(hours) if s.dataset == "boolq")
+    ends = {(line.arm, line.model): fmean(line.final().values()) for line in setting.lines}
+    said = in_short('"Equal memory" in MeZO\'s Fig. 4')
+    assert "of all 3,270 questions of BoolQ's validation" in said
+    assert f"BP on SmolLM2-135M answers {ends['bp', 'smollm2-135m']:.1f} %" in said
+    assert f"MeZO on Gemma-3-270M {ends['mezo_5', 'gemma3-270m']:.1f} %" in said
+    assert f"always answering alike is right in {setting.majority('final'):.1f} %" in said
+    assert {line.settings["seconds"] for line in setting.lines} == {1800}
+    items = {r.metrics["items"]["final"] for line in setting.lines for r in line.records}
+    assert items == {3270}
 
 
 def test_what_is_said_in_short_of_pointnet_is_in_the_records() -> None:
