@@ -1,5 +1,6 @@
 """What is known of a model before hours go into it: whether it can be had, and which it is."""
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -45,6 +46,7 @@ Hub = Callable[[httpx.Request], httpx.Response]
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Hub], None]]:
     """Sets what stands for the hub; its client and its cache are the real ones."""
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(time, "sleep", lambda _: None)  # between its attempts
     yield lambda answer: set_client_factory(
         lambda: httpx.Client(transport=httpx.MockTransport(answer), follow_redirects=True)
     )

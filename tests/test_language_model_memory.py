@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "test_language_model_step.py"
 
 
+@cache
 def peak(arm: str, dtype: str, restore: str) -> int:
     """Return the bytes beside the weights, by memray in a process of its own."""
     command = [sys.executable, str(BENCHMARK), arm, dtype, restore]
