@@ -28,7 +28,8 @@ Deviations from the paper:
 9. Weights are float32, but for MeZO's in the `paper` profile, where they are bfloat16: plain SGD
    in bfloat16 loses its small updates, and BP would be the worse for that alone. MeZO rounds its
    updates stochastically there and restores the weights exactly, which by PyTorch's operators takes
-   several times what the forward passes do on two cores; on a GPU it was not timed.
+   several times what the forward passes do on two cores, and less where the engine is built; on a
+   GPU, where it makes no passes, it was not timed.
 10. The paper does not give eps; it is Malladi et al.'s 1e-3.
 """
 
