@@ -226,7 +226,7 @@ def test_a_budget_that_nothing_keeps_to_is_refused(
 
 @pytest.mark.usefixtures("measured")
 def test_bp_and_mezo_have_types_of_their_own(context: Context) -> None:
-    config = replace(PLANNED, mezo_dtype="bfloat16")
+    config = replace(PLANNED, dtype="bfloat16")
     setups = plan_module.plan(config, "boolq", context).setups
     assert {setup.arm: setup.dtype for setup in setups} == {
         "bp": "float32",
@@ -688,7 +688,7 @@ def test_profiles_are_what_they_say() -> None:
     assert PAPER.bp_lrs == (5e-4, 5e-5, 5e-6)
     assert PAPER.mezo_lrs == (5e-7, 5e-8, 5e-9)
     assert PAPER.every_model
-    assert (PAPER.bp_dtype, PAPER.mezo_dtype) == ("float32", "bfloat16")
+    assert (PAPER.bp_dtype, PAPER.dtype) == ("float32", "bfloat16")
     assert GPU.budget_bytes == 0
     assert GPU.context >= 512
     assert HOURS.final_items == GPU.final_items == 0
@@ -708,7 +708,7 @@ def test_profiles_are_what_they_say() -> None:
         ({"seeds": ()}, "seeds is empty"),
         ({"bp_models": ("a", "a")}, "every value may stand only once"),
         ({"bp_dtype": "int8"}, "bp_dtype = 'int8'"),
-        ({"mezo_dtype": "int8"}, "mezo_dtype = 'int8'"),
+        ({"dtype": "int8"}, "dtype = 'int8'"),
     ],
 )
 def test_a_wrong_setting_is_refused_before_anything_runs(

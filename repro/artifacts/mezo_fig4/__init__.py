@@ -72,10 +72,10 @@ class Config:
     """Run every model of the lists, whatever memory it takes, as the paper does."""
     budget_bytes: int = 2_000_000_000
     """Memory of a training step, weights included; 0 for what BP is measured to take."""
-    bp_dtype: Dtype = "float32"
-    """Of BP's weights and activations; its SGD loses small updates in half precision."""
-    mezo_dtype: Dtype = "float32"
+    dtype: Dtype = "float32"
     """Of MeZO's weights and activations."""
+    bp_dtype: Dtype = "float32"
+    """Of BP's, whose SGD loses small updates in half precision."""
     context: int = 64
     """N, the longest prompt in tokens (the paper's 1024); what is longer loses passage."""
     batch: int = 8
@@ -115,8 +115,8 @@ class Config:
         require_distinct("bp_models", self.bp_models)
         require_distinct("mezo_models", self.mezo_models)
         require_not_negative("memory budget in bytes", self.budget_bytes)
+        require_choice("dtype", self.dtype, BYTES)
         require_choice("bp_dtype", self.bp_dtype, BYTES)
-        require_choice("mezo_dtype", self.mezo_dtype, BYTES)
         require_choice("device", self.device, ("cpu", "cuda"))
         require_choice("noise", self.noise, get_args(NoiseName))
         if self.noise == "engine" and self.device != "cpu":
@@ -140,9 +140,9 @@ class Config:
         """Return the models that ``arm`` may train."""
         return self.mezo_models if estimates(arm) else self.bp_models
 
-    def dtype(self, arm: Arm) -> Dtype:
+    def dtype_of(self, arm: Arm) -> Dtype:
         """Return the type of the weights and activations of ``arm``."""
-        return self.mezo_dtype if estimates(arm) else self.bp_dtype
+        return self.dtype if estimates(arm) else self.bp_dtype
 
     def lrs(self, arm: Arm) -> tuple[float, ...]:
         """Return the learning rates tried for ``arm``."""
@@ -205,7 +205,7 @@ PAPER = replace(
     bp_models=("openai-community/gpt2-medium",),
     mezo_models=("meta-llama/Llama-2-7b-hf", "meta-llama/Llama-2-13b-hf"),
     every_model=True,
-    mezo_dtype="bfloat16",
+    dtype="bfloat16",
     context=1024,
     seconds=7200,
     bp_lrs=(5e-4, 5e-5, 5e-6),

@@ -110,7 +110,7 @@ class _Accounts:
     def of(self, arm: Arm, model: str, batch: int, context: int) -> Accounted:
         here = self._config
         measured: Arm = "mezo_1" if estimates(arm) else arm  # n takes no memory
-        dtype = here.dtype(arm)
+        dtype = here.dtype_of(arm)
         setup = Setup(measured, model, dtype, batch, context, here.device, here.threads)
         if setup not in self._known:
             self._known[setup] = self._account(setup)
@@ -189,7 +189,7 @@ def _proposals(
         proposals = propose(
             arm,
             group,
-            config.dtype(arm),
+            config.dtype_of(arm),
             batch=config.batch,
             context=config.context,
             least_context=least,
