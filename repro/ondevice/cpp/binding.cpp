@@ -310,8 +310,8 @@ NB_MODULE(_engine, m) {
             "after"_a, "descends"_a);
     m.def(
         "walk_halves",
-        [](Out<std::uint16_t> theta, bool bfloat16, std::uint64_t seed,
-           const zo::LatticeWalk& walk, int threads, const std::string& isa) {
+        [](Out<std::uint16_t> theta, bool bfloat16, std::uint64_t seed, const zo::LatticeWalk& walk,
+           int threads, const std::string& isa) {
             const zo::NoisePart part{zo::kernels(isa), threads, seed, 0, theta.size()};
             const auto format = bfloat16 ? zo::Format::kBfloat16 : zo::Format::kFloat16;
             nb::gil_scoped_release release;
@@ -323,8 +323,9 @@ NB_MODULE(_engine, m) {
         [](Out<std::uint16_t> theta, bool bfloat16, In<float> z, In<float> uniform,
            const zo::LatticeWalk& given, const std::string& isa) {
             if (z.size() != theta.size() || uniform.size() != (given.descends ? theta.size() : 0))
-                throw std::invalid_argument("z and uniform must be as long as theta, uniform empty "
-                                            "where nothing is rounded");
+                throw std::invalid_argument(
+                    "z and uniform must be as long as theta, uniform empty "
+                    "where nothing is rounded");
             const zo::Kernels& kernels = zo::kernels(isa);
             zo::LatticeWalk walk = given;
             walk.uniform = uniform.data();
