@@ -16,14 +16,13 @@ from repro.core.names import Dtype
 from repro.finetuning.base_models import random_model
 from repro.finetuning.batches import Batch
 from repro.finetuning.classifier import YesNoClassifier
-from repro.finetuning.learner import noise_of
 from repro.measurement.timing import Step, ratio, ratio_range
 from repro.memory import measured
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
 from repro.methods.walk import Restore
 from repro.models.dropout import without_dropout
-from repro.ondevice.noise import EngineNoise
+from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
 
 EPS, LR = 1e-3, 1e-7
 ANSWERS = np.array([1, 2], np.int32)
@@ -53,8 +52,8 @@ SCALES = {"smollm2-135m": Scale(SMOLLM2, 8, 128), "tiny": Scale(SMOLLM2 | TINY, 
 
 OURS = ("mezo", "mezo, engine's noise")
 DRAWS: dict[str, Callable[[], Noise]] = {
-    "mezo": lambda: noise_of("torch", helped=True),  # which it is where the walk is exact
-    "mezo, engine's noise": lambda: noise_of("engine"),
+    "mezo": TorchNoiseOnEngine,  # which helps where the walk is exact
+    "mezo, engine's noise": EngineNoise,
     "mezo, no engine": TorchNoise,
 }
 NOISES = {"torch": TorchNoise, "engine": EngineNoise}
