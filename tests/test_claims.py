@@ -85,21 +85,24 @@ ORDER = {"relation": "at least", "unit": "points", "published": 0}
         (GAIN, 9.0, None, "close"),
         (GAIN, 4.5, 0.1, "contradicted"),
         ({"unit": "points", "published": 0.4}, -0.6, 0.5, "close"),  # the opposite sign
-        (ORDER, 9.0, None, "close"),  # one seed settles no order
-        (ORDER, 0.0, None, "close"),
-        (ORDER, -0.01, None, "contradicted"),  # a wrong order is none by a small gap
-        (ORDER, 0.25, 1.18, "close"),  # whichever side of 0, the seeds do not settle it
-        (ORDER, -0.25, 1.18, "close"),
-        (ORDER, 0.5, 0.5, "close"),
+        (ORDER, 9.0, None, "undecided"),  # one seed settles no order
+        (ORDER, 0.0, None, "undecided"),
+        (ORDER, -9.0, None, "undecided"),
+        (ORDER, 0.25, 1.18, "undecided"),  # whichever side of 0, the seeds do not settle it
+        (ORDER, -0.25, 1.18, "undecided"),
+        (ORDER, 0.5, 0.5, "undecided"),
         (ORDER, 0.51, 0.5, "reproduced"),
         (ORDER, 0.004, 0.003, "reproduced"),  # a sign is taken before rounding
-        (ORDER, 0.0, 0.0, "close"),
+        (ORDER, 0.0, 0.0, "undecided"),
         (ORDER, -0.5, 0.4, "contradicted"),
-        (ORDER, -0.5, 0.5, "close"),
+        (ORDER, -0.004, 0.003, "contradicted"),  # a wrong order is none by a small gap
+        (ORDER, -0.5, 0.5, "undecided"),
+        (ORDER, None, None, "undecided"),  # runs that cannot tell
+        (GAIN, None, None, "undecided"),
     ],
 )
 def test_rule_of_what_was_trained(
-    changes: dict[str, object], ours: float, interval: float | None, expected: str
+    changes: dict[str, object], ours: float | None, interval: float | None, expected: str
 ) -> None:
     trained = claim(**{"basis": "trained", "unit": "%", "published": 89.80} | changes)
     finding = Finding("X1", ours, "", n_seeds=3, interval=interval, profile="paper")

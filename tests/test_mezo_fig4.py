@@ -461,8 +461,15 @@ def test_a_run_that_never_gets_there_counts_as_its_end() -> None:
 
 def test_one_seed_settles_no_time() -> None:
     later = found([record(r) for r in (BP[0], MEZO[0])])["A10"]
-    assert later.ours is None
-    assert later.reason.startswith("one seed settles no order: 17 s, MeZO")
+    assert (later.ours, later.n_seeds) == (pytest.approx(52 / 3), 1)
+    assert verdict(CLAIMS["A10"], later) == "undecided"
+
+
+def test_an_order_of_one_seed_does_not_hide_that_of_several() -> None:
+    one = [replace(r, point={**r.point, "setting": "g"}) for r in (BP[0], MEZO[0])]
+    of_both = found([*ALL, *(record(r, "gpu") for r in one)])
+    assert (of_both["A10"].profile, of_both["A10"].n_seeds) == ("hours", 2)
+    assert (of_both["A9"].profile, of_both["A9"].n_seeds) == ("gpu", 1)
 
 
 def test_a_run_that_diverged_is_not_fast() -> None:
@@ -472,7 +479,7 @@ def test_a_run_that_diverged_is_not_fast() -> None:
         metrics={**MEZO[1].metrics, "seconds": [0, 2], "accuracy": [0.5, 0.5], "divergence": "inf"},
     )
     later = found([record(r) for r in (*BP, MEZO[0], broken)])["A10"]
-    assert later.ours is None
+    assert (later.ours, later.n_seeds) == (pytest.approx(52 / 3), 1)
     assert "1 seeds diverged and do not count" in later.reason
 
 
@@ -487,15 +494,16 @@ def test_each_arm_starts_from_its_own_height() -> None:
 def test_to_answer_always_alike_is_no_convergence() -> None:
     alike = [trained("bp", [0.5, 0.6, 0.62], seed=seed) for seed in (0, 1)]
     later = found([record(r) for r in (*alike, *MEZO)])["A10"]
-    assert later.ours is None
+    assert (later.ours, later.n_seeds) == (None, 2)
     assert "ends +0.0 points from always answering alike" in later.reason
+    assert verdict(CLAIMS["A10"], later) == "undecided"
 
 
 def test_times_of_two_machines_are_not_compared() -> None:
     other = msgspec.structs.replace(HERE, cpu="another")
     there = [msgspec.structs.replace(record(r), environment=other) for r in MEZO]
     later = found([*(record(r) for r in BP), *there])["A10"]
-    assert later.ours is None
+    assert verdict(CLAIMS["A10"], later) == "not run"
     assert "different machines: another, 2 threads; one, 2 threads" in later.reason
 
 
@@ -562,10 +570,11 @@ def test_the_order_is_of_what_runs_end_with() -> None:
         for r in larger
     ]
     gap = found([record(r) for r in (*BP, *larger[:1], *diverged[1:], *PLANS)])["A9-order"]
-    assert gap.ours is None
-    assert gap.reason.startswith("one seed settles no order: -14.0 points, final accuracy of MeZO")
+    assert (gap.ours, gap.n_seeds, gap.interval) == (pytest.approx(-14), 1, None)
+    assert verdict(CLAIMS["A9-order"], gap) == "undecided"
     gap = found([record(r) for r in (*BP, *diverged, *PLANS)])["A9-order"]
     assert (gap.ours, gap.reason) == (None, "of no seed both runs came to their end")
+    assert verdict(CLAIMS["A9-order"], gap) == "undecided"
 
 
 def test_accuracies_have_a_verdict_at_the_published_setting_only() -> None:

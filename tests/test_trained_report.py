@@ -129,6 +129,16 @@ def test_a_cell_that_was_not_run_has_neither_profile_nor_files(
     assert bp.reason == "no run of Full BP on MNIST, FP32"
 
 
+def test_an_order_that_one_seed_leaves_open_is_shown_with_its_run(
+    run: Callable[..., Path], tmp_path: Path
+) -> None:
+    one = run("paper", seeds=(1,))
+    order = next(row for row in claim_rows(tmp_path, [SLUG]) if row.id == ORDER)
+    assert (order.verdict, order.shown_verdict, order.n_seeds) == ("undecided", "undecided", 1)
+    assert order.record_files == [one.name]
+    assert "trained, paper, 1 seed | undecided |" in artifact_section(tmp_path, SLUG)
+
+
 def test_a_report_of_one_run_is_of_that_run_alone(run: Callable[..., Path]) -> None:
     run("paper")
     one = run("smoke", methods=("full_zo",), seeds=(1,))

@@ -123,10 +123,10 @@ class _Gap:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Ends of the 95 % interval; one seed leaves open that a gap is not positive."""
+        """Ends of the 95 % interval; one seed leaves everything open."""
         found = estimate(list(self.by_seed.values()))
         if found.interval is None:
-            return -math.inf if found.mean >= 0 else found.mean, found.mean
+            return -math.inf, math.inf
         return found.mean - found.interval, found.mean + found.interval
 
 
@@ -134,7 +134,7 @@ _PICKS: Mapping[str, Callable[[_Gap], Any]] = {
     "smallest": lambda gap: gap.mean,
     "largest": lambda gap: -gap.mean,
     # one whose whole interval lies below 0 decides; where there is none, the lowest end
-    "least certain": lambda gap: (gap.interval[1] >= 0, gap.interval[0]),
+    "least certain": lambda gap: (gap.interval[1] >= 0, gap.interval[0], gap.mean),
 }
 """The gap that counts is the first by this."""
 

@@ -16,6 +16,7 @@ CLOSE = "close"
 CONTRADICTED = "contradicted"
 OWN_EQUATIONS = "contradicts the paper's own equations"
 OTHER_MACHINE = "differs on this machine"
+UNDECIDED = "undecided"
 NOT_RUN = "not run"
 
 CLOSE_FRACTION = 0.05
@@ -27,7 +28,7 @@ Table 2, the choice of the images alone makes a standard error of 1.1 points."""
 TRAINED_PROFILE = "paper"
 """The profile whose records give verdicts on what was trained."""
 
-VERDICTS = (REPRODUCED, CLOSE, CONTRADICTED, OWN_EQUATIONS, OTHER_MACHINE, NOT_RUN)
+VERDICTS = (REPRODUCED, CLOSE, CONTRADICTED, OWN_EQUATIONS, OTHER_MACHINE, UNDECIDED, NOT_RUN)
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,18 @@ class Finding:
     """Half-width of the 95 % confidence interval over seeds, in the claim's unit; ``None`` for one
     seed, or where nothing is random."""
     profile: str | None = None
-    """Lowest profile of the records behind the value; ``None`` says that of the whole run."""
+    """Lowest profile of the records behind the value; ``None`` says that of the whole run. Without
+    a value: of the records that put the claim to the test and cannot tell."""
     bootstrap: tuple[float, float] | None = None
     """Ends of the 95 % interval by the stratified bootstrap, in the claim's unit; beside
     ``interval``, by which the verdict is."""
     p_value: float | None = None
     """Of differences: one-sided, over seeds, that the least certain of them is positive."""
+
+    @property
+    def is_run(self) -> bool:
+        """Whether records put the claim to the test, whether they decide it or not."""
+        return self.ours is not None or self.profile is not None
 
 
 def verdict(claim: Claim, finding: Finding) -> str:
@@ -71,12 +78,14 @@ def verdict(claim: Claim, finding: Finding) -> str:
 
     An order of methods, published as a bound of 0 on the gaps between neighbours, claims signs, and
     no distance makes up for a wrong one. Ours is the least certain gap. The order is reproduced if
-    the gap's whole interval lies above 0, contradicted if it lies below, close if it holds 0. One
-    seed has no interval and settles no order: close if the gap is not negative, else contradicted.
+    the gap's whole interval lies above 0 and contradicted if it lies below. It is undecided if the
+    interval holds 0, of one seed, which has none, and where runs that were made cannot tell.
     """
     judging = judging_profiles(claim)
-    if finding.ours is None or (judging and finding.profile not in judging):
+    if not finding.is_run or (judging and finding.profile not in judging):
         return NOT_RUN
+    if finding.ours is None:
+        return UNDECIDED
     if claim.basis == "trained":
         if is_order(claim):
             return _order(finding.ours, finding.interval)
@@ -132,10 +141,8 @@ def _trained(claim: Claim, distance: float, interval: float | None) -> str:
 
 
 def _order(gap: float, interval: float | None) -> str:
-    if interval is None:
-        return CLOSE if gap >= 0 else CONTRADICTED
-    if abs(gap) <= interval:
-        return CLOSE
+    if interval is None or abs(gap) <= interval:
+        return UNDECIDED
     return REPRODUCED if gap > 0 else CONTRADICTED
 
 

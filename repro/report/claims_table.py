@@ -42,7 +42,7 @@ class ClaimRow:
     digits: int
     """Decimals that the paper prints of it."""
     ours: float | None
-    """Our number in the same unit, or null if not run."""
+    """Our number in the same unit; null if not run, or if the runs cannot tell."""
     interval: float | None
     """Half-width of the 95 % confidence interval of ``ours`` over seeds; null below two seeds."""
     bootstrap: tuple[float, float] | None
@@ -61,7 +61,7 @@ class ClaimRow:
     reason: str
     """How our value came about; where it differs, the suspected cause."""
     profile: str | None
-    """Lowest profile of the records behind our value, or null if not run."""
+    """Lowest profile of the records behind our value or verdict, or null if not run."""
     n_seeds: int
     """Independent seeds behind our value; 0 where nothing is random."""
     records: str | None
@@ -76,7 +76,7 @@ class ClaimRow:
 
     @property
     def difference(self) -> float | None:
-        """``ours`` less ``published``, or null if not run."""
+        """``ours`` less ``published``, or null without it."""
         return None if self.ours is None else self.ours - self.published
 
     def as_dict(self) -> dict[str, Any]:
@@ -111,12 +111,11 @@ def run_rows(slug: str, runs: Sequence[Path]) -> list[ClaimRow]:
 
 
 def _row(claim: Claim, finding: Finding, run_profile: str | None, files: list[str]) -> ClaimRow:
-    is_run = finding.ours is not None
-    profile = (finding.profile or run_profile) if is_run else None
+    profile = (finding.profile or run_profile) if finding.is_run else None
     label, reason = verdict(claim, finding), finding.reason
     if (points := points_above(claim, finding)) > 0:
         reason += f"; {points:g} points above the published"
-    if is_run and label == NOT_RUN:
+    if finding.is_run and label == NOT_RUN:
         judging = ", ".join(judging_profiles(claim))
         reason += f"; profile {profile}, of which only {judging} gives a verdict"
     return ClaimRow(
@@ -138,6 +137,6 @@ def _row(claim: Claim, finding: Finding, run_profile: str | None, files: list[st
         reason=reason,
         profile=profile,
         n_seeds=finding.n_seeds,
-        records=files[0] if is_run else None,
-        record_files=files if is_run else [],
+        records=files[0] if finding.is_run else None,
+        record_files=files if finding.is_run else [],
     )

@@ -11,7 +11,7 @@ from repro.report.claims_table import ClaimRow
 
 _WIDTH = 160
 """Columns where the output is no terminal."""
-_COLOURS = {"reproduced": "green", "close": "cyan", "not run": "dim"}
+_COLOURS = {"reproduced": "green", "close": "cyan", "undecided": "yellow", "not run": "dim"}
 
 
 def claims_text(rows: Sequence[ClaimRow]) -> str:

@@ -46,7 +46,7 @@ def difference(row: ClaimRow) -> str:
 
 def source(row: ClaimRow) -> str:
     """Return the basis; of what was timed or trained also how much, which differs among rows."""
-    if row.basis not in ("timed", "trained") or row.ours is None:
+    if row.basis not in ("timed", "trained") or row.profile is None:
         return row.basis
     seeds = f", {row.n_seeds} seed{'s' if row.n_seeds > 1 else ''}" if row.n_seeds else ""
     return f"{row.basis}, {row.profile}{seeds}"

@@ -13,7 +13,7 @@ from repro.artifacts.mezo_fig4.points import (
 )
 from repro.claims.index import CLAIMS, of_artifact
 from repro.claims.statistics import bootstrap_interval, estimate
-from repro.claims.verdict import Finding
+from repro.claims.verdict import Finding, is_order
 from repro.core.units import GB, format_bytes
 from repro.finetuning.arms import LABELS, estimates
 from repro.measurement.records import Record
@@ -31,10 +31,14 @@ def findings(records: Sequence[Record]) -> list[Finding]:
     if not found:
         reason = "no run came to an evaluation"
         return [Finding(claim.id, None, reason) for claim in of_artifact("mezo_fig4")]
-    return [
-        next((one for one in of_claim if one.ours is not None), of_claim[0])
-        for of_claim in zip(*found, strict=True)
-    ]
+    return [max(of_claim, key=_telling) for of_claim in zip(*found, strict=True)]
+
+
+def _telling(finding: Finding) -> tuple[bool, bool, bool]:
+    """Rank by what a finding can tell: an order of one seed is next to none, a run above no run."""
+    has_value = finding.ours is not None
+    one_seed = is_order(CLAIMS[finding.claim_id]) and finding.interval is None
+    return has_value and not one_seed, has_value, finding.is_run
 
 
 def of_setting(setting: Setting) -> list[Finding]:
@@ -126,7 +130,8 @@ def _order(setting: Setting) -> Finding:
         return Finding("A9-order", None, reason)
     gaps = _paired(mezo.final(), bp.final())
     if not gaps:
-        return Finding("A9-order", None, "of no seed both runs came to their end")
+        reason = "of no seed both runs came to their end"
+        return Finding("A9-order", None, reason, profile=setting.profile)
     spread = estimate(gaps)
     chance = _standard_errors(_items(bp, "final")) * sqrt(2)
     reason = (
@@ -134,15 +139,13 @@ def _order(setting: Setting) -> Finding:
         f"{_items(bp, 'final')} questions alone may make {chance:.1f} points"
         f"{_left_out(mezo)}{_left_out(bp)}"
     )
-    if spread.interval is None:
-        return _one_seed("A9-order", f"{spread.mean:.1f} points", reason)
     sides = [list(line.final().values()) for line in (bp, mezo)]
     return Finding(
         "A9-order",
         spread.mean,
         reason,
         n_seeds=spread.n_seeds,
-        interval=hypot(spread.interval, chance),
+        interval=None if spread.interval is None else hypot(spread.interval, chance),
         profile=setting.profile,
         bootstrap=bootstrap_interval(sides, lambda means: means[1] - means[0]),
     )
@@ -162,7 +165,7 @@ def _time(setting: Setting) -> Finding:
         return Finding("A10", None, reason)
     nothing = _nothing_learnt(setting, bp)
     if nothing:
-        return Finding("A10", None, nothing)
+        return Finding("A10", None, nothing, len(bp.records), profile=setting.profile)
     later, censored, diverged = _delays(mezo, bp)
     reason = (
         f"{mezo.label} after {bp.label}, to half of BP's gain, each from its own start"
@@ -171,12 +174,10 @@ def _time(setting: Setting) -> Finding:
     if diverged:
         reason += f"; {diverged} seeds diverged and do not count"
     if not later:
-        return Finding("A10", None, f"{reason}; no seed is left")
+        return Finding("A10", None, f"{reason}; no seed is left", profile=setting.profile)
     if censored:
         reason += f"; in {censored} of {len(later)} seeds never, counted as the end of its time"
     spread = estimate(later)
-    if spread.interval is None:
-        return _one_seed("A10", f"{spread.mean:.0f} s", reason)
     return Finding(
         "A10",
         spread.mean,
@@ -263,10 +264,6 @@ def _larger(setting: Setting, model: str) -> set[str]:
     """Return the models with more parameters than ``model`` has."""
     counts = {plan.point["model"]: plan.metrics["parameters"] for plan in setting.plans}
     return {name for name, count in counts.items() if count > counts.get(model, inf)}
-
-
-def _one_seed(claim_id: str, value: str, reason: str) -> Finding:
-    return Finding(claim_id, None, f"one seed settles no order: {value}, {reason}")
 
 
 def _paired(one: dict[int | None, float], other: dict[int | None, float]) -> list[float]:
