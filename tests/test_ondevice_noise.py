@@ -187,13 +187,13 @@ def test_exact_passes_are_those_of_the_lattice(engine: Any, dtype: torch.dtype, 
     z = lattice.noise(drawn(7, len(weights)))
     for name in engine.instruction_sets():
         noise, moved = EngineNoise(name), weights.clone()
-        noise.move_on_(lattice, moved, 7, 0, 1)
+        noise.moving(lattice, 0, 1)(moved, 7)
         assert torch.equal(moved, (lattice.theta(weights, z, 0) + z).to(dtype))
-        noise.move_on_(lattice, moved, 7, 1, -1)
+        noise.moving(lattice, 1, -1)(moved, 7)
         assert torch.equal(moved, (lattice.theta(weights, z, 0) - z).to(dtype))
-        noise.move_on_(lattice, moved, 7, -1, 0)
+        noise.moving(lattice, -1, 0)(moved, 7)
         assert torch.equal(moved, weights)
-        noise.descend_on_(lattice, moved, 7, 0, 0.7 * eps)
+        noise.descending(lattice, 0, 0.7 * eps)(moved, 7)
         sums = weights.float() + z * np.float32(-0.7 * eps / lattice.eps)  # no fused operation
         expected = lattice.round(sums, thresholds(7, len(z)))
         assert torch.equal(moved, expected.to(dtype))
@@ -209,17 +209,17 @@ def test_the_engine_walks_along_pytorch_s_noise_as_its_operators_do(
     weights = torch.cat([every[every.abs() < 1e3], parameters(dtype)[-1]])
     weights = lattice.round(weights.to(lattice.wide)).to(dtype)
     alone, expected = TorchNoise(), weights.clone()
-    alone.move_on_(lattice, expected, 7, 0, 1)
+    alone.moving(lattice, 0, 1)(expected, 7)
     perturbed = expected.clone()
     assert not torch.equal(perturbed, weights)
-    alone.move_on_(lattice, expected, 7, 1, 0)
+    alone.moving(lattice, 1, 0)(expected, 7)
     assert same_bits(expected, weights)
-    alone.descend_on_(lattice, expected, 7, 0, 0.7 * eps)
+    alone.descending(lattice, 0, 0.7 * eps)(expected, 7)
     for name in engine.instruction_sets():
         noise, moved = TorchNoiseOnEngine(instructions=name), weights.clone()
-        noise.move_on_(lattice, moved, 7, 0, 1)
+        noise.moving(lattice, 0, 1)(moved, 7)
         assert same_bits(moved, perturbed)
-        noise.descend_on_(lattice, moved, 7, 1, 0.7 * eps)
+        noise.descending(lattice, 1, 0.7 * eps)(moved, 7)
         assert same_bits(moved, expected)
 
 
@@ -250,7 +250,7 @@ def test_updates_below_the_spacing_count_by_their_mean() -> None:
     start, total = torch.full((1 << 16,), 0.5, dtype=torch.bfloat16), torch.zeros(1 << 16)
     for seed in range(20):
         weights = start.clone()
-        EngineNoise().descend_on_(lattice, weights, seed, 0, -1e-5)
+        EngineNoise().descending(lattice, 0, -1e-5)(weights, seed)
         total += (weights.float() - 0.5) * lattice.noise(drawn(seed, len(weights))).sign()
     size = float(np.sqrt(2 / np.pi))  # of a normal number, by mean
     assert float(total.mean()) / 20 == pytest.approx(1e-5 * size, rel=0.2)

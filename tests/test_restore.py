@@ -22,7 +22,7 @@ from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
 from repro.methods.perturbation import perturb_
 from repro.methods.walk import ExactWalk, Restore, make_walk
-from repro.ondevice.noise import TorchNoiseOnEngine
+from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
 
 HALF = [torch.bfloat16, torch.float16]
 DTYPES = [*HALF, torch.float32]
@@ -110,7 +110,7 @@ def test_weights_come_back_bit_by_bit(
 
 
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("make_noise", [TorchNoise, TorchNoiseOnEngine])
+@pytest.mark.parametrize("make_noise", [TorchNoise, TorchNoiseOnEngine, EngineNoise])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_any_number_of_threads_makes_the_same_walk(
     dtype: torch.dtype, make_noise: Callable[[], Noise]

@@ -51,6 +51,7 @@ class Lattice:
             names = ", ".join(str(known).removeprefix("torch.") for known in _WIDER)
             msg = f"restore = 'exact' with parameters of {dtype}: must be one of {names}"
             raise UsageError(msg)
+        self.dtype = dtype
         self.wide = _WIDER[dtype]
         self.ulp = torch.finfo(dtype).eps
         """Spacing of the format at 1, 2^(1 - p)."""

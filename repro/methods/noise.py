@@ -1,6 +1,6 @@
 """Where the perturbations of a walk come from."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import torch
@@ -8,6 +8,9 @@ import torch
 from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
 from repro.methods.perturbation import KeptNoise, default_chunk, perturb_
+
+Pass = Callable[[torch.Tensor, int], None]
+"""Changes weights, [n], in place along z of a seed. One thread does so; others are at others."""
 
 _SEED_SPACE = 1 << 32
 _ROUNDING = 1 << 31  # apart from the seeds of all noise of the same walk
@@ -20,8 +23,6 @@ class Noise(Protocol):
 
     name: str
     """What a log calls it, so that a replay draws the same."""
-    is_shared: bool
-    """Whether PyTorch's number of threads share each pass by themselves."""
 
     def check(self, parameters: Sequence[torch.Tensor]) -> None:
         """Raise ``UsageError`` unless noise can be added to ``parameters``."""
@@ -30,17 +31,16 @@ class Noise(Protocol):
         """Add ``scale`` z(seed) to the parameters, in place, each rounded to its own format."""
 
     def draw_(self, vector: torch.Tensor, seed: int) -> None:
-        """Overwrite ``vector``, float32 [n], with the first n numbers of z(seed)."""
+        """Overwrite ``vector``, float32 [n], with the first n numbers of z(seed).
 
-    def move_on_(
-        self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, after: int
-    ) -> None:
-        """Take ``weights``, [n], on ``lattice`` from ``before`` eps z(seed) to ``after`` of it."""
+        One thread does so, as in a pass.
+        """
 
-    def descend_on_(
-        self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, rate: float
-    ) -> None:
-        """Take them to theta - ``rate`` z(seed), rounded to the lattice at random."""
+    def moving(self, lattice: Lattice, before: int, after: int) -> Pass:
+        """Return the pass over weights on ``lattice`` from ``before`` eps z to ``after`` of it."""
+
+    def descending(self, lattice: Lattice, before: int, rate: float) -> Pass:
+        """Return that to theta - ``rate`` z, rounded to the lattice at random."""
 
     def rest(self) -> None:
         """Free what the passes of a step share."""
@@ -50,7 +50,6 @@ class TorchNoise:
     """PyTorch's generator of the parameters' device; see ``perturb_``."""
 
     name = "torch"
-    is_shared = False
 
     def __init__(self, chunk: int | None = None) -> None:
         """Take the elements drawn from one seed; the numbers depend on it."""
@@ -71,42 +70,42 @@ class TorchNoise:
         for index, part in enumerate(torch.split(vector, size)):
             part.normal_(generator=generator.manual_seed((seed + index) % _SEED_SPACE))
 
-    def move_on_(
-        self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, after: int
-    ) -> None:
-        """Do it by PyTorch's operators."""
-        move_on_(self, lattice, weights, seed, before, after)
+    def moving(self, lattice: Lattice, before: int, after: int) -> Pass:
+        """Take PyTorch's operators."""
+        return moving(self, lattice, before, after)
 
-    def descend_on_(
-        self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, rate: float
-    ) -> None:
-        """Do it by PyTorch's operators."""
-        descend_on_(self, lattice, weights, seed, before, rate)
+    def descending(self, lattice: Lattice, before: int, rate: float) -> Pass:
+        """Take PyTorch's operators."""
+        return descending(self, lattice, before, rate)
 
     def rest(self) -> None:
         """Forget the noise."""
         self._kept = KeptNoise()
 
 
-def move_on_(
-    noise: Noise, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, after: int
-) -> None:
-    """Do ``Noise.move_on_`` by PyTorch's operators, for any format and device."""
-    for part, z in _parts(weights, drawn(noise, weights, seed)):
-        eps_z = lattice.noise(z)
-        part.copy_(lattice.theta(part, eps_z, before).add_(eps_z, alpha=after))
+def moving(noise: Noise, lattice: Lattice, before: int, after: int) -> Pass:
+    """Return ``Noise.moving`` by PyTorch's operators, for any format and device."""
+
+    def move(weights: torch.Tensor, seed: int) -> None:
+        for part, z in _parts(weights, drawn(noise, weights, seed)):
+            eps_z = lattice.noise(z)
+            part.copy_(lattice.theta(part, eps_z, before).add_(eps_z, alpha=after))
+
+    return move
 
 
-def descend_on_(
-    noise: Noise, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, rate: float
-) -> None:
-    """Do ``Noise.descend_on_`` by PyTorch's operators, for any format and device."""
-    numbers = drawn(noise, weights, seed), thresholds(lattice, weights, seed)
-    for part, z, up in _parts(weights, *numbers):
-        eps_z = lattice.noise(z)
-        theta = lattice.theta(part, eps_z, before)
-        updated = theta.add_(eps_z.mul_(-rate / lattice.eps))  # two operations: no fused one
-        part.copy_(lattice.round(updated, up))
+def descending(noise: Noise, lattice: Lattice, before: int, rate: float) -> Pass:
+    """Return ``Noise.descending`` by PyTorch's operators, for any format and device."""
+
+    def descend(weights: torch.Tensor, seed: int) -> None:
+        numbers = drawn(noise, weights, seed), thresholds(lattice, weights, seed)
+        for part, z, up in _parts(weights, *numbers):
+            eps_z = lattice.noise(z)
+            theta = lattice.theta(part, eps_z, before)
+            updated = theta.add_(eps_z.mul_(-rate / lattice.eps))  # two operations: no fused one
+            part.copy_(lattice.round(updated, up))
+
+    return descend
 
 
 def drawn(noise: Noise, weights: torch.Tensor, seed: int) -> torch.Tensor:

@@ -7,7 +7,7 @@ import torch
 
 from repro.core.validation import require_choice
 from repro.methods.lattice import Lattice
-from repro.methods.noise import Noise
+from repro.methods.noise import Noise, Pass
 from repro.methods.perturbation import default_chunk
 from repro.methods.sharing import share, threads_for
 
@@ -16,8 +16,8 @@ Restore = Literal["rounded", "exact"]
 
 _SEED_SPACE = 1 << 32
 
-_Piece = tuple[Lattice, torch.Tensor, int]
-"""The lattice, the weights and the seed of a piece."""
+_Piece = tuple[torch.Tensor, int]
+"""The weights and the seed of a piece."""
 
 
 class Walk(Protocol):
@@ -115,16 +115,14 @@ class ExactWalk:
     @torch.no_grad()
     def move(self, parameters: Sequence[torch.Tensor], seed: int, before: int, after: int) -> None:
         """Find theta and add the noise anew."""
-        move = self.noise.move_on_
-        self._change(parameters, seed, lambda piece: move(*piece, before, after))
+        self._change(parameters, seed, lambda lattice: self.noise.moving(lattice, before, after))
 
     @torch.no_grad()
     def descend(
         self, parameters: Sequence[torch.Tensor], seed: int, before: int, rate: float
     ) -> None:
         """Find theta and round the update, up or down at random so that its mean is kept."""
-        descend = self.noise.descend_on_
-        self._change(parameters, seed, lambda piece: descend(*piece, before, rate))
+        self._change(parameters, seed, lambda lattice: self.noise.descending(lattice, before, rate))
 
     def rest(self) -> None:
         """Do nothing: nothing is shared."""
@@ -133,29 +131,25 @@ class ExactWalk:
         self,
         parameters: Sequence[torch.Tensor],
         seed: int,
-        change: Callable[[_Piece], None],
+        make: Callable[[Lattice], Pass],
     ) -> None:
-        """Call ``change`` of every piece, shared among threads where the noise does not do that."""
+        """Make the pass over each lattice; PyTorch's number of threads share the pieces."""
+        passes = {dtype: make(lattice) for dtype, lattice in self._lattices(parameters).items()}
 
         def work(pieces: Iterator[_Piece]) -> None:
-            for piece in pieces:
-                change(piece)
+            for weights, own in pieces:
+                passes[weights.dtype](weights, own)
 
         device = parameters[0].device
         size = self.chunk or default_chunk(device)
         pieces = sum(-(-parameter.numel() // size) for parameter in parameters)
-        threads = 1 if self.noise.is_shared else threads_for(device, pieces)
-        share(self._pieces(parameters, seed), threads, work)
+        share(self._pieces(parameters, seed), threads_for(device, pieces), work)
 
     def _pieces(self, parameters: Sequence[torch.Tensor], seed: int) -> Iterator[_Piece]:
-        """Yield the lattice, the weights and the seed of each piece."""
-        lattices = self._lattices(parameters)
-        index = 0
-        for parameter in parameters:
-            lattice = lattices[parameter.dtype]
-            for weights in self._split(parameter):
-                yield lattice, weights, (seed + index) % _SEED_SPACE
-                index += 1
+        """Yield the weights and the seed of each piece."""
+        all_weights = (weights for parameter in parameters for weights in self._split(parameter))
+        for index, weights in enumerate(all_weights):
+            yield weights, (seed + index) % _SEED_SPACE
 
     def _split(self, parameter: torch.Tensor) -> Iterator[torch.Tensor]:
         flat, size = parameter.view(-1), self.chunk or default_chunk(parameter.device)

@@ -1,13 +1,14 @@
 """Perturbations of any PyTorch model on the host: the engine's noise, or PyTorch's quickly."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
 from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
-from repro.methods.noise import TorchNoise, descend_on_, drawn, move_on_, thresholds
+from repro.methods.noise import Pass, TorchNoise, descending, drawn, moving, thresholds
 from repro.ondevice.build import load
 
 _FORMATS = (torch.float32, torch.bfloat16, torch.float16)
@@ -29,7 +30,6 @@ class EngineNoise:
     """
 
     name = "engine"
-    is_shared = True
 
     def __init__(self, instructions: str = "auto") -> None:
         """Load the engine.
@@ -69,42 +69,26 @@ class EngineNoise:
 
     def draw_(self, vector: torch.Tensor, seed: int) -> None:
         """Overwrite ``vector``, float32 [n], with the first n numbers of z(``seed``)."""
-        threads = torch.get_num_threads()
-        self._engine.draw(vector.numpy(), seed, 0, threads, self._instructions)
+        self._engine.draw(vector.numpy(), seed, 0, 1, self._instructions)
 
-    def move_on_(
-        self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, after: int
-    ) -> None:
-        """Do it in one pass over 16-bit weights, and by PyTorch's operators over others."""
-        if weights.dtype == torch.float32:
-            move_on_(self, lattice, weights, seed, before, after)
-        else:
-            self._walk(lattice, weights, seed, before=before, after=after, descends=False)
+    def moving(self, lattice: Lattice, before: int, after: int) -> Pass:
+        """Make one pass over 16-bit weights, and take PyTorch's operators of others."""
+        if lattice.dtype == torch.float32:
+            return moving(self, lattice, before, after)
+        return self._walking(_move(lattice, before, after))
 
-    def descend_on_(
-        self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, rate: float
-    ) -> None:
-        """Do it likewise; of 16-bit weights the engine's counters round, too."""
-        if weights.dtype == torch.float32:
-            descend_on_(self, lattice, weights, seed, before, rate)
-        else:
-            after = -rate / lattice.eps
-            self._walk(lattice, weights, seed, before=before, after=after, descends=True)
+    def descending(self, lattice: Lattice, before: int, rate: float) -> Pass:
+        """Do likewise; of 16-bit weights the engine's counters round, too."""
+        if lattice.dtype == torch.float32:
+            return descending(self, lattice, before, rate)
+        return self._walking(_descent(lattice, before, rate))
 
-    def _walk(
-        self,
-        lattice: Lattice,
-        weights: torch.Tensor,
-        seed: int,
-        *,
-        before: int,
-        after: float,
-        descends: bool,
-    ) -> None:
-        walk = _lattice_walk(lattice, before, after, descends=descends)
-        settings = (torch.get_num_threads(), self._instructions)
-        self._engine.walk_halves(*_bits(weights), seed, walk, *settings)
-        torch.autograd.graph.increment_version(weights)
+    def _walking(self, walk: Any) -> Pass:  # noqa: ANN401 - of a compiled module
+        def change(weights: torch.Tensor, seed: int) -> None:
+            self._engine.walk_halves(*_bits(weights), seed, walk, self._instructions)
+            torch.autograd.graph.increment_version(weights)
+
+        return change
 
     def rest(self) -> None:
         """Do nothing: nothing is kept."""
@@ -137,46 +121,53 @@ class TorchNoiseOnEngine(TorchNoise):
         self._engine = load()
         self._instructions = instructions
 
-    def move_on_(
-        self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, after: int
-    ) -> None:
-        """Do it in one pass over 16-bit weights of the host, and by PyTorch's operators else."""
-        if not _are_halves(weights):
-            super().move_on_(lattice, weights, seed, before, after)
-            return
-        walk = _lattice_walk(lattice, before, after, descends=False)
-        self._walk(weights, drawn(self, weights, seed), torch.empty(0), walk)
+    def moving(self, lattice: Lattice, before: int, after: int) -> Pass:
+        """Make one pass over 16-bit weights of the host, and take PyTorch's operators of others."""
+        operators = super().moving(lattice, before, after)
+        if lattice.dtype == torch.float32:
+            return operators
+        return self._walking(_move(lattice, before, after), _no_thresholds, operators)
 
-    def descend_on_(
-        self, lattice: Lattice, weights: torch.Tensor, seed: int, before: int, rate: float
-    ) -> None:
-        """Do it likewise."""
-        if not _are_halves(weights):
-            super().descend_on_(lattice, weights, seed, before, rate)
-            return
-        walk = _lattice_walk(lattice, before, -rate / lattice.eps, descends=True)
-        uniform = thresholds(lattice, weights, seed)
-        self._walk(weights, drawn(self, weights, seed), uniform, walk)
+    def descending(self, lattice: Lattice, before: int, rate: float) -> Pass:
+        """Do likewise."""
+        operators = super().descending(lattice, before, rate)
+        if lattice.dtype == torch.float32:
+            return operators
+        uniform = partial(thresholds, lattice)
+        return self._walking(_descent(lattice, before, rate), uniform, operators)
 
-    def _walk(
+    def _walking(
         self,
-        weights: torch.Tensor,
-        z: torch.Tensor,
-        uniform: torch.Tensor,
         walk: Any,  # noqa: ANN401 - of a compiled module
-    ) -> None:
-        numbers = (z.numpy(), uniform.numpy())
-        self._engine.walk_halves_along(*_bits(weights), *numbers, walk, self._instructions)
-        torch.autograd.graph.increment_version(weights)
+        uniform: Callable[[torch.Tensor, int], torch.Tensor],
+        operators: Pass,
+    ) -> Pass:
+        def change(weights: torch.Tensor, seed: int) -> None:
+            if weights.device.type != "cpu":
+                operators(weights, seed)
+                return
+            numbers = drawn(self, weights, seed).numpy(), uniform(weights, seed).numpy()
+            self._engine.walk_halves_along(*_bits(weights), *numbers, walk, self._instructions)
+            torch.autograd.graph.increment_version(weights)
+
+        return change
 
 
-def _are_halves(weights: torch.Tensor) -> bool:
-    return weights.device.type == "cpu" and weights.dtype in (torch.bfloat16, torch.float16)
+def _no_thresholds(_weights: torch.Tensor, _seed: int) -> torch.Tensor:
+    return torch.empty(0)
 
 
 def _bits(weights: torch.Tensor) -> tuple[Any, bool]:
     """Return 16-bit weights, [n], as the engine takes them, and whether they are bfloat16."""
     return weights.detach().view(torch.uint16).numpy(), weights.dtype == torch.bfloat16
+
+
+def _move(lattice: Lattice, before: int, after: int) -> Any:  # noqa: ANN401
+    return _lattice_walk(lattice, before, after, descends=False)
+
+
+def _descent(lattice: Lattice, before: int, rate: float) -> Any:  # noqa: ANN401
+    return _lattice_walk(lattice, before, -rate / lattice.eps, descends=True)
 
 
 def _lattice_walk(lattice: Lattice, before: int, after: float, *, descends: bool) -> Any:  # noqa: ANN401

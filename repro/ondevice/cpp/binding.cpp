@@ -311,13 +311,13 @@ NB_MODULE(_engine, m) {
     m.def(
         "walk_halves",
         [](Out<std::uint16_t> theta, bool bfloat16, std::uint64_t seed, const zo::LatticeWalk& walk,
-           int threads, const std::string& isa) {
-            const zo::NoisePart part{zo::kernels(isa), threads, seed, 0, theta.size()};
+           const std::string& isa) {
+            const zo::NoisePart part{zo::kernels(isa), 1, seed, 0, theta.size()};
             const auto format = bfloat16 ? zo::Format::kBfloat16 : zo::Format::kFloat16;
             nb::gil_scoped_release release;
             zo::walk(part, theta.data(), format, walk);
         },
-        "theta"_a.noconvert(), "bfloat16"_a, "seed"_a, "walk"_a, "threads"_a, "isa"_a);
+        "theta"_a.noconvert(), "bfloat16"_a, "seed"_a, "walk"_a, "isa"_a);
     m.def(
         "walk_halves_along",
         [](Out<std::uint16_t> theta, bool bfloat16, In<float> z, In<float> uniform,

@@ -27,11 +27,23 @@ void for_each_piece(const NoisePart& part, const Where& where, const Use& use) {
     });
 }
 
+/// Has a piece of the weights come into the cache while its noise is drawn: the processor would
+/// begin to read them only when they are used, and anew in each page.
+template <class Weight>
+void prefetch(const Weight* theta) {
+    constexpr std::size_t line = 64 / sizeof(Weight);
+    for (std::size_t i = 0; i < kNoisePiece; i += line) __builtin_prefetch(theta + i, 1, 2);
+}
+
 template <class Weight>
 void add(const NoisePart& part, Weight* theta,
          void (*move)(Weight*, const float*, std::size_t, float), float factor) {
     for_each_piece(
-        part, [](std::size_t, float* own) { return own; },
+        part,
+        [=](std::size_t begin, float* own) {
+            prefetch(theta + begin);
+            return own;
+        },
         [&](std::size_t begin, std::size_t count, const float* z) {
             move(theta + begin, z, count, factor);
         });
@@ -59,7 +71,11 @@ void walk(const NoisePart& part, std::uint16_t* theta, Format format, const Latt
     const auto kernel =
         format == Format::kBfloat16 ? part.kernels.walk_bf16 : part.kernels.walk_f16;
     for_each_piece(
-        part, [](std::size_t, float* own) { return own; },
+        part,
+        [=](std::size_t begin, float* own) {
+            prefetch(theta + begin);
+            return own;
+        },
         [&](std::size_t begin, std::size_t count, const float* z) {
             const std::uint64_t place = part.first + begin;
             LatticeWalk walk = given;

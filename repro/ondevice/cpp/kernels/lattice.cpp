@@ -10,20 +10,29 @@ namespace zo::ZO_ISA {
 namespace {
 
 ZO_INLINE F magnitude(F x) { return F(U(x) & 0x7FFFFFFFu); }
-ZO_INLINE F power_of_two(F x) { return F(U(x) & 0x7F800000u); }
+ZO_INLINE U exponent(F x) { return U(x) & 0x7F800000u; }
 
 /// For |x| < 2^31.
 ZO_INLINE F floor(F x) {
+#if defined(__AVX512F__)
+    return F(_mm512_floor_ps(__m512(x)));
+#elif defined(__AVX2__)
+    return F(_mm256_floor_ps(__m256(x)));
+#elif defined(__aarch64__)
+    return F(vrndmq_f32(float32x4_t(x)));
+#else
     const F truncated = __builtin_convertvector(__builtin_convertvector(x, I), F);
     return truncated - (truncated > x ? splat(1.0f) : F{});
+#endif
 }
 
 /// The lattice point below x, or the next if x is further above it than a fraction of the spacing.
 ZO_INLINE F round(const LatticeWalk& walk, F x, F threshold) {
     const F size = magnitude(x);
-    const F room = maximum(power_of_two(size) * (2 * walk.ulp), splat(walk.bound));
-    const F spacing = power_of_two(size + room) * walk.ulp;
-    const F steps = x / spacing, below = floor(steps);
+    const F room = maximum(F(exponent(size)) * (2 * walk.ulp), splat(walk.bound));
+    const U binade = exponent(size + room);  // 2^e, and 2^(1 - e) is what it lacks to 2^128
+    const F spacing = F(binade) * walk.ulp, inverse = F(0x7F800000u - binade);
+    const F steps = x * inverse * (0.5f / walk.ulp), below = floor(steps);
     return (below + (steps - below > threshold ? splat(1.0f) : F{})) * spacing;
 }
 
