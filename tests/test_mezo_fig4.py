@@ -680,6 +680,7 @@ def test_lines_are_running_maxima_and_points_are_raw() -> None:
     assert heights[-1] == 74
     assert [line.get_ydata()[0] for line in panel.lines if line.get_linestyle() == ":"] == [60]
     assert len(panel.collections) == 2  # an interval for each arm
+    assert panel.get_ylim() == pytest.approx((50 - 2.56, 82 + 2.56))  # whatever the intervals
     plt.close(figure)
 
 

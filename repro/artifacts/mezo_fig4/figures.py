@@ -81,6 +81,7 @@ def accuracy(setting: Setting) -> "Figure":
         panels[0].set_ylabel("validation accuracy (%)")
         if setting.dataset == "boolq":
             _published(panels[0])
+        _set_limits(panels[0], setting)
         _memory(bars, setting)
         figure.suptitle(
             f"{_SETS[setting.dataset]}, {setting.name} ({setting.profile}): {_how(setting)}",
@@ -149,7 +150,6 @@ def _curves(
     majority = setting.majority("monitored")
     if majority is not None:
         panel.axhline(majority, color=INK, linestyle=":", linewidth=1)
-    panel.margins(y=0.08)
     if axis == "flops":
         panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1e12:g}"))
         panel.xaxis.set_major_locator(MaxNLocator(4))
@@ -163,6 +163,17 @@ def _published(panel: "Axes") -> None:
             xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
             fontsize=7,
         )  # fmt: skip
+
+
+def _set_limits(panel: "Axes", setting: Setting) -> None:
+    """Show every point and published value; an interval over few seeds may reach beyond."""
+    raw = [100 * a for line in setting.lines for r in line.records for a in r.metrics["accuracy"]]
+    alike = setting.majority("monitored")
+    raw += [] if alike is None else [alike]
+    raw += _PUBLISHED.values() if setting.dataset == "boolq" else []
+    if raw:
+        margin = 0.08 * (max(raw) - min(raw)) or 1.0
+        panel.set_ylim(min(raw) - margin, max(raw) + margin)
 
 
 def _mean(panel: "Axes", line: Line, axis: str, look: Mapping[str, Any]) -> None:
