@@ -105,6 +105,8 @@ def test_what_is_said_in_short_of_boolq_is_in_the_records() -> None:
     assert f"BP on SmolLM2-135M answers {ends['bp', 'smollm2-135m']:.1f} %" in said
     assert f"MeZO on Gemma-3-270M {ends['mezo_5', 'gemma3-270m']:.1f} %" in said
     assert f"always answering alike is right in {setting.majority('final'):.1f} %" in said
+    assert "by two seeds" in said
+    assert {len(line.records) for line in setting.lines} == {2}
     assert {line.settings["seconds"] for line in setting.lines} == {1800}
     items = {r.metrics["items"]["final"] for line in setting.lines for r in line.records}
     assert items == {3270}
