@@ -538,6 +538,7 @@ def test_the_order_is_put_to_the_test_only_by_a_larger_model() -> None:
     gap = found([record(r) for r in (*BP, *LARGER, *PLANS)])["A9-order"]
     assert gap.ours == pytest.approx(6)
     assert gap.interval == pytest.approx(2**0.5 * 0.5)  # two standard errors of 40,000 questions
+    assert gap.p_value == 1 / 4
     assert verdict(CLAIMS["A9-order"], gap) == "reproduced"
 
 
@@ -564,6 +565,7 @@ def test_the_order_is_of_what_runs_end_with() -> None:
     gap = found([record(r) for r in (*BP, *larger, *PLANS)])["A9-order"]
     assert gap.ours == pytest.approx(60 - 74)
     assert gap.bootstrap == pytest.approx((-14, -14))
+    assert gap.p_value == 1  # of two seeds, which both have the reverse
     assert verdict(CLAIMS["A9-order"], gap) == "contradicted"
     diverged = [
         replace(r, metrics={n: v for n, v in r.metrics.items() if not n.startswith("final")})

@@ -12,7 +12,7 @@ from repro.artifacts.mezo_fig4.points import (
     settings,
 )
 from repro.claims.index import CLAIMS, of_artifact
-from repro.claims.statistics import bootstrap_interval, estimate
+from repro.claims.statistics import bootstrap_interval, estimate, sign_flip_p
 from repro.claims.verdict import Finding, is_order
 from repro.core.units import GB, format_bytes
 from repro.finetuning.arms import LABELS, estimates
@@ -148,6 +148,7 @@ def _order(setting: Setting) -> Finding:
         interval=None if spread.interval is None else hypot(spread.interval, chance),
         profile=setting.profile,
         bootstrap=bootstrap_interval(sides, lambda means: means[1] - means[0]),
+        p_value=sign_flip_p(gaps),
     )
 
 
