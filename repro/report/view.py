@@ -24,6 +24,8 @@ RECORDS = "REPRO_RECORDS"
 as those of ``PATH`` are."""
 _DPI = 120
 
+pd.set_option("display.max_colwidth", None)  # commits, reasons: what a table says is not cut
+
 
 def record_files(slug: str) -> list[Path]:
     """Return the files that ``REPRO_RECORDS`` names, else those that stand for ``slug``.

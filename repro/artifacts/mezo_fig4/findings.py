@@ -228,9 +228,9 @@ def _nothing_learnt(setting: Setting, bp: Line) -> str:
     above, noise = estimate(final).mean - alike, _standard_errors(_items(bp, "final"))
     if above < noise:
         return (
-            f"BP ends {above:+.1f} points from always answering alike, and the choice of "
-            f"{_items(bp, 'final')} questions alone may make {noise:.1f}: there is no convergence "
-            "to compare"
+            f"BP ends {round(above, 1) + 0:+.1f} points from always answering alike, and the "
+            f"choice of {_items(bp, 'final')} questions alone may make {noise:.1f}: there is no "
+            "convergence to compare"
         )
     return ""
 
