@@ -88,7 +88,7 @@ def added(dtype: torch.dtype, scale: float, **settings: Any) -> list[torch.Tenso
 @pytest.mark.parametrize(("seed", "first"), [(0, 0), (2**32 - 1, 3 * PIECE), (5, FAR)])
 def test_numbers_are_those_of_the_documentation(engine: Any, seed: int, first: int) -> None:
     z = np.empty(2 * PIECE - 3, np.float32)
-    engine.draw(z, seed, first, 1, "auto")
+    engine.draw(z, seed, first, "auto")
     np.testing.assert_allclose(z, reference(seed, first, len(z)), atol=2e-6)
 
 

@@ -10,7 +10,7 @@ from repro.methods.lattice import Lattice
 from repro.methods.perturbation import KeptNoise, default_chunk, perturb_
 
 Pass = Callable[[torch.Tensor, int], None]
-"""Changes weights, [n], in place along z of a seed. One thread does so; others are at others."""
+"""Changes weights, [n], in place along z of a seed. Threads call it at once, each of its own."""
 
 _SEED_SPACE = 1 << 32
 _ROUNDING = 1 << 31  # apart from the seeds of all noise of the same walk

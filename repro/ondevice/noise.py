@@ -69,7 +69,7 @@ class EngineNoise:
 
     def draw_(self, vector: torch.Tensor, seed: int) -> None:
         """Overwrite ``vector``, float32 [n], with the first n numbers of z(``seed``)."""
-        self._engine.draw(vector.numpy(), seed, 0, 1, self._instructions)
+        self._engine.draw(vector.numpy(), seed, 0, self._instructions)
 
     def moving(self, lattice: Lattice, before: int, after: int) -> Pass:
         """Make one pass over 16-bit weights, and take PyTorch's operators of others."""

@@ -266,13 +266,12 @@ NB_MODULE(_engine, m) {
     m.attr("noise_piece") = zo::kNoisePiece;
     m.def(
         "draw",
-        [](Out<float> z, std::uint64_t seed, std::uint64_t first, int threads,
-           const std::string& isa) {
-            const zo::NoisePart part{zo::kernels(isa), threads, seed, first, z.size()};
+        [](Out<float> z, std::uint64_t seed, std::uint64_t first, const std::string& isa) {
+            const zo::NoisePart part{zo::kernels(isa), 1, seed, first, z.size()};
             nb::gil_scoped_release release;
             zo::draw(part, z.data());
         },
-        "z"_a.noconvert(), "seed"_a, "first"_a, "threads"_a, "isa"_a);
+        "z"_a.noconvert(), "seed"_a, "first"_a, "isa"_a);
     m.def(
         "add",
         [](Out<float> theta, std::uint64_t seed, std::uint64_t first, float factor, int threads,

@@ -21,7 +21,7 @@ void for_each_piece(const NoisePart& part, const Where& where, const Use& use) {
         const std::size_t count = std::min(kNoisePiece, part.count - begin);
         const std::uint64_t place = part.first + begin;  // a counter has its low 32 bits
         const std::uint64_t key = stream_key(part.seed, place >> 32, Purpose::kNoise);
-        float* const z = where(begin, own);
+        float* const z = where(begin, count, own);
         part.kernels.noise_f32(key, std::uint32_t(place), count, z);
         use(begin, count, z);
     });
@@ -30,9 +30,9 @@ void for_each_piece(const NoisePart& part, const Where& where, const Use& use) {
 /// Has a piece of the weights come into the cache while its noise is drawn: the processor would
 /// begin to read them only when they are used, and anew in each page.
 template <class Weight>
-void prefetch(const Weight* theta) {
+void prefetch(const Weight* theta, std::size_t count) {
     constexpr std::size_t line = 64 / sizeof(Weight);
-    for (std::size_t i = 0; i < kNoisePiece; i += line) __builtin_prefetch(theta + i, 1, 2);
+    for (std::size_t i = 0; i < count; i += line) __builtin_prefetch(theta + i, 1, 2);
 }
 
 template <class Weight>
@@ -40,8 +40,8 @@ void add(const NoisePart& part, Weight* theta,
          void (*move)(Weight*, const float*, std::size_t, float), float factor) {
     for_each_piece(
         part,
-        [=](std::size_t begin, float* own) {
-            prefetch(theta + begin);
+        [=](std::size_t begin, std::size_t count, float* own) {
+            prefetch(theta + begin, count);
             return own;
         },
         [&](std::size_t begin, std::size_t count, const float* z) {
@@ -53,7 +53,7 @@ void add(const NoisePart& part, Weight* theta,
 
 void draw(const NoisePart& part, float* z) {
     for_each_piece(
-        part, [&](std::size_t begin, float*) { return z + begin; },
+        part, [&](std::size_t begin, std::size_t, float*) { return z + begin; },
         [](std::size_t, std::size_t, const float*) {});
 }
 
@@ -72,8 +72,8 @@ void walk(const NoisePart& part, std::uint16_t* theta, Format format, const Latt
         format == Format::kBfloat16 ? part.kernels.walk_bf16 : part.kernels.walk_f16;
     for_each_piece(
         part,
-        [=](std::size_t begin, float* own) {
-            prefetch(theta + begin);
+        [=](std::size_t begin, std::size_t count, float* own) {
+            prefetch(theta + begin, count);
             return own;
         },
         [&](std::size_t begin, std::size_t count, const float* z) {

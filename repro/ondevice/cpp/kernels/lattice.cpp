@@ -12,7 +12,6 @@ namespace {
 ZO_INLINE F magnitude(F x) { return F(U(x) & 0x7FFFFFFFu); }
 ZO_INLINE U exponent(F x) { return U(x) & 0x7F800000u; }
 
-/// For |x| < 2^31.
 ZO_INLINE F floor(F x) {
 #if defined(__AVX512F__)
     return F(_mm512_floor_ps(__m512(x)));
@@ -20,7 +19,7 @@ ZO_INLINE F floor(F x) {
     return F(_mm256_floor_ps(__m256(x)));
 #elif defined(__aarch64__)
     return F(vrndmq_f32(float32x4_t(x)));
-#else
+#else  // for |x| < 2^31
     const F truncated = __builtin_convertvector(__builtin_convertvector(x, I), F);
     return truncated - (truncated > x ? splat(1.0f) : F{});
 #endif
