@@ -79,7 +79,8 @@ def verdict(claim: Claim, finding: Finding) -> str:
     An order of methods, published as a bound of 0 on the gaps between neighbours, claims signs, and
     no distance makes up for a wrong one. Ours is the least certain gap. The order is reproduced if
     the gap's whole interval lies above 0 and contradicted if it lies below. It is undecided if the
-    interval holds 0, of one seed, which has none, and where runs that were made cannot tell.
+    interval holds 0, of one seed, which has none, and where runs that put it to the test cannot
+    tell.
     """
     judging = judging_profiles(claim)
     if not finding.is_run or (judging and finding.profile not in judging):
@@ -99,9 +100,9 @@ def verdict(claim: Claim, finding: Finding) -> str:
     return OWN_EQUATIONS if claim.basis == "analytic" else CONTRADICTED
 
 
-def shown(found: str, ours: float | None, profile: str | None) -> str:
-    """Return a verdict as people read it: "not run" alone would deny a value of a lower profile."""
-    return f"{NOT_RUN} ({profile} only)" if found == NOT_RUN and ours is not None else found
+def shown(found: str, profile: str | None) -> str:
+    """Return a verdict as people read it: "not run" alone would deny a run of a lower profile."""
+    return f"{NOT_RUN} ({profile} only)" if found == NOT_RUN and profile else found
 
 
 def is_order(claim: Claim) -> bool:

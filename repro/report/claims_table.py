@@ -63,7 +63,7 @@ class ClaimRow:
     profile: str | None
     """Lowest profile of the records behind our value or verdict, or null if not run."""
     n_seeds: int
-    """Independent seeds behind our value; 0 where nothing is random."""
+    """Independent seeds behind our value or verdict; 0 where nothing is random."""
     records: str | None
     """Name of the newest of ``record_files``, or null if not run."""
     record_files: list[str]
@@ -72,7 +72,7 @@ class ClaimRow:
     @property
     def shown_verdict(self) -> str:
         """The verdict as people read it."""
-        return shown(self.verdict, self.ours, self.profile)
+        return shown(self.verdict, self.profile)
 
     @property
     def difference(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterator, Sequence
 from math import hypot, inf, sqrt
+from typing import Any
 
 from repro.artifacts.mezo_fig4.points import (
     Line,
@@ -147,7 +148,7 @@ def _order(setting: Setting) -> Finding:
         n_seeds=spread.n_seeds,
         interval=None if spread.interval is None else hypot(spread.interval, chance),
         profile=setting.profile,
-        bootstrap=bootstrap_interval(sides, lambda means: means[1] - means[0]),
+        bootstrap=bootstrap_interval(sides, _difference) if len(gaps) > 1 else None,
         p_value=sign_flip_p(gaps),
     )
 
@@ -265,6 +266,10 @@ def _larger(setting: Setting, model: str) -> set[str]:
     """Return the models with more parameters than ``model`` has."""
     counts = {plan.point["model"]: plan.metrics["parameters"] for plan in setting.plans}
     return {name for name, count in counts.items() if count > counts.get(model, inf)}
+
+
+def _difference(means: Any) -> Any:  # noqa: ANN401 - arrays
+    return means[1] - means[0]
 
 
 def _paired(one: dict[int | None, float], other: dict[int | None, float]) -> list[float]:

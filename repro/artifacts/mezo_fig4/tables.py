@@ -125,7 +125,7 @@ def verdicts(records: Sequence[Record]) -> pd.DataFrame:
                     "published": f"{SIGNS[claim.relation]}{claim.published:g} {claim.unit}",
                     "ours": ours,
                     "seeds": finding.n_seeds,
-                    "verdict": shown(verdict(claim, finding), finding.ours, setting.profile),
+                    "verdict": shown(verdict(claim, finding), finding.profile),
                     "how, and why": finding.reason,
                 }
             )
