@@ -35,18 +35,24 @@ void prefetch(const Weight* theta, std::size_t count) {
     for (std::size_t i = 0; i < count; i += line) __builtin_prefetch(theta + i, 1, 2);
 }
 
-template <class Weight>
-void add(const NoisePart& part, Weight* theta,
-         void (*move)(Weight*, const float*, std::size_t, float), float factor) {
+/// Draws every piece, and hands it to `use` when its weights are at hand.
+template <class Weight, class Use>
+void for_each_piece_of(const Weight* theta, const NoisePart& part, const Use& use) {
     for_each_piece(
         part,
         [=](std::size_t begin, std::size_t count, float* own) {
             prefetch(theta + begin, count);
             return own;
         },
-        [&](std::size_t begin, std::size_t count, const float* z) {
-            move(theta + begin, z, count, factor);
-        });
+        use);
+}
+
+template <class Weight>
+void add(const NoisePart& part, Weight* theta,
+         void (*move)(Weight*, const float*, std::size_t, float), float factor) {
+    for_each_piece_of(theta, part, [&](std::size_t begin, std::size_t count, const float* z) {
+        move(theta + begin, z, count, factor);
+    });
 }
 
 }  // namespace
@@ -70,19 +76,13 @@ void add(const NoisePart& part, void* theta, Format format, float factor) {
 void walk(const NoisePart& part, std::uint16_t* theta, Format format, const LatticeWalk& given) {
     const auto kernel =
         format == Format::kBfloat16 ? part.kernels.walk_bf16 : part.kernels.walk_f16;
-    for_each_piece(
-        part,
-        [=](std::size_t begin, std::size_t count, float* own) {
-            prefetch(theta + begin, count);
-            return own;
-        },
-        [&](std::size_t begin, std::size_t count, const float* z) {
-            const std::uint64_t place = part.first + begin;
-            LatticeWalk walk = given;
-            walk.key = stream_key(part.seed, place >> 32, Purpose::kUpdates);
-            walk.place = std::uint32_t(place);
-            kernel(walk, theta + begin, z, count);
-        });
+    for_each_piece_of(theta, part, [&](std::size_t begin, std::size_t count, const float* z) {
+        const std::uint64_t place = part.first + begin;
+        LatticeWalk walk = given;
+        walk.key = stream_key(part.seed, place >> 32, Purpose::kUpdates);
+        walk.place = std::uint32_t(place);
+        kernel(walk, theta + begin, z, count);
+    });
 }
 
 }  // namespace zo
