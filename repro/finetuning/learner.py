@@ -16,6 +16,7 @@ from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
 from repro.methods.walk import Restore
 from repro.models.dropout import without_dropout
+from repro.ondevice.build import is_built
 from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
 from repro.training.seeds import NOISE, derived_seed
 
@@ -76,6 +77,11 @@ def prepared(model: "PreTrainedModel", arm: str) -> "PreTrainedModel":
 def restore_of(dtype: Dtype) -> Restore:
     """Return how MeZO's walks end: exactly in half precision, where weights would drift."""
     return "rounded" if dtype == "float32" else "exact"
+
+
+def can_help(restore: Restore, device: str) -> bool:
+    """Tell whether the engine can make the passes along PyTorch's noise: it is there, for those."""
+    return restore == "exact" and device == "cpu" and is_built()
 
 
 def noise_of(name: str, chunk: int | None = None, *, helped: bool = False) -> Noise:

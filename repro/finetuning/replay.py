@@ -10,11 +10,10 @@ import torch
 
 from repro.core.errors import ReproError
 from repro.finetuning.base_models import load_base, placed
-from repro.finetuning.learner import noise_of, prepared
+from repro.finetuning.learner import can_help, noise_of, prepared
 from repro.methods.log import StepLog, replay
 from repro.methods.parameters import trainable
 from repro.models.pretrained import Pretrained
-from repro.ondevice.build import is_built
 
 
 def weights_sha256(parameters: Iterable[torch.Tensor]) -> str:
@@ -69,7 +68,7 @@ def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrain
     )
     _require_same("base model", weights_sha256(parameters), metrics["base_sha256"])
     log = unpacked(metrics["log"])
-    helped = settings["device"] == "cpu" and log.restore == "exact" and is_built()
+    helped = can_help(log.restore, settings["device"])
     replay(log, parameters, noise_of(log.noise, log.chunk, helped=helped))
     _require_same("final weights", weights_sha256(parameters), metrics["final_sha256"])
     return Pretrained(model, tokenizer)

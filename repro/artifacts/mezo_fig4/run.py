@@ -27,13 +27,13 @@ from repro.finetuning.arms import LABELS, estimates, tuned_as
 from repro.finetuning.base_models import fingerprint
 from repro.finetuning.fine_tune import Task, fine_tune
 from repro.finetuning.items import first_obtainable
-from repro.finetuning.learner import restore_of
+from repro.finetuning.learner import can_help, restore_of
 from repro.finetuning.run import Run
 from repro.finetuning.step_memory import Setup
 from repro.measurement.device import require_device
 from repro.measurement.environment import Environment, source_sha256
 from repro.measurement.point_store import PointStore
-from repro.ondevice.build import build, is_built
+from repro.ondevice.build import build
 from repro.training.tidy import tidy
 
 _PACKAGES = ("core", "data", "models", "methods", "finetuning", "ondevice", "training")
@@ -163,8 +163,9 @@ def _failure(setup: Setup, results: Sequence[Result]) -> _Failure:
 
 
 def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> Run:
-    noise = config.noise if estimates(setup.arm) else "torch"
-    exact = estimates(setup.arm) > 0 and restore_of(setup.dtype) == "exact"
+    is_mezo = estimates(setup.arm) > 0
+    noise = config.noise if is_mezo else "torch"
+    along = is_mezo and noise == "torch"
     return Run(
         arm=setup.arm,
         model=setup.model,
@@ -183,7 +184,7 @@ def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> Ru
         device=setup.device,
         threads=setup.threads,
         noise=noise,
-        helped=exact and noise == "torch" and setup.device == "cpu" and is_built(),
+        helped=along and can_help(restore_of(setup.dtype), setup.device),
     )
 
 
