@@ -10,7 +10,7 @@ import torch
 from repro.core.errors import UsageError
 from repro.core.validation import require_choice
 from repro.methods.interrupts import uninterrupted
-from repro.methods.noise import Noise
+from repro.methods.noise import AnyNoise
 from repro.methods.parameters import split_at
 from repro.methods.step_info import PhaseTimer, StepInfo, require_finite
 from repro.methods.walk import Restore
@@ -46,7 +46,7 @@ class ElasticZO(ZerothOrder):
         seed: int = 0,
         restore: Restore = "rounded",
         chunk: int | None = None,
-        noise: Noise | None = None,
+        noise: AnyNoise | None = None,
         timed: bool = False,
     ) -> None:
         """Check every setting before a weight is touched.

@@ -18,7 +18,7 @@ import torch
 
 from repro.core import atomic
 from repro.core.errors import ReproError
-from repro.methods.noise import Noise, noise_of_log
+from repro.methods.noise import AnyNoise, noise_of_log
 from repro.methods.step_info import Estimate
 from repro.methods.walk import Restore, Walk, make_walk
 
@@ -134,7 +134,7 @@ class StepLog:
             raise ValueError(msg)
 
 
-def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise | None = None) -> None:
+def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: AnyNoise | None = None) -> None:
     """Turn the weights a run started from into those it ended with, in place.
 
     With ``restore="exact"`` only the updates are made, a third of the passes.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 
 from repro.core.validation import require_positive_int
-from repro.methods.noise import Noise
+from repro.methods.noise import AnyNoise
 from repro.methods.parameters import trainable
 from repro.methods.step_info import PhaseTimer, StepInfo
 from repro.methods.walk import Restore
@@ -57,7 +57,7 @@ class MeZO(ZerothOrder):
         seed: int = 0,
         restore: Restore = "rounded",
         chunk: int | None = None,
-        noise: Noise | None = None,
+        noise: AnyNoise | None = None,
         timed: bool = False,
     ) -> None:
         """Check every setting before a weight is touched.

@@ -8,6 +8,7 @@ import torch
 from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
 from repro.methods.perturbation import KeptNoise, default_chunk, perturb_
+from repro.methods.philox import PhiloxNoise
 
 Pass = Callable[[torch.Tensor, int], None]
 """Changes weights, [n], in place along z of a seed. Threads call it at once, each of its own."""
@@ -44,6 +45,10 @@ class Noise(Protocol):
 
     def rest(self) -> None:
         """Free what the passes of a step share."""
+
+
+AnyNoise = Noise | PhiloxNoise
+"""What the methods take: noise for PyTorch's or the engine's passes, or with passes of its own."""
 
 
 class TorchNoise:
@@ -128,7 +133,7 @@ def _parts(*vectors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
     return zip(*(torch.split(vector, size) for vector in vectors), strict=True)
 
 
-def noise_of_log(name: str, chunk: int | None, noise: Noise | None) -> Noise:
+def noise_of_log(name: str, chunk: int | None, noise: AnyNoise | None) -> AnyNoise:
     """Return the noise that a log names, which the caller has to bring if it is not PyTorch's.
 
     Raises:

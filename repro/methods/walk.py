@@ -7,8 +7,9 @@ import torch
 
 from repro.core.validation import require_choice
 from repro.methods.lattice import Lattice
-from repro.methods.noise import Noise, Pass
+from repro.methods.noise import AnyNoise, Noise, Pass
 from repro.methods.perturbation import default_chunk
+from repro.methods.philox import PhiloxNoise
 from repro.methods.sharing import share, threads_for
 
 Restore = Literal["rounded", "exact"]
@@ -41,13 +42,15 @@ class Walk(Protocol):
         """Free what the passes of a step share."""
 
 
-def make_walk(restore: Restore, eps: float, chunk: int | None, noise: Noise) -> Walk:
+def make_walk(restore: Restore, eps: float, chunk: int | None, noise: AnyNoise) -> Walk:
     """Return the walk along ``noise`` that ends as ``restore`` says.
 
     Raises:
         UsageError: another name.
     """
     require_choice("restore", restore, get_args(Restore))
+    if isinstance(noise, PhiloxNoise):
+        return noise.walk(restore, eps)
     return ExactWalk(eps, chunk, noise) if restore == "exact" else RoundedWalk(eps, noise)
 
 

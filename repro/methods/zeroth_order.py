@@ -13,7 +13,7 @@ from repro.core.errors import UsageError
 from repro.core.validation import require_not_negative, require_positive
 from repro.methods.interrupts import uninterrupted
 from repro.methods.log import StepLog, step_entries, updates
-from repro.methods.noise import Noise, TorchNoise
+from repro.methods.noise import AnyNoise, TorchNoise
 from repro.methods.parameters import single_group
 from repro.methods.step_info import DivergedError, Estimate, PhaseTimer, StepInfo, require_finite
 from repro.methods.walk import Restore, make_walk
@@ -39,7 +39,7 @@ class ZerothOrder(torch.optim.Optimizer):
         seed: int,
         restore: Restore,
         chunk: int | None,
-        noise: Noise | None,
+        noise: AnyNoise | None,
         timed: bool,
     ) -> None:
         """Check what all methods have; see their own constructors.
