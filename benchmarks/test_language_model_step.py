@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-from published_loop import PublishedLoop
 from transformers import LlamaConfig
 
 from repro.core.names import Dtype
 from repro.finetuning.base_models import random_model
 from repro.finetuning.batches import Batch
 from repro.finetuning.classifier import YesNoClassifier
+from repro.finetuning.published_loop import PublishedLoop
 from repro.measurement.timing import Step, ratio, ratio_range
 from repro.memory import measured
 from repro.methods.mezo import MeZO

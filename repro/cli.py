@@ -14,6 +14,7 @@ from repro.commands import (
     claims,
     data,
     engine,
+    gpu,
     listing,
     notebooks,
     plan,
@@ -24,7 +25,7 @@ from repro.commands import (
 )
 from repro.core.errors import ReproError
 
-COMMANDS = (listing, run, sweep, replay, report, claims, notebooks, data, plan, engine)
+COMMANDS = (listing, run, sweep, replay, report, claims, notebooks, data, plan, engine, gpu)
 """Each module offers ``add_parser(subparsers)``, whose parser sets ``execute(args) -> int``."""
 
 

@@ -1,10 +1,6 @@
 """Our MeZO on a language model against the published loop, given the same noise."""
 
-import importlib.util
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,24 +9,14 @@ from torch import Tensor
 from repro.data.text.tokens import load_tokenised
 from repro.finetuning.batches import Batch, collate
 from repro.finetuning.classifier import YesNoClassifier
+from repro.finetuning.published_loop import PublishedLoop
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
 from repro.models.dropout import without_dropout
 from repro.models.tiny import tiny_llama
 from repro.ondevice.noise import EngineNoise
 
-PATH = Path(__file__).parents[1] / "benchmarks" / "published_loop.py"
 LR, EPS = 1e-3, 1e-3
-
-
-def published() -> Any:
-    spec = importlib.util.spec_from_file_location("published_loop", PATH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module.PublishedLoop
 
 
 def noise_of(noise: Noise) -> Callable[[int, Sequence[Tensor]], list[Tensor]]:
@@ -52,7 +38,7 @@ def test_losses_of_full_logits_and_of_the_last_position_are_the_same() -> None:
     (batch,), answers = batches(1)
     model = tiny_llama().model
     ours = YesNoClassifier(model, answers).loss(batch)
-    theirs = published()(model, answers, LR, EPS).loss(batch)
+    theirs = PublishedLoop(model, answers, LR, EPS).loss(batch)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
@@ -64,7 +50,7 @@ def test_trajectories_are_the_same_given_the_same_noise(make: Callable[[], Noise
     without_dropout(ours)
     classifier = YesNoClassifier(ours, answers)
     mezo = MeZO(ours.parameters(), lr=LR, eps=EPS, seed=5, noise=make())
-    loop = published()(theirs, answers, LR, EPS, noise_of(make()))
+    loop = PublishedLoop(theirs, answers, LR, EPS, noise_of(make()))
     for batch in made:
         loss = mezo.step(lambda batch=batch: classifier.loss(batch))
         assert mezo.log.last is not None

@@ -6,9 +6,9 @@ import matplotlib.pyplot as plt
 import msgspec
 import pytest
 
+from repro.artifacts.decoder_steps import simulate_decoder_step
 from repro.artifacts.mezo_fig3 import ARTIFACT, figures, tables
 from repro.artifacts.mezo_fig3.points import by_shape, ratios
-from repro.artifacts.mezo_fig3.run import simulate_point
 from repro.measurement.records import Record, of_kind, read_runs, single
 from repro.memory.shape import DecoderShape
 from repro.memory.step import StepSpec
@@ -63,7 +63,7 @@ def test_the_table_of_parts_takes_what_a_step_is_simulated_to_hold(records: list
     made = msgspec.structs.replace(
         next(of_kind(records, "simulated")),
         point=spec.as_dict(),
-        metrics=simulate_point(spec) | {"formula_bytes": 1.0},
+        metrics=simulate_decoder_step(spec) | {"formula_bytes": 1.0},
         config=spec.as_dict(),
     )
     (row,) = tables.breakdown([made]).to_dict("records")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from repro.artifacts.mezo_fig3.run import simulate_point
+from repro.artifacts.decoder_steps import simulate_decoder_step
 from repro.core.errors import ReproError
 from repro.memory.shape import DecoderShape
 from repro.memory.step import StepSpec
@@ -40,7 +40,7 @@ SETTING = Setting(context=64, batch=2, attention="eager")
 def test_a_llama_is_that_of_the_papers_sizes(method: str) -> None:
     spec = StepSpec(SHAPE, method, "eager", "bfloat16")  # type: ignore[arg-type]
     found = simulate(LLAMA, PAPER[method], SETTING).as_metrics("peak")
-    assert found == simulate_point(spec)
+    assert found == simulate_decoder_step(spec)
 
 
 @pytest.mark.parametrize("fmt", ["bfloat16", "int8", "4bit"])

@@ -8,7 +8,9 @@ from repro.core.errors import UsageError
 
 SLUGS = (
     "mezo_fig3",
+    "mezo_fig3_gpu",
     "mezo_fig4",
+    "mezo_step_time",
     "elasticzo_search",
     "elasticzo_table1",
     "elasticzo_table2",

@@ -13,6 +13,7 @@ import msgspec
 
 import repro
 from repro.measurement.device import memory_of
+from repro.measurement.gpu import driver
 
 LIBRARIES = ("torch", "transformers", "numpy", "memray", "torchvision", "datasets", "zo-repro")
 SOURCE = Path(repro.__file__).parent
@@ -44,6 +45,8 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Whether PyTorch's oneDNN (MKL-DNN) backend is on."""
     gpu: str | None
     versions: dict[str, str]
+    gpu_driver: str | None = None
+    """Version of the GPU's driver; null without a GPU, and in records older than this field."""
 
     @property
     def code(self) -> dict[str, Any]:
@@ -72,6 +75,7 @@ def capture() -> Environment:
         onednn=bool(torch._C._get_mkldnn_enabled()),  # what torch.backends.mkldnn.enabled reads
         gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         versions=library_versions(),
+        gpu_driver=driver(),
     )
 
 

@@ -14,16 +14,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-import memray
 import torch
-from memray import AllocatorType
-from transformers import LlamaForCausalLM
 
 from repro.core.validation import require_positive_int
 from repro.measurement.device import Device, require_device
 from repro.memory.step import StepSpec, build_model, make_batch, make_step
+
+if TYPE_CHECKING:
+    import memray
+    from transformers import LlamaForCausalLM
 
 Model = TypeVar("Model", bound=torch.nn.Module)
 
@@ -49,6 +50,8 @@ class MeasuredPeak:
     """What building the model left allocated: parameters, buffers, larger objects of modules."""
     step: int
     """Peak of the step above what was allocated before it."""
+    reserved: int | None = None
+    """On a GPU: most that PyTorch's allocator held of it, weights included."""
 
     @property
     def peak(self) -> int:
@@ -57,11 +60,13 @@ class MeasuredPeak:
 
     def as_metrics(self) -> dict[str, int]:
         """Return the numbers, named for a record."""
+        reserved = {} if self.reserved is None else {"reserved_bytes": self.reserved}
         return {
             "peak_bytes": self.peak,
             "parameters_bytes": self.parameters,
             "weights_bytes": self.weights,
             "step_bytes": self.step,
+            **reserved,
         }
 
 
@@ -79,7 +84,7 @@ def measure(task: MeasureTask) -> MeasuredPeak | None:
     torch.manual_seed(0)
     spec = task.spec
 
-    def start(model: LlamaForCausalLM) -> Callable[[], object]:
+    def start(model: "LlamaForCausalLM") -> Callable[[], object]:
         return make_step(spec, model, make_batch(spec, task.device))
 
     return measure_step(partial(build_model, spec), start, task.device)
@@ -109,6 +114,8 @@ def measure_step(
 def _on_host(
     build: Callable[[], Model], start: Callable[[Model], Callable[[], object]]
 ) -> MeasuredPeak:
+    import memray  # here, for it does not measure a GPU's memory and need not be installed there
+
     torch.ones(64, 64) @ torch.ones(64, 64)  # thread pools start before anything is counted
     with tempfile.TemporaryDirectory(prefix="zo-repro-") as directory:
         built = Path(directory, "build.memray")
@@ -127,6 +134,8 @@ def peak_of_step(step: Callable[[], object]) -> int:
 
     It is done twice and watched the second time; call this in a fresh process.
     """
+    import memray
+
     step()
     with tempfile.TemporaryDirectory(prefix="zo-repro-") as directory:
         capture = Path(directory, "step.memray")
@@ -142,14 +151,40 @@ def _on_cuda(
     with torch.device("cuda"):
         model = build()
     weights = torch.cuda.memory_allocated() - before
-    step = start(model)
+    peak = _peak_on_cuda(start(model))
+    return MeasuredPeak(_parameters(model), weights, peak.allocated, peak.reserved)
+
+
+class CudaPeak(NamedTuple):
+    """Bytes of a step on a GPU."""
+
+    allocated: int
+    """Largest sum of tensors above what was there before the step."""
+    reserved: int
+    """Largest amount that PyTorch's allocator held of the device, weights included."""
+
+
+def peak_on_cuda(step: Callable[[], object]) -> CudaPeak | None:
+    """Return the peak of ``step`` on the GPU, or ``None`` if the GPU is too small for it.
+
+    The step is done twice and the second is measured: the first fills the libraries' workspaces.
+    """
+    try:
+        return _peak_on_cuda(step)
+    except torch.OutOfMemoryError:
+        return None
+
+
+def _peak_on_cuda(step: Callable[[], object]) -> CudaPeak:
     step()
     torch.cuda.synchronize()
+    torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     resting = torch.cuda.memory_allocated()
     step()
     torch.cuda.synchronize()
-    return MeasuredPeak(_parameters(model), weights, torch.cuda.max_memory_allocated() - resting)
+    allocated = torch.cuda.max_memory_allocated() - resting
+    return CudaPeak(allocated, torch.cuda.max_memory_reserved())
 
 
 def _parameters(model: torch.nn.Module) -> int:
@@ -168,13 +203,19 @@ def _garbage_collected() -> Iterator[None]:
 
 
 def _left_allocated(capture: Path) -> int:
+    import memray
+
     return _allocated(memray.FileReader(capture).get_leaked_allocation_records())
 
 
 def _peak(capture: Path) -> int:
+    import memray
+
     return _allocated(memray.FileReader(capture).get_high_watermark_allocation_records())
 
 
-def _allocated(records: Iterable[memray.AllocationRecord]) -> int:
+def _allocated(records: "Iterable[memray.AllocationRecord]") -> int:
     """Add up what was allocated; a map is a pool of the interpreter's."""
+    from memray import AllocatorType
+
     return sum(record.size for record in records if record.allocator != AllocatorType.MMAP)

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 import torch
-from transformers import LlamaForCausalLM
+from transformers import LlamaForCausalLM, PreTrainedModel
 
 from repro.core.names import ATTENTIONS, BYTES, Attention, Dtype
 from repro.core.validation import require_choice
@@ -78,19 +78,20 @@ def make_batch(spec: StepSpec, device: str = "cpu") -> tuple[torch.Tensor, torch
 
 
 def last_position_loss(
-    model: LlamaForCausalLM, tokens: torch.Tensor, answers: torch.Tensor
+    model: PreTrainedModel, tokens: torch.Tensor, answers: torch.Tensor
 ) -> torch.Tensor:
     """Return the mean cross-entropy of the token after each sequence, in float32.
 
     Only the last position's logits are computed, in every method alike: a classification prompt
     needs no others, and N x V logits would hide what the formulas describe.
     """
-    logits = model(input_ids=tokens, logits_to_keep=1).logits[:, -1]  # [B, V]
+    forward: Any = model  # the types do not say that a model can be called
+    logits = forward(input_ids=tokens, logits_to_keep=1).logits[:, -1]  # [B, V]
     return torch.nn.functional.cross_entropy(logits.float(), answers)
 
 
 def make_step(
-    spec: StepSpec, model: LlamaForCausalLM, batch: tuple[torch.Tensor, torch.Tensor]
+    spec: StepSpec, model: PreTrainedModel, batch: tuple[torch.Tensor, torch.Tensor]
 ) -> Callable[[], object]:
     """Return a function that does one step of ``spec.method`` on ``model``."""
 

@@ -12,12 +12,12 @@ Kinds of results:
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from repro.artifacts.base import Context, Result
+from repro.artifacts.decoder_steps import equation_bytes, simulate_decoder_step
 from repro.artifacts.isolated_points import isolated_points
 from repro.artifacts.mezo_fig3 import Config
 from repro.core.names import BYTES
@@ -29,9 +29,7 @@ from repro.memory.analytic import Axis, Float, Sizes, sizes_of
 from repro.memory.measured import MeasuredPeak, MeasureTask, measure
 from repro.memory.parameters import parameter_table
 from repro.memory.shape import FIG4_GPT2_MEDIUM, FIG4_LLAMA2_7B, FIG4_LLAMA2_13B
-from repro.memory.step import METHODS, StepSpec, build_model, last_position_loss, make_batch
-from repro.planner.methods import PAPER
-from repro.planner.simulation import simulate_step
+from repro.memory.step import METHODS, StepSpec
 
 _FIG4_LIVE_FRACTIONS = {
     "llama-7b": (FIG4_LLAMA2_7B, equal_memory.LIVE_FRACTION_7B),
@@ -48,14 +46,6 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     yield _equal_memory()
     yield from _simulated(config, context)
     yield from _measured(config, context)
-
-
-def formula_bytes(spec: StepSpec, live_layers: float = 1) -> float:
-    """Return what equations (2) and (3) predict for a step; a forward pass is like MeZO."""
-    s = sizes_of(spec.shape, spec.bytes_per_parameter)
-    if spec.method in ("bp", "bp_checkpoint"):
-        return float(analytic.bp_bytes(s, checkpointing=spec.method == "bp_checkpoint"))
-    return float(analytic.mezo_bytes(s, live_layers=min(live_layers, spec.shape.layers)))
 
 
 def _analytic(config: Config) -> Iterator[Result]:
@@ -174,7 +164,9 @@ def _simulated(config: Config, context: Context) -> Iterator[Result]:
         "versions": context.environment.versions,
     }
     store = PointStore("simulated", identity)  # kept: the same on every machine
-    done = _points("simulated", simulate_point, specs, StepSpec.as_dict, store, context.workers)
+    done = _points(
+        "simulated", simulate_decoder_step, specs, StepSpec.as_dict, store, context.workers
+    )
     for spec, metrics in done:
         yield Result("simulated", spec.as_dict(), _with_formula(spec, config, metrics))
 
@@ -196,17 +188,6 @@ def _measured(config: Config, context: Context) -> Iterator[Result]:
     done = _points("measured", measure_point, tasks, _task_point, context.journal, workers)
     for task, metrics in done:
         yield Result("measured", _task_point(task), _with_formula(task.spec, config, metrics))
-
-
-def simulate_point(spec: StepSpec) -> dict[str, int]:
-    """Simulate one point; at the top level, so that another process can run it."""
-    peak = simulate_step(
-        partial(build_model, spec),
-        partial(make_batch, spec),
-        lambda model, batch: last_position_loss(model, *batch),
-        PAPER[spec.method],
-    )
-    return peak.as_metrics("peak")
 
 
 def measure_point(task: MeasureTask) -> dict[str, int]:
@@ -243,7 +224,7 @@ def _with_formula(spec: StepSpec, config: Config, metrics: dict[str, int]) -> di
     peak, parameters = metrics["peak_bytes"], metrics["parameters_bytes"]
     found: dict[str, Any] = {
         **metrics,
-        "formula_bytes": formula_bytes(spec, config.live_layers),
+        "formula_bytes": equation_bytes(spec, config.live_layers),
         "effective_layers": float(analytic.effective_layers(s, peak, parameters)),
     }
     if spec.method in ("bp", "bp_checkpoint"):

@@ -4,7 +4,7 @@ The global generator is reseeded in every pass and draws each tensor's noise who
 are new tensors; each answer option is a row of the batch, with the logits of every position.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,9 +35,11 @@ class PublishedLoop:
         options = len(self.answers)
         tokens = batch.tokens.repeat_interleave(options, 0)  # a row for each option
         tokens = torch.cat([tokens, tokens[:, -1:]], 1)  # room for the answer
-        rows = torch.arange(len(tokens))
+        rows = torch.arange(len(tokens), device=tokens.device)
         last = batch.last.repeat_interleave(options)
-        tokens[rows, last + 1] = torch.tensor(self.answers).repeat(len(batch.last))
+        tokens[rows, last + 1] = torch.tensor(self.answers, device=tokens.device).repeat(
+            len(batch.last)
+        )
         logits = self.model(input_ids=tokens, use_cache=False).logits.float()  # [B x 2, T + 1, V]
         log_probabilities = torch.log_softmax(logits, -1)
         chosen = log_probabilities[rows, last, tokens[rows, last + 1]]
@@ -60,14 +62,12 @@ class PublishedLoop:
         for parameter, z in self._drawn(seed):
             parameter.data = parameter.data + scale * z * self.eps
 
-    def _drawn(self, seed: int) -> Any:
+    def _drawn(self, seed: int) -> Iterator[tuple[Any, Tensor]]:
         parameters = list(self.model.parameters())
         if self.noise is not None:
             yield from zip(parameters, self.noise(seed, parameters), strict=True)
             return
         torch.manual_seed(seed)
         for parameter in parameters:
-            yield (
-                parameter,
-                torch.normal(0.0, 1.0, parameter.size(), dtype=parameter.dtype),
-            )
+            like = {"dtype": parameter.dtype, "device": parameter.device}
+            yield parameter, torch.normal(0.0, 1.0, parameter.size(), **like)

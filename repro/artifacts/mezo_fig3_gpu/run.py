@@ -1,0 +1,220 @@
+"""Measure and simulate training steps at the sizes of Fig. 3, and the models of Fig. 4.
+
+Kinds of results:
+
+- ``measured``: the peak of one training step; the point is its ``StepSpec`` and the device.
+  ``out_of_memory`` stands where the device's memory was too small.
+- ``simulated``: the same step under fake tensors; the point is its ``StepSpec``.
+- ``fig4_model``: the peak of a step of one of the three models of Fig. 4 (claim A8).
+"""
+
+import gc
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from repro.artifacts.base import Context, Result
+from repro.artifacts.decoder_steps import equation_bytes, simulate_decoder_step
+from repro.artifacts.isolated_points import isolated_points
+from repro.artifacts.mezo_fig3_gpu import Config, Fig4Model
+from repro.core.names import Attention
+from repro.measurement.device import Device, require_device
+from repro.measurement.environment import source_sha256
+from repro.measurement.point_store import PointStore
+from repro.memory.measured import MeasureTask, measure, peak_on_cuda
+from repro.memory.shape import (
+    FIG4_GPT2_MEDIUM,
+    FIG4_LLAMA2_7B,
+    FIG4_LLAMA2_13B,
+    DecoderShape,
+)
+from repro.memory.step import METHODS, Method, StepSpec, build_model, make_batch, make_step
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+FIG4_SETTINGS: dict[Fig4Model, tuple[DecoderShape, Method]] = {
+    "gpt2-medium": (FIG4_GPT2_MEDIUM, "bp"),
+    "llama-7b": (FIG4_LLAMA2_7B, "mezo"),
+    "llama-13b": (FIG4_LLAMA2_13B, "mezo"),
+}
+"""Shape and method of each model of Fig. 4."""
+_ORDER: tuple[Method, ...] = ("forward", "mezo", "bp_checkpoint", "bp")
+"""BP last: its updates are the largest."""
+
+
+@dataclass(frozen=True)
+class ShapeTask:
+    """Steps that are measured in one process, on one model."""
+
+    spec: StepSpec
+    """Of the first step; ``methods`` and ``attentions`` take its place in the others."""
+    methods: tuple[Method, ...]
+    attentions: tuple[Attention, ...]
+    device: Device
+    gpt2: bool = False
+
+    def key(self) -> dict[str, Any]:
+        """Return what tells this task from others."""
+        rest = {"methods": self.methods, "attentions": self.attentions, "device": self.device}
+        return self.spec.as_dict() | rest | {"gpt2": self.gpt2}
+
+
+def run(config: Config, context: Context) -> Iterator[Result]:
+    """Yield every result; finished shapes are kept if the run is killed.
+
+    Raises:
+        UsageError: steps are to be measured, and the device does not exist.
+    """
+    if "measured" in config.parts:
+        require_device(config.device)
+        yield from _measured(config, context)
+    if "simulated" in config.parts:
+        yield from _simulated(config, context)
+
+
+def _measured(config: Config, context: Context) -> Iterator[Result]:
+    specs = [
+        StepSpec(shape, "forward", config.attentions[0], config.dtype) for shape in config.shapes()
+    ]
+    if config.device == "cuda":  # its allocator can be asked again and again in one process
+        tasks = [ShapeTask(spec, _ORDER, config.attentions, config.device) for spec in specs]
+    else:
+        tasks = [
+            ShapeTask(replace(spec, attention=attention), (method,), (attention,), config.device)
+            for spec in specs
+            for method in _ORDER
+            for attention in config.attentions
+        ]
+    for task, metrics in _points(tasks, context):
+        for step in metrics["steps"]:
+            spec = replace(task.spec, method=step["method"], attention=step["attention"])
+            found = step["found"] | {"equation_bytes": equation_bytes(spec)}
+            yield Result("measured", spec.as_dict() | {"device": config.device}, found)
+    yield from _fig4(config, context)
+
+
+def _fig4(config: Config, context: Context) -> Iterator[Result]:
+    models = {
+        ShapeTask(
+            StepSpec(shape, method, config.attentions[0], config.dtype),
+            (method,),
+            config.attentions,
+            config.device,
+            gpt2=model == "gpt2-medium",
+        ): model
+        for model, (shape, method) in FIG4_SETTINGS.items()
+        if model in config.fig4_models
+    }
+    for task, metrics in _points(list(models), context):
+        for step in metrics["steps"]:
+            spec = replace(task.spec, attention=step["attention"])
+            point = spec.as_dict() | {"device": config.device, "model": models[task]}
+            found = step["found"] | {"equation_bytes": equation_bytes(spec)}
+            yield Result("fig4_model", point, found)
+
+
+def _points(tasks: list[ShapeTask], context: Context) -> Iterator[tuple[ShapeTask, dict[str, Any]]]:
+    return isolated_points(
+        "mezo_fig3_gpu measured",
+        measure_shape,
+        tasks,
+        ShapeTask.key,
+        label=lambda task: "N={context} L={layers} D={hidden}".format(**task.key()),
+        store=context.journal,
+        workers=1,  # one device, one process
+        preload=["repro.memory.measured", __name__],
+    )
+
+
+def measure_shape(task: ShapeTask) -> dict[str, Any]:
+    """Measure the steps of one shape; at the top level, so that another process can run it."""
+    if task.device == "cpu":
+        spec = replace(task.spec, method=task.methods[0], attention=task.attentions[0])
+        peak = measure(MeasureTask(spec, "cpu", threads=1, onednn=True))
+        found = {"out_of_memory": True} if peak is None else peak.as_metrics()
+        return {"steps": [{"method": spec.method, "attention": spec.attention, "found": found}]}
+    return {"steps": list(_on_gpu(task))}
+
+
+def _on_gpu(task: ShapeTask) -> Iterator[dict[str, Any]]:
+    """Measure all methods on one model, for building it takes longer than a step."""
+    torch.manual_seed(0)
+    before = torch.cuda.memory_allocated()
+    with torch.device("cuda"):
+        model: PreTrainedModel = _gpt2(task.spec) if task.gpt2 else build_model(task.spec)
+    weights = torch.cuda.memory_allocated() - before
+    parameters = sum(parameter.nbytes for parameter in model.parameters())
+    for method in task.methods:
+        for attention in task.attentions:
+            spec = replace(task.spec, method=method, attention=attention)
+            model.set_attn_implementation(attention)
+            if method == "bp_checkpoint":
+                model.activation_checkpointing_enable({"use_reentrant": False})
+            else:
+                model.activation_checkpointing_disable()  # type: ignore[no-untyped-call]
+            batch = make_batch(spec, "cuda")
+            found = peak_on_cuda(make_step(spec, model, batch))
+            if found is None:
+                metrics: dict[str, Any] = {"out_of_memory": True}
+            else:
+                metrics = {
+                    "peak_bytes": weights + found.allocated,
+                    "reserved_bytes": found.reserved,
+                    "parameters_bytes": parameters,
+                    "weights_bytes": weights,
+                    "step_bytes": found.allocated,
+                }
+            yield {"method": method, "attention": attention, "found": metrics}
+            gc.collect()
+            torch.cuda.empty_cache()
+
+
+def _gpt2(spec: StepSpec) -> "PreTrainedModel":
+    """Build GPT-2 with random weights, without dropout, in training mode."""
+    from transformers import AutoModelForCausalLM, GPT2Config
+
+    shape = spec.shape
+    config = GPT2Config(
+        vocab_size=shape.vocabulary,
+        n_positions=shape.context,
+        n_embd=shape.hidden,
+        n_layer=shape.layers,
+        n_head=shape.heads,
+        use_cache=False,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+    )
+    model: PreTrainedModel = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+        config, dtype=spec.torch_dtype, attn_implementation=spec.attention
+    )
+    model.train()
+    return model
+
+
+def _simulated(config: Config, context: Context) -> Iterator[Result]:
+    specs = [
+        StepSpec(shape, method, attention, config.dtype)
+        for shape in config.shapes()
+        for method in METHODS
+        if method != "forward"
+        for attention in config.attentions
+    ]
+    identity = {
+        "source": source_sha256("memory", "methods", "models", "planner"),
+        "versions": context.environment.versions,
+    }
+    for spec, metrics in isolated_points(
+        "mezo_fig3_gpu simulated",
+        simulate_decoder_step,
+        specs,
+        StepSpec.as_dict,
+        label=lambda spec: "N={context} L={layers} D={hidden} {method}".format(**spec.as_dict()),
+        store=PointStore("simulated", identity),  # kept: the same on every machine
+        workers=context.workers,
+        preload=["repro.memory.measured", "repro.artifacts.decoder_steps"],
+    ):
+        yield Result("simulated", spec.as_dict(), metrics)

@@ -1,0 +1,112 @@
+"""MeZO: time and memory of a language model's training step, against two forward passes.
+
+A MeZO step makes two forward passes and changes every weight three times. This artifact times the
+step of each method on models of three sizes with random weights, in turns, and gives the ratios to
+two forward passes and to the loop that the MeZO authors published.
+
+Deviations from the paper:
+
+1. The paper times whole runs only (Fig. 4). Nothing here answers one of its claims.
+2. The models have the shapes of SmolLM2-135M, Llama 3.2 1B and Llama 2 7B, and random weights.
+3. The published loop is written from its description: it draws each tensor's noise whole, makes new
+   tensors for sum and product, and computes the logits of every position for either answer.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from repro.artifacts.base import Artifact
+from repro.core.names import BYTES, Dtype
+from repro.core.validation import (
+    require_choice,
+    require_distinct,
+    require_names,
+    require_positive_int,
+)
+from repro.measurement.device import Device
+
+ModelName = Literal["tiny", "135M", "1B", "7B"]
+Arm = Literal[
+    "two_forwards",
+    "bp",
+    "bp_checkpoint",
+    "lora",
+    "mezo_torch",
+    "mezo_philox",
+    "mezo_philox_exact",
+    "published",
+]
+ARMS: tuple[Arm, ...] = get_args(Arm)
+LABELS: dict[str, str] = {
+    "two_forwards": "two forward passes",
+    "bp": "BP, SGD",
+    "bp_checkpoint": "BP, checkpointed, SGD",
+    "lora": "LoRA, Adam",
+    "mezo_torch": "MeZO, PyTorch's noise",
+    "mezo_philox": "MeZO, fused kernels",
+    "mezo_philox_exact": "MeZO, fused kernels, exact restore",
+    "published": "MeZO, published loop",
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Which steps are timed, on which models and batches."""
+
+    models: tuple[ModelName, ...] = ("135M", "1B", "7B")
+    """Shapes of the models; the weights are random."""
+    arms: tuple[Arm, ...] = ARMS
+    """Methods. The fused kernels run on a GPU only and are left out elsewhere."""
+    batches: tuple[int, ...] = (16, 8, 1)
+    """B, prompts of a step, of each batch ..."""
+    contexts: tuple[int, ...] = (32, 128, 2048)
+    """... and N, tokens of each prompt, in the same order."""
+    dtype: Dtype = "bfloat16"
+    """Number format of weights and activations."""
+    turns: int = 6
+    """How often each arm has its turn; an even number cancels a drift of the machine."""
+    steps: int = 4
+    """Steps of a turn."""
+    device: Device = "cuda"
+    """Where the steps run."""
+    threads: int = 1
+    """Threads on the host."""
+
+    def __post_init__(self) -> None:
+        """Refuse any name or number that cannot be run, before anything runs."""
+        require_names("models", self.models, get_args(ModelName))
+        require_names("arms", self.arms, ARMS)
+        require_choice("dtype", self.dtype, BYTES)
+        require_choice("device", self.device, get_args(Device))
+        require_distinct("contexts", self.contexts)
+        if len(self.batches) != len(self.contexts):
+            from repro.core.errors import UsageError
+
+            msg = (
+                f"{len(self.batches)} batches and {len(self.contexts)} contexts: they go in pairs, "
+                "give as many of one as of the other"
+            )
+            raise UsageError(msg)
+        for name in ("turns", "steps", "threads"):
+            require_positive_int(name, getattr(self, name))
+        for number in (*self.batches, *self.contexts):
+            require_positive_int("batch size or context", number)
+
+
+PAPER = Config()
+QUICK = replace(
+    PAPER, models=("135M",), batches=(16,), contexts=(32,), dtype="float32", turns=2, steps=1,
+    device="cpu", threads=2,
+)  # fmt: skip
+SMOKE = replace(QUICK, models=("tiny",), batches=(2,), contexts=(16,), threads=1)
+
+ARTIFACT = Artifact(
+    slug="mezo_step_time",
+    paper="mezo",
+    title="MeZO: time of a training step against two forward passes and the published loop",
+    claims=(),
+    config=Config,
+    profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
+    scope=("models",),
+    timed=True,
+)

@@ -1,0 +1,235 @@
+"""Time the steps of all methods on one model, in turns, and measure what they take.
+
+Kinds of results:
+
+- ``steps``: one model and batch. ``seconds`` has the mean step of each turn, by arm;
+  ``peak_bytes`` what a step takes above the weights, on a GPU; ``out_of_memory`` names the arms for
+  which the device's memory was too small.
+"""
+
+import gc
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from repro.artifacts.base import Context, Result
+from repro.artifacts.isolated_points import isolated_points
+from repro.artifacts.mezo_step_time import Arm, Config, ModelName
+from repro.core.names import Dtype
+from repro.finetuning.base_models import random_model
+from repro.finetuning.batches import Batch
+from repro.finetuning.classifier import YesNoClassifier
+from repro.finetuning.published_loop import PublishedLoop
+from repro.measurement.device import Device, require_device
+from repro.measurement.gpu import clocks
+from repro.measurement.timing import Step, in_turns
+from repro.memory.measured import peak_on_cuda
+from repro.methods.backprop import Backprop
+from repro.methods.mezo import MeZO
+from repro.methods.noise import AnyNoise, TorchNoise
+from repro.methods.philox import PhiloxNoise
+from repro.methods.walk import Restore
+from repro.models.dropout import without_dropout
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+SHAPES: dict[ModelName, dict[str, Any]] = {
+    "tiny": {
+        "vocab_size": 64,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "tie_word_embeddings": True,
+    },
+    "135M": {
+        "vocab_size": 49152,
+        "hidden_size": 576,
+        "intermediate_size": 1536,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "tie_word_embeddings": True,
+    },
+    "1B": {
+        "vocab_size": 128256,
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 16,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "tie_word_embeddings": True,
+    },
+    "7B": {
+        "vocab_size": 32000,
+        "hidden_size": 4096,
+        "intermediate_size": 11008,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 32,
+        "tie_word_embeddings": False,
+    },
+}
+"""Sizes of SmolLM2-135M, Llama 3.2 1B and Llama 2 7B."""
+_EPS, _LR = 1e-3, 1e-9  # no time depends on them; weights stay where they are
+_ANSWERS = np.array([1, 2], np.int32)
+_FUSED = ("mezo_philox", "mezo_philox_exact")
+
+
+@dataclass(frozen=True)
+class StepTask:
+    """The steps that are timed against each other in one process."""
+
+    model: ModelName
+    arms: tuple[Arm, ...]
+    batch: int
+    context: int
+    dtype: Dtype
+    turns: int
+    steps: int
+    device: Device
+    threads: int
+
+
+def run(config: Config, context: Context) -> Iterator[Result]:
+    """Yield a result for each model and batch.
+
+    Raises:
+        UsageError: the device does not exist here.
+    """
+    require_device(config.device)
+    arms = tuple(arm for arm in config.arms if config.device == "cuda" or arm not in _FUSED)
+    rest = (config.dtype, config.turns, config.steps, config.device, config.threads)
+    tasks = [
+        StepTask(model, arms, batch, length, *rest)
+        for model in config.models
+        for batch, length in zip(config.batches, config.contexts, strict=True)
+    ]
+    for task, metrics in isolated_points(
+        "mezo_step_time",
+        time_steps,
+        tasks,
+        asdict,
+        label=lambda task: f"{task.model}, B={task.batch} N={task.context}",
+        store=context.journal,
+        workers=1,  # time is the result
+        preload=["repro.memory.measured", __name__],
+    ):
+        point = {name: getattr(task, name) for name in ("model", "batch", "context", "dtype")}
+        yield Result("steps", point | {"device": task.device}, metrics)
+
+
+def time_steps(task: StepTask) -> dict[str, Any]:
+    """Time the arms in turns; at the top level, so that another process can run it."""
+    torch.set_num_threads(task.threads)
+    torch.manual_seed(0)
+    with torch.device(task.device):
+        model = _model(task)
+    tokens = torch.randint(0, SHAPES[task.model]["vocab_size"], (task.batch, task.context))
+    last = torch.full((task.batch,), task.context - 1)
+    batch = Batch(*(part.to(task.device) for part in (tokens, last, torch.arange(task.batch) % 2)))
+    peaks: dict[str, int] = {}
+    short: list[str] = []
+    steps: dict[str, Step] = {}
+    for arm in task.arms:
+        step = _synchronised(_step(arm, model, batch), task.device)
+        if task.device == "cuda":
+            found = peak_on_cuda(step)
+            if found is None:
+                short.append(arm)
+                gc.collect()
+                torch.cuda.empty_cache()
+                continue
+            peaks[arm] = found.allocated
+        steps[arm] = step
+    seconds = in_turns(steps, task.turns, steps=task.steps, warm_up=1)
+    metrics: dict[str, Any] = {
+        "seconds": seconds,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+    }
+    if task.device == "cuda":
+        metrics |= {"peak_bytes": peaks, "out_of_memory": short, "clocks_mhz": clocks()}
+    return metrics
+
+
+def _model(task: StepTask) -> "PreTrainedModel":
+    from transformers import LlamaConfig
+
+    shape = SHAPES[task.model]
+    model = random_model(
+        LlamaConfig(**shape, max_position_embeddings=max(2048, task.context), use_cache=False),
+        task.dtype,
+    )
+    without_dropout(model)
+    return model
+
+
+def _synchronised(step: Step, device: Device) -> Step:
+    """Return ``step`` with the wait for the GPU at its end."""
+    if device == "cpu":
+        return step
+
+    def synchronised() -> None:
+        step()
+        torch.cuda.synchronize()
+
+    return synchronised
+
+
+def _step(arm: Arm, model: "PreTrainedModel", batch: Batch) -> Step:
+    """Return a step of ``arm``; all but LoRA's change the same weights."""
+    classifier = YesNoClassifier(model, _ANSWERS)
+
+    def loss() -> torch.Tensor:
+        return classifier.loss(batch)
+
+    if arm == "two_forwards":
+        return torch.no_grad()(lambda: [loss().item() for _ in range(2)])
+    if arm == "bp":
+        backprop = Backprop(model.parameters(), lr=_LR)
+        return lambda: backprop.step(loss)
+    if arm == "bp_checkpoint":
+        return _checkpointed(model, Backprop(model.parameters(), lr=_LR), loss)
+    if arm == "lora":
+        return _lora(model, batch)
+    if arm == "published":
+        loop = PublishedLoop(model, _ANSWERS.tolist(), _LR, _EPS)
+        seeds = count()
+        return lambda: loop.step(batch, next(seeds))
+    noise: AnyNoise = TorchNoise() if arm == "mezo_torch" else PhiloxNoise()
+    restore: Restore = "exact" if arm == "mezo_philox_exact" else "rounded"
+    mezo = MeZO(model.parameters(), lr=_LR, eps=_EPS, restore=restore, noise=noise)
+    return lambda: mezo.step(loss)
+
+
+def _checkpointed(
+    model: "PreTrainedModel", backprop: Backprop, loss: Callable[[], torch.Tensor]
+) -> Step:
+    def step() -> None:
+        model.train()  # transformers checkpoints in training mode alone
+        model.activation_checkpointing_enable({"use_reentrant": False})
+        try:
+            backprop.step(loss)
+        finally:
+            model.activation_checkpointing_disable()  # type: ignore[no-untyped-call]
+
+    return step
+
+
+def _lora(model: "PreTrainedModel", batch: Batch) -> Step:
+    """Return a step of Adam on adapters of rank 8 beside a second, frozen copy of the weights."""
+    from copy import deepcopy
+
+    from peft import LoraConfig, get_peft_model
+
+    targets = ["q_proj", "v_proj"]
+    adapted: Any = get_peft_model(deepcopy(model), LoraConfig(r=8, target_modules=targets))
+    classifier = YesNoClassifier(adapted.base_model.model, _ANSWERS)
+    backprop = Backprop(adapted.parameters(), lr=_LR, rule="adam")
+    return lambda: backprop.step(lambda: classifier.loss(batch))

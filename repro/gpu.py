@@ -1,0 +1,212 @@
+"""A session on a GPU: what to run there, in which order, and what fits in the time.
+
+Jobs are ordered by value for each minute. A job that has a record of the same code on the same GPU
+is done; a job that was killed resumes from the points it had finished.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from repro.artifacts import mezo_fig3_gpu, mezo_step_time
+from repro.artifacts.base import Artifact, Config
+from repro.core.errors import ReproError
+
+if TYPE_CHECKING:
+    from repro.measurement.environment import Environment
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of an artifact, or of the tests."""
+
+    name: str
+    shows: str
+    """What is known after it, in a line."""
+    minutes: float
+    """Time on an H100, as measured."""
+    value: float
+    """Statements of the papers that it measures, or methods that it compares."""
+    artifact: Artifact | None = None
+    """What is run; ``None`` for the tests."""
+    config: Config | None = None
+    largest: dict[str, Any] | None = None
+    """The step that takes most memory and still fits 80 GB: arguments of ``planned_bytes``."""
+
+
+def _fig3(**chosen: Any) -> Config:  # noqa: ANN401 - fields of the configuration
+    none: dict[str, Any] = {"contexts": (), "depths": (), "hiddens": (), "fig4_models": ()}
+    return replace(mezo_fig3_gpu.PAPER, parts=("measured",), **none | chosen)
+
+
+def _steps(model: str) -> Config:
+    return replace(mezo_step_time.PAPER, models=(cast("mezo_step_time.ModelName", model),))
+
+
+JOBS: tuple[Job, ...] = (
+    Job("tests", "the suite's GPU tests; integer training equal to the host's", 1.5, 3),
+    Job(
+        "fig3-contexts",
+        "Fig. 3 measured over N on Llama 2 7B (A2, A3)",
+        2.5,
+        8,
+        mezo_fig3_gpu.ARTIFACT,
+        _fig3(contexts=mezo_fig3_gpu.PAPER.contexts),
+        {"layers": 32, "hidden": 4096, "context": 32768, "method": "bp_checkpoint"},
+    ),
+    Job(
+        "fig3-depths",
+        "Fig. 3 measured over L (A4, A6)",
+        1.0,
+        6,
+        mezo_fig3_gpu.ARTIFACT,
+        _fig3(depths=mezo_fig3_gpu.PAPER.depths),
+        {"layers": 32, "hidden": 4096, "context": 2048, "method": "bp"},
+    ),
+    Job(
+        "fig3-widths",
+        "Fig. 3 measured over D (A7)",
+        0.7,
+        4,
+        mezo_fig3_gpu.ARTIFACT,
+        _fig3(hiddens=mezo_fig3_gpu.PAPER.hiddens),
+        {"layers": 32, "hidden": 4096, "context": 2048, "method": "bp"},
+    ),
+    Job(
+        "fig4-memory",
+        "memory of the three set-ups of Fig. 4, published as 17 GB each (A8)",
+        0.7,
+        4,
+        mezo_fig3_gpu.ARTIFACT,
+        _fig3(fig4_models=mezo_fig3_gpu.FIG4_MODELS),
+        {"layers": 40, "hidden": 5120, "context": 1024, "batch": 8, "method": "mezo"},
+    ),
+    *(
+        Job(
+            f"steps-{model}",
+            f"step times of all methods at {model}, against two forward passes",
+            minutes,
+            3,
+            mezo_step_time.ARTIFACT,
+            _steps(model),
+            largest,
+        )
+        for model, minutes, largest in (
+            ("135M", 1.0, {"layers": 30, "hidden": 576, "heads": 9, "vocabulary": 49152}),
+            ("1B", 1.0, {"layers": 16, "hidden": 2048, "vocabulary": 128256}),
+            ("7B", 1.5, {"layers": 32, "hidden": 4096}),
+        )
+    ),
+)
+
+
+def ordered() -> list[Job]:
+    """Return the jobs, those of most value for each minute first."""
+    return sorted(JOBS, key=lambda job: job.minutes / job.value)
+
+
+def planned_bytes(
+    layers: int,
+    hidden: int,
+    *,
+    context: int = 2048,
+    heads: int = 32,
+    vocabulary: int = 32000,
+    batch: int = 1,
+    method: str = "bp",
+) -> float:
+    """Return the bytes that the planner expects of a step of a Llama decoder in float16."""
+    from repro.models.decoder import llama_config
+    from repro.planner.configurations import architecture
+    from repro.planner.formula import estimate
+    from repro.planner.methods import PAPER
+    from repro.planner.setting import Setting
+
+    sizes = {"layers": layers, "hidden": hidden, "heads": heads, "vocabulary": vocabulary}
+    config = llama_config(context=context, **sizes).to_dict()
+    setting = Setting(context=context, batch=batch, format="float16")
+    return estimate(architecture(config), PAPER[method], setting).total
+
+
+def run_session(minutes: float, out: Path, jobs: Sequence[Job], say: Callable[[str], None]) -> bool:
+    """Run the jobs that fit in ``minutes``, and tell what is left.
+
+    Args:
+        minutes: time that the session may take.
+        out: directory of the results.
+        jobs: what to run, in this order.
+        say: takes a line for the user.
+
+    Returns:
+        Whether every job is done.
+
+    Raises:
+        UsageError: there is no CUDA device.
+    """
+    from repro.harness import run_artifact
+    from repro.measurement.device import require_device
+    from repro.measurement.environment import capture
+
+    require_device("cuda")
+    here = capture()
+    say(f"{here.gpu}, driver {here.gpu_driver}, torch {here.versions['torch']}")
+    end = time.monotonic() + 60 * minutes
+    left, failed = [], []
+    for job in jobs:
+        if job.artifact and is_recorded(job, out, here):
+            say(f"{job.name}: recorded before")
+            continue
+        remaining = (end - time.monotonic()) / 60
+        if job.minutes > remaining:
+            left.append(job)
+            continue
+        start = time.monotonic()
+        try:
+            if job.artifact is None:
+                _run_tests()
+            else:
+                assert job.config is not None  # noqa: S101 - every artifact's job has one
+                say(f"{job.name}: {run_artifact(job.artifact, 'paper', job.config, out)}")
+        except ReproError as error:
+            failed.append(job)
+            say(f"{job.name}: failed: {error}")
+        say(f"{job.name}: {(time.monotonic() - start) / 60:.1f} minutes, planned {job.minutes:g}")
+    for job in left:
+        say(f"left: {job.name}, {job.minutes:g} minutes: {job.shows}")
+    return not left and not failed
+
+
+def is_recorded(job: Job, out: Path, here: "Environment") -> bool:
+    """Return whether ``out`` has records of ``job``, made by this code on this GPU."""
+    from repro.harness import config_dict
+    from repro.measurement.records import read_run, run_files
+
+    assert job.artifact is not None  # noqa: S101 - the caller asks of artifacts only
+    assert job.config is not None  # noqa: S101
+    wanted = config_dict(job.config)
+    for path in run_files(out / job.artifact.slug):
+        last = read_run(path)[-1]
+        made = last.environment
+        same = (made.gpu, made.source_sha256) == (here.gpu, here.source_sha256)
+        if same and last.config == wanted:
+            return True
+    return False
+
+
+def _run_tests() -> None:
+    tests = Path(__file__).parents[1] / "tests"
+    # these files alone: others need packages that a lent machine may lack
+    marked = [path for path in sorted(tests.glob("test_*.py")) if "mark.gpu" in path.read_text()]
+    options = ["-q", "-m", "gpu", "-p", "no:cacheprovider", "-W", "default"]
+    command = [sys.executable, "-m", "pytest", *options, *map(str, marked)]
+    if not marked:
+        msg = "there are no tests beside the installed package; run from a clone"
+        raise ReproError(msg)
+    done = subprocess.run(command, cwd=tests.parent, check=False)  # noqa: S603 - a fixed command
+    if done.returncode != 0:
+        msg = f"the GPU tests failed (pytest's exit status {done.returncode}); see above"
+        raise ReproError(msg)
