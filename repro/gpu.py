@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from repro.artifacts import mezo_fig3_gpu, mezo_step_time
+from repro.artifacts import elasticzo_table1, mezo_fig3_gpu, mezo_step_time
 from repro.artifacts.base import Artifact, Config
 from repro.core.errors import ReproError
 
@@ -28,7 +28,7 @@ class Job:
     shows: str
     """What is known after it, in a line."""
     minutes: float
-    """Time on an H100, as measured."""
+    """Time on an H100, estimated; no GPU has run it yet."""
     value: float
     """Statements of the papers that it measures, or methods that it compares."""
     artifact: Artifact | None = None
@@ -36,6 +36,12 @@ class Job:
     config: Config | None = None
     largest: dict[str, Any] | None = None
     """The step that takes most memory and still fits 80 GB: arguments of ``planned_bytes``."""
+
+
+PACKAGES = ("docstring-parser", "msgspec", "pebble", "platformdirs", "typeguard", "tyro")
+"""What a job needs beside torch, transformers, peft and pytest: wheels of 0.6 MB in all."""
+SOURCE = ("repro", "tests", "pyproject.toml", "constraints.txt")
+"""What a job needs of the clone."""
 
 
 def _fig3(**chosen: Any) -> Config:  # noqa: ANN401 - fields of the configuration
@@ -85,6 +91,20 @@ JOBS: tuple[Job, ...] = (
         _fig3(fig4_models=mezo_fig3_gpu.FIG4_MODELS),
         {"layers": 40, "hidden": 5120, "context": 1024, "batch": 8, "method": "mezo"},
     ),
+    Job(
+        "table1-int8",
+        "Table 1 in INT8 and INT8*, one seed, on images",
+        8.0,
+        4,
+        elasticzo_table1.ARTIFACT,
+        replace(
+            elasticzo_table1.PAPER,
+            datasets=("mnist", "fashion_mnist"),
+            precisions=("int8", "int8s"),
+            seeds=(0,),
+            device="cuda",
+        ),
+    ),
     *(
         Job(
             f"steps-{model}",
@@ -102,6 +122,13 @@ JOBS: tuple[Job, ...] = (
         )
     ),
 )
+
+
+def source_bytes() -> int:
+    """Return the size of ``SOURCE``, compiled files left out."""
+    root = Path(__file__).parents[1]
+    files = [path for name in SOURCE for path in (root / name, *(root / name).rglob("*"))]
+    return sum(p.stat().st_size for p in files if p.is_file() and "__pycache__" not in p.parts)
 
 
 def ordered() -> list[Job]:

@@ -59,6 +59,11 @@ def _list(jobs: Any, minutes: float) -> int:  # noqa: ANN401 - of repro.gpu, whi
         fits = "" if passed <= minutes else "  (after the time is up)"
         _say(f"{job.name:<14} {job.minutes:4.1f} min {memory:>8}  {job.shows}{fits}")
     _say(f"{'in all':<14} {passed:4.1f} min on an H100; memory as the planner expects it")
+    _say(
+        f"copy there: {', '.join(gpu.SOURCE)} ({format_bytes(gpu.source_bytes())}) and, if they "
+        f"are missing, the packages {', '.join(gpu.PACKAGES)}"
+    )
+    _say("table1-int8 also needs the data sets: repro data fetch mnist fashion_mnist")
     return 0
 
 

@@ -217,4 +217,5 @@ def _simulated(config: Config, context: Context) -> Iterator[Result]:
         workers=context.workers,
         preload=["repro.memory.measured", "repro.artifacts.decoder_steps"],
     ):
-        yield Result("simulated", spec.as_dict(), metrics)
+        found = metrics | {"equation_bytes": equation_bytes(spec)}
+        yield Result("simulated", spec.as_dict(), found)

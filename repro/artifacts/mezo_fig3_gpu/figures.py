@@ -1,0 +1,99 @@
+"""Peak memory over N, L and D: equation, simulated step, measured step."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+from matplotlib.lines import Line2D
+
+from repro.core.units import GB
+from repro.drawing.style import BLUE, GREEN, INK, ORANGE, style
+from repro.measurement.records import Record, of_kind
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_SIZES = {"context": "context length N", "layers": "layers L", "hidden": "hidden dimension D"}
+_COLOURS = {"bp": ORANGE, "bp_checkpoint": GREEN, "mezo": BLUE}
+_LABELS = {"bp": "BP", "bp_checkpoint": "BP, checkpointed", "mezo": "MeZO"}
+
+
+def memory(records: Sequence[Record]) -> "Figure":
+    """Draw a row for each attention kernel and a column for each size that varies."""
+    config = records[0].config
+    attentions = config["attentions"]
+    with style():
+        figure, grid = plt.subplots(
+            len(attentions),
+            len(_SIZES),
+            figsize=(11, 3.1 * len(attentions) + 0.6),
+            sharex="col",
+            squeeze=False,
+        )
+        for row, attention in zip(grid, attentions, strict=True):
+            for panel, size in zip(row, _SIZES, strict=True):
+                others = [name for name in _SIZES if name != size]
+                here = [
+                    record
+                    for record in records
+                    if record.kind in ("measured", "simulated")
+                    and record.point["attention"] == attention
+                    and all(record.point[name] == config[name] for name in others)
+                ]
+                _panel(panel, here, size)
+            row[0].set_ylabel(f"peak memory (GB)\n{attention} attention")
+        for panel, name in zip(grid[-1], _SIZES.values(), strict=True):
+            panel.set_xlabel(name)
+        handles = [
+            *(Line2D([], [], color=_COLOURS[m], label=_LABELS[m]) for m in _COLOURS),
+            Line2D([], [], color=INK, lw=1, label="equations (2) and (3): line"),
+            Line2D([], [], color=INK, ls="none", marker="o", mfc="none", label="simulated step"),
+            Line2D([], [], color=INK, ls="none", marker="o", ms=3, label="measured step"),
+            Line2D([], [], color=INK, ls="none", marker="x", label="out of memory"),
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    return figure
+
+
+FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {"memory": memory}
+CAPTIONS = {
+    "memory": (
+        "Peak memory of BP, checkpointed BP and MeZO over N, L and D at Llama 2's sizes in "
+        "float16: the paper's equations, the simulated step, and the step measured on a GPU"
+    ),
+}
+
+
+def _panel(panel: "Axes", records: Sequence[Record], size: str) -> None:
+    panel.set_xscale("log", base=2)
+    panel.set_yscale("log")
+    for method, colour in _COLOURS.items():
+        mine = [record for record in records if record.point["method"] == method]
+        line = {
+            r.point[size]: r.metrics["equation_bytes"]
+            for r in mine
+            if "equation_bytes" in r.metrics
+        }
+        panel.plot(sorted(line), [line[x] / GB for x in sorted(line)], color=colour, lw=1)
+        for kind, marker in (("simulated", _OPEN), ("measured", _FILLED)):
+            points = {
+                r.point[size]: r.metrics["peak_bytes"]
+                for r in of_kind(mine, kind)
+                if "peak_bytes" in r.metrics
+            }
+            panel.plot(
+                list(points), [y / GB for y in points.values()], color=colour, ls="none", **marker
+            )
+        short = [r for r in of_kind(mine, "measured") if r.metrics.get("out_of_memory")]
+        panel.plot(
+            [r.point[size] for r in short],
+            [r.metrics["equation_bytes"] / GB for r in short],
+            color=colour,
+            marker="x",
+            ls="none",
+        )
+
+
+_OPEN: dict[str, Any] = {"marker": "o", "ms": 7, "mfc": "none"}
+_FILLED: dict[str, Any] = {"marker": "o", "ms": 3.5}

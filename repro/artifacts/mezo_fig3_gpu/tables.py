@@ -1,0 +1,55 @@
+"""The notebook's tables: ratios of BP to MeZO, and the memory of Fig. 4's set-ups."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from repro.core.units import GB
+from repro.measurement.records import Record, of_kind
+
+_SHAPE = ("context", "layers", "hidden", "attention")
+_METHODS = {"bp": "BP / MeZO", "bp_checkpoint": "BP, checkpointed / MeZO"}
+
+
+def ratios(records: Sequence[Record]) -> pd.DataFrame:
+    """Return BP's peak over MeZO's for each shape, by equation, simulation and measurement."""
+    found: dict[tuple[Any, ...], dict[str, float]] = {}
+    for record in records:
+        if record.kind in ("measured", "simulated"):
+            shape = tuple(record.point[name] for name in _SHAPE)
+            method, metrics = record.point["method"], record.metrics
+            peaks = found.setdefault(shape, {})
+            peaks[f"{method} equation"] = metrics["equation_bytes"]
+            if "peak_bytes" in metrics:
+                peaks[f"{method} {record.kind}"] = metrics["peak_bytes"]
+    rows = []
+    for shape, peaks in sorted(found.items()):
+        row: dict[str, Any] = dict(zip(("N", "L", "D", "attention"), shape, strict=True))
+        for method, label in _METHODS.items():
+            for basis in ("equation", "simulated", "measured"):
+                bp, mezo = peaks.get(f"{method} {basis}"), peaks.get(f"mezo {basis}")
+                row[f"{label}, {basis}"] = f"{bp / mezo:.2f}" if bp and mezo else "no record"
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def fig4(records: Sequence[Record]) -> pd.DataFrame:
+    """Return equation and measurement of each set-up of Fig. 4; empty without such records."""
+    return pd.DataFrame(
+        [
+            {
+                "model": record.point["model"],
+                "method": record.point["method"],
+                "attention": record.point["attention"],
+                "published (GB)": 17,
+                "equation (GB)": round(record.metrics["equation_bytes"] / GB, 1),
+                "measured (GB)": (
+                    round(record.metrics["peak_bytes"] / GB, 1)
+                    if "peak_bytes" in record.metrics
+                    else "out of memory"
+                ),
+            }
+            for record in of_kind(records, "fig4_model")
+        ]
+    )

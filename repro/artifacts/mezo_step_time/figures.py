@@ -1,0 +1,69 @@
+"""Step times as multiples of two forward passes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import matplotlib.pyplot as plt
+
+from repro.artifacts.mezo_step_time import LABELS
+from repro.drawing.style import BLUE, INK, ORANGE, style
+from repro.measurement.records import Record, of_kind
+from repro.measurement.timing import ratio, ratio_range
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_BASE = "two_forwards"
+
+
+def steps(records: Sequence[Record]) -> "Figure":
+    """Draw a panel for each model and batch: the median ratio of each arm and its range."""
+    found = list(of_kind(records, "steps"))
+    columns = min(3, len(found))
+    rows = -(-len(found) // columns)
+    with style():
+        figure, grid = plt.subplots(
+            rows,
+            columns,
+            figsize=(3.7 * columns + 1.6, 2.4 * rows + 0.7),
+            squeeze=False,
+            sharey=True,
+        )
+        for panel in grid.flat[len(found) :]:
+            panel.set_visible(False)
+        arms = [a for a in LABELS if a != _BASE and any(a in r.metrics["seconds"] for r in found)]
+        for panel, record in zip(grid.flat, found, strict=False):
+            seconds = record.metrics["seconds"]
+            for place, arm in enumerate(arms):
+                if arm not in seconds:
+                    panel.text(1.05, place, "out of memory", va="center", fontsize=8, color=INK)
+                    continue
+                middle, (low, high) = ratio(seconds, arm, _BASE), ratio_range(seconds, arm, _BASE)
+                colour = BLUE if arm.startswith("mezo") else ORANGE
+                panel.plot([low, high], [place, place], color=colour, lw=1.5)
+                panel.plot(middle, place, "o", color=colour, ms=5)
+                panel.annotate(
+                    f"{middle:.2f}", (high, place), xytext=(4, 0), textcoords="offset points",
+                    va="center", fontsize=8,
+                )  # fmt: skip
+            panel.axvline(1, color=INK, lw=0.8)
+            panel.set_xscale("log", base=2)
+            panel.xaxis.set_major_formatter("{x:g}")
+            point = record.point
+            panel.set_title(
+                f"{point['model']}, B = {point['batch']}, N = {point['context']}\n"
+                f"{point['dtype']} on {record.environment.gpu or record.environment.cpu}"
+            )
+        grid[0, 0].set_yticks(range(len(arms)), [LABELS[arm] for arm in arms])
+        grid[0, 0].invert_yaxis()
+        figure.supxlabel("time of a step / time of two forward passes")
+    return figure
+
+
+FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {"steps": steps}
+CAPTIONS = {
+    "steps": (
+        "Time of a training step of each method as a multiple of two forward passes: median and "
+        "range over the turns"
+    ),
+}

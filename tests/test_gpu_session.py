@@ -1,0 +1,97 @@
+"""``repro gpu`` on a machine without a GPU: the plan, the order, what is left, what is resumed."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from repro import gpu
+from repro.artifacts import mezo_fig3_gpu
+from repro.cli import main
+from repro.measurement import device, environment
+from repro.measurement.records import read_run
+
+TINY = replace(
+    mezo_fig3_gpu.ARTIFACT.profiles["smoke"], parts=("measured",), depths=(), hiddens=()  # type: ignore[type-var]
+)  # fmt: skip
+
+
+@pytest.fixture
+def as_if_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pass the session's check of the device; jobs of the tests run on the host."""
+    monkeypatch.setattr(device, "require_device", lambda name: None)
+
+
+def job(name: str = "tiny", minutes: float = 1, config: Any = TINY) -> gpu.Job:
+    return gpu.Job(name, "a tiny model", minutes, 1, mezo_fig3_gpu.ARTIFACT, config)
+
+
+def test_jobs_come_by_value_for_each_minute() -> None:
+    rates = [job.value / job.minutes for job in gpu.ordered()]
+    assert rates == sorted(rates, reverse=True)
+    assert len({job.name for job in gpu.JOBS}) == len(gpu.JOBS)
+
+
+def test_a_session_without_a_gpu_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    if device_count():
+        pytest.skip("there is a CUDA device")
+    assert main(["gpu", "--minutes", "1"]) == 2
+    assert "no CUDA device" in capsys.readouterr().err
+
+
+def test_dry_run_lists_every_job_and_what_to_copy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["gpu", "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert all(job.name in shown for job in gpu.JOBS)
+    assert gpu.source_bytes() < 60_000_000
+
+
+def test_an_unknown_job_gets_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["gpu", "--dry-run", "--only", "steps-7"]) == 2
+    assert "steps-7B" in capsys.readouterr().err
+
+
+def test_planned_memory_is_the_simulated_steps() -> None:
+    """The plan's memory against the real step under fake tensors, as committed for Fig. 3."""
+    records = read_run(max(Path(__file__).parents[1].glob("results/mezo_fig3/paper-*.jsonl")))
+    found = {
+        record.point["context"]: record.metrics["peak_bytes"]
+        for record in records
+        if record.kind == "simulated"
+        and record.point["method"] == "bp"
+        and record.point["attention"] == "sdpa"
+        and (record.point["layers"], record.point["hidden"]) == (32, 4096)
+    }
+    for context in (2048, 8192):
+        planned = gpu.planned_bytes(layers=32, hidden=4096, context=context, method="bp")
+        assert planned == pytest.approx(found[context], rel=0.02)
+
+
+@pytest.mark.usefixtures("as_if_cuda")
+def test_session_runs_what_fits_and_resumes(tmp_path: Path) -> None:
+    said: list[str] = []
+    jobs = [job(), job("large", minutes=60, config=replace(TINY, contexts=(32,)))]
+    assert not gpu.run_session(5, tmp_path, jobs, said.append)
+    (path,) = (tmp_path / "mezo_fig3_gpu").glob("*.jsonl")
+    assert {json.loads(line)["kind"] for line in path.read_text().splitlines()} == {"measured"}
+    assert any(line.startswith("left: large") for line in said)
+    said.clear()
+    assert gpu.run_session(5, tmp_path, jobs[:1], said.append)
+    assert said[-1] == "tiny: recorded before"
+
+
+@pytest.mark.usefixtures("as_if_cuda")
+def test_another_gpus_records_are_not_taken_for_done(tmp_path: Path) -> None:
+    assert gpu.run_session(5, tmp_path, [job()], lambda line: None)
+    here = environment.capture()
+    assert gpu.is_recorded(job(), tmp_path, here)
+    assert not gpu.is_recorded(job(), tmp_path, msgspec.structs.replace(here, gpu="another"))
+
+
+def device_count() -> int:
+    import torch
+
+    return torch.cuda.device_count()
