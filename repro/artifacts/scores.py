@@ -13,7 +13,7 @@ from repro.claims.trained import Cell, Cells
 from repro.drawing import accuracy
 from repro.drawing.accuracy import Columns, Score
 from repro.measurement.records import Record
-from repro.training.problem import find
+from repro.training.problem import PROBLEMS, find
 
 STAND_INS = {
     "shapes40": "generated shapes (stand-in)",
@@ -91,12 +91,18 @@ def _row(cell: Cell) -> dict[str, Any]:
         "seeds": ", ".join(map(str, cell.seeds)),
         "note": cell.caveat,
         "engine": ", ".join(dict.fromkeys(_engine(record) for record in cell.records)),
-        "data set": cell.settings["problem"] if find(cell.settings["problem"]).recorded_as else "",
+        "data set": _form(cell.settings),
         "augmentation": cell.settings.get("augmentation", ""),
         "pre-training epochs": cell.settings.get("start", {}).get("epochs", ""),
         "epochs": cell.epochs,
         **{name: used.get(name, "") for name in (*_SHOWN, *_OF_PERTURBATION)},
     }
+
+
+def _form(settings: Mapping[str, Any]) -> str:
+    """Return the data set trained on, if it is another form of the one that the column names."""
+    problem = str(settings.get("problem", ""))
+    return problem if problem in PROBLEMS and find(problem).recorded_as else ""
 
 
 def _engine(record: Record) -> str:
