@@ -142,7 +142,10 @@ def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:
     whole = config_dict(artifact.profiles[profile])
 
     def is_part(values: list[Any], of: list[Any]) -> bool:
-        return {artifact.stands_for.get(value, value) for value in values} <= {*of}
+        return named(values) <= named(of)
+
+    def named(values: list[Any]) -> set[Any]:
+        return {artifact.stands_for.get(value, value) for value in values}
 
     return all(
         is_part(value, whole[name]) if name in artifact.scope else value == whole[name]

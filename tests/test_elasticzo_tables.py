@@ -25,6 +25,7 @@ from repro.claims.elasticzo import CLAIMS, QUANTITIES
 from repro.claims.quantity import Accuracy
 from repro.core.errors import UsageError
 from repro.execution.local import LocalExecutor
+from repro.harness import is_of_profile
 from repro.measurement.environment import capture
 from repro.measurement.recorded import Recorded
 from repro.ondevice.build import EngineError
@@ -84,9 +85,9 @@ def test_table_1_has_the_published_cells(ran: list[Cell]) -> None:
         ("mnist", "fp32"): 20, ("mnist", "int8"): 20, ("mnist", "int8s"): 15,
         ("fashion_mnist", "fp32"): 20, ("fashion_mnist", "int8"): 20,
         ("fashion_mnist", "int8s"): 15,
-        ("shapes40", "fp32"): 20,
+        ("modelnet40", "fp32"): 20,
     }  # fmt: skip
-    assert {cell.epochs for cell in ran if cell.problem != "shapes40"} == {100}
+    assert {cell.epochs for cell in ran if cell.problem != "modelnet40"} == {100}
     assert {cell.settings.batch for cell in ran if cell.precision == "fp32"} == {32}
     assert {cell.settings.batch for cell in ran if cell.precision != "fp32"} == {256}
 
@@ -127,7 +128,7 @@ def test_what_the_engine_cannot_train_is_refused_before_anything_runs(ran: list[
 @pytest.mark.usefixtures("engine")
 def test_the_engine_can_train_all_of_table_1(ran: list[Cell]) -> None:
     results(elasticzo_table1, replace(elasticzo_table1.PAPER, engine="native"))
-    assert {(cell.engine, cell.problem == "shapes40") for cell in ran} == {
+    assert {(cell.engine, cell.problem == "modelnet40") for cell in ran} == {
         ("native", False),
         ("native", True),
     }
@@ -161,18 +162,66 @@ def test_every_published_accuracy_has_its_runs(module: Any, claims: str) -> None
     wanted = [
         dict(quantity.point)
         for claim in CLAIMS
-        if claim.artifact == claims
-        and isinstance(quantity := QUANTITIES.get(claim.id), Accuracy)
-        and quantity.point["dataset"] != "modelnet40"  # the stand-in answers none of these
+        if claim.artifact == claims and isinstance(quantity := QUANTITIES.get(claim.id), Accuracy)
     ]
     assert len(wanted) >= 22
     assert [point for point in wanted if point not in points] == []
 
 
 def test_stand_in_is_named_as_what_it_is(ran: list[Cell]) -> None:
-    config = replace(elasticzo_table1.QUICK, datasets=("clouds",))
-    assert {result.point["dataset"] for result in results(elasticzo_table1, config)} == {"shapes40"}
+    for stand_in in ("shapes40", "shrec11", "modelnet40_hdf5"):
+        config = replace(elasticzo_table1.QUICK, datasets=(stand_in,))
+        made = results(elasticzo_table1, config)
+        assert {result.point["dataset"] for result in made} == {stand_in}
     assert {(cell.train_items, cell.points) for cell in ran} == {(2048, 128)}
+
+
+def test_no_name_means_whatever_is_in_the_cache() -> None:
+    with pytest.raises(UsageError, match=r"'clouds': must be one of mnist, .*, modelnet40_points"):
+        replace(elasticzo_table1.QUICK, datasets=("clouds",))
+
+
+@pytest.mark.usefixtures("ran")
+def test_another_form_of_modelnet40_answers_the_paper_s_claims_and_is_named() -> None:
+    config = replace(elasticzo_table1.PAPER, datasets=("modelnet40_points",))
+    made = results(elasticzo_table1, config)
+    assert {result.point["dataset"] for result in made} == {"modelnet40"}
+    assert {result.metrics["settings"]["problem"] for result in made} == {"modelnet40_points"}
+    for profile in ("paper", "hours", "quick"):
+        own = replace(elasticzo_table1.ARTIFACT.profiles[profile], datasets=("modelnet40_points",))
+        assert is_of_profile(elasticzo_table1.ARTIFACT, profile, own)
+
+
+def test_only_clouds_are_augmented_and_only_if_asked_for(ran: list[Cell]) -> None:
+    config = replace(elasticzo_table1.PAPER, datasets=("mnist", "modelnet40_points"))
+    plain = results(elasticzo_table1, config)
+    assert {cell.augmentation for cell in ran} == {"none"}
+    assert "augmentation" not in plain[-1].metrics["settings"]  # like records from before
+    ran.clear()
+    changed = results(elasticzo_table1, replace(config, cloud_augmentation="pointnet"))
+    assert {(cell.problem, cell.augmentation) for cell in ran} == {
+        ("mnist", "none"),
+        ("modelnet40_points", "pointnet"),
+    }
+    assert changed[-1].metrics["settings"]["augmentation"] == "pointnet"
+
+
+@pytest.mark.parametrize(
+    ("dataset", "command"),
+    [
+        ("modelnet40", "repro data fetch modelnet40 --accept-terms"),
+        ("modelnet40_points", "repro data fetch modelnet40_points --mirror DIR --accept-terms"),
+        ("shrec11", "repro data fetch shrec11 --mirror DIR"),
+    ],
+)
+def test_absent_data_are_refused_before_anything_runs(
+    dataset: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path))
+    monkeypatch.delenv("REPRO_DATA_MIRROR", raising=False)
+    config = replace(elasticzo_table1.SMOKE, datasets=(dataset,))
+    with pytest.raises(UsageError, match=rf"{dataset} is not in the cache; run: {command}"):
+        results(elasticzo_table1, config)
 
 
 def test_fig_2_shares_its_runs_with_table_1(ran: list[Cell]) -> None:

@@ -299,3 +299,18 @@ def test_cleared_points_are_gone() -> None:
     store.put({"n": 1}, {"bytes": 7})
     store.clear()
     assert store.get({"n": 1}) is None
+
+
+@pytest.mark.parametrize(
+    ("trained", "named"), [("modelnet40_hdf5", "modelnet40_hdf5"), ("mnist", "shapes40")]
+)
+def test_clouds_of_older_records_are_the_set_that_was_trained_on(
+    trained: str, named: str, tmp_path: Path
+) -> None:
+    old = record(config={"datasets": ["mnist", "clouds"]}, point={"dataset": trained})
+    path = write_run(tmp_path, [old])
+    before = path.read_bytes()
+    assert [read.config for read in read_run(path)] == [{"datasets": ["mnist", named]}]
+    assert path.read_bytes() == before
+    (committed,) = Path(__file__).parents[1].glob("results/elasticzo_table1/hours-2026*.jsonl")
+    assert {tuple(read.config["datasets"]) for read in read_run(committed)} == {("shapes40",)}

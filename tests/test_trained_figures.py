@@ -105,6 +105,17 @@ def test_runs_of_a_table_name_the_engines_where_one_is_not_pytorch() -> None:
     assert "engine" not in scores.runs([both[1], *CUT[3:]])
 
 
+def test_runs_of_a_table_name_the_form_of_modelnet40_and_augmentation() -> None:
+    points = {"problem": "modelnet40_points", "augmentation": "pointnet"}
+    records = [run([0.1, 0.4], dataset="modelnet40", settings=points), *CUT[3:]]
+    table = scores.runs(records)
+    row = table.loc["ModelNet40, FP32, Full ZO"]
+    assert (row["data set"], row["augmentation"]) == ("modelnet40_points", "pointnet")
+    assert table.loc["MNIST, FP32, Full BP", "data set"] == ""
+    meshes = run([0.1, 0.4], dataset="modelnet40", settings={"problem": "modelnet40"})
+    assert not {"data set", "augmentation"} & {*scores.runs([meshes, *CUT[3:]])}
+
+
 def test_accuracies_carry_what_their_mean_does_not_show() -> None:
     columns = scores.columns([*CUT, run([], method="cls1", diverged=True)])
     by_method = {score.method: score for score in columns["MNIST", "FP32"]}

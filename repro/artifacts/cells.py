@@ -8,16 +8,11 @@ from typing import Any, Protocol
 from repro.artifacts.base import Context, Result
 from repro.artifacts.images import ImageRuns
 from repro.core.names import EngineChoice, MethodName, Precision
-from repro.data import cache, catalog
 from repro.measurement.device import Device
 from repro.training.cell import Cell
 from repro.training.chosen import chosen
 from repro.training.experiments import Length, fine_tuning, from_scratch
 from repro.training.problem import find
-
-MODELNET40 = ("modelnet40", "modelnet40_hdf5")
-CLOUDS = "clouds"
-"""ModelNet40 where it is in the cache; else the generated stand-in, under its own name."""
 
 
 class TuningRuns(Protocol):
@@ -120,18 +115,11 @@ def tuned_cell(
     )
 
 
-def resolve(dataset: str) -> str:
-    """Return the data set that ``CLOUDS`` stands for here; any other name stands for itself."""
-    if dataset != CLOUDS:
-        return dataset
-    present = [n for n in MODELNET40 if cache.is_cached(catalog.load_set(n))]
-    return present[0] if present else "shapes40"
-
-
 def point_of(cell: Cell, extra: Iterable[str] = ()) -> dict[str, Any]:
     """Return the coordinates of a cell's results."""
     problem = find(cell.problem)
-    point: dict[str, Any] = {"dataset": problem.pixels_of or problem.dataset}
+    dataset = problem.pixels_of or problem.recorded_as or problem.dataset
+    point: dict[str, Any] = {"dataset": dataset}
     if problem.angle is not None:
         point["angle"] = problem.angle
     point |= {"precision": cell.precision, "method": cell.method}

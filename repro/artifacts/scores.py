@@ -13,6 +13,7 @@ from repro.claims.trained import Cell, Cells
 from repro.drawing import accuracy
 from repro.drawing.accuracy import Columns, Score
 from repro.measurement.records import Record
+from repro.training.problem import PROBLEMS, find
 
 STAND_INS = {
     "shapes40": "generated shapes (stand-in)",
@@ -59,7 +60,8 @@ def runs(records: Sequence[Record]) -> pd.DataFrame:
     """Return how the cells of each column were trained, and which of their seeds count.
 
     The epochs are those that were done. Hyperparameters are shown where they are used, and engines
-    where any but PyTorch was.
+    where any but PyTorch was. So are augmentation, and data sets that are another form of the one
+    that the column is named after.
     """
     cells = Cells(records)
     rows = {
@@ -69,8 +71,9 @@ def runs(records: Sequence[Record]) -> pd.DataFrame:
         if method != "none" and (cell := cells.get({**column, "method": method}))
     }
     table = pd.DataFrame(list(rows.values()), index=list(rows))
-    by_torch_alone = set(table.get("engine", ())) <= {"torch"}
-    return table.drop(columns="engine", errors="ignore") if by_torch_alone else table
+    usual = {"engine": {"torch"}, "data set": {""}, "augmentation": {""}}
+    hidden = [name for name, values in usual.items() if set(table.get(name, ())) <= values]
+    return table.drop(columns=hidden, errors="ignore")
 
 
 _SHOWN = ("train_items", "points", "batch", "lr")
@@ -88,10 +91,18 @@ def _row(cell: Cell) -> dict[str, Any]:
         "seeds": ", ".join(map(str, cell.seeds)),
         "note": cell.caveat,
         "engine": ", ".join(dict.fromkeys(_engine(record) for record in cell.records)),
+        "data set": _form(cell.settings),
+        "augmentation": cell.settings.get("augmentation", ""),
         "pre-training epochs": cell.settings.get("start", {}).get("epochs", ""),
         "epochs": cell.epochs,
         **{name: used.get(name, "") for name in (*_SHOWN, *_OF_PERTURBATION)},
     }
+
+
+def _form(settings: Mapping[str, Any]) -> str:
+    """Return the data set trained on, if it is another form of the one that the column names."""
+    problem = str(settings.get("problem", ""))
+    return problem if problem in PROBLEMS and find(problem).recorded_as else ""
 
 
 def _engine(record: Record) -> str:

@@ -30,6 +30,10 @@ Precision = Literal["fp32", "int8", "int8s"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 """float32; INT8, integers with the gradient's sign from a float loss; INT8*, integers alone."""
 
+Augmentation = Literal["none", "pointnet"]
+"""Random changes of the training items: none, or those of PointNet's authors (rotation about the
+vertical axis, jitter), which are for point clouds only."""
+
 Engine = Literal["torch", "native"]
 """What trains: PyTorch, or the on-device engine in C++."""
 EngineChoice = Literal["torch", "native", "auto"]

@@ -23,6 +23,7 @@ from repro.core.paths import data_dir
 from repro.core.units import format_bytes
 from repro.data.base import BadContentError, DataSet, Request, Source, SourceUnavailableError, Value
 from repro.data.catalog import load_set
+from repro.data.sources.mirror import Mirror
 
 MANIFEST = "content.json"
 _STORAGE_ERRORS = {
@@ -57,8 +58,8 @@ def fetch(name: str, mirror: Path | None = None, *, accept_terms: bool = False) 
         return target
     if dataset.terms is not None and not accept_terms:
         msg = (
-            f"{dataset.name} has terms of use ({dataset.terms}): read them, then run: repro data "
-            f"fetch {dataset.name} --accept-terms"
+            f"{dataset.name} has terms of use ({dataset.terms}): read them, then run: "
+            f"{fetch_command(dataset)}"
         )
         raise UsageError(msg)
     with _storage_errors_explained(dataset), _locked(dataset):
@@ -102,6 +103,30 @@ def verify(name: str) -> None:
     except (BadContentError, OSError, ValueError, KeyError) as error:
         msg = f"{name} is damaged: {error}; to replace it, run: repro data fetch {name}"
         raise BadContentError(msg) from error
+
+
+def fetch_command(dataset: DataSet) -> str:
+    """Return the command that fetches a set, with every option that it cannot do without."""
+    command = f"repro data fetch {dataset.name}"
+    if _is_mirrored_only(dataset):
+        command += " --mirror DIR"
+    return command if dataset.terms is None else f"{command} --accept-terms"
+
+
+def require_available(name: str) -> None:
+    """Check that ``load`` can return the set without the user's doing.
+
+    Raises:
+        UsageError: the set is not in the cache, and the user has to accept its terms or to name a
+            mirror; the message has the command that does both.
+    """
+    dataset = load_set(name)
+    if is_cached(dataset):
+        return
+    if dataset.terms is not None or (_is_mirrored_only(dataset) and _mirror(None) is None):
+        terms = f"; its terms of use are at {dataset.terms}" if dataset.terms else ""
+        msg = f"{dataset.name} is not in the cache; run: {fetch_command(dataset)}{terms}"
+        raise UsageError(msg)
 
 
 def location(dataset: DataSet) -> Path:
@@ -242,6 +267,10 @@ def _cannot_keep(dataset: DataSet, error: OSError) -> ReproError:
 
 def _file(dataset: DataSet, key: str) -> Path:
     return location(dataset) / f"{key}{dataset.content[key].suffix}"
+
+
+def _is_mirrored_only(dataset: DataSet) -> bool:
+    return all(isinstance(source, Mirror) for source in dataset.sources)
 
 
 def _mirror(given: Path | None) -> Path | None:

@@ -1,7 +1,7 @@
 """Cells in processes of this machine: as many at a time as it has cores and memory for."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +10,7 @@ from pebble import ProcessExpired
 
 from repro.core.errors import ReproError
 from repro.core.units import format_bytes
+from repro.data import cache
 from repro.execution.cell_memory import cell_bytes
 from repro.execution.schedule import Ended, need_engine, run_cells
 from repro.measurement.device import require_device
@@ -19,6 +20,7 @@ from repro.measurement.isolation import Processes, processes
 from repro.ondevice import build
 from repro.training.cell import Cell
 from repro.training.cell_store import CellStore
+from repro.training.problem import find
 from repro.training.run_cell import Task, run_cell
 from repro.training.tidy import tidy
 
@@ -48,7 +50,8 @@ class LocalExecutor:
         """Yield each cell with its metrics as they end; see ``Executor``.
 
         Raises:
-            UsageError: there is no such device.
+            UsageError: there is no such device, or a data set that only the user can fetch is not
+                in the cache.
             EngineError: the on-device engine is asked for and not built.
             ReproError: cells failed.
         """
@@ -57,6 +60,7 @@ class LocalExecutor:
         if need_engine(cells):
             build.load()
         store = CellStore.of(self.environment, self.threads)
+        require_data(cell for cell in cells if store.progress(cell).metrics is None)
         tidy(store.directory)
         with processes(workers=self.workers, preload=["repro.execution.local"]) as pool:
             yield from run_cells(cells, store, LocalPool(self, store, pool))
@@ -102,6 +106,12 @@ class LocalPool:
         """Wait until cells end and return them."""
         done, _ = wait(self._running, return_when=FIRST_COMPLETED)
         return [_ended(self._running.pop(future), future.exception()) for future in done]
+
+
+def require_data(cells: Iterable[Cell]) -> None:
+    """Raise ``UsageError`` before anything runs if a cell's data set needs the user to fetch it."""
+    for name in dict.fromkeys(find(cell.problem).dataset for cell in cells):
+        cache.require_available(name)
 
 
 def _ended(cell: Cell, error: BaseException | None) -> Ended:

@@ -16,6 +16,7 @@ import msgspec
 from repro.core import atomic
 from repro.core.errors import ReproError
 from repro.measurement.environment import Environment
+from repro.measurement.renamed import with_present_names
 
 SCHEMA_VERSION = 1
 Profile = Literal["smoke", "quick", "hours", "gpu", "paper"]
@@ -83,7 +84,7 @@ def write_run(directory: Path, records: Sequence[Record]) -> Path:
 
 
 def read_run(path: Path) -> list[Record]:
-    """Return the records of one run file.
+    """Return the records of one run file, older ones with present names in their configuration.
 
     Raises:
         ReproError: a line is truncated, missing, not a record, or of another schema version; the
@@ -105,7 +106,7 @@ def read_run(path: Path) -> list[Record]:
                 f"{number} of {len(records)}; restore the file or remove it and run again"
             )
             raise ReproError(msg)
-    return records
+    return with_present_names(records)
 
 
 def read_runs(paths: Iterable[Path]) -> list[Record]:

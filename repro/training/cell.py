@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 
 from repro.core.errors import UsageError
 from repro.core.limits import require_points, require_seed
-from repro.core.names import METHODS, PRECISIONS, Engine, MethodName, Precision
+from repro.core.names import METHODS, PRECISIONS, Augmentation, Engine, MethodName, Precision
 from repro.core.validation import require_choice, require_positive, require_positive_int
 from repro.integer.limits import check_bits, check_p_zero, check_r_max
 from repro.measurement.device import Device
@@ -106,6 +106,8 @@ class Cell:
     """How many items to train on; by default all."""
     points: int | None = None
     """Points of each cloud; by default all."""
+    augmentation: Augmentation = "none"
+    """How the items trained on are changed at random; those evaluated on never are."""
     device: Device = "cpu"
     engine: Engine = "torch"
     """What trains. In integers both give the same bits, so that either run stands for both; in
@@ -122,6 +124,7 @@ class Cell:
         require_choice("evaluation", self.evaluation, get_args(Evaluation))
         require_choice("device", self.device, get_args(Device))
         require_choice("engine", self.engine, get_args(Engine))
+        require_choice("augmentation", self.augmentation, get_args(Augmentation))
         require_positive_int("epochs", self.epochs)
         require_seed(self.seed)
         if self.train_items is not None:
@@ -145,6 +148,13 @@ class Cell:
                 msg = f"points = {self.points} of {self.problem}: only clouds have points"
                 raise UsageError(msg)
             require_points("points", self.points)
+        if self.augmentation != "none" and problem.vertical is None:
+            msg = (
+                f"augmentation = {self.augmentation!r} of {self.problem}: it turns shapes about "
+                "the vertical axis, which only sets of point clouds with such an axis have; use "
+                "'none'"
+            )
+            raise UsageError(msg)
         if self.start is not None:
             own = (problem.network, problem.classes, self.precision == "fp32")
             begun = find(self.start.problem)
@@ -181,9 +191,12 @@ class Cell:
     def as_dict(self) -> dict[str, Any]:
         """Return what decides the outcome, as JSON can hold it.
 
-        The engine is there where it does and is not PyTorch: native, in float32.
+        The engine is there where it does and is not PyTorch: native, in float32. Augmentation is
+        there where there is any, so that records from before it was a setting still match.
         """
         values = {**asdict(self), "start": self.start.as_dict() if self.start else None}
+        if self.augmentation == "none":
+            del values["augmentation"]
         if self.engine == "torch" or self.precision != "fp32":
             del values["engine"]
         return values

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from repro.core.names import MethodName, Precision
+from repro.core.names import Augmentation, MethodName, Precision
 from repro.measurement.device import Device
 from repro.training.cell import Cell, IntegerSettings, Settings
 from repro.training.chosen import PRE_TRAINING
@@ -69,6 +69,7 @@ def from_scratch(
     seed: int,
     images: Length,
     clouds: Length,
+    augmentation: Augmentation = "none",
     device: Device = "cpu",
 ) -> Cell:
     """Return the cell that trains a network from random weights.
@@ -81,9 +82,11 @@ def from_scratch(
         seed: of the run.
         images: how much, if it is a set of images ...
         clouds: ... and if it is one of clouds.
+        augmentation: of clouds; images are not augmented.
         device: where it runs.
     """
-    length = clouds if find(problem).network == "pointnet" else images
+    is_clouds = find(problem).network == "pointnet"
+    length = clouds if is_clouds else images
     return Cell(
         problem,
         precision,
@@ -93,5 +96,6 @@ def from_scratch(
         seed,
         train_items=length.items,
         points=length.points,
+        augmentation=augmentation if is_clouds else "none",
         device=device,
     )

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from repro.data.batches import batches
 from repro.methods.step_info import DivergedError
+from repro.training.augmentation import CloudAugmentation
 from repro.training.checkpoint import Checkpoint
 from repro.training.learner import Learner
 
@@ -74,6 +75,7 @@ def train(
     batch: int,
     seed: int,
     checkpoint: Checkpoint,
+    augmentation: CloudAugmentation | None = None,
     diverged: str = "",
     stamp: Callable[[], dict[str, Any]] = dict,
     report: Callable[[Curves], None] = lambda _: None,
@@ -87,6 +89,7 @@ def train(
         batch: items of a minibatch; the last one of an epoch has what is left.
         seed: decides the order of the items.
         checkpoint: written after each epoch.
+        augmentation: changes each minibatch before the step on it; by default nothing does.
         diverged: how the run whose weights this one begins with did, if it did: then they are
             evaluated and not trained.
         stamp: tells when and by which code an epoch was trained; kept with the checkpoint, so that
@@ -120,7 +123,7 @@ def train(
             save()
     while curves.epochs < epochs and not curves.diverged:
         with _divergence_noted(curves, f"epoch {curves.epochs + 1}, "):
-            _epoch(learner, split, curves, batch, order)
+            _epoch(learner, split, curves, batch, order, augmentation)
         save()
         report(curves)
     return curves
@@ -135,14 +138,21 @@ def _divergence_noted(curves: Curves, when: str) -> Iterator[None]:
 
 
 def _epoch(
-    learner: Learner, split: Split, curves: Curves, batch: int, order: torch.Generator
+    learner: Learner,
+    split: Split,
+    curves: Curves,
+    batch: int,
+    order: torch.Generator,
+    augmentation: CloudAugmentation | None,
 ) -> None:
     learner.start_epoch(curves.epochs)
+    if augmentation:
+        augmentation.start_epoch(curves.epochs)
     start = time.perf_counter()
     items = batches(split.train_inputs, split.train_labels, batch, order)
     for number, (inputs, labels) in enumerate(items, start=1):
         try:
-            learner.step(inputs, labels)
+            learner.step(augmentation(inputs) if augmentation else inputs, labels)
         except DivergedError as error:
             msg = f"minibatch {number}: {error}"
             raise DivergedError(msg) from error

@@ -28,10 +28,17 @@ class Problem:
     """Degrees of rotation, for the sets that have them."""
     pixels_of: str | None = None
     """For images: the set whose mean and deviation they are normalised by."""
+    vertical: int | None = None
+    """For clouds: the coordinate that points upwards, if the shapes have such a direction."""
+    recorded_as: str | None = None
+    """The data set that results are recorded under, where it is not ``dataset``: the set of the
+    paper, if ``dataset`` holds the same shapes in another form."""
 
 
-def _clouds(dataset: str, classes: int) -> Problem:
-    return Problem(dataset, "pointnet", classes)
+def _clouds(
+    dataset: str, classes: int, vertical: int | None, recorded_as: str | None = None
+) -> Problem:
+    return Problem(dataset, "pointnet", classes, vertical=vertical, recorded_as=recorded_as)
 
 
 def _images(base: str) -> dict[str, Problem]:
@@ -45,11 +52,12 @@ def _images(base: str) -> dict[str, Problem]:
 PROBLEMS: Mapping[str, Problem] = {
     **_images("mnist"),
     **_images("fashion_mnist"),
-    "modelnet40": _clouds("modelnet40", 40),
-    "modelnet40_hdf5": _clouds("modelnet40_hdf5", 40),
-    "modelnet10_voxel": _clouds("modelnet10_voxel", 10),
-    "shrec11": _clouds("shrec11", 30),
-    "shapes40": _clouds("shapes40", 40),
+    "modelnet40": _clouds("modelnet40", 40, vertical=2),
+    "modelnet40_points": _clouds("modelnet40_points", 40, vertical=2, recorded_as="modelnet40"),
+    "modelnet40_hdf5": _clouds("modelnet40_hdf5", 40, vertical=1),
+    "modelnet10_voxel": _clouds("modelnet10_voxel", 10, vertical=None),
+    "shrec11": _clouds("shrec11", 30, vertical=None),
+    "shapes40": _clouds("shapes40", 40, vertical=2),
 }
 """By name; a rotated set has one for each angle."""
 

@@ -10,12 +10,14 @@ from typing import Any
 import torch
 
 from repro.measurement.device import require_same_bits
+from repro.training.augmentation import CloudAugmentation
 from repro.training.build import build
 from repro.training.cell import Cell
 from repro.training.cell_store import CellStore
 from repro.training.learner import Learner
 from repro.training.loop import Curves, train
-from repro.training.seeds import ORDER, derived_seed
+from repro.training.problem import find
+from repro.training.seeds import AUGMENTATION, ORDER, derived_seed
 
 _REPORT_EVERY_S = 20
 
@@ -53,6 +55,7 @@ def _run(task: Task) -> dict[str, Any]:
         batch=cell.settings.batch,
         seed=derived_seed(cell.seed, ORDER),
         checkpoint=task.store.checkpoint(cell),
+        augmentation=_augmentation(cell),
         diverged=ended,
         stamp=lambda: {
             "utc": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -63,6 +66,13 @@ def _run(task: Task) -> dict[str, Any]:
         report=_Reporter(cell),
     )
     return curves.as_metrics() | learner.counts()
+
+
+def _augmentation(cell: Cell) -> CloudAugmentation | None:
+    vertical = find(cell.problem).vertical
+    if cell.augmentation == "none" or vertical is None:
+        return None
+    return CloudAugmentation(derived_seed(cell.seed, AUGMENTATION), vertical)
 
 
 def _begin_with(learner: Learner, start: Cell, task: Task) -> str:

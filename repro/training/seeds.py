@@ -2,8 +2,8 @@
 
 import numpy as np
 
-INITIAL, ORDER, NOISE = range(3)
-"""What a seed is used for: initial weights, order of the items, perturbations."""
+INITIAL, ORDER, NOISE, AUGMENTATION = range(4)
+"""What a seed is used for: initial weights, order of the items, perturbations, augmentation."""
 
 
 def derived_seed(seed: int, use: int) -> int:

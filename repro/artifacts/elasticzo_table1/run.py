@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.cells import resolve, results
+from repro.artifacts.cells import results
 from repro.artifacts.elasticzo_table1 import Config
 from repro.training.cell import Cell
 from repro.training.chosen import chosen
@@ -26,18 +26,18 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 def _cells(config: Config) -> Iterator[Cell]:
     columns = product(config.datasets, config.precisions)
     for (dataset, precision), method, seed in product(columns, config.methods, config.seeds):
-        problem = resolve(dataset)
-        if find(problem).network == "pointnet" and precision != "fp32":
+        if find(dataset).network == "pointnet" and precision != "fp32":
             continue
         if method == "full_bp" and precision == "int8s":
             continue  # nothing is estimated: it would be INT8
         yield from_scratch(
-            problem,
+            dataset,
             precision,
             method,
-            chosen(problem, precision, method),
+            chosen(dataset, precision, method),
             seed=seed,
             images=Length(config.epochs, config.image_items),
             clouds=Length(config.cloud_epochs, config.cloud_items, config.cloud_points),
+            augmentation=config.cloud_augmentation,
             device=config.device,
         )

@@ -1,0 +1,31 @@
+"""Present names for what older records call otherwise; the files keep their bytes."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from repro.measurement.records import Record
+
+_COLUMN = "clouds"
+"""A former data set of Table 1: whichever of ``_CLOUDS`` the cache held."""
+_CLOUDS = ("modelnet40", "modelnet40_hdf5", "shapes40")
+
+
+def with_present_names(records: "Sequence[Record]") -> "list[Record]":
+    """Return the records of one run file with present names in their configuration.
+
+    The data set ``clouds`` becomes the one that the run trained on; ``shapes40``, which it was
+    without ModelNet40, if the file does not say.
+    """
+    trained = [name for record in records if (name := record.point.get("dataset")) in _CLOUDS]
+    return [_renamed(record, trained[0] if trained else "shapes40") for record in records]
+
+
+def _renamed(record: "Record", clouds: str) -> "Record":
+    datasets = record.config.get("datasets")
+    if not isinstance(datasets, list) or _COLUMN not in datasets:
+        return record
+    named = [clouds if name == _COLUMN else name for name in datasets]
+    return msgspec.structs.replace(record, config={**record.config, "datasets": named})
