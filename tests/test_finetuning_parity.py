@@ -12,7 +12,7 @@ from torch import Tensor
 
 from repro.data.text.tokens import load_tokenised
 from repro.finetuning.batches import Batch, collate
-from repro.finetuning.classifier import YesNoClassifier
+from repro.finetuning.classifier import AnswerClassifier
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
 from repro.models.dropout import without_dropout
@@ -51,7 +51,7 @@ def batches(count: int) -> tuple[list[Batch], list[int]]:
 def test_losses_of_full_logits_and_of_the_last_position_are_the_same() -> None:
     (batch,), answers = batches(1)
     model = tiny_llama().model
-    ours = YesNoClassifier(model, answers).loss(batch)
+    ours = AnswerClassifier(model, answers).loss(batch)
     theirs = published()(model, answers, LR, EPS).loss(batch)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
@@ -62,7 +62,7 @@ def test_trajectories_are_the_same_given_the_same_noise(make: Callable[[], Noise
     made, answers = batches(40)
     ours, theirs = tiny_llama().model, tiny_llama().model
     without_dropout(ours)
-    classifier = YesNoClassifier(ours, answers)
+    classifier = AnswerClassifier(ours, answers)
     mezo = MeZO(ours.parameters(), lr=LR, eps=EPS, seed=5, noise=make())
     loop = published()(theirs, answers, LR, EPS, noise_of(make()))
     for batch in made:

@@ -25,7 +25,7 @@ class Batch(NamedTuple):
     last: Tensor
     """int64, [B], position of each prompt's last token."""
     labels: Tensor
-    """int64, [B], 1 where the answer is yes."""
+    """int64, [B], number of each answer, from 0."""
 
     @property
     def width(self) -> int:
@@ -41,7 +41,7 @@ def collate(
     Padding is no token of its own, so that a tokenizer needs none: see ``Batch``.
 
     Raises:
-        UsageError: ``context`` cuts into a question.
+        UsageError: ``context`` cuts into what is never cut, such as a question.
     """
     prompts = [split.prompt(int(index), context) for index in indices]
     width = min(-(-max(map(len, prompts)) // MULTIPLE) * MULTIPLE, context)

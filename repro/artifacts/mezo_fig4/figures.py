@@ -13,6 +13,7 @@ from repro.artifacts.mezo_fig4.points import Line, Setting, running_maximum, set
 from repro.claims.index import CLAIMS
 from repro.claims.statistics import estimate
 from repro.core.units import format_bytes
+from repro.data.text.tasks import title_of
 from repro.drawing.style import BLUE, GREEN, INK, ORANGE, PINK, style
 from repro.finetuning.arms import ARMS, LABELS, estimates
 from repro.measurement.records import Record
@@ -26,7 +27,6 @@ _AXES = {
     "forward_passes": "forward passes (backward not counted)",
     "flops": "arithmetic (TFLOP)",
 }
-_SETS = {"boolq": "BoolQ", "yesno-facts": "generated questions"}
 _COLOURS = {"bp": ORANGE, "bp_checkpoint": PINK, "mezo_1": GREEN, "mezo_5": BLUE}
 _DASHES = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
 """Models of one arm are told apart by them."""
@@ -84,7 +84,7 @@ def accuracy(setting: Setting) -> "Figure":
         _set_limits(panels[0], setting)
         _memory(bars, setting)
         figure.suptitle(
-            f"{_SETS[setting.dataset]}, {setting.name} ({setting.profile}): {_how(setting)}",
+            f"{title_of(setting.dataset)}, {setting.name} ({setting.profile}): {_how(setting)}",
             fontsize=10.5,
         )
         handles: list[Any] = [
@@ -241,5 +241,5 @@ def _grid(panel: "Axes", setting: Setting, *, zo: bool) -> None:
     panel.set_xscale("log")
     panel.set_xlabel("learning rate")
     panel.set_ylabel("held-out cross-entropy (nats)")
-    panel.set_title(f"{_SETS[setting.dataset]}, {setting.name} ({setting.profile})")
+    panel.set_title(f"{title_of(setting.dataset)}, {setting.name} ({setting.profile})")
     panel.legend()
