@@ -11,14 +11,18 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from repro.artifacts.mezo_fig4 import Config
 from repro.core.errors import UsageError
 from repro.data.text.task import PromptTask
-from repro.data.text.tasks import get_task
+from repro.data.text.tasks import get_task, title_of
 from repro.finetuning.batches import Batch
 from repro.finetuning.calibration import accuracy, best_threshold, biases
 from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.evaluate import answer_logits, evaluate
+from repro.finetuning.fine_tune import Task, fine_tune
 from repro.finetuning.items import load_items
+from repro.finetuning.replay import rebuilt
+from repro.finetuning.run import Run
 from repro.finetuning.zero_shot import zero_shot
 from repro.models.tiny import tiny_llama, tiny_tokenizer
 
@@ -204,3 +208,39 @@ def test_biases_of_two_answers_even_them_out() -> None:
     reached = {name: accuracy(logits, labels, bias) for name, bias in found.items()}
     assert max(reached.values()) == reached["threshold"]
     assert min(reached.values()) > before + 0.1
+
+
+def test_a_task_file_is_trained_on(tmp_path: Path) -> None:
+    cities(tmp_path)
+    path = tmp_path / "cities.toml"
+    path.write_text(
+        'template = "{text} Alma lives in"\ntrain = "train.tsv"\nvalidation = "validation.tsv"\n'
+        'label = "city"\n[answers]\noslo = " Oslo"\nlima = " Lima"\ncairo = " Cairo"\n'
+    )
+    run = Run(
+        arm="mezo_1",
+        model="tiny-llama",
+        dtype="float32",
+        dataset=str(path),
+        context=32,
+        batch=4,
+        lr=1e-3,
+        eps=1e-3,
+        seed=0,
+        seconds=0.2,
+        evaluations=1,
+        tuning_items=9,
+        monitored_items=6,
+        final_items=0,
+        device="cpu",
+        threads=torch.get_num_threads(),
+    )
+    metrics = fine_tune(Task(run, tmp_path / "state"))
+    assert metrics["items"]["final"] == 30
+    assert metrics["left_out"]["validation"] > 0
+    assert metrics["majority"]["final"] == pytest.approx(1 / 3)
+    rebuilt(run.as_dict(), metrics)
+    Config(datasets=("sst2", "rte", "sst2-k16-13", str(path)))
+    with pytest.raises(UsageError, match=r"task = 'sst3': must be one of .*did you mean sst2"):
+        Config(datasets=("sst3",))
+    assert [title_of(name) for name in ("rte", str(path))] == ["RTE", "cities"]
