@@ -14,7 +14,7 @@ from transformers import LlamaConfig
 from repro.core.names import Dtype
 from repro.finetuning.base_models import random_model
 from repro.finetuning.batches import Batch
-from repro.finetuning.classifier import YesNoClassifier
+from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.published_loop import PublishedLoop
 from repro.measurement.timing import Step, ratio, ratio_range
 from repro.memory import measured
@@ -79,7 +79,7 @@ def step_of(arm: str, dtype: Dtype, restore: Restore, scale: Scale) -> Step:
     tokens = torch.randint(0, scale.model["vocab_size"], size)
     last = torch.full(size[:1], scale.context - 1)
     batch = Batch(tokens, last, torch.arange(scale.batch) % 2)
-    classifier = YesNoClassifier(model, ANSWERS)
+    classifier = AnswerClassifier(model, ANSWERS)
     weights = list(model.parameters())
     if arm == "forward":
         return torch.no_grad()(lambda: classifier.loss(batch).item())

@@ -17,9 +17,9 @@ from repro.data.text.examples import (
     decode_lines,
     encode_lines,
     shared_passages,
-    without_shared_passages,
 )
-from repro.data.text.prompts import prompt
+from repro.data.text.rows import Row
+from repro.data.text.tasks import get_task
 
 texts = st.text(min_size=1).filter(str.strip)
 examples = st.builds(Example, texts, texts, st.booleans())
@@ -73,16 +73,16 @@ def test_mirror_and_hub_end_in_the_same_bytes(tmp_path: Path) -> None:
         np.testing.assert_array_equal(from_mirror[split], from_hub[split])
 
 
-def test_shared_passages_are_counted_once_and_left_out() -> None:
+def test_shared_passages_are_counted_once() -> None:
     train = [Example(f"q{n}", passage, answer=True) for n, passage in enumerate("aabcd")]
     validation = [Example(f"v{n}", passage, answer=True) for n, passage in enumerate("aacx")]
     assert shared_passages(train, validation) == {"a", "c"}
-    assert [example.passage for example in without_shared_passages(train, validation)] == ["b", "d"]
 
 
 @pytest.mark.parametrize("question", ["is water wet", "is water wet?", " is water wet "])
 def test_the_prompt_ends_in_a_capitalised_question(question: str) -> None:
-    assert prompt(Example(question, " Water is. ", answer=True)) == "Water is. Is water wet?"
+    row = Row({"question": question.strip(), "passage": "Water is."}, "true", "set", 1)
+    assert get_task("boolq").prompt(row).text == "Water is. Is water wet?"
 
 
 def test_generated_facts_are_balanced_distinct_and_answerable() -> None:
@@ -120,4 +120,5 @@ def test_boolq_has_its_published_sizes_and_721_shared_passages(
     assert answer_counts(train) == {True: 5874, False: 3553}
     assert answer_counts(validation) == {True: 2033, False: 1237}
     assert len(shared_passages(train, validation)) == 721
-    assert len(without_shared_passages(train, validation)) == 9427 - 1434
+    passages = shared_passages(train, validation)
+    assert sum(example.passage in passages for example in train) == 1434

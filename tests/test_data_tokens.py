@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,16 @@ from transformers import PreTrainedTokenizerFast
 from repro.core.errors import ReproError, UsageError
 from repro.data import cache
 from repro.data.text import tokens
-from repro.data.text.examples import Example
-from repro.data.text.tokens import load_examples, load_tokenised, tokenise
+from repro.data.text.rows import Row
+from repro.data.text.task import PromptTask
+from repro.data.text.tasks import get_task
+from repro.data.text.tokens import TokenisedSplit, load_tokenised
 
 WORDS = ["<s>", "<unk>", "Yes", "No", "Water", "is", "wet", "dry", ".", "?", "Is"]
 UNKNOWN = {"unk_token": "<unk>"}
 SPECIAL = {"bos_token": "<s>", **UNKNOWN}
-WET = Example("is water wet", "Water is wet.", answer=True)
-DRY = Example("is water dry", "Water is wet. Water is wet.", answer=False)
+WET = Row({"question": "is water wet", "passage": "Water is wet."}, "true", "set", 1)
+DRY = Row({"question": "is water dry", "passage": "Water is wet. Water is wet."}, "false", "set", 2)
 
 
 def tokenizer(words: Sequence[str] = WORDS, *, start: bool = False) -> PreTrainedTokenizerFast:
@@ -30,6 +33,10 @@ def tokenizer(words: Sequence[str] = WORDS, *, start: bool = False) -> PreTraine
             "<s> $A", special_tokens=[("<s>", 0)]
         )
     return PreTrainedTokenizerFast(tokenizer_object=backend, **SPECIAL)
+
+
+def tokenise(rows: Sequence[Row], tokenizer: PreTrainedTokenizerFast) -> TokenisedSplit:
+    return tokens.tokenise(get_task("boolq"), rows, tokenizer)
 
 
 def text(numbers: Sequence[int]) -> str:
@@ -54,7 +61,8 @@ def test_a_long_prompt_loses_the_start_of_its_passage() -> None:
 @pytest.mark.parametrize(("start", "least"), [(False, 4), (True, 5)])
 def test_no_question_is_cut(start: bool, least: int) -> None:
     split = tokenise([DRY, WET], tokenizer(start=start))
-    assert split.questions.tolist() == [4, 4]
+    assert split.suffix.tolist() == [4, 4]
+    assert split.prefix.tolist() == [int(start)] * 2
     assert split.least_length == least
     with pytest.raises(UsageError, match=f"max_length = {least - 1}: must be at least {least}"):
         split.prompt(0, least - 1)
@@ -75,7 +83,9 @@ def test_a_long_prompt_keeps_its_start_of_text_token() -> None:
 def test_answers_must_be_one_token_each() -> None:
     backend = Tokenizer(models.BPE({"Y": 0, "e": 1, "s": 2, "N": 3, "o": 4, " ": 5}, []))
     letters = PreTrainedTokenizerFast(tokenizer_object=backend)
-    with pytest.raises(ReproError, match=r"'No' .*must be one token of its own"):
+    with pytest.raises(
+        ReproError, match=r"' No' is 3 tokens, \[5, 3, 4\] .*must be one token of its own"
+    ):
         tokenise([WET], letters)
 
 
@@ -91,27 +101,33 @@ def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_split_is_tokenised_once_for_each_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 
-    def counted(examples: Sequence[Example], tokenizer: tokens.Tokenizer) -> tokens.TokenisedSplit:
-        calls.append(len(examples))
-        return tokenise(examples, tokenizer)
+    tokenise = tokens.tokenise
+
+    def counted(
+        task: PromptTask, rows: Sequence[Row], tokenizer: tokens.Tokenizer
+    ) -> TokenisedSplit:
+        calls.append(len(rows))
+        return tokenise(task, rows, tokenizer)
 
     monkeypatch.setattr(tokens, "tokenise", counted)
     first = load_tokenised("yesno-facts", "validation", tokenizer())
     again = load_tokenised("yesno-facts", "validation", tokenizer())
     assert calls == [500]
     assert (first.tokens == again.tokens).all()
-    assert again.start.tolist() == []
     load_tokenised("yesno-facts", "validation", tokenizer([*WORDS, "lives"]))
     assert calls == [500, 500]
 
 
 @pytest.mark.usefixtures("caches")
-def test_another_prompt_version_is_tokenised_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = load_tokenised("yesno-facts", "validation", tokenizer())
-    monkeypatch.setattr(tokens, "PROMPT_VERSION", "other")
-    monkeypatch.setattr(tokens, "prompt", lambda example: example.question)
-    after = load_tokenised("yesno-facts", "validation", tokenizer())
+def test_another_prompt_is_tokenised_again() -> None:
+    task = get_task("yesno-facts")
+    before = load_tokenised(task, "validation", tokenizer())
+    shorter = replace(task, template="{question}?", truncate=None, apart=())
+    after = load_tokenised(shorter, "validation", tokenizer())
     assert len(after.tokens) < len(before.tokens)
+    edited = replace(task, edits={}, version="boolq-2")
+    again = load_tokenised(edited, "validation", tokenizer([*WORDS, "does"]))
+    assert (again.tokens == len(WORDS)).sum() > 50  # "does", no longer with a capital
 
 
 @pytest.mark.usefixtures("caches")
@@ -140,9 +156,9 @@ def test_a_cache_that_cannot_be_written_is_explained(
 
 
 @pytest.mark.parametrize(("name", "split"), [("mnist", "train"), ("yesno-facts", "test")])
-def test_other_sets_and_splits_are_usage_errors(name: str, split: str) -> None:
+def test_other_tasks_and_splits_are_usage_errors(name: str, split: str) -> None:
     with pytest.raises(UsageError, match="must be one of"):
-        load_examples(name, split)
+        load_tokenised(name, split, tokenizer())
 
 
 def test_the_data_package_does_not_import_transformers() -> None:

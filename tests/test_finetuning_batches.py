@@ -5,7 +5,8 @@ import pytest
 
 from repro.core.errors import ReproError, UsageError
 from repro.data import cache
-from repro.data.text.tokens import TokenisedSplit, load_examples
+from repro.data.text.tasks import get_task
+from repro.data.text.tokens import TokenisedSplit
 from repro.finetuning import items as items_module
 from repro.finetuning.batches import MULTIPLE, Sampler, collate, in_order
 from repro.finetuning.items import first_obtainable, load_items
@@ -20,10 +21,10 @@ def split(lengths: list[int]) -> TokenisedSplit:
     return TokenisedSplit(
         tokens=np.concatenate([np.arange(1, n + 1) for n in lengths]).astype(np.int32),
         offsets=np.cumsum([0, *lengths]),
-        questions=np.full(len(lengths), 3, np.int32),
+        prefix=np.zeros(len(lengths), np.int32),
+        suffix=np.full(len(lengths), 3, np.int32),
         labels=np.arange(len(lengths), dtype=np.uint8) % 2,
         answers=np.array([7, 8], np.int32),
-        start=np.array([], np.int32),
     )
 
 
@@ -81,17 +82,17 @@ def test_too_few_items_are_refused() -> None:
 
 def test_no_passage_is_both_trained_on_and_evaluated() -> None:
     found = load_items("yesno-facts", tiny_llama().tokenizer, tuning=100, monitored=50, final=60)
-    train, validation = (load_examples("yesno-facts", s) for s in ("train", "validation"))
+    train, validation = (get_task("yesno-facts").rows(s)[0] for s in ("train", "validation"))
     passages = [
-        {train[i].passage for i in found.training},
-        {train[i].passage for i in found.tuning},
-        {validation[i].passage for i in found.final},
+        {train[i].values["passage"] for i in found.training},
+        {train[i].values["passage"] for i in found.tuning},
+        {validation[i].values["passage"] for i in found.final},
     ]
     assert not passages[0] & passages[1]
     assert not (passages[0] | passages[1]) & passages[2]
     assert len(found.tuning) == 100
     assert set(found.monitored) <= set(found.final)  # 50 of the 60
-    share = float(np.mean([e.answer for e in validation]))
+    share = float(np.mean([row.label == "true" for row in validation]))
     assert found.majority("final") == pytest.approx(max(share, 1 - share), abs=1 / len(found.final))
     everything = load_items("yesno-facts", tiny_llama().tokenizer, tuning=100, monitored=50)
     assert everything.final.tolist() == list(range(500))

@@ -24,7 +24,7 @@ from transformers import (
 from repro.finetuning.arms import ARMS, estimates, forward_passes, tuned_as
 from repro.finetuning.base_models import random_model
 from repro.finetuning.batches import Batch
-from repro.finetuning.classifier import YesNoClassifier
+from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.flops import StepFlops
 from repro.finetuning.learner import Learner
 from repro.finetuning.run import Run
@@ -86,7 +86,7 @@ def batch(widths: tuple[int, ...] = (5, 16, 12), *, padding: int = 0) -> Batch:
 @pytest.mark.parametrize("family", list(CONFIGS))
 def test_logits_are_the_model_s_own_after_each_prompt(family: str) -> None:
     network, given = model(family), batch()
-    found = YesNoClassifier(network, ANSWERS).logits(given)
+    found = AnswerClassifier(network, ANSWERS).logits(given)
     for row, last, logits in zip(given.tokens, given.last, found, strict=True):
         alone = network(input_ids=row[None, : last + 1]).logits[0, -1]  # without padding
         torch.testing.assert_close(logits, alone[ANSWERS], rtol=1e-5, atol=1e-5)
@@ -94,7 +94,7 @@ def test_logits_are_the_model_s_own_after_each_prompt(family: str) -> None:
 
 @pytest.mark.parametrize("family", list(CONFIGS))
 def test_padding_is_never_read(family: str) -> None:
-    classifier = YesNoClassifier(model(family), ANSWERS)
+    classifier = AnswerClassifier(model(family), ANSWERS)
     assert torch.equal(classifier.logits(batch()), classifier.logits(batch(padding=63)))
 
 
@@ -119,14 +119,14 @@ def test_a_step_reads_its_losses_and_nothing_else_on_the_host(family: str) -> No
 
 
 def test_loss_and_score_are_of_two_answers() -> None:
-    classifier, given = YesNoClassifier(model("llama"), ANSWERS), batch()
+    classifier, given = AnswerClassifier(model("llama"), ANSWERS), batch()
     no, yes = classifier.logits(given).double().unbind(1)
     wanted = torch.log1p(torch.exp(torch.stack([yes - no, no - yes], 1)))  # of answer no, of yes
     losses = wanted[torch.arange(3), given.labels]
     assert classifier.loss(given).item() == pytest.approx(losses.mean().item(), rel=1e-5)
     loss, right = classifier.score(given)
-    assert loss == pytest.approx(losses.sum().item(), rel=1e-5)
-    assert right == int(((yes > no).long() == given.labels).sum())
+    assert loss.item() == pytest.approx(losses.sum().item(), rel=1e-5)
+    assert right.item() == int(((yes > no).long() == given.labels).sum())
 
 
 DROPOUT: dict[str, Callable[[], PreTrainedConfig]] = {
@@ -160,14 +160,14 @@ def test_dropout_is_off_in_training_mode(family: str, attention: str) -> None:
     config = DROPOUT[family]()
     config._attn_implementation = attention
     torch.manual_seed(0)
-    classifier = YesNoClassifier(random_model(config, "float32").train(), ANSWERS)
+    classifier = AnswerClassifier(random_model(config, "float32").train(), ANSWERS)
     assert not _says_the_same(classifier)  # dropout was on
     without_dropout(classifier.model)
     assert classifier.model.training
     assert _says_the_same(classifier)
 
 
-def _says_the_same(classifier: YesNoClassifier) -> bool:
+def _says_the_same(classifier: AnswerClassifier) -> bool:
     """Tell whether five passes over a batch, as layerdrop spares some, are all alike."""
     first, *others = (classifier.logits(batch()) for _ in range(5))
     return all(torch.equal(first, other) for other in others)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from repro.data.text.tokens import load_tokenised
 from repro.finetuning.batches import Batch, collate
-from repro.finetuning.classifier import YesNoClassifier
+from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.published_loop import PublishedLoop
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
@@ -37,7 +37,7 @@ def batches(count: int) -> tuple[list[Batch], list[int]]:
 def test_losses_of_full_logits_and_of_the_last_position_are_the_same() -> None:
     (batch,), answers = batches(1)
     model = tiny_llama().model
-    ours = YesNoClassifier(model, answers).loss(batch)
+    ours = AnswerClassifier(model, answers).loss(batch)
     theirs = PublishedLoop(model, answers, LR, EPS).loss(batch)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
@@ -48,7 +48,7 @@ def test_trajectories_are_the_same_given_the_same_noise(make: Callable[[], Noise
     made, answers = batches(40)
     ours, theirs = tiny_llama().model, tiny_llama().model
     without_dropout(ours)
-    classifier = YesNoClassifier(ours, answers)
+    classifier = AnswerClassifier(ours, answers)
     mezo = MeZO(ours.parameters(), lr=LR, eps=EPS, seed=5, noise=make())
     loop = PublishedLoop(theirs, answers, LR, EPS, noise_of(make()))
     for batch in made:

@@ -237,7 +237,9 @@ def test_bp_and_mezo_have_types_of_their_own(context: Context) -> None:
 
 
 def test_a_context_that_cuts_a_question_is_refused(context: Context) -> None:
-    with pytest.raises(UsageError, match=r"N = 4: cuts into a question of .* take at least \d+"):
+    with pytest.raises(
+        UsageError, match=r"N = 4: some prompts of .* do not fit; .* take at least \d+"
+    ):
         plan_module.plan(replace(SMOKE, context=4), "yesno-facts", context)
 
 

@@ -13,7 +13,6 @@ from repro.claims.trained import Cell, Cells
 from repro.drawing import accuracy
 from repro.drawing.accuracy import Columns, Score
 from repro.measurement.records import Record
-from repro.training.problem import PROBLEMS, find
 
 STAND_INS = {
     "shapes40": "generated shapes (stand-in)",
@@ -91,7 +90,7 @@ def _row(cell: Cell) -> dict[str, Any]:
         "seeds": ", ".join(map(str, cell.seeds)),
         "note": cell.caveat,
         "engine": ", ".join(dict.fromkeys(_engine(record) for record in cell.records)),
-        "data set": _form(cell.settings),
+        "data set": _form(cell),
         "augmentation": cell.settings.get("augmentation", ""),
         "pre-training epochs": cell.settings.get("start", {}).get("epochs", ""),
         "epochs": cell.epochs,
@@ -99,10 +98,10 @@ def _row(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _form(settings: Mapping[str, Any]) -> str:
+def _form(cell: Cell) -> str:
     """Return the data set trained on, if it is another form of the one that the column names."""
-    problem = str(settings.get("problem", ""))
-    return problem if problem in PROBLEMS and find(problem).recorded_as else ""
+    problem = str(cell.settings.get("problem", ""))
+    return "" if problem == cell.point["dataset"] else problem
 
 
 def _engine(record: Record) -> str:

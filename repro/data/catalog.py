@@ -19,6 +19,9 @@ MODULES = {
     "shapes40": "repro.data.points.shapes40",
     "boolq": "repro.data.text.boolq",
     "yesno-facts": "repro.data.text.yesno_facts",
+    "sst2": "repro.data.text.sst2",
+    "sst2-k16": "repro.data.text.sst2",
+    "rte": "repro.data.text.rte",
     "smollm2-135m": "repro.data.language_models",
     "gemma3-270m": "repro.data.language_models",
 }

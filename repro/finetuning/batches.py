@@ -25,7 +25,7 @@ class Batch(NamedTuple):
     last: Tensor
     """int64, [B], position of each prompt's last token."""
     labels: Tensor
-    """int64, [B], 1 where the answer is yes."""
+    """int64, [B], number of each answer, from 0."""
 
     @property
     def width(self) -> int:
@@ -41,16 +41,21 @@ def collate(
     Padding is no token of its own, so that a tokenizer needs none: see ``Batch``.
 
     Raises:
-        UsageError: ``context`` cuts into a question.
+        UsageError: ``context`` cuts into what is never cut, such as a question.
     """
     prompts = [split.prompt(int(index), context) for index in indices]
     width = min(-(-max(map(len, prompts)) // MULTIPLE) * MULTIPLE, context)
     padded = np.stack([np.pad(prompt, (0, width - len(prompt)), mode="edge") for prompt in prompts])
     return Batch(
-        torch.from_numpy(padded.astype(np.int64)).to(device),
-        torch.tensor([len(prompt) - 1 for prompt in prompts], device=device),
-        torch.from_numpy(split.labels[indices].astype(np.int64)).to(device),
+        _moved(torch.from_numpy(padded.astype(np.int64)), device),
+        _moved(torch.tensor([len(prompt) - 1 for prompt in prompts]), device),
+        _moved(torch.from_numpy(split.labels[indices].astype(np.int64)), device),
     )
+
+
+def _moved(tensor: Tensor, device: str) -> Tensor:
+    """Move to ``device``; from pinned memory, as a copy from other memory waits for the GPU."""
+    return tensor if device == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 def in_order(lengths: Indices, items: Indices, size: int) -> Iterator[Indices]:

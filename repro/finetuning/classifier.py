@@ -1,4 +1,4 @@
-"""A causal language model as a yes/no classifier: the logits of two answers after the prompt."""
+"""A causal language model as a classifier: the logits of a few answers after the prompt."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class YesNoClassifier:
-    """Compares the tokens of No and of Yes after each prompt, after LM-BFF (Gao et al. 2020).
+class AnswerClassifier:
+    """Compares the tokens of K answers after each prompt, after LM-BFF (Gao et al. 2020).
 
     Logits are computed of the last position only: no answer needs another, and N x V of them would
     hide what the memory formulas describe. Batches are padded on the right, without a mask: what a
@@ -23,7 +23,7 @@ class YesNoClassifier:
     """
 
     def __init__(self, model: "PreTrainedModel", answers: Tokens) -> None:
-        """Take any causal model of transformers, and the tokens of No and of Yes, [2]."""
+        """Take any causal model of transformers, and the token of each answer, [K]."""
         self.model = model
         self._base: Any = model.base_model
         self._head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
@@ -33,7 +33,7 @@ class YesNoClassifier:
         self._cap: float | None = getattr(config, "final_logit_softcapping", None)
 
     def logits(self, batch: Batch) -> Tensor:
-        """Return the float32 logits of No and of Yes, [B, 2]."""
+        """Return the float32 logits of the answers, [B, K]."""
         with unpacked():
             hidden = self._base(input_ids=batch.tokens, use_cache=False)[0]  # [B, T, D]
         rows = torch.arange(len(batch.last), device=hidden.device)
@@ -47,8 +47,11 @@ class YesNoClassifier:
         return functional.cross_entropy(self.logits(batch), batch.labels)
 
     @torch.no_grad()
-    def score(self, batch: Batch) -> tuple[float, int]:
-        """Return the sum of the cross-entropy over a batch, and how many answers are right."""
+    def score(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the sum of the cross-entropy over a batch, and how many answers are right.
+
+        Both stay on the device: reading them on the host would wait for a GPU at every batch.
+        """
         logits = self.logits(batch)
         loss = functional.cross_entropy(logits, batch.labels, reduction="sum")
-        return float(loss), int((logits.argmax(1) == batch.labels).sum())
+        return loss, (logits.argmax(1) == batch.labels).sum()

@@ -3,11 +3,12 @@
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from repro.data.splits import Indices
 from repro.data.text.tokens import TokenisedSplit
 from repro.finetuning.batches import collate, in_order
-from repro.finetuning.classifier import YesNoClassifier
+from repro.finetuning.classifier import AnswerClassifier
 
 
 class Score(NamedTuple):
@@ -20,14 +21,37 @@ class Score(NamedTuple):
 
 
 def evaluate(
-    classifier: YesNoClassifier, split: TokenisedSplit, items: Indices, context: int, size: int
+    classifier: AnswerClassifier, split: TokenisedSplit, items: Indices, context: int, size: int
 ) -> Score:
     """Return the score of ``items``, ``size`` at a time so that memory stays that of training."""
-    total, right = 0.0, 0
+    total = torch.zeros((), dtype=torch.float64, device=classifier.device)
+    right = torch.zeros((), dtype=torch.long, device=classifier.device)
     for chosen in in_order(split.lengths(context), items, size):
-        batch = collate(split, chosen, context, classifier.device)
-        loss, correct = classifier.score(batch)
-        total, right = total + loss, right + correct
-    if classifier.device == "cuda":
-        torch.cuda.synchronize()
-    return Score(right / len(items), total / len(items))
+        loss, correct = classifier.score(collate(split, chosen, context, classifier.device))
+        total += loss
+        right += correct
+    return Score(int(right) / len(items), float(total) / len(items))
+
+
+@torch.no_grad()
+def answer_logits(
+    classifier: AnswerClassifier, split: TokenisedSplit, items: Indices, context: int, size: int
+) -> Tensor:
+    """Return the float32 logits of all answers on the host, [M, K], in the order of ``items``.
+
+    Args:
+        classifier: the model with its answers.
+        split: the prompts.
+        items: M of them.
+        context: N, the longest prompt in tokens.
+        size: prompts in a batch; a batch holds prompts of like length.
+    """
+    order = list(in_order(split.lengths(context), items, size))
+    found = [
+        classifier.logits(collate(split, chosen, context, classifier.device)) for chosen in order
+    ]
+    place = {int(item): number for number, item in enumerate(items)}
+    rows = torch.tensor([place[int(item)] for chosen in order for item in chosen])
+    logits = torch.empty(len(items), found[0].shape[1])
+    logits[rows] = torch.cat(found).cpu()
+    return logits

@@ -34,11 +34,13 @@ class Task:
     run: Run
     directory: Path
     base: str = ""
-    """``fingerprint`` of the model: from other weights nothing is gone on with."""
+    """``fingerprint`` of the model: prevents resuming from different base weights."""
+    data: str = ""
+    """Hash of the task's rows and prompt: prevents resuming on different data."""
 
     def key(self) -> dict[str, Any]:
         """Return all that decides the outcome, as plain values."""
-        return {**self.run.as_dict(), "base": self.base}
+        return {**self.run.as_dict(), "base": self.base, "data": self.data}
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -78,6 +80,7 @@ def _metrics(task: Task) -> dict[str, Any]:
         tuning=run.tuning_items,
         monitored=run.monitored_items,
         final=run.final_items,
+        context=run.context,
     )
     model = placed(pretrained.model, run.device)
     base = weights_sha256(model.parameters())
@@ -102,7 +105,7 @@ def _metrics(task: Task) -> dict[str, Any]:
 
 
 def _items(items: Items, run: Run) -> dict[str, Any]:
-    """Count the items, and the prompts whose passage was truncated to fit the context."""
+    """Count the items, and the prompts that were cut to fit the context."""
     truncated = {
         "training": items.train.truncated(run.context)[items.training],
         "final": items.validation.truncated(run.context)[items.final],
@@ -110,6 +113,7 @@ def _items(items: Items, run: Run) -> dict[str, Any]:
     return {
         "items": {n: len(getattr(items, n)) for n in ("training", "tuning", "monitored", "final")},
         "truncated": {name: int(which.sum()) for name, which in truncated.items()},
+        "left_out": dict(items.left_out),
         "majority": {name: items.majority(name) for name in ("monitored", "final")},
     }
 

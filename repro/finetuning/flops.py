@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from repro.finetuning.arms import Arm, estimates
 from repro.finetuning.base_models import load_config, random_model
 from repro.finetuning.batches import Batch
-from repro.finetuning.classifier import YesNoClassifier
+from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.learner import prepared
 
 _WIDTHS = (16, 32, 48)
@@ -39,7 +39,7 @@ class StepFlops:
 def _count(arm: Arm, name: str, batch: int, width: int) -> int:
     with FakeTensorMode():
         model = prepared(random_model(load_config(name), "float32"), arm)
-        classifier = YesNoClassifier(model, np.zeros(2, np.int32))
+        classifier = AnswerClassifier(model, np.zeros(2, np.int32))
         tokens = torch.zeros(batch, width, dtype=torch.long)
         labels = torch.zeros(batch, dtype=torch.long)
         fake = Batch(tokens, labels, labels)

@@ -1,16 +1,19 @@
-"""Which questions a run is trained, tuned and evaluated on."""
+"""Which rows of a task a run is trained, tuned and evaluated on."""
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from repro.core.errors import ReproError, UsageError
 from repro.data import cache
 from repro.data.splits import Indices, holdout
-from repro.data.text.examples import Example, without_shared_passages
-from repro.data.text.tokens import TokenisedSplit, Tokenizer, load_examples, load_tokenised
+from repro.data.text.rows import Row
+from repro.data.text.task import PromptTask
+from repro.data.text.tasks import get_task
+from repro.data.text.tokens import TokenisedSplit, Tokenizer, load_tokenised
 
 DATASETS = ("boolq", "yesno-facts")
 """BoolQ, and the generated questions that stand in for it under their own name."""
@@ -23,31 +26,35 @@ class Items:
     train: TokenisedSplit
     validation: TokenisedSplit
     training: Indices
-    """Of ``train``: no passage of theirs is among the tuning or the validation items."""
+    """Of ``train``: no text of theirs is among the tuning or the validation items."""
     tuning: Indices
-    """Of ``train``, held out to choose the learning rate on; no passage of validation."""
+    """Of ``train``, held out to choose the learning rate on; no text of validation."""
     monitored: Indices
     """Of ``validation``, evaluated during training."""
     final: Indices
     """Of ``validation``, evaluated at the end."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many training rows share their text with a ``validation`` or a ``tuning`` item."""
 
     def majority(self, which: str) -> float:
-        """Fraction of the ``monitored`` or ``final`` items that have the more frequent answer."""
-        yes = float(self.validation.labels[getattr(self, which)].mean())
-        return max(yes, 1 - yes)
+        """Fraction of the ``monitored`` or ``final`` items that have the most frequent answer."""
+        labels = self.validation.labels[getattr(self, which)]
+        return float(np.bincount(labels).max() / len(labels))
 
 
 def first_obtainable(datasets: Sequence[str]) -> str:
-    """Return the first of ``datasets`` that can be had, fetching it if need be.
+    """Return the first of the tasks ``datasets`` whose sets can be had, fetching them if need be.
 
     What another stands in for is said on standard error.
 
     Raises:
+        UsageError: there is no such task.
         ReproError: the last cannot be fetched either.
     """
     wanted, *others = datasets
     try:
-        cache.load(wanted)
+        for name in get_task(wanted).sets:
+            cache.load(name)
     except UsageError:
         raise
     except ReproError as error:
@@ -59,41 +66,103 @@ def first_obtainable(datasets: Sequence[str]) -> str:
 
 
 def load_items(
-    dataset: str, tokenizer: Tokenizer, *, tuning: int, monitored: int, final: int = 0
+    dataset: str | PromptTask,
+    tokenizer: Tokenizer,
+    *,
+    tuning: int,
+    monitored: int,
+    final: int = 0,
+    context: int | None = None,
 ) -> Items:
-    """Return the items of ``dataset``; which they are does not depend on a run's seed.
+    """Return the items of a task; which they are does not depend on a run's seed.
 
     Args:
-        dataset: ``boolq`` or ``yesno-facts``.
+        dataset: name of the task, or the task (see ``repro.data.text.tasks.get_task``).
         tokenizer: of the model.
         tuning: training items held out ...
         monitored: validation items evaluated during training ...
         final: ... and at its end. 0 is all of them, and so is more than there are. All three are
-            stratified by answer.
+            stratified by answer. A task with tuning rows of its own has all of those held out, or
+            ``tuning`` of them.
+        context: N, the longest prompt in tokens; if given, prompts that do not fit are refused.
 
     Raises:
-        UsageError: more items are to be held out than there are.
-        ReproError: the set cannot be had, or an answer is not one token.
+        UsageError: more items are to be held out than there are, the sample of one split has no
+            item of some answer, or a prompt does not fit.
+        ReproError: the set cannot be had or is damaged, or an answer is not one token.
     """
-    train, validation = (load_examples(dataset, split) for split in ("train", "validation"))
-    number = {id(example): index for index, example in enumerate(train)}
-    apart = without_shared_passages(train, validation)
-    _, held_out = holdout(np.array([example.answer for example in apart]), tuning)
-    for_tuning = [apart[index] for index in held_out]
-    training = without_shared_passages(apart, for_tuning)
-    return Items(
-        train=load_tokenised(dataset, "train", tokenizer),
-        validation=load_tokenised(dataset, "validation", tokenizer),
-        training=np.array([number[id(example)] for example in training]),
-        tuning=np.array([number[id(example)] for example in for_tuning]),
-        monitored=_some(validation, monitored),
-        final=_some(validation, final),
+    task = get_task(dataset)
+    train, trained_on = task.rows("train")
+    validation, _ = task.rows("validation")
+    labels = [np.array([task.class_of(row) for row in rows]) for rows in (train, validation)]
+    texts = [task.identity(row) for row in train]
+    published = {task.identity(row) for row in validation}
+    apart = np.array([text not in published for text in texts], dtype=bool)
+    if task.tuning is None:
+        candidates = np.flatnonzero(apart)
+        _, held_out = holdout(labels[0][candidates], tuning)
+        for_tuning = candidates[held_out]
+    else:
+        own = np.flatnonzero(apart & (np.arange(len(train)) >= trained_on))
+        for_tuning = own[_some(labels[0][own], tuning)]
+    tuned = {texts[index] for index in for_tuning}
+    allowed = np.flatnonzero(apart[:trained_on])
+    training = np.array([index for index in allowed if texts[index] not in tuned], dtype=np.int64)
+    held_out_of_training = len(for_tuning) if task.tuning is None else 0
+    items = Items(
+        train=load_tokenised(task, "train", tokenizer, train),
+        validation=load_tokenised(task, "validation", tokenizer, validation),
+        training=training,
+        tuning=for_tuning,
+        monitored=_some(labels[1], monitored),
+        final=_some(labels[1], final),
+        left_out={
+            "validation": trained_on - len(allowed),
+            "tuning": len(allowed) - len(training) - held_out_of_training,
+        },
     )
+    for name in ("training", "tuning", "monitored", "final"):
+        side = 0 if name in {"training", "tuning"} else 1
+        _require_every_answer(task, name, labels[side][getattr(items, name)])
+    if context is not None:
+        _require_fit(task, train, items.train, np.union1d(training, for_tuning), context)
+        _require_fit(task, validation, items.validation, items.final, context)
+        _require_fit(task, validation, items.validation, items.monitored, context)
+    return items
 
 
-def _some(examples: Sequence[Example], size: int) -> Indices:
+def _some(labels: npt.NDArray[np.int64], size: int) -> Indices:
     """Return ``size`` items, fixed once for all, with each answer's share of them all."""
-    if not 0 < size < len(examples):
-        return np.arange(len(examples))
-    _, chosen = holdout(np.array([example.answer for example in examples]), size)
+    if not 0 < size < len(labels):
+        return np.arange(len(labels))
+    _, chosen = holdout(labels, size)
     return chosen
+
+
+def _require_every_answer(task: PromptTask, name: str, labels: npt.NDArray[np.int64]) -> None:
+    counts = np.bincount(labels, minlength=len(task.answers))
+    if not counts.all():
+        found = ", ".join(
+            f"{label!r}: {count}" for label, count in zip(task.answers, counts, strict=True)
+        )
+        msg = (
+            f"{name} items of task {task.name}: some label has none ({found}); take more items, or "
+            "add rows with that label"
+        )
+        raise UsageError(msg)
+
+
+def _require_fit(
+    task: PromptTask, rows: Sequence[Row], split: TokenisedSplit, items: Indices, context: int
+) -> None:
+    too_long = items[split.too_long(context)[items]]
+    if len(too_long):
+        index = int(too_long[0])
+        least = int(split.prefix[index] + split.suffix[index])
+        what = "what may not be cut of the prompt" if task.truncate else "the prompt"
+        msg = (
+            f"{rows[index].where}: {what} has {least} tokens, more than N = {context}; "
+            f"{len(too_long)} prompts of task {task.name} do not fit: take N of at least "
+            f"{split.least_length}"
+        )
+        raise UsageError(msg)

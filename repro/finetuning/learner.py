@@ -8,7 +8,7 @@ from repro.core.names import Dtype
 from repro.data.text.tokens import Tokens
 from repro.finetuning.arms import estimates
 from repro.finetuning.batches import Batch
-from repro.finetuning.classifier import YesNoClassifier
+from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.run import Run
 from repro.methods.backprop import Backprop
 from repro.methods.log import StepLog, replay
@@ -32,9 +32,9 @@ class Learner:
     """
 
     def __init__(self, model: "PreTrainedModel", answers: Tokens, run: Run) -> None:
-        """Take the base model, which is trained in place, and the tokens of No and of Yes."""
+        """Take the base model, which is trained in place, and the token of each answer."""
         self.model = prepared(model, run.arm)
-        self.classifier = YesNoClassifier(model, answers)
+        self.classifier = AnswerClassifier(model, answers)
         self.optimizer = make_optimizer(self.model, run)
         self._helped = run.helped
 

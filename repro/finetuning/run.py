@@ -19,7 +19,7 @@ class Run:
     model: str
     dtype: Dtype
     dataset: str
-    """``boolq`` or ``yesno-facts``."""
+    """Name of the task, as in ``sst2``, or the path of a ``.toml`` file that describes one."""
     context: int
     """N, the longest prompt in tokens."""
     batch: int

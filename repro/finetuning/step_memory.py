@@ -11,7 +11,7 @@ from repro.core.names import Dtype
 from repro.finetuning.arms import Arm, estimates, planned_as
 from repro.finetuning.base_models import load_architecture, load_config, random_model
 from repro.finetuning.batches import Batch
-from repro.finetuning.classifier import YesNoClassifier
+from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.learner import prepared, restore_of
 from repro.measurement.device import Device, require_device
 from repro.memory.measured import measure_step
@@ -82,7 +82,7 @@ def _simulated(setup: Setup, config: "PreTrainedConfig") -> dict[str, int]:
     return simulate_step(
         lambda: _build(setup, config),
         lambda: tuple(_batch(setup, "cpu")),
-        lambda model, batch: YesNoClassifier(model, _ANSWERS).loss(Batch(*batch)),
+        lambda model, batch: AnswerClassifier(model, _ANSWERS).loss(Batch(*batch)),
         planned_as(setup.arm),
     ).as_metrics("peak")
 
@@ -90,7 +90,7 @@ def _simulated(setup: Setup, config: "PreTrainedConfig") -> dict[str, int]:
 def _measured(setup: Setup, config: "PreTrainedConfig") -> dict[str, int] | None:
     def start(model: "PreTrainedModel") -> Callable[[], object]:
         batch = _batch(setup, setup.device)
-        classifier = YesNoClassifier(model, _ANSWERS)
+        classifier = AnswerClassifier(model, _ANSWERS)
         if estimates(setup.arm):
             mezo = MeZO(model.parameters(), lr=LR, eps=EPS, restore=restore_of(setup.dtype))
             return lambda: mezo.step(lambda: classifier.loss(batch))

@@ -7,8 +7,8 @@ from tokenizers.pre_tokenizers import Whitespace
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from repro.core.names import Dtype
-from repro.data.text.examples import decode_lines
-from repro.data.text.prompts import ANSWERS, prompt
+from repro.data.text.rows import read_rows
+from repro.data.text.tasks import get_task
 from repro.data.text.yesno_facts import make
 from repro.models.pretrained import Pretrained
 
@@ -55,6 +55,8 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
 def _words() -> list[str]:
     """Return every word of the generated set's training prompts, the answers first."""
     splitter = Whitespace()
-    texts = (prompt(e) for e in decode_lines(bytes(make()["train"]), "train"))
+    task = get_task("yesno-facts")
+    rows = read_rows(bytes(make()["train"]), "train", task.fields, task.label)
+    texts = (task.prompt(row).text for row in rows)
     found = {word for text in texts for word, _ in splitter.pre_tokenize_str(text)}
-    return [_UNKNOWN, *ANSWERS.values(), *sorted(found)]
+    return [_UNKNOWN, "Yes", "No", *sorted(found)]

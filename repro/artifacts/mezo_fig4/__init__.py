@@ -49,6 +49,7 @@ from repro.core.validation import (
     require_positive,
     require_positive_int,
 )
+from repro.data.text.tasks import get_task
 from repro.finetuning.arms import ARMS, Arm, estimates
 from repro.finetuning.items import DATASETS
 from repro.finetuning.run import NoiseName
@@ -61,7 +62,8 @@ class Config:
     setting: str = "two cores, minutes"
     """What the runs are called in figures; runs of other settings stand beside them."""
     datasets: tuple[str, ...] = DATASETS
-    """The first of these that can be had: boolq, or yesno-facts, generated questions."""
+    """Tasks, of which the first that can be had is taken: boolq, boolq-qa, sst2, sst2-k16-13 and
+    four more, rte, yesno-facts (generated questions), or a .toml file."""
     arms: tuple[Arm, ...] = ARMS
     """What trains: BP, BP with checkpointing, MeZO with n = 1 and n = 5 (the paper's)."""
     bp_models: tuple[str, ...] = ("smollm2-135m",)
@@ -110,7 +112,9 @@ class Config:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run, before anything runs."""
-        require_names("datasets", self.datasets, DATASETS)
+        require_distinct("datasets", self.datasets)
+        for name in self.datasets:
+            get_task(name)
         require_names("arms", self.arms, ARMS)
         require_distinct("bp_models", self.bp_models)
         require_distinct("mezo_models", self.mezo_models)

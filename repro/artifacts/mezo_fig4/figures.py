@@ -1,6 +1,7 @@
 """Accuracy over time, forward passes and arithmetic, memory beside it; and the learning rates."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_TITLES = {"boolq": "BoolQ", "boolq-qa": "BoolQ, question and answer", "rte": "RTE"} | {
+    "sst2": "SST-2",
+    "yesno-facts": "generated questions",
+}
 _AXES = {
     "seconds": "training time (s)",
     "forward_passes": "forward passes (backward not counted)",
     "flops": "arithmetic (TFLOP)",
 }
-_SETS = {"boolq": "BoolQ", "yesno-facts": "generated questions"}
 _COLOURS = {"bp": ORANGE, "bp_checkpoint": PINK, "mezo_1": GREEN, "mezo_5": BLUE}
 _DASHES = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
 """Models of one arm are told apart by them."""
@@ -84,7 +88,7 @@ def accuracy(setting: Setting) -> "Figure":
         _set_limits(panels[0], setting)
         _memory(bars, setting)
         figure.suptitle(
-            f"{_SETS[setting.dataset]}, {setting.name} ({setting.profile}): {_how(setting)}",
+            f"{_title(setting.dataset)}, {setting.name} ({setting.profile}): {_how(setting)}",
             fontsize=10.5,
         )
         handles: list[Any] = [
@@ -241,5 +245,10 @@ def _grid(panel: "Axes", setting: Setting, *, zo: bool) -> None:
     panel.set_xscale("log")
     panel.set_xlabel("learning rate")
     panel.set_ylabel("held-out cross-entropy (nats)")
-    panel.set_title(f"{_SETS[setting.dataset]}, {setting.name} ({setting.profile})")
+    panel.set_title(f"{_title(setting.dataset)}, {setting.name} ({setting.profile})")
     panel.legend()
+
+
+def _title(task: str) -> str:
+    """Return a task's title as the literature has it; of a user's own, the name of its file."""
+    return _TITLES.get(task, Path(task).stem)

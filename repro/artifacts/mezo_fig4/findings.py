@@ -289,5 +289,5 @@ def _left_out(line: Line) -> str:
 
 def _absent(setting: Setting) -> str:
     if setting.dataset != "boolq":
-        return f"the runs are on {setting.dataset}, a stand-in that says nothing of BoolQ"
+        return f"the runs are on {setting.dataset}, which says nothing of BoolQ"
     return "there are no runs of BP, or none of MeZO"

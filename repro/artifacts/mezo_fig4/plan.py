@@ -137,8 +137,8 @@ def _least_context(config: Config, dataset: str, model: str) -> int:
     least = max(split.least_length for split in splits)
     if config.context < least:
         msg = (
-            f"context N = {config.context}: cuts into a question of {dataset}; with the tokenizer "
-            f"of {model} take at least {least}"
+            f"context N = {config.context}: some prompts of {dataset} do not fit; with the "
+            f"tokenizer of {model} take at least {least}"
         )
         raise UsageError(msg)
     return least

@@ -23,6 +23,8 @@ from repro.artifacts.mezo_fig4 import Config
 from repro.artifacts.mezo_fig4.plan import plan
 from repro.core.errors import ReproError
 from repro.core.paths import cache_dir
+from repro.data.text.task import SPLITS
+from repro.data.text.tasks import get_task
 from repro.finetuning.arms import LABELS, estimates, tuned_as
 from repro.finetuning.base_models import fingerprint
 from repro.finetuning.fine_tune import Task, fine_tune
@@ -195,7 +197,8 @@ def _fine_tuned(
     directory = cache_dir() / "fine_tuning" / _digest(_identity(environment))
     tidy(directory)
     bases = {model: fingerprint(model) for model in {run.model for run in runs}}
-    tasks = [Task(run, directory, bases[run.model]) for run in runs]
+    data = {name: _data_of(name) for name in {run.dataset for run in runs}}
+    tasks = [Task(run, directory, bases[run.model], data[run.dataset]) for run in runs]
     for task, metrics in isolated_points(
         f"mezo_fig4 {title}",
         fine_tune,
@@ -208,6 +211,12 @@ def _fine_tuned(
     ):
         task.checkpoint.remove()
         yield task.run, metrics
+
+
+def _data_of(dataset: str) -> str:
+    """Return what tells the rows and prompts of a task from others under the same name."""
+    task = get_task(dataset)
+    return " ".join(task.fingerprint(split)[:16] for split in SPLITS)
 
 
 def _point(config: Config, run: Run) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from repro.artifacts.mezo_step_time import Arm, Config, ModelName
 from repro.core.names import Dtype
 from repro.finetuning.base_models import random_model
 from repro.finetuning.batches import Batch
-from repro.finetuning.classifier import YesNoClassifier
+from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.published_loop import PublishedLoop
 from repro.measurement.device import Device, require_device
 from repro.measurement.gpu import clocks
@@ -184,7 +184,7 @@ def _synchronised(step: Step, device: Device) -> Step:
 
 def _step(arm: Arm, model: "PreTrainedModel", batch: Batch) -> Step:
     """Return a step of ``arm``; all but LoRA's change the same weights."""
-    classifier = YesNoClassifier(model, _ANSWERS)
+    classifier = AnswerClassifier(model, _ANSWERS)
 
     def loss() -> torch.Tensor:
         return classifier.loss(batch)
@@ -230,6 +230,6 @@ def _lora(model: "PreTrainedModel", batch: Batch) -> Step:
 
     targets = ["q_proj", "v_proj"]
     adapted: Any = get_peft_model(deepcopy(model), LoraConfig(r=8, target_modules=targets))
-    classifier = YesNoClassifier(adapted.base_model.model, _ANSWERS)
+    classifier = AnswerClassifier(adapted.base_model.model, _ANSWERS)
     backprop = Backprop(adapted.parameters(), lr=_LR, rule="adam")
     return lambda: backprop.step(lambda: classifier.loss(batch))

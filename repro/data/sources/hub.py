@@ -22,18 +22,22 @@ class HubDataset:
     repository: str
     read: Callable[[Any], Mapping[str, Value]]
     """Returns the content from the ``datasets.DatasetDict``."""
+    config: str | None = None
+    """Which of the repository's sets, where it has several."""
 
     @property
     def name(self) -> str:
-        """``datasets:`` and the repository."""
-        return f"datasets:{self.repository}"
+        """``datasets:``, the repository and its configuration, if it has several."""
+        return f"datasets:{self.repository}" + (f":{self.config}" if self.config else "")
 
     def fetch(self, request: Request) -> Mapping[str, Value]:
         """Download and read all splits; see ``Source``."""
         with _hub_errors_explained():
             import datasets
 
-            splits = datasets.load_dataset(self.repository, cache_dir=str(request.workspace))
+            splits = datasets.load_dataset(
+                self.repository, self.config, cache_dir=str(request.workspace)
+            )
         return self.read(splits)
 
 

@@ -1,7 +1,7 @@
 """BoolQ: 9,427 + 3,270 yes/no questions about passages of Wikipedia (arXiv 1905.10044).
 
 The test split has no published answers; results are on the validation split, as in the MeZO paper.
-721 distinct passages stand in both splits: ``examples.without_shared_passages`` leaves them out.
+Both splits have 721 distinct passages in common: ``load_items`` leaves those out of training.
 """
 
 from collections.abc import Mapping

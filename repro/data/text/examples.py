@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from repro.data.base import Array, BadContentError
+from repro.data.text.rows import encode_rows
 
 
 @dataclass(frozen=True)
@@ -21,19 +22,15 @@ class Example:
 
 
 def encode_lines(examples: Iterable[Example]) -> npt.NDArray[np.uint8]:
-    """Return ``examples`` as UTF-8 JSON lines, the canonical bytes of a split."""
-    lines = (
-        json.dumps(
-            {
-                "question": example.question,
-                "answer": example.answer,
-                "passage": example.passage,
-            },
-            ensure_ascii=False,
-        )
+    """Return ``examples`` as UTF-8 JSON lines, the canonical bytes of a split.
+
+    Raises:
+        BadContentError: a text is not valid Unicode.
+    """
+    return encode_rows(
+        {"question": example.question, "answer": example.answer, "passage": example.passage}
         for example in examples
     )
-    return np.frombuffer("".join(f"{line}\n" for line in lines).encode(), np.uint8)
 
 
 def decode_lines(data: bytes | Array, name: str) -> list[Example]:
@@ -52,14 +49,6 @@ def decode_lines(data: bytes | Array, name: str) -> list[Example]:
 def shared_passages(train: Sequence[Example], validation: Sequence[Example]) -> set[str]:
     """Return the distinct passages that both splits have."""
     return {example.passage for example in train} & {example.passage for example in validation}
-
-
-def without_shared_passages(
-    train: Sequence[Example], validation: Sequence[Example]
-) -> list[Example]:
-    """Return the training examples whose passage no validation example has."""
-    shared = shared_passages(train, validation)
-    return [example for example in train if example.passage not in shared]
 
 
 def answer_counts(examples: Iterable[Example]) -> Counter[bool]:

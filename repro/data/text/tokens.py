@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,19 +16,19 @@ from filelock import FileLock
 
 from repro.core.errors import ReproError, UsageError
 from repro.core.paths import cache_dir
-from repro.core.validation import require_choice
-from repro.data import cache
-from repro.data.catalog import load_set
 from repro.data.splits import Indices
-from repro.data.text.examples import Example, decode_lines
-from repro.data.text.prompts import ANSWERS, PROMPT_VERSION, passage_length, prompt
+from repro.data.text.rows import Row
+from repro.data.text.task import Prompt, PromptTask
+from repro.data.text.tasks import get_task
 
 Tokens = npt.NDArray[np.int32]
-_ARRAYS = ("tokens", "offsets", "questions", "labels", "answers", "start")
+_ARRAYS = ("tokens", "offsets", "prefix", "suffix", "labels", "answers")
+_PROBED = 8
+"""Prompts of a split on which it is checked that each answer is one token."""
 
 
 class Tokenizer(Protocol):
-    """What is used of a fast tokenizer of ``transformers``."""
+    """The part of a fast tokenizer of ``transformers`` that is used."""
 
     @property
     def backend_tokenizer(self) -> Any:  # noqa: ANN401 - a tokenizers.Tokenizer
@@ -46,87 +47,91 @@ class Tokenizer(Protocol):
 
 @dataclass(frozen=True)
 class TokenisedSplit:
-    """The prompts of N examples, one after the other."""
+    """The prompts of N rows, one after the other."""
 
     tokens: Tokens
     """[T], all prompts."""
     offsets: Indices
     """[N + 1], where each prompt starts, and T."""
-    questions: Tokens
-    """[N], how many tokens at the end of each prompt hold the question."""
+    prefix: Tokens
+    """[N], tokens at the start of each prompt that are never cut, such as that of start-of-text."""
+    suffix: Tokens
+    """[N], tokens at the end of each prompt that are never cut, such as those of the question."""
     labels: npt.NDArray[np.uint8]
-    """[N], 1 where the answer is yes."""
+    """[N], number of each row's answer, from 0."""
     answers: Tokens
-    """[2], the token of No and of Yes, as it follows a prompt."""
-    start: Tokens
-    """[1] the start-of-text token that stands before every prompt, or [0] where none does."""
+    """[K], the token of each answer, as it follows a prompt."""
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @property
     def least_length(self) -> int:
-        """The shortest ``max_length`` that leaves every question whole."""
-        return len(self.start) + int(self.questions.max(initial=0))
+        """The shortest ``max_length`` that cuts only what may be cut."""
+        return int((self.prefix + self.suffix).max(initial=0))
 
     def lengths(self, max_length: int) -> Indices:
         """Return the length of every prompt as ``prompt`` gives it, [N]."""
         return np.minimum(np.diff(self.offsets), max_length)
 
     def truncated(self, max_length: int) -> npt.NDArray[np.bool_]:
-        """Return which prompts lose a part of their passage, [N]."""
+        """Return which prompts are longer than ``max_length`` and so are cut, [N]."""
         return np.diff(self.offsets) > max_length
 
-    def prompt(self, index: int, max_length: int) -> Tokens:
-        """Return the prompt of one example, [L].
+    def too_long(self, max_length: int) -> npt.NDArray[np.bool_]:
+        """Return which prompts do not fit however much is cut of what may be cut, [N]."""
+        return self.prefix + self.suffix > max_length
 
-        A longer one loses the start of its passage, never its end, where the question is.
+    def prompt(self, index: int, max_length: int) -> Tokens:
+        """Return the prompt of one row, [L].
+
+        A longer one loses the start of the field that may be cut, and nothing else.
 
         Raises:
-            UsageError: ``max_length`` cuts into the question.
+            UsageError: ``max_length`` does not hold what is never cut.
         """
-        least = len(self.start) + int(self.questions[index])
+        least = int(self.prefix[index] + self.suffix[index])
         if max_length < least:
             msg = (
-                f"max_length = {max_length}: must be at least {least}, the question of example "
-                f"{index} with its start-of-text token"
+                f"max_length = {max_length}: must be at least {least}, the part of prompt {index} "
+                "that is never cut"
             )
             raise UsageError(msg)
         whole = self.tokens[self.offsets[index] : self.offsets[index + 1]]
         if len(whole) <= max_length:
             return whole
-        return np.concatenate([self.start, whole[len(whole) - max_length + len(self.start) :]])
+        prefix = int(self.prefix[index])
+        return np.concatenate([whole[:prefix], whole[len(whole) - max_length + prefix :]])
 
 
-def load_examples(name: str, split: str) -> list[Example]:
-    """Return the examples of a split of a yes/no set (``boolq``, ``yesno-facts``).
-
-    Raises:
-        UsageError: no such set or split, or one of another kind.
-        ReproError: it is not in the cache and cannot be fetched.
-    """
-    require_choice("yes/no set", name.replace("_", "-"), ("boolq", "yesno-facts"))
-    require_choice("split", split, tuple(load_set(name).content))
-    return decode_lines(cache.load(name)[split], f"{name}/{split}")
-
-
-def load_tokenised(name: str, split: str, tokenizer: Tokenizer) -> TokenisedSplit:
+def load_tokenised(
+    name: str | PromptTask, split: str, tokenizer: Tokenizer, rows: Sequence[Row] | None = None
+) -> TokenisedSplit:
     """Return the prompts of a split as tokens, from the cache if they were made before.
 
+    Args:
+        name: of the task, or the task (see ``get_task``).
+        split: ``train`` or ``validation``.
+        tokenizer: of the model.
+        rows: of the split, if they were read already.
+
     Raises:
-        UsageError, ReproError: as ``load_examples``; also if an answer is not one token, or the
+        UsageError, ReproError: as ``PromptTask.rows``; also if an answer is not one token, or the
             tokens cannot be kept.
     """
-    directory = cache_dir() / "tokens" / f"{name}-{split}-{_identity(name, tokenizer)[:16]}"
+    task = get_task(name)
+    identity = _identity(task, split, tokenizer)[:16]
+    directory = cache_dir() / "tokens" / f"{task.name}-{split}-{identity}"
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(directory.with_suffix(".lock")):
             if not directory.is_dir():
-                _store(tokenise(load_examples(name, split), tokenizer), directory)
+                found = task.rows(split)[0] if rows is None else rows
+                _store(tokenise(task, found, tokenizer), directory)
     except OSError as error:
         msg = (
-            f"cannot keep the tokens of {name} in {directory.parent}: {error}; set REPRO_CACHE_DIR "
-            "to a directory with room that can be written"
+            f"cannot keep the tokens of {task.name} in {directory.parent}: {error}; set "
+            "REPRO_CACHE_DIR to a directory with room that can be written"
         )
         raise ReproError(msg) from error
     return TokenisedSplit(
@@ -134,47 +139,97 @@ def load_tokenised(name: str, split: str, tokenizer: Tokenizer) -> TokenisedSpli
     )
 
 
-def tokenise(examples: Sequence[Example], tokenizer: Tokenizer) -> TokenisedSplit:
-    """Return the prompts of ``examples`` as tokens.
+def tokenise(task: PromptTask, rows: Sequence[Row], tokenizer: Tokenizer) -> TokenisedSplit:
+    """Return the prompts of ``rows`` as tokens.
 
     Raises:
-        ReproError: the words for the answers are not one token each after a prompt.
+        ReproError: an answer is not one token of its own after a prompt.
     """
-    prompts = [prompt(example) for example in examples]
-    encoding = tokenizer(prompts, return_offsets_mapping=True)
+    prompts = [task.prompt(row) for row in rows]
+    encoding = tokenizer([prompt.text for prompt in prompts], return_offsets_mapping=True)
     encoded: list[list[int]] = encoding["input_ids"]
-    starts = encoded[0][0] == tokenizer.bos_token_id
+    starts = int(encoded[0][0] == tokenizer.bos_token_id)
+    fixed = [
+        _fixed(prompt, offsets, starts)
+        for prompt, offsets in zip(prompts, encoding["offset_mapping"], strict=True)
+    ]
     return TokenisedSplit(
         tokens=np.fromiter((token for ids in encoded for token in ids), np.int32),
         offsets=np.cumsum([0, *map(len, encoded)], dtype=np.int64),
-        questions=np.array(
-            [
-                sum(end > passage_length(example) for _, end in offsets)
-                for example, offsets in zip(examples, encoding["offset_mapping"], strict=True)
-            ],
-            dtype=np.int32,
-        ),
-        labels=np.array([example.answer for example in examples], dtype=np.uint8),
-        answers=_answer_tokens(prompts[0], tokenizer),
-        start=np.array(encoded[0][:1] if starts else [], dtype=np.int32),
+        prefix=np.array([prefix for prefix, _ in fixed], np.int32),
+        suffix=np.array([suffix for _, suffix in fixed], np.int32),
+        labels=np.array([task.class_of(row) for row in rows], dtype=np.uint8),
+        answers=_answer_tokens(task, [prompt.text for prompt in prompts], tokenizer),
     )
 
 
-def _answer_tokens(text: str, tokenizer: Tokenizer) -> Tokens:
-    """Find the token of each answer in the place where it will be predicted."""
-    words = [ANSWERS[False], ANSWERS[True]]
-    bare, *continued = tokenizer([text, *(f"{text} {word}" for word in words)])["input_ids"]
-    for word, ids in zip(words, continued, strict=True):
-        if len(ids) != len(bare) + 1 or ids[:-1] != bare:
-            msg = f"the tokenizer makes {word!r} {ids[len(bare) :]}, must be one token of its own"
+def _fixed(prompt: Prompt, offsets: Sequence[tuple[int, int]], starts: int) -> tuple[int, int]:
+    """Count the tokens before and behind what may be cut of a prompt.
+
+    A token that holds characters of both sides of a border is not cut at the end of the prompt, and
+    may be at its start.
+    """
+    if prompt.start == prompt.stop:
+        return 0, len(offsets)
+    suffix = sum(end > prompt.stop for _, end in offsets)
+    if prompt.start == 0:
+        return starts, suffix
+    return sum(1 for _ in takewhile(lambda span: span[1] <= prompt.start, offsets)), suffix
+
+
+def _answer_tokens(task: PromptTask, texts: Sequence[str], tokenizer: Tokenizer) -> Tokens:
+    """Find the token of each answer in the place where it will be predicted.
+
+    Raises:
+        ReproError: an answer has several tokens or changes those of the prompt, or two have one.
+    """
+    found: dict[str, int] = {}
+    for text in texts[:: max(1, len(texts) // _PROBED)]:
+        answers = list(task.answers.values())
+        bare, *continued = tokenizer([text, *(f"{text}{answer}" for answer in answers)])[
+            "input_ids"
+        ]
+        for answer, ids in zip(answers, continued, strict=True):
+            token = _only_token(task, answer, bare, ids, tokenizer)
+            if found.setdefault(answer, token) != token:
+                msg = f"task {task.name}: answer {answer!r} is not the same token after all prompts"
+                raise ReproError(msg)
+    holder: dict[int, str] = {}
+    for answer, token in found.items():
+        if (other := holder.setdefault(token, answer)) != answer:
+            msg = (
+                f"task {task.name}: answers {other!r} and {answer!r} are the same token {token} of "
+                "the tokenizer; choose other words"
+            )
             raise ReproError(msg)
-    return np.array([ids[-1] for ids in continued], dtype=np.int32)
+    return np.array(list(found.values()), dtype=np.int32)
 
 
-def _identity(name: str, tokenizer: Tokenizer) -> str:
-    """Hash all that decides the tokens: the set, the prompt, and the tokenizer's own state."""
+def _only_token(
+    task: PromptTask, answer: str, bare: list[int], ids: list[int], tokenizer: Tokenizer
+) -> int:
+    """Return the one token that the answer adds to the prompt."""
+    if ids[: len(bare)] != bare:
+        msg = (
+            f"task {task.name}: answer {answer!r} changes the tokens of the prompt, must be one "
+            "token of its own; begin it with a space and end the template without one"
+        )
+        raise ReproError(msg)
+    added = ids[len(bare) :]
+    if len(added) != 1:
+        names = [tokenizer.backend_tokenizer.id_to_token(token) for token in added]
+        msg = (
+            f"task {task.name}: answer {answer!r} is {len(added)} tokens, {added} {names}, must be "
+            "one token of its own; choose another word"
+        )
+        raise ReproError(msg)
+    return added[0]
+
+
+def _identity(task: PromptTask, split: str, tokenizer: Tokenizer) -> str:
+    """Hash all that decides the tokens: rows, prompt, and the tokenizer's own state."""
     state = tokenizer.backend_tokenizer.to_str()
-    parts = (load_set(name).fingerprint, PROMPT_VERSION, _ARRAYS, state)
+    parts = (task.fingerprint(split), _ARRAYS, state)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

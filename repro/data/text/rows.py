@@ -1,0 +1,145 @@
+"""Labelled rows of text: read from JSON lines or tab-separated values, kept as JSON lines."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from repro.data.base import BadContentError
+
+
+class Row(NamedTuple):
+    """One labelled item of a task."""
+
+    values: dict[str, str]
+    """Text of each field, without white space at its ends."""
+    label: str
+    """The label as text: JSON's ``true`` and ``false``, the digits of a number, or the text."""
+    file: str
+    line: int
+    """Number of the line in ``file``, from 1."""
+
+    @property
+    def where(self) -> str:
+        """File and line, as error messages name them."""
+        return f"{self.file}:{self.line}"
+
+
+def read_rows(data: bytes, file: str, fields: Collection[str], label: str) -> list[Row]:
+    """Return the rows of a file.
+
+    Args:
+        data: the file's bytes, in UTF-8.
+        file: its name, for messages. A name that ends in ``.tsv`` is read as tab-separated values:
+            a header line, then one row a line, without quoting. Any other is read as JSON lines.
+        fields: names of the fields that hold text; other columns and keys are ignored.
+        label: name of the field that holds the label.
+
+    Raises:
+        BadContentError: a line is damaged, or lacks a field or its label; the message names it.
+    """
+    lines = _decoded(data, file).split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if file.endswith(".tsv"):
+        records = _tab_separated(lines, file, {*fields, label})
+    else:
+        records = [_json(line, f"{file}:{number}") for number, line in enumerate(lines, start=1)]
+    first = len(lines) - len(records) + 1
+    rows = [
+        Row(
+            {field: _text(record, field, f"{file}:{number}") for field in fields},
+            _label(record, label, f"{file}:{number}"),
+            file,
+            number,
+        )
+        for number, record in enumerate(records, start=first)
+    ]
+    if not rows:
+        msg = f"{file}: has no rows"
+        raise BadContentError(msg)
+    return rows
+
+
+def encode_rows(records: Iterable[Mapping[str, str | int]]) -> npt.NDArray[np.uint8]:
+    """Return ``records`` as UTF-8 JSON lines, the canonical bytes of a split.
+
+    Raises:
+        BadContentError: a text is not valid Unicode; the message has the number of its record.
+    """
+    lines = [
+        _encoded(json.dumps(record, ensure_ascii=False), f"record {number}")
+        for number, record in enumerate(records, start=1)
+    ]
+    return np.frombuffer(b"".join(line + b"\n" for line in lines), np.uint8)
+
+
+def _decoded(data: bytes, file: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        msg = f"{file}:{line}: byte {data[error.start]:#04x} is not UTF-8; save the file as UTF-8"
+        raise BadContentError(msg) from error
+
+
+def _tab_separated(lines: list[str], file: str, needed: set[str]) -> list[dict[str, object]]:
+    """Return the records below a header line."""
+    header, *rest = [line.removesuffix("\r").split("\t") for line in lines] or [[""]]
+    if missing := sorted(needed - set(header)):
+        msg = f"{file}:1: no column {', '.join(missing)}; the header has {', '.join(header)}"
+        raise BadContentError(msg)
+    for number, cells in enumerate(rest, start=2):
+        if len(cells) != len(header):
+            msg = f"{file}:{number}: {len(cells)} columns, the header has {len(header)}"
+            raise BadContentError(msg)
+    return [dict(zip(header, cells, strict=True)) for cells in rest]
+
+
+def _json(line: str, where: str) -> dict[str, object]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        msg = f"{where}: not JSON ({error})"
+        raise BadContentError(msg) from error
+    if not isinstance(record, dict):
+        msg = f"{where}: must be a JSON object with the fields as keys"
+        raise BadContentError(msg)
+    return record
+
+
+def _text(record: Mapping[str, object], field: str, where: str) -> str:
+    value = record.get(field)
+    if not isinstance(value, str) or not value.strip():
+        found = "missing" if field not in record else f"{value!r}"
+        msg = f"{where}: field {field!r} is {found}, must be a text that is not empty"
+        raise BadContentError(msg)
+    _encoded(value, f"{where}: field {field!r}")
+    return value.strip()
+
+
+def _label(record: Mapping[str, object], field: str, where: str) -> str:
+    value = record.get(field)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if not isinstance(value, str) or not value.strip():
+        found = "missing" if field not in record else f"{value!r}"
+        msg = f"{where}: label {field!r} is {found}, must be a text, a whole number, true or false"
+        raise BadContentError(msg)
+    return value.strip()
+
+
+def _encoded(text: str, where: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        code = ord(text[error.start])
+        msg = (
+            f"{where}: character {error.start + 1} is a lone surrogate (U+{code:04X}), which is "
+            "not valid Unicode; replace it"
+        )
+        raise BadContentError(msg) from error

@@ -1,0 +1,226 @@
+"""A classification task as prompts: a template for the text, and one word for each label."""
+
+import hashlib
+import json
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from repro.core.errors import ReproError, UsageError
+from repro.core.validation import require_choice
+from repro.data import cache
+from repro.data.base import BadContentError
+from repro.data.catalog import load_set
+from repro.data.text.rows import Row, read_rows
+
+SPLITS = ("train", "validation")
+_SUFFIXES = (".jsonl", ".tsv")
+_LEAST_ANSWERS, _MOST_ANSWERS = 2, 255
+
+
+class Prompt(NamedTuple):
+    """A prompt, and which part of it may be cut."""
+
+    text: str
+    start: int
+    """First character of the part that may lose its beginning."""
+    stop: int
+    """Its last character, exclusive; equal to ``start`` where nothing may be cut."""
+
+
+@dataclass(frozen=True)
+class PromptTask:
+    """Where the rows of a task are, and how a row becomes a prompt and an answer.
+
+    The model sees the filled template. Each label has an answer, and the prediction is the label
+    whose answer the model finds most likely as the next token.
+    """
+
+    name: str
+    """Lower-case letters, digits, ``-`` and ``_``."""
+    template: str
+    """Text with the names of fields in braces; ``{{`` and ``}}`` stand for braces."""
+    answers: Mapping[str, str]
+    """Label as it stands in the data -> answer, with the space before it. The order of the labels
+    is that of the classifier's logits. JSON's true is the label ``true``, the number 1 is ``1``."""
+    train: str | Path
+    """Where the training rows are: ``SET/KEY`` for an array of the catalogue, or the path of a
+    ``.jsonl`` or ``.tsv`` file."""
+    validation: str | Path
+    """Where the rows are that accuracy is measured on."""
+    tuning: str | Path | None = None
+    """Where rows are that are held out of training; without it they are drawn from ``train``."""
+    label: str = "label"
+    """Name of the field that holds the label."""
+    truncate: str | None = None
+    """The field that loses its beginning where a prompt is too long; without it none does, and a
+    prompt that is too long is refused."""
+    apart: tuple[str, ...] = ()
+    """Fields that tell texts apart: rows that have these in common with a row of validation are
+    left out of training, and so are those that have them in common with a held-out row. All fields
+    of the template if empty."""
+    edits: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
+    """Field -> function that its text goes through before it is filled in."""
+    title: str = ""
+    """How figures call the task; its name if empty."""
+    version: str = "1"
+    """Change it whenever a function of ``edits`` changes, for tokens are kept."""
+
+    def __post_init__(self) -> None:
+        """Refuse a definition that contradicts itself."""
+        where = f"task {self.name!r}"
+        if re.fullmatch(r"[a-z0-9_-]+", self.name) is None:
+            _refuse(f"{where}: a name has lower-case letters, digits, - and _ only")
+        if not _LEAST_ANSWERS <= len(self.answers) <= _MOST_ANSWERS:
+            _refuse(f"{where}: has {len(self.answers)} answers, must have 2 to {_MOST_ANSWERS}")
+        if len(set(self.answers.values())) < len(self.answers) or not all(self.answers.values()):
+            _refuse(f"{where}: every label needs an answer of its own that is not empty")
+        fields = [name for _, name in self._pieces() if name is not None]
+        if not fields:
+            _refuse(f"{where}: the template has no field in braces")
+        if self.label in fields:
+            _refuse(f"{where}: the template shows the label, {{{self.label}}}")
+        used = {"apart": self.apart, "edits": self.edits, "truncate": filter(None, [self.truncate])}
+        for what, names in used.items():
+            for name in names:
+                require_choice(f"{where}: {what}", name, fields)
+        if self.truncate is not None and fields.count(self.truncate) > 1:
+            _refuse(f"{where}: the template has {{{self.truncate}}}, which may be cut, twice")
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of the template, each once."""
+        return tuple(dict.fromkeys(name for _, name in self._pieces() if name is not None))
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """The sets of the catalogue that hold the rows, each once."""
+        places = (self.train, self.validation, self.tuning)
+        return tuple(dict.fromkeys(p.partition("/")[0] for p in places if isinstance(p, str)))
+
+    def prompt(self, row: Row) -> Prompt:
+        """Return the prompt of a row.
+
+        Raises:
+            BadContentError: a field is empty after its edit.
+        """
+        text, start, stop = "", 0, 0
+        for literal, name in self._pieces():
+            text += literal
+            if name is None:
+                continue
+            value = self.edits.get(name, str)(row.values[name])
+            if not value:
+                msg = f"{row.where}: nothing is left of field {name!r} after its edit"
+                raise BadContentError(msg)
+            if name == self.truncate:
+                start, stop = len(text), len(text) + len(value)
+            text += value
+        return Prompt(text, start, stop)
+
+    def class_of(self, row: Row) -> int:
+        """Return the number of a row's label, from 0, in the order of ``answers``."""
+        return list(self.answers).index(row.label)
+
+    def identity(self, row: Row) -> tuple[str, ...]:
+        """Return the texts that tell a row from others (see ``apart``)."""
+        return tuple(row.values[name] for name in self.apart or self.fields)
+
+    def rows(self, split: str) -> tuple[list[Row], int]:
+        """Return the rows of ``train`` or ``validation``, and how many are at most trained on.
+
+        Of ``train`` the rows of ``tuning`` follow those to train on, where the task has them.
+
+        Raises:
+            UsageError: no such split or file.
+            ReproError: a set cannot be had, or a file is damaged or lacks a label.
+        """
+        require_choice("split", split, SPLITS)
+        if split == "validation":
+            rows = self._read(self.validation)
+            return rows, len(rows)
+        rows = self._read(self.train)
+        return rows + ([] if self.tuning is None else self._read(self.tuning)), len(rows)
+
+    def fingerprint(self, split: str) -> str:
+        """Hash all that decides the prompts and labels of a split.
+
+        Raises:
+            UsageError: a file is not there.
+        """
+        places = (self.validation,) if split == "validation" else (self.train, self.tuning)
+        parts = (
+            [_content(place) for place in places if place is not None],
+            self.template,
+            list(self.answers.items()),
+            self.label,
+            self.truncate,
+            sorted(self.edits),
+            self.version,
+        )
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    def _read(self, place: str | Path) -> list[Row]:
+        if isinstance(place, Path):
+            data, name = _file(place), str(place)
+        else:
+            dataset, _, key = place.partition("/")
+            data, name = bytes(cache.load(dataset)[key]), place
+        rows = read_rows(data, name, self.fields, self.label)
+        for row in rows:
+            if row.label not in self.answers:
+                labels = ", ".join(map(repr, self.answers))
+                msg = f"{row.where}: label {row.label!r} must be one of {labels} (task {self.name})"
+                raise BadContentError(msg)
+        require_every_label(rows, self.answers, name)
+        return rows
+
+    def _pieces(self) -> Sequence[tuple[str, str | None]]:
+        """Return the template as text, each with the field behind it; the last may have none."""
+        try:
+            pieces = list(string.Formatter().parse(self.template))
+        except ValueError as error:
+            msg = f"task {self.name!r}: template {self.template!r}: {error}"
+            raise UsageError(msg) from error
+        for _, name, form, conversion in pieces:
+            if name is not None and (not name.isidentifier() or form or conversion):
+                _refuse(f"task {self.name!r}: {{{name}}} in the template must be a field's name")
+        return [(literal, name) for literal, name, _, _ in pieces]
+
+
+def require_every_label(rows: Sequence[Row], labels: Mapping[str, str], name: str) -> None:
+    """Raise ``BadContentError`` unless each of ``labels`` occurs in ``rows``."""
+    counts = Counter(row.label for row in rows)
+    if missing := [label for label in labels if not counts[label]]:
+        found = ", ".join(f"{label!r}: {count}" for label, count in sorted(counts.items()))
+        msg = f"{name}: no row has the label {missing[0]!r}; rows of each label: {found}"
+        raise BadContentError(msg)
+
+
+def _content(place: str | Path) -> list[str]:
+    if isinstance(place, Path):
+        return [place.suffix, hashlib.sha256(_file(place)).hexdigest()]
+    dataset, _, key = place.partition("/")
+    return [load_set(dataset).fingerprint, key]
+
+
+def _file(path: Path) -> bytes:
+    if path.suffix not in _SUFFIXES:
+        msg = f"{path}: the name must end in {' or '.join(_SUFFIXES)}, which says its format"
+        raise UsageError(msg)
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        msg = f"{path} is not there"
+        raise UsageError(msg) from error
+    except OSError as error:
+        msg = f"{path}: cannot be read ({error.strerror or error})"
+        raise ReproError(msg) from error
+
+
+def _refuse(msg: str) -> None:
+    raise UsageError(msg)

@@ -1,0 +1,184 @@
+"""The tasks there are: five published or generated ones, and those that a user adds."""
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from repro.core.errors import UsageError
+from repro.data.text.sst2 import SEEDS
+from repro.data.text.task import PromptTask
+
+
+def _without_mark(question: str) -> str:
+    return question.removesuffix("?").rstrip()
+
+
+def _as_sentence(question: str) -> str:
+    return question[:1].upper() + question[1:].removesuffix("?")
+
+
+def _yes_no(name: str, dataset: str, title: str) -> PromptTask:
+    """Return yes/no reading with the prompt that the MeZO authors give large models.
+
+    Appendix on prompts of arXiv 2305.17333, after LM-BFF: passage, then the question with a capital
+    and a question mark.
+    """
+    return PromptTask(
+        name=name,
+        template="{passage} {question}?",
+        answers={"false": " No", "true": " Yes"},
+        train=f"{dataset}/train",
+        validation=f"{dataset}/validation",
+        label="answer",
+        truncate="passage",
+        apart=("passage",),
+        edits={"question": _as_sentence},
+        title=title,
+        version="boolq-1",
+    )
+
+
+def _sst2(name: str, title: str, train: str, tuning: str | None = None) -> PromptTask:
+    return PromptTask(
+        name=name,
+        template="{sentence}\nSentiment:",
+        answers={"0": " negative", "1": " positive"},
+        train=train,
+        validation="sst2/validation",
+        tuning=tuning,
+        truncate="sentence",
+        title=title,
+    )
+
+
+_BOOLQ_QA = PromptTask(
+    name="boolq-qa",
+    template="{passage}\nQuestion: {question}?\nAnswer:",
+    answers={"false": " No", "true": " Yes"},
+    train="boolq/train",
+    validation="boolq/validation",
+    label="answer",
+    truncate="passage",
+    apart=("passage",),
+    edits={"question": _without_mark},
+    title="BoolQ, question and answer",
+)
+_RTE = PromptTask(
+    name="rte",
+    template="{sentence1}\nQuestion: {sentence2} True or False?\nAnswer:",
+    answers={"entailment": " True", "not_entailment": " False"},
+    train="rte/train",
+    validation="rte/validation",
+    truncate="sentence1",
+    apart=("sentence1",),
+    title="RTE",
+)
+_TASKS = {
+    task.name: task
+    for task in (
+        _yes_no("boolq", "boolq", "BoolQ"),
+        _BOOLQ_QA,
+        _sst2("sst2", "SST-2", "sst2/train"),
+        *(
+            _sst2(
+                f"sst2-k16-{seed}",
+                f"SST-2, 16 a class, split {seed}",
+                f"sst2-k16/train-{seed}",
+                f"sst2-k16/tuning-{seed}",
+            )
+            for seed in SEEDS
+        ),
+        _RTE,
+        _yes_no("yesno-facts", "yesno-facts", "generated questions"),
+    )
+}
+_KEYS = {"template", "answers", "train", "validation", "tuning", "label", "truncate", "apart"}
+
+
+def task_names() -> tuple[str, ...]:
+    """Return the names of all tasks that ``get_task`` knows."""
+    return tuple(_TASKS)
+
+
+def register(task: PromptTask) -> PromptTask:
+    """Add a task of your own for this process, and return it.
+
+    Raises:
+        UsageError: another task has its name.
+    """
+    if _TASKS.setdefault(task.name, task) != task:
+        msg = f"task {task.name!r}: another task has this name; choose one that is free"
+        raise UsageError(msg)
+    return task
+
+
+def get_task(name: str | PromptTask) -> PromptTask:
+    """Return the task called ``name``, or the one that a TOML file describes.
+
+    Args:
+        name: a registered name (``-`` and ``_`` are the same), the path of a ``.toml`` file (see
+            ``read_task``), or a task, which is returned.
+
+    Raises:
+        UsageError: there is none, or the file does not describe a task.
+    """
+    if isinstance(name, PromptTask):
+        return name
+    if name.endswith(".toml"):
+        return read_task(Path(name))
+    found = {known.replace("_", "-"): task for known, task in _TASKS.items()}
+    if (task := found.get(name.replace("_", "-"))) is not None:
+        return task
+    near = difflib.get_close_matches(name, _TASKS, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    msg = f"task = {name!r}: must be one of {', '.join(_TASKS)}, or a .toml file{hint}"
+    raise UsageError(msg)
+
+
+def read_task(path: Path) -> PromptTask:
+    """Return the task that a TOML file describes.
+
+    Its keys are fields of ``PromptTask``: ``template``, ``train`` and ``validation`` (paths from
+    the file's directory), a table ``answers``, and if wanted ``tuning``, ``label``, ``truncate``
+    and ``apart``. The task has the file's name.
+
+    Raises:
+        UsageError: the file is not there, or does not describe a task.
+    """
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        msg = f"task file {path} is not there"
+        raise UsageError(msg) from error
+    except (OSError, ValueError) as error:
+        msg = f"task file {path}: cannot be read as TOML ({error})"
+        raise UsageError(msg) from error
+    if unknown := sorted(given.keys() - _KEYS):
+        msg = f"task file {path}: no key {unknown[0]!r}; must be some of {', '.join(sorted(_KEYS))}"
+        raise UsageError(msg)
+    for key in ("template", "train", "validation", "answers"):
+        if key not in given:
+            msg = f"task file {path}: has no {key!r}"
+            raise UsageError(msg)
+    _require_types(given, path)
+    for key in ("train", "validation", "tuning"):
+        if key in given:
+            given[key] = path.parent / given[key]
+    given["apart"] = tuple(given.get("apart", ()))
+    return PromptTask(name=path.stem.lower(), **given)
+
+
+def _require_types(given: dict[str, Any], path: Path) -> None:
+    answers = given["answers"]
+    if not isinstance(answers, dict) or not all(isinstance(a, str) for a in answers.values()):
+        msg = f"task file {path}: 'answers' must be a table of a text for each label"
+        raise UsageError(msg)
+    apart = given.get("apart", [])
+    if not isinstance(apart, list) or not all(isinstance(name, str) for name in apart):
+        msg = f"task file {path}: 'apart' must be a list of names of fields"
+        raise UsageError(msg)
+    for key in given.keys() - {"answers", "apart"}:
+        if not isinstance(given[key], str):
+            msg = f"task file {path}: {key!r} = {given[key]!r}: must be a text"
+            raise UsageError(msg)

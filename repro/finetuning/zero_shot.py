@@ -1,0 +1,109 @@
+"""The accuracy of a model on a task before any training, plain and calibrated."""
+
+import time
+from typing import Any
+
+import numpy as np
+import torch
+
+from repro.core.names import Dtype
+from repro.core.validation import require_not_negative, require_positive_int
+from repro.data.splits import Indices
+from repro.data.text.task import PromptTask
+from repro.data.text.tasks import get_task
+from repro.data.text.tokens import TokenisedSplit
+from repro.finetuning.base_models import load_base, placed
+from repro.finetuning.calibration import Labels, Logits, accuracy, biases
+from repro.finetuning.classifier import AnswerClassifier
+from repro.finetuning.evaluate import answer_logits
+from repro.finetuning.items import load_items
+from repro.measurement.device import Device, require_device
+
+
+def zero_shot(
+    model_name: str,
+    task: str | PromptTask,
+    dtype: Dtype = "float32",
+    device: Device = "cpu",
+    *,
+    context: int = 512,
+    batch: int = 16,
+    calibration_items: int = 512,
+    items: int = 0,
+) -> dict[str, Any]:
+    """Return how well a model answers a task without training.
+
+    Args:
+        model_name: as ``load_base`` takes it.
+        task: name of the task, or the task.
+        dtype: of the weights and activations.
+        device: ``cpu`` or ``cuda``.
+        context: N, the longest prompt in tokens.
+        batch: prompts evaluated together; they are sorted by length.
+        calibration_items: training items that biases are chosen on, stratified by answer; they
+            share no text with validation.
+        items: validation items, stratified by answer; 0 for all.
+
+    Returns:
+        ``accuracy`` (argmax), ``calibrated_accuracy`` by method and the ``biases`` of those (see
+        ``repro.finetuning.calibration.biases``), ``loss`` in nats, ``majority`` (accuracy of the
+        most frequent answer), ``items`` and ``truncated`` prompts of ``validation`` and
+        ``calibration``, and the ``seconds`` that the evaluation of each took.
+
+    Raises:
+        UsageError: the device does not exist here, or a number is out of range.
+        ReproError: the model or the data cannot be had.
+    """
+    require_device(device)
+    for name, value in (("N", context), ("batch", batch), ("calibration_items", calibration_items)):
+        require_positive_int(name, value)
+    require_not_negative("items", items)
+    task = get_task(task)
+    pretrained = load_base(model_name, dtype)
+    found = load_items(
+        task,
+        pretrained.tokenizer,
+        tuning=calibration_items,
+        monitored=items,
+        final=items,
+        context=context,
+    )
+    model = placed(pretrained.model, device)
+    classifier = AnswerClassifier(model, found.train.answers)
+    sides = {
+        "calibration": (found.train, found.tuning),
+        "validation": (found.validation, found.final),
+    }
+    logits: dict[str, Logits] = {}
+    labels: dict[str, Labels] = {}
+    seconds: dict[str, float] = {}
+    for side, (split, chosen) in sides.items():
+        logits[side], seconds[side] = _evaluated(classifier, split, chosen, context, batch)
+        labels[side] = split.labels[chosen].astype(np.int64)
+    chosen_biases = biases(logits["calibration"], labels["calibration"])
+    tensors = torch.from_numpy(logits["validation"]), torch.from_numpy(labels["validation"])
+    return {
+        "accuracy": accuracy(logits["validation"], labels["validation"]),
+        "calibrated_accuracy": {
+            name: accuracy(logits["validation"], labels["validation"], bias)
+            for name, bias in chosen_biases.items()
+        },
+        "biases": {name: bias.tolist() for name, bias in chosen_biases.items()},
+        "loss": float(torch.nn.functional.cross_entropy(*tensors)),
+        "majority": found.majority("final"),
+        "items": {side: len(chosen) for side, (_, chosen) in sides.items()},
+        "truncated": {
+            side: int(split.truncated(context)[chosen].sum())
+            for side, (split, chosen) in sides.items()
+        },
+        "seconds": seconds,
+    }
+
+
+def _evaluated(
+    classifier: AnswerClassifier, split: TokenisedSplit, items: Indices, context: int, batch: int
+) -> tuple[Logits, float]:
+    """Return the logits of ``items`` in float64, and the seconds that took."""
+    start = time.perf_counter()
+    logits = answer_logits(classifier, split, items, context, batch)  # waits for a GPU
+    return logits.double().numpy(), time.perf_counter() - start
