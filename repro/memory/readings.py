@@ -1,0 +1,229 @@
+"""Which reading of the MeZO paper's equations gives the numbers that the paper prints.
+
+Several numbers of section 2.4 do not follow from equations (1) to (3) as printed. A *reading*
+keeps or drops each term of the equations and says how many layers checkpointing keeps and where on
+the axes of Fig. 3 a number was read. The search tries every combination against every number.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from repro.memory.analytic import Float, Sizes, sizes_of
+from repro.memory.equal_memory import (
+    LIVE_FRACTION_7B,
+    LIVE_FRACTION_13B,
+    TARGET_BYTES,
+    TOLERANCE_BYTES,
+)
+from repro.memory.shape import (
+    FIG4_GPT2_MEDIUM,
+    FIG4_LLAMA2_7B,
+    FIG4_LLAMA2_13B,
+    LLAMA2_7B,
+)
+
+KEPT: dict[str, Callable[[Float], Float]] = {
+    "sqrt(L)": np.sqrt,
+    "ceil(sqrt(L))": lambda layers: np.ceil(np.sqrt(layers)),
+    "floor(sqrt(L))": lambda layers: np.floor(np.sqrt(layers)),
+    "round(sqrt(L))": lambda layers: np.rint(np.sqrt(layers)),
+}
+"""Layers whose activations checkpointing keeps, of L."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read the equations and the axes; the defaults are what the paper prints."""
+
+    block_gradients: bool = True
+    """Whether BP holds a gradient for each weight of the decoder blocks."""
+    embedding_gradients: int = 2
+    """Of how many of the two V x D matrices, embedding and output layer, BP holds a gradient."""
+    embeddings: int = 2
+    """How many of the two are counted as weights, in both methods."""
+    activations: tuple[bool, bool, bool, bool] = (True, True, True, True)
+    """Which terms of equation (1) are counted: 2, 16 b, 2 b N H / D, N H / D."""
+    kept: str = "sqrt(L)"
+    """Layers whose activations checkpointing keeps: a key of ``KEPT``."""
+    live_layers: int = 1
+    """L', layers of activations that MeZO holds."""
+    long_context: int = 32768
+    """N at which the gains "for N = 32768" and "for long contexts" are read."""
+    shallow: int = 1
+    """L at which the gain "when L is small" is read."""
+    narrow: int = 512
+    """D at which the gains "for smaller D" are read."""
+
+    def activation_bytes(self, s: Sizes) -> Float:
+        """Return the bytes of one layer's activations."""
+        two, sixteen, scores, mask = self.activations
+        per_element = 2 * two + 16 * s.b * sixteen
+        quadratic = (2 * s.b * scores + mask) * s.N * s.H / s.D
+        return np.asarray(s.B * s.N * s.D * (per_element + quadratic))
+
+    def bp_bytes(self, s: Sizes, *, checkpointing: bool = False) -> Float:
+        """Return the bytes of training by BP: equation (2) in this reading."""
+        blocks = 12 * s.b * s.L * s.D**2 * (1 + self.block_gradients)
+        embeddings = s.b * s.V * s.D * (self.embeddings + self.embedding_gradients)
+        layers = KEPT[self.kept](s.L) if checkpointing else s.L
+        return np.asarray(blocks + embeddings + layers * self.activation_bytes(s))
+
+    def mezo_bytes(self, s: Sizes, live_layers: Float | float | None = None) -> Float:
+        """Return the bytes of training by MeZO: equation (3) in this reading."""
+        live = np.minimum(self.live_layers if live_layers is None else live_layers, s.L)
+        weights = 12 * s.b * s.L * s.D**2 + self.embeddings * s.b * s.V * s.D
+        return np.asarray(weights + live * self.activation_bytes(s))
+
+    def ratio(self, s: Sizes, *, checkpointing: bool = False) -> Float:
+        """Return BP's bytes over MeZO's."""
+        return np.asarray(self.bp_bytes(s, checkpointing=checkpointing) / self.mezo_bytes(s))
+
+
+RECOVERED = Reading(embedding_gradients=0, kept="ceil(sqrt(L))", long_context=16384)
+"""The only reading of those searched that gives every printed number."""
+
+
+class Printed(NamedTuple):
+    """A number of section 2.4."""
+
+    name: str
+    value: float
+    digits: int
+    """Decimals that are printed."""
+    of: Callable[[Reading], float]
+    """What a reading gives."""
+
+    def holds(self, reading: Reading) -> bool:
+        """Return whether a reading's value rounds to the printed one."""
+        scale = 10.0**self.digits
+        return math.floor(self.of(reading) * scale + 0.5) / scale == self.value
+
+
+_DEPTHS = np.arange(1.0, 101.0)
+
+
+def _varied(**sizes: float) -> Sizes:
+    return sizes_of(LLAMA2_7B, 2, **sizes)
+
+
+_AT_DEPTHS = sizes_of(LLAMA2_7B, 2, layers=_DEPTHS)
+_AT_100 = _varied(layers=100)
+_BY_SIZE: dict[tuple[str, int], Sizes] = {
+    (name, value): _varied(**{name: value})
+    for name, values in (
+        ("context", (8192, 16384, 32768)),
+        ("layers", (1, 2)),
+        ("hidden", (512, 1024)),
+    )
+    for value in values
+}
+
+
+def _limit(reading: Reading) -> float:
+    """Return the ratio's limit as L grows, without checkpointing."""
+    s = _AT_100
+    weights = 12 * s.b * s.D**2
+    return float((weights * (1 + reading.block_gradients) + reading.activation_bytes(s)) / weights)
+
+
+def _ratio(reading: Reading, name: str, value: int, *, checkpointing: bool = False) -> float:
+    return float(reading.ratio(_BY_SIZE[name, value], checkpointing=checkpointing))
+
+
+PRINTED: tuple[Printed, ...] = (
+    Printed("at few layers", 1.2, 1, lambda r: _ratio(r, "layers", r.shallow)),
+    Printed("at L = 100", 4.23, 2, lambda r: float(r.ratio(_AT_100))),
+    Printed("limit over L", 4.38, 2, _limit),
+    Printed(
+        "checkpointed, limit over L", 2, 0, lambda r: 1.0 + r.block_gradients
+    ),
+    Printed("at small D", 24, 0, lambda r: _ratio(r, "hidden", r.narrow)),
+    Printed(
+        "checkpointed, at small D", 5, 0,
+        lambda r: _ratio(r, "hidden", r.narrow, checkpointing=True),
+    ),
+    Printed("at long contexts", 25, 0, lambda r: _ratio(r, "context", r.long_context)),
+    Printed(
+        "checkpointed, at long contexts", 5, 0,
+        lambda r: _ratio(r, "context", r.long_context, checkpointing=True),
+    ),
+    Printed(
+        "checkpointed, at L = 100", 2.17, 2, lambda r: float(r.ratio(_AT_100, checkpointing=True))
+    ),
+    Printed(
+        "checkpointed, largest over L", 2.28, 2,
+        lambda r: float(r.ratio(_AT_DEPTHS, checkpointing=True).max()),
+    ),
+)  # fmt: skip
+"""Those that cost least to compute come first."""
+
+
+def readings() -> Iterator[Reading]:
+    """Yield every reading that is searched."""
+    terms = [(a, b, c, d) for a, b, c, d in product((True, False), repeat=4)]
+    for fields in product(
+        (True, False),
+        (2, 1, 0),
+        (2, 1, 0),
+        terms,
+        KEPT,
+        (1, 0, 2),
+        (32768, 16384, 8192),
+        (1, 2),
+        (512, 1024),
+    ):
+        yield Reading(*fields)
+
+
+class Search(NamedTuple):
+    """What the search found."""
+
+    searched: int
+    fitting: list[Reading]
+    """Readings that give every printed number."""
+    equal_memory: int
+    """Readings by which the three set-ups of Fig. 4 take 17 +- 0.5 GB each."""
+
+
+def search() -> Search:
+    """Try every reading on every printed number, and on the 17 GB of Fig. 4."""
+    searched, fitting = 0, []
+    of_weights = set()
+    for reading in readings():
+        searched += 1
+        if all(number.holds(reading) for number in PRINTED):
+            fitting.append(reading)
+        of_weights.add(
+            (
+                reading.block_gradients,
+                reading.embedding_gradients,
+                reading.embeddings,
+                reading.activations,
+            )
+        )
+    equal = sum(is_equal_memory(Reading(*fields)) for fields in of_weights)
+    return Search(searched, fitting, equal)
+
+
+def is_equal_memory(reading: Reading) -> bool:
+    """Return whether the set-ups of Fig. 4 take 17 +- 0.5 GB each for some b of 0.5, 1, 2 and 4.
+
+    B is 8 and N is 1024, as printed; L'/L is 0.41 for the 7B and 0.15 for the 13B.
+    """
+    for b in (0.5, 1.0, 2.0, 4.0):
+        gpt2, small, large = (
+            sizes_of(shape, b) for shape in (FIG4_GPT2_MEDIUM, FIG4_LLAMA2_7B, FIG4_LLAMA2_13B)
+        )
+        peaks = (
+            reading.bp_bytes(gpt2),
+            reading.mezo_bytes(small, LIVE_FRACTION_7B * small.L),
+            reading.mezo_bytes(large, LIVE_FRACTION_13B * large.L),
+        )
+        if all(abs(float(peak) - TARGET_BYTES) <= TOLERANCE_BYTES for peak in peaks):
+            return True
+    return False
