@@ -375,7 +375,9 @@ def test_a_file_that_lacks_weights_leaves_nothing(tmp_path: Path) -> None:
     model = random_model("llama")
     del model.model.layers[1]
     write_gguf("llama", model, tmp_path / "model.gguf")
-    with pytest.raises(ReproError, match=r"cannot convert it .9 weights are missing"):
+    with pytest.raises(
+        ReproError, match=r"cannot convert it .its tensors have [\d,]+ weights, and"
+    ):
         converted(tmp_path / "model.gguf")
     assert [path.suffix for path in (tmp_path / "cache" / "models").iterdir()] == [".lock"]
 
@@ -472,7 +474,7 @@ def test_a_weight_that_transformers_would_leave_out_is_an_error(tmp_path: Path) 
 
     path = tmp_path / "model.gguf"
     write_gguf("llama", random_model("llama"), path, add=add_bias)
-    with pytest.raises(ReproError, match=r"the file has [\d,]+ weights, and transformers' model"):
+    with pytest.raises(ReproError, match=r"its tensors have [\d,]+ weights, and the model"):
         converted(path)
 
 
@@ -526,7 +528,7 @@ HUGE = 2**62
         (crafted(tensors=1, then=tensor("t", (4,), kind=99)), "99 is not a valid"),
         (
             crafted(tensors=2, then=tensor("t", (8,)) + tensor("u", (8,))),
-            "tensors need 64 bytes, 4. are there",
+            "tensors need 64 bytes, .* are there",
         ),
         (
             crafted(entry("general.alignment", 4, "<I", 0), tensors=1, then=tensor("t", (1,))),
@@ -559,7 +561,7 @@ def test_sizes_that_do_not_fit_the_file_are_refused_at_once(
 
 def test_metadata_that_are_missing_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "model.gguf").write_bytes(crafted())
-    with pytest.raises(ReproError, match="transformers cannot convert it"):
+    with pytest.raises(ReproError, match="have 0 weights, and the model"):
         converted(tmp_path / "model.gguf")
 
 

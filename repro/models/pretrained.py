@@ -24,7 +24,7 @@ from repro.data.language_models import DATA_SETS, KEY
 from repro.models.gguf_header import Header, read_header
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 ARCHITECTURES = (
     "llama",
@@ -205,18 +205,19 @@ def _rotary(header: Header) -> dict[str, Any] | None:
 
 def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
     from safetensors import SafetensorError
-    from transformers import AutoTokenizer, GgufConfig
+    from transformers import AutoConfig, AutoTokenizer, GgufConfig
 
     staging = Path(tempfile.mkdtemp(dir=directory.parent))
     try:
+        config = AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name, **_overrides(header))
+        _require_same_weights(config, header)
         model = _complete_model(
             gguf.parent,
+            config=config,
             gguf_file=gguf.name,
             quantization_config=GgufConfig(gguf_file=gguf.name, dequantize=True),
             dtype=dtype,
-            **_overrides(header),
         )
-        _require_all_weights(model, header)
         _tie_output_layer(model, header)
         model.save_pretrained(staging)
         del model  # the tokenizer needs memory, too
@@ -238,18 +239,32 @@ def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _require_all_weights(model: "PreTrainedModel", header: Header) -> None:
-    """Check that no weight of the file was left out: transformers skips names it does not know.
+def _require_same_weights(config: "PreTrainedConfig", header: Header) -> None:
+    """Check that the model which the metadata describe has as many weights as the file.
+
+    transformers skips tensors whose names it does not know, and takes metadata that are missing
+    from a default, which may be a model of many gigabytes. Nothing is allocated here.
 
     Raises:
         ValueError: the model has more or fewer weights than the file.
     """
-    storages = {tensor.data_ptr(): tensor.numel() for tensor in model.state_dict().values()}
-    found, expected = sum(storages.values()), header.elements
-    if model.config.tie_word_embeddings and "output.weight" in header.tensors:
-        expected -= header.tensors["output.weight"].elements
-    if found != expected:
-        msg = f"the file has {expected:,} weights, and transformers' model has {found:,}"
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"):
+        untyped: Any = AutoModelForCausalLM
+        model = untyped.from_config(config)
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    buffers = [tensor for name, tensor in model.state_dict().items() if name not in parameters]
+    described = sum(tensor.numel() for tensor in [*model.parameters(), *buffers])
+    stored = header.elements
+    if config.tie_word_embeddings and "output.weight" in header.tensors:
+        stored -= header.tensors["output.weight"].elements
+    if described != stored:
+        msg = (
+            f"its tensors have {stored:,} weights, and the model that its metadata describe has "
+            f"{described:,}"
+        )
         raise ValueError(msg)
 
 
