@@ -92,3 +92,26 @@ def test_smollm2_prefers_a_sentence_to_its_words_in_disorder(
     disorder = "hundred it Celsius, zero at boils degrees Water and one at freezes."
     assert perplexity(sentence) < 200  # guessing gives 49,152
     assert perplexity(disorder) > 20 * perplexity(sentence)
+
+
+@pytest.mark.slow
+def test_qwen_coder_is_tied_and_knows_positive_from_negative(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file stores the tied matrix apart for each use; upstream has 1,543,714,304 weights."""
+    monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("REPRO_CACHE_DIR", str(tmp_path))
+    model, tokenizer = load_pretrained("qwen2.5-coder-1.5b", "bfloat16")
+    assert model.num_parameters() == 1_543_714_304
+
+    def prefers_positive(sentence: str) -> bool:
+        ids = torch.tensor([tokenizer(f"{sentence}\nSentiment:")["input_ids"]])
+        negative, positive = (
+            tokenizer(answer)["input_ids"] for answer in (" negative", " positive")
+        )
+        with torch.no_grad():
+            logits = model(ids).logits[0, -1]
+        return bool(logits[positive] > logits[negative])
+
+    assert prefers_positive("a gorgeous, witty, seductive movie.")
+    assert not prefers_positive("unflinchingly bleak and desperate")

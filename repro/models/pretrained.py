@@ -1,13 +1,14 @@
 """Pretrained causal language models: by hub name, local directory, GGUF file or catalogue name.
 
-GGUF weights are dequantised to dense float32 once, by transformers, and kept in the cache as
-safetensors; the tensors of a quantised file are the nearest that dense training can start from.
+GGUF weights are dequantised once, by transformers, and kept in the cache as safetensors. The
+tensors of a quantised file are the nearest that dense training can start from.
 """
 
 import hashlib
+import math
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,17 +16,47 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from filelock import FileLock
 
 from repro.core.errors import ReproError, UsageError
-from repro.core.names import BYTES
+from repro.core.names import BYTES, Dtype
 from repro.core.paths import cache_dir, names_a_path
 from repro.core.validation import require_choice
 from repro.data import cache
 from repro.data.language_models import DATA_SETS, KEY
+from repro.models.gguf_header import Header, read_header
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-FAMILIES = ("llama", "gpt2", "gemma2", "gemma3")
-"""Architectures of GGUF files that are converted, as the files name them."""
+ARCHITECTURES = (
+    "llama",
+    "gpt2",
+    "gemma2",
+    "gemma3",
+    "qwen2",
+    "qwen2moe",
+    "qwen3",
+    "qwen3moe",
+    "bloom",
+    "falcon",
+    "mamba",
+    "nemotron",
+    "phi3",
+    "stablelm",
+    "starcoder2",
+)
+"""Architectures of GGUF files, as the files name them, whose conversion is tested: the logits of a
+model written to a file and read again do not change."""
+UNTESTED_ARCHITECTURES = ("deci", "gemma4", "gpt-oss", "lfm2", "minimax-m2", "qwen35", "qwen35moe")
+"""Architectures that transformers reads and whose conversion is not tested here."""
+LARGE = 1_000_000_000
+"""Number of weights from which a GGUF file's dense form is kept in bfloat16.
+
+float32 costs twice the disk and twice the conversion's memory. It buys no accuracy: the rounding of
+bfloat16 (0.2 %) is small beside that of a 4-bit file (7 %), and most large models are released in
+bfloat16. Smaller models stay in float32, since committed results depend on their exact bits. The
+rule depends on the file alone, so one file stands for one set of weights, whichever type is loaded.
+"""
+_CHUNK = 4096
+"""Rows of an output layer compared at a time."""
 
 
 class Pretrained(NamedTuple):
@@ -42,6 +73,9 @@ def load_pretrained(name: str, dtype: str = "float32") -> Pretrained:
         name: a model of the catalogue (``smollm2-135m``), a directory in the format of
             transformers, a GGUF file, or a name on the Hugging Face hub.
         dtype: type of the weights: ``float32``, ``float16`` or ``bfloat16``.
+
+    The dense form of a GGUF file of ``LARGE`` weights or more is kept in bfloat16. Loaded as
+    float32, its weights are those of bfloat16.
 
     Raises:
         UsageError: another dtype, or an architecture of GGUF file that is not converted.
@@ -68,25 +102,36 @@ def of_catalogue(name: str) -> Path:
     except ReproError as error:
         msg = f"{error} ({_at_hand()})"
         raise type(error)(msg) from error
-    return converted(files[KEY])
+    (sha256,) = (dataset.content[KEY].sha256 for dataset in DATA_SETS if dataset.name == name)
+    return converted(files[KEY], sha256)
 
 
-def converted(gguf: Path) -> Path:
-    """Return the directory of the dense float32 model of ``gguf``, converting it if need be.
+def converted(gguf: Path, sha256: str | None = None) -> Path:
+    """Return the directory of the dense model of ``gguf``, converting it if need be.
+
+    The weights are kept in float32, or in bfloat16 from ``LARGE`` weights on.
+
+    Args:
+        gguf: the file.
+        sha256: its hash, if known and verified; computed if not given.
 
     Raises:
-        UsageError: not one of ``FAMILIES``.
+        UsageError: an architecture that is not converted, or scaled positions.
         ReproError: the file cannot be read, or there is no room for the result.
     """
-    overrides = _configuration(gguf)
-    with gguf.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    directory = cache_dir() / "models" / digest[:16]
+    header = read_header(gguf)
+    _require_convertible(gguf, header)
+    dtype: Dtype = "bfloat16" if header.elements >= LARGE else "float32"
+    if sha256 is None:
+        with gguf.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    suffix = "" if dtype == "float32" else f"-{dtype}"
+    directory = cache_dir() / "models" / f"{sha256[:16]}{suffix}"
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(directory.with_suffix(".lock")):
             if not directory.is_dir():
-                _convert(gguf, directory, overrides)
+                _convert(gguf, directory, header, dtype)
     except OSError as error:
         msg = (
             f"cannot keep the converted {gguf.name} in {directory.parent}: {error}; set "
@@ -96,44 +141,164 @@ def converted(gguf: Path) -> Path:
     return directory
 
 
-def _configuration(gguf: Path) -> dict[str, int]:
-    """Check the architecture; return what transformers does not take from the file by itself."""
-    from gguf import GGUFReader
+def _require_convertible(gguf: Path, header: Header) -> None:
+    """Check that transformers computes what the file's model does.
 
-    try:
-        fields = GGUFReader(gguf).fields
-        architecture: str = fields["general.architecture"].contents()
-        context: int = fields[f"{architecture}.context_length"].contents()
-    except (OSError, ValueError, KeyError, IndexError) as error:
-        msg = f"{gguf}: not a GGUF file that can be read ({error})"
-        raise ReproError(msg) from error
-    if architecture not in FAMILIES:
-        msg = f"{gguf}: architecture {architecture!r}: must be one of {', '.join(FAMILIES)}"
+    Raises:
+        UsageError: an architecture or a kind of positions that it does not read.
+    """
+    known = (*ARCHITECTURES, *UNTESTED_ARCHITECTURES)
+    way_out = "give the model as a directory of transformers (config.json and safetensors) instead"
+    if header.architecture not in known:
+        msg = (
+            f"{gguf}: architecture {header.architecture!r}: must be one of {', '.join(known)}; "
+            f"{way_out}"
+        )
         raise UsageError(msg)
-    return {"n_positions": context} if architecture == "gpt2" else {}
+    scaling = header.of_architecture("rope.scaling.type")
+    factors = sorted(name for name in header.tensors if name.startswith("rope_"))
+    if scaling not in {None, "none"} or factors:
+        msg = (
+            f"{gguf}: its rotary positions are scaled ({factors[0] if factors else scaling}), and "
+            "transformers leaves the scaling out when it reads GGUF, so that every result would "
+            f"differ; {way_out}"
+        )
+        raise UsageError(msg)
 
 
-def _convert(gguf: Path, directory: Path, overrides: Mapping[str, Any]) -> None:
+def _overrides(header: Header) -> dict[str, Any]:
+    """Return the settings that transformers does not take from the file by itself."""
+    read = header.of_architecture
+    settings: dict[str, Any] = {}
+    match header.architecture:
+        case "gpt2":
+            settings["n_positions"] = read("context_length")
+        case "qwen3":
+            settings["head_dim"] = read("attention.key_length")
+        case "qwen2moe" | "qwen3moe":
+            settings["moe_intermediate_size"] = read("expert_feed_forward_length")
+            settings["shared_expert_intermediate_size"] = read("expert_shared_feed_forward_length")
+        case "nemotron" | "phi3" | "stablelm" | "starcoder2":
+            settings["rope_parameters"] = _rotary(header)
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _rotary(header: Header) -> dict[str, Any] | None:
+    """Return the rotary positions: their base, and the part of a head that is rotated."""
+    base, rotated, width, heads = (
+        header.of_architecture(name)
+        for name in (
+            "rope.freq_base",
+            "rope.dimension_count",
+            "embedding_length",
+            "attention.head_count",
+        )
+    )
+    if base is None:
+        return None
+    rotary: dict[str, Any] = {"rope_type": "default", "rope_theta": base}
+    if isinstance(rotated, int) and isinstance(width, int) and isinstance(heads, int) and heads > 0:
+        head = header.of_architecture("attention.key_length") or width // heads
+        rotary["partial_rotary_factor"] = rotated / head if isinstance(head, int) else 1.0
+    return rotary
+
+
+def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
     from safetensors import SafetensorError
-    from transformers import AutoTokenizer, GgufConfig
+    from transformers import AutoConfig, AutoTokenizer, GgufConfig
 
     staging = Path(tempfile.mkdtemp(dir=directory.parent))
     try:
+        config = AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name, **_overrides(header))
+        _require_same_weights(config, header)
         model = _complete_model(
             gguf.parent,
+            config=config,
             gguf_file=gguf.name,
             quantization_config=GgufConfig(gguf_file=gguf.name, dequantize=True),
-            dtype="float32",
-            **overrides,
+            dtype=dtype,
         )
+        _tie_output_layer(model, header)
         model.save_pretrained(staging)
+        del model  # the tokenizer needs memory, too
         AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(staging)
         staging.replace(directory)
-    except (RuntimeError, ValueError, SafetensorError) as error:
-        msg = f"{gguf}: transformers cannot convert it ({error})"
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+        SafetensorError,
+    ) as error:  # transformers and gguf check little, and fail in many ways on wrong metadata
+        reason = " ".join(f"{error}".split()) or type(error).__name__
+        msg = f"{gguf}: transformers cannot convert it ({reason})"
         raise ReproError(msg) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _require_same_weights(config: "PreTrainedConfig", header: Header) -> None:
+    """Check that the model which the metadata describe has as many weights as the file.
+
+    transformers skips tensors whose names it does not know, and takes metadata that are missing
+    from a default, which may be a model of many gigabytes. Nothing is allocated here.
+
+    Raises:
+        ValueError: the model has more or fewer weights than the file.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"):
+        untyped: Any = AutoModelForCausalLM
+        model = untyped.from_config(config)
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    buffers = [tensor for name, tensor in model.state_dict().items() if name not in parameters]
+    described = sum(tensor.numel() for tensor in [*model.parameters(), *buffers])
+    stored = header.elements
+    if config.tie_word_embeddings and "output.weight" in header.tensors:
+        stored -= header.tensors["output.weight"].elements
+    if described != stored:
+        msg = (
+            f"its tensors have {stored:,} weights, and the model that its metadata describe has "
+            f"{described:,}"
+        )
+        raise ValueError(msg)
+
+
+def _tie_output_layer(model: "PreTrainedModel", header: Header) -> None:
+    """Make the output layer the embedding again, where the file stores one matrix twice.
+
+    Some files store a tied matrix apart for each of its two uses, quantised in two ways. The
+    copies then differ by quantisation alone, and the more precise one is kept for both uses. A
+    matrix quantised to b bits is off by about 2^(1 - b) of its norm (measured: 0.075 at 4.5 bits);
+    twice that is allowed, at most a quarter. Matrices that were trained apart differ by 1 or more.
+    """
+    output = header.tensors.get("output.weight")
+    embedding = header.tensors.get("token_embd.weight")
+    if output is None or embedding is None or model.config.tie_word_embeddings:
+        return
+    untyped: Any = model  # these methods have no annotations
+    layers = untyped.get_output_embeddings(), untyped.get_input_embeddings()
+    bits = min(output.bits, embedding.bits)
+    if output.shape != embedding.shape or _distance(*layers) > min(2 ** (2 - bits), 0.25):
+        return
+    kept = layers[0 if output.bits >= embedding.bits else 1].weight
+    for layer in layers:
+        layer.weight = kept
+    model.config.tie_word_embeddings = True
+
+
+def _distance(one: Any, other: Any) -> float:  # noqa: ANN401 - layers, untyped in transformers
+    """Return the norm of the difference of two layers' weights, over that of ``one``."""
+    pairs = zip(one.weight.detach().split(_CHUNK), other.weight.detach().split(_CHUNK), strict=True)
+    difference = size = 0.0
+    for rows, others in pairs:
+        difference += float((rows.double() - others.double()).square().sum())
+        size += float(rows.double().square().sum())
+    return math.sqrt(difference / size) if size else math.inf
 
 
 def cached() -> list[str]:

