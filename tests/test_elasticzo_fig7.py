@@ -124,10 +124,9 @@ def test_ratios_compare_epochs_of_one_batch_size() -> None:
 
 @pytest.mark.parametrize(
     ("ours", "expected"),
-    [(1.38, "reproduced"), (9.0, "reproduced"), (1.32, "close"), (1.2, "differs on this machine"),
-     (None, "not run")],
+    [(1.38, "not comparable"), (9.0, "not comparable"), (None, "not run")],
 )  # fmt: skip
-def test_a_time_contradicts_nothing(ours: float | None, expected: str) -> None:
+def test_a_time_on_other_hardware_is_not_comparable(ours: float | None, expected: str) -> None:
     claim = BY_ID["B-F7-32-speed-up-smallest"]
     assert verdict(claim, Finding(claim.id, ours, "")) == expected
 

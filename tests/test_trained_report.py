@@ -108,7 +108,8 @@ def test_cells_of_several_runs_stand_side_by_side(run: Callable[..., Path], tmp_
     zo = rows[ZO]
     assert (zo.profile, zo.n_seeds, zo.verdict) == ("paper", 3, "reproduced")
     assert zo.ours == pytest.approx(89.6)
-    assert zo.interval == pytest.approx(4.303 * 0.1 / 3**0.5, rel=1e-3)
+    assert zo.interval == pytest.approx(4.303 * 0.1 * (1 + 1 / 3) ** 0.5, rel=1e-3)
+    assert zo.interval_kind == "prediction"
     assert zo.record_files == [second.name, first.name, quick.name]
     assert zo.records == second.name
 
@@ -136,7 +137,7 @@ def test_an_order_that_one_seed_leaves_open_is_shown_with_its_run(
     order = next(row for row in claim_rows(tmp_path, [SLUG]) if row.id == ORDER)
     assert (order.verdict, order.shown_verdict, order.n_seeds) == ("undecided", "undecided", 1)
     assert order.record_files == [one.name]
-    assert "trained, paper, 1 seed | undecided |" in artifact_section(tmp_path, SLUG)
+    assert "trained, paper, 1 seed, PyTorch |  | undecided |" in artifact_section(tmp_path, SLUG)
 
 
 def test_a_report_of_one_run_is_of_that_run_alone(run: Callable[..., Path]) -> None:
@@ -157,9 +158,12 @@ def test_readme_says_how_much_is_behind_each_number(
     run("paper", methods=("full_zo",))
     text = artifact_section(tmp_path, SLUG)
     assert f"Profile `paper`, `quick`, [2 records](results/{SLUG})," in text
-    assert "| 89.80 % | 89.6 ± 0.25 % | trained, paper, 3 seeds | reproduced |" in text
-    assert "| 99.10 % | 99.1 ± 0.25 % | trained, quick, 3 seeds | not run (quick only) |" in text
-    assert "Of 3 claims: 1 × reproduced, 2 × not run (quick only)" in text  # noqa: RUF001
+    assert "| 89.80 % | 89.6 ± 0.5 % | trained, paper, 3 seeds, PyTorch |  | reproduced |" in text
+    assert (
+        "| 99.10 % | 99.1 ± 0.5 % | trained, quick, 3 seeds, PyTorch |  | not run (quick only) |"
+        in text
+    )
+    assert "Of 3 statements: 1 × reproduced, 2 × not run (quick only)" in text  # noqa: RUF001
 
 
 def test_terminal_tells_a_lower_profile_from_no_run(
@@ -173,16 +177,6 @@ def test_terminal_tells_a_lower_profile_from_no_run(
     }
     assert by_claim[BP].endswith("not run (quick only)")
     assert by_claim[ZO].rstrip().endswith("not run")
-
-
-def test_an_accuracy_above_the_published_one_is_told(
-    run: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(ACCURACY, "full_zo", 0.979)
-    run("paper", methods=("full_zo",))
-    zo = next(row for row in claim_rows(tmp_path, [SLUG]) if row.id == ZO)
-    assert zo.verdict == "contradicted"
-    assert zo.reason.endswith("; 8.2 points above the published")
 
 
 def test_provenance_names_all_there_is(run: Callable[..., Path]) -> None:

@@ -1,4 +1,4 @@
-"""A published claim: a number in one of the papers, and how ours is to be held against it."""
+"""A published statement, and the bases on which we have a value for it."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -36,6 +36,14 @@ class Claim:
     digits: int = 0
     """Decimals the paper prints, to which ours is rounded before it is held against published."""
     relation: Relation = "equals"
+    quote: str = ""
+    """The paper's own words; of a table's number, its row and column."""
+    same_as: str = ""
+    """Id of the statement that this is our value of on another basis; empty for a statement."""
+    is_stated: bool = True
+    """Whether the paper says so; else it is our reading of its numbers."""
+    unknown: tuple[str, ...] = ()
+    """Settings that the result depends on and that the paper, or our copy of it, does not give."""
     judged_by: tuple[str, ...] = ()
     """Profiles whose records give a verdict; where none is named, every profile, and of what was
     trained the published setting alone."""

@@ -49,6 +49,40 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(mean, quantile * statistics.stdev(values) / math.sqrt(n), n)
 
 
+def prediction_half_width(values: Sequence[float], variance: float = 0.0) -> float | None:
+    """Return the half-width of the 95 % prediction interval for one further run.
+
+    ``t s sqrt(1 + 1/n)``: a further run differs from the mean of n by its own spread and by the
+    mean's (Hahn and Meeker, "Statistical intervals", 1991, section 4.2). Added in squares are 1.96
+    standard deviations of what the seeds do not show, such as which images were drawn.
+
+    Args:
+        values: one for each seed.
+        variance: of a further run beside that over seeds, in the square of the values' unit.
+
+    Returns:
+        ``None`` for one seed.
+    """
+    n = len(values)
+    if n == 1:
+        return None
+    from scipy.special import ndtri, stdtrit
+
+    quantile = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))
+    over_seeds = quantile * statistics.stdev(values) * math.sqrt(1 + 1 / n)
+    return math.hypot(over_seeds, float(ndtri((1 + CONFIDENCE) / 2)) * math.sqrt(variance))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return the p-values adjusted for their number (Holm 1979), in the order given."""
+    adjusted, largest = [0.0] * len(p_values), 0.0
+    ascending = sorted(range(len(p_values)), key=p_values.__getitem__)
+    for rank, place in enumerate(ascending):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        adjusted[place] = largest
+    return adjusted
+
+
 def bootstrap_interval(
     strata: Sequence[Sequence[float]],
     of_means: Callable[[Any], Any],

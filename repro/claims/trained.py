@@ -13,7 +13,13 @@ from typing import Any
 
 from repro.claims.elasticzo import describe
 from repro.claims.quantity import Accuracy, Gaps, Key, Point, Quantity, key
-from repro.claims.statistics import bootstrap_interval, estimate, last_and_best, sign_flip_p
+from repro.claims.statistics import (
+    bootstrap_interval,
+    estimate,
+    last_and_best,
+    prediction_half_width,
+    sign_flip_p,
+)
 from repro.claims.verdict import Finding
 from repro.measurement.records import Record, of_kind, rank
 
@@ -115,6 +121,8 @@ class _Gap:
     by_seed: BySeed
     sides: tuple[Cell, Cell]
     """The cell that is subtracted, and the one it is subtracted from."""
+    by_best: BySeed
+    """The same of the best epochs."""
 
     @property
     def mean(self) -> float:
@@ -149,18 +157,37 @@ def caveat(n_seeds: int, diverged: Collection[Seed], left_out: Collection[object
     return ", ".join(parts)
 
 
-def findings(quantities: Mapping[str, Quantity], records: Iterable[Record]) -> list[Finding]:
-    """Return a finding for each claim id of ``quantities``; those of absent cells have no value."""
+def findings(
+    quantities: Mapping[str, Quantity], records: Iterable[Record], images: int | None = None
+) -> list[Finding]:
+    """Return a finding for each claim id of ``quantities``; those of absent cells have no value.
+
+    Args:
+        quantities: what each claim is about, by claim id.
+        records: of the artifact.
+        images: test images, if the published run evaluated on a sample that is not known: its
+            choice is part of the prediction interval then.
+    """
     cells = Cells(records)
     return [
-        _accuracy(claim_id, quantity, cells)
+        _accuracy(claim_id, quantity, cells, images)
         if isinstance(quantity, Accuracy)
-        else _gap(claim_id, quantity, cells)
+        else _gap(claim_id, quantity, cells, images)
         for claim_id, quantity in quantities.items()
     ]
 
 
-def _accuracy(claim_id: str, quantity: Accuracy, cells: Cells) -> Finding:
+def sampling_variance(share: float, images: int | None) -> float:
+    """Return the variance of a percentage that is counted on a sample of images.
+
+    The binomial ``p (1 - p) / n``, in squared percentage points. Of a difference of two accuracies
+    on the same images it is a lower bound, reached if one method is right wherever the other is.
+    """
+    p = min(abs(share) / 100, 1.0)
+    return 1e4 * p * (1 - p) / images if images else 0.0
+
+
+def _accuracy(claim_id: str, quantity: Accuracy, cells: Cells, images: int | None) -> Finding:
     cell = cells.get(quantity.point)
     if cell is None:
         return Finding(claim_id, None, f"no run of {describe(quantity.point)}")
@@ -171,10 +198,18 @@ def _accuracy(claim_id: str, quantity: Accuracy, cells: Cells) -> Finding:
         best = estimate(list(cell.best.values())).mean
         what = f"after the last of {cell.epochs} epochs ({best:.2f} % after the best)"
     found = _finding(claim_id, what, cell.last, [cell], cell.profile)
-    return replace(found, bootstrap=bootstrap_interval([list(cell.last.values())], itemgetter(0)))
+    last, best_values = list(cell.last.values()), list(cell.best.values())
+    best_mean = estimate(best_values).mean
+    return replace(
+        found,
+        bootstrap=bootstrap_interval([last], itemgetter(0)),
+        prediction=prediction_half_width(last, sampling_variance(found.ours or 0.0, images)),
+        best=best_mean,
+        best_prediction=prediction_half_width(best_values, sampling_variance(best_mean, images)),
+    )
 
 
-def _gap(claim_id: str, quantity: Gaps, cells: Cells) -> Finding:
+def _gap(claim_id: str, quantity: Gaps, cells: Cells, images: int | None) -> Finding:
     """Subtract seed by seed: seeds are independent, whatever the two methods of one share.
 
     The profile is the lowest of all pairs, for which is picked depends on all.
@@ -188,7 +223,8 @@ def _gap(claim_id: str, quantity: Gaps, cells: Cells) -> Finding:
         name = f"{describe(pair[1])} minus {describe(pair[0])}"
         if not both:
             return Finding(claim_id, None, f"no seed has an accuracy on both sides of {name}")
-        gaps.append(_Gap(name, both, (low, high)))
+        by_best = {seed: high.best[seed] - low.best[seed] for seed in both}
+        gaps.append(_Gap(name, both, (low, high), by_best))
     counts = min(gaps, key=_PICKS[quantity.pick])
     which = f", the {quantity.pick} of {len(gaps)}" if len(gaps) > 1 else ""
     lowest = min((side.profile for gap in gaps for side in gap.sides), key=rank)
@@ -198,9 +234,21 @@ def _gap(claim_id: str, quantity: Gaps, cells: Cells) -> Finding:
     return replace(
         found,
         interval=_reach(counts, of_all, quantity.pick),
+        **_predictions(counts, images),
         p_value=_least_certain(gaps),
         bootstrap=_bootstrap(of_all, quantity.pick),
     )
+
+
+def _predictions(gap: _Gap, images: int | None) -> dict[str, Any]:
+    """Return the prediction intervals of a gap by the last and by the best epochs."""
+    last, best = list(gap.by_seed.values()), list(gap.by_best.values())
+    best_mean = estimate(best).mean
+    return {
+        "prediction": prediction_half_width(last, sampling_variance(gap.mean, images)),
+        "best": best_mean,
+        "best_prediction": prediction_half_width(best, sampling_variance(best_mean, images)),
+    }
 
 
 def _reach(counts: _Gap, gaps: Sequence[_Gap], pick: str) -> float | None:
@@ -252,7 +300,20 @@ def _finding(
         reason += f"; {told}"
     if diverged:
         reason += "; one that diverged counts with its last accuracy before that, if it has one"
-    return Finding(claim_id, found.mean, reason, found.n_seeds, found.interval, profile)
+    engines = {
+        str(record.metrics.get("trained", {}).get("engine", "torch"))
+        for cell in cells
+        for record in cell.records
+    }
+    return Finding(
+        claim_id,
+        found.mean,
+        reason,
+        found.n_seeds,
+        found.interval,
+        profile,
+        engine=" and ".join(sorted(engines)),
+    )
 
 
 def _cell(group: Sequence[Record]) -> Cell:

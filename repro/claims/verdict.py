@@ -1,9 +1,9 @@
-"""The rule that turns a published number and ours into a verdict.
+"""The rule that turns a published statement and our value into one of nine verdicts.
 
-What follows from equations, tensors or an allocator is the same every time it is computed: it is
-held against the printed digits. A time is that of a machine, and ours is not the paper's. An
-accuracy that comes of training differs from seed to seed: it is held against the spread, and only
-if it was trained at the published setting.
+A number that follows from equations, tensors or an allocator is the same at every run, and is held
+against the printed digits. A trained accuracy differs from seed to seed, and the published one is a
+single run: it is held against the prediction interval for one further run. "Not reproduced" is kept
+for a test whose settings are all known.
 """
 
 from dataclasses import dataclass
@@ -12,23 +12,47 @@ from decimal import ROUND_HALF_UP, Decimal
 from repro.claims.claim import Claim
 
 REPRODUCED = "reproduced"
+CORRECTED = "reproduced, with a correction"
 CLOSE = "close"
-CONTRADICTED = "contradicted"
-OWN_EQUATIONS = "contradicts the paper's own equations"
-OTHER_MACHINE = "differs on this machine"
+NOT_REPRODUCED = "not reproduced"
+INCONSISTENT = "inconsistent in the paper"
+NOT_DECIDABLE = "not decidable"
+NOT_COMPARABLE = "not comparable"
 UNDECIDED = "undecided"
 NOT_RUN = "not run"
 
+VERDICTS = (
+    REPRODUCED,
+    CORRECTED,
+    CLOSE,
+    NOT_REPRODUCED,
+    INCONSISTENT,
+    NOT_DECIDABLE,
+    NOT_COMPARABLE,
+    UNDECIDED,
+    NOT_RUN,
+)
+MEANINGS: dict[str, str] = {
+    REPRODUCED: "our value on the statement's own basis agrees",
+    CORRECTED: "it agrees once a slip in the paper, which we name, is corrected",
+    CLOSE: "it differs by less than a stated tolerance",
+    NOT_REPRODUCED: "a faithful test with known settings gives something else",
+    INCONSISTENT: "it contradicts the paper's own equations, and no reading repairs it",
+    NOT_DECIDABLE: "it depends on a setting that the paper does not give: plausible values give "
+    "results on both sides of the published one",
+    NOT_COMPARABLE: "it is about hardware that was not used here",
+    UNDECIDED: "it was tested, and the result is compatible with both answers",
+    NOT_RUN: "there is no test yet",
+}
+"""What each verdict says, for legends."""
+
 CLOSE_FRACTION = 0.05
-"""Largest relative difference that still counts as close."""
-REPRODUCED_POINTS, CLOSE_POINTS = 1, 3
-"""Largest differences of trained accuracies, in percentage points. The papers print single runs of
-unknown seeds without their spread: of an accuracy of 86 % on the 1,024 test images of ElasticZO's
-Table 2, the choice of the images alone makes a standard error of 1.1 points."""
+"""Largest relative difference at which a value that is the same at every run is still close."""
+CLOSE_POINTS = 3.0
+"""Largest difference, in percentage points, at which a trained accuracy is still close. A
+prediction interval wider than this to either side would hold most results, so it confirms none."""
 TRAINED_PROFILE = "paper"
 """The profile whose records give verdicts on what was trained."""
-
-VERDICTS = (REPRODUCED, CLOSE, CONTRADICTED, OWN_EQUATIONS, OTHER_MACHINE, UNDECIDED, NOT_RUN)
 
 
 @dataclass(frozen=True)
@@ -43,16 +67,28 @@ class Finding:
     n_seeds: int = 0
     """Independent seeds behind the value; 0 where nothing is random."""
     interval: float | None = None
-    """Half-width of the 95 % confidence interval over seeds, in the claim's unit; ``None`` for one
+    """Half-width of the 95 % confidence interval of the mean, in the claim's unit; ``None`` for one
     seed, or where nothing is random."""
     profile: str | None = None
     """Lowest profile of the records behind the value; ``None`` says that of the whole run. Without
     a value: of the records that put the claim to the test and cannot tell."""
     bootstrap: tuple[float, float] | None = None
-    """Ends of the 95 % interval by the stratified bootstrap, in the claim's unit; beside
-    ``interval``, by which the verdict is."""
+    """Ends of the 95 % interval of the mean by the stratified bootstrap, in the claim's unit."""
     p_value: float | None = None
     """Of differences: one-sided, over seeds, that the least certain of them is positive."""
+    prediction: float | None = None
+    """Half-width of the 95 % prediction interval for one further run, in the claim's unit."""
+    best: float | None = None
+    """The value by each run's best epoch instead of its last ..."""
+    best_prediction: float | None = None
+    """... and the half-width of its prediction interval."""
+    corrected: float | None = None
+    """The value once the slip that ``correction`` names is corrected."""
+    correction: str = ""
+    plausible: tuple[float, float] | None = None
+    """Least and greatest value that other settings gave, where the paper leaves settings open."""
+    engine: str = ""
+    """What trained the runs: ``torch``, ``native``, or both."""
 
     @property
     def is_run(self) -> bool:
@@ -61,43 +97,45 @@ class Finding:
 
 
 def verdict(claim: Claim, finding: Finding) -> str:
-    """Return the verdict on ``claim`` given our finding.
+    """Return the verdict on ``claim`` given our finding, one of ``VERDICTS``.
 
-    A value that rounds to the published digits is reproduced, and so is one on the claimed side of
-    a bound. A value within ``CLOSE_FRACTION`` of the published one is close. Anything else
-    contradicts the claim: or, where ours comes from the paper's equations, the claim contradicts
-    them. A time that is otherwise on our machine contradicts nothing: it differs.
+    A value that is the same at every run is *reproduced* if it rounds to the published digits or
+    lies on the claimed side of a bound, *reproduced, with a correction* if the corrected value
+    does, and *close* within ``CLOSE_FRACTION``. Else it is *inconsistent in the paper* if it is the
+    paper's own equations' and *not reproduced* otherwise. Times are those of other hardware.
 
-    Of what was trained, records of ``TRAINED_PROFILE`` alone give a verdict, unless the claim
-    names others that put it to the test. An accuracy is reproduced if the published one lies within
-    ``REPRODUCED_POINTS`` of ours or within our interval over seeds, a difference of accuracies if
-    the claim holds or the published one lies within the interval, which of a smallest or largest
-    difference reaches as far as that of any it is chosen from. But one seed, or seeds whose
-    interval is wider than ``CLOSE_POINTS`` to either side, confirm nothing: then it is close. Close
-    is also what lies within ``CLOSE_POINTS``, or within a wider interval.
-
-    An order of methods, published as a bound of 0 on the gaps between neighbours, claims signs, and
-    no distance makes up for a wrong one. Ours is the least certain gap. The order is reproduced if
-    the gap's whole interval lies above 0 and contradicted if it lies below. It is undecided if the
-    interval holds 0, of one seed, which has none, and where runs that put it to the test cannot
-    tell.
+    Of what was trained, records of the published setting alone count, unless the claim names
+    others. See ``judge_value`` and ``judge_ranking``.
     """
     judging = judging_profiles(claim)
     if not finding.is_run or (judging and finding.profile not in judging):
         return NOT_RUN
+    if claim.basis == "timed":
+        return NOT_COMPARABLE
     if finding.ours is None:
         return UNDECIDED
     if claim.basis == "trained":
-        if is_order(claim):
-            return _order(finding.ours, finding.interval)
-        return _trained(claim, _distance(claim, finding.ours), finding.interval)
+        if is_ranking(claim):
+            return judge_ranking(claim, finding)
+        return judge_value(claim, finding, finding.ours, finding.prediction)
     if _distance(claim, finding.ours) == 0:
         return REPRODUCED
+    if finding.corrected is not None and _distance(claim, finding.corrected) == 0:
+        return CORRECTED
     if abs(finding.ours - claim.published) <= CLOSE_FRACTION * abs(claim.published):
         return CLOSE
-    if claim.basis == "timed":
-        return OTHER_MACHINE
-    return OWN_EQUATIONS if claim.basis == "analytic" else CONTRADICTED
+    return INCONSISTENT if claim.basis == "analytic" else NOT_REPRODUCED
+
+
+def best_epoch_verdict(claim: Claim, finding: Finding) -> str:
+    """Return the verdict if the paper printed the best epoch instead of the last.
+
+    It differs from ``verdict`` only for trained values, where ``finding.best`` is known.
+    """
+    usual = verdict(claim, finding)
+    if finding.best is None or usual == NOT_RUN or is_ranking(claim):
+        return usual
+    return judge_value(claim, finding, finding.best, finding.best_prediction)
 
 
 def shown(found: str, profile: str | None) -> str:
@@ -105,15 +143,9 @@ def shown(found: str, profile: str | None) -> str:
     return f"{NOT_RUN} ({profile} only)" if found == NOT_RUN and profile else found
 
 
-def is_order(claim: Claim) -> bool:
-    """Tell whether ``claim`` says which methods are better, and not by how much."""
+def is_ranking(claim: Claim) -> bool:
+    """Tell whether ``claim`` says which of several was trained better, and not by how much."""
     return claim.basis == "trained" and claim.published == 0
-
-
-def is_tested(claim: Claim) -> bool:
-    """Tell whether ``claim`` says that something trained is the better, by whatever distance."""
-    is_difference = claim.basis == "trained" and claim.unit == "points"
-    return is_difference and claim.relation == "at least" and claim.published >= 0
 
 
 def judging_profiles(claim: Claim) -> tuple[str, ...]:
@@ -121,44 +153,57 @@ def judging_profiles(claim: Claim) -> tuple[str, ...]:
     return claim.judged_by or ((TRAINED_PROFILE,) if claim.basis == "trained" else ())
 
 
-def points_above(claim: Claim, finding: Finding) -> float:
-    """Return by how much a trained accuracy, rounded as printed, exceeds the published one, or 0.
+def judge_value(claim: Claim, finding: Finding, ours: float, prediction: float | None) -> str:
+    """Judge a trained accuracy, or a difference of accuracies.
 
-    A bound cannot be exceeded: to lie above it is what it claims.
+    - The published value lies in the prediction interval: *reproduced*, but *undecided* if the
+      interval is wider than ``CLOSE_POINTS`` to either side.
+    - An accuracy within ``CLOSE_POINTS``: *close*. There is no such band for differences.
+    - One seed has no interval: *undecided*.
+    - Otherwise *not reproduced*; but if the paper leaves settings open, *not decidable* where
+      single runs under other settings lie on both sides of the published value, and *undecided*
+      where none that was tried does.
     """
-    is_accuracy = claim.basis == "trained" and claim.unit == "%" and claim.relation == "equals"
-    if not is_accuracy or finding.ours is None:
-        return 0.0
-    return float(max(_excess(claim, finding.ours), Decimal(0)))
+    distance = _distance(claim, ours)
+    is_accuracy = claim.unit == "%"
+    if prediction is None:
+        return CLOSE if is_accuracy and distance <= CLOSE_POINTS else UNDECIDED
+    if distance <= prediction:
+        return REPRODUCED if prediction <= CLOSE_POINTS else UNDECIDED
+    if is_accuracy and distance <= CLOSE_POINTS:
+        return CLOSE
+    if not claim.unknown:
+        return NOT_REPRODUCED
+    # a single run under such settings is as uncertain as one under ours
+    return _by_open_settings(claim, finding, ours, prediction)
 
 
-def _trained(claim: Claim, distance: float, interval: float | None) -> str:
-    spread = interval or 0.0
-    band = 0 if claim.unit == "points" else REPRODUCED_POINTS
-    confirms = interval is not None and interval <= CLOSE_POINTS
-    if confirms and distance <= max(band, spread):
-        return REPRODUCED
-    return CLOSE if distance <= max(CLOSE_POINTS, spread) else CONTRADICTED
-
-
-def _order(gap: float, interval: float | None) -> str:
-    if interval is None or abs(gap) <= interval:
+def judge_ranking(claim: Claim, finding: Finding) -> str:
+    """Judge the least certain gap between neighbours by the interval of its mean."""
+    gap, interval = finding.ours, finding.interval
+    if gap is None or interval is None or abs(gap) <= interval:
         return UNDECIDED
-    return REPRODUCED if gap > 0 else CONTRADICTED
+    if gap > 0:
+        return REPRODUCED
+    return _by_open_settings(claim, finding, gap, interval) if claim.unknown else NOT_REPRODUCED
+
+
+def _by_open_settings(claim: Claim, finding: Finding, ours: float, spread: float) -> str:
+    """Return what can be said of a value that differs, where the paper leaves settings open."""
+    if finding.plausible is None:
+        return UNDECIDED
+    low, high = min(*finding.plausible, ours) - spread, max(*finding.plausible, ours) + spread
+    return NOT_DECIDABLE if low <= claim.published <= high else UNDECIDED
 
 
 def _distance(claim: Claim, ours: float) -> float:
     """Return how far ours, rounded as printed, lies from what is claimed; 0 if it holds."""
-    excess = _excess(claim, ours)
+    excess = _round_half_up(ours, claim.digits) - Decimal(repr(claim.published))
     if claim.relation == "at least":
         return float(max(-excess, Decimal(0)))
     if claim.relation == "at most":
         return float(max(excess, Decimal(0)))
     return float(abs(excess))
-
-
-def _excess(claim: Claim, ours: float) -> Decimal:
-    return _round_half_up(ours, claim.digits) - Decimal(repr(claim.published))
 
 
 def _round_half_up(value: float, digits: int) -> Decimal:

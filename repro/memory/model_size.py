@@ -6,7 +6,7 @@ memory that BP takes.
 """
 
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from repro.memory.readings import Reading
 from repro.memory.shape import DecoderShape
 
 Growth = Literal["depth", "width"]
+GROWTHS: tuple[Growth, ...] = get_args(Growth)
 
 
 def largest_by_mezo(shape: DecoderShape, budget: float, growth: Growth, reading: Reading) -> float:

@@ -1,69 +1,111 @@
-"""Every claim with our value and verdict, from the records that stand."""
+"""The ledger: every published statement with our values by basis and one verdict."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from repro.artifacts import index
 from repro.claims.claim import Claim
 from repro.claims.index import CLAIMS
+from repro.claims.plausible import plausible_ranges
+from repro.claims.statistics import holm
 from repro.claims.verdict import (
     NOT_RUN,
     Finding,
-    is_tested,
+    best_epoch_verdict,
+    is_ranking,
     judging_profiles,
-    points_above,
     shown,
     verdict,
 )
-from repro.measurement.records import read_runs
+from repro.measurement.records import Record, read_runs
 from repro.report.runs import current_runs
+
+SCHEMA = 2
+"""Version of ``repro claims --json``; docs/json.md maps the fields of version 1."""
+BASES = {
+    "analytic": "equations",
+    "simulated": "simulated",
+    "measured": "measured",
+    "timed": "timed",
+    "trained": "trained",
+}
+"""The ledger's name of each basis."""
+_OPEN_SETTINGS = "elasticzo_misses"
+"""The artifact that tries other values of the settings that the ElasticZO paper leaves open."""
 
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """One row of ``repro claims --json``: its fields are the stable, documented schema."""
+    """One statement of the ledger."""
 
     id: str
-    """Identifier of the claim."""
+    """Identifier of the statement."""
     paper: str
     """``mezo`` or ``elasticzo``."""
     section: str
     """Section, figure or table of the paper."""
     artifact: str
     """Slug of the artifact that gives our value."""
+    quote: str
+    """The paper's words; of a number in a table, its row and column."""
     statement: str
-    """The claim in our words."""
+    """The statement in our words."""
+    is_stated: bool
+    """Whether the paper says so; a ranking may be our reading of a table."""
     relation: str
-    """How ours is held against published: ``equals``, ``at least`` or ``at most``."""
+    """``equals``, ``at least`` or ``at most``: how ours is held against published."""
     published: float
     """The paper's number."""
     digits: int
     """Decimals that the paper prints of it."""
-    ours: float | None
-    """Our number in the same unit; null if not run, or if the runs cannot tell."""
-    interval: float | None
-    """Half-width of the 95 % confidence interval of ``ours`` over seeds; null below two seeds."""
-    bootstrap: tuple[float, float] | None
-    """Ends of the interval of an accuracy, or of a difference of some, by the stratified bootstrap;
-    null for all else and below two seeds. Verdicts are by ``interval``."""
-    p_value: float | None
-    """Of claims that one of several was trained to the higher accuracy: of an exact one-sided test
-    over seeds; null for all else and below two seeds."""
     unit: str
     """``x`` is a ratio, ``GB`` is 1e9 bytes, ``MiB`` and ``KiB`` are 2**20 and 2**10, ``%`` is per
     cent, ``points`` percentage points, ``s`` seconds, ``settings`` a count."""
     basis: str
-    """``analytic``, ``simulated``, ``measured``, ``timed`` or ``trained``."""
+    """The basis that the statement is about: a name of ``BASES``."""
+    values: dict[str, float]
+    """Our value on each basis that has one, by the names of ``BASES``. A second value on the
+    statement's own basis has its claim's id as its name."""
+    ours: float | None
+    """Our value on the statement's own basis; null if not run, or if the runs cannot tell."""
     verdict: str
     """One of ``repro.claims.verdict.VERDICTS``."""
+    correction: str
+    """The slip in the paper that is corrected, where the verdict says so."""
+    corrected: float | None
+    """Our value with that correction."""
     reason: str
     """How our value came about; where it differs, the suspected cause."""
+    setting_unknown: tuple[str, ...]
+    """Settings that the result depends on and that the paper, or our copy of it, does not give."""
+    plausible: tuple[float, float] | None
+    """Least and greatest mean that other values of those settings gave, where they were tried."""
+    interval_kind: str | None
+    """``prediction`` for one further run, ``confidence`` of a ranking's mean; null without one."""
+    interval: float | None
+    """Half-width of that 95 % interval, by which the verdict is."""
+    bootstrap: tuple[float, float] | None
+    """Ends of the 95 % interval of the mean by the stratified bootstrap."""
+    p_value: float | None
+    """Of rankings: of an exact one-sided test over seeds."""
+    p_holm: float | None
+    """The same, adjusted for the number of rankings that were tested (Holm)."""
+    n_seeds: int
+    """Independent seeds behind our value; 0 where nothing is random."""
+    last_epoch: float | None
+    """Our value by the last epoch of each run, by which the verdict is ..."""
+    best_epoch: float | None
+    """... and by the best. The paper does not say which it prints."""
+    best_epoch_verdict: str
+    """The verdict if the paper printed the best epoch."""
+    engine: str
+    """What trained the runs: ``torch`` (PyTorch), ``native`` (the C++ engine), or both."""
     profile: str | None
     """Lowest profile of the records behind our value or verdict, or null if not run."""
-    n_seeds: int
-    """Independent seeds behind our value or verdict; 0 where nothing is random."""
+    command: str
+    """The command that makes such records."""
     records: str | None
     """Name of the newest of ``record_files``, or null if not run."""
     record_files: list[str]
@@ -80,63 +122,159 @@ class ClaimRow:
         return None if self.ours is None else self.ours - self.published
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the row as a JSON object, with ``difference``."""
-        return {**asdict(self), "difference": self.difference}
+        """Return the row as a JSON object, with ``difference`` and the schema's version."""
+        return {"schema": SCHEMA, **asdict(self), "difference": self.difference}
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A claim with our finding and the records behind it."""
+
+    claim: Claim
+    finding: Finding
+    profile: str | None
+    files: list[str]
+    command: str
 
 
 def claim_rows(results: Path, slugs: Iterable[str] = index.SLUGS) -> list[ClaimRow]:
-    """Return the rows of the claims of ``slugs``, each from the records that stand.
+    """Return the statements of ``slugs``, each from the records that stand.
 
     Raises:
         UsageError: ``results`` is not a directory.
         ReproError: a file of records is corrupted or of a newer schema.
     """
-    return [row for slug in slugs for row in run_rows(slug, current_runs(results, slug))]
+    found = [f for slug in slugs for f in _found(slug, current_runs(results, slug))]
+    return _with_holm(_rows(found, _ranges(results)))
 
 
 def run_rows(slug: str, runs: Sequence[Path]) -> list[ClaimRow]:
-    """Return the rows of an artifact's claims from the files ``runs``, newest first.
+    """Return the statements of one artifact from the files ``runs``, newest first.
 
-    Without any, the claims are not run.
+    Without any, its statements are not run. Records of other settings are looked for in the
+    directory of results that the newest file is in.
+
+    Raises:
+        ReproError: a file of records is corrupted or of a newer schema.
     """
+    return _with_holm(_rows(_found(slug, runs), _ranges(runs[0].parents[1]) if runs else {}))
+
+
+def _ranges(results: Path) -> Mapping[str, tuple[float, float]]:
+    runs = current_runs(results, _OPEN_SETTINGS)
+    return plausible_ranges(read_runs(runs)) if runs else {}
+
+
+def _found(slug: str, runs: Sequence[Path]) -> list[_Found]:
     artifact = index.load(slug)
     claims = [CLAIMS[claim_id] for claim_id in artifact.claims]
     if not runs:
-        reason = f"no records yet: repro run {slug}"
-        return [_row(claim, Finding(claim.id, None, reason), None, []) for claim in claims]
+        command = f"repro run {slug} --profile paper"
+        reason = f"no records yet: {command}"
+        return [_Found(c, Finding(c.id, None, reason), None, [], command) for c in claims]
     records = read_runs(runs)
-    found = {finding.claim_id: finding for finding in artifact.findings(records)}
+    by_id = {finding.claim_id: finding for finding in artifact.findings(records)}
     names = [run.name for run in runs]
-    return [_row(claim, found[claim.id], records[0].profile, names) for claim in claims]
+    command = command_of(slug, records)
+    profile = records[0].profile
+    return [_Found(c, by_id[c.id], profile, names, command) for c in claims]
 
 
-def _row(claim: Claim, finding: Finding, run_profile: str | None, files: list[str]) -> ClaimRow:
-    profile = (finding.profile or run_profile) if finding.is_run else None
-    label, reason = verdict(claim, finding), finding.reason
-    if (points := points_above(claim, finding)) > 0:
-        reason += f"; {points:g} points above the published"
+def command_of(slug: str, records: Sequence[Record]) -> str:
+    """Return the command that makes records like these: its profile, engine and device."""
+    profile = records[-1].profile
+    config = records[-1].config
+    options = [f"repro run {slug}", f"--profile {profile}"]
+    engines = dict.fromkeys(r.config.get("engine", "torch") for r in records)
+    if set(engines) != {"torch"}:
+        name = next(iter(engines)) if len(engines) == 1 else "auto"
+        options.append(f"--engine {name}")
+    if config.get("device", "cpu") != "cpu" and profile not in ("gpu", "paper"):
+        options.append(f"--device {config['device']}")
+    return " ".join(options)
+
+
+def _rows(found: Sequence[_Found], ranges: Mapping[str, tuple[float, float]]) -> list[ClaimRow]:
+    """Return a row for each statement, with the values of the claims that are the same."""
+    present = {one.claim.id for one in found}
+    others: dict[str, list[_Found]] = {}
+    for one in found:
+        if one.claim.same_as:
+            others.setdefault(one.claim.same_as, []).append(one)
+    return [
+        _row(one, others.get(one.claim.id, []), ranges.get(one.claim.id))
+        for one in found
+        if not one.claim.same_as or one.claim.same_as not in present
+    ]
+
+
+def _row(
+    found: _Found, others: Sequence[_Found], plausible: tuple[float, float] | None
+) -> ClaimRow:
+    claim, files = found.claim, found.files
+    finding = replace(found.finding, plausible=found.finding.plausible or plausible)
+    profile = (finding.profile or found.profile) if finding.is_run else None
+    label, by_best = verdict(claim, finding), best_epoch_verdict(claim, finding)
+    reason = finding.reason
+    if by_best != label:
+        reason += f"; by the best epoch the verdict would be: {by_best}"
     if finding.is_run and label == NOT_RUN:
         judging = ", ".join(judging_profiles(claim))
         reason += f"; profile {profile}, of which only {judging} gives a verdict"
+    values = {} if finding.ours is None else {BASES[claim.basis]: finding.ours}
+    for other in others:
+        if other.finding.ours is not None:
+            name = BASES[other.claim.basis]
+            values[other.claim.id if name in values else name] = other.finding.ours
+    ranking = is_ranking(claim)
+    interval = finding.interval if ranking else finding.prediction
+    kind = "confidence" if ranking else "prediction"
     return ClaimRow(
         id=claim.id,
         paper=claim.paper,
         section=claim.section,
         artifact=claim.artifact,
+        quote=claim.quote,
         statement=claim.statement,
+        is_stated=claim.is_stated,
         relation=claim.relation,
         published=claim.published,
         digits=claim.digits,
-        ours=finding.ours,
-        interval=finding.interval,
-        bootstrap=finding.bootstrap,
-        p_value=finding.p_value if is_tested(claim) else None,
         unit=claim.unit,
-        basis=claim.basis,
+        basis=BASES[claim.basis],
+        values=values,
+        ours=finding.ours,
         verdict=label,
+        correction=finding.correction if "correction" in label else "",
+        corrected=finding.corrected,
         reason=reason,
-        profile=profile,
+        setting_unknown=claim.unknown,
+        plausible=finding.plausible if claim.unknown else None,
+        interval_kind=kind if interval is not None else None,
+        interval=interval,
+        bootstrap=finding.bootstrap,
+        p_value=finding.p_value if ranking else None,
+        p_holm=None,
         n_seeds=finding.n_seeds,
+        last_epoch=finding.ours if finding.best is not None else None,
+        best_epoch=finding.best,
+        best_epoch_verdict=by_best,
+        engine=finding.engine,
+        profile=profile,
+        command=found.command,
         records=files[0] if finding.is_run else None,
         record_files=files if finding.is_run else [],
     )
+
+
+def _with_holm(rows: Sequence[ClaimRow]) -> list[ClaimRow]:
+    """Adjust the p-values for the number of rankings among ``rows``."""
+    tested = [row for row in rows if row.p_value is not None]
+    adjusted = dict(
+        zip(
+            (row.id for row in tested),
+            holm([row.p_value for row in tested if row.p_value is not None]),
+            strict=True,
+        )
+    )
+    return [replace(row, p_holm=adjusted.get(row.id)) for row in rows]

@@ -5,7 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro.artifacts import index
-from repro.claims.verdict import VERDICTS
+from repro.claims.verdict import (
+    INCONSISTENT,
+    NOT_DECIDABLE,
+    NOT_REPRODUCED,
+    UNDECIDED,
+    VERDICTS,
+)
 from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
 from repro.report import wording
@@ -83,18 +89,28 @@ def _records(slug: str, runs: Sequence[Path]) -> str:
 def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
     """Return the claims as a Markdown table, with the reason of each verdict if asked for."""
     table = [
-        ["claim", "the paper says", "published", "ours", "from", "verdict", "how, and why"],
-        ["---", "---", "--:", "--:", "---", "---", "---"],
+        [
+            "claim",
+            "the paper says",
+            "published",
+            "ours",
+            "basis",
+            "other bases",
+            "verdict",
+            "how, and why",
+        ],
+        ["---", "---", "--:", "--:", "---", "---", "---", "---"],
     ]
     table += [
         [
             row.id,
-            f"{row.statement} ({row.section})",
+            f"{row.statement} ({row.section})" + ("" if row.is_stated else " (our reading)"),
             wording.published(row),
             _ours(row),
             wording.source(row),
+            wording.other_values(row),
             _bold(row.shown_verdict),
-            row.reason,
+            _why(row),
         ]
         for row in rows
     ]
@@ -107,13 +123,25 @@ def _tests(rows: Sequence[ClaimRow]) -> list[str]:
     found = [row.p_value for row in rows if row.p_value is not None]
     if not found:
         return []
-    some = f"{len(found)} claims are" if len(found) > 1 else "One claim is"
+    some = f"{len(found)} rankings are" if len(found) > 1 else "One ranking is"
     return [
         "",
-        f"{some} tested over seeds (p, that the higher accuracy is so by chance: exact sign flips, "
-        f"one-sided; of n seeds never below 2⁻ⁿ). "
+        f"{some} tested over seeds (p: exact sign flips, one-sided; of n seeds never below 2⁻ⁿ). "
         f"{wording.CAVEAT}",
     ]
+
+
+def _why(row: ClaimRow) -> str:
+    """Return the reason, with the correction and the open settings where there are some."""
+    parts = [row.reason]
+    if row.correction:
+        parts.append(f"corrected {row.corrected:.4g}: {row.correction}")
+    if row.verdict in (NOT_DECIDABLE, UNDECIDED) and row.setting_unknown:
+        parts.append(f"not given in the paper: {', '.join(row.setting_unknown)}")
+    if row.verdict == NOT_DECIDABLE and row.plausible:
+        low, high = row.plausible
+        parts.append(f"other settings gave {low:.4g} to {high:.4g}")
+    return "; ".join(parts)
 
 
 def _count(rows: Sequence[ClaimRow]) -> str:
@@ -121,7 +149,7 @@ def _count(rows: Sequence[ClaimRow]) -> str:
     ordered = sorted(rows, key=lambda row: (VERDICTS.index(row.verdict), row.shown_verdict))
     counts = Counter(row.shown_verdict for row in ordered)
     found = [f"{count} × {verdict}" for verdict, count in counts.items()]  # noqa: RUF001
-    return f"Of {len(rows)} claims: {', '.join(found)}"
+    return f"Of {len(rows)} statements: {', '.join(found)}"
 
 
 def _ours(row: ClaimRow) -> str:
@@ -130,4 +158,4 @@ def _ours(row: ClaimRow) -> str:
 
 
 def _bold(verdict: str) -> str:
-    return f"**{verdict}**" if verdict.startswith("contradict") else verdict
+    return f"**{verdict}**" if verdict in (INCONSISTENT, NOT_REPRODUCED) else verdict

@@ -6,19 +6,36 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from repro.claims.verdict import (
+    CLOSE,
+    CORRECTED,
+    NOT_COMPARABLE,
+    NOT_DECIDABLE,
+    NOT_RUN,
+    REPRODUCED,
+    UNDECIDED,
+)
 from repro.report import wording
 from repro.report.claims_table import ClaimRow
 
 _WIDTH = 160
 """Columns where the output is no terminal."""
-_COLOURS = {"reproduced": "green", "close": "cyan", "undecided": "yellow", "not run": "dim"}
+_COLOURS = {
+    REPRODUCED: "green",
+    CORRECTED: "green",
+    CLOSE: "cyan",
+    NOT_DECIDABLE: "yellow",
+    NOT_COMPARABLE: "dim",
+    UNDECIDED: "yellow",
+    NOT_RUN: "dim",
+}
 
 
 def claims_text(rows: Sequence[ClaimRow]) -> str:
     """Return a table of the claims, coloured only where standard output is a terminal."""
     console = Console() if sys.stdout.isatty() else Console(width=_WIDTH, no_color=True)
     table = Table(box=None, pad_edge=False)
-    for column in ("claim", "statement", "published", "ours", "from", "verdict"):
+    for column in ("claim", "statement", "published", "ours", "basis", "verdict"):
         table.add_column(column, justify="right" if column in ("published", "ours") else "left")
     for row in rows:
         colour = _COLOURS.get(row.verdict, "red")

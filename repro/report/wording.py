@@ -3,7 +3,8 @@
 from repro.claims.claim import SIGNS
 from repro.report.claims_table import ClaimRow
 
-CAVEAT = "No p is corrected for their number: chance alone brings up to one in twenty below 0.05."
+CAVEAT = "Adjusted values (Holm) allow for the number of rankings that were tested."
+ENGINES = {"torch": "PyTorch", "native": "C++ engine", "native and torch": "both engines"}
 NOTHING = "–"  # noqa: RUF001
 
 
@@ -13,7 +14,7 @@ def published(row: ClaimRow) -> str:
 
 
 def ours(row: ClaimRow) -> str:
-    """Return our number with its 95 % interval and its unit."""
+    """Return our number with the 95 % interval by which it is judged, and its unit."""
     if row.ours is None:
         return NOTHING
     spread = "" if row.interval is None else f" ± {row.interval:.2g}"
@@ -21,8 +22,10 @@ def ours(row: ClaimRow) -> str:
 
 
 def p_value(row: ClaimRow) -> str:
-    """Return the p of a claimed advantage, or nothing."""
-    return "" if row.p_value is None else f"p = {row.p_value:.2g}"
+    """Return the p of a ranking and its value adjusted for their number, or nothing."""
+    if row.p_value is None or row.p_holm is None:
+        return ""
+    return f"p = {row.p_value:.2g}, Holm {row.p_holm:.2g}"
 
 
 def bootstrap(row: ClaimRow) -> str:
@@ -45,11 +48,19 @@ def difference(row: ClaimRow) -> str:
 
 
 def source(row: ClaimRow) -> str:
-    """Return the basis; of what was timed or trained also how much, which differs among rows."""
+    """Return the basis; of what was timed or trained also how much, and by what."""
     if row.basis not in ("timed", "trained") or row.profile is None:
         return row.basis
     seeds = f", {row.n_seeds} seed{'s' if row.n_seeds > 1 else ''}" if row.n_seeds else ""
-    return f"{row.basis}, {row.profile}{seeds}"
+    engine = f", {ENGINES.get(row.engine, row.engine)}" if row.engine else ""
+    return f"{row.basis}, {row.profile}{seeds}{engine}"
+
+
+def other_values(row: ClaimRow) -> str:
+    """Return our values on other bases, as in ``simulated 24.1, measured 22.8``."""
+    return ", ".join(
+        f"{name} {value:.4g}" for name, value in row.values.items() if name != row.basis
+    )
 
 
 def unit(row: ClaimRow) -> str:

@@ -17,9 +17,10 @@ from repro.claims.statistics import RESAMPLES
 from repro.claims.verdict import (
     CLOSE_FRACTION,
     CLOSE_POINTS,
-    REPRODUCED_POINTS,
-    TRAINED_PROFILE,
+    MEANINGS,
     VERDICTS,
+    judge_ranking,
+    judge_value,
     verdict,
 )
 from repro.planner.families import FAMILIES
@@ -156,11 +157,12 @@ def rule() -> str:
     """Return the rule of verdicts in Markdown: that of the code, with its constants' values."""
     values = {
         "CLOSE_FRACTION": f"{CLOSE_FRACTION:.0%}".replace("%", " %"),
-        "REPRODUCED_POINTS": f"{REPRODUCED_POINTS} percentage point",
-        "CLOSE_POINTS": f"{CLOSE_POINTS} percentage points",
-        "TRAINED_PROFILE": f"the profile `{TRAINED_PROFILE}`",
+        "CLOSE_POINTS": f"{CLOSE_POINTS:g} percentage points",
     }
-    _, _, said = (getdoc(verdict) or "").partition("\n\n")  # without the line on what it returns
+    meanings = "\n".join(f"- **{name}**: {meaning}." for name, meaning in MEANINGS.items())
+    rules = [(getdoc(function) or "") for function in (verdict, judge_value, judge_ranking)]
+    said = "\n\n".join([meanings, *(text.partition("\n\n")[2] or text for text in rules)])
+    said = said.partition(" See ``")[0] + said.partition("``judge_ranking``.")[2]
     for name, value in values.items():
         said = said.replace(f"``{name}``", value)
     return said
@@ -173,7 +175,7 @@ def _behind(quantity: Quantity, made: Sequence[Made]) -> list[Made]:
 
 
 def _class(label: str) -> str:
-    return "verdict-" + label.replace("'", "").replace(" ", "-")
+    return "verdict-" + label.replace(",", "").replace(" ", "-")
 
 
 _TEMPLATES = Environment(

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from repro.artifacts.base import Artifact
+from repro.claims.index import of_artifact
 from repro.core.errors import UsageError
 from repro.core.names import ATTENTIONS, BYTES, Attention, Dtype
 from repro.core.validation import (
@@ -163,34 +164,7 @@ ARTIFACT = Artifact(
     slug="mezo_fig3",
     paper="mezo",
     title="MeZO Fig. 3: memory of backpropagation and MeZO over context, layers and hidden size",
-    claims=(
-        "A1",
-        "A1-deep",
-        "A1-simulated",
-        "A1-measured",
-        "A2",
-        "A2-simulated",
-        "A2-orders",
-        "A3",
-        "A3-simulated",
-        "A4",
-        "A4-simulated",
-        "A5",
-        "A5-asymptote",
-        "A5-simulated",
-        "A6",
-        "A6-L100",
-        "A6-asymptote",
-        "A6-simulated",
-        "A7",
-        "A7-checkpointed",
-        "A7-asymptote",
-        "A7-simulated",
-        "A8",
-        "A8-gpt2-medium",
-        "A8-llama-7b",
-        "A8-llama-13b",
-    ),
+    claims=tuple(claim.id for claim in of_artifact("mezo_fig3")),
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
 )

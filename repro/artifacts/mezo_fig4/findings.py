@@ -14,7 +14,7 @@ from repro.artifacts.mezo_fig4.points import (
 )
 from repro.claims.index import CLAIMS, of_artifact
 from repro.claims.statistics import bootstrap_interval, estimate, sign_flip_p
-from repro.claims.verdict import Finding, is_order
+from repro.claims.verdict import Finding, is_ranking
 from repro.core.units import GB, format_bytes
 from repro.finetuning.arms import LABELS, estimates
 from repro.measurement.records import Record
@@ -38,7 +38,7 @@ def findings(records: Sequence[Record]) -> list[Finding]:
 def _telling(finding: Finding) -> tuple[bool, bool, bool]:
     """Rank by what a finding can tell: an order of one seed is next to none, a run above no run."""
     has_value = finding.ours is not None
-    one_seed = is_order(CLAIMS[finding.claim_id]) and finding.interval is None
+    one_seed = is_ranking(CLAIMS[finding.claim_id]) and finding.interval is None
     return has_value and not one_seed, has_value, finding.is_run
 
 

@@ -1,0 +1,68 @@
+"""What other settings give where the paper leaves settings open.
+
+The artifact ``elasticzo_misses`` changes one open setting at a time around the runs of Tables 1 and
+2. The range of its means is the evidence for the verdict "not decidable".
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from statistics import fmean
+
+from repro.claims.elasticzo import QUANTITIES
+from repro.claims.quantity import Accuracy, Key, Quantity, key
+from repro.measurement.records import Record
+
+_CELL = ("dataset", "angle", "precision", "method")
+_SAME_IMAGES = ("angle", "images", "turn", "interpolation")
+
+Range = tuple[float, float]
+
+
+def plausible_ranges(records: Iterable[Record]) -> dict[str, Range]:
+    """Return the least and greatest mean that other settings gave, by claim id.
+
+    An accuracy has a value for each group of settings. A gap between two cells has one for each
+    choice of test images, on which both are evaluated, with all else as in the tables.
+    """
+    accuracies: dict[Key, dict[Key, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for record in records:
+        point = record.point
+        cell = key({name: point[name] for name in _CELL if name in point})
+        value = (
+            record.metrics["accuracy"]
+            if record.kind == "evaluation"
+            else record.metrics["test_accuracy"][-1]
+        )
+        accuracies[cell][key(point)].append(100 * value)
+    means = {
+        cell: {settings: fmean(values) for settings, values in groups.items()}
+        for cell, groups in accuracies.items()
+    }
+    found = {claim_id: _range(quantity, means) for claim_id, quantity in QUANTITIES.items()}
+    return {claim_id: span for claim_id, span in found.items() if span is not None}
+
+
+def _range(quantity: Quantity, means: Mapping[Key, Mapping[Key, float]]) -> Range | None:
+    if isinstance(quantity, Accuracy):
+        values = list(means.get(key(quantity.point), {}).values())
+    else:
+        values = [
+            gap
+            for low, high in quantity.pairs
+            for gap in _gaps(means.get(key(low), {}), means.get(key(high), {}))
+        ]
+    return (min(values), max(values)) if values else None
+
+
+def _gaps(low: Mapping[Key, float], high: Mapping[Key, float]) -> Iterable[float]:
+    """Yield the gaps between groups that are evaluated on the same images."""
+    by_images = defaultdict(list)
+    for settings, value in low.items():
+        by_images[_images(settings)].append(value)
+    for settings, value in high.items():
+        if images := _images(settings):
+            yield from (value - other for other in by_images[images])
+
+
+def _images(settings: Key) -> Key:
+    return frozenset((name, value) for name, value in settings if name in _SAME_IMAGES[1:])
