@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from repro import __version__
 from repro.commands import (
+    claim,
     claims,
     data,
     engine,
@@ -25,7 +26,7 @@ from repro.commands import (
 )
 from repro.core.errors import ReproError
 
-COMMANDS = (listing, run, sweep, replay, report, claims, notebooks, data, plan, engine, gpu)
+COMMANDS = (listing, run, sweep, replay, report, claims, claim, notebooks, data, plan, engine, gpu)
 """Each module offers ``add_parser(subparsers)``, whose parser sets ``execute(args) -> int``."""
 
 

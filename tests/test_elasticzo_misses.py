@@ -10,7 +10,6 @@ from typing import Any
 import matplotlib.pyplot as plt
 import msgspec
 import numpy as np
-import pandas as pd
 import pytest
 
 from repro.artifacts.elasticzo_misses import PAPER, SMOKE, figures, tables
@@ -21,13 +20,12 @@ from repro.artifacts.elasticzo_misses.comparisons import comparisons
 from repro.artifacts.elasticzo_misses.evaluated import FIRST, INTEGER_START, START, TABLE_2
 from repro.artifacts.elasticzo_misses.images import RotatedImages, evaluations
 from repro.claims.trained import Cells
-from repro.claims.verdict import CONTRADICTED, OTHER_MACHINE, OWN_EQUATIONS
+from repro.claims.verdict import INCONSISTENT
 from repro.data import cache
 from repro.measurement import environment
 from repro.measurement.recorded import Recorded
 from repro.measurement.records import Record, read_runs
-from repro.report.claims_table import ClaimRow, claim_rows
-from repro.report.markdown import claims_markdown
+from repro.report.claims_table import claim_rows
 from repro.report.runs import current_runs
 from repro.training.cell import Cell, FloatSettings, IntegerSettings
 from repro.training.cell_store import CellStore
@@ -328,44 +326,9 @@ def test_profiles_run_what_the_records_hold() -> None:
     assert {record.seed for record in RECORDS} <= {*PAPER.seeds, *PAPER.long_seeds}
 
 
-DOCUMENT = (ROOT / "docs" / "misses.md").read_text(encoding="utf-8")
-MISSED = (CONTRADICTED, OWN_EQUATIONS, OTHER_MACHINE)
-
-
-def missed() -> list[ClaimRow]:
-    return [row for row in claim_rows(ROOT / "results") if row.verdict in MISSED]
-
-
-def test_documentation_names_a_cause_for_every_claim_that_does_not_hold() -> None:
-    held = {
-        first: (published, ours)
-        for first, published, ours in re.findall(
-            r"^\| `([^`]+)` \| (\S.*?) \| (\S.*?) \| \S", DOCUMENT, re.M
-        )
-    }
-    should = {row.id: numbers(row) for row in missed()}
-    lines = "\n".join(f"| `{one}` | {a} | {b} | why |" for one, (a, b) in should.items())
-    assert held == should, f"docs/misses.md should hold:\n{lines}"
-
-
-def test_documentation_quotes_the_committed_records() -> None:
-    made = [
-        tables.by_cause(RECORDS), tables.best_epochs(RECORDS), tables.by_images(RECORDS),
-        tables.by_pre_training(RECORDS),
-    ]  # fmt: skip
-    shown = [markdown(table) for table in made if len(table)]
-    for quoted in (*shown, tables.nearest_to_both(RECORDS)):
-        assert " ".join(quoted.split()) in " ".join(DOCUMENT.split()), f"should hold:\n{quoted}"
-
-
-def numbers(row: ClaimRow) -> tuple[str, str]:
-    """Return the published number and ours as the README has them."""
-    line = claims_markdown([row]).splitlines()[2]
-    shown = line.strip("| ").split(" | ")
-    return shown[2], shown[3]
-
-
-def markdown(table: pd.DataFrame) -> str:
-    shown = table.loc[:, [column for column in table if any(table[column])]]  # without empty ones
-    lines = [list(shown.columns), ["---"] * len(shown.columns), *shown.to_numpy().tolist()]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def test_document_names_every_statement_that_contradicts_the_papers_equations() -> None:
+    document = (ROOT / "docs" / "discrepancies.md").read_text(encoding="utf-8")
+    named = {*re.findall(r"`([AB][\w-]*)`", document)}
+    rows = {row.id: row for row in claim_rows(ROOT / "results")}
+    assert named <= rows.keys()
+    assert {name for name, row in rows.items() if row.verdict == INCONSISTENT} <= named

@@ -3,157 +3,56 @@
 import json
 import re
 from pathlib import Path
-from statistics import fmean
 
 import matplotlib.pyplot as plt
 import pytest
 
 from repro.artifacts import index
-from repro.artifacts.mezo_fig3.points import ratios
-from repro.artifacts.mezo_fig4.points import settings
 from repro.claims.index import CLAIMS
-from repro.claims.trained import Cells
 from repro.core.errors import ReproError
-from repro.core.names import METHOD_LABELS
 from repro.core.progress import progress
 from repro.core.units import format_bytes
 from repro.drawing.style import save, style
-from repro.measurement.records import Record, of_kind, read_runs
+from repro.measurement.records import Record
 from repro.report import notebooks
 from repro.report.claims_table import ClaimRow, claim_rows
-from repro.report.markdown import BEGIN, END, update_readme
+from repro.report.headlines import HEADLINES, headline_table
+from repro.report.markdown import BEGIN, END, artifact_table, update_readme
 from repro.report.runs import require_runs
 
 ROOT = Path(__file__).parents[1]
 
 
 def test_readme_between_the_marks_is_replaced_and_the_rest_kept(tmp_path: Path) -> None:
-    readme = tmp_path / "README.md"
+    readme, results = tmp_path / "README.md", tmp_path / "results"
+    results.mkdir()
     readme.write_text(f"# Title\n\n{BEGIN}\nold\n{END}\n\n## More\n")
-    update_readme(readme, tmp_path)
+    update_readme(readme, results)
     once = readme.read_text()
-    mezo = sum(claim.paper == "mezo" for claim in CLAIMS.values())
-    assert once.startswith(f"# Title\n\n{BEGIN}\n\n| | MeZO | ElasticZO |\n")
-    assert "\n| reproduced | 0 | 0 |\n" in once
-    assert f"\n| not run | {mezo} | {len(CLAIMS) - mezo} |\n\n### " in once
+    assert once.startswith(f"# Title\n\n{BEGIN}\n\n| statement | published | ours |")
     assert once.endswith(f"{END}\n\n## More\n")
     assert "old" not in once
-    update_readme(readme, tmp_path)
+    assert {path.name for path in (tmp_path / "docs" / "figures").glob("*.png")} == {
+        "scorecard-light.png",
+        "scorecard-dark.png",
+    }
+    update_readme(readme, results)
     assert readme.read_text() == once
 
 
-def test_what_the_readme_says_in_short_is_what_its_tables_say() -> None:
-    text = (ROOT / "README.md").read_text()
-    short, tables = text.split(BEGIN)
-    short = short[short.index("### In short") :]
-    ours = dict(re.findall(r"^\| (\S+) \|.*\| ([^|]+) \| \w+[^|]* \| [^|]+ \|$", tables, re.M))
-    rows = {row.id: row for row in claim_rows(ROOT / "results")}
-    said = re.findall(r"([\d.]+(?: ± [\d.]+)? \S+)\s+\(`([^`]+)`\)", short)
-    assert len(said) == short.count("(`")
-    assert said == [(ours[claim].partition(" (p = ")[0], claim) for _, claim in said]
-    for claim, row in rows.items():
-        if re.match(r"B-T1-\w*mnist|B-T2-.*-(fp32|int8)-(cls|full_bp)", claim):
-            missed = re.fullmatch(
-                r"B-T1-(fashion_mnist-fp32-full_zo|mnist-int8-order)|B-T2-((fashion_)?mnist-30-fp32-cls2|mnist-(30|45)-fp32-cls1-gain"
-                r"|mnist-30-fp32-cls2-gain)",
-                claim,
-            )
-            assert (row.verdict in {"reproduced", "close"}) == (missed is None), claim
-    assert [
-        claim
-        for claim, row in rows.items()
-        if re.match(r"B-T2-.*fp32-full_zo", claim) and row.verdict == "contradicted"
-    ] == ["B-T2-mnist-30-fp32-full_zo"]
-    before = [row.verdict for claim, row in rows.items() if re.match(r"B-T2-.*-none", claim)]
-    assert before.count("contradicted") > len(before) / 2
+def test_readme_and_ledger_are_those_of_the_records() -> None:
+    rows = claim_rows(ROOT / "results")
+    readme = (ROOT / "README.md").read_text()
+    assert headline_table(rows) in readme
+    assert artifact_table(rows) in readme
+    assert len(readme.splitlines()) <= 200
+    ledger = (ROOT / "results" / "README.md").read_text()
+    assert all(f"| {row.id} |" in ledger for row in rows)
 
 
-def in_short(name: str) -> str:
-    """Return a paragraph of the README's summary, on one line."""
-    head = (ROOT / "README.md").read_text().split(BEGIN)[0]
-    short = head.partition("### In short")[2].replace("\N{MULTIPLICATION SIGN}", "x")
-    (found,) = re.findall(rf"^- \*\*{name}\.?\*\*(.*?)(?=^- \*\*|^###)", short, re.M | re.S)
-    return " ".join(found.split())
-
-
-def test_what_is_said_in_short_of_llama_is_in_the_records() -> None:
-    points = ratios(of_kind(read_runs(require_runs(ROOT / "results", "mezo_fig3")), "simulated"))
-    at = {
-        (point.context, point.attention, point.method): point.ratio
-        for point in points
-        if (point.layers, point.hidden) == (32, 4096)
-    }
-    assert re.findall(r"([\d.]+) x(?! \()", in_short("MeZO's memory")) == [
-        f"{at[2048, 'sdpa', 'bp_checkpoint']:.1f}",
-        f"{at[2048, 'eager', 'bp']:.1f}",
-        f"{at[2048, 'eager', 'bp_checkpoint']:.1f}",
-        f"{at[32768, 'sdpa', 'bp']:.1f}",
-        f"{at[32768, 'sdpa', 'bp_checkpoint']:.2f}",
-    ]
-    assert at[2048, "sdpa", "bp"] == at[2048, "sdpa", "bp_checkpoint"]
-    assert at[32768, "eager", "bp_checkpoint"] == min(point.ratio for point in points)
-
-
-def test_what_is_said_in_short_of_boolq_is_in_the_records() -> None:
-    hours = [
-        r for r in read_runs(require_runs(ROOT / "results", "mezo_fig4")) if r.profile == "hours"
-    ]
-    (setting,) = (s for s in settings(hours) if s.dataset == "boolq")
-    ends = {(line.arm, line.model): fmean(line.final().values()) for line in setting.lines}
-    said = in_short('"Equal memory" in MeZO\'s Fig. 4')
-    assert "of all 3,270 questions of BoolQ's validation" in said
-    assert f"BP on SmolLM2-135M answers {ends['bp', 'smollm2-135m']:.1f} %" in said
-    assert f"MeZO on Gemma-3-270M {ends['mezo_5', 'gemma3-270m']:.1f} %" in said
-    assert f"always answering alike is right in {setting.majority('final'):.1f} %" in said
-    assert "by two seeds" in said
-    assert {len(line.records) for line in setting.lines} == {2}
-    assert {line.settings["seconds"] for line in setting.lines} == {1800}
-    items = {r.metrics["items"]["final"] for line in setting.lines for r in line.records}
-    assert items == {3270}
-
-
-def test_what_is_said_in_short_of_pointnet_is_in_the_records() -> None:
-    head = (ROOT / "README.md").read_text().split(BEGIN)[0]
-    said = re.findall(r"([\d.]+) / ([\d.]+) / ([\d.]+) / ([\d.]+) %", head)
-    cells = Cells(read_runs(require_runs(ROOT / "results", "elasticzo_table1")))
-    for dataset, numbers in zip(("shrec11", "shapes40"), said, strict=True):
-        point = {"dataset": dataset, "precision": "fp32"}
-        found = [cells.get({**point, "method": method}) for method in METHOD_LABELS]
-        means = [fmean(cell.last.values()) for cell in found if cell and len(cell.last) == 3]
-        assert numbers == tuple(f"{mean:.1f}" for mean in means), dataset
-
-
-def test_what_is_said_in_short_of_the_engines_memory_is_in_its_table() -> None:
-    table = (ROOT / "docs" / "memory.md").read_text()
-    block = {
-        line.group(1, 2): [
-            int(cell.split(" / ")[2].replace(",", "")) for cell in line[3].split("|")
-        ]
-        for line in re.finditer(r"^\| LeNet-5 \| (\S+) \| (Full \w+) \| (.*) \|$", table, re.M)
-    }
-    _, small, large = block["INT8", "Full ZO"]
-    _, float_small, float_large = block["FP32", "Full ZO"]
-    said = in_short("ElasticZO's memory")
-    assert f"BP takes {block['INT8', 'Full BP'][1] / small:.1f} x in INT8 at B = 32" in said
-    assert f"INT8 saves {float_small / small:.2f} to {float_large / large:.2f} x" in said
-
-
-def test_what_is_said_in_short_of_other_steps_than_vnnis_was_timed() -> None:
-    said = in_short("Time")
-    speed = (ROOT / "docs" / "speed.md").read_text()
-    *wide, baseline = (
-        [float(cell) for cell in line.split(" | ")]
-        for line in re.findall(r"^\| (?:avx512|avx2|baseline) fp32/int8\* \| (.*) \|$", speed, re.M)
-    )
-    assert f"{min(map(min, wide)):.2f} to {max(map(max, wide)):.2f} x by AVX-512 or AVX2" in said
-    assert {f"{ratio:.1f} x by the baseline" in said for ratio in baseline} == {True}
-    reasons = {row.id: row.reason for row in claim_rows(ROOT / "results", ["elasticzo_fig7"])}
-    torch = [
-        float(reasons[f"B-F7-{batch}-speed-up-{end}"].partition("steps: ")[2].rstrip(" x"))
-        for batch in (32, 256)
-        for end in ("smallest", "largest")
-    ]
-    assert "{:.2f} to {:.2f} x at B = 32 and {:.2f} to {:.2f} x at 256".format(*torch) in said
+def test_headlines_name_statements() -> None:
+    assert HEADLINES.keys() <= CLAIMS.keys()
+    assert not any(CLAIMS[name].same_as for name in HEADLINES)
 
 
 @pytest.mark.parametrize("text", ["# Title\n", f"{END}\n{BEGIN}\n", f"{BEGIN}\n"])

@@ -63,7 +63,7 @@ def execute(args: argparse.Namespace) -> int:
         require_replaceable(args.html)  # likewise
     from repro.report.claims_table import claim_rows
     from repro.report.figures import draw
-    from repro.report.markdown import update_readme
+    from repro.report.markdown import update_readme, write_ledger
     from repro.report.runs import current_runs, require_runs
     from repro.report.terminal import claims_text
 
@@ -74,6 +74,7 @@ def execute(args: argparse.Namespace) -> int:
             sys.stdout.write(f"{path}\n")
     if args.readme is not None:
         update_readme(args.readme, args.results)
+        sys.stdout.write(f"{write_ledger(args.results)}\n")
     if args.html is None:
         sys.stdout.write(claims_text(claim_rows(args.results, slugs)))
         return 0

@@ -50,3 +50,32 @@ def claims_text(rows: Sequence[ClaimRow]) -> str:
     with console.capture() as captured:
         console.print(table)
     return captured.get()
+
+
+def claim_text(row: ClaimRow) -> str:
+    """Return everything that the ledger says of one statement, a fact a line."""
+    facts = {
+        "statement": row.statement + ("" if row.is_stated else " (our reading of the paper)"),
+        "quotation": f'"{row.quote}"',
+        "paper": f"{row.paper}, section {row.section}",
+        "published": wording.published(row),
+        "ours": f"{wording.ours(row)} ({wording.source(row)})",
+        "other bases": wording.other_values(row),
+        "verdict": row.shown_verdict,
+        "correction": f"{row.correction}: {row.corrected:.4g}" if row.correction else "",
+        "why": row.reason,
+        "not given in the paper": ", ".join(row.setting_unknown),
+        "other settings gave": (
+            f"{row.plausible[0]:.4g} to {row.plausible[1]:.4g} {wording.unit(row)}"
+            if row.plausible
+            else ""
+        ),
+        "interval": row.interval_kind or "",
+        "ranking test": wording.p_value(row),
+        "best epoch": "" if row.best_epoch is None else f"{row.best_epoch:.4g}",
+        "records": ", ".join(row.record_files),
+        "command": row.command,
+    }
+    width = max(len(name) for name, fact in facts.items() if fact)
+    lines = [f"{name:<{width}}  {fact}" for name, fact in facts.items() if fact]
+    return "\n".join([row.id, *lines]) + "\n"

@@ -1,4 +1,4 @@
-"""README's summary and ``docs/`` as HTML, with links to what of the clone the site has.
+"""README's headlines and ``docs/`` as HTML, with links to what of the clone the site has.
 
 A link to anything else of the clone, such as its code, is left out, its text kept. An identifier of
 a claim leads to the claim.
@@ -18,11 +18,12 @@ from repro.claims.index import CLAIMS
 from repro.core.errors import UsageError
 from repro.site import text
 
-MISSES = "misses"
-"""The document that names a suspected cause for each claim that does not hold."""
-_SUMMARY = re.compile(r"^### In short\n(.*?)(?=^#)", re.MULTILINE | re.DOTALL)
+DISCREPANCIES = "discrepancies"
+"""The document that names the causes of differences."""
+_SUMMARY = re.compile(r"^(\| statement \| published \|.*?)\n\n", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"<code>docs/(\w+)\.md</code>")
-_FIRST_CELL = re.compile(r'<tr>(\s*<td><a href="[^"]*#)([^"]+)(")')
+_STATEMENT_LINK = re.compile(r'<a (href="[^"]*artifacts/[^"]*#([AB][\w-]*)")')
+_NAMED_STATEMENT = re.compile(r"`([AB][\w-]*)`")
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,11 @@ class Documents:
         """Refuse a directory that is no clone.
 
         Raises:
-            UsageError: it has no ``README.md`` with a summary, or no ``docs/misses.md``.
+            UsageError: it has no ``README.md`` with a summary, or no ``docs/discrepancies.md``.
         """
         readme = self.root / "README.md"
         whole = readme.is_file() and _SUMMARY.search(readme.read_text(encoding="utf-8"))
-        if not whole or MISSES not in self.names:
+        if not whole or DISCREPANCIES not in self.names:
             msg = f"{self.root} has not README.md and docs of a clone; give --documents DIR"
             raise UsageError(msg)
 
@@ -63,7 +64,7 @@ class Documents:
         return sorted(path.stem for path in (self.root / "docs").glob("*.md"))
 
     def summary(self) -> str:
-        """Return README's "In short" as HTML for a page at the top of the site."""
+        """Return README's headline statements as HTML for a page at the top of the site."""
         found = _SUMMARY.search((self.root / "README.md").read_text(encoding="utf-8"))
         return self._html(found[1] if found else "", "")
 
@@ -76,9 +77,8 @@ class Documents:
         return sorted(p.relative_to(self.root) for p in (self.root / "docs").rglob("*.png"))
 
     def causes(self) -> set[str]:
-        """Return the claims of which ``misses`` names a suspected cause, on a row of their own."""
-        rows = _FIRST_CELL.finditer(self._html(self._source(MISSES), "docs"))
-        return {row[2] for row in rows}
+        """Return the statements that ``discrepancies`` names a cause of."""
+        return {*_NAMED_STATEMENT.findall(self._source(DISCREPANCIES))} & CLAIMS.keys()
 
     def linked(self, html: str, root: str) -> str:
         """Return the HTML of a page with links to the documents that it names.
@@ -112,13 +112,13 @@ class Documents:
         title, _, _ = self._source(name).partition("\n")
         seen: set[str] = set()
 
-        def identified(row: re.Match[str]) -> str:
-            if row[2] in seen:
-                return row[0]
-            seen.add(row[2])
-            return f'<tr id="{row[2]}">{row[1]}{row[2]}{row[3]}'
+        def identified(link: re.Match[str]) -> str:
+            if link[2] in seen:
+                return link[0]
+            seen.add(link[2])
+            return f'<a id="{link[2]}" {link[1]}'
 
-        body = _FIRST_CELL.sub(identified, self._html(self._source(name), "docs"))
+        body = _STATEMENT_LINK.sub(identified, self._html(self._source(name), "docs"))
         return Document(name, title.removeprefix("# ").replace("`", ""), body)
 
     def _source(self, name: str) -> str:
@@ -149,7 +149,7 @@ class _Renderer(text.Renderer):
         if claim is None:
             return html
         page = posixpath.relpath(f"artifacts/{claim.artifact}.html", self._here or ".")
-        return f'<a href="{page}#{text}">{html}</a>'
+        return f'<a href="{page}#{claim.same_as or text}">{html}</a>'
 
 
 def anchor(heading: str) -> str:
