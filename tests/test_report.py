@@ -17,8 +17,8 @@ from repro.core.errors import ReproError
 from repro.core.names import METHOD_LABELS
 from repro.core.progress import progress
 from repro.core.units import format_bytes
-from repro.drawing.style import save, style
 from repro.measurement.records import Record, of_kind, read_runs
+from repro.plotting.style import save, style
 from repro.report import notebooks
 from repro.report.claims_table import ClaimRow, claim_rows
 from repro.report.markdown import BEGIN, END, update_readme

@@ -16,10 +16,11 @@ Deviations from the paper:
 6. The simulated step takes the operators of the host, some of which are fused on a GPU.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from repro.artifacts.base import Artifact
+from repro.artifacts.base import Artifact, Context, Result
 from repro.core.names import ATTENTIONS, BYTES, Attention, Dtype
 from repro.core.validation import require_choice, require_names
 from repro.measurement.device import Device
@@ -98,12 +99,20 @@ SMOKE = Config(
     device="cpu",
 )
 
+
+def _run(config: Config, context: Context) -> Iterator[Result]:
+    from repro.artifacts.mezo_fig3_gpu.run import run
+
+    return run(config, context)
+
+
 ARTIFACT = Artifact(
     slug="mezo_fig3_gpu",
     paper="mezo",
     title="MeZO Fig. 3 measured on a GPU: memory of BP and MeZO at the paper's sizes",
-    claims=(),
+    about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    scope=("parts", "contexts", "depths", "hiddens", "fig4_models"),
+    run=_run,
+    selector_fields=("parts", "contexts", "depths", "hiddens", "fig4_models"),
 )

@@ -18,9 +18,9 @@ from dataclasses import replace
 from typing import Any
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.isolated_points import isolated_points
 from repro.artifacts.mezo_fig4 import Config
 from repro.artifacts.mezo_fig4.plan import plan
+from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.errors import ReproError
 from repro.core.paths import cache_dir
 from repro.finetuning.arms import LABELS, estimates, tuned_as
@@ -196,7 +196,7 @@ def _fine_tuned(
     tidy(directory)
     bases = {model: fingerprint(model) for model in {run.model for run in runs}}
     tasks = [Task(run, directory, bases[run.model]) for run in runs]
-    for task, metrics in isolated_points(
+    for task, metrics in run_in_subprocesses(
         f"mezo_fig4 {title}",
         fine_tune,
         tasks,
