@@ -16,6 +16,7 @@ from repro.commands import (
     engine,
     gpu,
     listing,
+    new,
     notebooks,
     plan,
     replay,
@@ -25,7 +26,7 @@ from repro.commands import (
 )
 from repro.core.errors import ReproError
 
-COMMANDS = (listing, run, sweep, replay, report, claims, notebooks, data, plan, engine, gpu)
+COMMANDS = (listing, run, sweep, replay, report, claims, notebooks, new, data, plan, engine, gpu)
 """Each module offers ``add_parser(subparsers)``, whose parser sets ``execute(args) -> int``."""
 
 
