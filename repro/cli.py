@@ -17,6 +17,7 @@ from repro.commands import (
     engine,
     gpu,
     listing,
+    new,
     notebooks,
     plan,
     replay,
@@ -26,7 +27,9 @@ from repro.commands import (
 )
 from repro.core.errors import ReproError
 
-COMMANDS = (listing, run, sweep, replay, report, claims, claim, notebooks, data, plan, engine, gpu)
+COMMANDS = (
+    listing, run, sweep, replay, report, claims, claim, notebooks, new, data, plan, engine, gpu,
+)  # fmt: skip
 """Each module offers ``add_parser(subparsers)``, whose parser sets ``execute(args) -> int``."""
 
 

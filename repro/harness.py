@@ -112,12 +112,14 @@ def _recorded_as(artifact: Artifact, profile: Profile, config: Config) -> str:
 
 def _standing(artifact: Artifact, name: str, config: Config, directory: Path) -> Recorded:
     """Return what stands of a profile, or of custom runs like this one, cells left out apart."""
-    alike = {} if name != CUSTOM else _without_scope(artifact, config)
+    alike = {} if name != CUSTOM else _without_selectors(artifact, config)
     return Recorded.of(directory, name, having=alike)
 
 
-def _without_scope(artifact: Artifact, config: Config) -> dict[str, Any]:
-    return {n: value for n, value in config_dict(config).items() if n not in artifact.scope}
+def _without_selectors(artifact: Artifact, config: Config) -> dict[str, Any]:
+    return {
+        n: value for n, value in config_dict(config).items() if n not in artifact.selector_fields
+    }
 
 
 def _stands(result: Result, standing: Recorded) -> bool:
@@ -134,7 +136,7 @@ def _context(artifact: Artifact, config: Config, executor: Executor, standing: R
 def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:
     """Tell whether ``config`` runs the cells of ``profile``, or some of them, and no others.
 
-    A cell under another name of a value that the profile has (``Artifact.stands_for``) is one of
+    A cell under another name of a value that the profile has (``Artifact.aliases``) is one of
     them. Where and by which engine does not matter, for that stands in every record, unless the
     artifact is timed.
     """
@@ -145,10 +147,10 @@ def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:
         return named(values) <= named(of)
 
     def named(values: list[Any]) -> set[Any]:
-        return {artifact.stands_for.get(value, value) for value in values}
+        return {artifact.aliases.get(value, value) for value in values}
 
     return all(
-        is_part(value, whole[name]) if name in artifact.scope else value == whole[name]
+        is_part(value, whole[name]) if name in artifact.selector_fields else value == whole[name]
         for name, value in config_dict(config).items()
         if name not in free
     )

@@ -8,10 +8,14 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
-from repro.artifacts.elasticzo_int8_choices import figures, tables
-from repro.artifacts.elasticzo_int8_choices.choices import DEFAULTS
-from repro.artifacts.elasticzo_int8_choices.effects import effects
-from repro.artifacts.elasticzo_int8_choices.restores import restored, shares, whole_share
+from repro.artifacts import elasticzo_int8_choices as choices
+from repro.artifacts.elasticzo_int8_choices import (
+    DEFAULTS,
+    effects,
+    restored,
+    shares,
+    whole_share,
+)
 from repro.core.errors import ReproError
 from repro.measurement import environment
 from repro.measurement.records import Record, read_runs
@@ -52,12 +56,13 @@ def test_difference_is_taken_seed_by_seed_and_epoch_by_epoch() -> None:
         run([0.10, 0.10], method="cls1", **V1),
     ]
     (effect,) = effects(records)
-    assert (effect.choice.name, effect.answer) == ("shift policy", "v1")
-    assert effect.by_epoch == pytest.approx([(2 + 8) / 2, (1 - 2) / 2])
-    last = effect.last  # of +1 and -2: mean -0.5, standard error 1.5, t(1) = 12.706
+    (other,) = effect.others
+    assert (effect.axis.name, other.value) == ("shift policy", "v1")
+    assert effect.gain_by_epoch(other) == pytest.approx([(2 + 8) / 2, (1 - 2) / 2])
+    last = effect.gain(other)  # of +1 and -2: mean -0.5, standard error 1.5, t(1) = 12.706
     assert (last.mean, last.n_seeds) == (pytest.approx(-0.5), 2)
     assert last.interval == pytest.approx(12.706 * 1.5, rel=1e-4)
-    (row,) = tables.accuracies(records).to_dict("records")
+    (row,) = choices.accuracy_table(records).to_dict("records")
     assert (row["default (%)"], row["other (%)"]) == ("v2 73.33", "v1 64.50")
     assert (row["difference (points)"], row["lowest, highest"]) == ("-0.50 ± 19.06", "-0.50, +5.00")
 
@@ -74,8 +79,9 @@ def test_every_answer_is_held_against_the_default_of_its_own_method_and_set() ->
         run([0.1, 0.1], dataset="fashion_mnist", **EXACT),
     ]
     found = [
-        (e.default.point["dataset"], e.default.point["method"], e.answer, e.by_epoch[-1])
+        (e.row["dataset"], e.row["method"], other.value, e.gain_by_epoch(other)[-1])
         for e in effects(records)
+        for other in e.others
     ]
     assert found == [
         ("mnist", "cls1", "minus", pytest.approx(10)),
@@ -98,13 +104,13 @@ def test_summary_names_differences_of_one_sign() -> None:
         run([0.4, 0.4], **V1),
         run([0.3, 0.4], precision="int8s"),  # no difference in the first epoch
     ]
-    assert tables.summary(records) == (
+    assert choices.summary(records) == (
         "Differences that keep their sign over all epochs (1 of 3): "
         "restore exact, Full ZO on MNIST (-10.00 points at the end)."
     )
     others = [records[0], *records[2:]]
     nothing = "Differences that keep their sign over all epochs: none of 2."
-    assert tables.summary(others) == nothing
+    assert choices.summary(others) == nothing
 
 
 RESTORES = [
@@ -120,21 +126,21 @@ def test_share_of_clipped_weights_is_of_all_weights_perturbed() -> None:
     assert list(by_answer) == ["clip", "exact"]
     assert shares(by_answer["clip"]) == pytest.approx([100 * 4 / 200, 100 * 4 / 600])
     assert whole_share(by_answer["clip"]) == pytest.approx(1.0)
-    table = tables.clipped_weights(RESTORES)
+    table = choices.clipped_weights_table(RESTORES)
     assert list(table["first epoch (%)"]) == ["2.000", "20.000"]
     assert list(table["last epoch (%)"]) == ["0.667", "10.000"]
     assert list(table["all epochs (%)"]) == ["1.000", "15.000"]
 
 
 def test_figures_draw_the_records() -> None:
-    figure = figures.accuracy(RESTORES)
+    figure = choices.draw_accuracy(RESTORES)
     (panel,) = figure.axes
     assert list(panel.lines[0].get_ydata()) == pytest.approx([30, 50])
     assert list(panel.lines[0].get_xdata()) == [1, 2]
     assert [text.get_text() for text in panel.get_legend().texts] == ["clip (default)", "exact"]
     assert panel.get_title(loc="left") == "MNIST, Full ZO\nrestore (quick)"
     plt.close(figure)
-    figure = figures.restores(RESTORES)
+    figure = choices.draw_restores(RESTORES)
     (panel,) = figure.axes
     assert [next(iter(line.get_ydata())) for line in panel.lines] == pytest.approx([2.0, 20.0])
     plt.close(figure)
@@ -143,8 +149,11 @@ def test_figures_draw_the_records() -> None:
 def test_documentation_quotes_the_committed_records() -> None:
     text = (ROOT / "docs" / "integer.md").read_text(encoding="utf-8")
     records = read_runs(current_runs(ROOT / "results", "elasticzo_int8_choices"))
-    made = [markdown(tables.accuracies(records)), markdown(tables.clipped_weights(records))]
-    for quoted in (*made, tables.summary(records)):
+    made = [
+        markdown(choices.accuracy_table(records)),
+        markdown(choices.clipped_weights_table(records)),
+    ]
+    for quoted in (*made, choices.summary(records)):
         assert " ".join(quoted.split()) in " ".join(text.split()), f"should hold:\n{quoted}"
 
 

@@ -10,7 +10,6 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from repro.artifacts import isolated_points
 from repro.artifacts.elasticzo_fig7 import (
     ARTIFACT,
     PAPER,
@@ -24,6 +23,7 @@ from repro.artifacts.elasticzo_fig7 import (
 from repro.artifacts.elasticzo_fig7.arms import PARTS, Arm, timed_epoch
 from repro.artifacts.elasticzo_fig7.findings import findings
 from repro.artifacts.elasticzo_fig7.times import Times
+from repro.artifacts.shared import subprocesses
 from repro.claims.execution_time import CLAIMS, METHODS, PHASES, QUANTITIES, SHARES, Ratio
 from repro.claims.verdict import Finding, verdict
 from repro.core.errors import ReproError, UsageError
@@ -53,7 +53,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(function: Callable[[Any], Any], tasks: Sequence[Any], **_: Any) -> Iterator[Any]:
         return ((task, function(task)) for task in tasks)
 
-    monkeypatch.setattr(isolated_points, "run_isolated", run)
+    monkeypatch.setattr(subprocesses, "run_isolated", run)
 
 
 def record(kind: str, point: dict[str, Any], metrics: dict[str, Any]) -> Record:

@@ -7,10 +7,11 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
 
-from repro.artifacts import index, memory_tables
+from repro.artifacts import index
 from repro.artifacts.elasticzo_fig6 import Config
-from repro.artifacts.memory_accounts import ACCOUNTS, Accounts
-from repro.artifacts.memory_steps import MemorySteps
+from repro.artifacts.shared import memory_tables
+from repro.artifacts.shared.memory import MemorySteps
+from repro.artifacts.shared.memory_accounts import ACCOUNTS, Accounts
 from repro.claims.index import CLAIMS
 from repro.claims.verdict import verdict
 from repro.core.errors import UsageError

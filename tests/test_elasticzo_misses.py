@@ -14,11 +14,17 @@ import pytest
 
 from repro.artifacts.elasticzo_misses import PAPER, SMOKE, figures, tables
 from repro.artifacts.elasticzo_misses import run as run_module
-from repro.artifacts.elasticzo_misses.arms import arms, change
-from repro.artifacts.elasticzo_misses.causes import OF_INTEGER_TUNING, SETTINGS, Cause
-from repro.artifacts.elasticzo_misses.comparisons import comparisons
-from repro.artifacts.elasticzo_misses.evaluated import FIRST, INTEGER_START, START, TABLE_2
+from repro.artifacts.elasticzo_misses.causes import OF_INTEGER_TUNING, SETTINGS
+from repro.artifacts.elasticzo_misses.evaluated import (
+    FIRST,
+    INTEGER_START,
+    START,
+    TABLE_2,
+    comparisons,
+)
 from repro.artifacts.elasticzo_misses.images import RotatedImages, evaluations
+from repro.artifacts.shared.ablation import Ablation, Axis, change
+from repro.artifacts.shared.cells import point_of
 from repro.claims.trained import Cells
 from repro.claims.verdict import INCONSISTENT
 from repro.data import cache
@@ -61,7 +67,9 @@ def evaluation(accuracy: float, seed: int = 0, **point: Any) -> Record:
 
 def test_each_cause_is_changed_alone_and_the_tables_value_is_not_run_twice() -> None:
     found = list(
-        arms(TUNED, (Cause("r_max", "r_max", (7, 63)), Cause("sign", "precision", ("int8s",))))
+        Ablation(
+            [TUNED], (Axis("r_max", "r_max", (7, 63)), Axis("sign", "precision", ("int8s",)))
+        ).runs()
     )
     assert found[0] == (TUNED, {})
     assert [changed for _, changed in found] == [{}, {"r_max": 7}, {"precision": "int8s"}]
@@ -71,15 +79,16 @@ def test_each_cause_is_changed_alone_and_the_tables_value_is_not_run_twice() -> 
 
 def test_methods_without_a_tail_are_not_trained_by_other_activations() -> None:
     full_zo = replace(TUNED, method="full_zo")
-    names = [{*changed} for _, changed in arms(full_zo, OF_INTEGER_TUNING)]
+    names = [{*changed} for _, changed in Ablation([full_zo], OF_INTEGER_TUNING).runs()]
     assert {"activations"} not in names
-    assert {"activations"} in [{*changed} for _, changed in arms(TUNED, OF_INTEGER_TUNING)]
+    with_a_tail = [{*changed} for _, changed in Ablation([TUNED], OF_INTEGER_TUNING).runs()]
+    assert {"activations"} in with_a_tail
 
 
 def test_pre_training_is_changed_in_the_run_that_a_cell_starts_from() -> None:
     made = change(TUNED, {"start_batch": 32})
     assert made == replace(TUNED, start=replace(TUNED.start, settings=IntegerSettings(batch=32)))
-    assert run_module.point_of(made, SETTINGS)["start_batch"] == 32
+    assert point_of(made, SETTINGS)["start_batch"] == 32
 
 
 def test_every_run_says_what_was_changed_in_it() -> None:
@@ -121,10 +130,10 @@ def test_values_of_a_cause_stand_beside_the_tables_own() -> None:
         run([0.2, 0.31, 0.29], {"precision": "int8s"}),
         run([0.2, 0.50, 0.50], {"batch": 32}, angle=45),  # the table's own is missing
     ]
-    found = {one.cause.setting: one for one in comparisons(records)}
+    found = {one.axis.setting: one for one in comparisons(records)}
     assert list(found) == ["r_max", "batch", "precision"]
     assert all(one.row == ROW and one.published == 37.21 for one in found.values())
-    assert [(a.label, a.of_table) for a in found["r_max"].arms] == [
+    assert [(a.label, a.is_base) for a in found["r_max"].arms] == [
         ("3", False), ("7", True), ("63", False),
     ]  # fmt: skip
     assert [a.label for a in found["precision"].arms] == ["INT8", "INT8*"]

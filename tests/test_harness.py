@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from repro.artifacts.base import Artifact, Config, Context, Result
+from repro.artifacts.base import Artifact, Context, Result
 from repro.artifacts.index import load
 from repro.harness import is_of_profile, run_artifact
 from repro.measurement.records import read_run
@@ -22,23 +22,21 @@ class Settings:
     engine: str = "torch"
 
 
-class Trained(Artifact):
-    def run(self, config: Config, context: Context) -> Iterator[Result]:  # noqa: ARG002
-        assert isinstance(config, Settings)
-        for dataset in config.datasets:
-            for seed in config.seeds:
-                yield Result("run", {"dataset": dataset}, {"test_accuracy": [0.1, 0.9]}, seed)
+def run(config: Settings, context: Context) -> Iterator[Result]:  # noqa: ARG001
+    for dataset in config.datasets:
+        for seed in config.seeds:
+            yield Result("run", {"dataset": dataset}, {"test_accuracy": [0.1, 0.9]}, seed)
 
 
 PAPER = Settings()
-ARTIFACT = Trained(
+ARTIFACT = Artifact(
     slug="trained",
     paper="elasticzo",
     title="cells",
-    claims=(),
+    run=run,
     config=Settings,
     profiles={"smoke": replace(PAPER, epochs=1), "quick": replace(PAPER, epochs=5), "paper": PAPER},
-    scope=("datasets", "seeds"),
+    selector_fields=("datasets", "seeds"),
 )
 
 
@@ -52,7 +50,7 @@ ARTIFACT = Trained(
         ({"engine": "native"}, "paper"),  # by other code
         ({"seeds": (0, 3)}, "custom"),  # a cell that the profile does not have
         ({"epochs": 5}, "custom"),  # the quick profile's, but run as paper
-        ({"thresholds": (20,)}, "custom"),  # fewer values of a field that is no scope
+        ({"thresholds": (20,)}, "custom"),  # fewer values of a field that selects no runs
         ({"datasets": ("mnist",), "epochs": 99}, "custom"),
     ],
 )
@@ -79,7 +77,7 @@ def test_a_stand_in_is_of_the_profile_that_has_what_it_stands_for() -> None:
     paper = table1.profiles["paper"]
     assert is_of_profile(table1, "paper", replace(paper, datasets=("shrec11",), seeds=(0,)))  # type: ignore[type-var]
     assert not is_of_profile(
-        replace(table1, stands_for={}),
+        replace(table1, aliases={}),
         "paper",
         replace(paper, datasets=("shrec11",)),  # type: ignore[type-var]
     )
@@ -93,5 +91,5 @@ def test_minutes_on_a_gpu_are_not_minutes_on_two_cores() -> None:
 
 def test_without_a_scope_a_run_of_fewer_cells_is_custom(tmp_path: Path) -> None:
     config = replace(PAPER, seeds=(0,))
-    path = run_artifact(replace(ARTIFACT, scope=()), "paper", config, tmp_path)
+    path = run_artifact(replace(ARTIFACT, selector_fields=()), "paper", config, tmp_path)
     assert path.name.startswith("custom-")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from repro.artifacts import isolated_points
 from repro.artifacts.mezo_fig3 import ARTIFACT, PAPER, QUICK, SMOKE, Config
+from repro.artifacts.shared import subprocesses
 from repro.claims.index import CLAIMS
 from repro.claims.verdict import verdict
 from repro.core.errors import ReproError, UsageError
@@ -161,7 +161,7 @@ def test_a_killed_run_goes_on_with_the_points_that_are_missing(tmp_path: Path) -
 def test_stored_points_are_not_computed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = isolated_points.run_isolated
+    real = subprocesses.run_isolated
     computed: list[Any] = []
 
     def two_only(function: Any, tasks: Any, **kwargs: Any) -> Any:
@@ -171,7 +171,7 @@ def test_stored_points_are_not_computed_again(
             computed.append(done[0])
             yield done
 
-    monkeypatch.setattr(isolated_points, "run_isolated", two_only)
+    monkeypatch.setattr(subprocesses, "run_isolated", two_only)
     for _ in range(2):
         with contextlib.suppress(KeyboardInterrupt):
             run_artifact(ARTIFACT, "smoke", TINY, tmp_path)
@@ -186,7 +186,7 @@ def test_a_point_that_fails_leaves_no_records(
         raise ReproError(msg)
         yield
 
-    monkeypatch.setattr(isolated_points, "run_isolated", fails)
+    monkeypatch.setattr(subprocesses, "run_isolated", fails)
     with pytest.raises(ReproError):
         run_artifact(ARTIFACT, "smoke", TINY, tmp_path)
     assert list(tmp_path.iterdir()) == []

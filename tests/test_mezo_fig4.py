@@ -10,13 +10,13 @@ import matplotlib.pyplot as plt
 import msgspec
 import pytest
 
-from repro.artifacts import isolated_points as isolated_points_module
 from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig4 import ARTIFACT, GPU, HOURS, PAPER, QUICK, SMOKE, Config, tables
 from repro.artifacts.mezo_fig4 import plan as plan_module
 from repro.artifacts.mezo_fig4 import run as run_module
 from repro.artifacts.mezo_fig4.findings import findings
 from repro.artifacts.mezo_fig4.points import first_reached, settings, value_at
+from repro.artifacts.shared import subprocesses
 from repro.claims.index import CLAIMS
 from repro.claims.verdict import verdict
 from repro.core.errors import ReproError, UsageError
@@ -72,7 +72,7 @@ def measured(
             known = {} if math.isnan(peak) else {"measured_peak_bytes": peak}
             yield task, {"simulated_peak_bytes": 1, "planned_bytes": 1.0, **known}
 
-    monkeypatch.setattr(plan_module, "isolated_points", account)
+    monkeypatch.setattr(plan_module, "run_in_subprocesses", account)
     reason = {"absent": "gated"}
     monkeypatch.setattr(plan_module, "unobtainable", lambda name: reason.get(name, ""))
     monkeypatch.setattr(plan_module, "load_architecture", SIZES.__getitem__)
@@ -261,7 +261,7 @@ def test_the_lowest_held_out_loss_chooses_and_checkpointing_takes_it_over(
             metrics = {"divergence": "step 3"} if loss is None else {"loss": [loss]}
             yield task, metrics | {"accuracy": [0.5]}
 
-    monkeypatch.setattr(run_module, "isolated_points", trained)
+    monkeypatch.setattr(run_module, "run_in_subprocesses", trained)
     monkeypatch.setattr(run_module, "fingerprint", lambda _: "")
     monkeypatch.setattr(run_module, "first_obtainable", lambda _: "boolq")
     results = list(run_module.run(replace(PLANNED, seeds=(3, 4)), context))
@@ -289,13 +289,13 @@ def test_the_lowest_held_out_loss_chooses_and_checkpointing_takes_it_over(
 
 @pytest.fixture
 def trainer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Any], dict[str, Any]]], None]:
-    """Sets what a run's metrics are; ``isolated_points`` is the real one, in this process."""
+    """Sets what a run's metrics are; ``run_in_subprocesses`` is the real one, in this process."""
 
     def here(function: Any, tasks: Sequence[Any], **_: Any) -> Iterator[Any]:
         return ((task, function(task)) for task in tasks)
 
     def install(metrics: Callable[[Any], dict[str, Any]]) -> None:
-        monkeypatch.setattr(isolated_points_module, "run_isolated", here)
+        monkeypatch.setattr(subprocesses, "run_isolated", here)
         monkeypatch.setattr(run_module, "fine_tune", lambda task: metrics(task.run))
         monkeypatch.setattr(run_module, "fingerprint", lambda _: "")
         monkeypatch.setattr(run_module, "first_obtainable", lambda _: "boolq")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from repro.artifacts.decoder_steps import simulate_decoder_step
+from repro.artifacts.shared.decoder_steps import simulate_decoder_step
 from repro.core.errors import ReproError
 from repro.memory.shape import DecoderShape
 from repro.memory.step import StepSpec

@@ -12,8 +12,8 @@ from repro.claims.index import CLAIMS
 from repro.core.errors import ReproError
 from repro.core.progress import progress
 from repro.core.units import format_bytes
-from repro.drawing.style import save, style
 from repro.measurement.records import Record
+from repro.plotting.style import save, style
 from repro.report import notebooks
 from repro.report.claims_table import ClaimRow, claim_rows
 from repro.report.headlines import HEADLINES, headline_table

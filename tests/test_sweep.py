@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from repro.artifacts.base import Artifact, Config, Context, Result
-from repro.artifacts.cells import results
+from repro.artifacts.base import Artifact, Context, Result
+from repro.artifacts.shared.cells import results
 from repro.cli import main
 from repro.core.errors import ReproError
 from repro.execution.cell_memory import cell_bytes
@@ -204,21 +204,19 @@ class Seeds:
     device: str = "cpu"
 
 
-class Trained(Artifact):
-    def run(self, config: Config, context: Context) -> Iterator[Result]:
-        assert isinstance(config, Seeds)
-        settings = FloatSettings(lr=config.lr, batch=16)
-        yield from results([replace(SGD, seed=s, settings=settings) for s in config.seeds], context)
+def run(config: Seeds, context: Context) -> Iterator[Result]:
+    settings = FloatSettings(lr=config.lr, batch=16)
+    yield from results([replace(SGD, seed=s, settings=settings) for s in config.seeds], context)
 
 
-ARTIFACT = Trained(
+ARTIFACT = Artifact(
     slug="trained",
     paper="elasticzo",
     title="cells",
-    claims=(),
+    run=run,
     config=Seeds,
     profiles={"smoke": Seeds(), "quick": Seeds((0, 1, 2, 3)), "paper": Seeds((0, 1, 2, 3))},
-    scope=("seeds",),
+    selector_fields=("seeds",),
     trains_cells=True,
 )
 
@@ -430,10 +428,11 @@ def test_wrong_options_of_a_sweep(
 def test_an_artifact_trains_cells_if_its_run_says_so() -> None:
     from repro.artifacts.index import SLUGS, load
 
+    directory = Path(__file__).parents[1] / "repro/artifacts"
     for slug in SLUGS:
-        source = Path("repro/artifacts", slug, "run.py")
-        text = (Path(__file__).parents[1] / source).read_text()
-        assert load(slug).trains_cells == ("repro.artifacts.cells" in text), slug
+        files = [directory / f"{slug}.py", *(directory / slug).glob("*.py")]
+        text = "".join(file.read_text() for file in files if file.is_file())
+        assert load(slug).trains_cells == ("repro.artifacts.shared.cells" in text), slug
 
 
 SCRIPT = """

@@ -7,10 +7,10 @@ import matplotlib.pyplot as plt
 import pytest
 from matplotlib.axes import Axes
 
-from repro.artifacts import losses, scores
 from repro.artifacts.elasticzo_int8_sign import findings as sign_findings
-from repro.artifacts.elasticzo_int8_sign.figures import signs
-from repro.artifacts.elasticzo_sparsity.figures import sparsity
+from repro.artifacts.elasticzo_int8_sign import signs
+from repro.artifacts.elasticzo_sparsity import sparsity
+from repro.artifacts.shared import losses, scores
 from repro.measurement import environment
 from repro.measurement.records import Record
 
@@ -167,7 +167,7 @@ def test_sign_figure_ends_where_a_seed_did_and_names_profiles_by_panel() -> None
     assert zo.get_title(loc="left") == f"MNIST, Full ZO\n{CAVEAT}"
     assert cls1.get_title(loc="left") == "MNIST, ZO-Feat-Cls1 (quick)"
     plt.close(figure)
-    found = {f.claim_id: f for f in sign_findings.findings(records)}
+    found = {f.claim_id: f for f in sign_findings(records)}
     zo_found = found["B-sign-mnist-full_zo"]
     assert zo_found.ours == pytest.approx((95 + 70) / 2)
     assert zo_found.reason.startswith("all steps of 0 to 2 epochs;")

@@ -1,7 +1,7 @@
 """An artifact of cells, from several runs to what people read."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from repro import harness
 from repro.artifacts import index
-from repro.artifacts.base import Artifact, Config, Context, Result
+from repro.artifacts.base import Artifact, Context, Result
 from repro.claims import elasticzo, trained
 from repro.claims.index import CLAIMS
 from repro.claims.verdict import Finding
@@ -37,36 +37,37 @@ class Settings:
     epochs: int = 2
 
 
-class Table(Artifact):
-    def run(self, config: Config, context: Context) -> Iterator[Result]:  # noqa: ARG002
-        assert isinstance(config, Settings)
-        for method in config.methods:
-            for seed in config.seeds:
-                last = ACCURACY[method] + 0.001 * seed
-                metrics = {"test_accuracy": [0.1, *[last] * config.epochs], "settings": {"lr": 1}}
-                point = {"dataset": "mnist", "precision": "fp32", "method": method}
-                yield Result("run", point, metrics, seed)
-
-    def findings(self, records: Sequence[Record]) -> list[Finding]:
-        return trained.findings({name: elasticzo.QUANTITIES[name] for name in self.claims}, records)
-
-    def figures(self) -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
-        def seeds(records: Sequence[Record]) -> Figure:
-            figure, panel = plt.subplots()
-            panel.set_title(str(len(records)))
-            return figure
-
-        return {"seeds": seeds}
+def make(config: Settings, context: Context) -> Iterator[Result]:  # noqa: ARG001
+    for method in config.methods:
+        for seed in config.seeds:
+            last = ACCURACY[method] + 0.001 * seed
+            metrics = {"test_accuracy": [0.1, *[last] * config.epochs], "settings": {"lr": 1}}
+            point = {"dataset": "mnist", "precision": "fp32", "method": method}
+            yield Result("run", point, metrics, seed)
 
 
-TABLE = Table(
+def findings(records: Sequence[Record]) -> list[Finding]:
+    return trained.findings({name: elasticzo.QUANTITIES[name] for name in TABLE.claims}, records)
+
+
+def count(records: Sequence[Record]) -> Figure:
+    figure, panel = plt.subplots()
+    panel.set_title(str(len(records)))
+    return figure
+
+
+TABLE = Artifact(
     slug=SLUG,
     paper="elasticzo",
     title="Table 1",
+    run=make,
     claims=(ZO, BP, ORDER),
+    findings=findings,
+    figures=lambda: {"seeds": count},
+    captions={"seeds": "How many records there are"},
     config=Settings,
     profiles={"smoke": Settings(epochs=1), "quick": Settings(epochs=1), "paper": Settings()},
-    scope=("methods", "seeds"),
+    selector_fields=("methods", "seeds"),
 )
 
 

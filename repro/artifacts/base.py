@@ -1,19 +1,13 @@
-"""What an artifact is: one figure or table of a paper, run and drawn by the harness.
+"""The interface of an artifact: one figure or table of a paper, run and drawn by the harness.
 
-An artifact is a package in ``repro/artifacts/`` named by its slug. Its ``__init__`` holds
-``ARTIFACT`` and the ``Config`` class and imports nothing heavy, so that listing and help stay
-quick; what it does lies in its modules, imported when they are needed:
-
-- ``run``: ``run(config, context) -> Iterator[Result]`` computes and measures;
-- ``findings``: ``findings(records) -> list[Finding]``, our value for each claim, if it has any;
-- ``figures``: ``FIGURES``, a name and a drawing function of records for each figure, and
-  ``CAPTIONS``, what each of them shows, for those who read and for those who cannot see it;
-- ``notebook.md``: the template of its notebook.
+An artifact is a module ``repro/artifacts/<slug>.py``, or a package of that name where it is long.
+It holds ``ARTIFACT`` and the ``Config`` class. ``repro.artifacts.index`` imports all of them, so
+everything heavy (torch, matplotlib, pandas) is imported inside the functions that need it. The
+template of its notebook lies beside it as ``<slug>.md``, or in the package as ``notebook.md``.
 """
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from repro.measurement.records import Profile
@@ -27,6 +21,8 @@ if TYPE_CHECKING:
     from repro.measurement.point_store import PointStore
     from repro.measurement.recorded import Recorded
     from repro.measurement.records import Record
+
+    Draw = Callable[[Sequence[Record]], Figure]
 
 
 class Config(Protocol):
@@ -67,54 +63,43 @@ class Context:
     """Results that stand in earlier records and need not be made again."""
 
 
+def _no_findings(records: "Sequence[Record]") -> "list[Finding]":  # noqa: ARG001 - as the others
+    return []
+
+
 @dataclasses.dataclass(frozen=True)
 class Artifact:
     """One figure or table of a paper."""
 
     slug: str
-    """Name of its package, of its results directory and of its notebook."""
+    """Name of its module, of its results directory and of its notebook."""
     paper: str
     """Which paper: ``mezo`` or ``elasticzo``."""
     title: str
     """One line for listings."""
-    claims: tuple[str, ...]
-    """Ids of the claims it gives a finding for."""
     config: type[Config]
     profiles: Mapping[Profile, Config]
     """The configuration of each of ``smoke``, ``quick`` and ``paper``, and maybe of others."""
-    scope: tuple[str, ...] = ()
-    """Configuration fields, all tuples, that only choose which cells are run and change none of
-    them. A run with fewer values there is still its profile's, and people read the cells of all
-    runs together; without a scope they read one run, the newest of the highest profile."""
-    stands_for: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """What a value of the scope's fields is another name of: a run of it is its profile's, too."""
+    run: Callable[[Any, Context], Iterator[Result]]
+    """Computes and measures by a ``config``; results come as they are made."""
+    about: str | None = None
+    """The docstring of its module: what it shows, and the numbered deviations from the paper."""
+    figures: "Callable[[], Mapping[str, Draw]]" = dict
+    """Returns a function of the records for each figure's name."""
+    captions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """What each figure shows, by its name, also for those who cannot see it."""
+    claims: tuple[str, ...] = ()
+    """Ids of the claims it gives a finding for."""
+    findings: "Callable[[Sequence[Record]], list[Finding]]" = _no_findings
+    """Returns our value for each of ``claims``, from the current records."""
+    selector_fields: tuple[str, ...] = ()
+    """Configuration fields, all tuples, that only choose which training runs are made and change
+    none of them. A run with fewer values there still counts as its profile's, and reports combine
+    the records of all runs; without such fields they read one run, the newest of the highest
+    profile."""
+    aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Values of the selector fields that count as another value, the profile's."""
     trains_cells: bool = False
     """Whether its runs are cells, which ``repro sweep`` can spread over machines."""
     timed: bool = False
-    """Whether time is its result: a run on another device, by another engine, is then no run of its
-    profile."""
-
-    def run(self, config: Config, context: Context) -> Iterator[Result]:
-        """Compute and measure; results come as they are made."""
-        run: Callable[[Config, Context], Iterator[Result]] = self._part("run").run
-        return run(config, context)
-
-    def findings(self, records: "Sequence[Record]") -> "list[Finding]":
-        """Return our value for each claim, from the records that stand; none without claims."""
-        if not self.claims:
-            return []
-        findings: Callable[[Sequence[Record]], list[Finding]] = self._part("findings").findings
-        return findings(records)
-
-    def figures(self) -> "Mapping[str, Callable[[Sequence[Record]], Figure]]":
-        """Return a drawing function of the records for each figure's name."""
-        figures: Mapping[str, Callable[[Sequence[Record]], Figure]] = self._part("figures").FIGURES
-        return figures
-
-    def captions(self) -> Mapping[str, str]:
-        """Return what each figure shows, by its name."""
-        captions: Mapping[str, str] = self._part("figures").CAPTIONS
-        return captions
-
-    def _part(self, name: str) -> Any:  # noqa: ANN401 - a module
-        return import_module(f"repro.artifacts.{self.slug}.{name}")
+    """Whether time is its result. A run on another device or engine is then not of its profile."""

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro.artifacts import index
-from repro.drawing.style import save
 from repro.measurement.records import read_runs
+from repro.plotting.style import save
 
 
 def draw(slug: str, runs: Sequence[Path], directory: Path) -> list[Path]:

@@ -41,7 +41,7 @@ def headline_table(rows: Sequence[ClaimRow]) -> str:
 
 def draw_scorecards(rows: Sequence[ClaimRow], directory: Path) -> list[Path]:
     """Draw the headline statements for light and for dark pages; return the files."""
-    from repro.drawing.style import save, style
+    from repro.plotting.style import save, style
 
     paths = []
     for name, ink in (("light", "#24292f"), ("dark", "#e6edf3")):

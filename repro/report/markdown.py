@@ -101,11 +101,11 @@ def artifact_section(results: Path, slug: str) -> str:
     artifact = index.load(slug)
     runs = current_runs(results, slug)
     rows = run_rows(slug, runs)
-    figure = next(iter(artifact.figures()))
     parts = [f"### {artifact.title}"]
     if runs:
         profiles = list(dict.fromkeys(run.name.partition("-")[0] for run in runs))
         named = ", ".join(f"`{profile}`" for profile in profiles)
+        figure = next(iter(artifact.captions))
         parts += [
             f"![{artifact.title}]({slug}/figures/{figure}.png)",
             f"Profile {named}, {_records(slug, runs)}, notebook "

@@ -24,13 +24,17 @@ from repro.report import view
 from repro.report.claims_table import run_rows
 from repro.report.markdown import claims_markdown
 
-_PACKAGE = Path(index.__file__).parent
+_ARTIFACTS = Path(index.__file__).parent
 _TIMEOUT_S = 600
 
 
 def template(slug: str) -> Path:
-    """Return the template of an artifact's notebook, in jupytext's Markdown."""
-    return _PACKAGE / slug / "notebook.md"
+    """Return the template of an artifact's notebook, in jupytext's Markdown.
+
+    It lies beside the artifact's module, or in its package.
+    """
+    package = _ARTIFACTS / slug
+    return package / "notebook.md" if package.is_dir() else _ARTIFACTS / f"{slug}.md"
 
 
 def is_stale(slug: str, notebook: Path, runs: Sequence[Path]) -> bool:

@@ -10,8 +10,8 @@ from repro.measurement.records import latest_run, profile_runs
 def current_runs(results: Path, slug: str) -> list[Path]:
     """Return the files that people read the artifact's results from, newest first.
 
-    One that has a scope is read from all runs of its profiles, as each may hold other cells; any
-    other from the newest run of its highest profile.
+    An artifact with selector fields is read from all runs of its profiles, as each may hold other
+    training runs; any other from the newest run of its highest profile.
 
     Raises:
         UsageError: ``results`` is not a directory.
@@ -21,7 +21,7 @@ def current_runs(results: Path, slug: str) -> list[Path]:
         msg = f"results directory {results} does not exist; give --results DIR, or run something"
         raise UsageError(msg)
     directory = results / slug
-    if index.load(slug).scope:
+    if index.load(slug).selector_fields:
         return profile_runs(directory)
     newest = latest_run(directory)
     return [] if newest is None else [newest]

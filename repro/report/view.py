@@ -11,10 +11,11 @@ import pandas as pd
 from IPython.display import Image, Markdown
 from matplotlib.figure import Figure
 
+from repro.artifacts.base import Artifact
 from repro.core.paths import results_dir
-from repro.drawing.style import style
 from repro.measurement.environment import commit_label
 from repro.measurement.records import Record, read_runs
+from repro.plotting.style import style
 from repro.report.claims_table import run_rows
 from repro.report.markdown import claims_markdown
 from repro.report.runs import require_runs
@@ -88,6 +89,11 @@ def all_rows() -> Iterator[None]:
     """Show every row of the tables displayed inside the block."""
     with pd.option_context("display.max_rows", None):
         yield
+
+
+def figure(artifact: Artifact, name: str, records: Sequence[Record]) -> Image:
+    """Return a figure of an artifact as an image, with its caption."""
+    return show(artifact.figures()[name](records), artifact.captions[name])
 
 
 def show(figure: Figure, description: str) -> Image:

@@ -60,7 +60,7 @@ def _exhibit(site: Path, slug: str, results: Path, notebooks: Path, pages: Pages
     for path in paths:
         _copy(path, site / "records" / slug)
     if paths:
-        for name in artifact.figures():
+        for name in artifact.captions:
             for suffix in ("svg", "png"):
                 figure = results / slug / "figures" / f"{name}.{suffix}"
                 if not figure.is_file():

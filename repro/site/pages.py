@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from inspect import cleandoc, getdoc
 from typing import Any
 
@@ -98,8 +97,7 @@ class Pages:
 
     def artifact(self, exhibit: Exhibit) -> str:
         """Return an artifact's page."""
-        module = import_module(f"repro.artifacts.{exhibit.slug}")
-        about = text.markdown(cleandoc(module.__doc__ or ""))
+        about = text.markdown(cleandoc(exhibit.artifact.about or ""))
         counts = Counter(row.verdict for row in exhibit.rows)
         return self._render(
             "artifact.html",

@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from repro.artifacts.elasticzo_fig7.times import ENGINE_LABELS, PRECISION_LABELS, Times
 from repro.claims.execution_time import PHASES, SHARES, SPEED_UPS, Point
 from repro.core.names import METHOD_LABELS
-from repro.drawing.phases import Bar, Panel, phases
 from repro.measurement.records import Record
+from repro.plotting.phases import Bar, Panel, phases
 
 
 def fig7(records: Sequence[Record]) -> Figure:
@@ -69,10 +69,3 @@ def _method(point: Point) -> str:
 
 
 FIGURES = {"fig7": fig7, "shares": shares}
-CAPTIONS = {
-    "fig7": (
-        "Seconds of an epoch by phase: Full ZO, ZO-Feat-Cls2 and ZO-Feat-Cls1 in FP32 and "
-        "INT8, by PyTorch and by the on-device engine"
-    ),
-    "shares": "Shares of the phases in per cent, with the published share of forward passes",
-}

@@ -19,7 +19,7 @@ import torch
 from repro.artifacts.base import Context, Result
 from repro.artifacts.elasticzo_fig7 import Config
 from repro.artifacts.elasticzo_fig7.arms import Arm, timed_epoch
-from repro.artifacts.isolated_points import isolated_points
+from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.claims.execution_time import PHASES
 from repro.core.errors import ReproError
 from repro.models.lenet5 import SAMPLE_SHAPE, lenet5
@@ -54,7 +54,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     if "native" in config.engines:
         _build()
     tasks = [Task(number, config) for number in range(config.epochs)]
-    done = isolated_points(
+    done = run_in_subprocesses(
         "elasticzo_fig7",
         time_task,
         tasks,

@@ -1,10 +1,13 @@
-"""Accuracies of networks on other rotated images, by where they were trained."""
+"""What the records hold: runs beside those of the tables, and networks on other rotated images."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from repro.artifacts.scores import place, published
+from repro.artifacts.elasticzo_misses.causes import CAUSES
+from repro.artifacts.shared import comparisons as shared
+from repro.artifacts.shared.comparisons import Comparison
+from repro.artifacts.shared.scores import place, published
 from repro.claims.quantity import Point, key
 from repro.claims.statistics import Estimate, estimate
 from repro.measurement.records import Record, of_kind
@@ -99,6 +102,12 @@ class Evaluations:
         seeds = [value for _, value in sorted(by_seed.items())]
         found = estimate(seeds)
         return Accuracy(found.mean, found.interval, found.n_seeds, tuple(seeds))
+
+
+def comparisons(records: Sequence[Record]) -> list[Comparison]:
+    """Return what the records hold of each cell and cause, in the order of the tables."""
+    found = shared.comparisons(records, CAUSES, lambda cell: not cell.records[0].metrics["changed"])
+    return sorted(found, key=lambda one: place(one.row))
 
 
 def rows(records: Sequence[Record]) -> list[Row]:

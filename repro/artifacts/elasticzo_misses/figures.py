@@ -11,15 +11,15 @@ from matplotlib.lines import Line2D
 
 from repro.artifacts.elasticzo_misses import evaluated
 from repro.artifacts.elasticzo_misses.causes import BATCH
-from repro.artifacts.elasticzo_misses.comparisons import Arm, Comparison, comparisons
-from repro.artifacts.elasticzo_misses.evaluated import Setting
-from repro.artifacts.scores import headings
+from repro.artifacts.elasticzo_misses.evaluated import Setting, comparisons
+from repro.artifacts.shared.comparisons import Arm, Comparison
+from repro.artifacts.shared.scores import headings
 from repro.claims.elasticzo import DATASETS, METHODS
 from repro.claims.quantity import Point
-from repro.drawing.accuracy import Columns, Score, dots
-from repro.drawing.remarks import title
-from repro.drawing.style import INK, style
 from repro.measurement.records import Record
+from repro.plotting.accuracy import Columns, Score, dots
+from repro.plotting.remarks import title
+from repro.plotting.style import INK, style
 
 _METHODS = {**METHODS, "none": "untuned"}
 _MARKERS = "osD^v"
@@ -38,10 +38,10 @@ def batch(records: Sequence[Record]) -> Figure:
     """Draw every row of Table 2 in INT8 by its own batch and by those of ``BATCH``."""
     columns: dict[tuple[str, ...], list[Score]] = {}
     for one in _of(comparisons(records), "int8", tuned=True):
-        if one.cause.setting == "batch":
+        if one.axis.setting == "batch":
             scores = columns.setdefault(headings(one.row), [])
             method = METHODS[str(one.row["method"])]
-            kept = [arm for arm in one.arms if arm.of_table or arm.value in BATCH.values]
+            kept = [arm for arm in one.arms if arm.is_base or arm.value in BATCH.values]
             scores += [
                 _score(f"{method}, B = {arm.label}", arm, one.published) for arm in reversed(kept)
             ]
@@ -142,12 +142,12 @@ def _causes(found: Iterable[Comparison]) -> Figure:
     for one in found:
         scores = columns.setdefault(_where(one.row), [])
         if not scores:
-            own = next(arm for arm in one.arms if arm.of_table)
+            own = next(arm for arm in one.arms if arm.is_base)
             scores.append(_score("the table's setting", own, one.published))
         scores += [
-            _score(f"{one.cause.name} {arm.label}", arm, one.published)
+            _score(f"{one.axis.name} {arm.label}", arm, one.published)
             for arm in one.arms
-            if not arm.of_table
+            if not arm.is_base
         ]
     return _dots(columns, per_row=3)
 
@@ -185,21 +185,4 @@ FIGURES = {
     "pre_training": pre_training,
     "float_tuning": float_tuning,
     "integer_training": integer_training,
-}
-CAPTIONS = {
-    "integer_tuning": (
-        "Accuracy after fine-tuning in INT8 on Fashion-MNIST by each suspected cause"
-    ),
-    "batch": ("Accuracy after fine-tuning in INT8 by batch, beside the published"),
-    "test_images": ("Accuracy on other rotated test images than ours, beside the published"),
-    "pre_training": (
-        "Accuracy without fine-tuning at 30 and at 45 degrees by rate and batch of pre-training"
-    ),
-    "float_tuning": (
-        "Accuracy of ZO-Feat-Cls2 after fine-tuning in FP32 on Fashion-MNIST by each suspected "
-        "cause"
-    ),
-    "integer_training": (
-        "Accuracy of ZO-Feat-Cls2 on MNIST in INT8* by each suspected cause, beside the published"
-    ),
 }

@@ -9,7 +9,7 @@ from typing import Literal
 from torch import Tensor
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.cells import settings_of
+from repro.artifacts.shared.cells import settings_of
 from repro.data import cache
 from repro.data.base import Array
 from repro.data.batches import batches, to_tensors

@@ -13,17 +13,15 @@ from dataclasses import replace
 from itertools import product
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.cells import by_engine, image_cells, point_of, results, tuned_cell
 from repro.artifacts.elasticzo_misses import Config, causes
-from repro.artifacts.elasticzo_misses.arms import Changes, arms, change
 from repro.artifacts.elasticzo_misses.images import VIEWS, RotatedImages, evaluations
-from repro.artifacts.images import ImageRuns
-from repro.claims.quantity import Key, Point, key
+from repro.artifacts.shared.ablation import Ablation, change, run_ablations
+from repro.artifacts.shared.cells import by_engine, image_cells, tuned_cell
+from repro.artifacts.shared.images import ImageRuns
 from repro.core.names import METHODS, ZEROTH_ORDER, MethodName, Precision
 from repro.training.cell import Cell
 
 Asked = list[tuple[Cell, RotatedImages]]
-Arm = tuple[Cell, Changes]
 _PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
 _BATCH = (causes.BATCH,)
 
@@ -33,16 +31,11 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     asked = [pair for name in config.experiments for pair in _EVALUATED.get(name, _none)(config)]
     as_trained = [(by_engine(cell, config.engine), images) for cell, images in asked]
     yield from evaluations(list(dict.fromkeys(as_trained)), context)
-    trained = [arm for name in config.experiments for arm in _TRAINED.get(name, _none)(config)]
-    changed = {_identity(point_of(c, causes.SETTINGS), c.seed): made for c, made in trained}
-    cells = list(dict.fromkeys(cell for cell, _ in trained))
-    for result in results(cells, context, extra=causes.SETTINGS, engine=config.engine):
-        made = changed[_identity(result.point, result.seed)]
-        yield replace(result, metrics={**result.metrics, "changed": dict(made)})
-
-
-def _identity(point: Point, seed: int | None) -> tuple[Key, int | None]:
-    return key(point), seed
+    trained = [one for name in config.experiments for one in _TRAINED.get(name, _none)(config)]
+    for result, changes in run_ablations(
+        trained, context, coordinates=causes.SETTINGS, engine=config.engine
+    ):
+        yield replace(result, metrics={**result.metrics, "changed": dict(changes)})
 
 
 def _test_images(config: Config) -> Asked:
@@ -58,7 +51,9 @@ def _test_images(config: Config) -> Asked:
         if dataset == "mnist":
             for angle, method in product(config.angles, ZEROTH_ORDER):
                 own = _tuned(config, dataset, angle, precision, method, seed)
-                cells = [own] if precision == "fp32" else [c for c, _ in arms(own, _BATCH)]
+                cells = (
+                    [own] if precision == "fp32" else [c for c, _ in Ablation([own], _BATCH).runs()]
+                )
                 views = [replace(view, angle=angle) for view in _of_tuned()]
                 asked += list(product(cells, views))
     return asked
@@ -82,28 +77,28 @@ def _pre_training(config: Config) -> Asked:
     return asked
 
 
-def _integer_tuning(config: Config) -> Iterator[Arm]:
-    """Yield the arms of the rows that we miss by most, and every row at another batch."""
+def _integer_tuning(config: Config) -> Iterator[Ablation]:
+    """Yield the ablations of the rows that we miss by most, and every row at another batch."""
     rows = product(config.datasets, config.angles, METHODS, config.seeds)
     for dataset, angle, method, seed in rows:
         cell = _tuned(config, dataset, angle, "int8", method, seed)
-        yield from arms(cell, _BATCH)
+        yield Ablation([cell], _BATCH)
         if (dataset, method) == ("fashion_mnist", "full_zo"):
-            yield from arms(cell, causes.OF_INTEGER_TUNING)
+            yield Ablation([cell], causes.OF_INTEGER_TUNING)
         if (dataset, angle, method) == ("fashion_mnist", 45, "cls1"):
-            yield from arms(cell, causes.OF_INTEGER_TUNING)
+            yield Ablation([cell], causes.OF_INTEGER_TUNING)
 
 
-def _float_tuning(config: Config) -> Iterator[Arm]:
-    """Yield the arms of Cls2 on Fashion-MNIST, where we are below the table."""
+def _float_tuning(config: Config) -> Iterator[Ablation]:
+    """Yield the ablations of Cls2 on Fashion-MNIST, where we are below the table."""
     if "fashion_mnist" in config.datasets:
         for angle, seed in product(config.angles, config.long_seeds):
             cell = _tuned(config, "fashion_mnist", angle, "fp32", "cls2", seed)
-            yield from arms(cell, causes.OF_FLOAT_TUNING)
+            yield Ablation([cell], causes.OF_FLOAT_TUNING)
 
 
-def _integer_training(config: Config) -> Iterator[Arm]:
-    """Yield the arms of Cls2 on MNIST from scratch in INT8*, where we are below Table 1."""
+def _integer_training(config: Config) -> Iterator[Ablation]:
+    """Yield the ablations of Cls2 on MNIST from scratch in INT8*, where we are below Table 1."""
     if "mnist" in config.datasets:
         runs = ImageRuns(
             datasets=("mnist",),
@@ -112,8 +107,8 @@ def _integer_training(config: Config) -> Iterator[Arm]:
             image_items=config.image_items,
             device=config.device,
         )
-        for cell in image_cells(runs, ("int8s",), ("cls2",)):
-            yield from arms(cell, causes.OF_INTEGER_TRAINING)
+        bases = list(image_cells(runs, ("int8s",), ("cls2",)))
+        yield Ablation(bases, causes.OF_INTEGER_TRAINING)
 
 
 def _tuned(

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from repro.artifacts.elasticzo_misses import evaluated
-from repro.artifacts.elasticzo_misses.comparisons import Arm, comparisons
-from repro.artifacts.elasticzo_misses.evaluated import Setting
-from repro.artifacts.scores import headings
+from repro.artifacts.elasticzo_misses.evaluated import Setting, comparisons
+from repro.artifacts.shared.comparisons import Arm
+from repro.artifacts.shared.scores import headings
 from repro.claims.elasticzo import DATASETS, METHODS
 from repro.claims.quantity import Point
 from repro.claims.statistics import Estimate
@@ -19,7 +19,7 @@ def by_cause(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "row": _name(one.row),
-            "cause": one.cause.name,
+            "cause": one.axis.name,
             "accuracy by value (%)": "; ".join(map(_arm, one.arms)),
             "published": f"{one.published:.2f}",
             "seeds": _seeds(arm.last for arm in one.arms),
@@ -33,7 +33,7 @@ def best_epochs(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "row": _name(one.row),
-            "cause": one.cause.name,
+            "cause": one.axis.name,
             "value": _label(arm),
             "last epoch (%)": arm.last.text(),
             "best epoch (%)": arm.best.text(),
@@ -123,7 +123,7 @@ def _arm(arm: Arm) -> str:
 
 
 def _label(arm: Arm) -> str:
-    return arm.label + " (table's setting)" * arm.of_table
+    return arm.label + " (table's setting)" * arm.is_base
 
 
 def _pair(found: Iterable[Estimate]) -> str:

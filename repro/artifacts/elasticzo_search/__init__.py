@@ -31,15 +31,16 @@ Deviations from the paper:
    48 meshes are held out and Full ZO stays near chance, so that its choice there means little.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import get_args
+from typing import TYPE_CHECKING
 
-from repro.artifacts.base import Artifact
+from repro.artifacts.base import Artifact, Context, Result
+from repro.artifacts.shared.images import require_training
 from repro.core.errors import UsageError
-from repro.core.limits import require_points, require_seeds
+from repro.core.limits import require_points
 from repro.core.names import METHODS, EngineChoice, MethodName, Precision
 from repro.core.validation import (
-    require_choice,
     require_distinct,
     require_names,
     require_positive,
@@ -47,6 +48,9 @@ from repro.core.validation import (
 )
 from repro.integer.limits import check_r_max
 from repro.measurement.device import Device
+
+if TYPE_CHECKING:
+    from repro.artifacts.base import Draw
 
 PROBLEMS = (
     "mnist",
@@ -112,9 +116,7 @@ class Config:
         require_names("problems", self.problems, (*PROBLEMS, *_CLOUDS))
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)
-        require_choice("device", self.device, get_args(Device))
-        require_choice("engine", self.engine, get_args(EngineChoice))
-        require_seeds(self.seeds)
+        require_training(self)
         for name in ("learning_rates", "clips", "other_eps", "bp_learning_rates"):
             require_distinct(name, getattr(self, name))
             for value in getattr(self, name):
@@ -129,15 +131,6 @@ class Config:
         require_distinct("integer_tuning_batches", self.integer_tuning_batches)
         for batch in self.integer_tuning_batches:
             require_positive_int("batch size B", batch)
-        for name in (
-            "epochs",
-            "integer_epochs",
-            "fine_tuning_epochs",
-            "integer_pretraining_epochs",
-            "cloud_epochs",
-            "cloud_items",
-        ):
-            require_positive_int(name, getattr(self, name))
         require_points("cloud_points", self.cloud_points)
 
 
@@ -165,15 +158,38 @@ PAPER = Config(
     cloud_items=9843,
     cloud_points=256,
 )
+CAPTIONS = {
+    "grid": (
+        "Held-out accuracy by learning rate, perturbation range or batch size, one panel for each "
+        "set and precision"
+    ),
+    "epsilon": "Held-out accuracy by epsilon, one panel for each set",
+}
+
+
+def _run(config: Config, context: Context) -> Iterator[Result]:
+    from repro.artifacts.elasticzo_search.run import run
+
+    return run(config, context)
+
+
+def _figures() -> "Mapping[str, Draw]":
+    from repro.artifacts.elasticzo_search.figures import FIGURES
+
+    return FIGURES
+
 
 ARTIFACT = Artifact(
     slug="elasticzo_search",
     paper="elasticzo",
     title="ElasticZO: hyperparameters, searched on held-out items",
-    claims=(),
+    about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    scope=("problems", "precisions", "methods", "seeds"),
-    stands_for=dict.fromkeys(_CLOUDS, "shapes40"),
+    run=_run,
+    figures=_figures,
+    captions=CAPTIONS,
+    selector_fields=("problems", "precisions", "methods", "seeds"),
+    aliases=dict.fromkeys(_CLOUDS, "shapes40"),
     trains_cells=True,
 )

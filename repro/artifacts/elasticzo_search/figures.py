@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from repro.artifacts.elasticzo_search.selection import Combination, best, grids, group_of
-from repro.artifacts.scores import STAND_INS
+from repro.artifacts.shared.scores import STAND_INS
 from repro.claims.elasticzo import DATASETS, METHODS, PRECISIONS
-from repro.drawing.style import style
 from repro.measurement.records import Record
+from repro.plotting.style import style
 
 Variant = tuple[str, float]
 _ABSCISSAE = {"batch": "batch size B", "r_max": "$r_{max}$", "lr": "learning rate"}
@@ -209,10 +209,3 @@ def _key(variant: Variant, place: int) -> Line2D:
 
 
 FIGURES = {"grid": grid, "epsilon": epsilon}
-CAPTIONS = {
-    "grid": (
-        "Held-out accuracy by learning rate, perturbation range or batch size, one panel for each "
-        "set and precision"
-    ),
-    "epsilon": "Held-out accuracy by epsilon, one panel for each set",
-}

@@ -6,21 +6,23 @@ Kinds of results:
   curves call test items are the held-out items.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.cells import results
 from repro.artifacts.elasticzo_search import Config
 from repro.artifacts.elasticzo_search.selection import Group, best
+from repro.artifacts.shared.ablation import Ablation, Axis, run_ablations
 from repro.core.names import MethodName, Precision
 from repro.training.cell import Cell, FloatSettings, IntegerSettings
 from repro.training.chosen import family
 from repro.training.experiments import Length, fine_tuning, from_scratch
 from repro.training.problem import find
 
+_ANY_RATE = FloatSettings(lr=1.0)
+"""Each grid sets a learning rate of its own."""
 _SEARCHED = ("lr", "clip", "eps", "r_max")
 _SEARCHED_IN_TUNING = ("r_max", "batch")
 
@@ -31,37 +33,44 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     First the grids, then in float32 the line of other epsilons through the best point of each, then
     fine-tuning in integers.
     """
+
+    def train(grids: Iterable[Ablation], coordinates: Sequence[str]) -> Iterator[Result]:
+        made = run_ablations(grids, context, coordinates=coordinates, engine=config.engine)
+        yield from (result for result, _ in made)
+
     found = []
-    grids = [*_float_cells(config), *_integer_cells(config)]
-    for result in results(grids, context, extra=_SEARCHED, engine=config.engine):
+    for result in train([*_float_grids(config), *_integer_grids(config)], _SEARCHED):
         if result.point["precision"] == "fp32":
             found.append(result)
         yield result
-    lines = _lines(config, best(found))
-    yield from results(lines, context, extra=_SEARCHED, engine=config.engine)
-    tuned = _integer_tuning_cells(config)
-    yield from results(tuned, context, extra=_SEARCHED_IN_TUNING, engine=config.engine)
+    yield from train(_epsilon_lines(config, best(found)), _SEARCHED)
+    yield from train(_integer_tuning_grids(config), _SEARCHED_IN_TUNING)
 
 
-def _float_cells(config: Config) -> Iterator[Cell]:
+def _grid(base: Cell, **values: Sequence[float]) -> Ablation:
+    """Return every combination of ``values`` of the settings, evaluated on held-out items."""
+    axes = tuple(Axis(name, name, tuple(tried)) for name, tried in values.items())
+    return Ablation([base], axes, every_combination=True, evaluation="validation")
+
+
+def _float_grids(config: Config) -> Iterator[Ablation]:
     for problem, method, seed in _float_runs(config):
         if method == "full_bp":
-            grid = [FloatSettings(lr=lr) for lr in config.bp_learning_rates]
+            base = _cell(config, problem, "fp32", method, seed, _ANY_RATE)
+            yield _grid(base, lr=config.bp_learning_rates)
         else:
-            grid = [
-                FloatSettings(lr=lr, clip=clip, eps=config.eps)
-                for lr, clip in product(config.learning_rates, config.clips)
-            ]
-        yield from (_cell(config, problem, "fp32", method, seed, point) for point in grid)
+            settings = replace(_ANY_RATE, eps=config.eps)
+            base = _cell(config, problem, "fp32", method, seed, settings)
+            yield _grid(base, lr=config.learning_rates, clip=config.clips)
 
 
-def _lines(config: Config, chosen: Mapping[Group, Mapping[str, Any]]) -> Iterator[Cell]:
+def _epsilon_lines(config: Config, chosen: Mapping[Group, Mapping[str, Any]]) -> Iterator[Ablation]:
     for problem, method, seed in _float_runs(config):
         if method != "full_bp":
             at = chosen[family(problem), "fp32", method]
-            for eps in config.other_eps:
-                point = FloatSettings(lr=at["lr"], clip=at["clip"], eps=eps)
-                yield _cell(config, problem, "fp32", method, seed, point)
+            settings = FloatSettings(lr=at["lr"], clip=at["clip"])
+            base = _cell(config, problem, "fp32", method, seed, settings)
+            yield _grid(base, eps=config.other_eps)
 
 
 def _float_runs(config: Config) -> Iterator[tuple[str, MethodName, int]]:
@@ -69,20 +78,18 @@ def _float_runs(config: Config) -> Iterator[tuple[str, MethodName, int]]:
         yield from product(config.problems, config.methods, config.seeds)
 
 
-def _integer_cells(config: Config) -> Iterator[Cell]:
+def _integer_grids(config: Config) -> Iterator[Ablation]:
     for problem, method, seed in _integer_runs(config, rotated=False):
         if method != "full_bp":  # NITI has nothing to search
-            for r_max in config.r_maxes:
-                yield _cell(config, problem, "int8", method, seed, IntegerSettings(r_max=r_max))
+            base = _cell(config, problem, "int8", method, seed, IntegerSettings())
+            yield _grid(base, r_max=config.r_maxes)
 
 
-def _integer_tuning_cells(config: Config) -> Iterator[Cell]:
+def _integer_tuning_grids(config: Config) -> Iterator[Ablation]:
     for problem, method, seed in _integer_runs(config, rotated=True):
-        for batch in config.integer_tuning_batches:
-            batched = IntegerSettings(batch=batch)
-            grid = (replace(batched, r_max=r_max) for r_max in config.r_maxes)
-            for point in (batched,) if method == "full_bp" else grid:
-                yield _cell(config, problem, "int8", method, seed, point)
+        base = _cell(config, problem, "int8", method, seed, IntegerSettings())
+        perturbation = {} if method == "full_bp" else {"r_max": config.r_maxes}
+        yield _grid(base, batch=config.integer_tuning_batches, **perturbation)
 
 
 def _integer_runs(config: Config, *, rotated: bool) -> Iterator[tuple[str, MethodName, int]]:
@@ -104,7 +111,7 @@ def _cell(
     settings: FloatSettings | IntegerSettings,
 ) -> Cell:
     if find(problem).angle is not None:
-        cell = fine_tuning(
+        return fine_tuning(
             problem,
             precision,
             method,
@@ -114,8 +121,7 @@ def _cell(
             integer_pretraining_epochs=config.integer_pretraining_epochs,
             device=config.device,
         )
-        return replace(cell, evaluation="validation")
-    cell = from_scratch(
+    return from_scratch(
         problem,
         precision,
         method,
@@ -125,4 +131,3 @@ def _cell(
         clouds=Length(config.cloud_epochs, config.cloud_items, config.cloud_points),
         device=config.device,
     )
-    return replace(cell, evaluation="validation")

@@ -13,10 +13,11 @@ Deviations from the paper:
    eager forward pass then takes about a fifth less above the weights.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from repro.artifacts.base import Artifact
+from repro.artifacts.base import Artifact, Context, Result
 from repro.claims.index import of_artifact
 from repro.core.errors import UsageError
 from repro.core.names import ATTENTIONS, BYTES, Attention, Dtype
@@ -27,6 +28,11 @@ from repro.core.validation import (
     require_positive_int,
 )
 from repro.memory.shape import LLAMA2_7B, DecoderShape
+
+if TYPE_CHECKING:
+    from repro.artifacts.base import Draw
+    from repro.claims.verdict import Finding
+    from repro.measurement.records import Record
 
 
 @dataclass(frozen=True)
@@ -159,12 +165,44 @@ PAPER = Config(
     measure_layers=(1, 2, 4, 8, 16, 24),
     measure_hiddens=(64, 128, 256, 512, 768),
 )
+CAPTIONS = {
+    "fig3": (
+        "Six panels: memory of BP and MeZO and their ratio over N, L and D, without "
+        "checkpointing (top) and with it (bottom), with simulated points"
+    ),
+    "fig3_measured": "The same six panels for small models, with measured points",
+    "predicted": "Formula over observed peak for every simulated and every measured point",
+}
+
+
+def _run(config: Config, context: Context) -> Iterator[Result]:
+    from repro.artifacts.mezo_fig3.run import run
+
+    return run(config, context)
+
+
+def _findings(records: "Sequence[Record]") -> "list[Finding]":
+    from repro.artifacts.mezo_fig3.findings import findings
+
+    return findings(records)
+
+
+def _figures() -> "Mapping[str, Draw]":
+    from repro.artifacts.mezo_fig3.figures import FIGURES
+
+    return FIGURES
+
 
 ARTIFACT = Artifact(
     slug="mezo_fig3",
     paper="mezo",
     title="MeZO Fig. 3: memory of backpropagation and MeZO over context, layers and hidden size",
     claims=tuple(claim.id for claim in of_artifact("mezo_fig3")),
+    about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
+    run=_run,
+    findings=_findings,
+    figures=_figures,
+    captions=CAPTIONS,
 )

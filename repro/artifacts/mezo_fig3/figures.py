@@ -10,8 +10,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from repro.artifacts.mezo_fig3.points import ratios
 from repro.core.units import format_bytes
-from repro.drawing.style import BLUE, GREEN, INK, ORANGE, style
 from repro.measurement.records import Record, of_kind
+from repro.plotting.style import BLUE, GREEN, INK, ORANGE, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,14 +81,6 @@ FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {
     "fig3": fig3,
     "fig3_measured": fig3_measured,
     "predicted": predicted,
-}
-CAPTIONS = {
-    "fig3": (
-        "Six panels: memory of BP and MeZO and their ratio over N, L and D, without "
-        "checkpointing (top) and with it (bottom), with simulated points"
-    ),
-    "fig3_measured": "The same six panels for small models, with measured points",
-    "predicted": "Formula over observed peak for every simulated and every measured point",
 }
 
 

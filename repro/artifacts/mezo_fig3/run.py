@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.decoder_steps import equation_bytes, simulate_decoder_step
-from repro.artifacts.isolated_points import isolated_points
 from repro.artifacts.mezo_fig3 import Config
+from repro.artifacts.shared.decoder_steps import equation_bytes, simulate_decoder_step
+from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import BYTES
 from repro.measurement.device import require_device
 from repro.measurement.environment import source_sha256
@@ -204,7 +204,7 @@ def _points(
     store: PointStore,
     workers: int,
 ) -> Iterator[tuple[Any, dict[str, int]]]:
-    return isolated_points(
+    return run_in_subprocesses(
         f"mezo_fig3 {name}",
         function,
         tasks,

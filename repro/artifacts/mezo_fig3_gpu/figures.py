@@ -7,8 +7,8 @@ import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
 
 from repro.core.units import GB
-from repro.drawing.style import BLUE, GREEN, INK, ORANGE, style
 from repro.measurement.records import Record, of_kind
+from repro.plotting.style import BLUE, GREEN, INK, ORANGE, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,12 +57,6 @@ def memory(records: Sequence[Record]) -> "Figure":
 
 
 FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {"memory": memory}
-CAPTIONS = {
-    "memory": (
-        "Peak memory of BP, checkpointed BP and MeZO over N, L and D at Llama 2's sizes in "
-        "float16: the paper's equations, the simulated step, and the step measured on a GPU"
-    ),
-}
 
 
 def _panel(panel: "Axes", records: Sequence[Record], size: str) -> None:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.decoder_steps import equation_bytes, simulate_decoder_step
-from repro.artifacts.isolated_points import isolated_points
 from repro.artifacts.mezo_fig3_gpu import Config, Fig4Model
+from repro.artifacts.shared.decoder_steps import equation_bytes, simulate_decoder_step
+from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import Attention
 from repro.measurement.device import Device, require_device
 from repro.measurement.environment import source_sha256
@@ -117,7 +117,7 @@ def _fig4(config: Config, context: Context) -> Iterator[Result]:
 
 
 def _points(tasks: list[ShapeTask], context: Context) -> Iterator[tuple[ShapeTask, dict[str, Any]]]:
-    return isolated_points(
+    return run_in_subprocesses(
         "mezo_fig3_gpu measured",
         measure_shape,
         tasks,
@@ -207,7 +207,7 @@ def _simulated(config: Config, context: Context) -> Iterator[Result]:
         "source": source_sha256("memory", "methods", "models", "planner"),
         "versions": context.environment.versions,
     }
-    for spec, metrics in isolated_points(
+    for spec, metrics in run_in_subprocesses(
         "mezo_fig3_gpu simulated",
         simulate_decoder_step,
         specs,
@@ -215,7 +215,7 @@ def _simulated(config: Config, context: Context) -> Iterator[Result]:
         label=lambda spec: "N={context} L={layers} D={hidden} {method}".format(**spec.as_dict()),
         store=PointStore("simulated", identity),  # kept: the same on every machine
         workers=context.workers,
-        preload=["repro.memory.measured", "repro.artifacts.decoder_steps"],
+        preload=["repro.memory.measured", "repro.artifacts.shared.decoder_steps"],
     ):
         found = metrics | {"equation_bytes": equation_bytes(spec)}
         yield Result("simulated", spec.as_dict(), found)

@@ -33,10 +33,11 @@ Deviations from the paper:
 10. The paper does not give eps; it is Malladi et al.'s 1e-3.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from repro.artifacts.base import Artifact
+from repro.artifacts.base import Artifact, Context, Result
 from repro.claims.index import of_artifact
 from repro.core.errors import UsageError
 from repro.core.limits import require_seeds
@@ -53,6 +54,11 @@ from repro.data.text.tasks import get_task
 from repro.finetuning.arms import ARMS, Arm, estimates
 from repro.finetuning.items import DATASETS
 from repro.finetuning.run import NoiseName
+
+if TYPE_CHECKING:
+    from repro.artifacts.base import Draw
+    from repro.claims.verdict import Finding
+    from repro.measurement.records import Record
 
 
 @dataclass(frozen=True)
@@ -216,14 +222,45 @@ PAPER = replace(
     mezo_lrs=(5e-7, 5e-8, 5e-9),
     grid_seconds=1800,
 )
+CAPTIONS = {
+    "fig4": (
+        "Validation accuracy over time, forward passes and arithmetic, and the memory of each arm; "
+        "the published accuracies are of far larger models"
+    ),
+    "learning_rates": "Loss on the held-out questions over the learning rate, by arm and model",
+}
+
+
+def _run(config: Config, context: Context) -> Iterator[Result]:
+    from repro.artifacts.mezo_fig4.run import run
+
+    return run(config, context)
+
+
+def _findings(records: "Sequence[Record]") -> "list[Finding]":
+    from repro.artifacts.mezo_fig4.findings import findings
+
+    return findings(records)
+
+
+def _figures() -> "Mapping[str, Draw]":
+    from repro.artifacts.mezo_fig4.figures import FIGURES
+
+    return FIGURES
+
 
 ARTIFACT = Artifact(
     slug="mezo_fig4",
     paper="mezo",
     title="MeZO Fig. 4: BoolQ accuracy of BP and MeZO over training time at equal memory",
     claims=tuple(claim.id for claim in of_artifact("mezo_fig4")),
+    about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "hours": HOURS, "gpu": GPU, "paper": PAPER},
-    scope=("arms", "datasets", "seeds"),
+    run=_run,
+    findings=_findings,
+    figures=_figures,
+    captions=CAPTIONS,
+    selector_fields=("arms", "datasets", "seeds"),
     timed=True,
 )

@@ -14,9 +14,9 @@ from repro.artifacts.mezo_fig4.points import Line, Setting, running_maximum, set
 from repro.claims.index import CLAIMS
 from repro.claims.statistics import estimate
 from repro.core.units import format_bytes
-from repro.drawing.style import BLUE, GREEN, INK, ORANGE, PINK, style
 from repro.finetuning.arms import ARMS, LABELS, estimates
 from repro.measurement.records import Record
+from repro.plotting.style import BLUE, GREEN, INK, ORANGE, PINK, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,13 +60,6 @@ def learning_rates(records: Sequence[Record]) -> "Figure":
 FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {
     "fig4": fig4,
     "learning_rates": learning_rates,
-}
-CAPTIONS = {
-    "fig4": (
-        "Validation accuracy over time, forward passes and arithmetic, and the memory of each arm; "
-        "the published accuracies are of far larger models"
-    ),
-    "learning_rates": "Loss on the held-out questions over the learning rate, by arm and model",
 }
 
 

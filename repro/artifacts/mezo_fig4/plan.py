@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.isolated_points import isolated_points
 from repro.artifacts.mezo_fig4 import Config
+from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.errors import ReproError, UsageError
 from repro.core.units import format_bytes
 from repro.data.text.tokens import load_tokenised
@@ -117,7 +117,7 @@ class _Accounts:
         return setup, self._known[setup]
 
     def _account(self, setup: Setup) -> dict[str, Any]:
-        ((_, metrics),) = isolated_points(
+        ((_, metrics),) = run_in_subprocesses(
             "mezo_fig4 memory",
             account,
             [setup],

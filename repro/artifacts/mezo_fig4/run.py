@@ -18,9 +18,9 @@ from dataclasses import replace
 from typing import Any
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.isolated_points import isolated_points
 from repro.artifacts.mezo_fig4 import Config
 from repro.artifacts.mezo_fig4.plan import plan
+from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.errors import ReproError
 from repro.core.paths import cache_dir
 from repro.data.text.task import SPLITS
@@ -199,7 +199,7 @@ def _fine_tuned(
     bases = {model: fingerprint(model) for model in {run.model for run in runs}}
     data = {name: _data_of(name) for name in {run.dataset for run in runs}}
     tasks = [Task(run, directory, bases[run.model], data[run.dataset]) for run in runs]
-    for task, metrics in isolated_points(
+    for task, metrics in run_in_subprocesses(
         f"mezo_fig4 {title}",
         fine_tune,
         tasks,

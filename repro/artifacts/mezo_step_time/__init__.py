@@ -12,10 +12,11 @@ Deviations from the paper:
    tensors for sum and product, and computes the logits of every position for either answer.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from repro.artifacts.base import Artifact
+from repro.artifacts.base import Artifact, Context, Result
 from repro.core.names import BYTES, Dtype
 from repro.core.validation import (
     require_choice,
@@ -24,6 +25,9 @@ from repro.core.validation import (
     require_positive_int,
 )
 from repro.measurement.device import Device
+
+if TYPE_CHECKING:
+    from repro.artifacts.base import Draw
 
 ModelName = Literal["tiny", "135M", "1B", "7B"]
 Arm = Literal[
@@ -100,13 +104,37 @@ QUICK = replace(
 )  # fmt: skip
 SMOKE = replace(QUICK, models=("tiny",), batches=(2,), contexts=(16,), threads=1)
 
+
+def _run(config: Config, context: Context) -> Iterator[Result]:
+    from repro.artifacts.mezo_step_time.run import run
+
+    return run(config, context)
+
+
+CAPTIONS = {
+    "steps": (
+        "Time of a training step of each method as a multiple of two forward passes: median and "
+        "range over the turns"
+    ),
+}
+
+
+def _figures() -> "Mapping[str, Draw]":
+    from repro.artifacts.mezo_step_time.figures import FIGURES
+
+    return FIGURES
+
+
 ARTIFACT = Artifact(
     slug="mezo_step_time",
     paper="mezo",
     title="MeZO: time of a training step against two forward passes and the published loop",
-    claims=(),
+    about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    scope=("models",),
+    run=_run,
+    figures=_figures,
+    captions=CAPTIONS,
+    selector_fields=("models",),
     timed=True,
 )

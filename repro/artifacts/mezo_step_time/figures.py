@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import matplotlib.pyplot as plt
 
 from repro.artifacts.mezo_step_time import LABELS
-from repro.drawing.style import BLUE, INK, ORANGE, style
 from repro.measurement.records import Record, of_kind
 from repro.measurement.timing import ratio, ratio_range
+from repro.plotting.style import BLUE, INK, ORANGE, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,9 +61,3 @@ def steps(records: Sequence[Record]) -> "Figure":
 
 
 FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {"steps": steps}
-CAPTIONS = {
-    "steps": (
-        "Time of a training step of each method as a multiple of two forward passes: median and "
-        "range over the turns"
-    ),
-}

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.isolated_points import isolated_points
 from repro.artifacts.mezo_step_time import Arm, Config, ModelName
+from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import Dtype
 from repro.finetuning.base_models import random_model
 from repro.finetuning.batches import Batch
@@ -111,7 +111,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         for model in config.models
         for batch, length in zip(config.batches, config.contexts, strict=True)
     ]
-    for task, metrics in isolated_points(
+    for task, metrics in run_in_subprocesses(
         "mezo_step_time",
         time_steps,
         tasks,

@@ -1,0 +1,87 @@
+"""ElasticZO paper, Fig. 3: train and test loss of LeNet-5 in integers, by epoch.
+
+Deviations from the paper:
+
+1. Batch size and r_max are lost from our copy of the paper; r_max was searched for on held-out
+   items (artifact ``elasticzo_search``).
+2. The losses are floating-point cross-entropies of the integer logits, taken for display; INT8*
+   never computes one in training.
+3. The train loss is evaluated at the end of each epoch, at the weights themselves, on the first
+   10,000 training images. The paper does not say how its train loss is taken.
+4. An integer network's activations are shifted by the range of the whole batch, so that its losses
+   depend on the batch they are taken in: images are evaluated 500 at a time.
+5. The curves begin before the first epoch.
+6. INT8* can be drawn as well (``--precisions int8s``); the paper draws INT8.
+7. The integer rules are those of NITI's second version; see ``docs/integer.md`` for all that the
+   papers leave open.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from repro.artifacts.base import Artifact, Context, Result
+from repro.artifacts.shared.images import ImageRuns
+from repro.core.names import METHODS, MethodName, Precision
+from repro.core.validation import require_names
+
+if TYPE_CHECKING:
+    from repro.artifacts.base import Draw
+
+
+@dataclass(frozen=True)
+class Config(ImageRuns):
+    """Which curves are run, and for how long."""
+
+    precisions: tuple[Precision, ...] = ("int8",)
+    """int8 (the gradient's sign from a float loss), int8s (integers alone)."""
+    methods: tuple[MethodName, ...] = METHODS
+    """Curves; Full BP estimates no gradient, and is the same in both."""
+
+    def __post_init__(self) -> None:
+        """Refuse any name or number that cannot be run, before anything runs."""
+        super().__post_init__()
+        require_names("precisions", self.precisions, ("int8", "int8s"))
+        require_names("methods", self.methods, METHODS)
+
+
+PAPER = Config()
+QUICK = Config(seeds=(0,), epochs=6)
+SMOKE = Config(datasets=("mnist",), seeds=(0,), epochs=1, image_items=512)
+
+
+def run(config: Config, context: Context) -> Iterator[Result]:
+    """Yield a result for each curve; runs that Table 1 has made under the same code are reused.
+
+    Kinds of results:
+
+    - ``run``: one training run; the point names data set, precision and method, the metrics are
+      its curves and its settings.
+    """
+    from repro.artifacts.shared.cells import image_cells, results
+
+    cells = image_cells(config, config.precisions, config.methods)
+    yield from results(cells, context, engine=config.engine)
+
+
+def _figures() -> "Mapping[str, Draw]":
+    from repro.artifacts.shared import losses
+
+    return {"fig3": losses.figure}
+
+
+ARTIFACT = Artifact(
+    slug="elasticzo_fig3",
+    paper="elasticzo",
+    title="ElasticZO Fig. 3: train and test loss of LeNet-5 in integers",
+    about=__doc__,
+    config=Config,
+    profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
+    run=run,
+    figures=_figures,
+    captions={
+        "fig3": "Train and test loss by epoch for four methods on MNIST and Fashion-MNIST",
+    },
+    selector_fields=("datasets", "precisions", "methods", "seeds"),
+    trains_cells=True,
+)

@@ -1,7 +1,0 @@
-"""Our value for every claim on Fig. 4."""
-
-from functools import partial
-
-from repro.artifacts import memory_findings
-
-findings = partial(memory_findings.findings, "elasticzo_fig4")

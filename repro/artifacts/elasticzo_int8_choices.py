@@ -1,0 +1,357 @@
+"""ElasticZO-INT8: accuracy by other answers to questions that the papers leave open.
+
+Against the defaults of the tables one answer is changed at a time: how a clipped perturbation is
+taken back, NITI's shift policy, the pass that feeds the tail, the rule for the gradient's sign.
+
+Deviations from the paper:
+
+1. The paper has no such experiment. No published claim is answered here.
+2. Answers are changed one at a time: what two of them do together is not seen.
+3. r_max was searched for with the defaults (artifact ``elasticzo_search``) and kept: another
+   answer may do better with an r_max of its own. Batch size and b_ZO are those of the tables.
+4. Two runs of one seed begin with the same weights and meet the same images and perturbations in
+   the same order, but part at the first weight that differs. From there on they differ as two seeds
+   do, and a difference from one seed alone may be no more than that. Nor does a short run speak
+   for one of 100 epochs.
+5. Of the rules for the sign, ``float`` is the paper's INT8 and ``integer`` its INT8*; ``exact``,
+   the integer rule without the floor of its logarithm, is ours.
+6. All that is the same on both sides is as in Table 1; ``docs/integer.md`` lists every rule.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from repro.artifacts.base import Artifact, Context, Result
+from repro.artifacts.shared.ablation import Ablation, Axis, Changes, run_ablations
+from repro.artifacts.shared.images import ImageRuns
+from repro.core.names import METHODS, ZEROTH_ORDER
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from repro.artifacts.base import Draw
+    from repro.artifacts.shared.comparisons import Arm, Comparison
+    from repro.claims.trained import Cell
+    from repro.measurement.records import Record
+
+RESTORE = Axis("restore", "restore", ("exact",), ("full_zo", "cls1"), base="clip")
+AXES = (
+    RESTORE,
+    Axis("shift policy", "shift_policy", ("v1",), ("full_zo", "cls1", "full_bp"), base="v2"),
+    Axis("tail's activations", "activations", ("minus",), ("cls2", "cls1"), base="plus"),
+    Axis(
+        "sign",
+        "sign",
+        ("integer", "exact"),
+        ZEROTH_ORDER,
+        base="float",
+        changes={
+            "integer": {"precision": "int8s"},
+            "exact": {"precision": "int8s", "sign": "exact"},
+        },
+    ),
+)
+"""The questions, our answers and the other ones."""
+DEFAULTS: Changes = {
+    "precision": "int8",
+    "restore": "clip",
+    "shift_policy": "v2",
+    "activations": "plus",
+    "sign": None,
+}
+"""The coordinates of the runs by our answers. A null sign is the rule of the precision."""
+
+
+@dataclass(frozen=True)
+class Config(ImageRuns):
+    """Which runs are made, and how long they are."""
+
+    datasets: tuple[str, ...] = ("mnist",)
+    """Sets of images: mnist, fashion_mnist."""
+
+
+PAPER = Config()
+QUICK = Config(seeds=(0,), epochs=6)
+SMOKE = Config(seeds=(0,), epochs=1, image_items=512)
+
+
+def run(config: Config, context: Context) -> Iterator[Result]:
+    """Train every method by the defaults, and by each other answer that can matter to it.
+
+    Runs by the defaults, and in INT8*, are those of Table 1, not repeated under the same code.
+
+    Kinds of results:
+
+    - ``run``: one training run; the point names data set, precision, method and the settings of
+      ``DEFAULTS``; the metrics are its curves, its settings and, as ``restores``, how many weights
+      of how many were not given back in each epoch.
+    """
+    from repro.artifacts.shared.cells import image_cells
+
+    ablation = Ablation(list(image_cells(config, ("int8",), METHODS)), AXES)
+    settings = [name for name in DEFAULTS if name != "precision"]
+    for result, _ in run_ablations([ablation], context, coordinates=settings, engine=config.engine):
+        yield result
+
+
+def effects(records: "Sequence[Record]") -> "list[Comparison]":
+    """Return what the records hold of each question: by data set, question and method.
+
+    Raises:
+        ReproError: two sides were trained differently in more than the answer.
+    """
+    from repro.artifacts.shared.comparisons import comparisons
+    from repro.claims.elasticzo import DATASETS
+
+    found = []
+    for one in comparisons(records, AXES, lambda cell: DEFAULTS.items() <= cell.point.items()):
+        seeds = {*one.base.cell.seeds}
+        if others := tuple(arm for arm in one.others if seeds & {*arm.cell.seeds}):
+            found.append(replace(one, others=others))
+            found[-1].require_alike()
+    datasets = list(DATASETS)
+
+    def place(one: "Comparison") -> tuple[int, int, int]:
+        point = one.base.cell.point
+        return (
+            datasets.index(str(point["dataset"])),
+            AXES.index(one.axis),
+            one.axis.methods.index(point["method"]),
+        )
+
+    return sorted(found, key=place)
+
+
+def restored(records: "Sequence[Record]") -> "Iterator[tuple[str, Cell]]":
+    """Yield the cells that differ in the restore alone, each with its answer.
+
+    They count how many of the perturbed weights meet a clip, so that they do not come back in
+    place; with ``restore="exact"``, those that would not have come back.
+    """
+    from repro.claims.elasticzo import DATASETS
+    from repro.claims.trained import Cells
+
+    cells = Cells(records)
+    answers = {RESTORE.base: {}, **{value: RESTORE.changes_to(value) for value in RESTORE.values}}
+    for dataset in DATASETS:
+        for method in RESTORE.methods:
+            for answer, changed in answers.items():
+                point = {"dataset": dataset, "method": method, **DEFAULTS, **changed}
+                if (cell := cells.get(point)) is not None:
+                    yield answer, cell
+
+
+def shares(cell: "Cell") -> list[float]:
+    """Return the share of clipped weights in each epoch, in per cent of all that were perturbed.
+
+    It is over all seeds, and ends where the first one does.
+    """
+    seeds = [record.metrics["restores"] for record in cell.records]
+    return [_share(epoch) for epoch in zip(*seeds, strict=False)]
+
+
+def whole_share(cell: "Cell") -> float:
+    """Return the share over all epochs and seeds, in per cent."""
+    return _share([epoch for record in cell.records for epoch in record.metrics["restores"]])
+
+
+def _share(counts: Sequence[dict[str, int]]) -> float:
+    inexact: int = sum(count["inexact"] for count in counts)
+    weights: int = sum(count["weights"] for count in counts)
+    return 100 * inexact / weights
+
+
+def accuracy_table(records: "Sequence[Record]") -> "pd.DataFrame":
+    """Return test accuracy by the default and by the other answer, and their difference.
+
+    Accuracies are in per cent after the last epoch, differences in points with the 95 % interval
+    over seeds where there are several; their lowest and highest are over the epochs.
+    """
+    import pandas as pd
+
+    return pd.DataFrame([_accuracy_row(one, arm) for one in effects(records) for arm in one.others])
+
+
+def clipped_weights_table(records: "Sequence[Record]") -> "pd.DataFrame":
+    """Return the shares of perturbed weights that met a clip, in per cent."""
+    import pandas as pd
+
+    rows = []
+    for answer, cell in restored(records):
+        epochs = shares(cell)
+        values = {
+            "first epoch": epochs[0],
+            "last epoch": epochs[-1],
+            "all epochs": whole_share(cell),
+        }
+        rows.append(
+            {
+                **_names(cell),
+                "restore": answer,
+                **{f"{name} (%)": f"{share:.3f}" for name, share in values.items()},
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def summary(records: "Sequence[Record]") -> str:
+    """Return a sentence that names the differences with the same sign after every epoch."""
+    found = [(one, arm) for one in effects(records) for arm in one.others]
+    named = []
+    for one, arm in found:
+        gains, of = one.gain_by_epoch(arm), _names(one.base.cell)
+        if min(gains) > 0 or max(gains) < 0:
+            named.append(
+                f"{one.axis.name} {arm.value}, {of['method']} on {of['data set']} "
+                f"({one.gain(arm).text('+')} points at the end)"
+            )
+    sentence = "Differences that keep their sign over all epochs"
+    if not named:
+        return f"{sentence}: none of {len(found)}."
+    return f"{sentence} ({len(named)} of {len(found)}): {'; '.join(named)}."
+
+
+def _accuracy_row(one: "Comparison", other: "Arm") -> dict[str, str]:
+    gains, last, base = one.gain_by_epoch(other), one.gain(other), one.base.cell
+    of = _names(base)
+    notes = (base.caveat, other.cell.caveat)
+    return {
+        "data set": of["data set"],
+        "choice": one.axis.name,
+        "method": of["method"],
+        "default (%)": f"{one.base.value} {one.base.last.mean:.2f}",
+        "other (%)": f"{other.value} {other.last.mean:.2f}",
+        "difference (points)": last.text("+"),
+        "lowest, highest": f"{min(gains):+.2f}, {max(gains):+.2f}",
+        "epochs": base.epochs,
+        "seeds": str(last.n_seeds),
+        "note": "; ".join(dict.fromkeys(note for note in notes if note)),
+    }
+
+
+def _names(cell: "Cell") -> dict[str, str]:
+    from repro.claims.elasticzo import DATASETS, METHODS
+
+    point = cell.point
+    return {"data set": DATASETS[str(point["dataset"])], "method": METHODS[str(point["method"])]}
+
+
+def draw_accuracy(records: "Sequence[Record]") -> "Figure":
+    """Draw a row for each data set and question, a panel for each method: mean over the seeds.
+
+    Each seed is a thin line where there are several. Every panel has a scale of its own.
+    """
+    import matplotlib.pyplot as plt
+
+    from repro.plotting.style import style
+
+    def row_of(one: "Comparison") -> tuple[str, str]:
+        return str(one.base.cell.point["dataset"]), one.axis.name
+
+    rows = [list(row) for _, row in groupby(effects(records), row_of)]
+    across = max(len(row) for row in rows)
+    with style():
+        figure, grid = plt.subplots(
+            len(rows), across, figsize=(3.2 * across, 2.2 * len(rows)), squeeze=False
+        )
+        for axes, row in zip(grid, rows, strict=True):
+            for panel, comparison in zip(axes, row, strict=False):
+                _answers_panel(panel, comparison)
+            for unused in axes[len(row) :]:
+                unused.set_axis_off()
+            axes[0].set_ylabel("test accuracy (%)")
+    return figure
+
+
+def _answers_panel(panel: "Axes", one: "Comparison") -> None:
+    """Draw the default and all other answers of one method to one question."""
+    from repro.artifacts.shared.comparisons import by_epoch
+    from repro.plotting.remarks import title
+    from repro.plotting.style import BLUE, GREEN, ORANGE
+
+    lines = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-."))
+    arms = (one.base, *one.others)
+    for arm, (colour, dashes) in zip(arms, lines, strict=False):
+        answer = f"{arm.value} (default)" if arm.is_base else str(arm.value)
+        label = ", ".join(filter(None, (answer, arm.cell.caveat)))
+        seeds = [by_epoch(record) for record in arm.cell.records]
+        mean = [fmean(values) for values in zip(*seeds, strict=False)]
+        _plot(panel, mean, color=colour, ls=dashes, label=label)
+        for seed in seeds if len(seeds) > 1 else ():
+            _plot(panel, seed, color=colour, ls=dashes, lw=0.6, alpha=0.5)
+    of = _names(one.base.cell)
+    name = f"{of['data set']}, {of['method']}\n{one.axis.name}"
+    panel.set_title(title(name, {arm.cell.profile for arm in arms}))
+    panel.set_xlabel("epoch")
+    panel.legend(loc="lower right")
+
+
+def draw_restores(records: "Sequence[Record]") -> "Figure":
+    """Draw a panel for each data set: the share of weights that met a clip, by epoch."""
+    import matplotlib.pyplot as plt
+
+    from repro.plotting.remarks import title
+    from repro.plotting.style import BLUE, PINK, label_logarithms, style
+
+    colours = {"full_zo": BLUE, "cls1": PINK}
+    dashes = {"clip": "-", "exact": "--"}
+    found = {
+        dataset: list(arms)
+        for dataset, arms in groupby(restored(records), lambda arm: _names(arm[1])["data set"])
+    }
+    with style():
+        figure, panels = plt.subplots(
+            1, len(found), figsize=(4.6 * len(found), 3.2), squeeze=False, sharey=True
+        )
+        for panel, (dataset, arms) in zip(panels.flat, found.items(), strict=True):
+            for answer, cell in arms:
+                colour = colours[str(cell.point["method"])]
+                label = f"{_names(cell)['method']}, {answer}"
+                _plot(panel, shares(cell), label=label, color=colour, ls=dashes[answer])
+            panel.set(xlabel="epoch", yscale="log")
+            lowest, highest = panel.get_ylim()
+            label_logarithms(panel.yaxis, highest / lowest)
+            panel.set_title(title(dataset, {cell.profile for _, cell in arms}))
+        panels[0, 0].set_ylabel("perturbed weights that met a clip (%)")
+        handles, labels = panels[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    return figure
+
+
+def _plot(panel: "Axes", values: Sequence[float], **line: object) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    panel.plot(range(1, len(values) + 1), values, marker=".", markersize=3, **line)  # type: ignore[arg-type]
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+
+
+def _figures() -> "Mapping[str, Draw]":
+    return {"accuracy": draw_accuracy, "restores": draw_restores}
+
+
+ARTIFACT = Artifact(
+    slug="elasticzo_int8_choices",
+    paper="elasticzo",
+    title="ElasticZO in INT8: accuracy by our answers to what the papers leave open",
+    about=__doc__,
+    config=Config,
+    profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
+    run=run,
+    figures=_figures,
+    captions={
+        "accuracy": (
+            "Test accuracy by epoch by each answer, a row for each choice and a panel for each "
+            "method"
+        ),
+        "restores": (
+            "Share of perturbed weights that met a clip, by epoch, for each restore and method"
+        ),
+    },
+    selector_fields=("datasets", "seeds"),
+    trains_cells=True,
+)

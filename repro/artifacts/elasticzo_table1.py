@@ -1,0 +1,194 @@
+"""ElasticZO paper, Table 1: accuracy of four methods, LeNet-5 and PointNet, float32 and integers.
+
+Deviations from the paper:
+
+1. Learning rates, g_clip, epsilon and r_max are lost from our copy of the paper, as are all its
+   inline formulas; they were searched for on held-out items (artifact ``elasticzo_search``), in
+   float32 in runs of a few epochs, in integers of 100. So are the batch sizes, which were set, not
+   searched: 32 in float32 and 256 in integers.
+2. Which of the two passes feeds the tail's backpropagation is not clear from our copy; here it is
+   the one at +epsilon.
+3. The weights start as PyTorch's layers do (float32); the paper does not say how.
+4. ModelNet40 is used in the form that is named: ``modelnet40``, sampled from the meshes here, or
+   ``modelnet40_points``, one fixed sample of each mesh by others, in 16-bit coordinates. Both
+   answer the paper's claims on ModelNet40, and the settings of each record name the form.
+   Stand-ins answer none of these claims and are shown under their own names. They are
+   ``modelnet40_hdf5``, which lacks three training shapes; ``shapes40``, a generated set of the same
+   size and number of classes, which the profiles ``smoke``, ``quick`` and ``hours`` train on
+   (``hours`` for a tenth of the epochs at an eighth of the points); and ``shrec11``, real meshes,
+   but 480 of them: 200 epochs are 3,000 steps there, 61,000 on ModelNet40. Clouds are not augmented
+   unless the setting ``cloud_augmentation`` says so; our copy of the paper does not mention
+   augmentation.
+5. The integer rules are those of NITI's second version; see ``docs/integer.md`` for all that the
+   papers leave open.
+6. An integer network's activations are shifted by the range of the whole batch, so that its answers
+   depend on the batch they are given in: test images are evaluated 500 at a time.
+7. Both the last and the best epoch are reported; the verdicts take the last. The paper does not say
+   which it reports.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, get_args
+
+from repro.artifacts.base import Artifact, Context, Result
+from repro.artifacts.shared.images import require_training
+from repro.claims.index import of_artifact
+from repro.core.limits import require_points
+from repro.core.names import (
+    METHODS,
+    PRECISIONS,
+    Augmentation,
+    EngineChoice,
+    MethodName,
+    Precision,
+)
+from repro.core.validation import require_choice, require_names
+from repro.measurement.device import Device
+
+if TYPE_CHECKING:
+    from repro.artifacts.base import Draw
+    from repro.claims.verdict import Finding
+    from repro.measurement.records import Record
+    from repro.training.cell import Cell
+
+DATASETS = ("mnist", "fashion_mnist", "modelnet40")
+OTHER_CLOUDS = ("modelnet40_points", "modelnet40_hdf5", "shapes40", "shrec11")
+"""Other forms of ModelNet40, and stand-ins for it."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Which cells of the table are run, and for how long."""
+
+    datasets: tuple[str, ...] = DATASETS
+    """Columns. modelnet40 and modelnet40_points are two forms of the paper's ModelNet40;
+    modelnet40_hdf5, shapes40 and shrec11 are stand-ins, shown under their own names. A set that has
+    terms of use must be fetched first: repro data fetch."""
+    precisions: tuple[Precision, ...] = PRECISIONS
+    """fp32, int8 (the gradient's sign from a float loss), int8s (integers alone)."""
+    methods: tuple[MethodName, ...] = METHODS
+    """Rows."""
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """Independent runs of each cell."""
+    epochs: int = 100
+    """Epochs on images (the paper's 100)."""
+    image_items: int | None = None
+    """Images trained on; by default all."""
+    cloud_epochs: int = 200
+    """Epochs on clouds; lost from our copy of the paper, 200 is usual."""
+    cloud_items: int = 9843
+    """Clouds trained on, at most (ModelNet40 has 9,843)."""
+    cloud_points: int = 1024
+    """Points of each cloud (the paper's 1,024)."""
+    cloud_augmentation: Augmentation = "none"
+    """Random changes of the clouds trained on: none, or pointnet (rotation about the vertical axis
+    and jitter, as in the code of PointNet's authors)."""
+    device: Device = "cpu"
+    """Where the networks are trained: cpu, or cuda."""
+    engine: EngineChoice = "torch"
+    """What trains: torch; native, the on-device engine, which refuses what it cannot train; auto,
+    the engine where it can and PyTorch where it cannot."""
+
+    def __post_init__(self) -> None:
+        """Refuse any name or number that cannot be run, before anything runs."""
+        require_names("datasets", self.datasets, (*DATASETS, *OTHER_CLOUDS))
+        require_names("precisions", self.precisions, PRECISIONS)
+        require_names("methods", self.methods, METHODS)
+        require_choice("cloud_augmentation", self.cloud_augmentation, get_args(Augmentation))
+        require_training(self)
+        require_points("cloud_points", self.cloud_points)
+
+
+PAPER = Config()
+QUICK = Config(
+    datasets=("mnist", "fashion_mnist", "shapes40"),
+    seeds=(0,),
+    epochs=6,
+    cloud_epochs=8,
+    cloud_items=2048,
+    cloud_points=128,
+)
+HOURS = Config(datasets=("shapes40",), seeds=(0, 1, 2), cloud_epochs=20, cloud_points=128)
+SMOKE = Config(
+    datasets=("mnist", "shapes40"),
+    seeds=(0,),
+    epochs=1,
+    image_items=512,
+    cloud_epochs=1,
+    cloud_items=64,
+    cloud_points=32,
+)
+
+
+def run(config: Config, context: Context) -> Iterator[Result]:
+    """Yield a result for each cell the table has: PointNet in float32 only, no BP in INT8*.
+
+    Kinds of results:
+
+    - ``run``: one training run; the point names data set, precision and method, the metrics are
+      its curves and its settings.
+    """
+    from repro.artifacts.shared.cells import results
+
+    yield from results(_cells(config), context, engine=config.engine)
+
+
+def _cells(config: Config) -> "Iterator[Cell]":
+    from repro.training.chosen import chosen
+    from repro.training.experiments import Length, from_scratch
+    from repro.training.problem import find
+
+    columns = product(config.datasets, config.precisions)
+    for (dataset, precision), method, seed in product(columns, config.methods, config.seeds):
+        if find(dataset).network == "pointnet" and precision != "fp32":
+            continue
+        if method == "full_bp" and precision == "int8s":
+            continue  # nothing is estimated: it would be INT8
+        yield from_scratch(
+            dataset,
+            precision,
+            method,
+            chosen(dataset, precision, method),
+            seed=seed,
+            images=Length(config.epochs, config.image_items),
+            clouds=Length(config.cloud_epochs, config.cloud_items, config.cloud_points),
+            augmentation=config.cloud_augmentation,
+            device=config.device,
+        )
+
+
+def _findings(records: "Sequence[Record]") -> "list[Finding]":
+    from repro.claims.accuracies import findings
+
+    return findings("elasticzo_table1", records)
+
+
+def _figures() -> "Mapping[str, Draw]":
+    from repro.artifacts.shared import scores
+
+    return {"table1": scores.figure}
+
+
+ARTIFACT = Artifact(
+    slug="elasticzo_table1",
+    paper="elasticzo",
+    title="ElasticZO Table 1: accuracy of LeNet-5 and PointNet by ZO, ElasticZO and BP",
+    claims=tuple(claim.id for claim in of_artifact("elasticzo_table1")),
+    about=__doc__,
+    config=Config,
+    profiles={"smoke": SMOKE, "quick": QUICK, "hours": HOURS, "paper": PAPER},
+    run=run,
+    findings=_findings,
+    figures=_figures,
+    captions={
+        "table1": (
+            "Test accuracy of four methods on each data set and precision beside the published "
+            "accuracy"
+        ),
+    },
+    selector_fields=("datasets", "precisions", "methods", "seeds"),
+    aliases=dict.fromkeys(OTHER_CLOUDS, "modelnet40"),
+    trains_cells=True,
+)

@@ -1,0 +1,136 @@
+"""What records hold of an ablation: each base run beside the runs that differ along one axis."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from repro.artifacts.shared.ablation import Axis
+from repro.artifacts.shared.scores import published
+from repro.claims.elasticzo import PRECISIONS
+from repro.claims.quantity import Point, key
+from repro.claims.statistics import Estimate, estimate
+from repro.claims.trained import Cell, Cells
+from repro.core.errors import ReproError
+from repro.measurement.records import Record
+
+Value = str | float | None
+_IN_TABLE = ("dataset", "angle", "precision", "method")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """All seeds of the runs at one value of an axis."""
+
+    value: Value
+    cell: Cell
+    is_base: bool = False
+
+    @property
+    def last(self) -> Estimate:
+        """Test accuracy after the last epoch, in per cent."""
+        return estimate(list(self.cell.last.values()))
+
+    @property
+    def best(self) -> Estimate:
+        """Test accuracy after the best epoch of each seed, in per cent."""
+        return estimate(list(self.cell.best.values()))
+
+    @property
+    def label(self) -> str:
+        """The value as people read it."""
+        if self.value is None:
+            return "schedule"
+        if isinstance(self.value, str):
+            return PRECISIONS.get(self.value, self.value)
+        return f"{self.value:g}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The base run and those at other values of one axis."""
+
+    axis: Axis
+    base: Arm
+    others: tuple[Arm, ...]
+
+    @property
+    def row(self) -> Point:
+        """The coordinates of the base run in its table."""
+        point = self.base.cell.point
+        return {name: point[name] for name in _IN_TABLE if name in point}
+
+    @property
+    def published(self) -> float:
+        """The accuracy that the paper prints for the base run, in per cent."""
+        return published()[key(self.row)]
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """All of them: numbers ascend, anything else begins with the base's value."""
+        return tuple(sorted((self.base, *self.others), key=_order))
+
+    def gain(self, other: Arm) -> Estimate:
+        """Return the accuracy of ``other`` minus the base's after the last epoch, in points.
+
+        It is the mean over the seeds of both.
+        """
+        return estimate([gains[-1] for gains in self._gains(other)])
+
+    def gain_by_epoch(self, other: Arm) -> list[float]:
+        """Return the same difference after each epoch, without interval."""
+        return [fmean(gains) for gains in zip(*self._gains(other), strict=False)]
+
+    def _gains(self, other: Arm) -> list[list[float]]:
+        """Return the difference after each epoch, for each seed of both, in points."""
+        base = {record.seed: by_epoch(record) for record in self.base.cell.records}
+        changed = {record.seed: by_epoch(record) for record in other.cell.records}
+        return [
+            [ours - theirs for ours, theirs in zip(changed[seed], base[seed], strict=False)]
+            for seed in base
+            if seed in changed
+        ]
+
+    def require_alike(self) -> None:
+        """Raise a ``ReproError`` if the runs differ in more settings than the axis changes."""
+        for arm in self.others:
+            changes = self.axis.changes_to(arm.value)
+            base, other = self.base.cell.settings, arm.cell.settings
+            for name in sorted({*base, *other} - changes.keys()):
+                if base.get(name) != other.get(name):
+                    point = self.base.cell.point
+                    changed = ", ".join(f"{name} = {value}" for name, value in changes.items())
+                    msg = (
+                        f"{point['method']} on {point['dataset']} was trained with {name} = "
+                        f"{base.get(name)} by the defaults and {other.get(name)} with {changed}: "
+                        "they cannot be compared; run the whole profile again, and move the other "
+                        "records away"
+                    )
+                    raise ReproError(msg)
+
+
+def comparisons(
+    records: Sequence[Record], axes: Sequence[Axis], is_base: Callable[[Cell], bool]
+) -> Iterator[Comparison]:
+    """Yield each base run and axis of which the records hold another value, too."""
+    cells = list(Cells(records))
+    for base in filter(is_base, cells):
+        for axis in axes:
+            found = {axis.value_at(base.point, cell.point): cell for cell in cells}
+            values = (
+                *(v for v in axis.values if v in found),
+                *(found.keys() - {None, *axis.values}),
+            )
+            others = [Arm(value, found[value]) for value in values]
+            if others and base.point["method"] in axis.methods:
+                own = axis.base or base.point[axis.setting]
+                yield Comparison(axis, Arm(own, base, is_base=True), tuple(others))
+
+
+def by_epoch(record: Record) -> list[float]:
+    """Return the test accuracy after each epoch, in per cent."""
+    return [100 * accuracy for accuracy in record.metrics["test_accuracy"][1:]]
+
+
+def _order(arm: Arm) -> tuple[bool, float, bool]:
+    is_number = isinstance(arm.value, int | float)
+    return is_number, float(arm.value or 0) if is_number else 0.0, not arm.is_base

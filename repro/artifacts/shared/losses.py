@@ -1,0 +1,68 @@
+"""Loss curves of the cells of a figure, as it draws and lists them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from repro.artifacts.shared.scores import headings, place
+from repro.claims.elasticzo import METHODS
+from repro.claims.trained import Cell, Cells
+from repro.measurement.records import Record
+from repro.plotting.curves import Curve, curves
+
+_KINDS = ("train", "test")
+
+
+def figure(records: Sequence[Record]) -> Figure:
+    """Draw train and test loss of every method, a column for each data set and precision."""
+    panels: dict[str, dict[str, dict[str, Curve]]] = {}
+    for cell in _ordered(records):
+        column = panels.setdefault(", ".join(headings(cell.point)), {k: {} for k in _KINDS})
+        for kind in _KINDS:
+            seeds = [record.metrics[f"{kind}_loss"] for record in cell.evaluated]
+            column[kind][_method(cell)] = Curve(seeds, cell.profile, cell.caveat)
+    return curves(panels)
+
+
+def table(records: Sequence[Record]) -> pd.DataFrame:
+    """Return the last losses of every run, in nats; also of those that the means leave out."""
+    rows = [
+        {
+            "": ", ".join(headings(cell.point)),
+            "method": _method(cell),
+            **_run(record),
+            "note": ", ".join(filter(None, ("diverged" * record.metrics["diverged"], note))),
+        }
+        for cell in _ordered(records)
+        for note, runs in (("", cell.records), ("left out: other settings", cell.left_out))
+        for record in runs
+    ]
+    return pd.DataFrame(rows)
+
+
+def _run(record: Record) -> dict[str, Any]:
+    return {
+        "seed": record.seed,
+        "epochs": len(record.metrics["seconds"]),
+        "train loss": _rounded(record.metrics["train_loss"][-1:], 4),
+        "test loss": _rounded(record.metrics["test_loss"][-1:], 4),
+        "lowest test loss": _rounded(sorted(record.metrics["test_loss"])[:1], 4),
+        "test accuracy (%)": _rounded([100 * a for a in record.metrics["test_accuracy"][-1:]], 2),
+        "profile": record.profile,
+    }
+
+
+def _rounded(value: Sequence[float], digits: int) -> float | str:
+    """Return the one value, or nothing where a run diverged before its first evaluation."""
+    return round(value[0], digits) if value else ""
+
+
+def _method(cell: Cell) -> str:
+    return METHODS[str(cell.point["method"])]
+
+
+def _ordered(records: Sequence[Record]) -> list[Cell]:
+    """Return the cells by data set, then by method in the order of the paper's tables."""
+    return sorted(Cells(records), key=lambda cell: place(cell.point))

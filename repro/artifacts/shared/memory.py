@@ -1,0 +1,102 @@
+"""The memory figures of the ElasticZO paper: one declaration for all of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+from repro.artifacts.base import Artifact, Context, Result
+from repro.claims.index import of_artifact
+from repro.core.names import METHODS, MethodName
+from repro.core.validation import require_distinct, require_names, require_positive_int
+
+if TYPE_CHECKING:
+    from repro.artifacts.base import Draw
+    from repro.claims.verdict import Finding
+    from repro.measurement.records import Record
+    from repro.memory.elasticzo import Format
+    from repro.training.problem import Network
+
+CAPTION = (
+    "Memory of Full BP, ZO-Feat-Cls1, ZO-Feat-Cls2 and Full ZO: the formula as published, and "
+    "beside it tensors counted, peaks measured and the lower bound"
+)
+
+
+@dataclass(frozen=True)
+class MemorySteps:
+    """Training steps of one network."""
+
+    batches: tuple[int, ...] = (32, 256)
+    """B, samples of a step."""
+    methods: tuple[MethodName, ...] = METHODS
+    """What backpropagation trains: nothing, the last layer, the last two, everything."""
+    threads: int = 1
+    """Threads of each measured process."""
+
+    def __post_init__(self) -> None:
+        """Refuse any name or number that cannot be run, before anything runs."""
+        require_distinct("batches", self.batches)
+        for batch in self.batches:
+            require_positive_int("batch size B", batch)
+        require_names("methods", self.methods, METHODS)
+        require_positive_int("threads", self.threads)
+
+
+def memory_figure(
+    slug: str,
+    title: str,
+    about: str | None,
+    *,
+    paper: MemorySteps,
+    smoke: MemorySteps,
+    network: "Network" = "lenet5",
+    precisions: "Sequence[Format]" = ("fp32",),
+) -> Artifact:
+    """Return the artifact that accounts for the training steps of one network.
+
+    Args:
+        slug: its name; the figure's is what follows the paper's.
+        title: one line for listings.
+        about: the docstring of its module.
+        paper: the steps of the paper's figure. A field ``points`` gives the size of clouds.
+        smoke: fewer and smaller steps.
+        network: what is trained.
+        precisions: what is accounted for; the figure draws the first.
+    """
+    figure_name = slug.removeprefix("elasticzo_")
+
+    def run(config: MemorySteps, context: Context) -> Iterator[Result]:
+        from repro.artifacts.shared.memory_run import account
+        from repro.memory.network_step import NetworkStep
+
+        points = getattr(config, "points", None)
+        steps = [
+            NetworkStep(network, precision, method, batch, points)
+            for precision, batch, method in product(precisions, config.batches, config.methods)
+        ]
+        yield from account(slug, steps, config.threads, context)
+
+    def findings(records: "Sequence[Record]") -> "list[Finding]":
+        from repro.artifacts.shared.memory_findings import findings
+
+        return findings(slug, records)
+
+    def figures() -> "Mapping[str, Draw]":
+        from repro.artifacts.shared.memory_figure import figure
+
+        return {figure_name: lambda records: figure(records, precision=precisions[0])}
+
+    return Artifact(
+        slug=slug,
+        paper="elasticzo",
+        title=title,
+        about=about,
+        config=type(paper),
+        profiles={"smoke": smoke, "quick": paper, "paper": paper},
+        run=run,
+        figures=figures,
+        captions={figure_name: CAPTION},
+        claims=tuple(claim.id for claim in of_artifact(slug)),
+        findings=findings,
+    )

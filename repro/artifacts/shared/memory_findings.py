@@ -1,0 +1,166 @@
+"""Our value for every claim on memory, and where an advantage shrinks by how much and why."""
+
+from collections.abc import Iterable
+
+from repro.artifacts.shared.memory_accounts import ABOVE, PARTS, Accounts, Row
+from repro.claims.claim import Claim
+from repro.claims.index import of_artifact
+from repro.claims.memory import COMPARISONS, Comparison, Measure, Point, describe
+from repro.claims.verdict import Finding
+from repro.core.names import METHOD_LABELS
+from repro.core.units import KIB, MIB, format_binary_bytes
+from repro.measurement.records import Record
+
+_ACTIVATIONS = (PARTS["activations"], PARTS["int32_buffers"], ABOVE)
+_PLAIN = "measured, no oneDNN"
+
+Pair = tuple[Point, Point]
+
+
+def findings(slug: str, records: Iterable[Record]) -> list[Finding]:
+    """Return a finding for every claim of the artifact ``slug``, from the records of one run."""
+    accounts = Accounts(records)
+    return [_finding(claim, COMPARISONS[claim.id], accounts) for claim in of_artifact(slug)]
+
+
+def _finding(claim: Claim, comparison: Comparison, accounts: Accounts) -> Finding:
+    values = {
+        number: value
+        for number, pair in enumerate(comparison.pairs)
+        if (value := _value(comparison.measure, pair, claim.basis, accounts)) is not None
+    }
+    if len(values) < len(comparison.pairs):
+        return Finding(claim.id, None, "the run does not have the paper's batch sizes and methods")
+    pick = min if comparison.pick == "smallest" else max
+    chosen = pick(values, key=lambda number: values[number])
+    pair = comparison.pairs[chosen]
+    reason = _sides(pair, claim.basis, accounts)
+    if len(values) > 1:
+        listed = ", ".join(_number(value, claim) for value in values.values())
+        reason += f"; {describe(pair[0])}, the {comparison.pick} of {listed}"
+    if claim.basis != "analytic":
+        reason += _change(claim, comparison.measure, pair, accounts)
+    return Finding(claim.id, values[chosen], reason)
+
+
+def _value(measure: Measure, pair: Pair, name: str, accounts: Accounts) -> float | None:
+    """Return the measure of two steps by the account ``name``, in the claim's unit."""
+    first, second = (accounts.get(name, step) for step in pair)
+    if first is None or second is None:
+        return None
+    if measure == "total":
+        return first.total / MIB
+    if measure == "extra":
+        return (first.total - second.total) / KIB
+    if measure == "overhead":
+        return 100 * (first.total / second.total - 1)
+    if measure == "ratio":
+        return first.total / second.total
+    if measure == "share":
+        return 100 * _activations(second) / first.total
+    return _activations(first) / first.parts[PARTS["parameters"]]
+
+
+def _activations(row: Row) -> int:
+    """Return the bytes of activations with their accumulators; measured: all but the weights."""
+    return sum(row.parts.get(part, 0) for part in _ACTIVATIONS)
+
+
+def _sides(pair: Pair, name: str, accounts: Accounts) -> str:
+    """Say what both steps take, and how much of the formula that is."""
+    said = []
+    for step in _different(pair):
+        row, formula = accounts.get(name, step), accounts.get("analytic", step)
+        assert row is not None  # noqa: S101 - the value was computed from it
+        assert formula is not None  # noqa: S101 - every step has a formula
+        share = "" if name == "analytic" else f" ({row.total / formula.total:.2f} of the formula)"
+        said.append(f"{_label(step, pair)} {format_binary_bytes(row.total)}{share}")
+    return ", ".join(said)
+
+
+def _change(claim: Claim, measure: Measure, pair: Pair, accounts: Accounts) -> str:
+    """Say how an observed value differs from the formula's, and which tensors make it so."""
+    ours, formula = (_value(measure, pair, n, accounts) for n in (claim.basis, "analytic"))
+    assert ours is not None  # noqa: S101 - there is a finding
+    assert formula is not None  # noqa: S101 - every step has a formula
+    said = f"; by the formula {_number(formula, claim)}"
+    if claim.basis == "measured" and measure in ("share", "activations"):
+        said += "; all that the allocator gave but the weights counts as activations"
+    if measure == "ratio" and ours < formula:
+        said += f": the advantage shrinks by {100 * (1 - ours / formula):.0f} %"
+    if measure == "overhead":
+        said += f"; {_extra(pair, claim.basis, accounts)}"
+    else:
+        blamed = pair if measure == "ratio" else pair[1:]  # activations are those of the second
+        said += "".join(f"; {_missing(step, pair, accounts)}" for step in blamed)
+    if claim.basis == "measured":
+        said += "".join(f"; {_scratch(step, pair, accounts)}" for step in _different(pair))
+        plain = _value(measure, pair, _PLAIN, accounts)
+        said += "" if plain is None else f"; without oneDNN {_number(plain, claim)}"
+    return said
+
+
+def _extra(pair: Pair, name: str, accounts: Accounts) -> str:
+    """Say how much more the first step takes, observed and by the formula."""
+    found, counted = (
+        format_binary_bytes(KIB * (_value("extra", pair, n, accounts) or 0))
+        for n in (name, "analytic")
+    )
+    return (
+        f"{found} more at the peak, where the formula counts {counted}; by its tensors that is "
+        f"{_differences(pair, accounts)}"
+    )
+
+
+def _differences(pair: Pair, accounts: Accounts) -> str:
+    """Name the parts in which the tensors of two steps differ."""
+    first, second = (accounts.get("simulated", step) for step in pair)
+    if first is None or second is None:
+        return "not known, for they were not counted"
+    gaps = {part: first.parts.get(part, 0) - second.parts.get(part, 0) for part in PARTS.values()}
+    said = [
+        f"{format_binary_bytes(abs(gap))} {'more' if gap > 0 else 'less'} of {part}"
+        for part, gap in gaps.items()
+        if gap
+    ]
+    return ", ".join(said) or "nothing"
+
+
+def _missing(step: Point, pair: Pair, accounts: Accounts) -> str:
+    """Name the part in which the tensors of a step differ most from the formula."""
+    simulated, formula = accounts.get("simulated", step), accounts.get("analytic", step)
+    if simulated is None or formula is None:
+        return f"the tensors of {_label(step, pair)} were not counted"
+    gaps = {
+        part: simulated.parts.get(part, 0) - formula.parts.get(part, 0) for part in PARTS.values()
+    }
+    part = max(gaps, key=lambda name: abs(gaps[name]))
+    found, counted = (format_binary_bytes(row.parts.get(part, 0)) for row in (simulated, formula))
+    what = f"{part} (the pieces in which noise is drawn)" if part == PARTS["other"] else part
+    return f"{_label(step, pair)} holds {found} of {what} at its peak, the formula counts {counted}"
+
+
+def _scratch(step: Point, pair: Pair, accounts: Accounts) -> str:
+    """Say how much more or less than its tensors the allocator gave a step."""
+    measured, simulated = (accounts.get(name, step) for name in ("measured", "simulated"))
+    if measured is None or simulated is None:
+        return f"the tensors of {_label(step, pair)} were not counted"
+    beyond = measured.total - simulated.total
+    if beyond == 0:
+        return f"the allocator gave {_label(step, pair)} what its tensors take, to the byte"
+    amount, than = format_binary_bytes(abs(beyond)), "more" if beyond > 0 else "less"
+    return f"the allocator gave {_label(step, pair)} {amount} {than} than its tensors take"
+
+
+def _different(pair: Pair) -> Pair | tuple[Point]:
+    return pair if pair[0] != pair[1] else pair[:1]
+
+
+def _number(value: float, claim: Claim) -> str:
+    return f"{value:.{claim.digits + 1}f} {claim.unit}"
+
+
+def _label(step: Point, pair: Pair) -> str:
+    method = METHOD_LABELS[str(step["method"])]
+    both = {one["precision"] for one in pair}
+    return method if len(both) == 1 else f"{method} in {str(step['precision']).upper()}"

@@ -1,0 +1,92 @@
+"""The memory of training steps by every account there is.
+
+Kinds of results:
+
+- ``layers``: the table that the formulas and the bound are computed from; the point names the
+  network and its precision, the metrics are ``rows``.
+- ``formula``: the paper's equations, by part; the point is a step and the ``optimizer``.
+- ``bound``: the least that a step needs if every buffer is freed as soon as it is dead, by part.
+- ``simulated``: the tensors at the peak of a real step, by part.
+- ``measured``: what the allocator gave at the peak; the point has ``threads`` and ``onednn``, too.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any, get_args
+
+from repro.artifacts.base import Context, Result
+from repro.artifacts.shared.subprocesses import run_in_subprocesses
+from repro.memory.elasticzo import Optimizer, training_bytes
+from repro.memory.lower_bound import lower_bound
+from repro.memory.measured_network import NetworkTask, measure_network
+from repro.memory.network_step import NetworkStep
+from repro.memory.simulated_network import simulate_network
+
+
+def account(
+    slug: str, steps: Sequence[NetworkStep], threads: int, context: Context
+) -> Iterator[Result]:
+    """Yield every account of ``steps``; finished points are kept if the run is killed.
+
+    Raises:
+        ReproError: a process died or failed.
+    """
+    yield from _layers(steps)
+    for step in steps:
+        yield from _computed(step)
+    for step, parts in _isolated(f"{slug} simulated", simulate_point, steps, context):
+        yield Result("simulated", step.as_dict(), parts)
+    tasks = [NetworkTask(step, threads, onednn) for step in steps for onednn in (True, False)]
+    for task, peak in _isolated(f"{slug} measured", measure_point, tasks, context):
+        yield Result("measured", task.as_dict(), peak)
+
+
+def simulate_point(step: NetworkStep) -> dict[str, int]:
+    """Simulate one point; at the top level, so that another process can run it."""
+    return simulate_network(step).as_metrics()
+
+
+def measure_point(task: NetworkTask) -> dict[str, int]:
+    """Measure one point; at the top level, so that another process can run it."""
+    return measure_network(task).as_metrics()
+
+
+def _layers(steps: Sequence[NetworkStep]) -> Iterator[Result]:
+    shown = []
+    for step in steps:
+        point = {n: v for n, v in step.as_dict().items() if n not in ("method", "batch")}
+        if point not in shown:
+            shown.append(point)
+            rows = [asdict(layer) | {"accumulates": layer.accumulates} for layer in step.layers()]
+            yield Result("layers", point, {"rows": rows})
+
+
+def _computed(step: NetworkStep) -> Iterator[Result]:
+    layers = step.layers()
+    partition, precision = step.partition(layers), step.precision
+    optimizers: tuple[Optimizer, ...] = get_args(Optimizer) if precision == "fp32" else ("sgd",)
+    for optimizer in optimizers:
+        parts = training_bytes(
+            layers, partition, step.batch, precision=precision, optimizer=optimizer
+        )
+        yield Result("formula", step.as_dict() | {"optimizer": optimizer}, parts.as_metrics())
+    bound = lower_bound(layers, partition, step.batch, precision=precision)
+    yield Result("bound", step.as_dict(), bound.as_metrics())
+
+
+def _isolated(
+    title: str,
+    function: Callable[[Any], dict[str, int]],
+    tasks: Sequence[NetworkStep] | Sequence[NetworkTask],
+    context: Context,
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    return run_in_subprocesses(
+        title,
+        function,
+        tasks,
+        lambda task: {"of": title} | task.as_dict(),
+        label=lambda task: " ".join(str(value) for value in task.as_dict().values()),
+        store=context.journal,
+        workers=context.workers,
+        preload=["repro.artifacts.shared.memory_run"],
+    )

@@ -1,0 +1,73 @@
+"""The tables of the notebooks on memory, as data frames made from records."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from repro.artifacts.shared.memory_accounts import ABOVE, ACCOUNTS, PARTS, Accounts
+from repro.core.names import METHOD_LABELS
+from repro.core.units import format_binary_bytes
+from repro.measurement.records import Record, of_kind
+
+_LAYER = {
+    "name": "layer",
+    "kind": "kind",
+    "parameters": "parameters",
+    "inputs": "inputs of a sample",
+    "outputs": "outputs of a sample",
+    "accumulates": "int32 accumulator",
+}
+
+
+def layers(records: Sequence[Record]) -> pd.DataFrame:
+    """Return the layers of each network and precision, with their sums."""
+    tables = []
+    for record in of_kind(records, "layers"):
+        table = pd.DataFrame(record.metrics["rows"])[list(_LAYER)].rename(columns=_LAYER)
+        table["int32 accumulator"] = table["int32 accumulator"].map({True: "yes", False: ""})
+        sums = {"layer": "all", "kind": "", "inputs of a sample": "", "int32 accumulator": ""}
+        sums |= {name: table[name].sum() for name in ("parameters", "outputs of a sample")}
+        table = pd.concat([table, pd.DataFrame([sums])], ignore_index=True)
+        table.insert(0, "precision", str(record.point["precision"]).upper())
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True).set_index(["precision", "layer"])
+
+
+def accounts(records: Sequence[Record], precision: str) -> pd.DataFrame:
+    """Return every account of every step of ``precision``: its parts, its total, its ratios."""
+    found = Accounts(records)
+    rows = []
+    for batch, steps in found.settings(precision):
+        for step in steps:
+            by_name = dict(found.of(step))
+            for name, row in by_name.items():
+                cells = {"B": batch, "method": METHOD_LABELS[str(step["method"])]}
+                cells |= {"account": ACCOUNTS[name].label}
+                cells |= {part: format_binary_bytes(size) for part, size in row.parts.items()}
+                cells |= {
+                    "total": format_binary_bytes(row.total),
+                    "of the formula": f"{row.total / by_name['analytic'].total:.3f}",
+                    "of the bound": f"{row.total / by_name['bound'].total:.3f}",
+                    "objects besides": format_binary_bytes(row.objects) if row.objects else "",
+                }
+                rows.append(cells)
+    frame = pd.DataFrame(rows).fillna("")
+    sums = ("total", "of the formula", "of the bound", "objects besides")
+    columns = [name for name in (*PARTS.values(), ABOVE, *sums) if name in frame.columns]
+    return frame.set_index(["B", "method", "account"])[columns]
+
+
+def optimizers(records: Sequence[Record]) -> pd.DataFrame:
+    """Return the formula's total of each step for each optimizer of the tail: equation (5)."""
+    rows = [
+        {
+            "B": record.point["batch"],
+            "method": METHOD_LABELS[record.point["method"]],
+            "optimizer": record.point["optimizer"],
+            "total": format_binary_bytes(record.metrics["total_bytes"]),
+        }
+        for record in of_kind(records, "formula")
+        if record.point["precision"] == "fp32"  # in integers there is none with a state
+    ]
+    table = pd.DataFrame(rows).pivot(index=["B", "method"], columns="optimizer", values="total")
+    return table[["sgd", "momentum", "adam"]]

@@ -1,0 +1,151 @@
+"""The accuracies of a table's cells, ours beside the published, as figures and tables take them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from repro.claims.elasticzo import CLAIMS, DATASETS, METHODS, PRECISIONS, QUANTITIES
+from repro.claims.quantity import Accuracy, Key, Point, key
+from repro.claims.statistics import estimate
+from repro.claims.trained import Cell, Cells
+from repro.measurement.records import Record
+from repro.plotting import accuracy
+from repro.plotting.accuracy import Columns, Score
+
+STAND_INS = {
+    "shapes40": "generated shapes (stand-in)",
+    "shrec11": "SHREC11 (stand-in)",
+    "modelnet10_voxel": "ModelNet10 voxels (stand-in)",
+    "modelnet40_hdf5": "ModelNet40 (HDF5)",
+}
+
+
+def columns(records: Sequence[Record]) -> Columns:
+    """Return the scores of every column that any record belongs to, in the order of the table."""
+    cells, printed = Cells(records), published()
+    found: dict[tuple[str, ...], list[Score]] = {}
+    for column in _columns(cells):
+        points = [{**column, "method": method} for method in METHODS]
+        rows = [
+            _score(cells.get(point), printed.get(key(point)), str(point["method"]))
+            for point in points
+            if cells.get(point) or key(point) in printed
+        ]
+        found[headings(column)] = rows
+    return found
+
+
+def figure(records: Sequence[Record]) -> Figure:
+    """Draw each column of the table: ours and published, method by method."""
+    return accuracy.dots(columns(records))
+
+
+def table(records: Sequence[Record]) -> pd.DataFrame:
+    """Return methods by columns: ours, published, difference, in per cent."""
+    return accuracy.table(columns(records))
+
+
+def headings(column: Point) -> tuple[str, ...]:
+    """Return a column as people read it: data set, rotation if any, precision."""
+    dataset = str(column["dataset"])
+    rotation = (f"{column['angle']}°",) if "angle" in column else ()
+    name = DATASETS.get(dataset) or STAND_INS[dataset]
+    return name, *rotation, PRECISIONS[str(column["precision"])]
+
+
+def runs(records: Sequence[Record]) -> pd.DataFrame:
+    """Return how the cells of each column were trained, and which of their seeds count.
+
+    The epochs are those that were done. Hyperparameters are shown where they are used, and engines
+    where any but PyTorch was. So are augmentation, and data sets that are another form of the one
+    that the column is named after.
+    """
+    cells = Cells(records)
+    rows = {
+        ", ".join((*headings(column), METHODS[method])): _row(cell)
+        for column in _columns(cells)
+        for method in METHODS
+        if method != "none" and (cell := cells.get({**column, "method": method}))
+    }
+    table = pd.DataFrame(list(rows.values()), index=list(rows))
+    usual = {"engine": {"torch"}, "data set": {""}, "augmentation": {""}}
+    hidden = [name for name, values in usual.items() if set(table.get(name, ())) <= values]
+    return table.drop(columns=hidden, errors="ignore")
+
+
+_SHOWN = ("train_items", "points", "batch", "lr")
+_OF_PERTURBATION = ("clip", "eps", "r_max")
+
+
+def _row(cell: Cell) -> dict[str, Any]:
+    used = {
+        name: value
+        for name, value in cell.settings.items()
+        if name not in _OF_PERTURBATION or cell.point["method"] != "full_bp"
+    }
+    return {
+        "profile": cell.profile,
+        "seeds": ", ".join(map(str, cell.seeds)),
+        "note": cell.caveat,
+        "engine": ", ".join(dict.fromkeys(_engine(record) for record in cell.records)),
+        "data set": _form(cell),
+        "augmentation": cell.settings.get("augmentation", ""),
+        "pre-training epochs": cell.settings.get("start", {}).get("epochs", ""),
+        "epochs": cell.epochs,
+        **{name: used.get(name, "") for name in (*_SHOWN, *_OF_PERTURBATION)},
+    }
+
+
+def _form(cell: Cell) -> str:
+    """Return the data set trained on, if it is another form of the one that the column names."""
+    problem = str(cell.settings.get("problem", ""))
+    return "" if problem == cell.point["dataset"] else problem
+
+
+def _engine(record: Record) -> str:
+    """Return what trained the last epoch; records from before there was a choice do not say."""
+    engine: str = record.metrics.get("trained", {}).get("engine", "torch")
+    return engine
+
+
+def place(point: Point) -> tuple[int, int, int, int]:
+    """Return what sorts points as the paper's tables do; those without a method come first."""
+    methods = [None, *METHODS]
+    return (
+        [*DATASETS, *STAND_INS].index(str(point["dataset"])),
+        [*PRECISIONS].index(str(point["precision"])),
+        int(point.get("angle") or 0),
+        methods.index(point.get("method")),  # type: ignore[arg-type]
+    )
+
+
+def _columns(cells: Cells) -> Sequence[Point]:
+    """Return the coordinates of the columns, without the method, each once."""
+    found: dict[tuple[tuple[str, Any], ...], Point] = {}
+    for cell in cells:
+        column = {name: value for name, value in cell.point.items() if name != "method"}
+        found[tuple(column.items())] = column
+    return sorted(found.values(), key=place)
+
+
+def published() -> Mapping[Key, float]:
+    """Return the accuracy that the paper prints for each point, in per cent."""
+    claims = {claim.id: claim.published for claim in CLAIMS}
+    return {
+        key(quantity.point): claims[claim_id]
+        for claim_id, quantity in QUANTITIES.items()
+        if isinstance(quantity, Accuracy)
+    }
+
+
+def _score(cell: Cell | None, published: float | None, method: str) -> Score:
+    name = METHODS[method]
+    if cell is None:
+        return Score(name, published)
+    if not cell.evaluated:
+        return Score(name, published, profile=cell.profile, caveat=cell.caveat)
+    last = estimate(list(cell.last.values()))
+    best = estimate(list(cell.best.values())).mean if cell.is_trained else None
+    return Score(name, published, last.mean, last.interval, best, cell.profile, cell.caveat)

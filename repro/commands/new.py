@@ -1,0 +1,66 @@
+"""``repro new``: write the skeleton of an artifact."""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from repro.artifacts.index import SLUGS
+from repro.core import atomic
+from repro.core.errors import UsageError
+
+_ROOT = Path(__file__).parents[2]
+_INDEX = Path("repro/artifacts/index.py")
+_PAPERS = {"mezo": "MeZO", "elasticzo": "ElasticZO"}
+
+
+def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
+    """Add the command to the parser."""
+    parser = subparsers.add_parser(
+        "new", help="write the skeleton of an artifact: module, notebook template, test"
+    )
+    parser.add_argument("slug", metavar="SLUG", help="its name, as in mezo_fig5")
+    parser.set_defaults(execute=execute)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Write the skeleton, add it to the registry, and print what was written."""
+    paper, _, figure = args.slug.partition("_")
+    if paper not in _PAPERS or not re.fullmatch("[a-z0-9_]+", figure):
+        names = " or ".join(f"{name}_..." for name in _PAPERS)
+        msg = f"{args.slug!r} is no name of an artifact: give {names}, in lower case"
+        raise UsageError(msg)
+    if args.slug in SLUGS:
+        msg = f"there is an artifact {args.slug!r} already; see repro list"
+        raise UsageError(msg)
+    if not (_ROOT / "tests").is_dir():
+        msg = f"{_ROOT} is no clone of the suite: run repro new from one"
+        raise UsageError(msg)
+    values = {"slug": args.slug, "paper": paper, "figure": figure, "name": _PAPERS[paper]}
+    files = {
+        Path(f"repro/artifacts/{args.slug}.py"): _skeleton("artifact.py.txt", values),
+        Path(f"repro/artifacts/{args.slug}.md"): _skeleton("artifact.md.txt", values),
+        Path(f"tests/test_{args.slug}.py"): _skeleton("test_artifact.py.txt", values),
+        _INDEX: _registered((_ROOT / _INDEX).read_text(encoding="utf-8"), args.slug, paper),
+    }
+    for path, text in files.items():
+        atomic.replace(_ROOT / path, text.encode())
+        sys.stdout.write(f"{path}\n")
+    sys.stdout.write(f"Now add its claims to repro/claims/{paper}.py; see CONTRIBUTING.md\n")
+    return 0
+
+
+def _skeleton(name: str, values: dict[str, str]) -> str:
+    template = Path(__file__).with_name("skeleton") / name
+    return Template(template.read_text(encoding="utf-8")).substitute(values)
+
+
+def _registered(index: str, slug: str, paper: str) -> str:
+    """Return the registry's source with ``slug`` imported and last of its paper."""
+    head, opening, rest = index.partition("from repro.artifacts import (\n")
+    imports, closing, rest = rest.partition(")\n")
+    names = sorted([*imports.splitlines(keepends=True), f"    {slug},\n"])
+    *before, last, after = re.split(rf"(?<=\n)(    {paper}_\w+,\n)", rest)
+    return f"{head}{opening}{''.join(names)}{closing}{''.join(before)}{last}    {slug},\n{after}"

@@ -1,0 +1,140 @@
+"""Accuracies of several methods beside the published ones, as dots and as a table."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.lines import Line2D
+
+from repro.plotting.remarks import PAPER, remark, title
+from repro.plotting.style import BLUE, INK, style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_LAST: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 4.5, "linestyle": "none"}
+_BEST: dict[str, Any] = {**_LAST, "markersize": 9, "markerfacecolor": "none"}
+_PUBLISHED: dict[str, Any] = {
+    "color": INK,
+    "marker": "|",
+    "markersize": 17,
+    "markeredgewidth": 1.8,
+    "linestyle": "none",
+}
+
+
+@dataclass(frozen=True)
+class Score:
+    """Test accuracy of one method, in per cent; ``None`` where there is none."""
+
+    method: str
+    """Its name, as drawn."""
+    published: float | None
+    last: float | None = None
+    """Ours after the last epoch, mean over seeds."""
+    interval: float | None = None
+    """Half-width of the 95 % confidence interval of ``last``."""
+    best: float | None = None
+    """Ours after the best epoch, mean over seeds."""
+    profile: str | None = None
+    """Profile of our records."""
+    caveat: str = ""
+    """What ours does not show, as in ``1 of 3 diverged``."""
+
+
+Columns = Mapping[tuple[str, ...], Sequence[Score]]
+"""The methods of each column of a table, by its headings: data set, precision."""
+_LEAST_WIDTH = 5.0  # inches, for the title of a single panel beside its methods' names
+
+
+def dots(scores: Columns, *, per_row: int = 3) -> "Figure":
+    """Draw a panel for each column, the methods from top to bottom.
+
+    A profile other than the published one is named: in the panel's title, or beside the method
+    where the panel has several. Seeds that diverged are counted beside the method.
+    """
+    rows = -(-len(scores) // per_row)
+    tallest = max(len(column) for column in scores.values())
+    with style():
+        figure, grid = plt.subplots(
+            rows,
+            per_row,
+            figsize=(max(3.7 * per_row, _LEAST_WIDTH), rows * (0.75 + 0.27 * tallest) + 0.5),
+            squeeze=False,
+        )
+        panels = grid.flat
+        for headings, column in scores.items():
+            _panel(next(panels), headings, column)
+        for unused in panels:
+            unused.set_axis_off()
+        with_best = any(score.best is not None for column in scores.values() for score in column)
+        last = "ours, last epoch," if with_best else "ours"
+        handles = [Line2D([], [], label=f"{last} with 95 % interval over seeds", **_LAST)]
+        if with_best:
+            handles.append(Line2D([], [], label="ours, best epoch", **_BEST))
+        handles.append(Line2D([], [], label="published", **{**_PUBLISHED, "markersize": 11}))
+        figure.legend(handles=handles, loc="outside lower center", ncols=3 if per_row > 1 else 1)
+    return figure
+
+
+def table(scores: Columns) -> pd.DataFrame:
+    """Return methods by columns: ``ours last (best) ± interval | published | difference``.
+
+    A profile other than the published one is named behind ours, and so are seeds that diverged.
+    """
+    methods = dict.fromkeys(score.method for column in scores.values() for score in column)
+    frame = pd.DataFrame(index=list(methods), columns=pd.MultiIndex.from_tuples(scores), data="")
+    for headings, column in scores.items():
+        for score in column:
+            frame.loc[score.method, headings] = _text(score)
+    return frame
+
+
+def _panel(panel: "Axes", headings: Sequence[str], column: Sequence[Score]) -> None:
+    profiles = {score.profile for score in column if score.profile is not None}
+    panel.set_title(title(", ".join(headings), profiles))
+    for height, score in enumerate(column):
+        if score.published is not None:
+            panel.plot(score.published, height, zorder=3, **_PUBLISHED)
+        if score.best is not None:
+            panel.plot(score.best, height, zorder=4, **_BEST)
+        if score.last is not None:
+            panel.errorbar(
+                score.last,
+                height,
+                xerr=score.interval,
+                capsize=2.5,
+                elinewidth=1.2,
+                zorder=5,
+                **_LAST,
+            )
+    panel.set_yticks(range(len(column)), [_name(score, profiles) for score in column])
+    panel.set_ylim(len(column) - 0.5, -0.5)
+    panel.margins(x=0.08)
+    left, right = panel.get_xlim()
+    panel.set_xlim(max(left, 0), min(right, 101))  # an interval may reach beyond what there is
+    panel.set_xlabel("test accuracy (%)")
+
+
+def _name(score: Score, profiles: Collection[str]) -> str:
+    said = "" if score.profile is None else remark(score.profile, score.caveat, profiles)
+    return f"{score.method}\n({said})" if said else score.method
+
+
+def _text(score: Score) -> str:
+    ours = "–"  # noqa: RUF001
+    if score.last is not None:
+        ours = f"{score.last:.2f}"
+        ours += "" if score.best is None else f" ({score.best:.2f})"
+        ours += "" if score.interval is None else f" ± {score.interval:.2f}"
+        ours += "" if score.profile == PAPER else f" {score.profile}"
+    ours += f" ({score.caveat})" if score.caveat else ""
+    parts = [ours]
+    if score.published is not None:
+        parts.append(f"{score.published:.2f}")
+        if score.last is not None:
+            parts.append(f"{score.last - score.published:+.2f}")
+    return " | ".join(parts)

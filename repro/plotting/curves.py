@@ -1,0 +1,122 @@
+"""Loss curves of several methods by epoch: mean over seeds, and their range."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from repro.core.names import METHOD_LABELS
+from repro.plotting.remarks import PAPER, remark, title
+from repro.plotting.style import BLUE, GREEN, INK, ORANGE, PINK, label_logarithms, style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_LINES: dict[str, dict[str, Any]] = {
+    METHOD_LABELS["full_zo"]: {"color": BLUE, "linestyle": "solid"},
+    METHOD_LABELS["cls2"]: {"color": GREEN, "linestyle": (0, (5, 1.5))},
+    METHOD_LABELS["cls1"]: {"color": PINK, "linestyle": (0, (3, 1.2, 1, 1.2))},
+    METHOD_LABELS["full_bp"]: {"color": ORANGE, "linestyle": (0, (1, 1.2))},
+}
+"""A method has the same line whichever are drawn; dashes tell them apart where colours cannot."""
+_LOG_FROM = 10
+"""Ratio of the largest to the smallest loss from which a logarithmic axis shows more."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Loss of one method by epoch."""
+
+    seeds: Sequence[Sequence[float]]
+    """The loss in nats of each seed: before training and after each epoch."""
+    profile: str = PAPER
+    """Profile of the records."""
+    caveat: str = ""
+    """What a mean over the seeds does not show, as in ``1 of 3 diverged``."""
+
+
+Losses = Mapping[str, Curve]
+"""By method, under its name of ``METHOD_LABELS``."""
+
+
+def curves(panels: Mapping[str, Mapping[str, Losses]]) -> "Figure":
+    """Draw a column for each data set and a row for each kind of loss, each on a scale of its own.
+
+    The mean of a method ends where its first seed does: one that diverged is not left out of it.
+    A profile other than the published one is named: in the panel's title, or in a legend of the
+    panel where it has several; there too, how many seeds diverged.
+
+    Args:
+        panels: for each data set the kinds of loss, as in ``train`` and ``test``, the same for
+            all, and in each the curves of methods.
+    """
+    kinds = list(next(iter(panels.values())))
+    drawn = {
+        method for by_kind in panels.values() for losses in by_kind.values() for method in losses
+    }
+    with style():
+        figure, grid = plt.subplots(
+            len(kinds),
+            len(panels),
+            figsize=(4.6 * len(panels), 2.5 * len(kinds) + 0.4),
+            sharex="col",
+            squeeze=False,
+        )
+        for axes, (dataset, by_kind) in zip(grid.T, panels.items(), strict=True):
+            for panel, kind in zip(axes, kinds, strict=True):
+                _panel(panel, f"{dataset}, {kind}", by_kind[kind])
+                _loss_axis(panel, [s for curve in by_kind[kind].values() for s in curve.seeds])
+            axes[-1].set_xlabel("epoch")
+            axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        for panel in grid[:, 0]:
+            panel.set_ylabel("cross-entropy (nats)")
+        handles: list[Any] = [
+            Line2D([], [], label=method, **line)
+            for method, line in _LINES.items()
+            if method in drawn
+        ]
+        if any(panel.collections for panel in grid.flat):
+            handles.append(Patch(color=INK, alpha=0.2, linewidth=0, label="range over seeds"))
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    return figure
+
+
+def _panel(panel: "Axes", name: str, losses: Losses) -> None:
+    profiles = {curve.profile for curve in losses.values()}
+    panel.set_title(title(name, profiles))
+    remarks = []
+    for method, curve in losses.items():
+        _mean_and_range(panel, curve.seeds, _LINES[method])
+        if said := remark(curve.profile, curve.caveat, profiles):
+            remarks.append(Line2D([], [], label=f"{method}: {said}", **_LINES[method]))
+    if remarks:
+        panel.legend(handles=remarks, loc="best")
+
+
+def _mean_and_range(
+    panel: "Axes", seeds: Sequence[Sequence[float]], line: Mapping[str, Any]
+) -> None:
+    if len(seeds) == 0:
+        return
+    epochs = range(min(len(curve) for curve in seeds))
+    values = np.array([curve[: len(epochs)] for curve in seeds])  # [seeds, epochs + 1]
+    panel.plot(epochs, values.mean(axis=0), linewidth=1.4, **line)
+    if len(seeds) == 1:
+        return
+    panel.fill_between(
+        epochs, values.min(axis=0), values.max(axis=0), color=line["color"], alpha=0.2, linewidth=0
+    )
+
+
+def _loss_axis(panel: "Axes", losses: Sequence[Sequence[float]]) -> None:
+    """Choose a logarithmic axis where the losses span much."""
+    values = [loss for curve in losses for loss in curve]
+    if values and min(values) > 0 and max(values) / min(values) >= _LOG_FROM:
+        panel.set_yscale("log")
+        label_logarithms(panel.yaxis, max(values) / min(values))
