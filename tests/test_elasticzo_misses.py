@@ -133,11 +133,11 @@ def test_values_of_a_cause_stand_beside_the_tables_own() -> None:
     found = {one.axis.setting: one for one in comparisons(records)}
     assert list(found) == ["r_max", "batch", "precision"]
     assert all(one.row == ROW and one.published == 37.21 for one in found.values())
-    assert [(a.label, a.is_base) for a in found["r_max"].arms] == [
+    assert [(a.label, a.is_base) for a in found["r_max"].variants] == [
         ("3", False), ("7", True), ("63", False),
     ]  # fmt: skip
-    assert [a.label for a in found["precision"].arms] == ["INT8", "INT8*"]
-    smaller, own = found["batch"].arms
+    assert [a.label for a in found["precision"].variants] == ["INT8", "INT8*"]
+    smaller, own = found["batch"].variants
     assert (smaller.last.mean, smaller.best.mean) == (pytest.approx(38), pytest.approx(40))
     assert (own.last.mean, own.last.n_seeds) == (pytest.approx(30), 2)
     batch = tables.by_cause(records).set_index("cause").loc["batch size"]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from repro.artifacts.base import Draw
-    from repro.artifacts.shared.comparisons import Arm, Comparison
+    from repro.artifacts.shared.comparisons import Comparison, Variant
     from repro.claims.trained import Cell
     from repro.measurement.records import Record
 
@@ -111,7 +111,7 @@ def effects(records: "Sequence[Record]") -> "list[Comparison]":
     found = []
     for one in comparisons(records, AXES, lambda cell: DEFAULTS.items() <= cell.point.items()):
         seeds = {*one.base.cell.seeds}
-        if others := tuple(arm for arm in one.others if seeds & {*arm.cell.seeds}):
+        if others := tuple(variant for variant in one.others if seeds & {*variant.cell.seeds}):
             found.append(replace(one, others=others))
             found[-1].require_alike()
     datasets = list(DATASETS)
@@ -174,7 +174,9 @@ def accuracy_table(records: "Sequence[Record]") -> "pd.DataFrame":
     """
     import pandas as pd
 
-    return pd.DataFrame([_accuracy_row(one, arm) for one in effects(records) for arm in one.others])
+    return pd.DataFrame(
+        [_accuracy_row(one, variant) for one in effects(records) for variant in one.others]
+    )
 
 
 def clipped_weights_table(records: "Sequence[Record]") -> "pd.DataFrame":
@@ -201,14 +203,14 @@ def clipped_weights_table(records: "Sequence[Record]") -> "pd.DataFrame":
 
 def summary(records: "Sequence[Record]") -> str:
     """Return a sentence that names the differences with the same sign after every epoch."""
-    found = [(one, arm) for one in effects(records) for arm in one.others]
+    found = [(one, variant) for one in effects(records) for variant in one.others]
     named = []
-    for one, arm in found:
-        gains, of = one.gain_by_epoch(arm), _names(one.base.cell)
+    for one, variant in found:
+        gains, of = one.gain_by_epoch(variant), _names(one.base.cell)
         if min(gains) > 0 or max(gains) < 0:
             named.append(
-                f"{one.axis.name} {arm.value}, {of['method']} on {of['data set']} "
-                f"({one.gain(arm).text('+')} points at the end)"
+                f"{one.axis.name} {variant.value}, {of['method']} on {of['data set']} "
+                f"({one.gain(variant).text('+')} points at the end)"
             )
     sentence = "Differences that keep their sign over all epochs"
     if not named:
@@ -216,7 +218,7 @@ def summary(records: "Sequence[Record]") -> str:
     return f"{sentence} ({len(named)} of {len(found)}): {'; '.join(named)}."
 
 
-def _accuracy_row(one: "Comparison", other: "Arm") -> dict[str, str]:
+def _accuracy_row(one: "Comparison", other: "Variant") -> dict[str, str]:
     gains, last, base = one.gain_by_epoch(other), one.gain(other), one.base.cell
     of = _names(base)
     notes = (base.caveat, other.cell.caveat)
@@ -275,18 +277,18 @@ def _answers_panel(panel: "Axes", one: "Comparison") -> None:
     from repro.plotting.style import BLUE, GREEN, ORANGE
 
     lines = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-."))
-    arms = (one.base, *one.others)
-    for arm, (colour, dashes) in zip(arms, lines, strict=False):
-        answer = f"{arm.value} (default)" if arm.is_base else str(arm.value)
-        label = ", ".join(filter(None, (answer, arm.cell.caveat)))
-        seeds = [by_epoch(record) for record in arm.cell.records]
+    variants = (one.base, *one.others)
+    for variant, (colour, dashes) in zip(variants, lines, strict=False):
+        answer = f"{variant.value} (default)" if variant.is_base else str(variant.value)
+        label = ", ".join(filter(None, (answer, variant.cell.caveat)))
+        seeds = [by_epoch(record) for record in variant.cell.records]
         mean = [fmean(values) for values in zip(*seeds, strict=False)]
         _plot(panel, mean, color=colour, ls=dashes, label=label)
         for seed in seeds if len(seeds) > 1 else ():
             _plot(panel, seed, color=colour, ls=dashes, lw=0.6, alpha=0.5)
     of = _names(one.base.cell)
     name = f"{of['data set']}, {of['method']}\n{one.axis.name}"
-    panel.set_title(title(name, {arm.cell.profile for arm in arms}))
+    panel.set_title(title(name, {variant.cell.profile for variant in variants}))
     panel.set_xlabel("epoch")
     panel.legend(loc="lower right")
 
@@ -301,22 +303,24 @@ def draw_restores(records: "Sequence[Record]") -> "Figure":
     colours = {"full_zo": BLUE, "cls1": PINK}
     dashes = {"clip": "-", "exact": "--"}
     found = {
-        dataset: list(arms)
-        for dataset, arms in groupby(restored(records), lambda arm: _names(arm[1])["data set"])
+        dataset: list(variants)
+        for dataset, variants in groupby(
+            restored(records), lambda variant: _names(variant[1])["data set"]
+        )
     }
     with style():
         figure, panels = plt.subplots(
             1, len(found), figsize=(4.6 * len(found), 3.2), squeeze=False, sharey=True
         )
-        for panel, (dataset, arms) in zip(panels.flat, found.items(), strict=True):
-            for answer, cell in arms:
+        for panel, (dataset, variants) in zip(panels.flat, found.items(), strict=True):
+            for answer, cell in variants:
                 colour = colours[str(cell.point["method"])]
                 label = f"{_names(cell)['method']}, {answer}"
                 _plot(panel, shares(cell), label=label, color=colour, ls=dashes[answer])
             panel.set(xlabel="epoch", yscale="log")
             lowest, highest = panel.get_ylim()
             label_logarithms(panel.yaxis, highest / lowest)
-            panel.set_title(title(dataset, {cell.profile for _, cell in arms}))
+            panel.set_title(title(dataset, {cell.profile for _, cell in variants}))
         panels[0, 0].set_ylabel("perturbed weights that met a clip (%)")
         handles, labels = panels[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=2)

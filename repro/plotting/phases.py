@@ -34,7 +34,7 @@ _MARK: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Bar:
+class PhaseBar:
     """One stacked bar."""
 
     name: str
@@ -51,7 +51,7 @@ class Panel:
     """Groups of bars under one title, by heading."""
 
     title: str
-    groups: Mapping[str, Sequence[Bar]]
+    groups: Mapping[str, Sequence[PhaseBar]]
 
 
 def phases(rows: Sequence[Sequence[Panel]], unit: str) -> "Figure":

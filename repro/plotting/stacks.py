@@ -30,7 +30,7 @@ _ROW_INCHES = 0.17
 
 
 @dataclass(frozen=True)
-class Bar:
+class MemoryBar:
     """One stacked bar."""
 
     name: str
@@ -40,15 +40,15 @@ class Bar:
     """What stands at its end."""
 
 
-Groups = Mapping[str, Sequence[Bar]]
+Groups = Mapping[str, Sequence[MemoryBar]]
 
 
 @dataclass(frozen=True)
-class Setting:
+class MemoryPanel:
     """One row of the figure."""
 
     title: str
-    published: Sequence[Bar]
+    published: Sequence[MemoryBar]
     """Bars as the paper draws them."""
     extra: Mapping[str, Mapping[str, int]]
     """What some of them take more than the least: bytes by part, for the inset."""
@@ -56,7 +56,7 @@ class Setting:
     """All accounts of each published bar."""
 
 
-def stacks(settings: Sequence[Setting]) -> "Figure":
+def stacks(settings: Sequence[MemoryPanel]) -> "Figure":
     """Draw a row for each setting: on the left the published bars, on the right all accounts."""
     bars = max(sum(len(group) + 1 for group in s.accounts.values()) for s in settings)
     with style():
@@ -79,7 +79,7 @@ def stacks(settings: Sequence[Setting]) -> "Figure":
     return figure
 
 
-def _published(panel: "Axes", setting: Setting) -> None:
+def _published(panel: "Axes", setting: MemoryPanel) -> None:
     for place, bar in enumerate(setting.published):
         bottom = 0.0
         for part, look in _LOOKS.items():

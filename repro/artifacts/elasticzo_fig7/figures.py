@@ -8,20 +8,20 @@ from repro.artifacts.elasticzo_fig7.times import ENGINE_LABELS, PRECISION_LABELS
 from repro.claims.execution_time import PHASES, SHARES, SPEED_UPS, Point
 from repro.core.names import METHOD_LABELS
 from repro.measurement.records import Record
-from repro.plotting.phases import Bar, Panel, phases
+from repro.plotting.phases import Panel, PhaseBar, phases
 
 
 def fig7(records: Sequence[Record]) -> Figure:
     """Draw the seconds of an epoch: a row for each batch size, a column for each engine."""
     times = Times(records)
 
-    def bar(engine: str, point: Point) -> Bar:
+    def bar(engine: str, point: Point) -> PhaseBar:
         lengths = {label: times.seconds(engine, point, (phase,)) for phase, label in PHASES.items()}
         remark = f"{times.seconds(engine, point):.3g} s"
         slow = {**point, "precision": "fp32"}
         if point["precision"] == "int8" and times.has(engine, [slow]):
             remark += f", {times.ratio(engine, slow, point):.2f} ×"  # noqa: RUF001
-        return Bar(_method(point), lengths, remark)
+        return PhaseBar(_method(point), lengths, remark)
 
     (images,) = times.images
     low, high = SPEED_UPS.values()
@@ -36,15 +36,15 @@ def shares(records: Sequence[Record]) -> Figure:
         share.precision: share.ends for share in SHARES if share.phases == ("forward",)
     }
 
-    def bar(engine: str, point: Point) -> Bar:
+    def bar(engine: str, point: Point) -> PhaseBar:
         lengths = {label: times.share(engine, point, (phase,)) for phase, label in PHASES.items()}
         remark = f"{lengths[PHASES['forward']]:.1f} %"
-        return Bar(_method(point), lengths, remark, published[str(point["precision"])])
+        return PhaseBar(_method(point), lengths, remark, published[str(point["precision"])])
 
     return phases(_rows(times, bar), "per cent of the epoch (number: Forward)")
 
 
-def _rows(times: Times, bar: Callable[[str, Point], Bar]) -> list[list[Panel]]:
+def _rows(times: Times, bar: Callable[[str, Point], PhaseBar]) -> list[list[Panel]]:
     return [
         [
             Panel(

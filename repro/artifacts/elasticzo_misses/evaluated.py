@@ -36,7 +36,7 @@ _IN_TABLE = ("dataset", "angle", "precision", "method")
 
 
 @dataclass(frozen=True)
-class Accuracy(Estimate):
+class SeedMean(Estimate):
     """A mean that keeps its seeds."""
 
     seeds: tuple[float, ...]
@@ -51,29 +51,29 @@ class Accuracy(Estimate):
 
 
 @dataclass(frozen=True)
-class Row:
+class NetworkScores:
     """One network of Table 2 on every kind of images."""
 
     row: Point
     """Coordinates of the cell in the table."""
     batch: int | None
     """Of fine-tuning; none without."""
-    scores: dict[str, Accuracy]
+    scores: dict[str, SeedMean]
     """By the names of ``VIEWS``, in per cent."""
     published: float
     profile: str
 
 
 @dataclass(frozen=True)
-class Setting:
+class PreTraining:
     """One data set by one rate and batch of pre-training."""
 
     dataset: str
     rate: float
     batch: int
-    drawn: tuple[Accuracy, ...]
+    drawn: tuple[SeedMean, ...]
     """Per cent, at each angle, on the images of Table 2 ..."""
-    first: tuple[Accuracy, ...]
+    first: tuple[SeedMean, ...]
     """... and on the first ones of the test split."""
     profile: str
 
@@ -93,7 +93,7 @@ class Evaluations:
                 self.points.append(record.point)
             self._seeds.setdefault(where, {})[record.seed] = 100 * record.metrics["accuracy"]
 
-    def get(self, *parts: Point) -> Accuracy | None:
+    def get(self, *parts: Point) -> SeedMean | None:
         """Return the mean over seeds at the point that the parts make together."""
         point = {name: value for part in parts for name, value in part.items()}
         by_seed = self._seeds.get(key(point))
@@ -101,7 +101,7 @@ class Evaluations:
             return None
         seeds = [value for _, value in sorted(by_seed.items())]
         found = estimate(seeds)
-        return Accuracy(found.mean, found.interval, found.n_seeds, tuple(seeds))
+        return SeedMean(found.mean, found.interval, found.n_seeds, tuple(seeds))
 
 
 def comparisons(records: Sequence[Record]) -> list[Comparison]:
@@ -110,7 +110,7 @@ def comparisons(records: Sequence[Record]) -> list[Comparison]:
     return sorted(found, key=lambda one: place(one.row))
 
 
-def rows(records: Sequence[Record]) -> list[Row]:
+def rows(records: Sequence[Record]) -> list[NetworkScores]:
     """Return every network that was evaluated on all kinds of rotated images or on some."""
     found = Evaluations(records)
     made = []
@@ -125,11 +125,13 @@ def rows(records: Sequence[Record]) -> list[Row]:
         if len(scores) > len((TABLE_2, FIRST)):  # these two are of the grid of pre-training
             batch = cell.get("batch")
             tuned_with = None if batch is None else int(batch)
-            made.append(Row(row, tuned_with, scores, published()[key(row)], found.profile))
+            made.append(
+                NetworkScores(row, tuned_with, scores, published()[key(row)], found.profile)
+            )
     return sorted(made, key=_place)
 
 
-def settings(records: Sequence[Record]) -> Iterator[Setting]:
+def settings(records: Sequence[Record]) -> Iterator[PreTraining]:
     """Yield every rate and batch of pre-training that the records hold at both angles."""
     found = Evaluations(records)
     network: Point = {"precision": "fp32", "method": "none"}
@@ -146,7 +148,7 @@ def settings(records: Sequence[Record]) -> Iterator[Setting]:
         ]
         drawn, first = (tuple(s for s in of if s is not None) for of in scores)
         if len(drawn) == len(first) == len(ANGLES):
-            yield Setting(dataset, rate, batch, drawn, first, found.profile)
+            yield PreTraining(dataset, rate, batch, drawn, first, found.profile)
 
 
 def pair(dataset: str) -> tuple[float, ...]:
@@ -161,7 +163,7 @@ def _cells(found: Evaluations) -> list[Point]:
     return list({key(cell): cell for cell in cells}.values())
 
 
-def _place(one: Row) -> tuple[object, ...]:
+def _place(one: NetworkScores) -> tuple[object, ...]:
     """Sort by data set, precision, method, angle, and the largest batch first."""
     dataset, precision, angle, method = place(one.row)
     return dataset, precision, method, angle, -(one.batch or 0)

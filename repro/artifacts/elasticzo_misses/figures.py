@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 
 from repro.artifacts.elasticzo_misses import evaluated
 from repro.artifacts.elasticzo_misses.causes import BATCH
-from repro.artifacts.elasticzo_misses.evaluated import Setting, comparisons
-from repro.artifacts.shared.comparisons import Arm, Comparison
+from repro.artifacts.elasticzo_misses.evaluated import PreTraining, comparisons
+from repro.artifacts.shared.comparisons import Comparison, Variant
 from repro.artifacts.shared.scores import headings
 from repro.claims.elasticzo import DATASETS, METHODS
 from repro.claims.quantity import Point
@@ -41,9 +41,14 @@ def batch(records: Sequence[Record]) -> Figure:
         if one.axis.setting == "batch":
             scores = columns.setdefault(headings(one.row), [])
             method = METHODS[str(one.row["method"])]
-            kept = [arm for arm in one.arms if arm.is_base or arm.value in BATCH.values]
+            kept = [
+                variant
+                for variant in one.variants
+                if variant.is_base or variant.value in BATCH.values
+            ]
             scores += [
-                _score(f"{method}, B = {arm.label}", arm, one.published) for arm in reversed(kept)
+                _score(f"{method}, B = {variant.label}", variant, one.published)
+                for variant in reversed(kept)
             ]
     return _dots(columns, per_row=2)
 
@@ -112,7 +117,7 @@ _CROSS: dict[str, Any] = {"color": INK, "ls": "none", "marker": "X", "markersize
 
 def _pairs(
     panel: Axes,
-    found: Iterable[Setting],
+    found: Iterable[PreTraining],
     images: str,
     colours: dict[float, Any],
     markers: dict[int, str],
@@ -142,12 +147,12 @@ def _causes(found: Iterable[Comparison]) -> Figure:
     for one in found:
         scores = columns.setdefault(_where(one.row), [])
         if not scores:
-            own = next(arm for arm in one.arms if arm.is_base)
+            own = next(variant for variant in one.variants if variant.is_base)
             scores.append(_score("the table's setting", own, one.published))
         scores += [
-            _score(f"{one.axis.name} {arm.label}", arm, one.published)
-            for arm in one.arms
-            if not arm.is_base
+            _score(f"{one.axis.name} {variant.label}", variant, one.published)
+            for variant in one.variants
+            if not variant.is_base
         ]
     return _dots(columns, per_row=3)
 
@@ -159,10 +164,10 @@ def _where(row: Point) -> tuple[str, ...]:
     return f"Table {table}, {precision}\n{dataset}", *rotation, METHODS[str(row["method"])]
 
 
-def _score(name: str, arm: Arm, published: float) -> Score:
-    last, cell = arm.last, arm.cell
+def _score(name: str, variant: Variant, published: float) -> Score:
+    last, cell = variant.last, variant.cell
     return Score(
-        name, published, last.mean, last.interval, arm.best.mean, cell.profile, cell.caveat
+        name, published, last.mean, last.interval, variant.best.mean, cell.profile, cell.caveat
     )
 
 

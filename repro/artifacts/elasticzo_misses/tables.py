@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from repro.artifacts.elasticzo_misses import evaluated
-from repro.artifacts.elasticzo_misses.evaluated import Setting, comparisons
-from repro.artifacts.shared.comparisons import Arm
+from repro.artifacts.elasticzo_misses.evaluated import PreTraining, comparisons
+from repro.artifacts.shared.comparisons import Variant
 from repro.artifacts.shared.scores import headings
 from repro.claims.elasticzo import DATASETS, METHODS
 from repro.claims.quantity import Point
@@ -20,9 +20,9 @@ def by_cause(records: Sequence[Record]) -> pd.DataFrame:
         {
             "row": _name(one.row),
             "cause": one.axis.name,
-            "accuracy by value (%)": "; ".join(map(_arm, one.arms)),
+            "accuracy by value (%)": "; ".join(map(_variant, one.variants)),
             "published": f"{one.published:.2f}",
-            "seeds": _seeds(arm.last for arm in one.arms),
+            "seeds": _seeds(variant.last for variant in one.variants),
         }
         for one in comparisons(records)
     )
@@ -34,14 +34,14 @@ def best_epochs(records: Sequence[Record]) -> pd.DataFrame:
         {
             "row": _name(one.row),
             "cause": one.axis.name,
-            "value": _label(arm),
-            "last epoch (%)": arm.last.text(),
-            "best epoch (%)": arm.best.text(),
+            "value": _label(variant),
+            "last epoch (%)": variant.last.text(),
+            "best epoch (%)": variant.best.text(),
             "published": f"{one.published:.2f}",
         }
         for one in comparisons(records)
         if "angle" not in one.row
-        for arm in one.arms
+        for variant in one.variants
     )
 
 
@@ -85,7 +85,7 @@ def by_pre_training(records: Sequence[Record]) -> pd.DataFrame:
     )
 
 
-def distance(one: Setting, found: Sequence[Estimate]) -> float:
+def distance(one: PreTraining, found: Sequence[Estimate]) -> float:
     """Return the larger of the distances to the published pair, in points."""
     pairs = zip(found, evaluated.pair(one.dataset), strict=True)
     return max(abs(ours.mean - published) for ours, published in pairs)
@@ -118,12 +118,12 @@ def _name(row: Point) -> str:
     return ", ".join((*headings(row), METHODS[str(row["method"])]))
 
 
-def _arm(arm: Arm) -> str:
-    return f"{_label(arm)}: {arm.last.text()}"
+def _variant(variant: Variant) -> str:
+    return f"{_label(variant)}: {variant.last.text()}"
 
 
-def _label(arm: Arm) -> str:
-    return arm.label + " (table's setting)" * arm.is_base
+def _label(variant: Variant) -> str:
+    return variant.label + " (table's setting)" * variant.is_base
 
 
 def _pair(found: Iterable[Estimate]) -> str:

@@ -18,7 +18,7 @@ _IN_TABLE = ("dataset", "angle", "precision", "method")
 
 
 @dataclass(frozen=True)
-class Arm:
+class Variant:
     """All seeds of the runs at one value of an axis."""
 
     value: Value
@@ -50,8 +50,8 @@ class Comparison:
     """The base run and those at other values of one axis."""
 
     axis: Axis
-    base: Arm
-    others: tuple[Arm, ...]
+    base: Variant
+    others: tuple[Variant, ...]
 
     @property
     def row(self) -> Point:
@@ -65,22 +65,22 @@ class Comparison:
         return published()[key(self.row)]
 
     @property
-    def arms(self) -> tuple[Arm, ...]:
+    def variants(self) -> tuple[Variant, ...]:
         """All of them: numbers ascend, anything else begins with the base's value."""
         return tuple(sorted((self.base, *self.others), key=_order))
 
-    def gain(self, other: Arm) -> Estimate:
+    def gain(self, other: Variant) -> Estimate:
         """Return the accuracy of ``other`` minus the base's after the last epoch, in points.
 
         It is the mean over the seeds of both.
         """
         return estimate([gains[-1] for gains in self._gains(other)])
 
-    def gain_by_epoch(self, other: Arm) -> list[float]:
+    def gain_by_epoch(self, other: Variant) -> list[float]:
         """Return the same difference after each epoch, without interval."""
         return [fmean(gains) for gains in zip(*self._gains(other), strict=False)]
 
-    def _gains(self, other: Arm) -> list[list[float]]:
+    def _gains(self, other: Variant) -> list[list[float]]:
         """Return the difference after each epoch, for each seed of both, in points."""
         base = {record.seed: by_epoch(record) for record in self.base.cell.records}
         changed = {record.seed: by_epoch(record) for record in other.cell.records}
@@ -92,9 +92,9 @@ class Comparison:
 
     def require_alike(self) -> None:
         """Raise a ``ReproError`` if the runs differ in more settings than the axis changes."""
-        for arm in self.others:
-            changes = self.axis.changes_to(arm.value)
-            base, other = self.base.cell.settings, arm.cell.settings
+        for variant in self.others:
+            changes = self.axis.changes_to(variant.value)
+            base, other = self.base.cell.settings, variant.cell.settings
             for name in sorted({*base, *other} - changes.keys()):
                 if base.get(name) != other.get(name):
                     point = self.base.cell.point
@@ -120,10 +120,10 @@ def comparisons(
                 *(v for v in axis.values if v in found),
                 *(found.keys() - {None, *axis.values}),
             )
-            others = [Arm(value, found[value]) for value in values]
+            others = [Variant(value, found[value]) for value in values]
             if others and base.point["method"] in axis.methods:
                 own = axis.base or base.point[axis.setting]
-                yield Comparison(axis, Arm(own, base, is_base=True), tuple(others))
+                yield Comparison(axis, Variant(own, base, is_base=True), tuple(others))
 
 
 def by_epoch(record: Record) -> list[float]:
@@ -131,6 +131,6 @@ def by_epoch(record: Record) -> list[float]:
     return [100 * accuracy for accuracy in record.metrics["test_accuracy"][1:]]
 
 
-def _order(arm: Arm) -> tuple[bool, float, bool]:
-    is_number = isinstance(arm.value, int | float)
-    return is_number, float(arm.value or 0) if is_number else 0.0, not arm.is_base
+def _order(variant: Variant) -> tuple[bool, float, bool]:
+    is_number = isinstance(variant.value, int | float)
+    return is_number, float(variant.value or 0) if is_number else 0.0, not variant.is_base

@@ -48,7 +48,7 @@ _AROUND = ("optimizer", "onednn", "threads")  # in points, but not of the step
 
 
 @dataclass(frozen=True)
-class Row:
+class StepMemory:
     """One step by one account."""
 
     total: int
@@ -78,11 +78,11 @@ class Accounts:
         ]
         """Every step once, in the order of the records."""
 
-    def get(self, name: str, step: Point) -> Row | None:
+    def get(self, name: str, step: Point) -> StepMemory | None:
         """Return the account ``name`` of a step, or ``None`` if the records do not hold it."""
         return self._rows.get((name, key(step)))
 
-    def of(self, step: Point) -> Iterator[tuple[str, Row]]:
+    def of(self, step: Point) -> Iterator[tuple[str, StepMemory]]:
         """Yield the accounts of a step that there are, by name."""
         for name in ACCOUNTS:
             if row := self.get(name, step):
@@ -103,14 +103,14 @@ def _step(record: Record) -> Point:
     return {name: value for name, value in record.point.items() if name not in _AROUND}
 
 
-def _row(record: Record, records: Sequence[Record]) -> Row:
+def _row(record: Record, records: Sequence[Record]) -> StepMemory:
     metrics = record.metrics
     total = metrics["total_bytes"]
     if record.kind == "measured":
         parameters = _parameters(_step(record), records)
         parts = {PARTS["parameters"]: parameters, ABOVE: total - parameters}
-        return Row(total, parts, metrics["objects_bytes"])
-    return Row(
+        return StepMemory(total, parts, metrics["objects_bytes"])
+    return StepMemory(
         total, {label: metrics[f"{p}_bytes"] for p, label in PARTS.items() if metrics[f"{p}_bytes"]}
     )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from repro.artifacts.shared.memory_accounts import ABOVE, PARTS, Accounts, Row
+from repro.artifacts.shared.memory_accounts import ABOVE, PARTS, Accounts, StepMemory
 from repro.claims.claim import Claim
 from repro.claims.index import of_artifact
 from repro.claims.memory import COMPARISONS, Comparison, Measure, Point, describe
@@ -61,7 +61,7 @@ def _value(measure: Measure, pair: Pair, name: str, accounts: Accounts) -> float
     return _activations(first) / first.parts[PARTS["parameters"]]
 
 
-def _activations(row: Row) -> int:
+def _activations(row: StepMemory) -> int:
     """Return the bytes of activations with their accumulators; measured: all but the weights."""
     return sum(row.parts.get(part, 0) for part in _ACTIVATIONS)
 
