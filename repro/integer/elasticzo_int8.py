@@ -98,7 +98,7 @@ class ElasticZOInt8:
             UsageError: a setting is out of range, or the partition names no layer.
         """
         self.network = network
-        self.start = network.index_of(partition)
+        self.start = network.partition_index(partition)
         self.r_max = r_max
         self.p_zero = p_zero
         self.b_zo = b_zo

@@ -14,10 +14,9 @@ from repro.core.validation import (
     require_positive,
 )
 from repro.methods.elasticzo import Activations
-from repro.methods.parameters import split_at
 from repro.methods.step_info import DivergedError, Estimate, StepInfo
 from repro.ondevice.build import load
-from repro.ondevice.layers import layer_table, norms, samples, tail_index
+from repro.ondevice.layers import first_bp_layer, layer_table, norms, samples
 from repro.ondevice.limits import require_machine
 
 _SHARES: dict[str, tuple[float, float]] = {
@@ -88,9 +87,8 @@ class NativeElasticZO:
         require_machine(capacity, threads)
         engine = load()
         require_choice("instructions", instructions, ("auto", *engine.instruction_sets()))
-        split_at(model, partition)  # refuses what names no layer
         layers = layer_table(model, input_shape)
-        self._tail = tail_index(model, layers, partition)
+        self._tail = first_bp_layer(model, layers, partition)
         self.model = model
         self.seed = seed
         self.steps = 0

@@ -17,7 +17,7 @@ from repro.integer.network import IntegerNetwork
 from repro.integer.tensor import IntegerTensor
 from repro.methods.step_info import Estimate, StepInfo
 from repro.ondevice.build import load
-from repro.ondevice.layers import layer_table, samples, tail_index
+from repro.ondevice.layers import first_bp_layer, layer_table, samples
 from repro.ondevice.limits import require_machine
 
 NativeSign = Literal["float", "integer"]
@@ -112,7 +112,7 @@ class NativeElasticZOInt8:
         """Steps done."""
         self.restores = Restores(0, 0)
         self.last: StepInfo | None = None
-        self._tail = tail_index(structure, layers, network.index_of(partition))
+        self._tail = first_bp_layer(structure, layers, partition)
         try:
             self._training = engine.IntTraining(
                 layers=[engine.Layer(**asdict(layer)) for layer in layers],
