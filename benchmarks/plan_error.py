@@ -15,11 +15,11 @@ from typing import Any
 
 from repro.core import atomic
 from repro.core.units import format_bytes
+from repro.memory.setting import Setting
 from repro.planner.configurations import architecture
 from repro.planner.families import find
 from repro.planner.formula import estimate
 from repro.planner.methods import METHODS
-from repro.planner.setting import Setting
 
 RECORD = Path(__file__).with_name("plan_error.json")
 PAGE = Path(__file__).parents[1] / "docs" / "plan.md"
@@ -46,7 +46,7 @@ def simulate_missing(record: dict[str, Any]) -> None:
     import torch
 
     from repro.measurement.environment import library_versions
-    from repro.planner.simulation import simulate
+    from repro.memory.simulation import simulate
 
     torch.set_num_threads(1)
     for model, slug in missing(record):

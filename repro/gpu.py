@@ -147,11 +147,11 @@ def planned_bytes(
     method: str = "bp",
 ) -> float:
     """Return the bytes that the planner expects of a step of a Llama decoder in float16."""
+    from repro.memory.setting import Setting
     from repro.models.decoder import llama_config
     from repro.planner.configurations import architecture
     from repro.planner.formula import estimate
     from repro.planner.methods import PAPER
-    from repro.planner.setting import Setting
 
     sizes = {"layers": layers, "hidden": hidden, "heads": heads, "vocabulary": vocabulary}
     config = llama_config(context=context, **sizes).to_dict()

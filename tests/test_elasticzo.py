@@ -180,7 +180,7 @@ def test_phases_are_timed_only_if_asked_for() -> None:
 @pytest.mark.parametrize(
     ("partition", "changes", "message"),
     [
-        ("fc9", {}, "partition 'fc9' names no layer with parameters; there are: conv1, conv2"),
+        ("fc9", {}, "partition 'fc9' names no layer; there are: conv1, conv2"),
         (13, {}, "partition C = 13: must be from 0 to 12"),
         (-1, {}, "partition C = -1"),
         ("fc3", {"lr": 0.0}, "learning rate lr = 0.0"),

@@ -12,12 +12,12 @@ from repro.finetuning.base_models import load_architecture
 from repro.finetuning.planner import propose
 from repro.finetuning.step_memory import Setup, account
 from repro.measurement.records import of_kind, read_run
+from repro.memory.setting import Setting
 from repro.models.tiny import tiny_llama
 from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture
 from repro.planner.families import find, members
 from repro.planner.paper import bytes_of_real_parameters, effective_layers, paper_bytes
-from repro.planner.setting import Setting
 
 SMALL = architecture(find("smollm2-135m").config)  # type: ignore[union-attr]
 LARGE = architecture(find("smollm2-360m").config)  # type: ignore[union-attr]

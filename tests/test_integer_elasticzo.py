@@ -176,7 +176,7 @@ def batch_first(error: torch.Tensor) -> torch.Tensor:
 
 
 def test_head_and_tail_have_the_papers_sizes() -> None:
-    sizes = {name: sum(ElasticZOInt8(lenet(), c).head_sizes) for name, c in PARTITIONS.items()}
+    sizes = {name: sum(ElasticZOInt8(lenet(), c).zo_sizes) for name, c in PARTITIONS.items()}
     assert sizes == {"Full ZO": 107_550, "Cls2": 106_710, "Cls1": 96_630, "Full BP": 0}
 
 
@@ -240,8 +240,8 @@ def test_schedule_attributes_take_effect_at_the_next_step() -> None:
     elastic.p_zero, elastic.b_bp = 1 - 2**-16, 0
     elastic.step(*batch())
     moved = (elastic.network.parameters.int() - before.int()).abs()
-    assert int((moved[: sum(elastic.head_sizes)] > 0).sum()) < 50
-    assert int(moved[sum(elastic.head_sizes) :].max()) == 1
+    assert int((moved[: sum(elastic.zo_sizes)] > 0).sum()) < 50
+    assert int(moved[sum(elastic.zo_sizes) :].max()) == 1
 
 
 def test_phases_are_timed_only_if_asked_for() -> None:

@@ -230,7 +230,7 @@ def test_partition_is_that_of_the_floating_point_methods(partition: str | int) -
     model = lenet5(bias=False)
     head, _ = split_at(model, partition)
     network = lenet()
-    first = network.index_of(partition)
+    first = network.partition_index(partition)
     names = list(network.layers)[:first]
     sizes = [network.weighted[n].weight.values.numel() for n in names if n in network.weighted]
     assert sizes == [p.numel() for p in head]
@@ -299,10 +299,10 @@ def test_wrong_partitions_and_inputs_are_refused() -> None:
     names = "conv1, conv2, fc1, fc2, fc3"
     for wrong in ("fc9", "relu1"):
         with pytest.raises(UsageError, match=f"partition '{wrong}' names no layer.*: {names}"):
-            network.index_of(wrong)
+            network.partition_index(wrong)
     for number in (13, -1, True):
         with pytest.raises(UsageError, match=f"partition C = {number}: must be from 0 to 12"):
-            network.index_of(number)
+            network.partition_index(number)
     with pytest.raises(UsageError, match="layer conv1: 3 input features, must be 1"):
         network.forward(IntegerTensor(torch.zeros(2, 3, 28, 28, dtype=torch.int8), 0))
     with pytest.raises(UsageError, match="layer fc1: 576 input features, must be 784"):

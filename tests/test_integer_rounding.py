@@ -18,7 +18,6 @@ from repro.integer.rounding import (
     nearest,
     pseudo_stochastic,
     stochastic,
-    truncate,
 )
 from repro.integer.shift import V1, V2, ShiftPolicy, descend_, gradient, policy_of
 
@@ -69,7 +68,6 @@ def test_golden_vectors(a: int, k: int, p: int, n: int, dtype: torch.dtype) -> N
 @settings(deadline=None)
 def test_every_rounding_follows_its_definition(a: int, k: int, dtype: torch.dtype) -> None:
     exact = Fraction(abs(a), 2**k)
-    assert one(truncate, a, k, dtype) == clip(sign(a) * floor(exact))
     assert one(nearest, a, k, dtype) == clip(sign(a) * floor(exact + Fraction(1, 2)))
     assert one(pseudo_stochastic, a, k, dtype) == pseudo_by_definition(a, k)
 
@@ -88,7 +86,7 @@ def test_stochastic_rounds_up_exactly_for_draws_below_the_fraction(
 @given(accumulators, shifts)
 @settings(deadline=None)
 def test_roundings_are_within_one_unit_odd_and_clipped(a: int, k: int) -> None:
-    for rounding in (truncate, nearest, pseudo_stochastic):
+    for rounding in (nearest, pseudo_stochastic):
         rounded = one(rounding, a, k)
         assert rounded == -one(rounding, -a, k)
         assert abs(rounded) <= 127

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from repro.core.errors import UsageError
+from repro.memory.breakdown import MemoryBreakdown
 from repro.memory.elasticzo import Format, training_bytes
 from repro.memory.layers import Layer, layer_table
-from repro.memory.parts import Parts
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet
 
@@ -24,12 +24,12 @@ TAILS: dict[str, str | int] = {"full_bp": 0, "cls1": "fc2", "cls2": "fc3"}
 MIB, KIB = 2**20, 2**10
 
 
-def lenet5_step(method: str, batch: int, precision: Format = "fp32") -> Parts:
+def lenet5_step(method: str, batch: int, precision: Format = "fp32") -> MemoryBreakdown:
     table = LENET5 if precision == "fp32" else INTEGERS
     return training_bytes(table, TAILS.get(method, len(table)), batch, precision=precision)
 
 
-def pointnet_step(method: str) -> Parts:
+def pointnet_step(method: str) -> MemoryBreakdown:
     tails: dict[str, str | int] = {"full_bp": 0, "cls1": "fc7", "cls2": "fc8"}
     return training_bytes(POINTNET, tails.get(method, len(POINTNET)), 32)
 

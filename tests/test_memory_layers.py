@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from repro.core.errors import UsageError
-from repro.memory.layers import index_of, layer_table
+from repro.core.partition import partition_index
+from repro.memory.layers import layer_table
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet
 
@@ -79,10 +80,10 @@ def test_tracing_computes_nothing_and_leaves_the_model_alone() -> None:
 
 def test_nested_sequences_are_taken_apart_and_named_as_torch_names_them() -> None:
     model = nn.Sequential(nn.Sequential(nn.Linear(3, 5), nn.ReLU()), nn.Sequential(nn.Linear(5, 2)))
-    table = layer_table(model, (3,))
-    assert [layer.name for layer in table] == ["0.0", "0.1", "1.0"]
-    assert index_of(table, "1") == index_of(table, "1.0") == 2
-    assert index_of(table, "0") == 0
+    names = [layer.name for layer in layer_table(model, (3,))]
+    assert names == ["0.0", "0.1", "1.0"]
+    assert partition_index("1", names) == partition_index("1.0", names) == 2
+    assert partition_index("0", names) == 0
 
 
 def test_a_tied_weight_counts_once() -> None:
@@ -113,10 +114,10 @@ def test_what_cannot_be_traced_is_refused() -> None:
 
 
 def test_a_partition_that_is_not_there_is_refused() -> None:
-    table = layer_table(lenet5(), (1, 28, 28))
-    assert index_of(table, 12) == 12
+    names = [layer.name for layer in layer_table(lenet5(), (1, 28, 28))]
+    assert partition_index(12, names) == 12
     for wrong in (13, -1, True):
         with pytest.raises(UsageError, match=f"C = {wrong!r}: must be from 0 to 12"):
-            index_of(table, wrong)
+            partition_index(wrong, names)
     with pytest.raises(UsageError, match="'fc9' names no layer; there are: conv1, relu1"):
-        index_of(table, "fc9")
+        partition_index("fc9", names)

@@ -10,9 +10,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
 
 from repro.core.errors import UsageError
+from repro.memory.breakdown import MemoryBreakdown
 from repro.memory.parameters import parameter_table
-from repro.memory.parts import Parts
 from repro.memory.shape import LLAMA2_7B, DecoderShape
+from repro.memory.simulation import simulate_step
 from repro.memory.step import (
     EPS,
     LR,
@@ -28,7 +29,6 @@ from repro.methods.step_info import PhaseTimer
 from repro.models.decoder import llama_intermediate_size
 from repro.models.unpacked import unpacked
 from repro.planner.methods import PAPER
-from repro.planner.simulation import simulate_step
 
 SMALL = DecoderShape(context=64, layers=3, hidden=64, heads=4, vocabulary=128)
 
@@ -40,7 +40,7 @@ def llama_parameters(shape: DecoderShape) -> int:
     return shape.layers * layer + 2 * shape.vocabulary * D + D
 
 
-def simulate(spec: StepSpec) -> Parts:
+def simulate(spec: StepSpec) -> MemoryBreakdown:
     return simulate_step(
         partial(build_model, spec),
         partial(make_batch, spec),

@@ -5,7 +5,7 @@ import torch
 from torch.distributed._tools.mem_tracker import MemTracker
 from torch.nn.functional import cross_entropy
 
-from repro.memory.parts import Parts
+from repro.memory.breakdown import MemoryBreakdown
 from repro.memory.storages import Phases, StorageTracker
 from repro.models.lenet5 import lenet5
 
@@ -18,7 +18,7 @@ def test_a_peak_is_what_was_alive_together() -> None:
         third = second.view(2, 5) * 2  # a view has no storage of its own
         del second, third
         torch.empty(19)
-    assert tracker.peak() == Parts(activations=2 * 10 * 4)
+    assert tracker.peak() == MemoryBreakdown(activations=2 * 10 * 4)
 
 
 def test_a_new_step_forgets_the_peak_but_not_what_is_alive() -> None:
@@ -33,7 +33,7 @@ def test_a_new_step_forgets_the_peak_but_not_what_is_alive() -> None:
         tracker.next_step()
         torch.empty(7)
     del kept
-    assert tracker.peak() == Parts(parameters=12, activations=28, other=20)
+    assert tracker.peak() == MemoryBreakdown(parameters=12, activations=28, other=20)
 
 
 def test_a_gradient_is_told_by_its_parameter() -> None:

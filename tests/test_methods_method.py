@@ -5,7 +5,7 @@ import torch
 
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
-from repro.methods.method import Steps, init
+from repro.methods.method import Method, Steps
 from repro.methods.mezo import MeZO
 
 
@@ -26,7 +26,7 @@ def test_step_on_a_batch_is_the_optimizers_step_on_its_loss(name: str) -> None:
 
     batches = [torch.randn(4, 3, dtype=torch.float64) for _ in range(3)]
     bound, direct = model(), model()
-    method = init(made(bound), lambda batch: bound(batch).square().mean())
+    method: Method[torch.Tensor] = Method(made(bound), lambda batch: bound(batch).square().mean())
     optimizer = made(direct)
     for batch in batches:
         info = method.step(batch)

@@ -98,8 +98,8 @@ def test_the_log_replays_the_head_of_elasticzo_if_its_tail_is_given() -> None:
     for _ in range(5):
         optimizer.step(loss_of(model))
     again = elasticzo(start, "rounded")
-    replay(optimizer.log, again.head)
-    for trained, replayed in zip(optimizer.head, again.head, strict=True):
+    replay(optimizer.log, again.zo_params)
+    for trained, replayed in zip(optimizer.zo_params, again.zo_params, strict=True):
         assert torch.equal(trained, replayed)
 
 
@@ -109,7 +109,7 @@ def test_tied_weights_are_trained_once() -> None:
     assert model.lm_head.weight is shared
     before = copy.deepcopy(list(model.parameters()))
     optimizer = MeZO(model.parameters(), lr=1e-3, eps=EPS)
-    assert sum(parameter is shared for parameter in optimizer.head) == 1
+    assert sum(parameter is shared for parameter in optimizer.zo_params) == 1
     optimizer.step(loss_of(model))
     ((seed, gradient, lr),) = optimizer.log.entries
     with torch.no_grad():

@@ -17,7 +17,7 @@ from repro.methods.elasticzo import ElasticZO
 from repro.methods.lattice import Lattice
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
-from repro.methods.noise import TorchNoise
+from repro.methods.noise import LatticeStep, Pass, PiecewiseNoise, TorchNoise
 from repro.methods.walk import Restore
 from repro.ondevice.build import EngineError
 from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
@@ -37,6 +37,15 @@ def _threads() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+def moving(noise: PiecewiseNoise, lattice: Lattice, before: int, after: int) -> Pass:
+    return noise.lattice_pass(lattice, LatticeStep(lattice.eps, before, after, is_update=False))
+
+
+def updating(noise: PiecewiseNoise, lattice: Lattice, before: int, rate: float) -> Pass:
+    after = -rate / lattice.eps
+    return noise.lattice_pass(lattice, LatticeStep(lattice.eps, before, after, is_update=True))
 
 
 def mix(x: int) -> int:
@@ -187,13 +196,13 @@ def test_exact_passes_are_those_of_the_lattice(engine: Any, dtype: torch.dtype, 
     z = lattice.noise(drawn(7, len(weights)))
     for name in engine.instruction_sets():
         noise, moved = EngineNoise(name), weights.clone()
-        noise.moving(lattice, 0, 1)(moved, 7)
+        moving(noise, lattice, 0, 1)(moved, 7)
         assert torch.equal(moved, (lattice.theta(weights, z, 0) + z).to(dtype))
-        noise.moving(lattice, 1, -1)(moved, 7)
+        moving(noise, lattice, 1, -1)(moved, 7)
         assert torch.equal(moved, (lattice.theta(weights, z, 0) - z).to(dtype))
-        noise.moving(lattice, -1, 0)(moved, 7)
+        moving(noise, lattice, -1, 0)(moved, 7)
         assert torch.equal(moved, weights)
-        noise.descending(lattice, 0, 0.7 * eps)(moved, 7)
+        updating(noise, lattice, 0, 0.7 * eps)(moved, 7)
         sums = weights.float() + z * np.float32(-0.7 * eps / lattice.eps)  # no fused operation
         expected = lattice.round(sums, thresholds(7, len(z)))
         assert torch.equal(moved, expected.to(dtype))
@@ -209,17 +218,17 @@ def test_the_engine_walks_along_pytorch_s_noise_as_its_operators_do(
     weights = torch.cat([every[every.abs() < 1e3], parameters(dtype)[-1]])
     weights = lattice.round(weights.to(lattice.wide)).to(dtype)
     alone, expected = TorchNoise(), weights.clone()
-    alone.moving(lattice, 0, 1)(expected, 7)
+    moving(alone, lattice, 0, 1)(expected, 7)
     perturbed = expected.clone()
     assert not torch.equal(perturbed, weights)
-    alone.moving(lattice, 1, 0)(expected, 7)
+    moving(alone, lattice, 1, 0)(expected, 7)
     assert same_bits(expected, weights)
-    alone.descending(lattice, 0, 0.7 * eps)(expected, 7)
+    updating(alone, lattice, 0, 0.7 * eps)(expected, 7)
     for name in engine.instruction_sets():
         noise, moved = TorchNoiseOnEngine(instructions=name), weights.clone()
-        noise.moving(lattice, 0, 1)(moved, 7)
+        moving(noise, lattice, 0, 1)(moved, 7)
         assert same_bits(moved, perturbed)
-        noise.descending(lattice, 1, 0.7 * eps)(moved, 7)
+        updating(noise, lattice, 1, 0.7 * eps)(moved, 7)
         assert same_bits(moved, expected)
 
 
@@ -250,7 +259,7 @@ def test_updates_below_the_spacing_count_by_their_mean() -> None:
     start, total = torch.full((1 << 16,), 0.5, dtype=torch.bfloat16), torch.zeros(1 << 16)
     for seed in range(20):
         weights = start.clone()
-        EngineNoise().descending(lattice, 0, -1e-5)(weights, seed)
+        updating(EngineNoise(), lattice, 0, -1e-5)(weights, seed)
         total += (weights.float() - 0.5) * lattice.noise(drawn(seed, len(weights))).sign()
     size = float(np.sqrt(2 / np.pi))  # of a normal number, by mean
     assert float(total.mean()) / 20 == pytest.approx(1e-5 * size, rel=0.2)

@@ -52,7 +52,7 @@ def test_each_point_keeps_the_versions_that_made_it(
     peak = SimpleNamespace(as_metrics=lambda: {"total_bytes": added["total_bytes"]})
     monkeypatch.setattr(script, "RECORD", tmp_path / "plan_error.json")
     monkeypatch.setattr("repro.measurement.environment.library_versions", lambda: now)
-    monkeypatch.setattr("repro.planner.simulation.simulate", lambda *_: peak)
+    monkeypatch.setattr("repro.memory.simulation.simulate", lambda *_: peak)
     monkeypatch.setattr("torch.set_num_threads", lambda _: None)
     script.simulate_missing(record)
     written = script.read_record()["points"]

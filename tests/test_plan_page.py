@@ -13,17 +13,18 @@ from typing import Any
 import pytest
 
 from repro.cli import main
+from repro.memory.setting import FORMATS, Setting
+from repro.memory.training_method import TrainingMethod
 from repro.planner.architecture import Architecture
 from repro.planner.choices import choose
 from repro.planner.configurations import architecture
 from repro.planner.families import FAMILIES, find, members
 from repro.planner.formula import estimate
-from repro.planner.methods import METHODS, Method
+from repro.planner.methods import METHODS
 from repro.planner.models import Model, named
 from repro.planner.page import page
 from repro.planner.paper import BYTES_PER_PARAMETER, paper_bytes
 from repro.planner.search import largest_batch, longest_context
-from repro.planner.setting import FORMATS, Setting
 from repro.planner.table import short_name
 from repro.planner.weights import weight_bytes
 
@@ -127,7 +128,7 @@ def test_the_pages_formula_is_that_of_python(tmp_path: Path, rounds: int) -> Non
     draw = random.Random(rounds)  # noqa: S311 - cases, no secrets
     architectures = [architecture(member.config) for member in members()]
     architectures += [an_architecture(draw) for _ in range(150)]
-    cases: list[tuple[Architecture, Method, Setting, float]] = [
+    cases: list[tuple[Architecture, TrainingMethod, Setting, float]] = [
         (a, draw.choice(list(METHODS.values())), a_setting(draw), 10 ** draw.uniform(8, 12))
         for a in architectures * rounds
     ]

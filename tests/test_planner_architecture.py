@@ -12,9 +12,9 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.pytorch_utils import Conv1D
 
 from repro.core.errors import UsageError
+from repro.memory.setting import Setting
 from repro.planner.configurations import architecture
 from repro.planner.families import FAMILIES, Member, find, members
-from repro.planner.setting import Setting
 from repro.planner.shape_rule import config_of
 from repro.planner.weights import weight_bytes
 

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from repro.memory.analytic import bp_bytes, mezo_bytes, sizes_of
+from repro.memory.fake_models import build
+from repro.memory.setting import FORMATS, Setting
 from repro.memory.shape import LLAMA2_7B
 from repro.models.unpacked import unpacked
 from repro.planner import activations
 from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture
-from repro.planner.fake_models import build
 from repro.planner.families import find, members
 from repro.planner.formula import estimate
 from repro.planner.methods import METHODS, objection
@@ -28,7 +29,6 @@ from repro.planner.search import (
     largest_by_secants,
     longest_context,
 )
-from repro.planner.setting import FORMATS, Setting
 
 LLAMA2 = architecture(find("llama-2-7b").config)  # type: ignore[union-attr]
 SMALL = architecture(find("smollm2-135m").config)  # type: ignore[union-attr]

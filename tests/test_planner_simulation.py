@@ -9,15 +9,16 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from repro.artifacts.shared.decoder_steps import simulate_decoder_step
 from repro.core.errors import ReproError
+from repro.memory.fake_models import build, partition_before
+from repro.memory.setting import Setting
 from repro.memory.shape import DecoderShape
+from repro.memory.simulation import simulate
 from repro.memory.step import StepSpec
+from repro.methods.parameters import split_at
 from repro.planner.configurations import architecture
-from repro.planner.fake_models import build, tail_parameters
 from repro.planner.families import find
 from repro.planner.formula import estimate
 from repro.planner.methods import METHODS, PAPER, objection
-from repro.planner.setting import Setting
-from repro.planner.simulation import simulate
 from repro.planner.weights import weight_bytes
 
 ROOT = Path(__file__).parents[1]
@@ -63,7 +64,8 @@ def test_tail_is_the_last_blocks_final_norm_and_head(blocks: int, parameters: in
     assert block == 49_536
     with FakeTensorMode():
         model = build(LLAMA, METHODS["elasticzo"], SETTING)
-        found = sum(p.numel() for p in tail_parameters(model, blocks))
+        _, tail = split_at(model, partition_before(model, blocks))
+    found = sum(p.numel() for p in tail)
     assert found == parameters + 128 * 64
     assert found == architecture(LLAMA).tail_parameters(blocks)
 
@@ -72,7 +74,8 @@ def test_a_tied_head_is_left_to_the_zeroth_order_part() -> None:
     tied = {**LLAMA, "tie_word_embeddings": True}
     with FakeTensorMode():
         model = build(tied, METHODS["elasticzo"], SETTING)
-        assert [p.numel() for p in tail_parameters(model, 0)] == [64]
+        _, tail = split_at(model, partition_before(model, 0))
+    assert [p.numel() for p in tail] == [64]
     assert architecture(tied).tail_parameters(0) == 64
 
 

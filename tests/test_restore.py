@@ -19,9 +19,9 @@ from repro.methods.elasticzo import ElasticZO
 from repro.methods.lattice import Lattice
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
-from repro.methods.noise import Noise, TorchNoise
+from repro.methods.noise import Noise, PiecewiseNoise, TorchNoise
 from repro.methods.perturbation import perturb_
-from repro.methods.walk import ExactWalk, Restore, make_walk
+from repro.methods.walk import Restore, Walk
 from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
 
 HALF = [torch.bfloat16, torch.float16]
@@ -45,12 +45,12 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
 def relative_drift(dtype: torch.dtype, restore: Restore, steps: int = 1000) -> float:
     """RMS change of weights that 1000 estimates left, no update made, over their RMS."""
     theta = weights(dtype)
-    walk = make_walk(restore, EPS, None, TorchNoise())
-    walk.settle([theta])
+    walk = Walk([theta], restore, EPS, None, TorchNoise())
+    walk.prepare()
     start = theta.to(torch.float64)
     for seed in range(steps):
-        for before, after in ((0, 1), (1, -1), (-1, 0)):
-            walk.move([theta], seed, before, after)
+        for offset in (1, -1, 0):
+            walk.perturb(seed, offset)
     return float((theta.to(torch.float64) - start).norm() / start.norm())
 
 
@@ -100,12 +100,12 @@ def test_weights_come_back_bit_by_bit(
     dtype: torch.dtype, sizes: list[float], exponent: int, eps: float, seed: int
 ) -> None:
     theta = (torch.tensor(sizes, dtype=torch.float64) * 2.0**exponent).to(dtype)
-    walk = ExactWalk(eps, None, TorchNoise())
-    walk.settle([theta])
+    walk = Walk([theta], "exact", eps, None, TorchNoise())
+    walk.prepare()
     start = theta.clone()
-    walk.move([theta], seed, 0, 1)
-    walk.move([theta], seed, 1, -1)
-    walk.move([theta], seed, -1, 0)
+    walk.perturb(seed, 1)
+    walk.perturb(seed, -1)
+    walk.restore()
     assert same_bits(theta, start)
 
 
@@ -121,10 +121,10 @@ def test_any_number_of_threads_makes_the_same_walk(
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
             parameters = [weights(dtype, size) for size in sizes]
-            walk = ExactWalk(EPS, None, make_noise())
-            walk.settle(parameters)
-            walk.move(parameters, 3, 0, 1)
-            walk.descend(parameters, 3, 1, 1e-4)
+            walk = Walk(parameters, "exact", EPS, None, make_noise())
+            walk.prepare()
+            walk.perturb(3, 1)
+            walk.update([(3, 1e-4)])
             walked.append(parameters)
     finally:
         torch.set_num_threads(before)
@@ -136,7 +136,7 @@ def test_any_number_of_threads_makes_the_same_walk(
 def test_settling_costs_about_what_rounding_to_the_format_does(dtype: torch.dtype) -> None:
     theta = weights(torch.float64)
     settled = theta.to(dtype)
-    ExactWalk(EPS, None, TorchNoise()).settle([settled])
+    Walk([settled], "exact", EPS, None, TorchNoise()).prepare()
     rounding = (theta.to(dtype).to(torch.float64) - theta).norm()
     assert (settled.to(torch.float64) - theta).norm() < 2.5 * rounding
 
@@ -289,9 +289,9 @@ def test_ctrl_c_within_a_pass_waits_for_its_end(
     mezo = MeZO([theta], lr=1e-3, eps=EPS, restore="exact", chunk=100)
     before = theta.detach().clone()
     passes = 0
-    pieces = ExactWalk._pieces
+    pieces = PiecewiseNoise._pieces
 
-    def with_ctrl_c(self: ExactWalk, *args: Any) -> Any:
+    def with_ctrl_c(self: PiecewiseNoise, *args: Any) -> Any:
         nonlocal passes
         passes += 1
         for index, piece in enumerate(pieces(self, *args)):
@@ -299,7 +299,7 @@ def test_ctrl_c_within_a_pass_waits_for_its_end(
                 signal.raise_signal(signal.SIGINT)
             yield piece
 
-    monkeypatch.setattr(ExactWalk, "_pieces", with_ctrl_c)
+    monkeypatch.setattr(PiecewiseNoise, "_pieces", with_ctrl_c)
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         mezo.step(lambda: float(theta.detach().float().sum()))
@@ -321,16 +321,16 @@ def test_ctrl_c_leaves_elasticzo_with_both_parts_updated_or_none(
     model = nn.Sequential(nn.Linear(20, 30), nn.ReLU(), nn.Linear(30, 3))
     elastic = ElasticZO(model, 2, lr=1e-2, eps=EPS, restore="exact")
     before = [parameter.detach().clone() for parameter in model.parameters()]
-    x, passes, pieces = torch.randn(8, 20), 0, ExactWalk._pieces
+    x, passes, pieces = torch.randn(8, 20), 0, PiecewiseNoise._pieces
 
-    def with_ctrl_c(self: ExactWalk, *args: Any) -> Any:
+    def with_ctrl_c(self: PiecewiseNoise, *args: Any) -> Any:
         nonlocal passes
         passes += 1
         if passes == interrupted:
             signal.raise_signal(signal.SIGINT)
         return pieces(self, *args)
 
-    monkeypatch.setattr(ExactWalk, "_pieces", with_ctrl_c)
+    monkeypatch.setattr(PiecewiseNoise, "_pieces", with_ctrl_c)
     with pytest.raises(KeyboardInterrupt):
         elastic.step(lambda: model(x).square().mean())
     moved = [not same_bits(p, p0) for p, p0 in zip(model.parameters(), before, strict=True)]
@@ -358,12 +358,12 @@ class LargestTensor(TorchDispatchMode):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_exact_passes_take_chunks_of_memory_only(dtype: torch.dtype) -> None:
     theta, chunk = weights(dtype, size=10_000), 1000
-    walk = ExactWalk(EPS, chunk, TorchNoise(chunk))
+    walk = Walk([theta], "exact", EPS, chunk, TorchNoise(chunk))
     with LargestTensor(theta) as largest:
-        walk.settle([theta])
-        walk.move([theta], 1, 0, 1)
-        walk.move([theta], 1, 1, -1)
-        walk.descend([theta], 1, -1, 1e-3)
+        walk.prepare()
+        walk.perturb(1, 1)
+        walk.perturb(1, -1)
+        walk.update([(1, 1e-3)])
     assert 0 < largest.nbytes <= chunk * (8 if dtype is torch.float32 else 4)
 
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from repro.core.errors import ReproError, UsageError
 from repro.core.names import ATTENTIONS
 from repro.core.units import format_bytes, parse_bytes
+from repro.memory.setting import FORMATS, LOSSES, Setting
+from repro.memory.training_method import TrainingMethod
 from repro.planner.families import FAMILIES
-from repro.planner.methods import METHODS, Method
-from repro.planner.setting import FORMATS, LOSSES, Setting
+from repro.planner.methods import METHODS
 
 if TYPE_CHECKING:
     from repro.planner.choices import Choice
@@ -136,7 +137,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _plan_model(
-    args: argparse.Namespace, methods: list[Method], setting: Setting, budget: float
+    args: argparse.Namespace, methods: list[TrainingMethod], setting: Setting, budget: float
 ) -> int:
     from repro.planner.configurations import NoFormulaError
     from repro.planner.plan import plan_model
@@ -160,7 +161,7 @@ def _plan_model(
 def _plan_unknown(
     args: argparse.Namespace,
     model: "Model",
-    methods: list[Method],
+    methods: list[TrainingMethod],
     setting: Setting,
     budget: float,
 ) -> "Plan":
@@ -201,7 +202,7 @@ def _families(args: argparse.Namespace) -> list[str]:
 
 
 def _write_page(
-    args: argparse.Namespace, methods: list[Method], setting: Setting, budget: float
+    args: argparse.Namespace, methods: list[TrainingMethod], setting: Setting, budget: float
 ) -> int:
     from repro.core import atomic
     from repro.planner.choices import choose
@@ -223,7 +224,7 @@ def _write_page(
 
 
 def _plan_families(
-    args: argparse.Namespace, methods: list[Method], setting: Setting, budget: float
+    args: argparse.Namespace, methods: list[TrainingMethod], setting: Setting, budget: float
 ) -> int:
     from repro.planner.choices import choose
 

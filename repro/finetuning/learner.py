@@ -61,7 +61,9 @@ class Learner:
         self.optimizer.load_state_dict(state["optimizer"])
         if isinstance(self.optimizer, MeZO):
             log = self.optimizer.log
-            replay(log, self.optimizer.head, noise_of(log.noise, log.chunk, helped=self._helped))
+            replay(
+                log, self.optimizer.zo_params, noise_of(log.noise, log.chunk, helped=self._helped)
+            )
         else:
             self.model.load_state_dict(state["model"])
 

@@ -12,9 +12,9 @@ from itertools import product
 
 from repro.core.names import Dtype
 from repro.finetuning.arms import Arm, planned_as
+from repro.memory.setting import Setting
 from repro.planner.architecture import Architecture
 from repro.planner.paper import bytes_of_real_parameters
-from repro.planner.setting import Setting
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.learner import prepared, restore_of
 from repro.measurement.device import Device, require_device
 from repro.memory.measured import measure_step
+from repro.memory.setting import Setting
+from repro.memory.simulation import simulate_step
 from repro.memory.step import EPS, LR
 from repro.methods.backprop import Backprop
 from repro.methods.mezo import MeZO
 from repro.planner.paper import bytes_of_real_parameters, effective_layers, paper_bytes
-from repro.planner.setting import Setting
-from repro.planner.simulation import simulate_step
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel

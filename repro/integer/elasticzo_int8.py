@@ -48,7 +48,73 @@ class Restores:
     """Weights perturbed."""
 
 
-class ElasticZOInt8:
+class Algorithm2:
+    """The settings and the state of Algorithm 2, whatever computes its steps.
+
+    ``p_zero`` and ``b_bp`` may be set between steps; ``repro.integer.schedule`` has the paper's.
+    """
+
+    def __init__(
+        self,
+        network: IntegerNetwork,
+        *,
+        r_max: int,
+        p_zero: float,
+        b_zo: int,
+        b_bp: int,
+        sign: SignRule,
+        activations: Activations,
+        restore: Restore,
+        seed: int,
+    ) -> None:
+        """Check every setting; see ``ElasticZOInt8``."""
+        self.network = network
+        self.r_max = r_max
+        self.p_zero = p_zero
+        self.b_zo = b_zo
+        self.b_bp = b_bp
+        require_choice("sign", sign, get_args(SignRule))
+        self.sign: SignRule = sign
+        self.watch: Watch | None = None
+        """Sees both passes of every estimate."""
+        self.activations = require_choice("activations", activations, get_args(Activations))
+        self.restore = require_choice("restore", restore, get_args(Restore))
+        self.seed = seed
+        self.steps = 0
+        """Steps done."""
+        self.restores = Restores(0, 0)
+        self.last: StepInfo | None = None
+        check_r_max(r_max)
+        self.check_schedule()
+
+    def check_schedule(self) -> None:
+        """Raise ``UsageError`` if a setting that may change between steps is out of range."""
+        check_p_zero(self.p_zero)
+        check_bits("b_zo", self.b_zo)
+        check_bits("b_bp", self.b_bp)
+
+    def count_restores(self, inexact: int, weights: int) -> None:
+        """Add a step that perturbed ``weights``, of which ``inexact`` did not come back."""
+        self.restores = Restores(self.restores.inexact + inexact, self.restores.total + weights)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that a resumed run needs beside the network's weights."""
+        return {
+            "seed": self.seed,
+            "steps": self.steps,
+            "p_zero": self.p_zero,
+            "b_bp": self.b_bp,
+            "restores": (self.restores.inexact, self.restores.total),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what ``state_dict`` of either engine returned."""
+        self.seed, self.steps = state["seed"], state["steps"]
+        self.p_zero, self.b_bp = state["p_zero"], state["b_bp"]
+        self.restores = Restores(*state["restores"])
+
+
+class ElasticZOInt8(Algorithm2):
     """Algorithm 2: layers before the partition point by ternary zeroth-order, the tail by NITI.
 
     Example::
@@ -60,8 +126,6 @@ class ElasticZOInt8:
 
     With nothing in the tail this is Full ZO; with everything in it, one forward pass is made and
     it is NITI (Full BP). With ``sign="integer"`` (INT8*) a step touches no floating-point tensor.
-
-    ``p_zero`` and ``b_bp`` may be set between steps; ``repro.integer.schedule`` has the paper's.
     """
 
     def __init__(
@@ -97,30 +161,23 @@ class ElasticZOInt8:
         Raises:
             UsageError: a setting is out of range, or the partition names no layer.
         """
-        self.network = network
-        self.start = network.index_of(partition)
-        self.r_max = r_max
-        self.p_zero = p_zero
-        self.b_zo = b_zo
-        self.b_bp = b_bp
-        self.sign: SignRule = sign
-        self.watch: Watch | None = None
-        """Sees both passes of every estimate."""
-        require_choice("sign", sign, get_args(SignRule))
-        self.activations = require_choice("activations", activations, get_args(Activations))
-        self.restore = require_choice("restore", restore, get_args(Restore))
-        self.seed = seed
+        super().__init__(
+            network,
+            r_max=r_max,
+            p_zero=p_zero,
+            b_zo=b_zo,
+            b_bp=b_bp,
+            sign=sign,
+            activations=activations,
+            restore=restore,
+            seed=seed,
+        )
         self.timed = timed
-        self.steps = 0
-        """Steps done."""
-        self.restores = Restores(0, 0)
-        self.last: StepInfo | None = None
+        self.start = network.partition_index(partition)
         self._fitting: tuple[int, ...] | None = None  # shape of a sample known to fit
-        check_r_max(r_max)
-        self._check_schedule()
 
     @property
-    def head_sizes(self) -> list[int]:
+    def zo_sizes(self) -> list[int]:
         """Elements of each weight trained by zeroth order."""
         names = list(self.network.layers)[: self.start]
         weighted = self.network.weighted
@@ -143,10 +200,10 @@ class ElasticZOInt8:
             KeyboardInterrupt: between two passes over the weights, which are then restored, or
                 after the whole step.
         """
-        self._check_schedule()
+        self.check_schedule()
         self._check_batch(inputs, labels)
         timer = PhaseTimer(enabled=self.timed)
-        do_step = self._hybrid if self.head_sizes else self._plain
+        do_step = self._hybrid if self.zo_sizes else self._plain
         self.last = do_step(inputs, labels, timer)
         return self.last
 
@@ -154,25 +211,9 @@ class ElasticZOInt8:
         """Return the logits [B, classes] at the weights as they are."""
         return self.network.forward(inputs)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return all that a resumed run needs beside the network's weights."""
-        return {
-            "seed": self.seed,
-            "steps": self.steps,
-            "p_zero": self.p_zero,
-            "b_bp": self.b_bp,
-            "restores": (self.restores.inexact, self.restores.total),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what ``state_dict`` returned."""
-        self.seed, self.steps = state["seed"], state["steps"]
-        self.p_zero, self.b_bp = state["p_zero"], state["b_bp"]
-        self.restores = Restores(*state["restores"])
-
     def _hybrid(self, inputs: IntegerTensor, labels: Tensor, timer: PhaseTimer) -> StepInfo:
         key = stream_key(self.seed, self.steps, _NOISE)
-        sizes = self.head_sizes
+        sizes = self.zo_sizes
         perturbation = Perturbation(
             self.network.parameters[: sum(sizes)],
             sizes,
@@ -193,9 +234,7 @@ class ElasticZOInt8:
                 self.watch(plus, minus, labels)
             with timer("update"), uninterrupted():
                 perturbation.restore_and_descend(found.sign, self.b_zo)
-                self.restores = Restores(
-                    self.restores.inexact + perturbation.clipped, self.restores.total + sum(sizes)
-                )
+                self.count_restores(perturbation.clipped, sum(sizes))
                 self._descend(updates)
         except BaseException:
             perturbation.restore()
@@ -245,11 +284,6 @@ class ElasticZOInt8:
         words_(words, key, torch.empty_like(words))
         draws = (words >> (32 - ERROR_SHIFT)) & ((1 << ERROR_SHIFT) - 1)
         return draws.to(torch.int64).view_as(logits)
-
-    def _check_schedule(self) -> None:
-        check_p_zero(self.p_zero)
-        check_bits("b_zo", self.b_zo)
-        check_bits("b_bp", self.b_bp)
 
     def _check_batch(self, inputs: IntegerTensor, labels: Tensor) -> None:
         """Try one sample of every new shape, so that what does not fit meets unmoved weights."""

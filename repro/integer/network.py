@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from repro.core.errors import UsageError
+from repro.core.partition import partition_index
 from repro.core.validation import require_choice
 from repro.integer.initialise import Distribution, initialise
 from repro.integer.layers import Layer, Weighted
@@ -116,26 +117,16 @@ class IntegerNetwork:
         *_, last = self.weighted.values()
         return last.weight.values.shape[0]
 
-    def index_of(self, partition: str | int) -> int:
-        """Return C, the number of layers before the tail.
+    def partition_index(self, partition: str | int) -> int:
+        """Return C, the number of layers before the first that backpropagation trains.
 
         Args:
-            partition: C itself, or the name of the tail's first layer with weights (as in
-                ``repro.methods.parameters.split_at``).
+            partition: C itself, or the name of that layer, which has weights.
 
         Raises:
             UsageError: no such layer, or a number out of range.
         """
-        if isinstance(partition, str):
-            if partition not in self.weighted:
-                names = ", ".join(self.weighted)
-                msg = f"partition {partition!r} names no layer with parameters; there are: {names}"
-                raise UsageError(msg)
-            return list(self.layers).index(partition)
-        if isinstance(partition, bool) or not 0 <= partition <= len(self.layers):
-            msg = f"partition C = {partition!r}: must be from 0 to {len(self.layers)}, or a name"
-            raise UsageError(msg)
-        return partition
+        return partition_index(partition, list(self.layers), list(self.weighted))
 
     def forward(
         self, inputs: IntegerTensor, tape: list[Record] | None = None, start: int = 0

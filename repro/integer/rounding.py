@@ -38,12 +38,6 @@ def largest_magnitude(accumulator: Tensor) -> int:
     return max(-int(low), int(high))
 
 
-def truncate(accumulator: Tensor, k: int) -> Tensor:
-    """Return clip(s q)."""
-    sign, magnitude = _split(accumulator)
-    return _join(sign, magnitude >> k)
-
-
 def nearest(accumulator: Tensor, k: int) -> Tensor:
     """N(a, k): round to the nearest, halves away from zero (NITI v2, RoundShift).
 

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from repro.core.errors import UsageError
+from repro.core.partition import partition_index
 from repro.core.validation import require_choice, require_positive_int
-from repro.memory.layers import Layer, index_of
-from repro.memory.parts import Parts
+from repro.memory.breakdown import MemoryBreakdown
+from repro.memory.layers import Layer
 
 Format = Literal["fp32", "int8"]
 Optimizer = Literal["sgd", "momentum", "adam"]
@@ -30,7 +31,7 @@ def training_bytes(
     *,
     precision: Format = "fp32",
     optimizer: Optimizer = "sgd",
-) -> Parts:
+) -> MemoryBreakdown:
     """Return what the formulas count for one training step.
 
     With nothing in the tail this is Full ZO, equations (3) and (14); with everything in it Full BP,
@@ -38,7 +39,7 @@ def training_bytes(
 
     Args:
         layers: of the model; see ``layer_table``.
-        partition: C, or the first layer of the tail; see ``index_of``.
+        partition: C, or the first layer of the tail; see ``partition_index``.
         batch: B, samples.
         precision: ``int8`` is NITI's integer training.
         optimizer: of the tail: momentum keeps one more copy of its parameters, Adam two (equation
@@ -54,10 +55,10 @@ def training_bytes(
     if precision == "int8" and optimizer != "sgd":
         msg = f"optimizer = {optimizer!r} in int8: NITI's updates have no state, use 'sgd'"
         raise UsageError(msg)
-    tail = layers[index_of(layers, partition) :]
+    tail = layers[partition_index(partition, [layer.name for layer in layers]) :]
     width = WIDTHS[precision]
     trained = _parameters(tail)
-    return Parts(
+    return MemoryBreakdown(
         parameters=width * _parameters(layers),
         gradients=width * trained,
         activations=width * batch * _outputs(layers),

@@ -90,30 +90,6 @@ def layer_table(model: nn.Module, sample: Sequence[int]) -> tuple[Layer, ...]:
     return tuple(layers)
 
 
-def index_of(layers: Sequence[Layer], partition: str | int) -> int:
-    """Return C, how many layers lie before the tail that is trained by backpropagation.
-
-    Args:
-        layers: the table.
-        partition: C itself, from 0 (Full BP) to the number of layers (Full ZO), or the name of the
-            tail's first layer or of the sequence it begins.
-
-    Raises:
-        UsageError: no such layer, or a number out of range.
-    """
-    if isinstance(partition, str):
-        inside = [n for n, row in enumerate(layers) if f"{row.name}.".startswith(f"{partition}.")]
-        if not inside:
-            names = ", ".join(layer.name for layer in layers)
-            msg = f"partition {partition!r} names no layer; there are: {names}"
-            raise UsageError(msg)
-        return inside[0]
-    if isinstance(partition, bool) or not 0 <= partition <= len(layers):
-        msg = f"partition C = {partition!r}: must be from 0 to {len(layers)}, or a layer's name"
-        raise UsageError(msg)
-    return partition
-
-
 def _leaves(model: nn.Sequential, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
     for name, module in model.named_children():
         if isinstance(module, nn.Sequential):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from repro.memory.parts import Parts
+from repro.memory.breakdown import MemoryBreakdown
 
 
 @dataclass
@@ -11,7 +11,7 @@ class Buffer:
     """Memory that is written once as a whole, and free after its last use."""
 
     part: str
-    """Field of ``Parts`` that it counts as."""
+    """Field of ``MemoryBreakdown`` that it counts as."""
     size: int
     """Bytes."""
     first: int
@@ -35,7 +35,7 @@ class Program:
         """Do an operation that writes a new buffer of ``size`` bytes; return the buffer.
 
         Args:
-            part: field of ``Parts``.
+            part: field of ``MemoryBreakdown``.
             size: bytes.
             reads: what it reads; ``None`` stands for memory that is not counted here.
         """
@@ -51,7 +51,7 @@ class Program:
             if buffer is not None:
                 buffer.last = self._operations
 
-    def peak(self) -> Parts:
+    def peak(self) -> MemoryBreakdown:
         """Return what is alive when most is, by part."""
         sizes = [0] * (self._operations + 2)  # changes of the total, then the total
         for buffer in self._buffers:
@@ -59,12 +59,12 @@ class Program:
             sizes[buffer.last + 1] -= buffer.size
         return self._alive(_argmax_of_sums(sizes))
 
-    def _alive(self, moment: int) -> Parts:
+    def _alive(self, moment: int) -> MemoryBreakdown:
         parts: dict[str, int] = {}
         for buffer in self._buffers:
             if buffer.first <= moment <= buffer.last:
                 parts[buffer.part] = parts.get(buffer.part, 0) + buffer.size
-        return Parts(**parts)
+        return MemoryBreakdown(**parts)
 
 
 def _argmax_of_sums(changes: Sequence[int]) -> int:

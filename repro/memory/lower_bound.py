@@ -27,11 +27,12 @@ from dataclasses import replace
 from typing import Literal
 
 from repro.core.errors import UsageError
+from repro.core.partition import partition_index
 from repro.core.validation import require_choice, require_positive_int
+from repro.memory.breakdown import MemoryBreakdown
 from repro.memory.elasticzo import INT32, WIDTHS, Format
-from repro.memory.layers import Layer, index_of
+from repro.memory.layers import Layer
 from repro.memory.lifetimes import Buffer, Program
-from repro.memory.parts import Parts
 
 Recorded = Literal["plus", "minus"]
 """The pass whose activations the tail's backward pass uses."""
@@ -46,7 +47,7 @@ def lower_bound(
     *,
     precision: Format = "fp32",
     recorded: Recorded = "plus",
-) -> Parts:
+) -> MemoryBreakdown:
     """Return what is alive at the peak of one step with plain SGD, weights and input included.
 
     The input is alive throughout: the second forward pass, or the first layer's gradient, needs it.
@@ -54,7 +55,7 @@ def lower_bound(
 
     Args:
         layers: of the model; see ``layer_table``.
-        partition: C, or the first layer of the tail; see ``index_of``.
+        partition: C, or the first layer of the tail; see ``partition_index``.
         batch: B, samples.
         precision: ``int8`` is NITI's integer training.
         recorded: after ``plus``, the tail's gradients wait for the second pass; after ``minus``
@@ -69,7 +70,7 @@ def lower_bound(
         if layer.kind == "other" or (layer.kind == "batch norm" and precision == "int8"):
             msg = f"layer {layer.name}: what a {layer.kind} layer in {precision} keeps is not known"
             raise UsageError(msg)
-    start = index_of(layers, partition)
+    start = partition_index(partition, [layer.name for layer in layers])
     step = _Step(layers, batch, WIDTHS[precision], accumulators=precision == "int8")
     has_head = any(layer.parameters for layer in layers[:start])
     has_tail = any(layer.parameters for layer in layers[start:])

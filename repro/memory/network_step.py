@@ -18,7 +18,7 @@ from repro.training.build import build_learner
 from repro.training.cell import Cell
 from repro.training.chosen import chosen
 from repro.training.learner import Learner
-from repro.training.partition import TAILS
+from repro.training.partition import partition
 from repro.training.problem import Network, find
 
 _PROBLEMS: dict[Network, str] = {"lenet5": "mnist", "pointnet": "modelnet40"}
@@ -70,9 +70,8 @@ class NetworkStep:
         return layer_table(lenet5(bias=self.precision == "fp32", classes=classes), self.sample)
 
     def partition(self, layers: tuple[Layer, ...]) -> str | int:
-        """Return the first layer of the tail, or C where there is no tail."""
-        tail = TAILS[self.network][self.method]
-        return len(layers) if tail is None else tail
+        """Return the first layer that backpropagation trains, or C where there is none."""
+        return partition(self.network, self.method, layers)
 
     def learner(self) -> Learner:
         """Return what trains, as the training artifacts make it."""

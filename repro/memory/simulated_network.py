@@ -12,13 +12,13 @@ from torch import Tensor
 from repro.core.errors import ReproError
 from repro.integer.learner import IntegerLearner
 from repro.integer.network import IntegerNetwork
+from repro.memory.breakdown import MemoryBreakdown
 from repro.memory.network_step import NetworkStep
-from repro.memory.parts import Parts
 from repro.memory.storages import Phases, StorageTracker
 from repro.training.float_learner import FloatLearner
 
 
-def simulate_network(step: NetworkStep) -> Parts:
+def simulate_network(step: NetworkStep) -> MemoryBreakdown:
     """Return what is alive at the peak of a step, weights and input included.
 
     It is the second step, since some buffers stay from the first. These are ``other``, and so are

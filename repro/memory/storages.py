@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-from repro.memory.parts import Parts
+from repro.memory.breakdown import MemoryBreakdown
 
 STANDING = ("parameters", "input")
 """What a step finds and leaves behind."""
@@ -23,7 +23,7 @@ class Storage:
     size: int
     """Bytes."""
     part: str
-    """Field of ``Parts`` that it counts as."""
+    """Field of ``MemoryBreakdown`` that it counts as."""
 
 
 class StorageTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -64,12 +64,12 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if storage.part not in STANDING:
                 storage.part = "other"
 
-    def peak(self) -> Parts:
+    def peak(self) -> MemoryBreakdown:
         """Return what was alive at the peak, by what each storage turned out to be."""
         parts: dict[str, int] = {}
         for storage in self._peak:
             parts[storage.part] = parts.get(storage.part, 0) + storage.size
-        return Parts(**parts)
+        return MemoryBreakdown(**parts)
 
     def __torch_dispatch__(
         self,

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Literal, get_args
 
 import torch
@@ -10,14 +11,20 @@ import torch
 from repro.core.errors import UsageError
 from repro.core.validation import require_choice
 from repro.methods.interrupts import uninterrupted
-from repro.methods.noise import AnyNoise
+from repro.methods.noise import Noise
 from repro.methods.parameters import split_at
 from repro.methods.step_info import PhaseTimer, StepInfo, require_finite
 from repro.methods.walk import Restore
 from repro.methods.zeroth_order import Closure, ZerothOrder
 
 Activations = Literal["plus", "minus", "mean"]
-"""The forward pass whose activations the tail's backward pass uses; the mean takes both."""
+"""The forward pass whose activations the backward pass uses; the mean takes both."""
+ACTIVATION_WEIGHTS: dict[Activations, tuple[float, float]] = {
+    "plus": (1.0, 0.0),
+    "minus": (0.0, 1.0),
+    "mean": (0.5, 0.5),
+}
+"""The share of each pass of an estimate in the gradient by backpropagation."""
 
 
 class ElasticZO(ZerothOrder):
@@ -46,7 +53,7 @@ class ElasticZO(ZerothOrder):
         seed: int = 0,
         restore: Restore = "rounded",
         chunk: int | None = None,
-        noise: AnyNoise | None = None,
+        noise: Noise | None = None,
         timed: bool = False,
     ) -> None:
         """Check every setting before a weight is touched.
@@ -97,9 +104,11 @@ class ElasticZO(ZerothOrder):
         self._drop_gradients()
         try:
             with self._restoring():
-                info = self._hybrid(closure, timer) if self.head else self._plain(closure, timer)
+                info = (
+                    self._hybrid(closure, timer) if self.zo_params else self._plain(closure, timer)
+                )
                 with uninterrupted():  # both parts take the step, or none
-                    if self.head:
+                    if self.zo_params:
                         self._update(info.estimates, lr, timer)
                     self._descend_tail(lr, timer)
         finally:
@@ -108,20 +117,18 @@ class ElasticZO(ZerothOrder):
         return info.loss
 
     def _hybrid(self, closure: Closure, timer: PhaseTimer) -> StepInfo:
-        weights = {"plus": (1.0, 0.0), "minus": (0.0, 1.0), "mean": (0.5, 0.5)}
-        plus, minus = weights[self.activations]
-        with _frozen(self.head):
-            estimate = self._estimate(
-                lambda: self._pass(closure, plus, timer),
-                lambda: self._pass(closure, minus, timer),
-                timer,
-            )
+        passes = [
+            partial(self._pass, closure, weight, timer)
+            for weight in ACTIVATION_WEIGHTS[self.activations]
+        ]
+        with _frozen(self.zo_params):
+            estimate = self._estimate(passes, timer)
         loss = (estimate.loss_plus + estimate.loss_minus) / 2
         return StepInfo(loss, (estimate,), timer.seconds)
 
     def _descend_tail(self, lr: float, timer: PhaseTimer) -> None:
         with timer("update"), torch.no_grad():
-            for parameter in self.tail:
+            for parameter in self.bp_params:
                 if parameter.grad is not None:
                     parameter.add_(parameter.grad, alpha=-lr)
         torch.clear_autocast_cache()
@@ -131,7 +138,7 @@ class ElasticZO(ZerothOrder):
 
         The backward pass comes at once, so the tail's graph of one pass is gone before the next.
         """
-        tail = bool(self.tail) and weight > 0
+        tail = bool(self.bp_params) and weight > 0
         with timer("forward"), torch.set_grad_enabled(tail):
             loss = closure()
         if not tail:
@@ -144,7 +151,7 @@ class ElasticZO(ZerothOrder):
 
     def _drop_gradients(self) -> None:
         """Free the tail's gradients; ``zero_grad`` does so in ten times the time."""
-        for parameter in self.tail:
+        for parameter in self.bp_params:
             parameter.grad = None
 
     def _plain(self, closure: Closure, timer: PhaseTimer) -> StepInfo:

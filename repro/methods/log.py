@@ -18,9 +18,9 @@ import torch
 
 from repro.core import atomic
 from repro.core.errors import ReproError
-from repro.methods.noise import AnyNoise, noise_of_log
+from repro.methods.noise import Noise, noise_of_log
 from repro.methods.step_info import Estimate
-from repro.methods.walk import Restore, Walk, make_walk
+from repro.methods.walk import OFFSETS, Restore, Walk
 
 _ENTRY = struct.Struct("<Idd")
 
@@ -134,7 +134,7 @@ class StepLog:
             raise ValueError(msg)
 
 
-def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: AnyNoise | None = None) -> None:
+def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise | None = None) -> None:
     """Turn the weights a run started from into those it ended with, in place.
 
     With ``restore="exact"`` only the updates are made, a third of the passes.
@@ -147,17 +147,17 @@ def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: AnyNoise | N
     Raises:
         UsageError: the run had other noise, or it does not go with the parameters.
     """
-    parameters = list(parameters)
     same = noise_of_log(log.noise, log.chunk, noise)
-    walk = make_walk(log.restore, log.eps, log.chunk, same)
-    walk.settle(parameters)
+    walk = Walk(list(parameters), log.restore, log.eps, log.chunk, same)
+    walk.prepare()
     estimates = log.entries
     for start in range(0, len(estimates), log.perturbations):
         entries = estimates[start : start + log.perturbations]
-        if not walk.reversible:
-            _retrace(walk, parameters, entries)
-        for seed, before, rate in updates(entries):
-            walk.descend(parameters, seed, 0 if walk.reversible else before, rate)
+        if not walk.exact:  # the rounding errors of these passes are part of the weights
+            for entry in entries:
+                for offset in OFFSETS:
+                    walk.perturb(entry.seed, offset)
+        walk.update(update_rates(entries))
 
 
 def step_entries(estimates: Sequence[Estimate], lr: float) -> list[Entry]:
@@ -165,20 +165,12 @@ def step_entries(estimates: Sequence[Estimate], lr: float) -> list[Entry]:
     return [Entry(estimate.seed, estimate.projected_gradient, lr) for estimate in estimates]
 
 
-def updates(entries: Sequence[Entry]) -> list[tuple[int, int, float]]:
-    """Return seed, offset and rate of the passes that restore the last estimate and update by all.
+def update_rates(entries: Sequence[Entry]) -> list[tuple[int, float]]:
+    """Return each seed of a step with the factor by which its z is subtracted from theta.
 
-    The first of them starts at theta - eps z of the last estimate, the others at theta.
+    The last estimate comes first: the weights are still perturbed by it.
     """
-    rates = [entry.lr / len(entries) * entry.gradient for entry in entries]
-    earlier = zip(entries[:-1], rates[:-1], strict=True)
-    return [(entries[-1].seed, -1, rates[-1]), *((entry.seed, 0, rate) for entry, rate in earlier)]
-
-
-def _retrace(walk: Walk, parameters: Sequence[torch.Tensor], entries: Sequence[Entry]) -> None:
-    """Make the passes of the estimates again, whose rounding errors are part of the weights."""
-    for entry in entries:
-        walk.move(parameters, entry.seed, 0, 1)
-        walk.move(parameters, entry.seed, 1, -1)
-        if entry is not entries[-1]:
-            walk.move(parameters, entry.seed, -1, 0)
+    return [
+        (entry.seed, entry.lr / len(entries) * entry.gradient)
+        for entry in (entries[-1], *entries[:-1])
+    ]

@@ -24,7 +24,7 @@ class Method(Generic[Batch]):
 
     Example::
 
-        method = init(MeZO(model.parameters(), lr=1e-6, eps=1e-3), loss)
+        method = Method(MeZO(model.parameters(), lr=1e-6, eps=1e-3), loss)
         for batch in batches:
             info = method.step(batch)  # info.estimates[0].loss_plus, .projected_gradient, ...
     """
@@ -43,8 +43,3 @@ class Method(Generic[Batch]):
         info = self.optimizer.last
         assert info is not None  # noqa: S101 - for the type checker: step has just set it
         return info
-
-
-def init(optimizer: Steps, loss: Callable[[Batch], torch.Tensor]) -> Method[Batch]:
-    """Bind a method to the ``loss`` of a batch."""
-    return Method(optimizer, loss)

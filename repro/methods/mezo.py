@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 
 from repro.core.validation import require_positive_int
-from repro.methods.noise import AnyNoise
+from repro.methods.noise import Noise
 from repro.methods.parameters import trainable
 from repro.methods.step_info import PhaseTimer, StepInfo
 from repro.methods.walk import Restore
@@ -57,7 +57,7 @@ class MeZO(ZerothOrder):
         seed: int = 0,
         restore: Restore = "rounded",
         chunk: int | None = None,
-        noise: AnyNoise | None = None,
+        noise: Noise | None = None,
         timed: bool = False,
     ) -> None:
         """Check every setting before a weight is touched.
@@ -115,10 +115,7 @@ class MeZO(ZerothOrder):
                 return closure()
 
         with self._restoring():
-            estimates = [self._estimate(loss, loss, timer)]
-            while len(estimates) < self.perturbations:
-                self._move(estimates[-1].seed, 0, timer)
-                estimates.append(self._estimate(loss, loss, timer))
+            estimates = [self._estimate((loss, loss), timer) for _ in range(self.perturbations)]
             self._update(estimates, lr, timer)
         losses = [loss for e in estimates for loss in (e.loss_plus, e.loss_minus)]
         self.last = StepInfo(sum(losses) / len(losses), tuple(estimates), timer.seconds)

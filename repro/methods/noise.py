@@ -1,22 +1,38 @@
-"""Where the perturbations of a walk come from."""
+"""Where perturbations come from, and the passes that add them to weights."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
 from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
+from repro.methods.parallel import parallel_for, threads_for
 from repro.methods.perturbation import KeptNoise, default_chunk, perturb_
-from repro.methods.philox import PhiloxNoise
 
 Pass = Callable[[torch.Tensor, int], None]
 """Changes weights, [n], in place along z of a seed. Threads call it at once, each of its own."""
 
 _SEED_SPACE = 1 << 32
-_ROUNDING = 1 << 31  # apart from the seeds of all noise of the same walk
+_ROUNDING = 1 << 31  # apart from the seeds of all noise of the same step
 _PART = 1 << 14
 """Elements; from twice that on PyTorch's operators have threads of their own."""
+
+_Piece = tuple[torch.Tensor, int]
+"""The weights and the seed of a piece."""
+
+
+@dataclass(frozen=True)
+class LatticeStep:
+    """A pass over weights on lattices: from theta + before eps z to theta + after eps z."""
+
+    eps: float
+    before: int
+    after: float
+    is_update: bool
+    """Whether the result lies between lattice points and is rounded to one of them at random."""
 
 
 class Noise(Protocol):
@@ -25,33 +41,76 @@ class Noise(Protocol):
     name: str
     """What a log calls it, so that a replay draws the same."""
 
-    def check(self, parameters: Sequence[torch.Tensor]) -> None:
+    def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:
         """Raise ``UsageError`` unless noise can be added to ``parameters``."""
 
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
         """Add ``scale`` z(seed) to the parameters, in place, each rounded to its own format."""
 
+    def step_on_lattice_(
+        self, parameters: Sequence[torch.Tensor], seed: int, step: LatticeStep, chunk: int | None
+    ) -> None:
+        """Make ``step`` along z(seed), in place; pieces of ``chunk`` elements have own seeds."""
+
+    def release(self) -> None:
+        """Free what the passes of a step share."""
+
+
+class PiecewiseNoise(ABC):
+    """Noise whose steps on a lattice go piece by piece, shared by PyTorch's number of threads."""
+
+    @abstractmethod
     def draw_(self, vector: torch.Tensor, seed: int) -> None:
         """Overwrite ``vector``, float32 [n], with the first n numbers of z(seed).
 
         One thread does so, as in a pass.
         """
 
-    def moving(self, lattice: Lattice, before: int, after: int) -> Pass:
-        """Return the pass over weights on ``lattice`` from ``before`` eps z to ``after`` of it."""
+    def lattice_pass(self, lattice: Lattice, step: LatticeStep) -> Pass:
+        """Return ``step`` over weights of one format; this one takes PyTorch's operators."""
 
-    def descending(self, lattice: Lattice, before: int, rate: float) -> Pass:
-        """Return that to theta - ``rate`` z, rounded to the lattice at random."""
+        def change(weights: torch.Tensor, seed: int) -> None:
+            numbers = [drawn(self, weights, seed)]
+            if step.is_update:
+                numbers.append(thresholds(lattice, weights, seed))
+            for part, z, *up in _parts(weights, *numbers):
+                eps_z = lattice.noise(z)
+                theta = lattice.theta(part, eps_z, step.before)
+                if step.is_update:  # two operations: a fused one rounds once and gives other bits
+                    moved = lattice.round(theta.add_(eps_z.mul_(step.after)), *up)
+                else:
+                    moved = theta.add_(eps_z, alpha=step.after)
+                part.copy_(moved)
 
-    def rest(self) -> None:
-        """Free what the passes of a step share."""
+        return change
+
+    @torch.no_grad()
+    def step_on_lattice_(
+        self, parameters: Sequence[torch.Tensor], seed: int, step: LatticeStep, chunk: int | None
+    ) -> None:
+        """Make ``step`` along z(seed), in place; each piece has a seed of its own."""
+        passes = {
+            dtype: self.lattice_pass(Lattice(dtype, step.eps), step)
+            for dtype in {p.dtype for p in parameters}
+        }
+
+        def work(pieces: Iterator[_Piece]) -> None:
+            for weights, own in pieces:
+                passes[weights.dtype](weights, own)
+
+        device = parameters[0].device
+        size = chunk or default_chunk(device)
+        count = sum(-(-parameter.numel() // size) for parameter in parameters)
+        parallel_for(self._pieces(parameters, seed, size), threads_for(device, count), work)
+
+    def _pieces(self, parameters: Sequence[torch.Tensor], seed: int, size: int) -> Iterator[_Piece]:
+        """Yield the weights and the seed of each piece."""
+        all_weights = (weights for parameter in parameters for weights in split(parameter, size))
+        for index, weights in enumerate(all_weights):
+            yield weights, (seed + index) % _SEED_SPACE
 
 
-AnyNoise = Noise | PhiloxNoise
-"""What the methods take: noise for PyTorch's or the engine's passes, or with passes of its own."""
-
-
-class TorchNoise:
+class TorchNoise(PiecewiseNoise):
     """PyTorch's generator of the parameters' device; see ``perturb_``."""
 
     name = "torch"
@@ -61,7 +120,7 @@ class TorchNoise:
         self.chunk = chunk
         self._kept = KeptNoise()
 
-    def check(self, parameters: Sequence[torch.Tensor]) -> None:
+    def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:
         """Take any parameters."""
 
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
@@ -75,45 +134,18 @@ class TorchNoise:
         for index, part in enumerate(torch.split(vector, size)):
             part.normal_(generator=generator.manual_seed((seed + index) % _SEED_SPACE))
 
-    def moving(self, lattice: Lattice, before: int, after: int) -> Pass:
-        """Take PyTorch's operators."""
-        return moving(self, lattice, before, after)
-
-    def descending(self, lattice: Lattice, before: int, rate: float) -> Pass:
-        """Take PyTorch's operators."""
-        return descending(self, lattice, before, rate)
-
-    def rest(self) -> None:
+    def release(self) -> None:
         """Forget the noise."""
         self._kept = KeptNoise()
 
 
-def moving(noise: Noise, lattice: Lattice, before: int, after: int) -> Pass:
-    """Return ``Noise.moving`` by PyTorch's operators, for any format and device."""
-
-    def move(weights: torch.Tensor, seed: int) -> None:
-        for part, z in _parts(weights, drawn(noise, weights, seed)):
-            eps_z = lattice.noise(z)
-            part.copy_(lattice.theta(part, eps_z, before).add_(eps_z, alpha=after))
-
-    return move
+def split(parameter: torch.Tensor, size: int) -> Iterator[torch.Tensor]:
+    """Yield flat views of ``parameter``, of ``size`` elements but for the last."""
+    flat = parameter.view(-1)
+    return (flat[start : start + size] for start in range(0, flat.numel(), size))
 
 
-def descending(noise: Noise, lattice: Lattice, before: int, rate: float) -> Pass:
-    """Return ``Noise.descending`` by PyTorch's operators, for any format and device."""
-
-    def descend(weights: torch.Tensor, seed: int) -> None:
-        numbers = drawn(noise, weights, seed), thresholds(lattice, weights, seed)
-        for part, z, up in _parts(weights, *numbers):
-            eps_z = lattice.noise(z)
-            theta = lattice.theta(part, eps_z, before)
-            updated = theta.add_(eps_z.mul_(-rate / lattice.eps))  # two operations: no fused one
-            part.copy_(lattice.round(updated, up))
-
-    return descend
-
-
-def drawn(noise: Noise, weights: torch.Tensor, seed: int) -> torch.Tensor:
+def drawn(noise: PiecewiseNoise, weights: torch.Tensor, seed: int) -> torch.Tensor:
     """Return z(seed), float32, as long as ``weights``."""
     normal = torch.empty(weights.shape, device=weights.device)
     noise.draw_(normal, seed)
@@ -133,7 +165,7 @@ def _parts(*vectors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
     return zip(*(torch.split(vector, size) for vector in vectors), strict=True)
 
 
-def noise_of_log(name: str, chunk: int | None, noise: AnyNoise | None) -> AnyNoise:
+def noise_of_log(name: str, chunk: int | None, noise: Noise | None) -> Noise:
     """Return the noise that a log names, which the caller has to bring if it is not PyTorch's.
 
     Raises:

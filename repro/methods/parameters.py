@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from repro.core.errors import UsageError
+from repro.core.partition import partition_index
 
 
 def trainable(parameters: Iterable[torch.Tensor]) -> list[torch.Tensor]:
@@ -35,24 +36,27 @@ def split_at(
 
     Args:
         model: any module whose parameters are registered in the order of its layers.
-        partition: the first layer of the tail, by its dotted name (``"fc3"``,
-            ``"model.layers.30"``), or C itself, the number of direct children before the tail: 0 is
-            all tail, ``len(list(model.children()))`` is none.
+        partition: the first layer to train by backpropagation, by its dotted name (``"fc3"``,
+            ``"model.layers.30"``), or C itself, the number of direct children before it: with 0
+            backpropagation trains everything, with ``len(list(model.children()))`` nothing.
 
     Returns:
-        The parameters before the partition point and those of the tail, in order.
+        The parameters trained by zeroth order and those trained by backpropagation, in order.
 
     Raises:
         UsageError: no layer of that name, a number out of range, or nothing to train.
     """
     trainable(model.parameters())
-    head: list[torch.Tensor] = []
-    tail: list[torch.Tensor] = []
-    tail_names = _tail_names(model, partition)
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            (tail if name in tail_names else head).append(parameter)
-    return head, tail
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    if isinstance(partition, str):
+        start = partition_index(partition, [name.rpartition(".")[0] or name for name in names])
+    else:
+        children = [name for name, _ in model.named_children()]
+        last = set(children[partition_index(partition, children) :])
+        start = sum(name.partition(".")[0] not in last for name in names)
+    zo_params = [parameter for parameter in parameters[:start] if parameter.requires_grad]
+    bp_params = [parameter for parameter in parameters[start:] if parameter.requires_grad]
+    return zo_params, bp_params
 
 
 def single_group(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
@@ -65,19 +69,3 @@ def single_group(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         msg = f"{len(optimizer.param_groups)} parameter groups: zeroth-order methods take one"
         raise UsageError(msg)
     return optimizer.param_groups[0]
-
-
-def _tail_names(model: torch.nn.Module, partition: str | int) -> set[str]:
-    names = [name for name, _ in model.named_parameters()]
-    if isinstance(partition, str):
-        inside = [n for n, name in enumerate(names) if f"{name}.".startswith(f"{partition}.")]
-        if not inside:
-            layers = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in names))
-            msg = f"partition {partition!r} names no layer with parameters; there are: {layers}"
-            raise UsageError(msg)
-        return set(names[inside[0] :])
-    children = [name for name, _ in model.named_children()]
-    if isinstance(partition, bool) or not 0 <= partition <= len(children):
-        msg = f"partition C = {partition!r}: must be from 0 to {len(children)}, or a layer's name"
-        raise UsageError(msg)
-    return {name for name in names if name.partition(".")[0] in children[partition:]}

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from repro.methods.sharing import share, threads_for
+from repro.methods.parallel import parallel_for, threads_for
 
 CPU_CHUNK = 1 << 16
 """Elements per chunk on the host."""
@@ -104,7 +104,7 @@ def perturb_(
                     noise.normal_(generator=generator)
                 _add(pieces, noise, scale)
 
-    share(_chunks(parameters, size), threads, work)
+    parallel_for(_chunks(parameters, size), threads, work)
     kept.drawn = identity if len(vector) else None
 
 

@@ -10,15 +10,13 @@ counter (1024 g + j, t, stream, 0); stream 0 is the noise, stream 1 rounds updat
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
-
-if TYPE_CHECKING:
-    from repro.methods.walk import Restore
+from repro.methods.noise import LatticeStep
 
 GROUP = 4096
 """Weights that share the counters of a group."""
@@ -36,82 +34,60 @@ class PhiloxNoise:
 
     name = "philox"
 
-    def walk(self, restore: "Restore", eps: float) -> "FusedWalk":
-        """Return the passes that perturb, restore and update by this noise."""
-        return FusedWalk(eps, exact=restore == "exact")
-
-
-class FusedWalk:
-    """Perturb, restore and update all weights by one kernel launch for each number format."""
-
-    def __init__(self, eps: float, *, exact: bool) -> None:
-        """Take the scale of the perturbation.
-
-        Args:
-            eps: scale of the perturbation.
-            exact: whether weights are kept on a ``Lattice``, from which they are restored bit by
-                bit, instead of with the rounding errors of the sums.
-        """
-        self.eps = eps
-        self.reversible = exact
-        self._tables: list[tuple[_Table, Lattice | None]] = []
+    def __init__(self) -> None:
+        self._parameters: Sequence[torch.Tensor] = ()
+        """The weights that the tables are of."""
+        self._tables: list[_Table] = []
         self._kernels: Any = None
 
-    def settle(self, parameters: Sequence[torch.Tensor]) -> None:
-        """Build the kernels' tables; round exact weights to the lattice.
+    def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:
+        """Build the kernels' tables.
 
         Raises:
-            UsageError: Triton is not installed, a weight is not on a GPU, or, if exact, eps is too
-                small for a number format.
+            UsageError: Triton is not installed, a weight is not on a GPU, or exact weights are
+                float32.
         """
         self._kernels = _kernels_for(parameters)
-        formats = list(dict.fromkeys(parameter.dtype for parameter in parameters))
-        if self.reversible and torch.float32 in formats:
+        if exact and any(parameter.dtype == torch.float32 for parameter in parameters):
             msg = (
                 "restore = 'exact' with noise 'philox' and float32 weights: its kernels compute in "
                 "float32, which is exact for bfloat16 and float16 weights only; take 'rounded'"
             )
             raise UsageError(msg)
+        self._parameters = parameters
         self._tables = [
-            (
-                _Table([(t, p) for t, p in enumerate(parameters) if p.dtype == dtype]),
-                Lattice(dtype, self.eps) if self.reversible else None,
-            )
-            for dtype in formats
+            _Table([(t, p) for t, p in enumerate(parameters) if p.dtype == dtype])
+            for dtype in dict.fromkeys(parameter.dtype for parameter in parameters)
         ]
-        for parameter in parameters if self.reversible else ():
-            lattice = Lattice(parameter.dtype, self.eps)
-            for part in torch.split(parameter.detach().view(-1), 1 << 24):
-                part.copy_(lattice.round(part.to(lattice.wide)))
 
-    def move(self, parameters: Sequence[torch.Tensor], seed: int, before: int, after: int) -> None:
-        """Go from theta + ``before`` eps z to theta + ``after`` eps z, z being that of ``seed``."""
-        for table, lattice in self._following(parameters):
-            if lattice is None:
-                self._kernels.add(table, seed, (after - before) * self.eps)
-            else:
-                self._kernels.step_on_lattice(table, seed, lattice, before, after, is_update=False)
+    def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
+        """Add ``scale`` z(``seed``) to the weights, in place."""
+        for table in self._following(parameters):
+            self._kernels.add(table, seed, scale)
 
-    def descend(
-        self, parameters: Sequence[torch.Tensor], seed: int, before: int, rate: float
+    def step_on_lattice_(
+        self,
+        parameters: Sequence[torch.Tensor],
+        seed: int,
+        step: LatticeStep,
+        chunk: int | None,  # noqa: ARG002 - a kernel has no pieces
     ) -> None:
-        """Go from theta + ``before`` eps z to theta - ``rate`` z."""
-        for table, lattice in self._following(parameters):
-            if lattice is None:
-                self._kernels.add(table, seed, -before * self.eps - rate)
-            else:
-                after = -rate / self.eps
-                self._kernels.step_on_lattice(table, seed, lattice, before, after, is_update=True)
+        """Make ``step`` along z(``seed``), in place."""
+        for table in self._following(parameters):
+            lattice = Lattice(table.dtype, step.eps)
+            self._kernels.step_on_lattice(
+                table, seed, lattice, step.before, step.after, is_update=step.is_update
+            )
 
-    def rest(self) -> None:
+    def release(self) -> None:
         """Do nothing: no pass leaves anything behind."""
 
-    def _following(
-        self, parameters: Sequence[torch.Tensor]
-    ) -> Iterator[tuple["_Table", Lattice | None]]:
-        for table, lattice in self._tables:
+    def _following(self, parameters: Sequence[torch.Tensor]) -> Iterator["_Table"]:
+        if parameters is not self._parameters:  # another optimizer has the same noise
+            self.prepare(parameters, exact=False)
+        for table in self._tables:
             table.follow(parameters)
-            yield table, lattice
+            yield table
 
 
 class _Table:

@@ -1,162 +1,102 @@
-"""The walk of an estimate, theta -> theta + eps z -> theta - eps z -> theta, in two arithmetics."""
+"""Perturb, restore and update weights: the rule of every zeroth-order method on PyTorch tensors."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, Protocol, get_args
+from collections.abc import Sequence
+from typing import Literal, get_args
 
 import torch
 
 from repro.core.validation import require_choice
 from repro.methods.lattice import Lattice
-from repro.methods.noise import AnyNoise, Noise, Pass
+from repro.methods.noise import LatticeStep, Noise, split
 from repro.methods.perturbation import default_chunk
-from repro.methods.philox import PhiloxNoise
-from repro.methods.sharing import share, threads_for
 
 Restore = Literal["rounded", "exact"]
-"""How the walk ends: with the rounding errors of its sums, or with the very bits it began with."""
+"""How weights are restored: with the rounding errors of the sums, or bit by bit."""
 
-_SEED_SPACE = 1 << 32
+OFFSETS = (1, -1)
+"""Where an estimate takes its two losses, in eps z from theta, in the order of the passes.
 
-_Piece = tuple[torch.Tensor, int]
-"""The weights and the seed of a piece."""
-
-
-class Walk(Protocol):
-    """Passes over the weights; ``before`` and ``after`` say how many eps z they are off theta."""
-
-    reversible: bool
-    """Whether a walk leaves no trace, so that a replay makes only the updates."""
-
-    def settle(self, parameters: Sequence[torch.Tensor]) -> None:
-        """Make theta ready for the walk."""
-
-    def move(self, parameters: Sequence[torch.Tensor], seed: int, before: int, after: int) -> None:
-        """Go from theta + ``before`` eps z to theta + ``after`` eps z, z being that of ``seed``."""
-
-    def descend(
-        self, parameters: Sequence[torch.Tensor], seed: int, before: int, rate: float
-    ) -> None:
-        """Go from theta + ``before`` eps z to theta - ``rate`` z."""
-
-    def rest(self) -> None:
-        """Free what the passes of a step share."""
+These are the two sides of SPSA. Training, replay and the projected gradient all follow them.
+"""
 
 
-def make_walk(restore: Restore, eps: float, chunk: int | None, noise: AnyNoise) -> Walk:
-    """Return the walk along ``noise`` that ends as ``restore`` says.
+class Walk:
+    """The weights of a run, at theta or at theta + offset eps z(seed).
 
-    Raises:
-        UsageError: another name.
+    ``rounded`` adds noise in the weights' own format, as in the papers; each sum is rounded.
+    ``exact`` keeps the weights on a ``Lattice``, restores them bit by bit and rounds updates to it
+    at random, so that their mean is kept. Its noise is drawn for one tensor at a time, in pieces of
+    ``chunk`` elements; a pass takes a few such pieces of extra memory for each thread.
     """
-    require_choice("restore", restore, get_args(Restore))
-    if isinstance(noise, PhiloxNoise):
-        return noise.walk(restore, eps)
-    return ExactWalk(eps, chunk, noise) if restore == "exact" else RoundedWalk(eps, noise)
 
-
-class RoundedWalk:
-    """Noise is added in the weights' own format, as in the papers; each sum is rounded."""
-
-    reversible = False
-
-    def __init__(self, eps: float, noise: Noise) -> None:
-        self.eps = eps
-        self.noise = noise
-
-    def settle(self, parameters: Sequence[torch.Tensor]) -> None:
-        """Leave theta as it is.
+    def __init__(
+        self,
+        parameters: Sequence[torch.Tensor],
+        restore: Restore,
+        eps: float,
+        chunk: int | None,
+        noise: Noise,
+    ) -> None:
+        """Take the weights at theta.
 
         Raises:
-            UsageError: the noise cannot be added to these parameters.
+            UsageError: another name for ``restore``.
         """
-        self.noise.check(parameters)
-
-    def move(self, parameters: Sequence[torch.Tensor], seed: int, before: int, after: int) -> None:
-        """Add the difference."""
-        self.noise.add_(parameters, seed, (after - before) * self.eps)
-
-    def descend(
-        self, parameters: Sequence[torch.Tensor], seed: int, before: int, rate: float
-    ) -> None:
-        """Restore and update in one sum."""
-        self.noise.add_(parameters, seed, -before * self.eps - rate)
-
-    def rest(self) -> None:
-        """Let the noise forget its numbers."""
-        self.noise.rest()
-
-
-class ExactWalk:
-    """Weights on a lattice come back bit by bit, and updates are rounded stochastically to it.
-
-    The noise is drawn for one tensor at a time, in pieces of ``chunk`` elements, and a pass takes a
-    few such pieces of extra memory for each thread, whatever the model's size.
-    """
-
-    reversible = True
-
-    def __init__(self, eps: float, chunk: int | None, noise: Noise) -> None:
+        self.parameters = parameters
+        self.exact = require_choice("restore", restore, get_args(Restore)) == "exact"
         self.eps = eps
         self.chunk = chunk
         self.noise = noise
+        self._seed, self._offset = 0, 0
 
     @torch.no_grad()
-    def settle(self, parameters: Sequence[torch.Tensor]) -> None:
-        """Round theta to the lattice, to the nearest point.
+    def prepare(self) -> None:
+        """Check the weights; round exact ones to the nearest point of their lattice.
 
         Raises:
-            UsageError: a parameter's format has no wider one, or eps is too small for it, or the
-                noise cannot be added to these parameters.
+            UsageError: the noise cannot be added to these weights, or, if exact, a number format
+                has no wider one or eps is too small for it.
         """
-        self.noise.check(parameters)
-        lattices = self._lattices(parameters)
-        for parameter in parameters:
+        self.noise.prepare(self.parameters, exact=self.exact)
+        if not self.exact:
+            return
+        lattices = {dtype: Lattice(dtype, self.eps) for dtype in {p.dtype for p in self.parameters}}
+        for parameter in self.parameters:
             lattice = lattices[parameter.dtype]
-            for weights in self._split(parameter):
+            for weights in split(parameter, self.chunk or default_chunk(parameter.device)):
                 weights.copy_(lattice.round(weights.to(lattice.wide)))
 
-    @torch.no_grad()
-    def move(self, parameters: Sequence[torch.Tensor], seed: int, before: int, after: int) -> None:
-        """Find theta and add the noise anew."""
-        self._change(parameters, seed, lambda lattice: self.noise.moving(lattice, before, after))
+    def perturb(self, seed: int, offset: int) -> None:
+        """Go to theta + ``offset`` eps z(``seed``), back through theta if another z was added."""
+        if self._offset and seed != self._seed:
+            self.restore()
+        if self.exact:
+            self._step_on_lattice(seed, offset, is_update=False)
+        else:
+            self.noise.add_(self.parameters, seed, (offset - self._offset) * self.eps)
+        self._seed, self._offset = seed, offset
 
-    @torch.no_grad()
-    def descend(
-        self, parameters: Sequence[torch.Tensor], seed: int, before: int, rate: float
-    ) -> None:
-        """Find theta and round the update, up or down at random so that its mean is kept."""
-        self._change(parameters, seed, lambda lattice: self.noise.descending(lattice, before, rate))
+    def restore(self) -> None:
+        """Go back to theta."""
+        if self._offset:
+            self.perturb(self._seed, 0)
 
-    def rest(self) -> None:
-        """Do nothing: nothing is shared."""
+    def update(self, rates: Sequence[tuple[int, float]]) -> None:
+        """Go to theta minus the sum of ``rate`` z(``seed``) over all pairs of them.
 
-    def _change(
-        self,
-        parameters: Sequence[torch.Tensor],
-        seed: int,
-        make: Callable[[Lattice], Pass],
-    ) -> None:
-        """Make the pass over each lattice; PyTorch's number of threads share the pieces."""
-        passes = {dtype: make(lattice) for dtype, lattice in self._lattices(parameters).items()}
+        The first pass also restores, so its seed must be that of the last perturbation.
+        """
+        for seed, rate in rates:
+            if self.exact:
+                self._step_on_lattice(seed, -rate / self.eps, is_update=True)
+            else:
+                self.noise.add_(self.parameters, seed, -self._offset * self.eps - rate)
+            self._seed, self._offset = seed, 0
 
-        def work(pieces: Iterator[_Piece]) -> None:
-            for weights, own in pieces:
-                passes[weights.dtype](weights, own)
+    def release(self) -> None:
+        """Free the noise that the passes of a step share."""
+        self.noise.release()
 
-        device = parameters[0].device
-        size = self.chunk or default_chunk(device)
-        pieces = sum(-(-parameter.numel() // size) for parameter in parameters)
-        share(self._pieces(parameters, seed), threads_for(device, pieces), work)
-
-    def _pieces(self, parameters: Sequence[torch.Tensor], seed: int) -> Iterator[_Piece]:
-        """Yield the weights and the seed of each piece."""
-        all_weights = (weights for parameter in parameters for weights in self._split(parameter))
-        for index, weights in enumerate(all_weights):
-            yield weights, (seed + index) % _SEED_SPACE
-
-    def _split(self, parameter: torch.Tensor) -> Iterator[torch.Tensor]:
-        flat, size = parameter.view(-1), self.chunk or default_chunk(parameter.device)
-        return (flat[start : start + size] for start in range(0, flat.numel(), size))
-
-    def _lattices(self, parameters: Sequence[torch.Tensor]) -> dict[torch.dtype, Lattice]:
-        return {dtype: Lattice(dtype, self.eps) for dtype in {p.dtype for p in parameters}}
+    def _step_on_lattice(self, seed: int, after: float, *, is_update: bool) -> None:
+        step = LatticeStep(self.eps, self._offset, after, is_update)
+        self.noise.step_on_lattice_(self.parameters, seed, step, self.chunk)

@@ -1,4 +1,4 @@
-"""What the zeroth-order optimizers share: the walk of an estimate, and what a resumed run needs."""
+"""What the zeroth-order optimizers share: the step of n estimates, and what a resumed run needs."""
 
 import math
 from abc import abstractmethod
@@ -12,11 +12,11 @@ import torch
 from repro.core.errors import UsageError
 from repro.core.validation import require_not_negative, require_positive
 from repro.methods.interrupts import uninterrupted
-from repro.methods.log import StepLog, step_entries, updates
-from repro.methods.noise import AnyNoise, TorchNoise
+from repro.methods.log import StepLog, step_entries, update_rates
+from repro.methods.noise import Noise, TorchNoise
 from repro.methods.parameters import single_group
 from repro.methods.step_info import DivergedError, Estimate, PhaseTimer, StepInfo, require_finite
-from repro.methods.walk import Restore, make_walk
+from repro.methods.walk import OFFSETS, Restore, Walk
 
 Closure = Callable[[], "torch.Tensor | float"]
 """Computes the loss of the current batch, without gradients; any function will do."""
@@ -29,8 +29,8 @@ class ZerothOrder(torch.optim.Optimizer):
 
     def __init__(
         self,
-        head: Sequence[torch.Tensor],
-        tail: Sequence[torch.Tensor],
+        zo_params: Sequence[torch.Tensor],
+        bp_params: Sequence[torch.Tensor],
         *,
         lr: float,
         eps: float,
@@ -39,28 +39,27 @@ class ZerothOrder(torch.optim.Optimizer):
         seed: int,
         restore: Restore,
         chunk: int | None,
-        noise: AnyNoise | None,
+        noise: Noise | None,
         timed: bool,
     ) -> None:
         """Check what all methods have; see their own constructors.
 
         Raises:
             UsageError: the learning rate, eps or the clip is out of range, another ``restore``, or
-                one, or a ``noise``, that does not go with ``head``.
+                one, or a ``noise``, that does not go with ``zo_params``.
         """
         noise = noise or TorchNoise(chunk)
         require_positive("learning rate lr", lr)
         self.eps = require_positive("perturbation scale eps", eps)
         self.clip = clip if clip == math.inf else require_positive("gradient clip g_clip", clip)
         self.timed = timed
-        self.head, self.tail = list(head), list(tail)
+        self.zo_params, self.bp_params = list(zo_params), list(bp_params)
         self.log = StepLog(eps, perturbations, chunk, restore, noise.name)
         self.last: StepInfo | None = None
         self._seeds = torch.Generator().manual_seed(seed)
-        self._walk = make_walk(restore, eps, chunk, noise)
-        self._place = (0, 0)  # seed and offset: the head is at theta + offset eps z(seed)
-        super().__init__([*self.head, *self.tail], {"lr": lr})
-        self._walk.settle(self.head)
+        self._walk = Walk(self.zo_params, restore, eps, chunk, noise)
+        super().__init__([*self.zo_params, *self.bp_params], {"lr": lr})
+        self._walk.prepare()
 
     @abstractmethod
     def step(self, closure: Closure) -> float:  # type: ignore[override]
@@ -104,31 +103,34 @@ class ZerothOrder(torch.optim.Optimizer):
         try:
             yield
         except BaseException:
-            seed, offset = self._place
-            if offset:
-                self._move(seed, 0, PhaseTimer(enabled=False))
+            with uninterrupted():
+                self._walk.restore()
+            torch.clear_autocast_cache()
             raise
         finally:
-            self._walk.rest()
+            self._walk.release()
 
-    def _estimate(self, plus: Closure, minus: Closure, timer: PhaseTimer) -> Estimate:
-        """Return the next estimate; the weights are left at theta - eps z.
+    def _estimate(self, passes: Sequence[Closure], timer: PhaseTimer) -> Estimate:
+        """Return the next estimate; the weights are left where its last loss was taken.
 
         Args:
-            plus: loss at theta + eps z.
-            minus: loss at theta - eps z.
+            passes: compute the losses at ``OFFSETS``, in their order.
             timer: takes the time of the perturbations.
 
         Raises:
             ReproError: a loss is not finite; names the step, the seed and the last g.
         """
         seed = int(torch.randint(0, 1 << 32, (), generator=self._seeds, dtype=torch.int64))
-        self._move(seed, 1, timer)
-        loss_plus = self._finite(plus(), "l+", seed)
-        self._move(seed, -1, timer)
-        loss_minus = self._finite(minus(), "l-", seed)
-        gradient = (loss_plus - loss_minus) / (2 * self.eps)
-        return Estimate(seed, loss_plus, loss_minus, max(-self.clip, min(self.clip, gradient)))
+        losses: list[float] = []
+        for offset, loss in zip(OFFSETS, passes, strict=True):
+            with timer("perturb"), uninterrupted():
+                self._walk.perturb(seed, offset)
+            torch.clear_autocast_cache()  # it holds casts of the weights as they were
+            losses.append(self._finite(loss(), {1: "l+", 0: "l", -1: "l-"}[offset], seed))
+        first, last = OFFSETS
+        gradient = (losses[0] - losses[1]) / ((first - last) * self.eps)
+        clipped = max(-self.clip, min(self.clip, gradient))
+        return Estimate(seed, losses[0], losses[1], clipped)
 
     def _finite(self, loss: torch.Tensor | float, name: str, seed: int) -> float:
         which = f"step {self.log.steps + 1}: {name} with perturbation seed {seed}"
@@ -144,25 +146,16 @@ class ZerothOrder(torch.optim.Optimizer):
             )
             raise DivergedError(msg)
 
-    def _move(self, seed: int, offset: int, timer: PhaseTimer) -> None:
-        """Take the head from where it is to theta + ``offset`` eps z(``seed``)."""
-        with timer("perturb"), uninterrupted():
-            self._walk.move(self.head, seed, self._place[1], offset)
-            self._place = (seed, offset)
-        torch.clear_autocast_cache()  # it holds casts of the weights as they were
-
     def _update(self, estimates: Sequence[Estimate], lr: float, timer: PhaseTimer) -> None:
         """Restore the weights from the last estimate, update them by all, and log the step.
 
         Raises:
             DivergedError: lr g is beyond float32, so no update can be made.
         """
-        passes = updates(step_entries(estimates, lr))
-        for seed, _, rate in passes:
+        rates = update_rates(step_entries(estimates, lr))
+        for seed, rate in rates:
             self._representable(rate, seed)
         with timer("update"), uninterrupted():
-            for seed, offset, rate in passes:
-                self._walk.descend(self.head, seed, offset, rate)
-            self._place = (0, 0)
+            self._walk.update(rates)
             self.log.append(estimates, lr)
         torch.clear_autocast_cache()

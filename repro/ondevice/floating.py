@@ -1,33 +1,23 @@
 """ElasticZO in float32 on the engine."""
 
 import math
-from dataclasses import asdict
 from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 
-from repro.core.errors import UsageError
 from repro.core.validation import (
     require_choice,
     require_not_negative,
     require_positive,
 )
-from repro.methods.elasticzo import Activations
-from repro.methods.parameters import split_at
-from repro.methods.step_info import DivergedError, Estimate, StepInfo
-from repro.ondevice.build import load
-from repro.ondevice.layers import layer_table, norms, samples, tail_index
-from repro.ondevice.limits import require_machine
-
-_SHARES: dict[str, tuple[float, float]] = {
-    "plus": (1.0, 0.0),
-    "minus": (0.0, 1.0),
-    "mean": (0.5, 0.5),
-}
+from repro.methods.elasticzo import ACTIVATION_WEIGHTS, Activations
+from repro.methods.step_info import DivergedError, StepInfo
+from repro.ondevice.layers import norms, samples
+from repro.ondevice.training import EngineTraining, called
 
 
-class NativeElasticZO:
+class NativeElasticZO(EngineTraining):
     """Algorithm 1, as ``repro.methods.elasticzo.ElasticZO`` does it but for roundings and noise.
 
     Example::
@@ -85,38 +75,33 @@ class NativeElasticZO:
         if clip != math.inf:
             require_positive("gradient clip g_clip", clip)
         require_choice("activations", activations, get_args(Activations))
-        require_machine(capacity, threads)
-        engine = load()
-        require_choice("instructions", instructions, ("auto", *engine.instruction_sets()))
-        split_at(model, partition)  # refuses what names no layer
-        layers = layer_table(model, input_shape)
-        self._tail = tail_index(model, layers, partition)
         self.model = model
         self.seed = seed
         self.steps = 0
         """Steps done."""
         self.last: StepInfo | None = None
-        plus, minus = _SHARES[activations]
-        try:
-            self._training = engine.FloatTraining(
-                layers=[engine.Layer(**asdict(layer)) for layer in layers],
-                tail=self._tail,
-                capacity=capacity,
-                threads=threads,
-                isa=instructions,
-                eps=eps,
-                clip=clip,
-                plus_share=plus,
-                minus_share=minus,
-                seed=seed % (1 << 64),
-            )
-        except ValueError as error:
-            raise UsageError(str(error)) from error
+        plus, minus = ACTIVATION_WEIGHTS[activations]
+        super().__init__(
+            "FloatTraining",
+            model,
+            input_shape,
+            partition,
+            capacity=capacity,
+            threads=threads,
+            instructions=instructions,
+            seed=seed,
+            settings=lambda _: {
+                "eps": eps,
+                "clip": clip,
+                "plus_share": plus,
+                "minus_share": minus,
+            },
+        )
         self._move_in()
 
     def _move_in(self) -> None:
         """Make the model's parameters and running statistics views of the engine's memory."""
-        shared = torch.from_numpy(self._training.parameters)
+        shared = torch.from_numpy(self.training.parameters)
         start = 0
         for parameter in self.model.parameters():
             view = shared[start : start + parameter.numel()].view_as(parameter)
@@ -124,7 +109,7 @@ class NativeElasticZO:
             parameter.data = view
             start += parameter.numel()
         self._norms = norms(self.model)
-        for module, statistics in zip(self._norms, self._training.statistics, strict=True):
+        for module, statistics in zip(self._norms, self.training.statistics, strict=True):
             for name, own in zip(
                 ("running_mean", "running_var"), torch.from_numpy(statistics).chunk(2), strict=True
             ):
@@ -144,15 +129,12 @@ class NativeElasticZO:
             DivergedError: a loss is not finite; the weights are restored.
         """
         require_not_negative("learning rate lr", self.lr)
-        try:
-            plus, minus, gradient, key, finite = self._training.step(
-                samples(inputs), labels.contiguous().numpy(), self.steps, self.lr
-            )
-        except (ValueError, TypeError) as error:
-            raise UsageError(str(error).partition("\n")[0]) from error
+        plus, minus, gradient, key, finite = called(
+            self.training.step, samples(inputs), labels.contiguous().numpy(), self.steps, self.lr
+        )
         for module in self._norms:
             assert module.num_batches_tracked is not None  # noqa: S101 - the layer table has seen it
-            module.num_batches_tracked.add_(2 if self._tail else 1)
+            module.num_batches_tracked.add_(2 if self.start else 1)
         if not finite:
             msg = (
                 f"step {self.steps + 1}: losses {plus} and {minus}: lower the learning rate, eps "
@@ -160,8 +142,7 @@ class NativeElasticZO:
             )
             raise DivergedError(msg)
         self.steps += 1
-        estimates = (Estimate(key, plus, minus, gradient),) if self._tail else ()
-        self.last = StepInfo((plus + minus) / 2, estimates)
+        self.last = self.info(plus, minus, key, gradient)
         return self.last
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -170,29 +151,11 @@ class NativeElasticZO:
         Raises:
             UsageError: the batch does not fit the network.
         """
-        try:
-            return torch.from_numpy(self._training.forward(samples(inputs)))
-        except (ValueError, TypeError) as error:
-            raise UsageError(str(error).partition("\n")[0]) from error
+        return torch.from_numpy(called(self.training.forward, samples(inputs)))
 
     def perturb_(self, key: int, factor: float) -> None:
         """Add ``factor`` z(key) to the weights before the tail; z is standard normal."""
-        self._training.move(key, factor)
-
-    @property
-    def arena_bytes(self) -> int:
-        """All memory that the engine uses for the network, its activations and its training."""
-        size: int = self._training.arena_bytes
-        return size
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Time of all steps so far in each phase of ElasticZO's Fig. 7.
-
-        The tail's update counts as ``backward``; ``other`` is the reading of the batch.
-        """
-        phases: dict[str, float] = self._training.seconds()
-        return phases
+        self.training.move(key, factor)
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that a resumed run needs beside the weights."""
@@ -201,4 +164,4 @@ class NativeElasticZO:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from what ``state_dict`` returned."""
         self.seed, self.steps, self.lr = state["seed"], state["steps"], state["lr"]
-        self._training.seed = self.seed % (1 << 64)
+        self.training.seed = self.seed % (1 << 64)

@@ -1,7 +1,6 @@
 """ElasticZO-INT8 on the engine: after every step the weights are those of ``repro.integer``."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -11,20 +10,18 @@ from torch import Tensor, nn
 
 from repro.core.errors import UsageError
 from repro.core.validation import require_choice
-from repro.integer.elasticzo_int8 import Activations, Restore, Restores, Watch
-from repro.integer.limits import check_bits, check_p_zero, check_r_max
+from repro.integer.elasticzo_int8 import Activations, Algorithm2, Restore
 from repro.integer.network import IntegerNetwork
 from repro.integer.tensor import IntegerTensor
-from repro.methods.step_info import Estimate, StepInfo
-from repro.ondevice.build import load
-from repro.ondevice.layers import layer_table, samples, tail_index
-from repro.ondevice.limits import require_machine
+from repro.methods.step_info import StepInfo
+from repro.ondevice.layers import Layer, samples
+from repro.ondevice.training import EngineTraining, called
 
 NativeSign = Literal["float", "integer"]
 """The rules for the gradient's sign that the engine has; see ``repro.integer.sign``."""
 
 
-class NativeElasticZOInt8:
+class NativeElasticZOInt8(Algorithm2, EngineTraining):
     """Algorithm 2, as ``repro.integer.elasticzo_int8.ElasticZOInt8`` does it, bit for bit.
 
     Example::
@@ -86,52 +83,51 @@ class NativeElasticZOInt8:
                 no kernel for a layer or for the network's shift policy.
             EngineError: the engine is not built.
         """
-        check_r_max(r_max)
-        check_bits("b_zo", b_zo)
         require_choice("sign", sign, get_args(NativeSign))
-        require_choice("activations", activations, get_args(Activations))
-        require_choice("restore", restore, get_args(Restore))
-        require_machine(capacity, threads)
+        Algorithm2.__init__(
+            self,
+            network,
+            r_max=r_max,
+            p_zero=p_zero,
+            b_zo=b_zo,
+            b_bp=b_bp,
+            sign=sign,
+            activations=activations,
+            restore=restore,
+            seed=seed,
+        )
         if network.policy.version != "v2":
             msg = f"shift policy {network.policy.version!r}: the engine has 'v2' only"
             raise UsageError(msg)
-        engine = load()
-        layers = layer_table(structure, input_shape)
-        if [layer.name for layer in layers] != list(network.weighted):
-            msg = f"the structure's layers are not the network's: {', '.join(network.weighted)}"
-            raise UsageError(msg)
-        require_choice("instructions", instructions, ("auto", *engine.instruction_sets()))
-        self.network = network
         self._weighted = list(network.weighted.values())
-        self.sign: NativeSign = sign
-        self.watch: Watch | None = None
-        """Sees both passes of every estimate, after the step."""
-        self.p_zero, self.b_bp = p_zero, b_bp
-        self.seed = seed
-        self.steps = 0
-        """Steps done."""
-        self.restores = Restores(0, 0)
-        self.last: StepInfo | None = None
-        self._tail = tail_index(structure, layers, network.index_of(partition))
-        try:
-            self._training = engine.IntTraining(
-                layers=[engine.Layer(**asdict(layer)) for layer in layers],
-                exponents=[0] * len(layers),  # see _exponent
-                tail=self._tail,
-                capacity=capacity,
-                threads=threads,
-                isa=instructions,
-                r_max=r_max,
-                b_zo=b_zo,
-                sign=sign,
-                minus_activations=activations == "minus",
-                exact_restore=restore == "exact",
-                seed=seed % (1 << 64),
-            )
-        except ValueError as error:
-            raise UsageError(str(error)) from error
-        self._head = sum(network.sizes[: self._tail])
-        shared = torch.from_numpy(self._training.parameters)
+
+        def settings(layers: list[Layer]) -> dict[str, Any]:
+            if [layer.name for layer in layers] != list(network.weighted):
+                msg = f"the structure's layers are not the network's: {', '.join(network.weighted)}"
+                raise UsageError(msg)
+            return {
+                "exponents": [0] * len(layers),  # see _exponent
+                "r_max": r_max,
+                "b_zo": b_zo,
+                "sign": sign,
+                "minus_activations": activations == "minus",
+                "exact_restore": restore == "exact",
+            }
+
+        EngineTraining.__init__(
+            self,
+            "IntTraining",
+            structure,
+            input_shape,
+            partition,
+            capacity=capacity,
+            threads=threads,
+            instructions=instructions,
+            seed=seed,
+            settings=settings,
+        )
+        self._zo_weights = sum(network.sizes[: self.start])
+        shared = torch.from_numpy(self.training.parameters)
         shared.copy_(network.parameters)
         network.parameters = shared
         network.to("cpu")
@@ -145,27 +141,23 @@ class NativeElasticZOInt8:
             UsageError: ``p_zero`` or ``b_bp`` is out of range, or the batch does not fit the
                 network; no weight has been touched.
         """
-        check_p_zero(self.p_zero)
-        check_bits("b_bp", self.b_bp)
-        try:
-            sign, plus, minus, key, clipped = self._training.step(
-                samples(inputs.values),
-                self._exponent(inputs),
-                labels.contiguous().numpy(),
-                self.steps,
-                self.p_zero,
-                self.b_bp,
-            )
-        except (ValueError, TypeError) as error:
-            raise UsageError(str(error).partition("\n")[0]) from error
+        self.check_schedule()
+        sign, plus, minus, key, clipped = called(
+            self.training.step,
+            samples(inputs.values),
+            self._exponent(inputs),
+            labels.contiguous().numpy(),
+            self.steps,
+            self.p_zero,
+            self.b_bp,
+        )
         self.steps += 1
-        if self._tail == 0:
-            self.last = StepInfo(plus)
+        self.last = self.info(plus, minus, key, sign)
+        if self.start == 0:
             return self.last
-        self.restores = Restores(self.restores.inexact + clipped, self.restores.total + self._head)
-        self.last = StepInfo((plus + minus) / 2, (Estimate(key, plus, minus, sign),))
+        self.count_restores(clipped, self._zo_weights)
         if self.watch is not None:
-            first, second = self._training.passes()
+            first, second = self.training.passes()
             self.watch(_logits(*first), _logits(*second), labels)
         return self.last
 
@@ -175,12 +167,9 @@ class NativeElasticZOInt8:
         Raises:
             UsageError: the batch does not fit the network.
         """
-        try:
-            values, exponent = self._training.forward(
-                samples(inputs.values), self._exponent(inputs)
-            )
-        except (ValueError, TypeError) as error:
-            raise UsageError(str(error).partition("\n")[0]) from error
+        values, exponent = called(
+            self.training.forward, samples(inputs.values), self._exponent(inputs)
+        )
         return _logits(values, exponent)
 
     def _exponent(self, inputs: IntegerTensor) -> int:
@@ -190,37 +179,10 @@ class NativeElasticZOInt8:
         """
         return inputs.exponent + sum(layer.weight.exponent for layer in self._weighted)
 
-    @property
-    def arena_bytes(self) -> int:
-        """All memory that the engine uses for the network, its activations and its training."""
-        size: int = self._training.arena_bytes
-        return size
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Time of all steps so far in each phase of ElasticZO's Fig. 7.
-
-        The tail's update counts as ``backward``; ``other`` is the reading of the batch.
-        """
-        phases: dict[str, float] = self._training.seconds()
-        return phases
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what ``ElasticZOInt8.state_dict`` would: a run may go on with either."""
-        return {
-            "seed": self.seed,
-            "steps": self.steps,
-            "p_zero": self.p_zero,
-            "b_bp": self.b_bp,
-            "restores": (self.restores.inexact, self.restores.total),
-        }
-
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what ``state_dict`` of either engine returned."""
-        self.seed, self.steps = state["seed"], state["steps"]
-        self._training.seed = self.seed % (1 << 64)
-        self.p_zero, self.b_bp = state["p_zero"], state["b_bp"]
-        self.restores = Restores(*state["restores"])
+        super().load_state_dict(state)
+        self.training.seed = self.seed % (1 << 64)
 
 
 def _logits(values: NDArray[np.int8], exponent: int) -> IntegerTensor:

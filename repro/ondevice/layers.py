@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from repro.core.errors import UsageError
+from repro.core.partition import partition_index
 from repro.models import pointnet
 
 
@@ -208,19 +209,20 @@ def _pooled(name: str, layer: Layer, height: int, width: int) -> Layer:
     return replace(layer, pool_height=height, pool_width=width)
 
 
-def tail_index(structure: nn.Sequential, layers: list[Layer], partition: str | int) -> int:
-    """Return the index in ``layers`` of the first layer of the tail.
+def first_bp_layer(structure: nn.Sequential, layers: list[Layer], partition: str | int) -> int:
+    """Return the index in ``layers`` of the first layer that backpropagation trains.
 
     Args:
         structure: what the layers were made of.
         layers: its layer table.
-        partition: a child's name, or the number C of children before the tail.
+        partition: the name of a child with weights, or the number C of children before it.
 
     Raises:
-        UsageError: it is between a layer and its batch norm.
+        UsageError: no such layer, or it is between a layer and its batch norm.
     """
     names = [name for name, _ in structure.named_children()]
-    before = names.index(partition) if isinstance(partition, str) else partition
+    with_weights = [name for name, child in structure.named_children() if [*child.parameters()]]
+    before = partition_index(partition, names, with_weights)
     if before < len(names) and isinstance(structure[before], _NORMS):
         msg = f"partition {partition!r}: {names[before]} is of one part with the layer before it"
         raise UsageError(msg)

@@ -1,20 +1,19 @@
 """Perturbations of any PyTorch model on the host: the engine's noise, or PyTorch's quickly."""
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
 from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
-from repro.methods.noise import Pass, TorchNoise, descending, drawn, moving, thresholds
+from repro.methods.noise import LatticeStep, Pass, PiecewiseNoise, TorchNoise, drawn, thresholds
 from repro.ondevice.build import load
 
 _FORMATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
-class EngineNoise:
+class EngineNoise(PiecewiseNoise):
     """z of a seed by the engine's counters, drawn and added in one pass over the weights.
 
     Example::
@@ -44,7 +43,7 @@ class EngineNoise:
         self.piece: int = self._engine.noise_piece
         self._instructions = instructions
 
-    def check(self, parameters: Sequence[torch.Tensor]) -> None:
+    def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:  # noqa: ARG002
         """Raise ``UsageError`` for parameters off the host, or in another format."""
         for parameter in parameters:
             if parameter.device.type != "cpu" or parameter.dtype not in _FORMATS:
@@ -71,26 +70,22 @@ class EngineNoise:
         """Overwrite ``vector``, float32 [n], with the first n numbers of z(``seed``)."""
         self._engine.draw(vector.numpy(), seed, 0, self._instructions)
 
-    def moving(self, lattice: Lattice, before: int, after: int) -> Pass:
-        """Make one pass over 16-bit weights, and take PyTorch's operators of others."""
-        if lattice.dtype == torch.float32:
-            return moving(self, lattice, before, after)
-        return self._walking(_move(lattice, before, after))
+    def lattice_pass(self, lattice: Lattice, step: LatticeStep) -> Pass:
+        """Make one pass over 16-bit weights, and take PyTorch's operators for others.
 
-    def descending(self, lattice: Lattice, before: int, rate: float) -> Pass:
-        """Do likewise; of 16-bit weights the engine's counters round, too."""
+        The engine's counters round updates of 16-bit weights, too.
+        """
         if lattice.dtype == torch.float32:
-            return descending(self, lattice, before, rate)
-        return self._walking(_descent(lattice, before, rate))
+            return super().lattice_pass(lattice, step)
+        walk = _lattice_walk(lattice, step)
 
-    def _walking(self, walk: Any) -> Pass:  # noqa: ANN401 - of a compiled module
         def change(weights: torch.Tensor, seed: int) -> None:
             self._engine.walk_halves(*_bits(weights), seed, walk, self._instructions)
             torch.autograd.graph.increment_version(weights)
 
         return change
 
-    def rest(self) -> None:
+    def release(self) -> None:
         """Do nothing: nothing is kept."""
 
     def _placed(self, parameters: Sequence[torch.Tensor]) -> Iterator[tuple[torch.Tensor, int]]:
@@ -121,40 +116,25 @@ class TorchNoiseOnEngine(TorchNoise):
         self._engine = load()
         self._instructions = instructions
 
-    def moving(self, lattice: Lattice, before: int, after: int) -> Pass:
-        """Make one pass over 16-bit weights of the host, and take PyTorch's operators of others."""
-        operators = super().moving(lattice, before, after)
+    def lattice_pass(self, lattice: Lattice, step: LatticeStep) -> Pass:
+        """Make one pass over 16-bit weights on the host; take PyTorch's operators for others."""
+        operators = super().lattice_pass(lattice, step)
         if lattice.dtype == torch.float32:
             return operators
-        return self._walking(_move(lattice, before, after), _no_thresholds, operators)
+        walk = _lattice_walk(lattice, step)
 
-    def descending(self, lattice: Lattice, before: int, rate: float) -> Pass:
-        """Do likewise."""
-        operators = super().descending(lattice, before, rate)
-        if lattice.dtype == torch.float32:
-            return operators
-        uniform = partial(thresholds, lattice)
-        return self._walking(_descent(lattice, before, rate), uniform, operators)
-
-    def _walking(
-        self,
-        walk: Any,  # noqa: ANN401 - of a compiled module
-        uniform: Callable[[torch.Tensor, int], torch.Tensor],
-        operators: Pass,
-    ) -> Pass:
         def change(weights: torch.Tensor, seed: int) -> None:
             if weights.device.type != "cpu":
                 operators(weights, seed)
                 return
-            numbers = drawn(self, weights, seed).numpy(), uniform(weights, seed).numpy()
-            self._engine.walk_halves_along(*_bits(weights), *numbers, walk, self._instructions)
+            normal = drawn(self, weights, seed).numpy()
+            uniform = thresholds(lattice, weights, seed) if step.is_update else torch.empty(0)
+            self._engine.walk_halves_along(
+                *_bits(weights), normal, uniform.numpy(), walk, self._instructions
+            )
             torch.autograd.graph.increment_version(weights)
 
         return change
-
-
-def _no_thresholds(_weights: torch.Tensor, _seed: int) -> torch.Tensor:
-    return torch.empty(0)
 
 
 def _bits(weights: torch.Tensor) -> tuple[Any, bool]:
@@ -162,22 +142,14 @@ def _bits(weights: torch.Tensor) -> tuple[Any, bool]:
     return weights.detach().view(torch.uint16).numpy(), weights.dtype == torch.bfloat16
 
 
-def _move(lattice: Lattice, before: int, after: int) -> Any:  # noqa: ANN401
-    return _lattice_walk(lattice, before, after, descends=False)
-
-
-def _descent(lattice: Lattice, before: int, rate: float) -> Any:  # noqa: ANN401
-    return _lattice_walk(lattice, before, -rate / lattice.eps, descends=True)
-
-
-def _lattice_walk(lattice: Lattice, before: int, after: float, *, descends: bool) -> Any:  # noqa: ANN401
+def _lattice_walk(lattice: Lattice, step: LatticeStep) -> Any:  # noqa: ANN401 - of a compiled module
     return load().LatticeWalk(
         scale=lattice.eps / lattice.step,
         levels=lattice.levels,
         step=lattice.step,
         bound=lattice.bound,
         ulp=lattice.ulp,
-        before=before,
-        after=after,
-        descends=descends,
+        before=step.before,
+        after=step.after,
+        descends=step.is_update,
     )

@@ -6,8 +6,8 @@ by operator; docs/plan.md compares the sums with simulated steps. All sizes are 
 tokens; a width below is elements of one token.
 """
 
+from repro.memory.setting import Setting
 from repro.planner.architecture import Architecture
-from repro.planner.setting import Setting
 
 FLOAT32 = 4
 

@@ -5,12 +5,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from repro.core.errors import UsageError
+from repro.memory.setting import Setting
+from repro.memory.training_method import TrainingMethod
 from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture
 from repro.planner.families import Member, family
 from repro.planner.formula import estimate
-from repro.planner.methods import Method, objection
-from repro.planner.setting import Setting
+from repro.planner.methods import objection
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Choice:
     """The largest model of a family that fits by one method, by the formula."""
 
     family: str
-    method: Method
+    method: TrainingMethod
     model: str | None
     """``None`` if none fits."""
     shown: str
@@ -33,7 +34,7 @@ class Choice:
 
 def choose(
     families: Sequence[str],
-    methods: Sequence[Method],
+    methods: Sequence[TrainingMethod],
     setting: Setting,
     budget: float,
     *,
@@ -74,7 +75,7 @@ def choose(
 
 def _choice(
     name: str,
-    method: Method,
+    method: TrainingMethod,
     candidates: Sequence[tuple[Member, Architecture, Setting]],
     budget: float,
 ) -> Choice:

@@ -7,10 +7,10 @@ the peak. ``repro.planner.paper`` has the MeZO paper's own equations.
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
+from repro.memory.setting import Setting
+from repro.memory.training_method import TrainingMethod
 from repro.planner import activations
 from repro.planner.architecture import Architecture
-from repro.planner.methods import Method
-from repro.planner.setting import Setting
 from repro.planner.weights import dequantised_bytes, weight_bytes
 
 TOKEN = 8
@@ -46,7 +46,7 @@ class Estimate:
         return {**parts, "total": round(self.total)}
 
 
-def estimate(a: Architecture, method: Method, s: Setting) -> Estimate:
+def estimate(a: Architecture, method: TrainingMethod, s: Setting) -> Estimate:
     """Return the largest moment of one step of ``method``: its peak."""
     return max(_Step(a, method, s).moments(), key=lambda moment: moment.total)
 
@@ -54,7 +54,7 @@ def estimate(a: Architecture, method: Method, s: Setting) -> Estimate:
 class _Step:
     """One step of one method, in bytes."""
 
-    def __init__(self, a: Architecture, method: Method, s: Setting) -> None:
+    def __init__(self, a: Architecture, method: TrainingMethod, s: Setting) -> None:
         self.a = a
         self.method = method
         self.s = s

@@ -1,35 +1,17 @@
 """The methods that are planned, and where one of them makes no sense."""
 
-from dataclasses import dataclass
-from typing import Literal
+from repro.memory.setting import Setting
+from repro.memory.training_method import TrainingMethod
 
-from repro.planner.setting import Setting
-
-
-@dataclass(frozen=True)
-class Method:
-    """A way to train."""
-
-    slug: str
-    label: str
-    trains: Literal["all", "adapters", "tail"]
-    """What backpropagation would train, or does: of ElasticZO, the tail."""
-    estimator: Literal["backpropagation", "zeroth-order", "both"]
-    checkpointed: bool = False
-    """Whether every block is recomputed in the backward pass."""
-    adam: bool = False
-    """Whether two more copies of what is trained are kept; else plain SGD."""
-
-
-METHODS: dict[str, Method] = {
+METHODS: dict[str, TrainingMethod] = {
     method.slug: method
     for method in (
-        Method("bp-sgd", "BP, SGD", "all", "backpropagation"),
-        Method("bp-adam", "BP, Adam", "all", "backpropagation", adam=True),
-        Method(
+        TrainingMethod("bp-sgd", "BP, SGD", "all", "backpropagation"),
+        TrainingMethod("bp-adam", "BP, Adam", "all", "backpropagation", adam=True),
+        TrainingMethod(
             "checkpoint-sgd", "BP, checkpointed, SGD", "all", "backpropagation", checkpointed=True
         ),
-        Method(
+        TrainingMethod(
             "checkpoint-adam",
             "BP, checkpointed, Adam",
             "all",
@@ -37,8 +19,8 @@ METHODS: dict[str, Method] = {
             checkpointed=True,
             adam=True,
         ),
-        Method("lora", "LoRA, Adam", "adapters", "backpropagation", adam=True),
-        Method(
+        TrainingMethod("lora", "LoRA, Adam", "adapters", "backpropagation", adam=True),
+        TrainingMethod(
             "lora-checkpoint",
             "LoRA, checkpointed, Adam",
             "adapters",
@@ -46,13 +28,13 @@ METHODS: dict[str, Method] = {
             checkpointed=True,
             adam=True,
         ),
-        Method("elasticzo", "ElasticZO", "tail", "both"),
-        Method("mezo", "MeZO", "all", "zeroth-order"),
-        Method("mezo-lora", "MeZO, LoRA", "adapters", "zeroth-order"),
+        TrainingMethod("elasticzo", "ElasticZO", "tail", "both"),
+        TrainingMethod("mezo", "MeZO", "all", "zeroth-order"),
+        TrainingMethod("mezo-lora", "MeZO, LoRA", "adapters", "zeroth-order"),
     )
 }
 
-PAPER: dict[str, Method] = {
+PAPER: dict[str, TrainingMethod] = {
     "bp": METHODS["bp-sgd"],
     "bp_checkpoint": METHODS["checkpoint-sgd"],
     "mezo": METHODS["mezo"],
@@ -60,7 +42,7 @@ PAPER: dict[str, Method] = {
 """What the MeZO paper compares, by the names in its artifacts' records."""
 
 
-def objection(method: Method, setting: Setting) -> str | None:
+def objection(method: TrainingMethod, setting: Setting) -> str | None:
     """Return why ``method`` makes no sense with weights of ``setting.format``, or ``None``."""
     if not setting.quantised or method.trains == "adapters":
         return None
@@ -81,7 +63,7 @@ def objection(method: Method, setting: Setting) -> str | None:
     )
 
 
-def caution(method: Method, setting: Setting) -> str | None:
+def caution(method: TrainingMethod, setting: Setting) -> str | None:
     """Return what to know before using ``method`` with this format, or ``None``."""
     if method.adam and setting.format == "float16":
         return "Adam's eps = 1e-8 is 0 in float16: use bfloat16, or float32 copies (not counted)"

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from repro.core.names import ATTENTIONS
+from repro.memory.setting import FORMATS, LOSSES, Setting
+from repro.memory.training_method import TrainingMethod
 from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture
 from repro.planner.families import family
-from repro.planner.methods import Method, caution, objection
+from repro.planner.methods import caution, objection
 from repro.planner.models import Model
 from repro.planner.paper import BYTES_PER_PARAMETER, LIVE_LAYERS
-from repro.planner.setting import FORMATS, LOSSES, Setting
 from repro.planner.table import NOT_COUNTED, short_name
 
 WEB = Path(__file__).with_name("web")
@@ -27,7 +28,7 @@ LLAMA = architecture(family("llama-2")[0].config)
 
 def page(
     families: Sequence[str],
-    methods: Sequence[Method],
+    methods: Sequence[TrainingMethod],
     setting: Setting,
     budget: float,
     model: Model | None = None,
@@ -86,7 +87,7 @@ def _entry(name: str, family_name: str, sizes: Architecture) -> dict[str, Any]:
     return {"name": name, "family": family_name, "short": short, "sizes": asdict(sizes)}
 
 
-def _method(method: Method, setting: Setting) -> dict[str, Any]:
+def _method(method: TrainingMethod, setting: Setting) -> dict[str, Any]:
     every = [replace(setting, format=name) for name in FORMATS]
     return {
         **asdict(method),

@@ -9,9 +9,9 @@ models share heads and embeddings: SmolLM2-135M has 135 million parameters where
 from repro.core.errors import UsageError
 from repro.memory import analytic
 from repro.memory.analytic import Sizes, bp_bytes, mezo_bytes, sizes, weight_bytes
+from repro.memory.setting import Setting
+from repro.memory.training_method import TrainingMethod
 from repro.planner.architecture import Architecture
-from repro.planner.methods import Method
-from repro.planner.setting import Setting
 
 LIVE_LAYERS = 1
 """L' of Fig. 3."""
@@ -19,7 +19,7 @@ BYTES_PER_PARAMETER = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0, "int8": 
 """b of each format."""
 
 
-def paper_bytes(a: Architecture, method: Method, s: Setting) -> float | None:
+def paper_bytes(a: Architecture, method: TrainingMethod, s: Setting) -> float | None:
     """Return what the paper's equations give, or ``None`` where it has none.
 
     It has none for Adam, adapters and ElasticZO, nor where the heads do not divide the hidden size.
@@ -33,7 +33,7 @@ def paper_bytes(a: Architecture, method: Method, s: Setting) -> float | None:
     return _bytes(a, method, checked)
 
 
-def bytes_of_real_parameters(a: Architecture, method: Method, s: Setting) -> float:
+def bytes_of_real_parameters(a: Architecture, method: TrainingMethod, s: Setting) -> float:
     """Return ``paper_bytes`` with the model's number of parameters in the place of the equations'.
 
     Args:
@@ -60,7 +60,7 @@ def effective_layers(a: Architecture, s: Setting, peak: float) -> float:
     return float(analytic.effective_layers(_sizes(a, s), peak, weights))
 
 
-def _bytes(a: Architecture, method: Method, checked: Sizes) -> float:
+def _bytes(a: Architecture, method: TrainingMethod, checked: Sizes) -> float:
     if method.estimator == "zeroth-order":
         return float(mezo_bytes(checked, live_layers=min(LIVE_LAYERS, a.layers)))
     return float(bp_bytes(checked, checkpointing=method.checkpointed))

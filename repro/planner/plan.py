@@ -5,10 +5,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from repro.core.errors import UsageError
+from repro.memory.setting import Setting
+from repro.memory.training_method import TrainingMethod
 from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture
 from repro.planner.formula import Estimate, estimate
-from repro.planner.methods import Method, caution, objection
+from repro.planner.methods import caution, objection
 from repro.planner.models import Model
 from repro.planner.paper import paper_bytes
 from repro.planner.search import (
@@ -18,7 +20,6 @@ from repro.planner.search import (
     largest_by_secants,
     longest_context,
 )
-from repro.planner.setting import Setting
 
 if TYPE_CHECKING:
     from repro.planner.unknown import Unknown
@@ -31,7 +32,7 @@ Report = Callable[[str], object]
 class Row:
     """One method, against the budget."""
 
-    method: Method
+    method: TrainingMethod
     objection: str | None
     """Why the method makes no sense with these weights, or cannot be simulated on this model; then
     nothing below is filled."""
@@ -124,7 +125,7 @@ class Plan:
 
 def plan_model(
     model: Model,
-    methods: Sequence[Method],
+    methods: Sequence[TrainingMethod],
     setting: Setting,
     budget: float,
     *,
@@ -160,7 +161,7 @@ def plan_model(
 
 def plan_unknown(
     model: Model,
-    methods: Sequence[Method],
+    methods: Sequence[TrainingMethod],
     setting: Setting,
     budget: float,
     *,
@@ -223,7 +224,7 @@ def _require_blocks(layers: int, setting: Setting) -> None:
         raise UsageError(msg)
 
 
-def _row(a: Architecture, method: Method, setting: Setting, budget: float) -> Row:
+def _row(a: Architecture, method: TrainingMethod, setting: Setting, budget: float) -> Row:
     empty = Row(method, objection(method, setting), caution(method, setting))
     if empty.objection is not None:
         return empty
@@ -237,7 +238,7 @@ def _row(a: Architecture, method: Method, setting: Setting, budget: float) -> Ro
 
 
 def _row_of_unknown(
-    model: Model, unknown: "Unknown", method: Method, setting: Setting, budget: float
+    model: Model, unknown: "Unknown", method: TrainingMethod, setting: Setting, budget: float
 ) -> Row:
     from repro.planner.unknown import fused_caution
 
@@ -264,8 +265,8 @@ def _row_of_unknown(
     )
 
 
-def _bytes(model: Model, method: Method, setting: Setting) -> int:
-    from repro.planner.simulation import simulate
+def _bytes(model: Model, method: TrainingMethod, setting: Setting) -> int:
+    from repro.memory.simulation import simulate
 
     return simulate(model.config, method, setting).as_metrics()["total_bytes"]
 
@@ -274,7 +275,7 @@ def _simulated(model: Model, row: Row, setting: Setting) -> Row:
     """Return ``row`` with a simulated step, or with the reason why there is none."""
     if row.objection is not None:
         return row
-    from repro.planner.simulation import StepError, simulate
+    from repro.memory.simulation import StepError, simulate
 
     try:
         step = simulate(model.config, row.method, setting)

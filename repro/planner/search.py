@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from repro.memory.setting import Setting
+from repro.memory.training_method import TrainingMethod
 from repro.planner.architecture import Architecture
 from repro.planner.formula import estimate
-from repro.planner.methods import Method
-from repro.planner.setting import Setting
 
 LARGEST_BATCH = 1 << 20
 """Where the search for a batch ends."""
@@ -16,7 +16,7 @@ SECANTS = 12
 """Guesses by secants before the search halves what is left: where memory bends, they may creep."""
 
 
-def longest_context(a: Architecture, method: Method, s: Setting, budget: float) -> int:
+def longest_context(a: Architecture, method: TrainingMethod, s: Setting, budget: float) -> int:
     """Return the most tokens that fit, at most the model's positions; 0 if not even one fits."""
     return largest(
         lambda context: estimate(a, method, replace(s, context=context)).total <= budget,
@@ -24,7 +24,7 @@ def longest_context(a: Architecture, method: Method, s: Setting, budget: float) 
     )
 
 
-def largest_batch(a: Architecture, method: Method, s: Setting, budget: float) -> int:
+def largest_batch(a: Architecture, method: TrainingMethod, s: Setting, budget: float) -> int:
     """Return the most sequences that fit, at most ``LARGEST_BATCH``; 0 if not even one fits."""
     return largest(
         lambda batch: estimate(a, method, replace(s, batch=batch)).total <= budget, LARGEST_BATCH

@@ -7,11 +7,11 @@ from rich.console import Console
 from rich.table import Table
 
 from repro.core.units import format_bytes
+from repro.memory.setting import Setting
+from repro.memory.training_method import TrainingMethod
 from repro.planner.choices import Choice
-from repro.planner.methods import Method
 from repro.planner.plan import Plan, Row
 from repro.planner.search import LARGEST_BATCH
-from repro.planner.setting import Setting
 from repro.planner.weights import weight_bytes
 
 _WIDTH = 160
@@ -151,7 +151,7 @@ def _cells(row: Row, budget: float, positions: int | None) -> dict[str, str]:
     }
 
 
-def _label(method: Method, setting: Setting) -> str:
+def _label(method: TrainingMethod, setting: Setting) -> str:
     if method.trains == "adapters":
         return f"{method.label}, r = {setting.rank}"
     if method.trains == "tail":

@@ -10,9 +10,9 @@ from torch import nn
 from repro.core.errors import ReproError
 from repro.core.names import Attention
 from repro.core.units import format_bytes
-from repro.planner.fake_models import reason_of
-from repro.planner.methods import Method
-from repro.planner.setting import Setting
+from repro.memory.fake_models import reason_of
+from repro.memory.setting import Setting
+from repro.memory.training_method import TrainingMethod
 
 NOTABLE = 0.01
 """Share of the parameters from which on matrices outside linear layers are worth a word."""
@@ -60,7 +60,7 @@ def inspected(config: Mapping[str, Any]) -> Unknown:
     )
 
 
-def fused_caution(model: Unknown, method: Method, setting: Setting) -> str | None:
+def fused_caution(model: Unknown, method: TrainingMethod, setting: Setting) -> str | None:
     """Return what adapters and quantisation leave out of ``model``, or ``None``."""
     if method.trains != "adapters" or model.fused < NOTABLE * model.parameters:
         return None

@@ -1,7 +1,7 @@
 """Bytes of weights in every storage format, and of what is trained beside them."""
 
+from repro.memory.setting import BLOCK_4BIT, Setting
 from repro.planner.architecture import Architecture
-from repro.planner.setting import BLOCK_4BIT, Setting
 
 SCALE = 4
 """Bytes of a float32 scale."""

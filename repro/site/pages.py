@@ -22,10 +22,10 @@ from repro.claims.verdict import (
     judge_value,
     verdict,
 )
+from repro.memory.setting import Setting
 from repro.planner.families import FAMILIES
 from repro.planner.methods import METHODS
 from repro.planner.page import page as planner_page
-from repro.planner.setting import Setting
 from repro.report import wording
 from repro.report.claims_table import ClaimRow
 from repro.site import text

@@ -30,7 +30,7 @@ from repro.measurement.timing import Step, in_turns
 from repro.memory.measured import peak_on_cuda
 from repro.methods.backprop import Backprop
 from repro.methods.mezo import MeZO
-from repro.methods.noise import AnyNoise, TorchNoise
+from repro.methods.noise import Noise, TorchNoise
 from repro.methods.philox import PhiloxNoise
 from repro.methods.walk import Restore
 from repro.models.dropout import without_dropout
@@ -202,7 +202,7 @@ def _step(arm: Arm, model: "PreTrainedModel", batch: Batch) -> Step:
         loop = PublishedLoop(model, _ANSWERS.tolist(), _LR, _EPS)
         seeds = count()
         return lambda: loop.step(batch, next(seeds))
-    noise: AnyNoise = TorchNoise() if arm == "mezo_torch" else PhiloxNoise()
+    noise: Noise = TorchNoise() if arm == "mezo_torch" else PhiloxNoise()
     restore: Restore = "exact" if arm == "mezo_philox_exact" else "rounded"
     mezo = MeZO(model.parameters(), lr=_LR, eps=_EPS, restore=restore, noise=noise)
     return lambda: mezo.step(loss)

@@ -4,9 +4,9 @@ from functools import partial
 
 from repro.memory import analytic
 from repro.memory.analytic import sizes_of
+from repro.memory.simulation import simulate_step
 from repro.memory.step import StepSpec, build_model, last_position_loss, make_batch
 from repro.planner.methods import PAPER
-from repro.planner.simulation import simulate_step
 
 
 def equation_bytes(spec: StepSpec, live_layers: float = 1) -> float:

@@ -19,7 +19,7 @@ PARTS = {
     "input": "input batch",
     "other": "other tensors",
 }
-"""Fields of ``repro.memory.parts.Parts`` as people read them, from the bottom of a bar up."""
+"""Fields of ``MemoryBreakdown`` as people read them, from the bottom of a bar up."""
 ABOVE = "not told apart"
 """What an allocator gave above the weights."""
 

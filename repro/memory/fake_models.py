@@ -1,4 +1,4 @@
-"""Any causal language model under FakeTensorMode, as a method of the planner would hold it."""
+"""Any causal language model under FakeTensorMode, as a training method holds it."""
 
 import inspect
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from repro.core.errors import ReproError
+from repro.memory.setting import BLOCK_4BIT, Setting
+from repro.memory.training_method import TrainingMethod
 from repro.models.dropout import without_dropout
-from repro.planner.methods import Method
-from repro.planner.setting import BLOCK_4BIT, Setting
 
 
-def build(config: Mapping[str, Any], method: Method, setting: Setting) -> nn.Module:
+def build(config: Mapping[str, Any], method: TrainingMethod, setting: Setting) -> nn.Module:
     """Build the model of ``config`` in training mode, without dropout; call it under fake tensors.
 
     Raises:
@@ -50,17 +50,18 @@ def reason_of(error: Exception) -> str:
     return " ".join(str(error).split()).partition(". ")[0] or type(error).__name__
 
 
-def tail_parameters(model: nn.Module, blocks: int) -> list[nn.Parameter]:
-    """Return the parameters of the last ``blocks`` blocks and of what comes after them.
+def partition_before(model: nn.Module, blocks: int) -> str | int:
+    """Return the partition point at which the last ``blocks`` blocks of ``model`` begin.
 
-    A tied head is the embedding, which stands at the beginning: it belongs to no tail.
+    What the model has after its blocks belongs to them, and is all of it where ``blocks`` is 0. A
+    tied output layer is the embedding, which comes first.
     """
-    stack = _blocks(model)
-    first = {id(p) for block in list(stack)[: len(stack) - blocks] for p in block.parameters()}
-    embeddings = {
-        id(p) for m in model.modules() if isinstance(m, nn.Embedding) for p in m.parameters()
-    }
-    return [p for p in model.parameters() if id(p) not in first | embeddings]
+    name, stack = _blocks(model)
+    if blocks:
+        return f"{name}.{len(stack) - blocks}"
+    layers = [parameter.rpartition(".")[0] for parameter, _ in model.named_parameters()]
+    last = max(n for n, layer in enumerate(layers) if layer.startswith(f"{name}."))
+    return layers[last + 1] if last + 1 < len(layers) else len(list(model.children()))
 
 
 def keeps_logits(model: nn.Module) -> bool:
@@ -129,7 +130,7 @@ class AdaptedMatrix(_Replacement):
         return result + adapted
 
 
-def _replace_matrices(model: nn.Module, method: Method, setting: Setting) -> None:
+def _replace_matrices(model: nn.Module, method: TrainingMethod, setting: Setting) -> None:
     if not setting.quantised and method.trains != "adapters":
         return
     from transformers.pytorch_utils import Conv1D
@@ -150,19 +151,19 @@ def _replace_matrices(model: nn.Module, method: Method, setting: Setting) -> Non
             setattr(parent, name, new)
 
 
-def _checkpoint(model: nn.Module, method: Method) -> None:
+def _checkpoint(model: nn.Module, method: TrainingMethod) -> None:
     model.activation_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
     if method.trains == "adapters":
         model.enable_input_require_grads()  # type: ignore[operator]
 
 
-def _blocks(model: nn.Module) -> nn.ModuleList:
+def _blocks(model: nn.Module) -> tuple[str, nn.ModuleList]:
     """Return the list of the model's decoder blocks: the list of modules with most parameters."""
-    lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
+    lists = [(name, m) for name, m in model.named_modules() if isinstance(m, nn.ModuleList)]
     if not lists:
-        msg = f"{type(model).__name__} has no list of blocks: ElasticZO's tail cannot be found"
+        msg = f"{type(model).__name__} has no list of blocks: ElasticZO cannot be partitioned"
         raise ReproError(msg)
-    return max(lists, key=lambda blocks: sum(p.numel() for p in blocks.parameters()))
+    return max(lists, key=lambda named: sum(p.numel() for p in named[1].parameters()))
 
 
 def _dtype(setting: Setting) -> torch.dtype:

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, fields
 
 
 @dataclass(frozen=True)
-class Parts:
+class MemoryBreakdown:
     """Bytes, by what they are; the parts of the ElasticZO paper's Figs. 4 to 6, and two more."""
 
     parameters: int = 0

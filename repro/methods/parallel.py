@@ -1,4 +1,4 @@
-"""Work that PyTorch's number of threads share, piece by piece."""
+"""Share work among PyTorch's number of threads, piece by piece."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -17,7 +17,9 @@ def threads_for(device: torch.device, pieces: int) -> int:
     return max(1, min(torch.get_num_threads(), pieces // 2)) if device.type == "cpu" else 1
 
 
-def share(pieces: Iterator[Piece], threads: int, work: Callable[[Iterator[Piece]], None]) -> None:
+def parallel_for(
+    pieces: Iterator[Piece], threads: int, work: Callable[[Iterator[Piece]], None]
+) -> None:
     """Let ``threads`` threads, of which this is one, ``work`` on pieces until none is left.
 
     What they do is not recorded by autograd.

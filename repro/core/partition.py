@@ -1,0 +1,33 @@
+"""The partition point of ElasticZO: which layer is the first that backpropagation trains."""
+
+from collections.abc import Sequence
+
+from repro.core.errors import UsageError
+
+
+def partition_index(
+    partition: str | int, layers: Sequence[str], nameable: Sequence[str] | None = None
+) -> int:
+    """Return C, how many of ``layers`` come before the first that backpropagation trains.
+
+    Args:
+        partition: C itself, from 0 (Full BP) to the number of layers (Full ZO), or the dotted name
+            of that first layer or of the module that it begins, such as ``"model.layers.30"``.
+        layers: the names of all layers, in order.
+        nameable: those that ``partition`` may name; by default all.
+
+    Raises:
+        UsageError: no such layer, or a number out of range.
+    """
+    if isinstance(partition, str):
+        names = layers if nameable is None else nameable
+        for name in names:
+            if f"{name}.".startswith(f"{partition}."):
+                return layers.index(name)
+        there = ", ".join(dict.fromkeys(names))
+        msg = f"partition {partition!r} names no layer; there are: {there}"
+        raise UsageError(msg)
+    if isinstance(partition, bool) or not 0 <= partition <= len(layers):
+        msg = f"partition C = {partition!r}: must be from 0 to {len(layers)}, or a layer's name"
+        raise UsageError(msg)
+    return partition

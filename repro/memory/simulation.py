@@ -1,0 +1,185 @@
+"""A real training step of the actual architecture, run on fake tensors and counted.
+
+The optimizers are those of ``repro.methods``. No size depends on a value, so the few values that
+they read, of losses and seeds, are made up. Optimizer state is there from the beginning, as after
+the first step. What comes out is the peak of *logical* bytes: no allocator rounding, and nothing
+that the kernels themselves allocate.
+"""
+
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from repro.core.errors import ReproError
+from repro.memory.breakdown import MemoryBreakdown
+from repro.memory.fake_models import build, keeps_logits, partition_before, reason_of
+from repro.memory.setting import Setting
+from repro.memory.step import EPS, LR
+from repro.memory.storages import StorageTracker
+from repro.memory.training_method import TrainingMethod
+from repro.methods.backprop import Backprop
+from repro.methods.elasticzo import ElasticZO
+from repro.methods.mezo import MeZO
+from repro.methods.noise import TorchNoise
+from repro.methods.perturbation import default_chunk, perturb_
+from repro.models.unpacked import unpacked
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+class StepError(ReproError):
+    """The model is built, but a step of this method does not run on fake tensors."""
+
+
+def simulate(
+    config: Mapping[str, Any], method: TrainingMethod, setting: Setting
+) -> MemoryBreakdown:
+    """Return what is alive at the peak of one step of the model of ``config``, weights included.
+
+    Raises:
+        StepError: the model's code does not run on fake tensors by this method.
+        ReproError: the model cannot be built.
+    """
+    return simulate_step(
+        partial(build, config, method, setting),
+        partial(_batch, setting),
+        partial(_loss, setting),
+        method,
+        tail=setting.tail,
+    )
+
+
+def simulate_step(
+    make: Callable[[], Model],
+    read: Callable[[], tuple[Tensor, ...]],
+    loss: Callable[[Model, Any], Tensor],
+    method: TrainingMethod,
+    tail: int = 1,
+) -> MemoryBreakdown:
+    """Return what is alive at the peak of one step of any training, weights included.
+
+    Args:
+        make: makes the model; called under FakeTensorMode, like the others.
+        read: makes the tensors that a step reads.
+        loss: of the model on that batch.
+        method: what is done with the loss.
+        tail: last blocks that ElasticZO trains by backpropagation.
+
+    Raises:
+        StepError: the model's code does not run on fake tensors.
+    """
+    with FakeTensorMode():
+        model = make()
+        optimizer, trained = _optimizer(model, method, tail)
+        batch = read()
+        tracker = _StepTracker()
+        tracker.add([*model.buffers()], "other")
+        tracker.add([*model.state_dict(keep_vars=True).values()], "parameters")
+        if isinstance(optimizer, Backprop) and method.adam:
+            tracker.add(_adam_state(optimizer, trained), "optimizer_state")
+        tracker.add(batch, "input")
+        for parameter in trained:
+            hooked: Any = parameter  # torch's types know no such hook
+            hooked.register_post_accumulate_grad_hook(tracker.add_gradient)
+        try:
+            with unpacked(), tracker:
+                optimizer.step(partial(tracker.inside_model, partial(loss, model, batch)))
+        except Exception as error:  # whatever a model's own code raises
+            name = type(model).__name__
+            msg = f"{name} cannot be simulated by {method.slug}: {reason_of(error)}"
+            raise StepError(msg) from error
+        peak = tracker.peak()
+    del model, trained, optimizer
+    gc.collect()  # the model sits in reference cycles
+    return peak
+
+
+def _batch(setting: Setting) -> tuple[Tensor, Tensor]:
+    """Return tokens [B, N] and the answer of each sequence [B]."""
+    tokens = torch.zeros(setting.batch, setting.context, dtype=torch.long)
+    return tokens, torch.zeros(setting.batch, dtype=torch.long)
+
+
+def _loss(setting: Setting, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    tokens, answers = batch
+    if setting.loss == "all":
+        loss: Tensor = model(input_ids=tokens, labels=tokens).loss
+        return loss
+    kept = {"logits_to_keep": 1} if keeps_logits(model) else {}
+    logits = model(input_ids=tokens, **kept).logits[:, -1]  # [B, V]
+    return nn.functional.cross_entropy(logits.float(), answers)
+
+
+class _StepTracker(StorageTracker):  # type: ignore[no-untyped-call]
+    """Follows the storages of a step on fake tensors, and makes up what the optimizer reads."""
+
+    def __init__(self) -> None:
+        super().__init__(_part_of)
+        self._in_model = False
+
+    def inside_model(self, loss: Callable[[], Tensor]) -> Tensor:
+        """Return ``loss()``, whose code may read no value: what it computes could depend on it."""
+        self._in_model = True
+        try:
+            return loss()
+        finally:
+            self._in_model = False
+
+    def add_gradient(self, parameter: Tensor) -> None:
+        """Count what backpropagation has left at ``parameter`` as a gradient."""
+        if parameter.grad is not None:
+            self.add([parameter.grad], "gradients")
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401 - whatever the operator returns
+        if func is torch.ops.aten._local_scalar_dense.default and not self._in_model:
+            return 1
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+class _OneChunk(TorchNoise):
+    """PyTorch's noise for one chunk alone, whose memory all chunks take in turn."""
+
+    def add_(self, parameters: Sequence[Tensor], seed: int, scale: float) -> None:
+        """Perturb the first chunk of the largest parameter."""
+        largest = max(parameters, key=Tensor.numel).detach()
+        perturb_([largest.view(-1)[: default_chunk(largest.device)]], seed, scale)
+
+
+def _optimizer(
+    model: nn.Module, method: TrainingMethod, tail: int
+) -> tuple[Backprop | ElasticZO | MeZO, list[Tensor]]:
+    """Return the optimizer of ``method``, and what backpropagation trains by it."""
+    if method.estimator == "backpropagation":
+        trained: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
+        return Backprop(trained, lr=LR, rule="adam" if method.adam else "sgd"), trained
+    if method.estimator == "zeroth-order":
+        return MeZO(model.parameters(), lr=LR, eps=EPS, noise=_OneChunk()), []
+    elastic = ElasticZO(model, partition_before(model, tail), lr=LR, eps=EPS, noise=_OneChunk())
+    return elastic, elastic.bp_params
+
+
+def _adam_state(optimizer: Backprop, trained: Sequence[Tensor]) -> list[Tensor]:
+    """Let PyTorch make Adam's state, as in a first step, and return its tensors."""
+    for parameter in trained:
+        parameter.grad = torch.empty_like(parameter)
+    with _StepTracker():
+        optimizer.optimizer.step()
+    optimizer.optimizer.zero_grad()
+    state = optimizer.optimizer.state.values()
+    return [one[name] for one in state for name in ("exp_avg", "exp_avg_sq")]
+
+
+def _part_of(tensor: Tensor) -> str:  # noqa: ARG001 - the tracker's signature
+    backward = torch._C._current_graph_task_id() != -1
+    return "errors" if backward else "activations"

@@ -1,0 +1,89 @@
+"""What training on the engine has in common, whatever its number format."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, Literal
+
+from torch import nn
+
+from repro.core.errors import UsageError
+from repro.core.validation import require_choice
+from repro.methods.step_info import Estimate, StepInfo
+from repro.ondevice.build import load
+from repro.ondevice.layers import Layer, first_bp_layer, layer_table
+from repro.ondevice.limits import require_machine
+
+
+class EngineTraining:
+    """A network whose weights, activations and training live in the engine's memory."""
+
+    def __init__(
+        self,
+        kind: Literal["FloatTraining", "IntTraining"],
+        structure: nn.Sequential,
+        input_shape: tuple[int, ...],
+        partition: str | int,
+        *,
+        capacity: int,
+        threads: int,
+        instructions: str,
+        seed: int,
+        settings: Callable[[list[Layer]], dict[str, Any]],
+    ) -> None:
+        """Check the machine and the layers, and allocate all memory.
+
+        Raises:
+            UsageError: a setting is out of range, the partition names no layer, or the engine has
+                no kernel for a layer.
+            EngineError: the engine is not built.
+        """
+        require_machine(capacity, threads)
+        engine = load()
+        require_choice("instructions", instructions, ("auto", *engine.instruction_sets()))
+        layers = layer_table(structure, input_shape)
+        self.start = first_bp_layer(structure, layers, partition)
+        """Index of the first layer that backpropagation trains, among those with weights."""
+        self.training: Any = called(
+            getattr(engine, kind),
+            layers=[engine.Layer(**asdict(layer)) for layer in layers],
+            tail=self.start,
+            capacity=capacity,
+            threads=threads,
+            isa=instructions,
+            seed=seed % (1 << 64),
+            **settings(layers),
+        )
+
+    def info(self, plus: float, minus: float, key: int, gradient: float) -> StepInfo:
+        """Return what a step tells: with backpropagation alone there is one loss, ``plus``."""
+        if self.start == 0:
+            return StepInfo(plus)
+        return StepInfo((plus + minus) / 2, (Estimate(key, plus, minus, gradient),))
+
+    @property
+    def arena_bytes(self) -> int:
+        """All memory that the engine uses for the network, its activations and its training."""
+        size: int = self.training.arena_bytes
+        return size
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Time of all steps so far in each phase of ElasticZO's Fig. 7.
+
+        The backpropagated part's update counts as ``backward``; ``other`` is the reading of the
+        batch.
+        """
+        phases: dict[str, float] = self.training.seconds()
+        return phases
+
+
+def called(function: Any, *arguments: Any, **settings: Any) -> Any:  # noqa: ANN401 - the engine's
+    """Return what a function of the engine returns.
+
+    Raises:
+        UsageError: the engine refuses an argument; its first line says why.
+    """
+    try:
+        return function(*arguments, **settings)
+    except (ValueError, TypeError) as error:
+        raise UsageError(str(error).partition("\n")[0]) from error
