@@ -7,6 +7,7 @@ import pandas as pd
 from repro.artifacts.mezo_fig3.points import by_shape
 from repro.core.units import format_bytes
 from repro.measurement.records import Record, of_kind, single
+from repro.memory.readings import PRINTED, RECOVERED, Reading
 
 _COORDINATES = ("context", "layers", "hidden", "method", "attention", "dtype")
 _PEAK = "peak_bytes"
@@ -92,3 +93,18 @@ def extra_over_forward(records: Sequence[Record]) -> pd.DataFrame:
     if rows:
         frame["extra (%)"] = (100 * (frame["MeZO (B)"] / frame["forward (B)"] - 1)).round(2)
     return frame
+
+
+def readings() -> pd.DataFrame:
+    """Return every printed number of section 2.4 beside two readings of the equations."""
+    return pd.DataFrame(
+        [
+            {
+                "ratio BP / MeZO": number.name,
+                "printed": f"{number.value:.{number.digits}f}",
+                "equations as printed": f"{number.of(Reading()):.3f}",
+                "recovered": f"{number.of(RECOVERED):.3f}",
+            }
+            for number in PRINTED
+        ]
+    )
