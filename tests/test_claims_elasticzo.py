@@ -7,7 +7,7 @@ import pytest
 from repro.claims.claim import Claim
 from repro.claims.elasticzo import CLAIMS, METHODS, QUANTITIES
 from repro.claims.quantity import Accuracy, Gaps, Point
-from repro.claims.verdict import is_tested
+from repro.claims.verdict import is_ranking
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
 
@@ -94,11 +94,14 @@ def test_gaps_in_words_are_those_of_the_tables(claim: Claim, gaps: Gaps) -> None
         assert value == pytest.approx(claim.published, abs=0.0501)
 
 
-def test_what_claims_an_advantage_is_tested() -> None:
-    tested = {claim.id for claim in CLAIMS if is_tested(claim)}
-    advantage = re.compile(r".*-(order|gain)")
-    assert tested == {claim.id for claim in CLAIMS if advantage.fullmatch(claim.id)}
-    assert len(tested) == 15 + 8 + 8 + 2
+def test_rankings_are_our_reading_and_gains_are_values() -> None:
+    rankings = {claim.id for claim in CLAIMS if is_ranking(claim)}
+    assert rankings == {claim.id for claim in CLAIMS if claim.id.endswith("-order")}
+    assert len(rankings) == 15
+    assert not any(BY_ID[name].is_stated for name in rankings)
+    gains = [claim for claim in CLAIMS if claim.id.endswith(("-gain", "-gap"))]
+    assert {claim.relation for claim in gains} == {"equals"}
+    assert all(claim.unknown for claim in CLAIMS)
 
 
 def test_orders_are_those_of_the_columns() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from repro.claims.verdict import CONTRADICTED
+from repro.claims.verdict import CLOSE, INCONSISTENT
 from repro.report.claims_table import claim_rows
 from repro.site.build import build
 
@@ -104,10 +104,10 @@ def test_the_filter(site: Path, page: Page) -> None:
     assert 0 < len(found) < len(rows)
     assert page.locator("#count").inner_text() == f"{len(found)} of {len(rows)} claims."
     assert page.locator("#count").get_attribute("aria-live") == "polite"
-    page.get_by_role("checkbox", name=CONTRADICTED, exact=True).focus()
+    page.get_by_role("checkbox", name=CLOSE, exact=True).focus()
     page.keyboard.press("Space")
-    assert set(shown(page)) == {CONTRADICTED}
-    assert page.url == f"{index}#q=MNIST++table&verdict={CONTRADICTED}"
+    assert set(shown(page)) == {CLOSE}
+    assert page.url == f"{index}#q=MNIST++table&verdict={CLOSE}"
     both = shown(page)
     page.reload()
     assert shown(page) == both
@@ -123,7 +123,7 @@ def test_the_filter(site: Path, page: Page) -> None:
 def test_a_filter_can_be_linked(site: Path, page: Page) -> None:
     rows = claim_rows(ROOT / "results")
     page.goto((site / "index.html").as_uri())
-    verdict = "contradicts the paper's own equations"
+    verdict = INCONSISTENT
     page.get_by_role("link", name=re.compile(f"claims of MeZO: {verdict}")).click()
     mezo = [row for row in rows if row.paper == "mezo" and row.verdict == verdict]
     expect(page.locator("#count")).to_have_text(f"{len(mezo)} of {len(rows)} claims.")
