@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter
 
 from repro.core.units import GB
 from repro.measurement.records import Record, of_kind
@@ -62,6 +63,9 @@ FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {"memory": memor
 def _panel(panel: "Axes", records: Sequence[Record], size: str) -> None:
     panel.set_xscale("log", base=2)
     panel.set_yscale("log")
+    panel.xaxis.set_major_formatter("{x:,.0f}")
+    panel.yaxis.set_major_formatter("{x:,.10g}")
+    panel.yaxis.set_minor_formatter(NullFormatter())
     for method, colour in _COLOURS.items():
         mine = [record for record in records if record.point["method"] == method]
         line = {
