@@ -10,6 +10,7 @@ import pytest
 
 from repro import __version__
 from repro.cli import main
+from repro.report.claims_table import ClaimRow
 
 
 def repro(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -124,11 +125,17 @@ def test_claims_without_records_are_not_run(
     rows = json.loads(capsys.readouterr().out)
     assert {row["verdict"] for row in rows} == {"not run"}
     assert {row["ours"] for row in rows} == {None}
-    assert set(rows[0]) == {
-        "id", "paper", "section", "artifact", "statement", "relation", "published", "digits",
-        "ours", "difference", "interval", "p_value", "bootstrap", "unit", "basis", "verdict",
-        "reason", "profile", "n_seeds", "records", "record_files",
-    }  # fmt: skip
+    assert set(rows[0]) == {*ClaimRow.__dataclass_fields__, "difference", "schema"}
+    assert {row["schema"] for row in rows} == {2}
+
+
+def test_claim_tells_one_statement_and_suggests_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["claim", "A4"]) == 0
+    shown = capsys.readouterr().out
+    assert "reproduced, with a correction" in shown
+    assert "around 1.2x" in shown
+    assert main(["claim", "A44"]) == 2
+    assert "A4" in capsys.readouterr().err
 
 
 def test_command_without_a_name_is_a_usage_error() -> None:

@@ -167,8 +167,19 @@ def test_sign_figure_ends_where_a_seed_did_and_names_profiles_by_panel() -> None
     assert zo.get_title(loc="left") == f"MNIST, Full ZO\n{CAVEAT}"
     assert cls1.get_title(loc="left") == "MNIST, ZO-Feat-Cls1 (quick)"
     plt.close(figure)
-    found = {f.claim_id: f for f in sign_findings(records)}
-    zo_found = found["B-sign-mnist-full_zo"]
-    assert zo_found.ours == pytest.approx((95 + 70) / 2)
-    assert zo_found.reason.startswith("all steps of 0 to 2 epochs;")
-    assert zo_found.reason.endswith(f"; {CAVEAT}")
+    (finding,) = sign_findings(records)
+    assert (finding.ours, finding.reason) == (None, "2 of the 6 methods and data sets were run")
+
+
+def test_sign_statement_is_the_mean_of_all_parts_and_knows_its_range() -> None:
+    records = [
+        run([0.1, 0.8], seed=seed, signs=(right,), precision="int8s", method=method, dataset=data)
+        for data in ("mnist", "fashion_mnist")
+        for method in ("full_zo", "cls2", "cls1")
+        for seed, right in enumerate((9, 8, 7))
+    ]
+    (finding,) = sign_findings(records)
+    assert finding.ours == pytest.approx(80)
+    assert finding.n_seeds == 3
+    assert finding.prediction == pytest.approx(4.3027 * 10 * (4 / 3) ** 0.5, rel=1e-3)
+    assert finding.plausible == pytest.approx((80, 80))

@@ -62,14 +62,17 @@ def label_logarithms(axis: "Axis", spread: float) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def save(figure: "Figure", directory: Path, name: str) -> list[Path]:
-    """Write ``figure`` as SVG and PNG, the same bytes for the same figure, and close it."""
+def save(
+    figure: "Figure", directory: Path, name: str, formats: tuple[str, ...] = ("svg", "png")
+) -> list[Path]:
+    """Write ``figure`` in each format, the same bytes for the same figure, and close it."""
     import io
 
     import matplotlib.pyplot as plt
 
     paths = []
-    for suffix, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
+    for suffix in formats:
+        metadata = {"Date" if suffix == "svg" else "Software": None}
         buffer = io.BytesIO()
         with style():
             figure.savefig(buffer, format=suffix, metadata=metadata)

@@ -47,7 +47,7 @@ def draw_scorecards(rows: Sequence[ClaimRow], directory: Path) -> list[Path]:
     for name, ink in (("light", "#24292f"), ("dark", "#e6edf3")):
         with style():
             figure = _scorecard(_found(rows), ink)
-            paths += save(figure, directory, f"scorecard-{name}")
+            paths += save(figure, directory, f"scorecard-{name}", ("png",))
     return paths
 
 
