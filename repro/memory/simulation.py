@@ -81,7 +81,10 @@ def simulate_step(
         tracker.add([*model.buffers()], "other")
         tracker.add([*model.state_dict(keep_vars=True).values()], "parameters")
         if isinstance(optimizer, Backprop) and method.adam:
-            tracker.add(_adam_state(optimizer, trained), "optimizer_state")
+            _make_adam_state(optimizer, trained)
+            for state in optimizer.optimizer.state.values():
+                tracker.add([state["exp_avg"], state["exp_avg_sq"]], "optimizer_state")
+                tracker.add([state["step"]], "other")  # a float32 for each parameter
         tracker.add(batch, "input")
         for parameter in trained:
             hooked: Any = parameter  # torch's types know no such hook
@@ -169,15 +172,13 @@ def _optimizer(
     return elastic, elastic.bp_params
 
 
-def _adam_state(optimizer: Backprop, trained: Sequence[Tensor]) -> list[Tensor]:
-    """Let PyTorch make Adam's state, as in a first step, and return its tensors."""
+def _make_adam_state(optimizer: Backprop, trained: Sequence[Tensor]) -> None:
+    """Let PyTorch make Adam's state, as in a first step."""
     for parameter in trained:
         parameter.grad = torch.empty_like(parameter)
     with _StepTracker():
         optimizer.optimizer.step()
     optimizer.optimizer.zero_grad()
-    state = optimizer.optimizer.state.values()
-    return [one[name] for one in state for name in ("exp_avg", "exp_avg_sq")]
 
 
 def _part_of(tensor: Tensor) -> str:  # noqa: ARG001 - the tracker's signature
