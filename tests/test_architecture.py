@@ -113,7 +113,7 @@ def test_selector_fields_hold_several_values(slug: str) -> None:
 
 
 def test_results_and_notebooks_are_of_the_artifacts() -> None:
-    assert {path.name for path in (ROOT / "results").iterdir()} == set(index.SLUGS)
+    assert {p.name for p in (ROOT / "results").iterdir() if p.is_dir()} == set(index.SLUGS)
     assert {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")} == set(index.SLUGS)
 
 
