@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from repro.artifacts.mezo_fig3.run import simulate_point
+from repro.artifacts.shared.decoder_steps import simulate_decoder_step
 from repro.memory import analytic, equal_memory
 from repro.memory.shape import LLAMA2_7B
 from repro.memory.step import Method, StepSpec
@@ -42,4 +42,4 @@ def test_simulated_point(benchmark: Any, method: Method) -> None:
     """One simulated step of Llama 2 7B's width with four layers."""
     spec = StepSpec(replace(LLAMA2_7B, layers=4), method, "eager", "float16")
     benchmark.extra_info["config"] = spec.as_dict()
-    benchmark.pedantic(simulate_point, args=(spec,), warmup_rounds=1, rounds=5)
+    benchmark.pedantic(simulate_decoder_step, args=(spec,), warmup_rounds=1, rounds=5)
