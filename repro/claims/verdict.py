@@ -174,7 +174,6 @@ def judge_value(claim: Claim, finding: Finding, ours: float, prediction: float |
         return CLOSE
     if not claim.unknown:
         return NOT_REPRODUCED
-    # a single run under such settings is as uncertain as one under ours
     return _by_open_settings(claim, finding, ours, prediction)
 
 
@@ -192,6 +191,7 @@ def _by_open_settings(claim: Claim, finding: Finding, ours: float, spread: float
     """Return what can be said of a value that differs, where the paper leaves settings open."""
     if finding.plausible is None:
         return UNDECIDED
+    # a single run under such settings is as uncertain as one under ours
     low, high = min(*finding.plausible, ours) - spread, max(*finding.plausible, ours) + spread
     return NOT_DECIDABLE if low <= claim.published <= high else UNDECIDED
 

@@ -20,7 +20,7 @@ from repro.methods.noise import LatticeStep
 
 GROUP = 4096
 """Weights that share the counters of a group."""
-_GROUPS = 4
+GROUPS = 4
 """Groups that one program of a kernel changes, one after the other."""
 
 
@@ -98,7 +98,7 @@ class _Table:
         self.dtype = tensors[0][1].dtype
         self._numbers = [number for number, _ in tensors]
         sizes = [tensor.numel() for _, tensor in tensors]
-        blocks = [-(-size // (GROUP * _GROUPS)) for size in sizes]
+        blocks = [-(-size // (GROUP * GROUPS)) for size in sizes]
         self.programs = sum(blocks)
         repeats = torch.tensor(blocks)
         slot = torch.repeat_interleave(torch.arange(len(blocks)), repeats)

@@ -7,10 +7,11 @@ import triton
 import triton.language as tl
 
 from repro.methods.lattice import Lattice
+from repro.methods.philox import GROUP, GROUPS
 
-_COUNTERS = tl.constexpr(1024)
+_COUNTERS = tl.constexpr(GROUP // 4)
 """Counters of a group; each gives four numbers."""
-_GROUPS = tl.constexpr(4)
+_GROUPS = tl.constexpr(GROUPS)
 """Groups that one program changes."""
 _ROUND_0, _ROUND_1 = tl.constexpr(0xD2511F53), tl.constexpr(0xCD9E8D57)
 _KEY_0, _KEY_1 = tl.constexpr(0x9E3779B9), tl.constexpr(0xBB67AE85)

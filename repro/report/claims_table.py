@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,12 @@ def run_rows(slug: str, runs: Sequence[Path]) -> list[ClaimRow]:
 
 
 def _ranges(results: Path) -> Mapping[str, tuple[float, float]]:
-    runs = current_runs(results, _OPEN_SETTINGS)
+    return _ranges_of(tuple(current_runs(results, _OPEN_SETTINGS)))
+
+
+@cache
+def _ranges_of(runs: tuple[Path, ...]) -> Mapping[str, tuple[float, float]]:
+    """Read the files once for all artifacts of a report; a file of records never changes."""
     return plausible_ranges(read_runs(runs)) if runs else {}
 
 
