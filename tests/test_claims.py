@@ -68,6 +68,30 @@ def test_a_named_slip_is_corrected(ours: float, corrected: float, expected: str)
     assert verdict(claim(), finding) == expected
 
 
+@pytest.mark.parametrize(
+    ("plausible", "expected"),
+    [
+        ((2.0, 9.0), "not decidable"),
+        ((9.0, 11.0), "inconsistent in the paper"),
+        ((4.2349, 9.0), "not decidable"),  # the end rounds to the printed digits
+        ((4.2351, 9.0), "inconsistent in the paper"),
+        (None, "inconsistent in the paper"),
+    ],
+)
+def test_an_open_setting_of_an_equation(
+    plausible: tuple[float, float] | None, expected: str
+) -> None:
+    finding = Finding("X1", 10.0, "", plausible=plausible)
+    assert verdict(claim(unknown=("batch size",)), finding) == expected
+    assert verdict(claim(), finding) == "inconsistent in the paper"
+
+
+def test_a_number_that_was_corrected_is_never_plainly_reproduced() -> None:
+    corrected = claim(printed=6.0, correction="two numbers are swapped")
+    assert verdict(corrected, Finding("X1", 4.23, "")) == "reproduced, with a correction"
+    assert verdict(corrected, Finding("X1", 6.0, "")) == "inconsistent in the paper"
+
+
 OPEN = {"unknown": ("learning rate",)}
 BOUND = {"relation": "at least"}
 GAIN = {"unit": "points", "published": 7.6}

@@ -92,7 +92,7 @@ def records(
     return made
 
 
-def test_claims_are_bounds_in_the_sense_of_the_text() -> None:
+def test_claims_are_the_values_that_the_text_states() -> None:
     assert QUANTITIES.keys() == BY_ID.keys()
     assert len(CLAIMS) == 2 * (2 + 2 + 6)
     assert len({claim.statement for claim in CLAIMS}) == len(CLAIMS)
@@ -100,16 +100,16 @@ def test_claims_are_bounds_in_the_sense_of_the_text() -> None:
     bounds = {claim.id[len("B-F7-32-") :]: (c.relation, c.published, c.digits)
               for claim in CLAIMS if (c := claim).id.startswith("B-F7-32-")}  # fmt: skip
     assert bounds == {
-        "speed-up-smallest": ("at least", 1.38, 2),
-        "speed-up-largest": ("at least", 1.42, 2),
-        "fp32-elastic": ("at most", 1.0, 1),
-        "int8-elastic": ("at most", 1.0, 1),
-        "fp32-forward": ("at least", 84.3, 1),
-        "int8-forward": ("at least", 94.8, 1),
-        "fp32-backward": ("at most", 0.76, 2),
-        "int8-backward": ("at most", 2.5, 1),
-        "fp32-perturbation": ("at least", 11.8, 1),
-        "int8-perturbation": ("at most", 1.2, 1),
+        "speed-up-smallest": ("equals", 1.38, 2),
+        "speed-up-largest": ("equals", 1.42, 2),
+        "fp32-elastic": ("equals", 1.0, 1),
+        "int8-elastic": ("equals", 1.0, 1),
+        "fp32-forward": ("equals", 84.3, 1),
+        "int8-forward": ("equals", 94.8, 1),
+        "fp32-backward": ("equals", 0.76, 2),
+        "int8-backward": ("equals", 2.5, 1),
+        "fp32-perturbation": ("equals", 11.8, 1),
+        "int8-perturbation": ("equals", 1.2, 1),
     }
     assert [share.ends for share in SHARES[:3]] == [(84.3, 84.8), (94.8, 97.1), (0.76, 0.76)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from repro.core.errors import UsageError
 from repro.memory.analytic import bp_bytes, mezo_bytes, sizes_of
-from repro.memory.model_size import largest_by_mezo, size_ratio
+from repro.memory.model_size import largest_model, size_ratio
 from repro.memory.readings import PRINTED, RECOVERED, Reading, is_equal_memory, search
 from repro.memory.shape import LLAMA2_7B
 
@@ -68,7 +68,7 @@ def test_one_reading_fits_and_none_explains_17_gb() -> None:
 @pytest.mark.parametrize("growth", ["depth", "width"])
 def test_largest_model_fills_the_budget(growth: str) -> None:
     budget = 40e9
-    parameters = largest_by_mezo(LLAMA2_7B, budget, growth, Reading())  # type: ignore[arg-type]
+    parameters = largest_model(LLAMA2_7B, budget, growth, Reading().mezo_bytes)  # type: ignore[arg-type]
     layer = N * D * 34 + 5 * N * N * H
     if growth == "depth":  # linear in L
         layers = (budget - 4 * V * D - layer) / (24 * D * D)
@@ -91,5 +91,5 @@ def test_model_sizes_at_equal_memory() -> None:
 
 
 def test_a_budget_below_one_layer_is_refused() -> None:
-    with pytest.raises(UsageError, match="too small for MeZO at layers = 1; give at least"):
-        largest_by_mezo(LLAMA2_7B, 1e8, "depth", Reading())
+    with pytest.raises(UsageError, match="too small for layers = 1; give at least"):
+        largest_model(LLAMA2_7B, 1e8, "depth", Reading().mezo_bytes)

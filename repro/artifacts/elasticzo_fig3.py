@@ -16,17 +16,20 @@ Deviations from the paper:
    papers leave open.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from repro.artifacts.base import Artifact, Context, Result
 from repro.artifacts.shared.images import ImageRuns
+from repro.claims.index import of_artifact
 from repro.core.names import METHODS, MethodName, Precision
 from repro.core.validation import require_names
 
 if TYPE_CHECKING:
     from repro.artifacts.base import Draw
+    from repro.claims.verdict import Finding
+    from repro.measurement.records import Record
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,12 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     yield from results(cells, context, engine=config.engine)
 
 
+def _findings(records: "Sequence[Record]") -> "list[Finding]":
+    from repro.artifacts.shared.loss_findings import findings
+
+    return findings("elasticzo_fig3", records)
+
+
 def _figures() -> "Mapping[str, Draw]":
     from repro.artifacts.shared import losses
 
@@ -74,10 +83,12 @@ ARTIFACT = Artifact(
     slug="elasticzo_fig3",
     paper="elasticzo",
     title="ElasticZO Fig. 3: train and test loss of LeNet-5 in integers",
+    claims=tuple(claim.id for claim in of_artifact("elasticzo_fig3")),
     about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=run,
+    findings=_findings,
     figures=_figures,
     captions={
         "fig3": "Train and test loss by epoch for four methods on MNIST and Fashion-MNIST",

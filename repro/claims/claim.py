@@ -27,17 +27,24 @@ class Claim:
     statement: str
     """The claim in our words."""
     published: float
-    """The number in the paper."""
+    """The paper's number; where ``correction`` names a slip in it, the number without that slip."""
     unit: str
     """Unit of ``published`` and of our value: ``x`` for a ratio, ``GB`` for 1e9 bytes, ``MiB`` and
     ``KiB`` for 2**20 and 2**10, ``%`` for per cent, ``points`` for percentage points between
-    accuracies, ``s`` for seconds."""
+    accuracies, ``s`` for seconds, ``nats`` for losses, ``billion`` for parameters."""
     basis: Basis
     digits: int = 0
     """Decimals the paper prints, to which ours is rounded before it is held against published."""
     relation: Relation = "equals"
     quote: str = ""
-    """The paper's own words; of a table's number, its row and column."""
+    """The paper's own words in ASCII, with [...] for what is left out or lost in our copy; of a
+    number in a table, its row and column."""
+    printed: float | None = None
+    """The number as the paper prints it, where ``published`` is another."""
+    correction: str = ""
+    """The slip in the paper that ``published`` is corrected for."""
+    remark: str = ""
+    """What a reader needs to know of the statement, whatever our value."""
     same_as: str = ""
     """Id of the statement that this is our value of on another basis; empty for a statement."""
     is_stated: bool = True

@@ -1,11 +1,17 @@
 """All published claims, by id."""
 
-from repro.claims import elasticzo, execution_time, memory, mezo
+from repro.claims import elasticzo, execution_time, loss_curves, memory, mezo
 from repro.claims.claim import Claim
 
 CLAIMS: dict[str, Claim] = {
     claim.id: claim
-    for claim in (*mezo.CLAIMS, *elasticzo.CLAIMS, *memory.CLAIMS, *execution_time.CLAIMS)
+    for claim in (
+        *mezo.CLAIMS,
+        *elasticzo.CLAIMS,
+        *loss_curves.CLAIMS,
+        *memory.CLAIMS,
+        *execution_time.CLAIMS,
+    )
 }
 
 

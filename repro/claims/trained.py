@@ -147,6 +147,11 @@ _PICKS: Mapping[str, Callable[[_Gap], Any]] = {
 """The gap that counts is the first by this."""
 
 
+def engine_of(record: Record) -> str:
+    """Return what trained a run; records from before there was a choice do not say."""
+    return str(record.metrics.get("trained", {}).get("engine", "torch"))
+
+
 def caveat(n_seeds: int, diverged: Collection[Seed], left_out: Collection[object]) -> str:
     """Say how many of ``n_seeds`` diverged, and how many others were left out."""
     parts = []
@@ -300,11 +305,7 @@ def _finding(
         reason += f"; {told}"
     if diverged:
         reason += "; one that diverged counts with its last accuracy before that, if it has one"
-    engines = {
-        str(record.metrics.get("trained", {}).get("engine", "torch"))
-        for cell in cells
-        for record in cell.records
-    }
+    engines = {engine_of(record) for cell in cells for record in cell.records}
     return Finding(
         claim_id,
         found.mean,

@@ -101,12 +101,23 @@ def verdict(claim: Claim, finding: Finding) -> str:
 
     A value that is the same at every run is *reproduced* if it rounds to the published digits or
     lies on the claimed side of a bound, *reproduced, with a correction* if the corrected value
-    does, and *close* within ``CLOSE_FRACTION``. Else it is *inconsistent in the paper* if it is the
-    paper's own equations' and *not reproduced* otherwise. Times are those of other hardware.
+    does, and *close* within ``CLOSE_FRACTION``. Else it is *not decidable* if plausible values of a
+    setting that the paper does not give lie on both sides of the published one, *inconsistent in
+    the paper* if it is the paper's own equations' and *not reproduced* otherwise. Times are those
+    of other hardware.
 
     Of what was trained, records of the published setting alone count, unless the claim names
     others. See ``judge_value`` and ``judge_ranking``.
     """
+    return _corrected(claim, _judge(claim, finding))
+
+
+def _corrected(claim: Claim, found: str) -> str:
+    """Return the verdict where the published number itself was corrected."""
+    return CORRECTED if claim.correction and found == REPRODUCED else found
+
+
+def _judge(claim: Claim, finding: Finding) -> str:
     judging = judging_profiles(claim)
     if not finding.is_run or (judging and finding.profile not in judging):
         return NOT_RUN
@@ -124,6 +135,10 @@ def verdict(claim: Claim, finding: Finding) -> str:
         return CORRECTED
     if abs(finding.ours - claim.published) <= CLOSE_FRACTION * abs(claim.published):
         return CLOSE
+    if claim.unknown and finding.plausible is not None:
+        ends = [_round_half_up(value, claim.digits) for value in (*finding.plausible, finding.ours)]
+        if min(ends) <= Decimal(repr(claim.published)) <= max(ends):
+            return NOT_DECIDABLE
     return INCONSISTENT if claim.basis == "analytic" else NOT_REPRODUCED
 
 
@@ -135,7 +150,8 @@ def best_epoch_verdict(claim: Claim, finding: Finding) -> str:
     usual = verdict(claim, finding)
     if finding.best is None or usual == NOT_RUN or is_ranking(claim):
         return usual
-    return judge_value(claim, finding, finding.best, finding.best_prediction)
+    found = judge_value(claim, finding, finding.best, finding.best_prediction)
+    return _corrected(claim, found)
 
 
 def shown(found: str, profile: str | None) -> str:

@@ -5,13 +5,14 @@ size of a model at equal memory. Here the model grows in depth or in width until
 memory that BP takes.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
 
 from repro.core.errors import UsageError
-from repro.memory.analytic import Sizes, parameter_count, sizes_of
+from repro.memory.analytic import Float, Sizes, parameter_count, sizes_of
 from repro.memory.readings import Reading
 from repro.memory.shape import DecoderShape
 
@@ -19,14 +20,21 @@ Growth = Literal["depth", "width"]
 GROWTHS: tuple[Growth, ...] = get_args(Growth)
 
 
-def largest_by_mezo(shape: DecoderShape, budget: float, growth: Growth, reading: Reading) -> float:
-    """Return the parameters of the largest model that MeZO trains in ``budget`` bytes.
+def largest_model(
+    shape: DecoderShape,
+    budget: float,
+    growth: Growth,
+    bytes_of: Callable[[Sizes], Float],
+    bytes_per_parameter: float = 2,
+) -> float:
+    """Return the parameters of the largest model that can be trained in ``budget`` bytes.
 
     Args:
         shape: the model that grows; its N, V, H and B stay.
         budget: bytes.
         growth: ``depth`` varies L, ``width`` varies D, both as real numbers.
-        reading: how equations (1) to (3) are read; b is 2.
+        bytes_of: memory of training a model, such as ``Reading().mezo_bytes``.
+        bytes_per_parameter: b.
 
     Raises:
         UsageError: the budget is too small for one layer, or for a width of 1.
@@ -34,13 +42,16 @@ def largest_by_mezo(shape: DecoderShape, budget: float, growth: Growth, reading:
     name = "layers" if growth == "depth" else "hidden"
     low, high = 1.0, 2.0
 
+    def taken(size: float) -> float:
+        return float(bytes_of(_sized(shape, name, size, bytes_per_parameter)))
+
     def fits(size: float) -> bool:
-        return float(reading.mezo_bytes(_sized(shape, name, size))) <= budget
+        return taken(size) <= budget
 
     if not fits(low):
         msg = (
-            f"a budget of {budget:.4g} bytes is too small for MeZO at {name} = 1; "
-            f"give at least {float(reading.mezo_bytes(_sized(shape, name, 1.0))):.4g}"
+            f"a budget of {budget:.4g} bytes is too small for {name} = 1; give at least "
+            f"{taken(low):.4g}"
         )
         raise UsageError(msg)
     while fits(high):
@@ -48,7 +59,7 @@ def largest_by_mezo(shape: DecoderShape, budget: float, growth: Growth, reading:
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)
-    return float(parameter_count(_sized(shape, name, low)))
+    return float(parameter_count(_sized(shape, name, low, bytes_per_parameter)))
 
 
 def size_ratio(
@@ -57,14 +68,14 @@ def size_ratio(
     """Return how many times ``shape``'s parameters MeZO trains in the memory that BP takes.
 
     Raises:
-        UsageError: as ``largest_by_mezo``.
+        UsageError: as ``largest_model``.
     """
     s = sizes_of(shape, 2)
     budget = float(reading.bp_bytes(s, checkpointing=checkpointing))
-    return largest_by_mezo(shape, budget, growth, reading) / float(parameter_count(s))
+    return largest_model(shape, budget, growth, reading.mezo_bytes) / float(parameter_count(s))
 
 
-def _sized(shape: DecoderShape, name: str, value: float) -> Sizes:
+def _sized(shape: DecoderShape, name: str, value: float, bytes_per_parameter: float) -> Sizes:
     """Return the sizes of ``shape`` with a real number of layers, or of hidden dimensions."""
     field = "L" if name == "layers" else "D"
-    return replace(sizes_of(shape, 2), **{field: np.asarray(value)})
+    return replace(sizes_of(shape, bytes_per_parameter), **{field: np.asarray(value)})

@@ -7,8 +7,9 @@ from typing import Any, Literal, get_args
 import torch
 from transformers import LlamaForCausalLM, PreTrainedModel
 
+from repro.core.errors import UsageError
 from repro.core.names import ATTENTIONS, BYTES, Attention, Dtype
-from repro.core.validation import require_choice
+from repro.core.validation import require_choice, require_positive_int
 from repro.memory.shape import DecoderShape
 from repro.methods.backprop import Backprop
 from repro.methods.mezo import MeZO
@@ -30,12 +31,18 @@ class StepSpec:
     method: Method
     attention: Attention
     dtype: Dtype
+    perturbations: int = 1
+    """n of a MeZO step."""
 
     def __post_init__(self) -> None:
         """Refuse names that do not exist."""
         require_choice("method", self.method, METHODS)
         require_choice("attention", self.attention, ATTENTIONS)
         require_choice("dtype", self.dtype, BYTES)
+        require_positive_int("perturbations n", self.perturbations)
+        if self.method != "mezo" and self.perturbations != 1:
+            msg = f"perturbations = {self.perturbations} of {self.method}: only mezo has several"
+            raise UsageError(msg)
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -49,8 +56,12 @@ class StepSpec:
         return BYTES[self.dtype]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the specification as plain values, for records and cache keys."""
-        rest = {name: value for name, value in asdict(self).items() if name != "shape"}
+        """Return the specification as plain values, for records and cache keys.
+
+        The number of perturbations is there where it is not one.
+        """
+        hidden = ("shape", "perturbations") if self.perturbations == 1 else ("shape",)
+        rest = {name: value for name, value in asdict(self).items() if name not in hidden}
         return {**asdict(self.shape), **rest}
 
 
@@ -101,7 +112,7 @@ def make_step(
     if spec.method == "forward":
         return torch.no_grad()(loss)
     if spec.method == "mezo":
-        mezo = MeZO(model.parameters(), lr=LR, eps=EPS)
+        mezo = MeZO(model.parameters(), lr=LR, eps=EPS, perturbations=spec.perturbations)
         return lambda: mezo.step(loss)
     backprop = Backprop(model.parameters(), lr=LR)
     return lambda: backprop.step(loss)

@@ -12,6 +12,7 @@ from repro.claims.index import CLAIMS
 from repro.claims.plausible import plausible_ranges
 from repro.claims.statistics import holm
 from repro.claims.verdict import (
+    CORRECTED,
     NOT_RUN,
     Finding,
     best_epoch_verdict,
@@ -58,7 +59,9 @@ class ClaimRow:
     relation: str
     """``equals``, ``at least`` or ``at most``: how ours is held against published."""
     published: float
-    """The paper's number."""
+    """The paper's number, without the slip that ``correction`` names if ``printed`` differs."""
+    printed: float
+    """The number as the paper prints it."""
     digits: int
     """Decimals that the paper prints of it."""
     unit: str
@@ -227,6 +230,8 @@ def _row(
     if finding.is_run and label == NOT_RUN:
         judging = ", ".join(judging_profiles(claim))
         reason += f"; profile {profile}, of which only {judging} gives a verdict"
+    if claim.remark:
+        reason += f"; {claim.remark}"
     values = {} if finding.ours is None else {BASES[claim.basis]: finding.ours}
     for other in others:
         if other.finding.ours is not None:
@@ -245,13 +250,14 @@ def _row(
         is_stated=claim.is_stated,
         relation=claim.relation,
         published=claim.published,
+        printed=claim.published if claim.printed is None else claim.printed,
         digits=claim.digits,
         unit=claim.unit,
         basis=BASES[claim.basis],
         values=values,
         ours=finding.ours,
         verdict=label,
-        correction=finding.correction if "correction" in label else "",
+        correction=(claim.correction or finding.correction) if label == CORRECTED else "",
         corrected=finding.corrected,
         reason=reason,
         setting_unknown=claim.unknown,

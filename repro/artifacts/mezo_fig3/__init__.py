@@ -35,10 +35,15 @@ if TYPE_CHECKING:
     from repro.measurement.records import Record
 
 
+PARTS = ("equations", "simulated", "measured", "perturbations")
+
+
 @dataclass(frozen=True)
 class Config:
-    """What is computed, simulated and measured; the first eight are the paper's setting."""
+    """What is computed, simulated and measured; eight fields are the paper's setting."""
 
+    parts: tuple[str, ...] = PARTS
+    """What is done: equations, simulated, measured, perturbations (measured with n = 1 and 5)."""
     context: int = LLAMA2_7B.context
     """N, tokens per sequence while L or D varies (the paper's 2048)."""
     layers: int = LLAMA2_7B.layers
@@ -90,6 +95,7 @@ class Config:
 
     def __post_init__(self) -> None:
         """Refuse any size, list or name that cannot be run, before anything runs."""
+        require_names("parts", self.parts, PARTS)
         require_positive("bytes per parameter b", self.bytes_per_parameter)
         require_positive_int("threads", self.threads)
         require_choice("device", self.device, ("cpu", "cuda"))
@@ -205,4 +211,5 @@ ARTIFACT = Artifact(
     findings=_findings,
     figures=_figures,
     captions=CAPTIONS,
+    selector_fields=("parts",),
 )

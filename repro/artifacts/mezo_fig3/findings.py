@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from repro.artifacts.mezo_fig3 import ARTIFACT, PAPER
-from repro.artifacts.mezo_fig3.points import Point, ratios
+from repro.artifacts.mezo_fig3.points import Point, by_shape, ratios
 from repro.claims.verdict import Finding
 from repro.core.units import GB, format_bytes
 from repro.measurement.records import Record, of_kind, single
 from repro.memory.analytic import bp_bytes, mezo_bytes, sizes_of
 from repro.memory.equal_memory import TARGET_BYTES
-from repro.memory.model_size import GROWTHS, size_ratio
+from repro.memory.model_size import GROWTHS, largest_model, size_ratio
 from repro.memory.readings import RECOVERED, Reading
 from repro.memory.shape import LLAMA2_7B
 
@@ -20,6 +20,8 @@ _CORRECTION = (
     "BP holds no gradients of embedding and output layer, and checkpointing keeps ceil(sqrt(L)) "
     "layers: the only one of 41,472 readings that gives every printed number"
 )
+_MODERATE = 512
+"""N at which the paper's "moderate" and "smaller" contexts are read."""
 _CONTEXTS = (1, 128, 512, 2048, 8192, 32768)
 _DEPTHS = (1, 2, 4, 8, 16, 32, 64, 100)
 _WIDTHS = (512, 1024, 4096, 32768)
@@ -61,13 +63,23 @@ def findings(records: Sequence[Record]) -> list[Finding]:
         if record.point["scope"] == "paper"
         for suffix in ("", "_checkpoint")
     }
-    simulated = ratios(of_kind(records, "simulated"))
-    return [
-        *_model_size(),
-        *_analytic(curves),
-        *_simulated(simulated),
-        *_seventeen_gigabytes(records),
+    found = [
+        *_simulated(ratios(of_kind(records, "simulated"))),
+        _perturbations(records),
+        _inference(records),
     ]
+    if curves:
+        found += [
+            *_model_size(),
+            *_analytic(curves),
+            *_readings(curves),
+            _parameters(records),
+            _eighty_gigabytes(),
+            *_seventeen_gigabytes(records),
+        ]
+    done = {finding.claim_id for finding in found}
+    reason = "the equations were not computed in this run: add --parts equations"
+    return found + [Finding(name, None, reason) for name in ARTIFACT.claims if name not in done]
 
 
 Curves = dict[tuple[str, str], Curve]
@@ -123,7 +135,6 @@ def _analytic(curves: Curves) -> list[Finding]:
     hidden, hidden_c = curves["hidden", ""], curves["hidden", "_checkpoint"]
     peak = max(layers_c.ratio)
     peak_at = layers_c.values[list(layers_c.ratio).index(peak)]
-    moderate = min(context.values, key=lambda n: abs(n - 512))
     every_depth = sizes_of(LLAMA2_7B, 2, layers=list(range(1, 101)))
     corrected_peak = float(RECOVERED.ratio(every_depth, checkpointing=True).max())
     whole = sizes_of(LLAMA2_7B, 2)
@@ -157,13 +168,132 @@ def _analytic(curves: Curves) -> list[Finding]:
         _corrected("A7", hidden.at(512), "equations (2) and (3) at D = 512", hidden=512),
         Finding("A7-checkpointed", hidden_c.at(512), "equations (2) and (3) at D = 512"),
         Finding("A7-asymptote", hidden.limit, "quotient of the leading coefficients in D"),
-        Finding("A14", context.at(moderate), f"equations (2) and (3) at N = {moderate}"),
+        Finding(
+            "A14",
+            context.at(_MODERATE),
+            f"equations (2) and (3) at N = {_MODERATE}; {context.at(128):.2f} at N = 128, "
+            f"{context.at(2048):.2f} at N = 2048",
+            plausible=(context.at(128), context.at(2048)),
+        ),
         Finding(
             "A11",
             float(mezo_bytes(whole, live_layers=whole.L) / bp_bytes(whole)),
             "equation (3) has one copy of the weights and no gradients at any L'",
         ),
     ]
+
+
+def _readings(curves: Curves) -> list[Finding]:
+    """A16 and A18: why the saving is small at L = 1, and what checkpointing does to it."""
+    printed, recovered = (
+        [float(reading.ratio(sizes_of(LLAMA2_7B, 2, layers=1))) for reading in pair]
+        for pair in (
+            (Reading(embeddings=0, embedding_gradients=0), Reading()),
+            (replace(RECOVERED, embeddings=0), RECOVERED),
+        )
+    )
+    plain, checkpointed = curves["context", ""], curves["context", "_checkpoint"]
+    short = [n for n in plain.values if n <= _MODERATE]
+    over = {n: checkpointed.at(n) / plain.at(n) for n in short}
+    return [
+        Finding(
+            "A16",
+            printed[0] / printed[1],
+            f"{printed[0]:.2f} without them, {printed[1]:.2f} with them by equation (2), which "
+            "counts their gradients; the larger cause is L' = L = 1: MeZO then holds all of BP's "
+            "activations",
+            corrected=recovered[0] / recovered[1],
+            correction=f"{_CORRECTION}: {recovered[0]:.2f} without them, {recovered[1]:.2f} with",
+        ),
+        Finding(
+            "A18",
+            over[_MODERATE],
+            f"{checkpointed.at(_MODERATE):.2f} with and {plain.at(_MODERATE):.2f} without at "
+            f"N = {_MODERATE}; {checkpointed.at(128):.2f} and {plain.at(128):.2f} at N = 128",
+            plausible=(min(over.values()), max(over.values())),
+        ),
+    ]
+
+
+def _parameters(records: Sequence[Record]) -> Finding:
+    """A12: the count of the real model over the printed sum, and over the sum of all layers."""
+    counted = sum(single(records, "parameters").metrics["table"].values())
+    shape = LLAMA2_7B
+    outside = 2 * shape.vocabulary * shape.hidden
+    one_layer = 12 * shape.hidden**2
+    return Finding(
+        "A12",
+        counted / (one_layer + outside),
+        f"the real model has {counted:,} parameters, the formula as printed "
+        f"{one_layer + outside:,}",
+        corrected=counted / (shape.layers * one_layer + outside),
+        correction="12 D^2 is the count of one layer; equations (2) and (3) take 12 L D^2",
+    )
+
+
+def _eighty_gigabytes() -> Finding:
+    """A17: the largest model, growing in depth, under each of several usual settings."""
+    found = {
+        (b, batch, context): largest_model(
+            replace(LLAMA2_7B, batch=batch, context=context),
+            80 * GB,
+            "depth",
+            Reading().bp_bytes,
+            b,
+        )
+        / 1e9
+        for b in (2, 4)
+        for batch in (1, 8)
+        for context in (1024, 2048)
+    }
+    return Finding(
+        "A17",
+        found[2, 1, LLAMA2_7B.context],
+        "in the setting of Fig. 3, growing in depth; "
+        + ", ".join(f"{x:.1f} at b = {b}, B = {n}, N = {c}" for (b, n, c), x in found.items()),
+        plausible=(min(found.values()), max(found.values())),
+    )
+
+
+def _perturbations(records: Sequence[Record]) -> Finding:
+    """A13: the measured peak of a step with several perturbations over that with one."""
+    peaks: dict[tuple[str, str], dict[int, int]] = {}
+    for record in of_kind(records, "perturbations"):
+        where = (record.point["attention"], record.point["dtype"])
+        number = record.point["perturbations"]
+        peaks.setdefault(where, {})[number] = record.metrics["peak_bytes"]
+    found = {where: by_n[5] / by_n[1] for where, by_n in peaks.items() if {1, 5} <= by_n.keys()}
+    if not found:
+        return Finding("A13", None, "not measured: run with --parts perturbations")
+    worst = max(found, key=lambda where: abs(found[where] - 1))
+    first = peaks[worst]
+    return Finding(
+        "A13",
+        found[worst],
+        f"memray, {' attention in '.join(worst)}: {first[5]:,} bytes with n = 5, {first[1]:,} with "
+        f"n = 1; the farthest from 1 of {len(found)}",
+    )
+
+
+def _inference(records: Sequence[Record]) -> Finding:
+    """A15: the measured peak of a MeZO step over that of a forward pass alone."""
+    found = {
+        tuple(where.values()): (
+            by["mezo"].metrics["peak_bytes"],
+            by["forward"].metrics["peak_bytes"],
+        )
+        for where, by in by_shape(of_kind(records, "measured"))
+        if {"mezo", "forward"} <= by.keys()
+    }
+    if not found:
+        return Finding("A15", None, "not measured in this run")
+    mezo, forward = max(found.values(), key=lambda pair: pair[0] / pair[1])
+    return Finding(
+        "A15",
+        mezo / forward,
+        f"the largest of {len(found)} measured steps: MeZO {format_bytes(mezo)}, forward pass "
+        f"{format_bytes(forward)}",
+    )
 
 
 def _corrected(

@@ -8,6 +8,7 @@ Kinds of results:
 - ``fig4_setting``: equations (2) and (3) for a model of Fig. 4 (claim A8); point ``model``.
 - ``equal_memory``: the search for settings that give all three models 17 GB (claim A8).
 - ``simulated``, ``measured``: the peak of one training step; the point is its specification.
+- ``perturbations``: the measured peak of a MeZO step; the point has n as ``perturbations``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +32,8 @@ from repro.memory.parameters import parameter_table
 from repro.memory.shape import FIG4_GPT2_MEDIUM, FIG4_LLAMA2_7B, FIG4_LLAMA2_13B
 from repro.memory.step import METHODS, StepSpec
 
+_PERTURBATIONS = (1, 5)
+"""n of a MeZO step: one, and the paper's five."""
 _FIG4_LIVE_FRACTIONS = {
     "llama-7b": (FIG4_LLAMA2_7B, equal_memory.LIVE_FRACTION_7B),
     "llama-13b": (FIG4_LLAMA2_13B, equal_memory.LIVE_FRACTION_13B),
@@ -40,12 +43,17 @@ _FIG4_LIVE_FRACTIONS = {
 def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield every result of the figure; finished points are kept if the run is killed."""
     require_device(config.device)
-    yield from _analytic(config)
-    yield _parameters(config)
-    yield from _fig4_settings()
-    yield _equal_memory()
-    yield from _simulated(config, context)
-    yield from _measured(config, context)
+    if "equations" in config.parts:
+        yield from _analytic(config)
+        yield _parameters(config)
+        yield from _fig4_settings()
+        yield _equal_memory()
+    if "simulated" in config.parts:
+        yield from _simulated(config, context)
+    if "measured" in config.parts:
+        yield from _measured(config, context)
+    if "perturbations" in config.parts:
+        yield from _perturbations(config, context)
 
 
 def _analytic(config: Config) -> Iterator[Result]:
@@ -184,10 +192,33 @@ def _measured(config: Config, context: Context) -> Iterator[Result]:
         for attention in config.attentions
         for dtype in config.measure_dtypes
     ]
-    workers = context.workers if config.device == "cpu" else 1  # one GPU, one process
-    done = _points("measured", measure_point, tasks, _task_point, context.journal, workers)
-    for task, metrics in done:
+    for task, metrics in _measured_points("measured", tasks, config, context):
         yield Result("measured", _task_point(task), _with_formula(task.spec, config, metrics))
+
+
+def _perturbations(config: Config, context: Context) -> Iterator[Result]:
+    """Yield a MeZO step of the measured model with one perturbation and with several."""
+    tasks = [
+        MeasureTask(
+            StepSpec(config.measured_shape(), "mezo", attention, dtype, number),
+            device=config.device,
+            threads=config.threads,
+            onednn=config.onednn,
+        )
+        for attention in config.attentions
+        for dtype in config.measure_dtypes
+        for number in _PERTURBATIONS
+    ]
+    for task, metrics in _measured_points("perturbations", tasks, config, context):
+        point = _task_point(task) | {"perturbations": task.spec.perturbations}
+        yield Result("perturbations", point, metrics)
+
+
+def _measured_points(
+    name: str, tasks: Sequence[MeasureTask], config: Config, context: Context
+) -> Iterator[tuple[Any, dict[str, int]]]:
+    workers = context.workers if config.device == "cpu" else 1  # one GPU, one process
+    return _points(name, measure_point, tasks, _task_point, context.journal, workers)
 
 
 def measure_point(task: MeasureTask) -> dict[str, int]:

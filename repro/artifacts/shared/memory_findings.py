@@ -1,11 +1,18 @@
 """Our value for every claim on memory, and where an advantage shrinks by how much and why."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from repro.artifacts.shared.memory_accounts import ABOVE, PARTS, Accounts, StepMemory
 from repro.claims.claim import Claim
 from repro.claims.index import of_artifact
-from repro.claims.memory import COMPARISONS, Comparison, Measure, Point, describe
+from repro.claims.memory import (
+    COMPARISONS,
+    LENET5_PARAMETERS,
+    Comparison,
+    Measure,
+    Point,
+    describe,
+)
 from repro.claims.verdict import Finding
 from repro.core.names import METHOD_LABELS
 from repro.core.units import KIB, MIB, format_binary_bytes
@@ -13,6 +20,8 @@ from repro.measurement.records import Record
 
 _ACTIVATIONS = (PARTS["activations"], PARTS["int32_buffers"], ABOVE)
 _PLAIN = "measured, no oneDNN"
+_OF_PARAMETERS = ("zo_share", "parameters")
+FLOAT32 = 4
 
 Pair = tuple[Point, Point]
 
@@ -24,23 +33,50 @@ def findings(slug: str, records: Iterable[Record]) -> list[Finding]:
 
 
 def _finding(claim: Claim, comparison: Comparison, accounts: Accounts) -> Finding:
-    values = {
-        number: value
-        for number, pair in enumerate(comparison.pairs)
-        if (value := _value(comparison.measure, pair, claim.basis, accounts)) is not None
-    }
+    values = _values(comparison.measure, comparison.pairs, claim.basis, accounts)
     if len(values) < len(comparison.pairs):
         return Finding(claim.id, None, "the run does not have the paper's batch sizes and methods")
     pick = min if comparison.pick == "smallest" else max
     chosen = pick(values, key=lambda number: values[number])
     pair = comparison.pairs[chosen]
+    if comparison.measure in _OF_PARAMETERS:
+        return Finding(claim.id, values[chosen], _parameters(comparison.measure, pair[0], accounts))
     reason = _sides(pair, claim.basis, accounts)
     if len(values) > 1:
         listed = ", ".join(_number(value, claim) for value in values.values())
         reason += f"; {describe(pair[0])}, the {comparison.pick} of {listed}"
     if claim.basis != "analytic":
         reason += _change(claim, comparison.measure, pair, accounts)
-    return Finding(claim.id, values[chosen], reason)
+    corrected = _values(comparison.measure, comparison.corrected_pairs, claim.basis, accounts)
+    return Finding(
+        claim.id,
+        values[chosen],
+        reason,
+        corrected=pick(corrected.values()) if corrected else None,
+        correction=comparison.correction,
+    )
+
+
+def _values(
+    measure: Measure, pairs: Sequence[Pair], basis: str, accounts: Accounts
+) -> dict[int, float]:
+    """Return the measure of each pair that there are accounts of, by its number."""
+    return {
+        number: value
+        for number, pair in enumerate(pairs)
+        if (value := _value(measure, pair, basis, accounts)) is not None
+    }
+
+
+def _parameters(measure: Measure, step: Point, accounts: Accounts) -> str:
+    """Say how many parameters a network has, and how many of them ZO trains."""
+    row = accounts.get("analytic", step)
+    assert row is not None  # noqa: S101 - the value was computed from it
+    total = row.parts[PARTS["parameters"]] // FLOAT32
+    if measure == "parameters":
+        return f"{total:,} parameters, LeNet-5 {LENET5_PARAMETERS:,}"
+    by_bp = row.parts.get(PARTS["gradients"], 0) // FLOAT32
+    return f"{total - by_bp:,} of {total:,} parameters are trained by ZO"
 
 
 def _value(measure: Measure, pair: Pair, name: str, accounts: Accounts) -> float | None:
@@ -58,6 +94,10 @@ def _value(measure: Measure, pair: Pair, name: str, accounts: Accounts) -> float
         return first.total / second.total
     if measure == "share":
         return 100 * _activations(second) / first.total
+    if measure == "zo_share":
+        return 100 * (1 - first.parts[PARTS["gradients"]] / first.parts[PARTS["parameters"]])
+    if measure == "parameters":
+        return first.parts[PARTS["parameters"]] / FLOAT32 / LENET5_PARAMETERS
     return _activations(first) / first.parts[PARTS["parameters"]]
 
 

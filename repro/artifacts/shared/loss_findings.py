@@ -1,0 +1,93 @@
+"""Our value for each claim on loss curves, from the training runs of a figure."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from repro.claims.elasticzo import describe
+from repro.claims.index import of_artifact
+from repro.claims.loss_curves import CONTRASTS, Contrast, Curve
+from repro.claims.statistics import Estimate, estimate, sign_flip_p
+from repro.claims.trained import Cell, Cells, Seed, engine_of
+from repro.claims.verdict import Finding
+from repro.measurement.records import Record, rank
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """A contrast of one pair of curves, by seed."""
+
+    name: str
+    by_seed: dict[Seed, float]
+    sides: tuple[Cell, ...]
+
+    @property
+    def estimate(self) -> Estimate:
+        """Mean over seeds."""
+        return estimate(list(self.by_seed.values()))
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Ends of the 95 % interval of the mean; the mean itself of a single seed."""
+        found = self.estimate
+        spread = found.interval or 0.0
+        return found.mean - spread, found.mean + spread
+
+
+def findings(slug: str, records: Iterable[Record]) -> list[Finding]:
+    """Return a finding for every claim of the artifact ``slug``."""
+    cells = Cells(records)
+    return [_finding(claim.id, CONTRASTS[claim], cells) for claim in of_artifact(slug)]
+
+
+def _finding(claim_id: str, contrast: Contrast, cells: Cells) -> Finding:
+    compared = []
+    for pair, (label, number) in product(contrast.pairs, contrast.numbers.items()):
+        sides = [(point, cells.get(point)) for point in pair if point is not None]
+        for point, cell in sides:
+            if cell is None:
+                return Finding(claim_id, None, f"no run of {describe(point)}")
+        trained = tuple(cell for _, cell in sides if cell is not None)
+        name = " minus ".join(describe(point) for point, _ in sides) + label
+        found = _Compared(name, _by_seed(contrast, number, trained), trained)
+        if not found.by_seed:
+            reason = f"no seed of {found.name} came to epoch {contrast.epochs}"
+            return Finding(claim_id, None, reason)
+        compared.append(found)
+    # a pair whose whole interval lies below 0 decides; where there is none, the lowest end
+    counts = min(compared, key=lambda one: (one.ends[1] >= 0, one.ends[0]))
+    listed = ", ".join(f"{one.name} {one.estimate.mean:+.4f}" for one in compared)
+    p_values = [sign_flip_p(list(one.by_seed.values())) for one in compared]
+    certain = [p for p in p_values if p is not None]
+    records = [record for one in compared for cell in one.sides for record in cell.records]
+    return Finding(
+        claim_id,
+        counts.estimate.mean,
+        f"{listed}; the least certain, {counts.name}, counts",
+        counts.estimate.n_seeds,
+        counts.estimate.interval,
+        min((record.profile for record in records), key=rank),
+        p_value=max(certain) if len(certain) == len(p_values) else None,
+        engine=" and ".join(sorted({engine_of(record) for record in records})),
+    )
+
+
+def _by_seed(
+    contrast: Contrast, number: Callable[[Curve], float], sides: Sequence[Cell]
+) -> dict[Seed, float]:
+    """Subtract seed by seed; runs that did not come so far do not count."""
+    losses = f"{contrast.kind}_loss"
+    numbers = [
+        {
+            record.seed: number(record.metrics[losses])
+            for record in cell.records
+            if len(record.metrics[losses]) > contrast.epochs
+        }
+        for cell in sides
+    ]
+    seeds = set.intersection(*(set(found) for found in numbers))
+    return {
+        seed: value - sum(other[seed] for other in numbers[1:])
+        for seed, value in numbers[0].items()
+        if seed in seeds
+    }

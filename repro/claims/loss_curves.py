@@ -1,0 +1,133 @@
+"""The ElasticZO paper's claims on the loss curves of Figs. 2 and 3, which it makes in words.
+
+The paper gives no number for them, so each is a ranking: a number of one curve exceeds that of
+another, or zero. How the words are read stands in the statement.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
+from typing import Literal
+
+from repro.claims.claim import Claim
+from repro.claims.quantity import Point
+
+Curve = Sequence[float]
+"""Losses before training and after each epoch."""
+
+DATASETS = ("mnist", "fashion_mnist")
+_TREND = 10
+_FEW = 3
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """By how much a number of one loss curve exceeds that of another."""
+
+    numbers: Mapping[str, Callable[[Curve], float]]
+    """By label, which is empty for a single one."""
+    kind: Literal["train", "test"]
+    pairs: tuple[tuple[Point, Point | None], ...]
+    """The curve, and the one whose number is subtracted, if any; the least certain one counts."""
+    epochs: int
+    """Epochs that a curve needs for the number."""
+
+
+def fluctuation(curve: Curve) -> float:
+    """Return the mean distance of a loss from the mean of its neighbours, after epoch 10.
+
+    A curve that is straight over three epochs does not fluctuate, however steep it is.
+    """
+    middles = range(_TREND + 1, len(curve) - 1)
+    return fmean(abs(curve[at] - (curve[at - 1] + curve[at + 1]) / 2) for at in middles)
+
+
+def late_fall(curve: Curve) -> float:
+    """Return the mean loss of the last ten epochs but ten, less that of the last ten."""
+    return fmean(curve[-20:-10]) - fmean(curve[-10:])
+
+
+def early_loss(curve: Curve) -> float:
+    """Return the mean loss of the first ten epochs."""
+    return fmean(curve[1:11])
+
+
+def drop(curve: Curve, after: int) -> float:
+    """Return by how much the loss falls at an epoch, beyond the trend of the ten epochs before.
+
+    The fall is that from the mean of three epochs to the mean of the next three.
+    """
+    before, since = curve[after - _FEW + 1 : after + 1], curve[after + 1 : after + _FEW + 1]
+    start = curve[after - _TREND + 1 : after - _TREND + _FEW + 1]
+    trend = (fmean(start) - fmean(before)) * _FEW / (_TREND - _FEW)
+    return fmean(before) - fmean(since) - trend
+
+
+def _points(precision: str, *methods: str) -> list[Point]:
+    return [
+        {"dataset": dataset, "precision": precision, "method": method}
+        for dataset in DATASETS
+        for method in methods
+    ]
+
+
+def _against(precision: str, method: str, *others: str) -> tuple[tuple[Point, Point], ...]:
+    """Return the curves of ``method`` with each of ``others`` on the same data set."""
+    return tuple(({**other, "method": method}, other) for other in _points(precision, *others))
+
+
+_fig2 = partial(
+    Claim,
+    paper="elasticzo",
+    section="5.2, Fig. 2",
+    artifact="elasticzo_fig2",
+    published=0,
+    unit="nats",
+    basis="trained",
+    relation="at least",
+    unknown=("learning rate", "g_clip", "epsilon", "batch size"),
+)
+_fig3 = partial(
+    _fig2,
+    section="5.2, Fig. 3",
+    artifact="elasticzo_fig3",
+    unknown=("r_max", "batch size"),
+)
+
+CONTRASTS: Mapping[Claim, Contrast] = {
+    _fig2(
+        id="B-F2-fluctuation",
+        statement="Fluctuation of Full ZO's train loss minus that of ZO-Feat-Cls1's: mean distance "
+        "of an epoch's loss from the mean of its neighbours, epochs 11 to 99",
+        quote="ZO-Feat-Cls1 shows less fluctuations in the loss value compared to Full ZO",
+    ): Contrast({"": fluctuation}, "train", _against("fp32", "full_zo", "cls1"), 100),
+    _fig2(
+        id="B-F2-slow",
+        statement="Full ZO's train loss still falls at 100 epochs: mean of epochs 81 to 90 minus "
+        "mean of epochs 91 to 100",
+        quote="Full ZO suffers from a slow convergence speed and seems to require far more than "
+        "100 epochs",
+    ): Contrast(
+        {"": late_fall}, "train", tuple((point, None) for point in _points("fp32", "full_zo")), 100
+    ),
+    _fig3(
+        id="B-F3-early",
+        statement="Full ZO's test loss minus ElasticZO-INT8's, mean of epochs 1 to 10",
+        quote="ElasticZO-INT8 has a significantly lower loss at early epochs compared to Full ZO",
+    ): Contrast({"": early_loss}, "test", _against("int8", "full_zo", "cls2", "cls1"), 10),
+    _fig3(
+        id="B-F3-drops",
+        statement="Fall of ElasticZO-INT8's test loss after epochs 20 and 50, beyond the trend of "
+        "the ten epochs before",
+        quote="the loss drops sharply at around 20 and 50 epochs",
+    ): Contrast(
+        {f" after epoch {epoch}": partial(drop, after=epoch) for epoch in (20, 50)},
+        "test",
+        tuple((point, None) for point in _points("int8", "cls2", "cls1")),
+        53,
+    ),
+}
+"""What each claim is about."""
+
+CLAIMS: tuple[Claim, ...] = tuple(CONTRASTS)

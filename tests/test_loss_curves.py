@@ -1,0 +1,96 @@
+"""The paper's words on loss curves: the numbers they are read as, and the findings from records."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from scipy import stats
+
+from repro.artifacts import index
+from repro.claims.index import CLAIMS
+from repro.claims.loss_curves import drop, early_loss, fluctuation, late_fall
+from repro.claims.verdict import Finding, verdict
+from repro.measurement.records import Record, read_runs
+from repro.report.runs import current_runs
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+def test_a_straight_line_does_not_fluctuate() -> None:
+    assert fluctuation([3 - 0.02 * epoch for epoch in range(101)]) == pytest.approx(0, abs=1e-12)
+
+
+def test_a_zigzag_fluctuates_by_its_height() -> None:
+    assert fluctuation([1 + 0.25 * (epoch % 2) for epoch in range(101)]) == pytest.approx(0.25)
+
+
+def test_a_line_falls_late_by_ten_epochs_worth() -> None:
+    assert late_fall([3 - 0.02 * epoch for epoch in range(101)]) == pytest.approx(0.2)
+
+
+def test_the_early_loss_leaves_out_the_one_before_training() -> None:
+    assert early_loss([100.0, *(float(epoch) for epoch in range(1, 21))]) == pytest.approx(5.5)
+
+
+def test_a_line_has_no_drop_and_a_step_has_its_height() -> None:
+    line = np.linspace(3, 1, 101)
+    assert drop(line.tolist(), after=20) == pytest.approx(0, abs=1e-12)
+    step = np.where(np.arange(101) > 20, 0.4, 1.0)
+    assert drop((line + step).tolist(), after=20) == pytest.approx(0.6)
+    assert drop((line + step).tolist(), after=50) == pytest.approx(0, abs=1e-12)
+
+
+def records(slug: str) -> list[Record]:
+    return read_runs(current_runs(RESULTS, slug))
+
+
+def finding(slug: str, claim_id: str, of: Iterable[Record]) -> Finding:
+    found = index.load(slug).findings(list(of))
+    return next(one for one in found if one.claim_id == claim_id)
+
+
+def test_the_late_fall_of_the_committed_runs_as_numpy_has_it() -> None:
+    newest: dict[tuple[str, int], tuple[str, list[float]]] = {}
+    for path in (RESULTS / "elasticzo_fig2").glob("paper-*.jsonl"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            if record["point"].get("method") == "full_zo":
+                where = (record["point"]["dataset"], record["seed"])
+                if where not in newest or record["utc"] > newest[where][0]:
+                    newest[where] = (record["utc"], record["metrics"]["train_loss"])
+    falls = {}
+    for dataset in ("mnist", "fashion_mnist"):
+        curves = np.array([curve for (name, _), (_, curve) in newest.items() if name == dataset])
+        falls[dataset] = curves[:, 81:91].mean(1) - curves[:, 91:101].mean(1)
+    spread = {
+        name: stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
+        for name, values in falls.items()
+    }
+    least = min(falls, key=lambda name: falls[name].mean() - spread[name])
+    found = finding("elasticzo_fig2", "B-F2-slow", records("elasticzo_fig2"))
+    assert found.ours == pytest.approx(falls[least].mean())
+    assert found.interval == pytest.approx(spread[least])
+    assert found.engine == "native"
+    assert verdict(CLAIMS["B-F2-slow"], found) == "reproduced"
+
+
+def test_a_curve_that_ends_early_gives_no_value() -> None:
+    short = [
+        msgspec.structs.replace(
+            record, metrics={**record.metrics, "train_loss": record.metrics["train_loss"][:50]}
+        )
+        for record in records("elasticzo_fig2")
+    ]
+    found = finding("elasticzo_fig2", "B-F2-slow", short)
+    assert found.ours is None
+    assert "came to epoch 100" in found.reason
+
+
+def test_a_curve_that_was_not_run_is_named() -> None:
+    without = [r for r in records("elasticzo_fig3") if r.point["method"] != "full_zo"]
+    found = finding("elasticzo_fig3", "B-F3-early", without)
+    assert found.ours is None
+    assert "no run of Full ZO on MNIST, INT8" in found.reason
