@@ -391,7 +391,8 @@ def test_scheduled_arm_is_the_run_of_table_1(ran: list[Cell]) -> None:
 def test_signs_are_counted_in_runs_of_their_own(ran: list[Cell]) -> None:
     results(elasticzo_int8_sign, elasticzo_int8_sign.PAPER)
     assert all(cell.signs and cell.precision == "int8s" for cell in ran)
-    assert len(ran) == 2 * 3 * 5  # data sets, methods, seeds
+    assert len(ran) == 2 * 3 * 6 * 5  # data sets, methods, batch sizes, seeds
+    assert {cell.settings.batch for cell in ran} == {32, 64, 128, 256, 512, 1024}
 
 
 def test_other_answers_are_given_one_at_a_time(ran: list[Cell]) -> None:

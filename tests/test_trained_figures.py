@@ -7,8 +7,8 @@ import matplotlib.pyplot as plt
 import pytest
 from matplotlib.axes import Axes
 
+from repro.artifacts.elasticzo_int8_sign import batches, by_phase, signs
 from repro.artifacts.elasticzo_int8_sign import findings as sign_findings
-from repro.artifacts.elasticzo_int8_sign import signs
 from repro.artifacts.elasticzo_sparsity import sparsity
 from repro.artifacts.shared import losses, scores
 from repro.measurement import environment
@@ -154,7 +154,7 @@ def test_sparsity_figure_names_what_is_special_in_each_panel() -> None:
 
 
 def test_sign_figure_ends_where_a_seed_did_and_names_profiles_by_panel() -> None:
-    int8s = {"precision": "int8s"}
+    int8s = {"precision": "int8s", "batch": 256}
     records = [
         run([0.1, 0.8, 0.9], signs=(9, 10), **int8s),
         run([0.1], seed=1, signs=(7,), diverged=True, **int8s),
@@ -168,12 +168,23 @@ def test_sign_figure_ends_where_a_seed_did_and_names_profiles_by_panel() -> None
     assert cls1.get_title(loc="left") == "MNIST, ZO-Feat-Cls1 (quick)"
     plt.close(figure)
     (finding,) = sign_findings(records)
-    assert (finding.ours, finding.reason) == (None, "2 of the 6 methods and data sets were run")
+    assert (finding.ours, finding.reason) == (
+        None,
+        "2 of the 6 methods and data sets were run at B = 256",
+    )
 
 
 def test_sign_statement_is_the_mean_of_all_parts_and_knows_its_range() -> None:
     records = [
-        run([0.1, 0.8], seed=seed, signs=(right,), precision="int8s", method=method, dataset=data)
+        run(
+            [0.1, 0.8],
+            seed=seed,
+            signs=(right,),
+            precision="int8s",
+            method=method,
+            dataset=data,
+            batch=256,
+        )
         for data in ("mnist", "fashion_mnist")
         for method in ("full_zo", "cls2", "cls1")
         for seed, right in enumerate((9, 8, 7))
@@ -183,3 +194,31 @@ def test_sign_statement_is_the_mean_of_all_parts_and_knows_its_range() -> None:
     assert finding.n_seeds == 3
     assert finding.prediction == pytest.approx(4.3027 * 10 * (4 / 3) ** 0.5, rel=1e-3)
     assert finding.plausible == pytest.approx((80, 80))
+
+
+def test_sign_statement_names_other_batch_sizes_and_where_95_percent_is_reached() -> None:
+    def trained(batch: int, signs: tuple[int, ...], data: str, method: str) -> Record:
+        point = {"precision": "int8s", "method": method, "dataset": data, "batch": batch}
+        return run([0.1] * (len(signs) + 1), signs=signs, **point)  # type: ignore[arg-type]
+
+    records = [
+        trained(batch, signs, data, method)
+        for data in ("mnist", "fashion_mnist")
+        for method in ("full_zo", "cls2", "cls1")
+        for batch, signs in ((256, (8,) * 8), (32, (10, 9, 9, 9, 9, 8)), (64, (9, 9)))
+    ]
+    (finding,) = sign_findings(records)
+    assert finding.ours == pytest.approx(80)  # by B = 256 alone
+    assert finding.plausible == pytest.approx((80, 100))
+    assert "90.0 to 90.0 % at B = 32, 80.0 to 80.0 % at B = 256" in finding.reason
+    assert "B = 64" not in finding.reason  # its runs end before the sixth epoch
+    assert "95 % is reached in 6 of 96 epochs" in finding.reason
+    table = by_phase(records).set_index(["data set", "method", "B"])
+    row = table.loc[("MNIST", "Full ZO", 32)]
+    assert (row["epochs 1 to 6"], row["epochs 1 to 20"]) == ("90.0", "")
+    assert (row["highest epoch"], row["epochs with 95 % or more"]) == ("100.0", 1)
+    figure = batches(records)
+    (line,) = [one for one in figure.axes[0].lines if one.get_label() == "Full ZO"]
+    assert list(line.get_xdata()) == [32, 256]
+    assert list(line.get_ydata()) == pytest.approx([90, 80])
+    plt.close(figure)

@@ -20,7 +20,16 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
     without ModelNet40, if the file does not say.
     """
     trained = [name for record in records if (name := record.point.get("dataset")) in _CLOUDS]
-    return [_renamed(record, trained[0] if trained else "shapes40") for record in records]
+    clouds = trained[0] if trained else "shapes40"
+    return [_with_batch(_renamed(record, clouds)) for record in records]
+
+
+def _with_batch(record: "Record") -> "Record":
+    """Name the batch size of signs that were counted before there was a choice of it."""
+    if record.artifact != "elasticzo_int8_sign" or "batch" in record.point:
+        return record
+    batch = record.metrics["settings"]["batch"]
+    return msgspec.structs.replace(record, point={**record.point, "batch": batch})
 
 
 def _renamed(record: "Record", clouds: str) -> "Record":
