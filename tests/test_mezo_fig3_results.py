@@ -1,5 +1,6 @@
 """The committed records of Fig. 3, and what is drawn and tabulated from them."""
 
+import math
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -7,6 +8,7 @@ import msgspec
 import pytest
 
 from repro.artifacts.mezo_fig3 import figures, tables
+from repro.artifacts.mezo_fig3.main_figure import PRINTED, fig3, recovered_ratio
 from repro.artifacts.mezo_fig3.points import by_shape, ratios
 from repro.artifacts.shared.decoder_steps import simulate_decoder_step
 from repro.measurement.records import Record, of_kind, read_runs, single
@@ -88,9 +90,9 @@ def test_six_panels_show_every_line_and_point(records: list[Record]) -> None:
         for r in of_kind(records, "analytic")
         if r.point["scope"] == "paper"
     }
-    figure = figures.fig3(records)
+    figure = figures.fig3_memory(records)
     titles = ("memory", "formula /\nobserved")
-    grid = figure.axes[:12]  # four rows of three; the ratio axes come after
+    grid = figure.axes  # four rows of three
     assert [axes.get_ylabel() for axes in grid[::3]] == [*titles, *titles]
     panels = [*grid[:3], *grid[6:9]]
     for number, (panel, axis) in enumerate(zip(panels, [*analytic, *analytic], strict=True)):
@@ -114,15 +116,56 @@ def test_six_panels_show_every_line_and_point(records: list[Record]) -> None:
     plt.close(figure)
 
 
-def test_the_right_axis_has_the_ratios_of_simulated_steps(records: list[Record]) -> None:
-    figure = figures.fig3(records)
+def test_the_main_figure_has_the_ratios_of_simulated_steps(records: list[Record]) -> None:
+    figure = fig3(records)
+    top, bottom = figure.axes[0], figure.axes[3]
     ends = [
-        {round(float(line.get_ydata()[0]), 2) for line in right.lines
-         if line.get_marker() == "D" and line.get_xdata()[0] == 32768}
-        for right in figure.axes[12::3]
+        {round(float(line.get_ydata()[0]), 2) for line in panel.lines
+         if line.get_marker() == POINT and line.get_xdata()[0] == 32768}
+        for panel in (top, bottom)
     ]  # fmt: skip
     # what the verdicts of A2-simulated and A3-simulated say of N = 32768: eager and SDPA
     assert ends == [{19.42, 12.70}, {1.23, 2.06}]
+    plt.close(figure)
+
+
+def test_every_printed_ratio_lies_on_the_recovered_line(records: list[Record]) -> None:
+    """By the recovered equations written out anew: no gradients of V x D, ceil(sqrt(L)) layers."""
+    b, V, H = 2, 32000, 32
+    usual = {"context": 2048, "layers": 32, "hidden": 4096}
+    config = records[0].config
+    for (method, axis), numbers in PRINTED.items():
+        for printed in numbers:
+            at = printed.moved_to or printed.at
+            N, L, D = ((usual | {axis: at})[name] for name in usual)
+            layer = N * D * (2 + 16 * b + (2 * b + 1) * N * H / D)
+            kept = math.ceil(math.sqrt(L)) if method == "bp_checkpoint" else L
+            bp = 24 * b * L * D**2 + 2 * b * V * D + kept * layer
+            mezo = 12 * b * L * D**2 + 2 * b * V * D + layer
+            drawn = float(recovered_ratio(config, axis, [at], method)[0])
+            assert drawn == pytest.approx(bp / mezo)
+            digits = len(f"{printed.value:g}".partition(".")[2])
+            assert round(drawn, digits) == printed.value
+
+
+def test_both_sets_of_lines_are_drawn(records: list[Record]) -> None:
+    figure = fig3(records)
+    analytic = {
+        r.point["axis"]: r.metrics
+        for r in of_kind(records, "analytic")
+        if r.point["scope"] == "paper"
+    }
+    panels = zip(figure.axes, [*analytic, *analytic], strict=True)
+    for number, (panel, axis) in enumerate(panels):
+        method = "bp_checkpoint" if number >= 3 else "bp"
+        recovered, printed = (line for line in panel.lines if len(line.get_xdata()) > 1)
+        curve = analytic[axis]
+        ratio = [a / b for a, b in zip(curve[f"{method}_bytes"], curve["mezo_bytes"], strict=True)]
+        assert list(printed.get_ydata()) == pytest.approx(ratio)
+        assert list(recovered.get_ydata()) != pytest.approx(ratio)
+        stars = [line for line in panel.lines if line.get_marker() == "*"]
+        wanted = PRINTED[method, axis]
+        assert len(stars) == len(wanted) + sum(p.moved_to is not None for p in wanted)
     plt.close(figure)
 
 

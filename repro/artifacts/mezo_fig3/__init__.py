@@ -173,8 +173,13 @@ PAPER = Config(
 )
 CAPTIONS = {
     "fig3": (
-        "Six panels: memory of BP and MeZO and their ratio over N, L and D, without "
-        "checkpointing (top) and with it (bottom), with simulated points"
+        "How many times the memory of MeZO BP takes over N, L and D, without checkpointing (top) "
+        "and with it (bottom): the printed numbers, the equations as printed and as recovered, and "
+        "simulated steps"
+    ),
+    "fig3_memory": (
+        "Memory of BP and MeZO over N, L and D, without checkpointing (top) and with it (bottom), "
+        "with simulated points"
     ),
     "fig3_measured": "The same six panels for small models, with measured points",
     "predicted": "Formula over observed peak for every simulated and every measured point",

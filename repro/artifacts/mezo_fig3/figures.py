@@ -1,6 +1,5 @@
-"""Fig. 3 as the paper has it with simulated points, the same measured, and formula against both."""
+"""Memory over N, L and D with simulated and with measured points, and formula against both."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -8,28 +7,25 @@ import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from repro.artifacts.mezo_fig3.points import ratios
+from repro.artifacts.mezo_fig3.axes import AXES, METHODS, label_powers_of_two
+from repro.artifacts.mezo_fig3.main_figure import fig3
 from repro.core.units import format_bytes
 from repro.measurement.records import Record, of_kind
-from repro.plotting.style import BLUE, GREEN, INK, ORANGE, style
+from repro.plotting.style import BLUE, INK, ORANGE, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-AXES = {"context": "context length N", "layers": "layers L", "hidden": "hidden dimension D"}
-_ROWS = {"bp": "BP without checkpointing", "bp_checkpoint": "BP with checkpointing"}
 _COLOURS = {"bp": ORANGE, "bp_checkpoint": ORANGE, "mezo": BLUE, "forward": BLUE}
 _FILLED: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": "none"}
 _OPEN: dict[str, Any] = {**_FILLED, "markersize": 7.5, "markerfacecolor": "none"}
 """A ring round what it coincides with."""
-_RATIO = "D"
-"""Marker of a ratio of two points."""
 _SHAPES = {"bp": "o", "bp_checkpoint": "s", "mezo": "o"}
 
 
-def fig3(records: Sequence[Record]) -> "Figure":
-    """Draw the paper's six panels with the simulated points on them."""
+def fig3_memory(records: Sequence[Record]) -> "Figure":
+    """Draw the memory of the paper's six panels with the simulated points on it."""
     config = records[0].config
     title = (
         f"Llama 2 with N = {config['context']}, L = {config['layers']}, D = {config['hidden']} "
@@ -79,6 +75,7 @@ def predicted(records: Sequence[Record]) -> "Figure":
 
 FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {
     "fig3": fig3,
+    "fig3_memory": fig3_memory,
     "fig3_measured": fig3_measured,
     "predicted": predicted,
 }
@@ -100,7 +97,7 @@ def _six_panels(
         figure, grid = plt.subplots(
             4, 3, figsize=(11, 8.6), sharex="col", height_ratios=(3, 1.1, 3, 1.1)
         )
-        for number, (method, name) in enumerate(_ROWS.items()):
+        for number, (method, name) in enumerate(METHODS.items()):
             panels, strips = grid[2 * number], grid[2 * number + 1]
             for panel, strip, axis in zip(panels, strips, AXES, strict=True):
                 here = [
@@ -115,7 +112,6 @@ def _six_panels(
                     strip.set_axis_off()
                     continue
                 _panel(panel, axis, curves.get(axis), method)
-                _ratio(panel, axis, curves.get(axis), method, here)
                 _mark(panel, axis, here, lambda metrics: metrics["peak_bytes"])
                 _bytes_axis(panel)
                 _error_strip(strip, axis, here)
@@ -127,12 +123,10 @@ def _six_panels(
         handles = [
             _handle("BP, formula", ORANGE, linestyle="-"),
             _handle("MeZO, formula", BLUE, linestyle="-"),
-            _handle("BP / MeZO (right axis), formula", GREEN, linestyle="--"),
             _handle(f"{kind}, eager attention", INK, **_FILLED),
             _handle(f"{kind}, SDPA", INK, **_OPEN),
-            _handle(f"BP / MeZO, {kind}", GREEN, **{**_FILLED, "marker": _RATIO}),
         ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=3)
+        figure.legend(handles=handles, loc="outside lower center", ncols=4)
     return figure
 
 
@@ -140,14 +134,13 @@ def _panel(panel: "Axes", axis: str, curve: Mapping[str, Any] | None, method: st
     panel.margins(x=0.05, y=0.08)
     if axis != "layers":
         panel.set_xscale("log", base=2)
-        panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     if curve is None:
         return
     values, bp, mezo = curve["values"], curve[f"{method}_bytes"], curve["mezo_bytes"]
     panel.plot(values, bp, color=ORANGE)
     panel.plot(values, mezo, color=BLUE)
     if axis != "layers":
-        panel.set_xticks(_powers_of_two(values))
+        label_powers_of_two(panel, values)
 
 
 def _bytes_axis(panel: "Axes") -> None:
@@ -170,41 +163,6 @@ def _error_strip(strip: "Axes", axis: str, points: Iterable[Record]) -> None:
     strip.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     strip.set_xlabel(AXES[axis])
     strip.tick_params(axis="x", labelbottom=True)  # panels of one axis share theirs
-
-
-def _powers_of_two(values: Sequence[int]) -> list[int]:
-    """Return powers of two over the range of ``values``, few enough to be read."""
-    first, last = math.ceil(math.log2(min(values))), math.floor(math.log2(max(values)))
-    return [2**power for power in range(first, last + 1, -(-(last - first) // 5) or 1)]
-
-
-def _ratio(
-    panel: "Axes",
-    axis: str,
-    curve: Mapping[str, Any] | None,
-    method: str,
-    points: Iterable[Record],
-) -> None:
-    """Draw on an axis of its own how many times MeZO's memory backpropagation takes."""
-    right = panel.twinx()
-    drawn = [2.0]
-    if curve is not None:
-        pairs = zip(curve[f"{method}_bytes"], curve["mezo_bytes"], strict=True)
-        formula = [bp / mezo for bp, mezo in pairs]
-        right.plot(curve["values"], formula, color=GREEN, linestyle="--")
-        drawn += formula
-    for point in ratios(points):
-        look = _look(point.attention)
-        look = {**look, "marker": _RATIO, "markersize": 0.8 * look["markersize"]}
-        right.plot(getattr(point, axis), point.ratio, color=GREEN, **look)
-        drawn.append(point.ratio)
-    right.set_ylim(0, max(drawn) * 1.15)
-    right.tick_params(axis="y", labelcolor=GREEN)
-    right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))  # noqa: RUF001
-    right.grid(visible=False)
-    right.set_zorder(panel.get_zorder() - 1)  # the points and their labels stay on top
-    right.patch.set_visible(True)
-    panel.patch.set_visible(False)
 
 
 def _mark(

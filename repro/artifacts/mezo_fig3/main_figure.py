@@ -1,0 +1,150 @@
+"""The main figure: how many times MeZO's memory BP takes, published, by equations and simulated."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from repro.artifacts.mezo_fig3.axes import AXES, METHODS, label_powers_of_two
+from repro.artifacts.mezo_fig3.points import Point, ratios
+from repro.measurement.records import Record, of_kind
+from repro.memory.analytic import sizes_of
+from repro.memory.readings import RECOVERED
+from repro.memory.shape import DecoderShape
+from repro.plotting.style import BLUE, GREEN, INK, ORANGE, PINK, style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class Printed(NamedTuple):
+    """A ratio that section 2.4 prints."""
+
+    value: float
+    at: int
+    """Where the paper puts it on the axis."""
+    moved_to: int | None = None
+    """Where the recovered equations have it, if elsewhere."""
+
+
+PRINTED: dict[tuple[str, str], tuple[Printed, ...]] = {
+    ("bp", "context"): (Printed(25, 32768, RECOVERED.long_context),),
+    ("bp", "layers"): (Printed(1.2, 1), Printed(4.23, 100)),
+    ("bp", "hidden"): (Printed(24, 512),),
+    ("bp_checkpoint", "context"): (Printed(5, 32768, RECOVERED.long_context),),
+    ("bp_checkpoint", "layers"): (Printed(2.28, 17), Printed(2.17, 100)),
+    ("bp_checkpoint", "hidden"): (Printed(5, 512),),
+}
+"""By method and axis. Of 2.28 the paper says "at lower L": here it is at the largest ratio."""
+_LARGEST_DEPTH = 100
+_STAR: dict[str, Any] = {"marker": "*", "markersize": 12, "linestyle": "none", "color": ORANGE}
+_MARKS: dict[str, dict[str, Any]] = {
+    "eager": {"marker": "o", "markersize": 4, "linestyle": "none", "color": BLUE},
+    "sdpa": {
+        "marker": "o", "markersize": 6, "linestyle": "none", "color": BLUE,
+        "markerfacecolor": "none",
+    },
+}  # fmt: skip
+_RECOVERED: dict[str, Any] = {"color": PINK, "linewidth": 1.8}
+_AS_PRINTED: dict[str, Any] = {"color": GREEN, "linestyle": "--", "linewidth": 1.4}
+
+
+def fig3(records: Sequence[Record]) -> "Figure":
+    """Draw the ratio over N, L and D, without checkpointing above and with it below."""
+    config = records[0].config
+    curves = {
+        record.point["axis"]: record.metrics
+        for record in of_kind(records, "analytic")
+        if record.point["scope"] == "paper"
+    }
+    points = ratios(of_kind(records, "simulated"))
+    with style():
+        figure, grid = plt.subplots(2, 3, figsize=(10.5, 6.2), sharex="col")
+        for row, (method, name) in zip(grid, METHODS.items(), strict=True):
+            for panel, axis in zip(row, AXES, strict=True):
+                here = [p for p in points if p.method == method and _on_axis(p, axis, config)]
+                _panel(panel, axis, method, curves.get(axis), config)
+                for point in here:
+                    panel.plot(getattr(point, axis), point.ratio, **_MARKS[point.attention])
+                _stars(panel, PRINTED[method, axis])
+                panel.set_ylim(0, 1.08 * panel.get_ylim()[1])
+                panel.yaxis.set_major_locator(MaxNLocator(6))
+                panel.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}×"))  # noqa: RUF001
+            row[0].set_title(name, fontweight="bold")
+            row[0].set_ylabel("memory of BP / memory of MeZO")
+        for panel, label in zip(grid[-1], AXES.values(), strict=True):
+            panel.set_xlabel(label)
+        figure.suptitle(
+            f"Llama 2, N = {config['context']}, L = {config['layers']}, D = {config['hidden']} "
+            "unless varied",
+            fontsize=10.5,
+        )
+        figure.legend(
+            handles=[
+                Line2D([], [], label="printed in the text", **_STAR),
+                Line2D([], [], label="the same, at N = 16,384", **_STAR, markerfacecolor="none"),
+                Line2D([], [], label="equations as printed", **_AS_PRINTED),
+                Line2D([], [], label="equations recovered from the text", **_RECOVERED),
+                Line2D([], [], label="simulated, eager attention", **_MARKS["eager"]),
+                Line2D([], [], label="simulated, SDPA", **_MARKS["sdpa"]),
+            ],
+            loc="outside lower center",
+            ncols=3,
+        )
+    return figure
+
+
+def recovered_ratio(config: dict[str, Any], axis: str, values: Sequence[int], method: str) -> Any:  # noqa: ANN401 - an array
+    """Return the ratio by the recovered equations along one axis."""
+    names = ("context", "layers", "hidden", "heads", "vocabulary", "batch")
+    shape = DecoderShape(**{name: config[name] for name in names})
+    varied: dict[str, Any] = {axis: np.asarray(values, dtype=float)}
+    s = sizes_of(shape, config["bytes_per_parameter"], **varied)
+    reading = replace(RECOVERED, live_layers=config["live_layers"])
+    return reading.ratio(s, checkpointing=method == "bp_checkpoint")
+
+
+def _panel(
+    panel: "Axes", axis: str, method: str, curve: dict[str, Any] | None, config: dict[str, Any]
+) -> None:
+    panel.margins(x=0.06)
+    if axis != "layers":
+        panel.set_xscale("log", base=2)
+    if curve is None:  # the equations were not computed in this run
+        return
+    values = curve["values"]
+    printed = np.array(curve[f"{method}_bytes"]) / np.array(curve["mezo_bytes"])
+    panel.plot(values, recovered_ratio(config, axis, values, method), **_RECOVERED)
+    panel.plot(values, printed, **_AS_PRINTED)
+    if axis != "layers":
+        label_powers_of_two(panel, values)
+
+
+def _stars(panel: "Axes", printed: Sequence[Printed]) -> None:
+    """Mark the printed ratios, each with its number where the lines leave room."""
+    for number in printed:
+        panel.plot(number.at, number.value, **_STAR, zorder=4)
+        offset, align, at = (8, 4), "left", number.at
+        if number.moved_to is not None:
+            panel.plot(number.moved_to, number.value, **_STAR, markerfacecolor="none", zorder=4)
+            offset, align, at = (-9, -3), "right", number.moved_to
+        elif number.at == _LARGEST_DEPTH:
+            offset, align = (0, -14), "right"
+        panel.annotate(
+            f"{number.value:g}×",  # noqa: RUF001
+            (at, number.value),
+            xytext=offset,
+            textcoords="offset points",
+            ha=align,
+            color=INK,
+            fontsize=8.5,
+        )
+
+
+def _on_axis(point: Point, axis: str, config: dict[str, Any]) -> bool:
+    return all(getattr(point, other) == config[other] for other in AXES if other != axis)
