@@ -30,6 +30,7 @@ LENET = (4704 + 1176) * 4  # bytes a sample: the first pooling; float32
 LENET_INT8 = 4704 * 4 + 1176 * 4  # the same in int32 accumulators, which are shifted after pooling
 POINTNET = (128 + 1024) * 4  # bytes a point: the last layer shared by all points
 NOISE = 107_786 * 4  # kept from pass to pass, of each weight of LeNet-5; PointNet has too many
+WEIGHTS_INT8 = 107_550
 
 Step = Callable[[], object]
 
@@ -92,6 +93,11 @@ def test_full_zo_of_lenet5_is_at_the_bound() -> None:
 def test_full_zo_of_lenet5_in_integers_is_close_to_the_bound() -> None:
     peak = peak_of_tensors(integer_step(256))
     assert LENET_INT8 <= peak / 256 <= 1.02 * LENET_INT8
+
+
+def test_noise_of_a_small_batch_in_integers_is_smaller_than_its_activations() -> None:
+    bound = 32 * LENET_INT8 + WEIGHTS_INT8
+    assert bound <= peak_of_tensors(integer_step(32)) + WEIGHTS_INT8 <= 1.1 * bound
 
 
 def test_full_zo_of_pointnet_is_at_the_bound() -> None:

@@ -65,6 +65,18 @@ def test_without_onednn_the_allocator_gives_what_the_tensors_take() -> None:
         assert 0 < found.objects < 200_000
 
 
+@pytest.mark.memray
+def test_a_small_batch_in_integers_takes_a_tenth_more_than_the_bound() -> None:
+    """Backends' scratch included; the noise is drawn in pieces that do not count."""
+    steps = [NetworkStep("lenet5", "int8", method, 32) for method in ("full_zo", "cls1")]
+    tasks = [NetworkTask(step, threads=1, onednn=True) for step in steps]
+    preload = ["repro.memory.measured_network"]
+    for task, found in run_isolated(measure_network, tasks, workers=2, preload=preload):
+        layers = task.step.layers()
+        bound = lower_bound(layers, task.step.partition(layers), 32, precision="int8")
+        assert bound.total <= found.peak <= 1.1 * bound.total
+
+
 @dataclass
 class Allocation:
     allocator: AllocatorType

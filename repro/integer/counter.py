@@ -48,10 +48,19 @@ def words_(counters: Tensor, key: int, scratch: Tensor) -> Tensor:
     Returns:
         ``counters``, now words as signed numbers.
     """
-    counters.add_(signed(key))
-    _fold(counters, 16, scratch).mul_(signed(0x7FEB352D))
-    _fold(counters, 15, scratch).bitwise_xor_(signed(key >> 32)).mul_(signed(0x846CA68B))
-    return _fold(counters, 16, scratch)
+    return _fold(mix_(counters.add_(signed(key)), key, scratch), 16, scratch)
+
+
+def mix_(shifted: Tensor, key: int, scratch: Tensor) -> Tensor:
+    """Do the steps of a word between its first and its last, in place.
+
+    Args:
+        shifted: int32, i + k0 modulo 2^32.
+        key: 64 bits.
+        scratch: int32 of the same shape, overwritten.
+    """
+    _fold(shifted, 16, scratch).mul_(signed(0x7FEB352D))
+    return _fold(shifted, 15, scratch).bitwise_xor_(signed(key >> 32)).mul_(signed(0x846CA68B))
 
 
 def signed(word: int) -> int:

@@ -29,6 +29,8 @@ def initialise(
     weight = torch.empty(shape)
     fill = {"uniform": nn.init.xavier_uniform_, "normal": nn.init.xavier_normal_}[distribution]
     fill(weight, generator=generator)
-    largest = weight.abs().max()
-    values = (weight / largest * LARGEST).round_().to(torch.int8)
+    low, high = torch.aminmax(weight)
+    largest = torch.maximum(-low, high)
+    # in place: a step in integers takes less than a second copy of the largest weight in float32
+    values = weight.div_(largest).mul_(LARGEST).round_().to(torch.int8)
     return IntegerTensor(values, exponent_of(float(largest)))

@@ -92,10 +92,14 @@ class Perturbation:
         """Set the weights to clip(clip(weights + back z) - round(g z))."""
         for start, z in self._noise.chunks(len(self._weights), self._weights.device):
             part = self._weights[start : start + len(z)]
-            moved = torch.mul(z, back).add_(part).clamp_(-LARGEST, LARGEST)
             z.mul_(g)
-            for low, high, largest in self._spans(start, start + len(z)):
-                moved[low:high].sub_(gradient(z[low:high], bits, largest))
+            updates = [
+                (low, high, gradient(z[low:high], bits, largest))
+                for low, high, largest in self._spans(start, start + len(z))
+            ]
+            moved = z.mul_(g * back).add_(part).clamp_(-LARGEST, LARGEST)  # g * g is 1
+            for low, high, update in updates:
+                moved[low:high].sub_(update)
             part.copy_(moved.clamp_(-LARGEST, LARGEST))
 
     def _rewound(self, factor: int) -> int:
@@ -111,7 +115,7 @@ class Perturbation:
             if self._offset == 0:
                 self._see(start, z)
             part = self._weights[start : start + len(z)]
-            moved = z.mul_(factor).add_(part)
+            moved = (z if factor == 1 else z.mul_(factor)).add_(part)
             clipped = moved.clamp(-LARGEST, LARGEST)
             part.copy_(clipped)
             if count:
