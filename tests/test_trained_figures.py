@@ -100,7 +100,8 @@ def test_runs_of_a_table_show_what_was_done_and_used() -> None:
 def test_runs_of_a_table_name_the_engines_where_one_is_not_pytorch() -> None:
     both = [run([0.1, 0.8], engine="native"), run([0.1, 0.7], seed=1, engine="torch")]
     table = scores.runs([*both, *CUT[3:]])
-    assert table.loc["MNIST, FP32, Full ZO", "engine"] == "native, torch"
+    engines = table.filter(like="MNIST, FP32, Full ZO", axis=0)["engine"].iloc[:2]
+    assert set(engines) == {"native", "torch"}  # each has a row of its own
     assert table.loc["MNIST, FP32, Full BP", "engine"] == "torch"  # it does not say
     assert "engine" not in scores.runs([both[1], *CUT[3:]])
 

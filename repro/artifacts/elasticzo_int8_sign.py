@@ -163,7 +163,6 @@ def findings(records: "Sequence[Record]") -> "list[Finding]":
     """
     from repro.claims.elasticzo import DATASETS, METHODS
     from repro.claims.statistics import estimate, prediction_half_width
-    from repro.claims.trained import engine_of
     from repro.claims.verdict import Finding
     from repro.measurement.records import rank
 
@@ -203,9 +202,7 @@ def findings(records: "Sequence[Record]") -> "list[Finding]":
             profile=min((cell.profile for cell in found.values()), key=rank),
             prediction=prediction_half_width(seeds),
             plausible=(min(every), max(every)),
-            engine=" and ".join(
-                sorted({engine_of(r) for cell in found.values() for r in cell.records})
-            ),
+            engine=" and ".join(sorted({cell.engine for cell in found.values()})),
         )
     ]
 

@@ -47,6 +47,16 @@ class Cell:
         return self.records[0].profile
 
     @property
+    def engine(self) -> str:
+        """What trained every seed."""
+        return self.records[0].engine
+
+    @property
+    def dataset(self) -> str:
+        """The data set that every seed was trained on."""
+        return self.records[0].dataset
+
+    @property
     def settings(self) -> Mapping[str, Any]:
         """How every seed was trained."""
         settings: Mapping[str, Any] = self.records[0].metrics["settings"]
@@ -95,22 +105,38 @@ class Cell:
 
 
 class Cells:
-    """The cells that records hold, found by their points."""
+    """The cells that records hold, found by their points.
+
+    A point may have been trained by both engines, or on several forms of its data set. The cell of
+    the highest profile with most seeds leads: figures and verdicts are by it.
+    """
 
     def __init__(self, records: Iterable[Record]) -> None:
         """Take the records that stand of an artifact; other kinds than ``run`` are passed by."""
-        groups: dict[Key, list[Record]] = {}
+        groups: dict[Key, dict[tuple[str, str], list[Record]]] = {}
         for record in of_kind(records, "run"):
-            groups.setdefault(key(record.point), []).append(record)
-        self._cells = {where: _cell(group) for where, group in groups.items()}
+            trained = groups.setdefault(key(record.point), {})
+            trained.setdefault((record.engine, record.dataset), []).append(record)
+        self._cells = {
+            where: sorted(map(_cell, trained.values()), key=_lead, reverse=True)
+            for where, trained in groups.items()
+        }
 
     def __iter__(self) -> Iterator[Cell]:
-        """Yield every cell once."""
-        return iter(self._cells.values())
+        """Yield the leading cell of every point once."""
+        return (cells[0] for cells in self._cells.values())
 
     def get(self, point: Point) -> Cell | None:
-        """Return the cell whose coordinates are exactly those of ``point``, or ``None``."""
-        return self._cells.get(key(point))
+        """Return the leading cell with exactly the coordinates of ``point``, or ``None``."""
+        return next(iter(self._cells.get(key(point), ())), None)
+
+    def others(self, point: Point) -> list[Cell]:
+        """Return the cells of ``point`` by another engine, or on another form of its data set."""
+        return self._cells.get(key(point), [])[1:]
+
+
+def _lead(cell: Cell) -> tuple[int, int, str]:
+    return rank(cell.profile), len(cell.records), max(record.utc for record in cell.records)
 
 
 @dataclass(frozen=True)
@@ -145,11 +171,6 @@ _PICKS: Mapping[str, Callable[[_Gap], Any]] = {
     "least certain": lambda gap: (gap.interval[1] >= 0, gap.interval[0], gap.mean),
 }
 """The gap that counts is the first by this."""
-
-
-def engine_of(record: Record) -> str:
-    """Return what trained a run; records from before there was a choice do not say."""
-    return str(record.metrics.get("trained", {}).get("engine", "torch"))
 
 
 def caveat(n_seeds: int, diverged: Collection[Seed], left_out: Collection[object]) -> str:
@@ -199,6 +220,11 @@ def _accuracy(claim_id: str, quantity: Accuracy, cells: Cells, images: int | Non
     if not cell.evaluated:
         return Finding(claim_id, None, f"no accuracy of {describe(quantity.point)}: {cell.caveat}")
     what = "without training"
+    others = {
+        (cell.engine, cell.dataset): estimate(list(cell.last.values())).mean
+        for cell in cells.others(quantity.point)
+        if cell.evaluated
+    }
     if cell.is_trained:
         best = estimate(list(cell.best.values())).mean
         what = f"after the last of {cell.epochs} epochs ({best:.2f} % after the best)"
@@ -211,6 +237,14 @@ def _accuracy(claim_id: str, quantity: Accuracy, cells: Cells, images: int | Non
         prediction=prediction_half_width(last, sampling_variance(found.ours or 0.0, images)),
         best=best_mean,
         best_prediction=prediction_half_width(best_values, sampling_variance(best_mean, images)),
+        others={
+            ", ".join(
+                name
+                for name, leads in ((engine, cell.engine), (dataset, cell.dataset))
+                if name != leads
+            ): value
+            for (engine, dataset), value in others.items()
+        },
     )
 
 
@@ -305,7 +339,7 @@ def _finding(
         reason += f"; {told}"
     if diverged:
         reason += "; one that diverged counts with its last accuracy before that, if it has one"
-    engines = {engine_of(record) for cell in cells for record in cell.records}
+    engines = {cell.engine for cell in cells}
     return Finding(
         claim_id,
         found.mean,

@@ -6,7 +6,8 @@ single run: it is held against the prediction interval for one further run. "Not
 for a test whose settings are all known.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 
 from repro.claims.claim import Claim
@@ -89,6 +90,8 @@ class Finding:
     """Least and greatest value that other settings gave, where the paper leaves settings open."""
     engine: str = ""
     """What trained the runs: ``torch``, ``native``, or both."""
+    others: Mapping[str, float] = field(default_factory=dict)
+    """The value by runs of another engine or on another form of the data set, by what they are."""
 
     @property
     def is_run(self) -> bool:

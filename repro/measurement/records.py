@@ -58,6 +58,18 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     lines: int = 1
     """Number of lines of its file: a file with fewer has lost some."""
 
+    @property
+    def engine(self) -> str:
+        """What trained it: ``native``, or ``torch``, which records of other kinds have, too."""
+        return str(self.metrics.get("trained", {}).get("engine", "torch"))
+
+    @property
+    def dataset(self) -> str:
+        """The data set trained on; the one of ``point`` may stand for several forms of it."""
+        settings = self.metrics.get("settings", {})
+        named = settings.get("problem") if isinstance(settings, dict) else None
+        return str(named or self.point.get("dataset", ""))
+
 
 class _Version(msgspec.Struct):
     schema_version: int
@@ -121,8 +133,8 @@ def read_runs(paths: Iterable[Path]) -> list[Record]:
 def together(runs: Iterable[Sequence[Record]]) -> list[Record]:
     """Return the records of several runs of one artifact as if one run had made them.
 
-    Of each result, known by its kind and point, the records of the highest profile stand, and of
-    each seed those of the newest run. A single run is returned as it is.
+    Of each result, known by its kind, point, engine and data set, the records of the highest
+    profile stand, and of each seed those of the newest run. A single run is returned as it is.
     """
     by_age = sorted(runs, key=lambda run: run[-1].utc)
     made = [
@@ -193,7 +205,8 @@ def of_kind(records: Iterable[Record], kind: str) -> Iterator[Record]:
 
 
 def _result(record: Record) -> bytes:
-    return msgspec.json.encode((record.kind, record.point), order="deterministic")
+    coordinates = (record.kind, record.point, record.engine, record.dataset)
+    return msgspec.json.encode(coordinates, order="deterministic")
 
 
 def _profile(path: Path) -> str:

@@ -1,15 +1,19 @@
 """The ledger: every published statement with our values by basis and one verdict."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from repro.artifacts import index
+from repro.artifacts.base import Artifact
 from repro.claims.claim import Claim
+from repro.claims.elasticzo import QUANTITIES
 from repro.claims.index import CLAIMS
+from repro.claims.loss_curves import CONTRASTS
 from repro.claims.plausible import plausible_ranges
+from repro.claims.quantity import Accuracy, Point, key
 from repro.claims.statistics import holm
 from repro.claims.verdict import (
     CORRECTED,
@@ -21,7 +25,8 @@ from repro.claims.verdict import (
     shown,
     verdict,
 )
-from repro.measurement.records import Record, read_runs
+from repro.measurement.records import Record, of_kind, read_runs
+from repro.report.commands import command_of, missing_command
 from repro.report.runs import current_runs
 
 SCHEMA = 2
@@ -71,7 +76,8 @@ class ClaimRow:
     """The basis that the statement is about: a name of ``BASES``."""
     values: dict[str, float]
     """Our value on each basis that has one, by the names of ``BASES``. A second value on the
-    statement's own basis has its claim's id as its name."""
+    statement's own basis is named after the engine or the data set that gave it, as in ``trained,
+    torch``, or after its claim."""
     ours: float | None
     """Our value on the statement's own basis; null if not run, or if the runs cannot tell."""
     verdict: str
@@ -178,29 +184,46 @@ def _found(slug: str, runs: Sequence[Path]) -> list[_Found]:
     artifact = index.load(slug)
     claims = [CLAIMS[claim_id] for claim_id in artifact.claims]
     if not runs:
-        command = f"repro run {slug} --profile paper"
-        reason = f"no records yet: {command}"
-        return [_Found(c, Finding(c.id, None, reason), None, [], command) for c in claims]
+        commands = {claim: missing_command(artifact, points_of(claim)) for claim in claims}
+        return [
+            _Found(c, Finding(c.id, None, f"no records yet: {commands[c]}"), None, [], commands[c])
+            for c in claims
+        ]
     records = read_runs(runs)
     by_id = {finding.claim_id: finding for finding in artifact.findings(records)}
     names = [run.name for run in runs]
-    command = command_of(slug, records)
     profile = records[0].profile
-    return [_Found(c, by_id[c.id], profile, names, command) for c in claims]
+    return [
+        _Found(c, by_id[c.id], profile, names, _command(artifact, c, by_id[c.id], records))
+        for c in claims
+    ]
 
 
-def command_of(slug: str, records: Sequence[Record]) -> str:
-    """Return the command that makes records like these: its profile, engine and device."""
-    profile = records[-1].profile
-    config = records[-1].config
-    options = [f"repro run {slug}", f"--profile {profile}"]
-    engines = dict.fromkeys(r.config.get("engine", "torch") for r in records)
-    if set(engines) != {"torch"}:
-        name = next(iter(engines)) if len(engines) == 1 else "auto"
-        options.append(f"--engine {name}")
-    if config.get("device", "cpu") != "cpu" and profile not in ("gpu", "paper"):
-        options.append(f"--device {config['device']}")
-    return " ".join(options)
+def points_of(claim: Claim) -> Iterator[Point]:
+    """Yield the points of the training runs that a claim is on."""
+    if claim in CONTRASTS:
+        for pair in CONTRASTS[claim].pairs:
+            yield from (point for point in pair if point is not None)
+    elif claim.id in QUANTITIES:
+        quantity = QUANTITIES[claim.id]
+        if isinstance(quantity, Accuracy):
+            yield quantity.point
+        else:
+            yield from (point for pair in quantity.pairs for point in pair)
+
+
+def _command(artifact: Artifact, claim: Claim, finding: Finding, records: Sequence[Record]) -> str:
+    """Return the command of the training runs that a claim is on, by the engine of its finding."""
+    points = list(points_of(claim))
+    if not points:
+        return command_of(artifact, records)
+    at = {key(point) for point in points}
+    found = [
+        record
+        for record in of_kind(records, "run")
+        if key(record.point) in at and record.engine in (finding.engine or record.engine)
+    ]
+    return command_of(artifact, found) if found else missing_command(artifact, points)
 
 
 def _rows(found: Sequence[_Found], ranges: Mapping[str, tuple[float, float]]) -> list[ClaimRow]:
@@ -233,6 +256,7 @@ def _row(
     if claim.remark:
         reason += f"; {claim.remark}"
     values = {} if finding.ours is None else {BASES[claim.basis]: finding.ours}
+    values |= {f"{BASES[claim.basis]}, {name}": value for name, value in finding.others.items()}
     for other in others:
         if other.finding.ours is not None:
             name = BASES[other.claim.basis]

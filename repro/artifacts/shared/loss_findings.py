@@ -8,7 +8,7 @@ from repro.claims.elasticzo import describe
 from repro.claims.index import of_artifact
 from repro.claims.loss_curves import CONTRASTS, Contrast, Curve
 from repro.claims.statistics import Estimate, estimate, sign_flip_p
-from repro.claims.trained import Cell, Cells, Seed, engine_of
+from repro.claims.trained import Cell, Cells, Seed
 from repro.claims.verdict import Finding
 from repro.measurement.records import Record, rank
 
@@ -68,7 +68,7 @@ def _finding(claim_id: str, contrast: Contrast, cells: Cells) -> Finding:
         counts.estimate.interval,
         min((record.profile for record in records), key=rank),
         p_value=max(certain) if len(certain) == len(p_values) else None,
-        engine=" and ".join(sorted({engine_of(record) for record in records})),
+        engine=" and ".join(sorted({record.engine for record in records})),
     )
 
 

@@ -63,12 +63,17 @@ def runs(records: Sequence[Record]) -> pd.DataFrame:
     that the column is named after.
     """
     cells = Cells(records)
-    rows = {
-        ", ".join((*headings(column), METHODS[method])): _row(cell)
-        for column in _columns(cells)
-        for method in METHODS
-        if method != "none" and (cell := cells.get({**column, "method": method}))
-    }
+    rows = {}
+    for column in _columns(cells):
+        for method in METHODS:
+            point = {**column, "method": method}
+            cell = cells.get(point)
+            if cell is None or method == "none":
+                continue
+            name = ", ".join((*headings(column), METHODS[method]))
+            rows[name] = _row(cell)
+            for other in cells.others(point):
+                rows[f"{name} ({other.engine}, {other.dataset})"] = _row(other)
     table = pd.DataFrame(list(rows.values()), index=list(rows))
     usual = {"engine": {"torch"}, "data set": {""}, "augmentation": {""}}
     hidden = [name for name, values in usual.items() if set(table.get(name, ())) <= values]
@@ -89,7 +94,7 @@ def _row(cell: Cell) -> dict[str, Any]:
         "profile": cell.profile,
         "seeds": ", ".join(map(str, cell.seeds)),
         "note": cell.caveat,
-        "engine": ", ".join(dict.fromkeys(_engine(record) for record in cell.records)),
+        "engine": ", ".join(dict.fromkeys(record.engine for record in cell.records)),
         "data set": _form(cell),
         "augmentation": cell.settings.get("augmentation", ""),
         "pre-training epochs": cell.settings.get("start", {}).get("epochs", ""),
@@ -102,12 +107,6 @@ def _form(cell: Cell) -> str:
     """Return the data set trained on, if it is another form of the one that the column names."""
     problem = str(cell.settings.get("problem", ""))
     return "" if problem == cell.point["dataset"] else problem
-
-
-def _engine(record: Record) -> str:
-    """Return what trained the last epoch; records from before there was a choice do not say."""
-    engine: str = record.metrics.get("trained", {}).get("engine", "torch")
-    return engine
 
 
 def place(point: Point) -> tuple[int, int, int, int]:

@@ -1,0 +1,75 @@
+"""The command that makes records like given ones: it names their engine, data sets and seeds."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from repro.artifacts.base import Artifact
+from repro.claims.quantity import Point
+from repro.measurement.records import Record
+
+_POINT_NAMES = {
+    "datasets": "dataset",
+    "angles": "angle",
+    "precisions": "precision",
+    "methods": "method",
+    "batches": "batch",
+}
+"""Configuration fields that select training runs, and what their values are called in points."""
+_ALWAYS = ("datasets", "seeds")
+
+
+def command_of(artifact: Artifact, records: Sequence[Record]) -> str:
+    """Return the command that makes ``records``.
+
+    Data sets and seeds are always named, other selections where not all of the profile is there.
+    Where both engines trained, ``--engine auto`` has each train what it can.
+    """
+    newest = max(records, key=lambda record: record.utc)
+    words = ["repro", "run", artifact.slug, "--profile", newest.profile]
+    config = newest.config
+    if "engine" in config:
+        engines = {record.engine for record in records if "trained" in record.metrics}
+        words += ["--engine", engines.pop() if len(engines) == 1 else "auto"]
+    if config.get("device", "cpu") != "cpu" and newest.profile not in ("gpu", "paper"):
+        words += ["--device", config["device"]]
+    for field in (*_POINT_NAMES, "seeds"):
+        if field not in artifact.selector_fields:
+            continue
+        values = _values(field, records)
+        if values and (field in _ALWAYS or set(values) != _of_profile(artifact, newest, field)):
+            words += [f"--{field}", *map(str, values)]
+    return shlex.join(words)
+
+
+def missing_command(artifact: Artifact, points: Iterable[Point]) -> str:
+    """Return the command that makes records at ``points``, or all of the artifact without any."""
+    words = ["repro", "run", artifact.slug, "--profile", "paper"]
+    points = list(points)
+    for field, name in _POINT_NAMES.items():
+        values = list(dict.fromkeys(str(point[name]) for point in points if name in point))
+        if values and field in artifact.selector_fields:
+            words += [f"--{field}", *values]
+    return shlex.join(words)
+
+
+def _values(field: str, records: Iterable[Record]) -> list[Any]:
+    """Return the values that the command line takes, each once: numbers in order."""
+    found = set()
+    for record in records:
+        value = record.seed if field == "seeds" else record.point.get(_POINT_NAMES[field])
+        allowed = record.config.get(field, ())
+        if field == "datasets" and record.dataset in allowed:
+            value = record.dataset
+        if value in allowed:
+            found.add(value)
+    return sorted(found)
+
+
+def _of_profile(artifact: Artifact, record: Record, field: str) -> set[Any]:
+    return {
+        value
+        for name, config in artifact.profiles.items()
+        if name == record.profile
+        for value in getattr(config, field)
+    }
