@@ -7,7 +7,7 @@ Deviations from the paper:
 2. The equations do not count the input batch; the other accounts do, as int8.
 3. Measured peaks are those of PyTorch on the host, of one thread; the paper's on-device code is
    C++. Our convolutions are matrix products of columns, a few rows at a time, and our noise is
-   drawn in pieces of int32. The equations count neither; at B = 32 the noise makes the peak.
+   drawn in pieces of int32. The equations count neither.
 4. The tail is trained from the pass at +z, so its updates wait through the other pass.
 5. Steps in float32 stand beside those in integers for the ratio of the two; they have biases, as in
    Fig. 4.
