@@ -23,9 +23,9 @@ Deviations from the paper:
    papers leave open.
 6. An integer network's activations are shifted by the range of the whole batch, so that its answers
    depend on the batch they are given in: test images are evaluated 500 at a time.
-7. The paper trained FP32 and INT8 in PyTorch and INT8* in C++. The committed records are those of
-   this suite's C++ engine in all three. In integers both engines give the same bits; in float32
-   they draw different noise. Records of PyTorch (``--engine torch``) stand beside these.
+7. The paper trained FP32 and INT8 in PyTorch and INT8* in C++. The committed records come
+   from this suite's C++ engine in all three. In integers both engines give the same bits; in
+   float32 they draw different noise. ``--engine torch`` adds records of PyTorch and keeps these.
 8. Both the last and the best epoch are reported; the verdicts take the last. The paper does not say
    which it reports.
 """

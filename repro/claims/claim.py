@@ -44,7 +44,7 @@ class Claim:
     correction: str = ""
     """The slip in the paper that ``published`` is corrected for."""
     remark: str = ""
-    """What a reader needs to know of the statement, whatever our value."""
+    """Context that a reader needs, independent of our value."""
     same_as: str = ""
     """Id of the statement that this is our value of on another basis; empty for a statement."""
     is_stated: bool = True

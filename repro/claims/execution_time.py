@@ -1,8 +1,8 @@
 """The ElasticZO paper's claims on execution time: section 5.4, Fig. 7.
 
 The paper timed its C++ program on a Raspberry Pi Zero 2 (four ARM cores at 1 GHz); ours are times
-of another program on another machine. So they stand beside the paper's values, and the verdict is
-*not comparable* whatever they are.
+of another program on another machine. So the verdict is always *not comparable*; the ledger shows
+our values next to the paper's.
 
 The batch size is lost from our copy of the paper; both of its figures on memory are looked at. Its
 ranges are taken as those of Full ZO, ZO-Feat-Cls2 and -Cls1, its two shares of the backward pass as

@@ -1,7 +1,7 @@
 """The ElasticZO paper's claims on the loss curves of Figs. 2 and 3, which it makes in words.
 
 The paper gives no number for them, so each is a ranking: a number of one curve exceeds that of
-another, or zero. How the words are read stands in the statement.
+another, or zero. Each statement says how we read the words.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -128,6 +128,6 @@ CONTRASTS: Mapping[Claim, Contrast] = {
         53,
     ),
 }
-"""What each claim is about."""
+"""The contrast behind each claim."""
 
 CLAIMS: tuple[Claim, ...] = tuple(CONTRASTS)

@@ -1,8 +1,7 @@
 """The ElasticZO paper's claims on memory: sections 4.1, 4.4 and 5.3, Figs. 4 to 6.
 
 Its figures are its equations evaluated, so its statements are held to the printed digits by the
-equations. What the tensors of our own steps take, and what an allocator gives for them, stands
-beside.
+equations. The ledger also shows the bytes of our own steps, counted by tensors and measured.
 
 The paper's MB and KB are 2**20 and 2**10 bytes: here MiB and KiB.
 """
@@ -45,9 +44,9 @@ class Comparison:
     pick: Literal["smallest", "largest"] = "largest"
     """Which of several pairs counts: the text speaks of several methods or batch sizes."""
     corrected_pairs: tuple[tuple[Point, Point], ...] = ()
-    """The pairs that the number is of, where the paper says that it is of others."""
+    """The pairs that give the printed number, where the paper names others."""
     correction: str = ""
-    """The slip in the paper that they correct."""
+    """The slip in the paper, in words."""
 
 
 Entry = tuple[Claim, Comparison]

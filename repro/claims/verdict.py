@@ -91,7 +91,7 @@ class Finding:
     engine: str = ""
     """What trained the runs: ``torch``, ``native``, or both."""
     others: Mapping[str, float] = field(default_factory=dict)
-    """The value by runs of another engine or on another form of the data set, by what they are."""
+    """Values of runs by another engine or on another form of the data set, by its name."""
 
     @property
     def is_run(self) -> bool:

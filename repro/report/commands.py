@@ -15,7 +15,7 @@ _POINT_NAMES = {
     "methods": "method",
     "batches": "batch",
 }
-"""Configuration fields that select training runs, and what their values are called in points."""
+"""Configuration fields that select training runs, and the name of their values in points."""
 _ALWAYS = ("datasets", "seeds")
 
 
@@ -54,7 +54,7 @@ def missing_command(artifact: Artifact, points: Iterable[Point]) -> str:
 
 
 def _values(field: str, records: Iterable[Record]) -> list[Any]:
-    """Return the values that the command line takes, each once: numbers in order."""
+    """Return the distinct values of a command line option, in order."""
     found = set()
     for record in records:
         value = record.seed if field == "seeds" else record.point.get(_POINT_NAMES[field])

@@ -173,7 +173,7 @@ def _why(row: ClaimRow) -> str:
     """Return the reason, with the correction and the open settings where there are some."""
     parts = [row.reason]
     if row.correction:
-        parts.append(f"corrected {row.corrected:.4g}: {row.correction}")
+        parts.append(f"corrected: {wording.correction(row)}")
     if row.verdict in (NOT_DECIDABLE, UNDECIDED) and row.setting_unknown:
         parts.append(f"not given in the paper: {', '.join(row.setting_unknown)}")
     if row.verdict == NOT_DECIDABLE and row.plausible:

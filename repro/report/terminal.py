@@ -62,7 +62,7 @@ def claim_text(row: ClaimRow) -> str:
         "ours": f"{wording.ours(row)} ({wording.source(row)})",
         "other bases": wording.other_values(row),
         "verdict": row.shown_verdict,
-        "correction": f"{row.correction}: {row.corrected:.4g}" if row.correction else "",
+        "correction": wording.correction(row),
         "why": row.reason,
         "not given in the paper": ", ".join(row.setting_unknown),
         "other settings gave": (

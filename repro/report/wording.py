@@ -9,8 +9,16 @@ NOTHING = "–"  # noqa: RUF001
 
 
 def published(row: ClaimRow) -> str:
-    """Return the paper's number with its unit, and the side on which ours is claimed to lie."""
-    return f"{SIGNS[row.relation]}{row.published:.{row.digits}f} {unit(row)}"
+    """Return the paper's number with its unit, the claimed side of a bound, and a misprint."""
+    printed = "" if row.printed == row.published else f" (printed: {row.printed:g})"
+    return f"{SIGNS[row.relation]}{row.published:.{row.digits}f} {unit(row)}{printed}"
+
+
+def correction(row: ClaimRow) -> str:
+    """Return the slip that is corrected, with our value if it is ours that changes; or nothing."""
+    if row.corrected is None or not row.correction:
+        return row.correction
+    return f"{row.correction}: {row.corrected:.4g} {unit(row)}"
 
 
 def ours(row: ClaimRow) -> str:

@@ -40,10 +40,10 @@ PARTS = ("equations", "simulated", "measured", "perturbations")
 
 @dataclass(frozen=True)
 class Config:
-    """What is computed, simulated and measured; eight fields are the paper's setting."""
+    """Points to compute, simulate and measure; eight fields are the paper's setting."""
 
     parts: tuple[str, ...] = PARTS
-    """What is done: equations, simulated, measured, perturbations (measured with n = 1 and 5)."""
+    """Parts to run: equations, simulated, measured, perturbations (measured with n = 1 and 5)."""
     context: int = LLAMA2_7B.context
     """N, tokens per sequence while L or D varies (the paper's 2048)."""
     layers: int = LLAMA2_7B.layers

@@ -60,7 +60,7 @@ def _finding(claim: Claim, comparison: Comparison, accounts: Accounts) -> Findin
 def _values(
     measure: Measure, pairs: Sequence[Pair], basis: str, accounts: Accounts
 ) -> dict[int, float]:
-    """Return the measure of each pair that there are accounts of, by its number."""
+    """Return the measure of each pair whose steps are in the records, by the pair's number."""
     return {
         number: value
         for number, pair in enumerate(pairs)
