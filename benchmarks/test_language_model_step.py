@@ -12,10 +12,6 @@ import torch
 from transformers import LlamaConfig
 
 from repro.core.names import Dtype
-from repro.finetuning.base_models import random_model
-from repro.finetuning.batches import Batch
-from repro.finetuning.classifier import AnswerClassifier
-from repro.finetuning.published_loop import PublishedLoop
 from repro.measurement.timing import Step, ratio, ratio_range
 from repro.memory import measured
 from repro.methods.mezo import MeZO
@@ -23,6 +19,10 @@ from repro.methods.noise import Noise, TorchNoise
 from repro.methods.walk import Restore
 from repro.models.dropout import without_dropout
 from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
+from repro.training.language.base_models import random_model
+from repro.training.language.batches import Batch
+from repro.training.language.classifier import AnswerClassifier
+from repro.training.language.published_loop import PublishedLoop
 
 EPS, LR = 1e-3, 1e-7
 ANSWERS = np.array([1, 2], np.int32)

@@ -21,14 +21,14 @@ from transformers import (
     PreTrainedModel,
 )
 
-from repro.finetuning.arms import ARMS, estimates, forward_passes, tuned_as
-from repro.finetuning.base_models import random_model
-from repro.finetuning.batches import Batch
-from repro.finetuning.classifier import AnswerClassifier
-from repro.finetuning.flops import StepFlops
-from repro.finetuning.learner import Learner
-from repro.finetuning.run import Run
 from repro.models.dropout import without_dropout
+from repro.training.language.arms import ARMS, estimates, forward_passes, tuned_as
+from repro.training.language.base_models import random_model
+from repro.training.language.batches import Batch
+from repro.training.language.classifier import AnswerClassifier
+from repro.training.language.flops import StepFlops
+from repro.training.language.learner import Learner
+from repro.training.language.run import Run
 
 ANSWERS = np.array([11, 42], np.int32)
 SIZES = {

@@ -18,17 +18,17 @@ from filelock import FileLock
 
 from repro.cli import main
 from repro.core.errors import ReproError
-from repro.finetuning import loop
-from repro.finetuning.fine_tune import Task, fine_tune
-from repro.finetuning.learner import Learner
-from repro.finetuning.replay import packed, rebuilt, unpacked, weights_sha256
-from repro.finetuning.run import Run
 from repro.measurement.environment import capture
 from repro.measurement.records import Record, write_run
 from repro.methods.step_info import DivergedError
 from repro.models.pretrained import load_pretrained
 from repro.models.tiny import tiny_llama
 from repro.training.checkpoint import Checkpoint
+from repro.training.language import loop
+from repro.training.language.fine_tune import Task, fine_tune
+from repro.training.language.learner import Learner
+from repro.training.language.replay import packed, rebuilt, unpacked, weights_sha256
+from repro.training.language.run import Run
 
 RUN = Run(
     arm="mezo_1",
@@ -187,7 +187,7 @@ def test_a_killed_run_goes_on_where_it_was(arm: Any, tmp_path: Path) -> None:
     run = replace(RUN, arm=arm, seconds=4.0, evaluations=8)
     task = Task(run, tmp_path)
     code = (
-        "import sys, pickle; from repro.finetuning.fine_tune import fine_tune\n"
+        "import sys, pickle; from repro.training.language.fine_tune import fine_tune\n"
         "fine_tune(pickle.load(open(sys.argv[1], 'rb')))"
     )
     import pickle
@@ -289,7 +289,7 @@ def _learner(run: Run) -> Learner:
 
 
 def _items(run: Run, tokenizer: Any) -> Any:
-    from repro.finetuning.items import load_items
+    from repro.training.language.items import load_items
 
     return load_items(
         run.dataset, tokenizer, tuning=run.tuning_items, monitored=run.monitored_items
@@ -297,7 +297,7 @@ def _items(run: Run, tokenizer: Any) -> Any:
 
 
 def _batches(count: int, run: Run = RUN) -> list[Any]:
-    from repro.finetuning.batches import Sampler, collate
+    from repro.training.language.batches import Sampler, collate
     from repro.training.seeds import ORDER, derived_seed
 
     items = _items(run, tiny_llama().tokenizer)

@@ -15,16 +15,16 @@ from repro.artifacts.mezo_fig4 import Config
 from repro.core.errors import UsageError
 from repro.data.text.task import PromptTask
 from repro.data.text.tasks import get_task
-from repro.finetuning.batches import Batch
-from repro.finetuning.calibration import accuracy, best_threshold, biases
-from repro.finetuning.classifier import AnswerClassifier
-from repro.finetuning.evaluate import answer_logits, evaluate
-from repro.finetuning.fine_tune import Task, fine_tune
-from repro.finetuning.items import load_items
-from repro.finetuning.replay import rebuilt
-from repro.finetuning.run import Run
-from repro.finetuning.zero_shot import zero_shot
 from repro.models.tiny import tiny_llama, tiny_tokenizer
+from repro.training.language.batches import Batch
+from repro.training.language.calibration import accuracy, best_threshold, biases
+from repro.training.language.classifier import AnswerClassifier
+from repro.training.language.evaluate import answer_logits, evaluate
+from repro.training.language.fine_tune import Task, fine_tune
+from repro.training.language.items import load_items
+from repro.training.language.replay import rebuilt
+from repro.training.language.run import Run
+from repro.training.language.zero_shot import zero_shot
 
 CITIES = ["Oslo", "Lima", "Cairo"]
 ANSWERS = {city.lower(): f" {city}" for city in CITIES}

@@ -5,8 +5,8 @@ Kinds of results, each with the ``setting`` of the configuration in its point:
 - ``unobtainable``: a model that could not be had, and why.
 - ``plan``: formula, simulation and measurement of a step; ``chosen`` is what the arm trains.
 - ``grid``: a short run, evaluated on held-out training questions; point with ``arm``, ``lr``.
-- ``run``: a run (``repro.finetuning.curve``), its end, and the log of MeZO; ``settings`` are all
-  that its seeds have in common. Where the GPU was too small ``out_of_memory`` has the reason, and
+- ``run``: the curve of a run, its end, and the log of MeZO; ``settings`` are all that its seeds
+  have in common. Where the GPU was too small ``out_of_memory`` has the reason, and
   where no learning rate came to its end ``divergence`` says so.
 """
 
@@ -25,20 +25,20 @@ from repro.core.errors import ReproError
 from repro.core.paths import cache_dir
 from repro.data.text.task import SPLITS
 from repro.data.text.tasks import get_task
-from repro.finetuning.arms import LABELS, estimates, tuned_as
-from repro.finetuning.base_models import fingerprint
-from repro.finetuning.fine_tune import Task, fine_tune
-from repro.finetuning.items import first_obtainable
-from repro.finetuning.learner import can_help, restore_of
-from repro.finetuning.run import Run
-from repro.finetuning.step_memory import Setup
 from repro.measurement.device import require_device
 from repro.measurement.environment import Environment, source_sha256
 from repro.measurement.point_store import PointStore
 from repro.ondevice.build import build
+from repro.planner.step_memory import Setup
+from repro.training.language.arms import LABELS, estimates, tuned_as
+from repro.training.language.base_models import fingerprint
+from repro.training.language.fine_tune import Task, fine_tune
+from repro.training.language.items import first_obtainable
+from repro.training.language.learner import can_help, restore_of
+from repro.training.language.run import Run
 from repro.training.tidy import tidy
 
-_PACKAGES = ("core", "data", "models", "methods", "finetuning", "ondevice", "training")
+_PACKAGES = ("core", "data", "models", "methods", "ondevice", "training")
 """The code that decides what a run does."""
 
 
@@ -207,7 +207,7 @@ def _fine_tuned(
         label=lambda task: task.run.label(),
         store=store,
         workers=1,
-        preload=["repro.finetuning.fine_tune"],
+        preload=["repro.training.language.fine_tune"],
     ):
         task.checkpoint.remove()
         yield task.run, metrics

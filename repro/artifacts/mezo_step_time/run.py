@@ -20,10 +20,6 @@ from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_step_time import Arm, Config, ModelName
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import Dtype
-from repro.finetuning.base_models import random_model
-from repro.finetuning.batches import Batch
-from repro.finetuning.classifier import AnswerClassifier
-from repro.finetuning.published_loop import PublishedLoop
 from repro.measurement.device import Device, require_device
 from repro.measurement.gpu import clocks
 from repro.measurement.timing import Step, in_turns
@@ -34,6 +30,10 @@ from repro.methods.noise import Noise, TorchNoise
 from repro.methods.philox import PhiloxNoise
 from repro.methods.walk import Restore
 from repro.models.dropout import without_dropout
+from repro.training.language.base_models import random_model
+from repro.training.language.batches import Batch
+from repro.training.language.classifier import AnswerClassifier
+from repro.training.language.published_loop import PublishedLoop
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

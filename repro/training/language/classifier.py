@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from repro.data.text.tokens import Tokens
-from repro.finetuning.batches import Batch
 from repro.models.unpacked import unpacked
+from repro.training.language.batches import Batch
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

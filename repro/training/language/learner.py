@@ -6,10 +6,6 @@ import torch
 
 from repro.core.names import Dtype
 from repro.data.text.tokens import Tokens
-from repro.finetuning.arms import estimates
-from repro.finetuning.batches import Batch
-from repro.finetuning.classifier import AnswerClassifier
-from repro.finetuning.run import Run
 from repro.methods.backprop import Backprop
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
@@ -18,6 +14,10 @@ from repro.methods.walk import Restore
 from repro.models.dropout import without_dropout
 from repro.ondevice.build import is_built
 from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
+from repro.training.language.arms import estimates
+from repro.training.language.batches import Batch
+from repro.training.language.classifier import AnswerClassifier
+from repro.training.language.run import Run
 from repro.training.seeds import NOISE, derived_seed
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from repro.finetuning.arms import Arm, estimates
-from repro.finetuning.base_models import load_config, random_model
-from repro.finetuning.batches import Batch
-from repro.finetuning.classifier import AnswerClassifier
-from repro.finetuning.learner import prepared
+from repro.training.language.arms import Arm, estimates
+from repro.training.language.base_models import load_config, random_model
+from repro.training.language.batches import Batch
+from repro.training.language.classifier import AnswerClassifier
+from repro.training.language.learner import prepared
 
 _WIDTHS = (16, 32, 48)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from repro.finetuning.batches import Batch
+from repro.training.language.batches import Batch
 
 Noise = Callable[[int, Sequence[Tensor]], Sequence[Tensor]]
 """The noise of each parameter for a seed."""

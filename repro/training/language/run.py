@@ -4,8 +4,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from repro.core.names import Dtype
-from repro.finetuning.arms import LABELS, Arm
 from repro.measurement.device import Device
+from repro.training.language.arms import LABELS, Arm
 
 NoiseName = Literal["torch", "engine"]
 """Where MeZO's perturbations come from: PyTorch's generator, or the on-device engine."""

@@ -8,11 +8,6 @@ import numpy as np
 import torch
 
 from repro.core.names import Dtype
-from repro.finetuning.arms import Arm, estimates, planned_as
-from repro.finetuning.base_models import load_architecture, load_config, random_model
-from repro.finetuning.batches import Batch
-from repro.finetuning.classifier import AnswerClassifier
-from repro.finetuning.learner import prepared, restore_of
 from repro.measurement.device import Device, require_device
 from repro.memory.measured import measure_step
 from repro.memory.setting import Setting
@@ -20,7 +15,14 @@ from repro.memory.simulation import simulate_step
 from repro.memory.step import EPS, LR
 from repro.methods.backprop import Backprop
 from repro.methods.mezo import MeZO
+from repro.planner.obtainable import load_architecture
 from repro.planner.paper import bytes_of_real_parameters, effective_layers, paper_bytes
+from repro.planner.proposals import planned_as
+from repro.training.language.arms import Arm, estimates
+from repro.training.language.base_models import load_config, random_model
+from repro.training.language.batches import Batch
+from repro.training.language.classifier import AnswerClassifier
+from repro.training.language.learner import prepared, restore_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel

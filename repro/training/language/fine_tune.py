@@ -13,16 +13,16 @@ import torch
 from filelock import FileLock, Timeout
 
 from repro.core.errors import ReproError
-from repro.finetuning.base_models import load_base, placed
-from repro.finetuning.curve import Curve
-from repro.finetuning.flops import StepFlops
-from repro.finetuning.items import Items, load_items
-from repro.finetuning.learner import Learner
-from repro.finetuning.loop import FineTuning
-from repro.finetuning.replay import packed, weights_sha256
-from repro.finetuning.run import Run
 from repro.measurement.device import require_device
 from repro.training.checkpoint import Checkpoint
+from repro.training.language.base_models import load_base, placed
+from repro.training.language.curve import Curve
+from repro.training.language.flops import StepFlops
+from repro.training.language.items import Items, load_items
+from repro.training.language.learner import Learner
+from repro.training.language.loop import FineTuning
+from repro.training.language.replay import packed, weights_sha256
+from repro.training.language.run import Run
 
 _REPORT_EVERY_S = 20
 

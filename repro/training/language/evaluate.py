@@ -7,8 +7,8 @@ from torch import Tensor
 
 from repro.data.splits import Indices
 from repro.data.text.tokens import TokenisedSplit
-from repro.finetuning.batches import collate, in_order
-from repro.finetuning.classifier import AnswerClassifier
+from repro.training.language.batches import collate, in_order
+from repro.training.language.classifier import AnswerClassifier
 
 
 class Score(NamedTuple):

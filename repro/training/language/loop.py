@@ -12,16 +12,16 @@ from typing import Any
 
 import torch
 
-from repro.finetuning.arms import forward_passes
-from repro.finetuning.batches import Sampler, collate
-from repro.finetuning.curve import Curve
-from repro.finetuning.evaluate import Score, evaluate
-from repro.finetuning.flops import StepFlops
-from repro.finetuning.items import Items
-from repro.finetuning.learner import Learner
-from repro.finetuning.run import Run
 from repro.methods.step_info import DivergedError
 from repro.training.checkpoint import Checkpoint
+from repro.training.language.arms import forward_passes
+from repro.training.language.batches import Sampler, collate
+from repro.training.language.curve import Curve
+from repro.training.language.evaluate import Score, evaluate
+from repro.training.language.flops import StepFlops
+from repro.training.language.items import Items
+from repro.training.language.learner import Learner
+from repro.training.language.run import Run
 from repro.training.seeds import ORDER, derived_seed
 
 _SAVING = 1 / 30

@@ -12,12 +12,12 @@ from repro.data.splits import Indices
 from repro.data.text.task import PromptTask
 from repro.data.text.tasks import get_task
 from repro.data.text.tokens import TokenisedSplit
-from repro.finetuning.base_models import load_base, placed
-from repro.finetuning.calibration import Labels, Logits, accuracy, biases
-from repro.finetuning.classifier import AnswerClassifier
-from repro.finetuning.evaluate import answer_logits
-from repro.finetuning.items import load_items
 from repro.measurement.device import Device, require_device
+from repro.training.language.base_models import load_base, placed
+from repro.training.language.calibration import Labels, Logits, accuracy, biases
+from repro.training.language.classifier import AnswerClassifier
+from repro.training.language.evaluate import answer_logits
+from repro.training.language.items import load_items
 
 
 def zero_shot(
@@ -46,7 +46,7 @@ def zero_shot(
 
     Returns:
         ``accuracy`` (argmax), ``calibrated_accuracy`` by method and the ``biases`` of those (see
-        ``repro.finetuning.calibration.biases``), ``loss`` in nats, ``majority`` (accuracy of the
+        ``calibration.biases``), ``loss`` in nats, ``majority`` (accuracy of the
         most frequent answer), ``items`` and ``truncated`` prompts of ``validation`` and
         ``calibration``, and the ``seconds`` that the evaluation of each took.
 
