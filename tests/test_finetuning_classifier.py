@@ -27,8 +27,8 @@ from repro.training.language.base_models import random_model
 from repro.training.language.batches import Batch
 from repro.training.language.classifier import AnswerClassifier
 from repro.training.language.flops import StepFlops
-from repro.training.language.learner import Learner
-from repro.training.language.run import Run
+from repro.training.language.learner import LanguageModelLearner
+from repro.training.language.run import LanguageModelRun
 
 ANSWERS = np.array([11, 42], np.int32)
 SIZES = {
@@ -47,7 +47,7 @@ CONFIGS: dict[str, PreTrainedConfig] = {
     "gemma2": Gemma2Config(**GEMMA, final_logit_softcapping=3.0),
     "gemma3": Gemma3TextConfig(**GEMMA),
 }
-RUN = Run(
+RUN = LanguageModelRun(
     arm="bp",
     model="tiny-llama",
     dtype="float32",
@@ -110,7 +110,7 @@ class HostReads(TorchDispatchMode):
 
 @pytest.mark.parametrize("family", list(CONFIGS))
 def test_a_step_reads_its_losses_and_nothing_else_on_the_host(family: str) -> None:
-    learner = Learner(model(family), ANSWERS, replace(RUN, arm="mezo_5", lr=1e-6))
+    learner = LanguageModelLearner(model(family), ANSWERS, replace(RUN, arm="mezo_5", lr=1e-6))
     with HostReads() as reads:
         learner.classifier.loss(batch())
         assert reads.count == 0
@@ -182,7 +182,7 @@ def test_arms_cost_what_they_say() -> None:
 def test_checkpointing_changes_no_weight() -> None:
     weights = []
     for arm in ("bp", "bp_checkpoint"):
-        learner = Learner(model("llama"), ANSWERS, replace(RUN, arm=arm))
+        learner = LanguageModelLearner(model("llama"), ANSWERS, replace(RUN, arm=arm))
         for _ in range(3):
             learner.step(batch())
         weights.append([p.detach().clone() for p in learner.model.parameters()])

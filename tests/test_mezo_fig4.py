@@ -22,9 +22,9 @@ from repro.claims.verdict import verdict
 from repro.core.errors import ReproError, UsageError
 from repro.execution.local import LocalExecutor
 from repro.measurement.environment import Environment
-from repro.measurement.point_store import PointStore
-from repro.measurement.recorded import Recorded
+from repro.measurement.prior_results import PriorResults
 from repro.measurement.records import Record
+from repro.measurement.result_cache import ResultCache
 from repro.planner.configurations import architecture
 from repro.planner.families import find
 
@@ -43,7 +43,7 @@ PLANNED = replace(QUICK, bp_models=("small",), mezo_models=("large", "small", "a
 @pytest.fixture
 def context() -> Context:
     executor = LocalExecutor(HERE, workers=1)
-    return Context(HERE, PointStore("test", {}), 1, executor, Recorded())
+    return Context(HERE, ResultCache("test", {}), 1, executor, PriorResults())
 
 
 @pytest.fixture
@@ -296,7 +296,7 @@ def trainer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Any], dict[s
 
     def install(metrics: Callable[[Any], dict[str, Any]]) -> None:
         monkeypatch.setattr(subprocesses, "run_isolated", here)
-        monkeypatch.setattr(run_module, "fine_tune", lambda task: metrics(task.run))
+        monkeypatch.setattr(run_module, "train_run", lambda task: metrics(task.run))
         monkeypatch.setattr(run_module, "fingerprint", lambda _: "")
         monkeypatch.setattr(run_module, "first_obtainable", lambda _: "boolq")
 

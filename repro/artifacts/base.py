@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from repro.claims.verdict import Finding
     from repro.execution.executor import Executor
     from repro.measurement.environment import Environment
-    from repro.measurement.point_store import PointStore
-    from repro.measurement.recorded import Recorded
+    from repro.measurement.prior_results import PriorResults
     from repro.measurement.records import Record
+    from repro.measurement.result_cache import ResultCache
 
     Draw = Callable[[Sequence[Record]], Figure]
 
@@ -53,13 +53,13 @@ class Context:
 
     environment: "Environment"
     """Code, machine and versions of the run."""
-    journal: "PointStore"
+    result_cache: "ResultCache"
     """Points of this very run that are done; forgotten once its records are written."""
     workers: int
     """How many processes may run at a time."""
     executor: "Executor"
     """What runs cells."""
-    recorded: "Recorded"
+    prior_results: "PriorResults"
     """Results that stand in earlier records and need not be made again."""
 
 

@@ -76,7 +76,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
     - ``run``: one training run; the point names data set, precision and method, the metrics are
       its curves, its settings and, as ``signs``, the counts of each epoch
-      (``repro.training.sign_counts.COUNTS``).
+      (``repro.training.integer_learner.COUNTS``).
     """
     from repro.artifacts.shared.cells import image_cells, results
 

@@ -1,6 +1,6 @@
 """Other rotated images to evaluate a network on than those of Table 2."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache as cache_calls
 from itertools import groupby
@@ -16,14 +16,13 @@ from repro.data.batches import batches, to_tensors
 from repro.data.images.rotated import SEED, SIZE
 from repro.data.images.rotation import rotate
 from repro.data.splits import sample
-from repro.training.build import build_learner
-from repro.training.cell import Cell
-from repro.training.cell_store import CellStore
-from repro.training.integers import quantised_levels
-from repro.training.learner import Learner
-from repro.training.loop import Split
-from repro.training.problem import find
-from repro.training.run_cell import Task, run_cell
+from repro.training.build import build_learner, quantised_levels
+from repro.training.learner import NetworkLearner
+from repro.training.run import NetworkRun
+from repro.training.split import Split
+from repro.training.store import CheckpointStore
+from repro.training.task import vision_task
+from repro.training.trainer import TrainingTask, train_run
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,9 @@ VIEWS = (
 """Those of Table 2, and what differs from them in one respect; the angle stands for both."""
 
 
-def evaluations(asked: Sequence[tuple[Cell, RotatedImages]], context: Context) -> Iterator[Result]:
+def evaluations(
+    asked: Sequence[tuple[NetworkRun, RotatedImages]], context: Context
+) -> Iterator[Result]:
     """Yield the accuracy of each trained network on the images asked for.
 
     The cells are trained first, where they are not; the point is that of the images, the data set,
@@ -70,7 +71,7 @@ def evaluations(asked: Sequence[tuple[Cell, RotatedImages]], context: Context) -
     """
     missing = []
     for cell, images in asked:
-        found = context.recorded.metrics(
+        found = context.prior_results.metrics(
             "evaluation", _point(cell, images), cell.seed, settings_of(cell)
         )
         if found is None:
@@ -82,18 +83,18 @@ def evaluations(asked: Sequence[tuple[Cell, RotatedImages]], context: Context) -
     cells = list(dict.fromkeys(cell for cell, _ in missing))
     for _ in context.executor.run(cells):
         pass
-    store = CellStore.of(context.environment)
+    store = CheckpointStore.of(context.environment)
     rotated = cache_calls(RotatedImages.of)  # to turn 10,000 takes longer than to answer them
     for cell, wanted in groupby(missing, key=lambda pair: pair[0]):
-        learner = _trained(Task(cell, store, context.environment.code))
+        learner = _trained(cell, store, context.environment.code)
         for _, images in wanted:
-            items = rotated(images, str(find(cell.problem).pixels_of))
+            items = rotated(images, str(vision_task(cell.task).pixels_of))
             metrics = {"accuracy": _accuracy(learner, cell, *items), "settings": settings_of(cell)}
             yield Result("evaluation", _point(cell, images), metrics, cell.seed)
 
 
-def _point(cell: Cell, images: RotatedImages) -> dict[str, object]:
-    problem = find(cell.problem)
+def _point(cell: NetworkRun, images: RotatedImages) -> dict[str, object]:
+    problem = vision_task(cell.task)
     start = cell.start or cell
     of_start = {f"start_{name}": getattr(start.settings, name, None) for name in ("lr", "batch")}
     return {
@@ -106,27 +107,27 @@ def _point(cell: Cell, images: RotatedImages) -> dict[str, object]:
     }
 
 
-def _trained(task: Task) -> Learner:
-    """Return the learner of a cell with its final weights; it is trained if no state is here."""
-    if task.store.progress(task.cell).metrics is None:  # trained elsewhere
-        run_cell(task)
-    state = task.store.checkpoint(task.cell).load()
+def _trained(run: NetworkRun, store: CheckpointStore, code: Mapping[str, object]) -> NetworkLearner:
+    """Return the learner of a run with its final weights; it is trained if no state is here."""
+    if store.progress(run).metrics is None:  # trained elsewhere
+        train_run(TrainingTask(run, store, code))
+    state = store.checkpoint(run).load()
     assert state is not None  # noqa: S101 - for the type checker: the run has written it
-    learner = build_learner(task.cell)
+    learner = build_learner(run)
     learner.load_weights(state["learner"])
     return learner
 
 
-def _accuracy(learner: Learner, cell: Cell, pixels: Array, classes: Array) -> float:
+def _accuracy(learner: NetworkLearner, cell: NetworkRun, pixels: Array, classes: Array) -> float:
     images, labels = to_tensors(pixels, classes, cell.device)
     inputs = images if cell.precision == "fp32" else _as_integers(images, cell)
     size = Split.evaluated_at_once
-    right = sum(learner.evaluate(*some)[1] for some in batches(inputs, labels, size))
+    right = sum(learner.evaluate(some)[1] for some in batches(inputs, labels, size))
     return right / len(labels)
 
 
-def _as_integers(images: Tensor, cell: Cell) -> Tensor:
-    levels = quantised_levels(find(cell.problem)).values
+def _as_integers(images: Tensor, cell: NetworkRun) -> Tensor:
+    levels = quantised_levels(vision_task(cell.task)).values
     return levels[images.cpu().int()].unsqueeze(1).to(cell.device)
 
 

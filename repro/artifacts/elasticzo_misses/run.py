@@ -19,9 +19,9 @@ from repro.artifacts.shared.ablation import Ablation, change, run_ablations
 from repro.artifacts.shared.cells import by_engine, image_cells, tuned_cell
 from repro.artifacts.shared.images import ImageRuns
 from repro.core.names import METHODS, ZEROTH_ORDER, MethodName, Precision
-from repro.training.cell import Cell
+from repro.training.run import NetworkRun
 
-Asked = list[tuple[Cell, RotatedImages]]
+Asked = list[tuple[NetworkRun, RotatedImages]]
 _PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
 _BATCH = (causes.BATCH,)
 
@@ -113,7 +113,7 @@ def _integer_training(config: Config) -> Iterator[Ablation]:
 
 def _tuned(
     config: Config, dataset: str, angle: int, precision: Precision, method: MethodName, seed: int
-) -> Cell:
+) -> NetworkRun:
     """Return the cell of Table 2, pre-trained on so many images."""
     cell = tuned_cell(config, dataset, angle, precision, method, seed)
     assert cell.start is not None  # noqa: S101 - fine-tuning has one

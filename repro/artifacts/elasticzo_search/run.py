@@ -16,10 +16,10 @@ from repro.artifacts.elasticzo_search import Config
 from repro.artifacts.elasticzo_search.selection import Group, best
 from repro.artifacts.shared.ablation import Ablation, Axis, run_ablations
 from repro.core.names import MethodName, Precision
-from repro.training.cell import Cell, FloatSettings, IntegerSettings
-from repro.training.chosen import family
-from repro.training.experiments import Length, fine_tuning, from_scratch
-from repro.training.problem import find
+from repro.training.experiments import TrainingBudget, fine_tuning, from_scratch
+from repro.training.hyperparameters import family
+from repro.training.run import FloatSettings, IntegerSettings, NetworkRun
+from repro.training.task import vision_task
 
 _ANY_RATE = FloatSettings(lr=1.0)
 """Each grid sets a learning rate of its own."""
@@ -47,7 +47,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     yield from train(_integer_tuning_grids(config), _SEARCHED_IN_TUNING)
 
 
-def _grid(base: Cell, **values: Sequence[float]) -> Ablation:
+def _grid(base: NetworkRun, **values: Sequence[float]) -> Ablation:
     """Return every combination of ``values`` of the settings, evaluated on held-out items."""
     axes = tuple(Axis(name, name, tuple(tried)) for name, tried in values.items())
     return Ablation([base], axes, every_combination=True, evaluation="validation")
@@ -97,7 +97,8 @@ def _integer_runs(config: Config, *, rotated: bool) -> Iterator[tuple[str, Metho
         images = [
             problem
             for problem in config.problems
-            if find(problem).network == "lenet5" and (find(problem).angle is not None) == rotated
+            if vision_task(problem).network == "lenet5"
+            and (vision_task(problem).angle is not None) == rotated
         ]
         yield from product(images, config.methods, config.seeds)
 
@@ -109,8 +110,8 @@ def _cell(
     method: MethodName,
     seed: int,
     settings: FloatSettings | IntegerSettings,
-) -> Cell:
-    if find(problem).angle is not None:
+) -> NetworkRun:
+    if vision_task(problem).angle is not None:
         return fine_tuning(
             problem,
             precision,
@@ -127,7 +128,7 @@ def _cell(
         method,
         settings,
         seed=seed,
-        images=Length(config.epochs if precision == "fp32" else config.integer_epochs),
-        clouds=Length(config.cloud_epochs, config.cloud_items, config.cloud_points),
+        images=TrainingBudget(config.epochs if precision == "fp32" else config.integer_epochs),
+        clouds=TrainingBudget(config.cloud_epochs, config.cloud_items, config.cloud_points),
         device=config.device,
     )

@@ -124,7 +124,7 @@ class _Accounts:
             [setup],
             Setup.as_dict,
             label=lambda s: f"{LABELS[s.arm]} on {s.model}, B={s.batch} N={s.context}",
-            store=self._context.journal,
+            store=self._context.result_cache,
             workers=1,
             preload=["repro.planner.step_memory"],
         )

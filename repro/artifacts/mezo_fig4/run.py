@@ -10,8 +10,6 @@ Kinds of results, each with the ``setting`` of the configuration in its point:
   where no learning rate came to its end ``divergence`` says so.
 """
 
-import hashlib
-import json
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
@@ -22,24 +20,21 @@ from repro.artifacts.mezo_fig4 import Config
 from repro.artifacts.mezo_fig4.plan import plan
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.errors import ReproError
-from repro.core.paths import cache_dir
 from repro.data.text.task import SPLITS
 from repro.data.text.tasks import get_task
 from repro.measurement.device import require_device
-from repro.measurement.environment import Environment, source_sha256
-from repro.measurement.point_store import PointStore
+from repro.measurement.environment import Environment
+from repro.measurement.result_cache import ResultCache
 from repro.ondevice.build import build
 from repro.planner.step_memory import Setup
 from repro.training.language.arms import LABELS, estimates, tuned_as
 from repro.training.language.base_models import fingerprint
-from repro.training.language.fine_tune import Task, fine_tune
 from repro.training.language.items import first_obtainable
 from repro.training.language.learner import can_help, restore_of
-from repro.training.language.run import Run
+from repro.training.language.run import LanguageModelRun
+from repro.training.store import CheckpointStore, identity
 from repro.training.tidy import tidy
-
-_PACKAGES = ("core", "data", "models", "methods", "ondevice", "training")
-"""The code that decides what a run does."""
+from repro.training.trainer import TrainingTask, train_run
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
@@ -112,7 +107,7 @@ def _trained(
     config: Config, dataset: str, setup: Setup, lr: float, context: Context
 ) -> Iterator[Result]:
     runs = [_run(config, dataset, setup, lr, seed) for seed in config.seeds]
-    for one, metrics in _fine_tuned("training", runs, context.journal, context.environment):
+    for one, metrics in _fine_tuned("training", runs, context.result_cache, context.environment):
         settings = _without(one.as_dict(), "seed")
         yield Result("run", _point(config, one), metrics | {"settings": settings}, one.seed)
 
@@ -134,7 +129,7 @@ def _grid(config: Config, dataset: str, setup: Setup, context: Context) -> Itera
         replace(_run(config, dataset, setup, lr, seed=0), seconds=config.grid_seconds, tuning=True)
         for lr in config.lrs(setup.arm)
     ]
-    store = PointStore("mezo_fig4-grid", _identity(context.environment))
+    store = ResultCache("mezo_fig4-grid", {"trained by": identity(context.environment)})
     for one, metrics in _fine_tuned("learning rates", runs, store, context.environment):
         yield Result("grid", _point(config, one) | {"lr": one.lr}, metrics, one.seed)
 
@@ -164,11 +159,11 @@ def _failure(setup: Setup, results: Sequence[Result]) -> _Failure:
     return {"out_of_memory" if short else "divergence": f"{name}: {reason}"}
 
 
-def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> Run:
+def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> LanguageModelRun:
     is_mezo = estimates(setup.arm) > 0
     noise = config.noise if is_mezo else "torch"
     along = is_mezo and noise == "torch"
-    return Run(
+    return LanguageModelRun(
         arm=setup.arm,
         model=setup.model,
         dtype=setup.dtype,
@@ -191,26 +186,32 @@ def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> Ru
 
 
 def _fine_tuned(
-    title: str, runs: Sequence[Run], store: PointStore, environment: Environment
-) -> Iterator[tuple[Run, dict[str, Any]]]:
+    title: str, runs: Sequence[LanguageModelRun], store: ResultCache, environment: Environment
+) -> Iterator[tuple[LanguageModelRun, dict[str, Any]]]:
     """Yield each run with its metrics; one at a time, for their time is the result."""
-    directory = cache_dir() / "fine_tuning" / _digest(_identity(environment))
-    tidy(directory)
     bases = {model: fingerprint(model) for model in {run.model for run in runs}}
     data = {name: _data_of(name) for name in {run.dataset for run in runs}}
-    tasks = [Task(run, directory, bases[run.model], data[run.dataset]) for run in runs]
-    for task, metrics in run_in_subprocesses(
+    tasks = [
+        TrainingTask(
+            replace(run, sources=f"{bases[run.model]} {data[run.dataset]}"),
+            CheckpointStore.of(environment, run.threads),
+        )
+        for run in runs
+    ]
+    tidy(tasks[0].store.directory)
+    done = run_in_subprocesses(
         f"mezo_fig4 {title}",
-        fine_tune,
+        train_run,
         tasks,
-        Task.key,
+        lambda task: task.run.key(),
         label=lambda task: task.run.label(),
         store=store,
         workers=1,
-        preload=["repro.training.language.fine_tune"],
-    ):
-        task.checkpoint.remove()
-        yield task.run, metrics
+        preload=["repro.training.trainer"],
+    )
+    for run, (task, metrics) in zip(runs, done, strict=True):
+        task.store.checkpoint(task.run).remove()
+        yield run, metrics
 
 
 def _data_of(dataset: str) -> str:
@@ -219,7 +220,7 @@ def _data_of(dataset: str) -> str:
     return " ".join(task.fingerprint(split)[:16] for split in SPLITS)
 
 
-def _point(config: Config, run: Run) -> dict[str, Any]:
+def _point(config: Config, run: LanguageModelRun) -> dict[str, Any]:
     return {
         "setting": config.setting,
         "dataset": run.dataset,
@@ -228,17 +229,3 @@ def _point(config: Config, run: Run) -> dict[str, Any]:
         "batch": run.batch,
         "context": run.context,
     }
-
-
-def _identity(environment: Environment) -> dict[str, Any]:
-    return {
-        "source": source_sha256(*_PACKAGES),
-        "versions": environment.versions,
-        "cpu": environment.cpu,
-        "cpu_capability": environment.cpu_capability,
-        "gpu": environment.gpu,
-    }
-
-
-def _digest(identity: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]

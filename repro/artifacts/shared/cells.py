@@ -9,10 +9,10 @@ from repro.artifacts.base import Context, Result
 from repro.artifacts.shared.images import ImageRuns
 from repro.core.names import EngineChoice, MethodName, Precision
 from repro.measurement.device import Device
-from repro.training.cell import Cell
-from repro.training.chosen import chosen
-from repro.training.experiments import Length, fine_tuning, from_scratch
-from repro.training.problem import find
+from repro.training.experiments import TrainingBudget, fine_tuning, from_scratch
+from repro.training.hyperparameters import tuned_hyperparameters
+from repro.training.run import NetworkRun
+from repro.training.task import vision_task
 
 
 class TuningRuns(Protocol):
@@ -32,7 +32,7 @@ class TuningRuns(Protocol):
 
 
 def results(
-    cells: Iterable[Cell],
+    cells: Iterable[NetworkRun],
     context: Context,
     extra: Iterable[str] = (),
     engine: EngineChoice = "torch",
@@ -51,7 +51,9 @@ def results(
     """
     missing = []
     for cell in [by_engine(cell, engine) for cell in cells]:
-        found = context.recorded.metrics("run", point_of(cell, extra), cell.seed, settings_of(cell))
+        found = context.prior_results.metrics(
+            "run", point_of(cell, extra), cell.seed, settings_of(cell)
+        )
         if found is None:
             missing.append(cell)
         else:
@@ -61,7 +63,7 @@ def results(
         yield Result("run", point_of(cell, extra), metrics | settings, cell.seed)
 
 
-def by_engine(cell: Cell, engine: EngineChoice) -> Cell:
+def by_engine(cell: NetworkRun, engine: EngineChoice) -> NetworkRun:
     """Return ``cell`` as ``engine`` trains it.
 
     The cell that it starts from is the engine's where it can train that: in float32 that is
@@ -78,19 +80,19 @@ def by_engine(cell: Cell, engine: EngineChoice) -> Cell:
 
 def image_cells(
     runs: ImageRuns, precisions: Sequence[Precision], methods: Sequence[MethodName]
-) -> Iterator[Cell]:
+) -> Iterator[NetworkRun]:
     """Yield a cell for each data set, precision, method and seed, at the chosen hyperparameters.
 
     Full BP estimates no gradient, so there is none in INT8*: it would be INT8.
     """
-    length = Length(runs.epochs, runs.image_items)
+    length = TrainingBudget(runs.epochs, runs.image_items)
     for dataset, precision, method, seed in product(runs.datasets, precisions, methods, runs.seeds):
         if (precision, method) != ("int8s", "full_bp"):
             yield from_scratch(
                 dataset,
                 precision,
                 method,
-                chosen(dataset, precision, method),
+                tuned_hyperparameters(dataset, precision, method),
                 seed=seed,
                 images=length,
                 clouds=length,
@@ -100,14 +102,14 @@ def image_cells(
 
 def tuned_cell(
     runs: TuningRuns, dataset: str, angle: int, precision: Precision, method: MethodName, seed: int
-) -> Cell:
+) -> NetworkRun:
     """Return the cell of Table 2 at the chosen hyperparameters; ``dataset`` is not rotated yet."""
     problem = f"rotated_{dataset}_{angle}"
     return fine_tuning(
         problem,
         precision,
         method,
-        chosen(problem, precision, method),
+        tuned_hyperparameters(problem, precision, method),
         seed=seed,
         epochs=runs.epochs,
         integer_pretraining_epochs=runs.integer_pretraining_epochs,
@@ -115,9 +117,9 @@ def tuned_cell(
     )
 
 
-def point_of(cell: Cell, extra: Iterable[str] = ()) -> dict[str, Any]:
+def point_of(cell: NetworkRun, extra: Iterable[str] = ()) -> dict[str, Any]:
     """Return the coordinates of a cell's results."""
-    problem = find(cell.problem)
+    problem = vision_task(cell.task)
     dataset = problem.pixels_of or problem.recorded_as or problem.dataset
     point: dict[str, Any] = {"dataset": dataset}
     if problem.angle is not None:
@@ -129,7 +131,7 @@ def point_of(cell: Cell, extra: Iterable[str] = ()) -> dict[str, Any]:
     return point | {name: settings[name] for name in extra if name in settings}
 
 
-def settings_of(cell: Cell) -> dict[str, Any]:
+def settings_of(cell: NetworkRun) -> dict[str, Any]:
     """Return how a cell is trained, whatever its seed; what is not set is left out."""
     values = cell.as_dict()
     values |= values.pop("settings")

@@ -1,15 +1,18 @@
-"""A base model bound to an arm: steps on batches, and a state from which they go on."""
+"""A base model bound to an arm: steps on batches, and a state from which they resume."""
 
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from repro.core.names import Dtype
 from repro.data.text.tokens import Tokens
 from repro.methods.backprop import Backprop
 from repro.methods.log import StepLog, replay
+from repro.methods.method import Method
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
+from repro.methods.step_info import StepInfo
 from repro.methods.walk import Restore
 from repro.models.dropout import without_dropout
 from repro.ondevice.build import is_built
@@ -17,34 +20,37 @@ from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
 from repro.training.language.arms import estimates
 from repro.training.language.batches import Batch
 from repro.training.language.classifier import AnswerClassifier
-from repro.training.language.run import Run
+from repro.training.language.run import LanguageModelRun
+from repro.training.learner import Learner
 from repro.training.seeds import NOISE, derived_seed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class Learner:
+class LanguageModelLearner(Learner[Batch]):
     """One arm on one model.
 
     The state of MeZO has no weights: they are made anew from the base model and the log, a few
     bytes a step (``repro.methods.log``).
     """
 
-    def __init__(self, model: "PreTrainedModel", answers: Tokens, run: Run) -> None:
+    def __init__(self, model: "PreTrainedModel", answers: Tokens, run: LanguageModelRun) -> None:
         """Take the base model, which is trained in place, and the token of each answer."""
         self.model = prepared(model, run.arm)
         self.classifier = AnswerClassifier(model, answers)
         self.optimizer = make_optimizer(self.model, run)
+        self.method = Method(self.optimizer, self.classifier.loss)
         self._helped = run.helped
 
-    def step(self, batch: Batch) -> float:
-        """Train on one batch and return its loss.
+    def step(self, batch: Batch) -> StepInfo:
+        """Train on one batch."""
+        return self.method.step(batch)
 
-        Raises:
-            DivergedError: a loss is not finite.
-        """
-        return self.optimizer.step(lambda: self.classifier.loss(batch))
+    def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the sum of the cross-entropy over a batch, and how many answers are right."""
+        loss, right = self.classifier.score(batch)
+        return loss.double(), right
 
     @property
     def log(self) -> StepLog | None:
@@ -57,7 +63,7 @@ class Learner:
         return state if self.log is not None else state | {"model": self.model.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from ``state``; the model must be the base model."""
+        """Resume from ``state``; the model must be the base model."""
         self.optimizer.load_state_dict(state["optimizer"])
         if isinstance(self.optimizer, MeZO):
             log = self.optimizer.log
@@ -102,7 +108,7 @@ def noise_of(name: str, chunk: int | None = None, *, helped: bool = False) -> No
     return TorchNoiseOnEngine(chunk) if helped else TorchNoise(chunk)
 
 
-def make_optimizer(model: torch.nn.Module, run: Run) -> Backprop | MeZO:
+def make_optimizer(model: torch.nn.Module, run: LanguageModelRun) -> Backprop | MeZO:
     """Return the optimizer of the run's arm: plain SGD at a fixed learning rate, as in the paper.
 
     Raises:

@@ -1,19 +1,22 @@
 """One fine-tuning run, with everything that decides its outcome but for the machine's speed."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from repro.core.names import Dtype
 from repro.measurement.device import Device
+from repro.measurement.environment import source_sha256
+from repro.ondevice.build import module_path
 from repro.training.language.arms import LABELS, Arm
+from repro.training.run import TrainingRun
 
 NoiseName = Literal["torch", "engine"]
 """Where MeZO's perturbations come from: PyTorch's generator, or the on-device engine."""
 
 
 @dataclass(frozen=True)
-class Run:
-    """One arm on one model, for a time; picklable."""
+class LanguageModelRun(TrainingRun):
+    """One arm on one model, trained for a given time."""
 
     arm: Arm
     model: str
@@ -46,10 +49,24 @@ class Run:
     tuning: bool = False
     """Whether this is a run of the grid: evaluated once, at its end, on the tuning items."""
 
+    sources: str = ""
+    """Tells the base weights and the data from others under the same names, which a run must not
+    resume with; no part of records."""
+    is_timed: ClassVar[bool] = True
+
     def as_dict(self) -> dict[str, Any]:
-        """Return the run as plain values, for records and cache keys."""
-        return asdict(self)
+        """Return the run as a record keeps it."""
+        values = asdict(self)
+        del values["sources"]
+        return values
+
+    def key(self) -> dict[str, Any]:
+        """Return all that tells the run's state from others."""
+        key = asdict(self)
+        if self.helped or self.noise == "engine":
+            key["engine"] = [source_sha256("ondevice"), module_path().parent.name]
+        return key
 
     def label(self) -> str:
-        """Say which run this is, for progress."""
+        """Return what tells the run from others, in a few words."""
         return f"{LABELS[self.arm]} on {self.model}, lr {self.lr:g}, seed {self.seed}"

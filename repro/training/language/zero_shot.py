@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from repro.core.names import Dtype
 from repro.core.validation import require_not_negative, require_positive_int
@@ -14,9 +15,9 @@ from repro.data.text.tasks import get_task
 from repro.data.text.tokens import TokenisedSplit
 from repro.measurement.device import Device, require_device
 from repro.training.language.base_models import load_base, placed
+from repro.training.language.batches import collate, in_order
 from repro.training.language.calibration import Labels, Logits, accuracy, biases
 from repro.training.language.classifier import AnswerClassifier
-from repro.training.language.evaluate import answer_logits
 from repro.training.language.items import load_items
 
 
@@ -98,6 +99,30 @@ def zero_shot(
         },
         "seconds": seconds,
     }
+
+
+@torch.no_grad()
+def answer_logits(
+    classifier: AnswerClassifier, split: TokenisedSplit, items: Indices, context: int, size: int
+) -> Tensor:
+    """Return the float32 logits of all answers on the host, [M, K], in the order of ``items``.
+
+    Args:
+        classifier: the model with its answers.
+        split: the prompts.
+        items: M of them.
+        context: N, the longest prompt in tokens.
+        size: prompts in a batch; a batch holds prompts of like length.
+    """
+    order = list(in_order(split.lengths(context), items, size))
+    found = [
+        classifier.logits(collate(split, chosen, context, classifier.device)) for chosen in order
+    ]
+    place = {int(item): number for number, item in enumerate(items)}
+    rows = torch.tensor([place[int(item)] for chosen in order for item in chosen])
+    logits = torch.empty(len(items), found[0].shape[1])
+    logits[rows] = torch.cat(found).cpu()
+    return logits
 
 
 def _evaluated(

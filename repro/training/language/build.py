@@ -1,0 +1,147 @@
+"""Makes all that the training loop needs of a language model's run, and what is recorded of it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from repro.data.splits import Indices
+from repro.data.text.tokens import TokenisedSplit
+from repro.measurement.device import require_device
+from repro.methods.step_info import DivergedError
+from repro.training.curve import Curve
+from repro.training.language.arms import forward_passes
+from repro.training.language.base_models import load_base, placed
+from repro.training.language.batches import Batch, Sampler, collate, in_order, padded_width
+from repro.training.language.flops import StepFlops
+from repro.training.language.items import Items, load_items
+from repro.training.language.learner import LanguageModelLearner
+from repro.training.language.replay import packed, weights_sha256
+from repro.training.language.run import LanguageModelRun
+from repro.training.loop import Seconds, Training, score
+from repro.training.seeds import ORDER, derived_seed
+
+
+def language_training(run: LanguageModelRun) -> Training[Batch]:
+    """Return what is trained, on what and for how long; the metrics evaluate the trained model.
+
+    Raises:
+        UsageError: the device does not exist here, or a setting is out of range.
+        ReproError: the model or the data cannot be had.
+    """
+    require_device(run.device)
+    pretrained = load_base(run.model, run.dtype)
+    items = load_items(
+        run.dataset,
+        pretrained.tokenizer,
+        tuning=run.tuning_items,
+        monitored=run.monitored_items,
+        final=run.final_items,
+        context=run.context,
+    )
+    model = placed(pretrained.model, run.device)
+    base = weights_sha256(model.parameters())
+    learner = LanguageModelLearner(model, items.train.answers, run)
+    data = Prompts(items, run)
+    flops = None if run.tuning else StepFlops(run.arm, run.model, run.batch)
+
+    def metrics(curve: Curve) -> dict[str, Any]:
+        final: dict[str, Any] = {}
+        if not run.tuning and not curve.divergence:
+            # a step that fails leaves the roundings of its passes in the weights
+            try:
+                loss, accuracy = score(learner, data.of("final"))
+            except DivergedError as error:
+                curve.divergence = f"after step {curve.steps[-1]}: {error}"
+            else:
+                final = {
+                    "final_accuracy": accuracy,
+                    "final_loss": loss,
+                    "final_sha256": weights_sha256(model.parameters()),
+                }
+        found = _curve_metrics(curve, run, data, flops)
+        if run.tuning:
+            return found
+        found |= {"base_sha256": base, **_items(items, run), **final}
+        log = learner.log
+        return found if log is None else found | {"log": packed(log)}
+
+    duration = Seconds(run.seconds, run.evaluations, only_at_end=run.tuning)
+    return Training(learner, data, duration, metrics)
+
+
+class Prompts:
+    """The minibatches of a run: prompts of like length, the same at every run."""
+
+    def __init__(self, items: Items, run: LanguageModelRun) -> None:
+        """Take the items, and the run's batch size, context and seed."""
+        self._items, self._run = items, run
+        self._lengths = items.train.lengths(run.context)
+        self._sampler = Sampler(
+            self._lengths, items.training, run.batch, derived_seed(run.seed, ORDER)
+        )
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Minibatches of an epoch."""
+        return self._sampler.steps_per_epoch
+
+    def batch(self, step: int) -> Batch:
+        """Return the minibatch of ``step``."""
+        return self._collated(self._items.train, self._sampler.batch(step))
+
+    def width(self, step: int) -> int:
+        """Return the width T of the minibatch of ``step``."""
+        return padded_width(self._lengths[self._sampler.batch(step)], self._run.context)
+
+    def evaluation(self) -> Iterator[Batch]:
+        """Yield the held-out training items of a run of the grid, else the monitored items."""
+        return self.of("tuning" if self._run.tuning else "monitored")
+
+    def training_sample(self) -> None:
+        """Return nothing: the training loss is the one of the steps."""
+
+    def of(self, which: str) -> Iterator[Batch]:
+        """Yield the ``tuning``, ``monitored`` or ``final`` items, by length."""
+        split = self._items.train if which == "tuning" else self._items.validation
+        lengths = split.lengths(self._run.context)
+        for chosen in in_order(lengths, getattr(self._items, which), self._run.batch):
+            yield self._collated(split, chosen)
+
+    def _collated(self, split: TokenisedSplit, chosen: Indices) -> Batch:
+        return collate(split, chosen, self._run.context, self._run.device)
+
+
+def _curve_metrics(
+    curve: Curve, run: LanguageModelRun, data: Prompts, flops: StepFlops | None
+) -> dict[str, Any]:
+    """Return the curve as a record keeps it, with the forward passes and the arithmetic so far."""
+    found: dict[str, Any] = {
+        "seconds": curve.seconds,
+        "cpu_seconds": curve.cpu_seconds,
+        "steps": curve.steps,
+        "forward_passes": [steps * forward_passes(run.arm) for steps in curve.steps],
+    }
+    if flops is not None:
+        total = [0.0]
+        for step in range(max(curve.steps, default=0)):
+            total.append(total[-1] + flops(data.width(step)))
+        found["flops"] = [total[steps] for steps in curve.steps]
+    return found | {
+        "accuracy": curve.accuracy,
+        "loss": curve.loss,
+        "train_loss": curve.train_loss,
+        "divergence": curve.divergence,
+    }
+
+
+def _items(items: Items, run: LanguageModelRun) -> dict[str, Any]:
+    """Count the items, and the prompts that were cut to fit the context."""
+    truncated = {
+        "training": items.train.truncated(run.context)[items.training],
+        "final": items.validation.truncated(run.context)[items.final],
+    }
+    return {
+        "items": {n: len(getattr(items, n)) for n in ("training", "tuning", "monitored", "final")},
+        "truncated": {name: int(which.sum()) for name, which in truncated.items()},
+        "left_out": dict(items.left_out),
+        "majority": {name: items.majority(name) for name in ("monitored", "final")},
+    }
