@@ -20,7 +20,7 @@ from repro.methods.walk import Restore
 from repro.models.dropout import without_dropout
 from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
 from repro.training.language.base_models import random_model
-from repro.training.language.batches import Batch
+from repro.training.language.batches import PromptBatch
 from repro.training.language.classifier import AnswerClassifier
 from repro.training.language.published_loop import PublishedLoop
 
@@ -78,7 +78,7 @@ def step_of(arm: str, dtype: Dtype, restore: Restore, scale: Scale) -> Step:
     size = (scale.batch, scale.context)
     tokens = torch.randint(0, scale.model["vocab_size"], size)
     last = torch.full(size[:1], scale.context - 1)
-    batch = Batch(tokens, last, torch.arange(scale.batch) % 2)
+    batch = PromptBatch(tokens, last, torch.arange(scale.batch) % 2)
     classifier = AnswerClassifier(model, ANSWERS)
     weights = list(model.parameters())
     if arm == "forward":

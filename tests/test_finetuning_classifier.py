@@ -24,7 +24,7 @@ from transformers import (
 from repro.models.dropout import without_dropout
 from repro.training.language.arms import ARMS, estimates, forward_passes, tuned_as
 from repro.training.language.base_models import random_model
-from repro.training.language.batches import Batch
+from repro.training.language.batches import PromptBatch
 from repro.training.language.classifier import AnswerClassifier
 from repro.training.language.flops import StepFlops
 from repro.training.language.learner import LanguageModelLearner
@@ -75,12 +75,12 @@ def model(family: str) -> PreTrainedModel:
     return made.eval()
 
 
-def batch(widths: tuple[int, ...] = (5, 16, 12), *, padding: int = 0) -> Batch:
+def batch(widths: tuple[int, ...] = (5, 16, 12), *, padding: int = 0) -> PromptBatch:
     generator = torch.Generator().manual_seed(1)
     tokens = torch.full((len(widths), max(widths)), padding)
     for row, width in zip(tokens, widths, strict=True):
         row[:width] = torch.randint(0, 64, (width,), generator=generator)
-    return Batch(tokens, torch.tensor(widths) - 1, torch.tensor([0, 1, 1]))
+    return PromptBatch(tokens, torch.tensor(widths) - 1, torch.tensor([0, 1, 1]))
 
 
 @pytest.mark.parametrize("family", list(CONFIGS))

@@ -52,7 +52,7 @@ def _watched(learner: object) -> StorageTracker:
 def _watched_floats(learner: FloatLearner) -> StorageTracker:
     phases = Phases("other")
     phases.watch(learner, "prepare", "input")
-    phases.watch(learner.method, "loss", "activations")
+    phases.watch(learner, "loss", "activations")
 
     def part_of(tensor: Tensor) -> str:
         if tensor.dtype != torch.float32:

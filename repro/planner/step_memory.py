@@ -20,7 +20,7 @@ from repro.planner.paper import bytes_of_real_parameters, effective_layers, pape
 from repro.planner.proposals import planned_as
 from repro.training.language.arms import Arm, estimates
 from repro.training.language.base_models import load_config, random_model
-from repro.training.language.batches import Batch
+from repro.training.language.batches import PromptBatch
 from repro.training.language.classifier import AnswerClassifier
 from repro.training.language.learner import prepared, restore_of
 
@@ -84,7 +84,7 @@ def _simulated(setup: Setup, config: "PreTrainedConfig") -> dict[str, int]:
     return simulate_step(
         lambda: _build(setup, config),
         lambda: tuple(_batch(setup, "cpu")),
-        lambda model, batch: AnswerClassifier(model, _ANSWERS).loss(Batch(*batch)),
+        lambda model, batch: AnswerClassifier(model, _ANSWERS).loss(PromptBatch(*batch)),
         planned_as(setup.arm),
     ).as_metrics("peak")
 
@@ -107,7 +107,7 @@ def _build(setup: Setup, config: "PreTrainedConfig") -> "PreTrainedModel":
     return prepared(random_model(config, setup.dtype), setup.arm)
 
 
-def _batch(setup: Setup, device: str) -> Batch:
+def _batch(setup: Setup, device: str) -> PromptBatch:
     tokens = torch.zeros(setup.batch, setup.context, dtype=torch.long, device=device)
     last = torch.full((setup.batch,), setup.context - 1, device=device)
-    return Batch(tokens, last, torch.zeros_like(last))
+    return PromptBatch(tokens, last, torch.zeros_like(last))

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from repro.methods.method import Method
 from repro.methods.step_info import StepInfo
 from repro.ondevice.floating import NativeElasticZO
 from repro.training.learner import Labelled, NetworkLearner
@@ -39,7 +38,6 @@ class FloatLearner(NetworkLearner):
         self.prepare = prepare
         self.decay, self.decay_every = decay, decay_every
         self.initial_lr = [group["lr"] for group in optimizer.param_groups]
-        self.method = Method(optimizer, self._loss)
 
     def start_epoch(self, epoch: int) -> None:
         """Set the learning rate of ``epoch``."""
@@ -51,7 +49,10 @@ class FloatLearner(NetworkLearner):
         """Train on one minibatch; batch norm uses its statistics."""
         inputs, labels = batch
         self.model.train()
-        return self.method.step((self.prepare(inputs), labels))
+        inputs = self.prepare(inputs)
+        self.optimizer.step(lambda: self.loss(inputs, labels))
+        info: StepInfo = self.optimizer.last
+        return info
 
     @torch.no_grad()
     def evaluate(self, batch: Labelled) -> tuple[float, int]:
@@ -79,8 +80,8 @@ class FloatLearner(NetworkLearner):
         logits: Tensor = self.model(self.prepare(inputs))
         return logits
 
-    def _loss(self, batch: Labelled) -> Tensor:
-        inputs, labels = batch
+    def loss(self, inputs: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean cross-entropy of inputs as the model takes them."""
         return functional.cross_entropy(self.model(inputs), labels)
 
 

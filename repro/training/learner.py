@@ -7,20 +7,20 @@ from torch import Tensor
 
 from repro.methods.step_info import StepInfo
 
-Batch = TypeVar("Batch", bound=tuple[Any, ...])
+Minibatch = TypeVar("Minibatch", bound=tuple[Any, ...])
 """Tensors of a minibatch, its labels the last of them."""
 Labelled = tuple[Tensor, Tensor]
 """The minibatch of a network: inputs [B, ...] and labels, int64 [B]."""
 
 
-class Learner(ABC, Generic[Batch]):
+class Learner(ABC, Generic[Minibatch]):
     """A model and the method that trains it."""
 
     def start_epoch(self, epoch: int) -> None:
         """Set what a schedule decides for ``epoch``, counted from 0; by default nothing changes."""
 
     @abstractmethod
-    def step(self, batch: Batch) -> StepInfo:
+    def step(self, batch: Minibatch) -> StepInfo:
         """Train on one minibatch.
 
         Raises:
@@ -28,7 +28,7 @@ class Learner(ABC, Generic[Batch]):
         """
 
     @abstractmethod
-    def evaluate(self, batch: Batch) -> tuple[float | Tensor, int | Tensor]:
+    def evaluate(self, batch: Minibatch) -> tuple[float | Tensor, int | Tensor]:
         """Return the sum of the cross-entropy over a batch and how many labels are predicted.
 
         Both may stay on the device, the sum in float64: reading them waits for a GPU.

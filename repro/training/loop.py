@@ -16,30 +16,30 @@ import torch
 
 from repro.methods.step_info import DivergedError
 from repro.training.curve import Curve
-from repro.training.learner import Batch, Learner
+from repro.training.learner import Learner, Minibatch
 from repro.training.store import Checkpoint
 
 _SAVING = 1 / 30
 """Largest part of the time that checkpoints between evaluations take."""
 
 
-Batch_co = TypeVar("Batch_co", bound=tuple[Any, ...], covariant=True)
+Minibatch_co = TypeVar("Minibatch_co", bound=tuple[Any, ...], covariant=True)
 
 
-class TrainingData(Protocol[Batch_co]):
+class TrainingData(Protocol[Minibatch_co]):
     """Minibatches to train on and to evaluate on."""
 
     @property
     def steps_per_epoch(self) -> int:
         """Minibatches of an epoch."""
 
-    def batch(self, step: int) -> Batch_co:
+    def batch(self, step: int) -> Minibatch_co:
         """Return the minibatch of training step ``step``, from 0; steps come in their order."""
 
-    def evaluation(self) -> Iterable[Batch_co]:
+    def evaluation(self) -> Iterable[Minibatch_co]:
         """Yield the items that accuracy and loss are evaluated on."""
 
-    def training_sample(self) -> Iterable[Batch_co] | None:
+    def training_sample(self) -> Iterable[Minibatch_co] | None:
         """Return training items to evaluate the loss on, or ``None`` to take that of the steps."""
 
 
@@ -133,12 +133,12 @@ Duration = Epochs | Seconds
 
 
 @dataclass
-class Training(Generic[Batch]):
+class Training(Generic[Minibatch]):
     """Everything that the loop works on."""
 
-    learner: Learner[Batch]
+    learner: Learner[Minibatch]
     """Trained in place."""
-    data: TrainingData[Batch]
+    data: TrainingData[Minibatch]
     duration: Duration
     metrics: Callable[[Curve], dict[str, Any]]
     """Returns what a record keeps of the run when it has ended."""
@@ -148,7 +148,7 @@ class Training(Generic[Batch]):
 
 
 def train(
-    training: Training[Batch],
+    training: Training[Minibatch],
     checkpoint: Checkpoint,
     *,
     stamp: Callable[[], dict[str, Any]] = dict,
@@ -229,7 +229,7 @@ def train(
     return curve
 
 
-def score(learner: Learner[Batch], items: Iterable[Batch]) -> tuple[float, float]:
+def score(learner: Learner[Minibatch], items: Iterable[Minibatch]) -> tuple[float, float]:
     """Return the mean loss and the accuracy of all ``items``.
 
     Raises:

@@ -69,7 +69,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """How far a run is."""
 
     epochs: int
@@ -100,7 +100,7 @@ class CheckpointStore:
         """Return where the state of ``run`` is."""
         return Checkpoint(self._path(run, "pt"))
 
-    def progress(self, run: NetworkRun) -> Progress:
+    def progress(self, run: NetworkRun) -> RunProgress:
         """Return how far ``run`` is."""
         return _progress(run, self.checkpoint(run).load())
 
@@ -166,9 +166,9 @@ def _decoded(file: BinaryIO) -> dict[str, Any] | None:
     return state
 
 
-def _progress(run: NetworkRun, state: dict[str, Any] | None) -> Progress:
+def _progress(run: NetworkRun, state: dict[str, Any] | None) -> RunProgress:
     if state is None:
-        return Progress(0, None)
+        return RunProgress(0, None)
     curve = Curve(**state["curve"])
     ended = curve.divergence or curve.epochs >= run.epochs
-    return Progress(curve.epochs, curve.epoch_metrics() | state["counts"] if ended else None)
+    return RunProgress(curve.epochs, curve.epoch_metrics() | state["counts"] if ended else None)

@@ -13,7 +13,6 @@ from torch.nn import functional
 from repro.claims.execution_time import PHASES
 from repro.core.names import Engine, MethodName, Precision
 from repro.data.batches import batches
-from repro.methods.method import Method
 from repro.methods.step_info import PhaseTimer
 from repro.training.build import build, build_learner
 from repro.training.float_learner import FloatLearner, NativeLearner
@@ -86,7 +85,7 @@ class _TorchSteps:
         self._told: dict[str, float] = {}
         if isinstance(learner, FloatLearner):
             learner.optimizer.timed = True
-            learner.method = Method(learner.optimizer, self._cross_entropy)
+            learner.loss = self._cross_entropy  # type: ignore[method-assign]
         else:
             learner.method.timed = True
 
@@ -101,8 +100,7 @@ class _TorchSteps:
             return dict(self._told)
         return self._told | {"forward": self._told["forward"] - loss, "loss": loss}
 
-    def _cross_entropy(self, batch: Labelled) -> Tensor:
-        inputs, labels = batch
+    def _cross_entropy(self, inputs: Tensor, labels: Tensor) -> Tensor:
         logits = self._learner.model(inputs)
         with self._loss("loss"):
             return functional.cross_entropy(logits, labels)

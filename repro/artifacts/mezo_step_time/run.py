@@ -31,7 +31,7 @@ from repro.methods.philox import PhiloxNoise
 from repro.methods.walk import Restore
 from repro.models.dropout import without_dropout
 from repro.training.language.base_models import random_model
-from repro.training.language.batches import Batch
+from repro.training.language.batches import PromptBatch
 from repro.training.language.classifier import AnswerClassifier
 from repro.training.language.published_loop import PublishedLoop
 
@@ -133,7 +133,9 @@ def time_steps(task: StepTask) -> dict[str, Any]:
         model = _model(task)
     tokens = torch.randint(0, SHAPES[task.model]["vocab_size"], (task.batch, task.context))
     last = torch.full((task.batch,), task.context - 1)
-    batch = Batch(*(part.to(task.device) for part in (tokens, last, torch.arange(task.batch) % 2)))
+    batch = PromptBatch(
+        *(part.to(task.device) for part in (tokens, last, torch.arange(task.batch) % 2))
+    )
     peaks: dict[str, int] = {}
     short: list[str] = []
     steps: dict[str, Step] = {}
@@ -182,7 +184,7 @@ def _synchronised(step: Step, device: Device) -> Step:
     return synchronised
 
 
-def _step(arm: Arm, model: "PreTrainedModel", batch: Batch) -> Step:
+def _step(arm: Arm, model: "PreTrainedModel", batch: PromptBatch) -> Step:
     """Return a step of ``arm``; all but LoRA's change the same weights."""
     classifier = AnswerClassifier(model, _ANSWERS)
 
@@ -222,7 +224,7 @@ def _checkpointed(
     return step
 
 
-def _lora(model: "PreTrainedModel", batch: Batch) -> Step:
+def _lora(model: "PreTrainedModel", batch: PromptBatch) -> Step:
     """Return a step of Adam on adapters of rank 8 beside a second, frozen copy of the weights."""
     from copy import deepcopy
 

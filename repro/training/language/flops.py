@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from repro.training.language.arms import Arm, estimates
 from repro.training.language.base_models import load_config, random_model
-from repro.training.language.batches import Batch
+from repro.training.language.batches import PromptBatch
 from repro.training.language.classifier import AnswerClassifier
 from repro.training.language.learner import prepared
 
@@ -42,7 +42,7 @@ def _count(arm: Arm, name: str, batch: int, width: int) -> int:
         classifier = AnswerClassifier(model, np.zeros(2, np.int32))
         tokens = torch.zeros(batch, width, dtype=torch.long)
         labels = torch.zeros(batch, dtype=torch.long)
-        fake = Batch(tokens, labels, labels)
+        fake = PromptBatch(tokens, labels, labels)
         counter = FlopCounterMode(display=False)
         if n := estimates(arm):
             with counter, torch.no_grad():

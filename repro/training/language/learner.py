@@ -18,7 +18,7 @@ from repro.models.dropout import without_dropout
 from repro.ondevice.build import is_built
 from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
 from repro.training.language.arms import estimates
-from repro.training.language.batches import Batch
+from repro.training.language.batches import PromptBatch
 from repro.training.language.classifier import AnswerClassifier
 from repro.training.language.run import LanguageModelRun
 from repro.training.learner import Learner
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class LanguageModelLearner(Learner[Batch]):
+class LanguageModelLearner(Learner[PromptBatch]):
     """One arm on one model.
 
     The state of MeZO has no weights: they are made anew from the base model and the log, a few
@@ -43,11 +43,11 @@ class LanguageModelLearner(Learner[Batch]):
         self.method = Method(self.optimizer, self.classifier.loss)
         self._helped = run.helped
 
-    def step(self, batch: Batch) -> StepInfo:
+    def step(self, batch: PromptBatch) -> StepInfo:
         """Train on one batch."""
         return self.method.step(batch)
 
-    def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def evaluate(self, batch: PromptBatch) -> tuple[Tensor, Tensor]:
         """Return the sum of the cross-entropy over a batch, and how many answers are right."""
         loss, right = self.classifier.score(batch)
         return loss.double(), right
