@@ -13,7 +13,6 @@ from repro.measurement.device import require_same_bits
 from repro.training.augmentation import CloudAugmentation
 from repro.training.build import build
 from repro.training.curve import Curve
-from repro.training.language.build import language_training
 from repro.training.language.run import LanguageModelRun
 from repro.training.learner import Labelled
 from repro.training.loop import Epochs, Training, train
@@ -51,12 +50,23 @@ def train_run(task: TrainingTask) -> dict[str, Any]:
     torch.set_num_threads(task.store.threads)
     with task.store.locked(run):
         if isinstance(run, LanguageModelRun):
+            from repro.training.language.build import language_training  # with transformers
+
             try:
                 return _train(task, language_training(run))
             except torch.OutOfMemoryError as error:
                 return {"out_of_memory": " ".join(str(error).split())}
         assert isinstance(run, NetworkRun)  # noqa: S101 - there is no third sort
         return _train(task, _network_training(run, task))
+
+
+def final_state(run: NetworkRun, task: TrainingTask) -> dict[str, Any]:
+    """Return the last state of ``run`` in the store of ``task``, training it if it is not there."""
+    if task.store.progress(run).metrics is None:
+        train_run(replace(task, run=run))
+    state = task.store.checkpoint(run).load()
+    assert state is not None  # noqa: S101 - for the type checker: the run has written it
+    return state
 
 
 def _train(task: TrainingTask, training: Training[Any]) -> dict[str, Any]:
@@ -88,10 +98,10 @@ def _network_training(run: NetworkRun, task: TrainingTask) -> Training[Labelled]
     learner, split = build(run)
     divergence = ""
     if run.start is not None:
-        weights, before = _final_state(replace(task, run=run.start), run.start)
-        learner.load_weights(weights)
-        if before.divergence:  # these weights are the last that it had
-            divergence = f"the run it starts from, {run.start.label()}, {before.divergence}"
+        before = final_state(run.start, task)
+        learner.load_weights(before["learner"])
+        if reason := Curve(**before["curve"]).divergence:  # these weights are the last that it had
+            divergence = f"the run it starts from, {run.start.label()}, {reason}"
     augmentation = None
     vertical = vision_task(run.task).vertical
     if run.augmentation != "none" and vertical is not None:
@@ -105,12 +115,3 @@ def _network_training(run: NetworkRun, task: TrainingTask) -> Training[Labelled]
         metrics=lambda curve: curve.epoch_metrics() | learner.counts(),
         divergence=divergence,
     )
-
-
-def _final_state(task: TrainingTask, run: NetworkRun) -> tuple[dict[str, Any], Curve]:
-    """Return the learner's final state and the curve of a run, training it if it is not kept."""
-    if task.store.progress(run).metrics is None:  # it was removed meanwhile
-        train_run(task)
-    state = task.store.checkpoint(run).load()
-    assert state is not None  # noqa: S101 - for the type checker: the run has written it
-    return state["learner"], Curve(**state["curve"])

@@ -1,6 +1,6 @@
 """Other rotated images to evaluate a network on than those of Table 2."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache as cache_calls
 from itertools import groupby
@@ -22,7 +22,7 @@ from repro.training.run import NetworkRun
 from repro.training.split import Split
 from repro.training.store import CheckpointStore
 from repro.training.task import vision_task
-from repro.training.trainer import TrainingTask, train_run
+from repro.training.trainer import TrainingTask, final_state
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,9 @@ def evaluations(
     store = CheckpointStore.of(context.environment)
     rotated = cache_calls(RotatedImages.of)  # to turn 10,000 takes longer than to answer them
     for cell, wanted in groupby(missing, key=lambda pair: pair[0]):
-        learner = _trained(cell, store, context.environment.code)
+        learner = build_learner(cell)
+        state = final_state(cell, TrainingTask(cell, store, context.environment.code))
+        learner.load_weights(state["learner"])
         for _, images in wanted:
             items = rotated(images, str(vision_task(cell.task).pixels_of))
             metrics = {"accuracy": _accuracy(learner, cell, *items), "settings": settings_of(cell)}
@@ -105,17 +107,6 @@ def _point(cell: NetworkRun, images: RotatedImages) -> dict[str, object]:
         **({} if cell.start is None else {"batch": cell.settings.batch}),
         **asdict(images),
     }
-
-
-def _trained(run: NetworkRun, store: CheckpointStore, code: Mapping[str, object]) -> NetworkLearner:
-    """Return the learner of a run with its final weights; it is trained if no state is here."""
-    if store.progress(run).metrics is None:  # trained elsewhere
-        train_run(TrainingTask(run, store, code))
-    state = store.checkpoint(run).load()
-    assert state is not None  # noqa: S101 - for the type checker: the run has written it
-    learner = build_learner(run)
-    learner.load_weights(state["learner"])
-    return learner
 
 
 def _accuracy(learner: NetworkLearner, cell: NetworkRun, pixels: Array, classes: Array) -> float:

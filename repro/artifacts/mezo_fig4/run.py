@@ -207,7 +207,7 @@ def _fine_tuned(
         label=lambda task: task.run.label(),
         store=store,
         workers=1,
-        preload=["repro.training.trainer"],
+        preload=["repro.training.trainer", "repro.training.language.build"],
     )
     for run, (task, metrics) in zip(runs, done, strict=True):
         task.store.checkpoint(task.run).remove()
