@@ -33,7 +33,7 @@ def run_artifact(
     """Run ``artifact`` and return the new file of records under ``out/<slug>``.
 
     Points that a killed run of the same configuration had finished under the same code, versions
-    and machine are taken over. A configuration that is not the profile's, cells left out apart,
+    and machine are taken over. A configuration that is not the profile's, runs left out apart,
     is recorded as custom.
 
     Args:
@@ -104,7 +104,7 @@ def _recorded_as(artifact: Artifact, profile: Profile, config: Config) -> str:
 def _prior_results(
     artifact: Artifact, name: str, config: Config, directory: Path, *, again: bool
 ) -> PriorResults:
-    """Return the results of a profile, or of custom runs like this one, cells left out apart."""
+    """Return the results of a profile, or of custom ones like this, runs left out apart."""
     if again:
         return PriorResults()
     values = config_dict(config).items() if name == CUSTOM else ()
@@ -126,9 +126,9 @@ def _context(
 
 
 def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:
-    """Tell whether ``config`` runs the cells of ``profile``, or some of them, and no others.
+    """Tell whether ``config`` makes the runs of ``profile``, or some of them, and no others.
 
-    A cell under another name of a value that the profile has (``Artifact.aliases``) is one of
+    A run under another name of a value that the profile has (``Artifact.aliases``) is one of
     them. Where and by which engine does not matter, for that stands in every record, unless the
     artifact is timed.
     """

@@ -24,7 +24,7 @@ from repro.artifacts.elasticzo_misses.evaluated import (
 )
 from repro.artifacts.elasticzo_misses.images import RotatedImages, evaluations
 from repro.artifacts.shared.ablation import Ablation, Axis, change
-from repro.artifacts.shared.cells import point_of
+from repro.artifacts.shared.training_runs import point_of
 from repro.claims.trained import Cells
 from repro.claims.verdict import INCONSISTENT
 from repro.data import cache

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from repro.artifacts.base import Artifact, Context, Result
-from repro.artifacts.shared.cells import results
+from repro.artifacts.shared.training_runs import results
 from repro.cli import main
 from repro.core.errors import ReproError
 from repro.execution.dry_run import DryRunExecutor
@@ -223,7 +223,7 @@ ARTIFACT = Artifact(
     config=Seeds,
     profiles={"smoke": Seeds(), "quick": Seeds((0, 1, 2, 3)), "paper": Seeds((0, 1, 2, 3))},
     selector_fields=("seeds",),
-    trains_cells=True,
+    can_sweep=True,
 )
 
 
@@ -405,7 +405,7 @@ def test_ray_that_is_not_installed_is_named_with_its_extra(
     ("arguments", "message"),
     [
         ([], "give the artifact to run: elasticzo_search, elasticzo_table1"),
-        (["mezo_fig4"], "mezo_fig4 has no cells: use repro run"),
+        (["mezo_fig4"], "mezo_fig4 has nothing to sweep: use repro run"),
         (["elasticzo_fig2", "--threads", "0"], "threads = 0"),
         (["elasticzo_fig2", "--workers", "0"], "workers = 0"),
         (["elasticzo_fig2", "--memory", "-1"], "memory = -1"),
@@ -435,15 +435,17 @@ def test_wrong_options_of_a_sweep(
     assert message in capsys.readouterr().err
 
 
-def test_an_artifact_trains_cells_if_its_run_says_so() -> None:
+def test_an_artifact_can_be_swept_if_its_run_trains() -> None:
     from repro.artifacts.index import SLUGS, load
 
     directory = Path(__file__).parents[1] / "repro/artifacts"
     for slug in SLUGS:
         files = [directory / f"{slug}.py", *(directory / slug).glob("*.py")]
         text = "".join(file.read_text() for file in files if file.is_file())
-        runs_cells = any(f"repro.artifacts.shared.{name}" in text for name in ("cells", "ablation"))
-        assert load(slug).trains_cells == runs_cells, slug
+        trains = any(
+            f"repro.artifacts.shared.{name}" in text for name in ("training_runs", "ablation")
+        )
+        assert load(slug).can_sweep == trains, slug
 
 
 SCRIPT = """

@@ -58,7 +58,7 @@ class Context:
     workers: int
     """How many processes may run at a time."""
     executor: "Executor"
-    """What runs cells."""
+    """What trains runs."""
     prior_results: "PriorResults"
     """Results that stand in earlier records and need not be made again."""
 
@@ -99,7 +99,7 @@ class Artifact:
     profile."""
     aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Values of the selector fields that count as another value, the profile's."""
-    trains_cells: bool = False
-    """Whether its runs are cells, which ``repro sweep`` can spread over machines."""
+    can_sweep: bool = False
+    """Whether ``repro sweep`` can spread its training runs over machines."""
     timed: bool = False
     """Whether time is its result. A run on another device or engine is then not of its profile."""

@@ -130,12 +130,12 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     - ``run``: one training run; the point names data set, precision and method, the metrics are
       its curves and its settings.
     """
-    from repro.artifacts.shared.cells import results
+    from repro.artifacts.shared.training_runs import results
 
-    yield from results(_cells(config), context, engine=config.engine)
+    yield from results(_runs(config), context, engine=config.engine)
 
 
-def _cells(config: Config) -> "Iterator[NetworkRun]":
+def _runs(config: Config) -> "Iterator[NetworkRun]":
     from repro.training.experiments import TrainingBudget, from_scratch
     from repro.training.hyperparameters import tuned_hyperparameters
     from repro.training.task import vision_task
@@ -190,5 +190,5 @@ ARTIFACT = Artifact(
     },
     selector_fields=("datasets", "precisions", "methods", "seeds"),
     aliases=dict.fromkeys(OTHER_CLOUDS, "modelnet40"),
-    trains_cells=True,
+    can_sweep=True,
 )

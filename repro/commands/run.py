@@ -124,8 +124,8 @@ def _sweep(args: argparse.Namespace) -> int:
         msg = f"give the artifact to run: {_that_train()}"
         raise UsageError(msg)
     artifact = load(args.slug)
-    if not artifact.trains_cells:
-        msg = f"{args.slug} has no cells: use repro run; those with cells: {_that_train()}"
+    if not artifact.can_sweep:
+        msg = f"{args.slug} has nothing to sweep: use repro run, or sweep {_that_train()}"
         raise UsageError(msg)
     options = parse(SweepOptions, "repro sweep", artifact, args.rest)
     from repro.execution.dry_run import DryRunExecutor
@@ -159,7 +159,7 @@ def _report(slug: str, run: Path) -> None:
 
 
 def _that_train() -> str:
-    return ", ".join(slug for slug in SLUGS if load(slug).trains_cells)
+    return ", ".join(slug for slug in SLUGS if load(slug).can_sweep)
 
 
 @contextmanager

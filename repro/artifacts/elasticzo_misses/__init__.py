@@ -151,5 +151,5 @@ ARTIFACT = Artifact(
     figures=_figures,
     captions=CAPTIONS,
     selector_fields=("experiments", "datasets", "angles", "seeds", "long_seeds"),
-    trains_cells=True,
+    can_sweep=True,
 )

@@ -191,5 +191,5 @@ ARTIFACT = Artifact(
     captions=CAPTIONS,
     selector_fields=("problems", "precisions", "methods", "seeds"),
     aliases=dict.fromkeys(_CLOUDS, "shapes40"),
-    trains_cells=True,
+    can_sweep=True,
 )

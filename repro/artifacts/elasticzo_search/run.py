@@ -56,11 +56,11 @@ def _grid(base: NetworkRun, **values: Sequence[float]) -> Ablation:
 def _float_grids(config: Config) -> Iterator[Ablation]:
     for problem, method, seed in _float_runs(config):
         if method == "full_bp":
-            base = _cell(config, problem, "fp32", method, seed, _ANY_RATE)
+            base = _base(config, problem, "fp32", method, seed, _ANY_RATE)
             yield _grid(base, lr=config.bp_learning_rates)
         else:
             settings = replace(_ANY_RATE, eps=config.eps)
-            base = _cell(config, problem, "fp32", method, seed, settings)
+            base = _base(config, problem, "fp32", method, seed, settings)
             yield _grid(base, lr=config.learning_rates, clip=config.clips)
 
 
@@ -69,7 +69,7 @@ def _epsilon_lines(config: Config, chosen: Mapping[Group, Mapping[str, Any]]) ->
         if method != "full_bp":
             at = chosen[family(problem), "fp32", method]
             settings = FloatSettings(lr=at["lr"], clip=at["clip"])
-            base = _cell(config, problem, "fp32", method, seed, settings)
+            base = _base(config, problem, "fp32", method, seed, settings)
             yield _grid(base, eps=config.other_eps)
 
 
@@ -81,13 +81,13 @@ def _float_runs(config: Config) -> Iterator[tuple[str, MethodName, int]]:
 def _integer_grids(config: Config) -> Iterator[Ablation]:
     for problem, method, seed in _integer_runs(config, rotated=False):
         if method != "full_bp":  # NITI has nothing to search
-            base = _cell(config, problem, "int8", method, seed, IntegerSettings())
+            base = _base(config, problem, "int8", method, seed, IntegerSettings())
             yield _grid(base, r_max=config.r_maxes)
 
 
 def _integer_tuning_grids(config: Config) -> Iterator[Ablation]:
     for problem, method, seed in _integer_runs(config, rotated=True):
-        base = _cell(config, problem, "int8", method, seed, IntegerSettings())
+        base = _base(config, problem, "int8", method, seed, IntegerSettings())
         perturbation = {} if method == "full_bp" else {"r_max": config.r_maxes}
         yield _grid(base, batch=config.integer_tuning_batches, **perturbation)
 
@@ -103,7 +103,7 @@ def _integer_runs(config: Config, *, rotated: bool) -> Iterator[tuple[str, Metho
         yield from product(images, config.methods, config.seeds)
 
 
-def _cell(
+def _base(
     config: Config,
     problem: str,
     precision: Precision,

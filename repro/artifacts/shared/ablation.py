@@ -107,25 +107,25 @@ def run_ablations(
         coordinates: settings that the points of the results name.
         engine: what trains.
     """
-    from repro.artifacts.shared.cells import point_of, results
+    from repro.artifacts.shared.training_runs import point_of, results
     from repro.claims.quantity import key
 
     runs = [run for ablation in ablations for run in ablation.runs()]
     changed: dict[tuple[Key, int | None], Changes] = {
-        (key(point_of(cell, coordinates)), cell.seed): changes for cell, changes in runs
+        (key(point_of(run, coordinates)), run.seed): changes for run, changes in runs
     }
-    cells = list(dict.fromkeys(cell for cell, _ in runs))
-    for result in results(cells, context, extra=coordinates, engine=engine):
+    distinct = list(dict.fromkeys(run for run, _ in runs))
+    for result in results(distinct, context, extra=coordinates, engine=engine):
         yield result, changed[key(result.point), result.seed]
 
 
-def change(cell: "NetworkRun", changes: Changes) -> "NetworkRun":
-    """Return ``cell`` with other settings of its own or of the run it starts from."""
+def change(run: "NetworkRun", changes: Changes) -> "NetworkRun":
+    """Return ``run`` with other settings of its own or of the run it starts from."""
     own = dict(changes)
-    precision = own.pop("precision", cell.precision)
+    precision = own.pop("precision", run.precision)
     before = {name: own.pop(name) for name in changes if name.startswith("start_")}
-    start = cell.start
+    start = run.start
     if start is not None and before:
         settings = {name.removeprefix("start_"): value for name, value in before.items()}
         start = replace(start, settings=replace(start.settings, **settings))
-    return replace(cell, precision=precision, settings=replace(cell.settings, **own), start=start)
+    return replace(run, precision=precision, settings=replace(run.settings, **own), start=start)
