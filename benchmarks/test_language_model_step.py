@@ -12,6 +12,10 @@ import torch
 from transformers import LlamaConfig
 
 from repro.core.names import Dtype
+from repro.finetuning.base_models import random_model
+from repro.finetuning.batches import Batch
+from repro.finetuning.classifier import AnswerClassifier
+from repro.finetuning.published_loop import PublishedLoop
 from repro.measurement.timing import Step, ratio, ratio_range
 from repro.memory import measured
 from repro.methods.mezo import MeZO
@@ -19,10 +23,6 @@ from repro.methods.noise import Noise, TorchNoise
 from repro.methods.walk import Restore
 from repro.models.dropout import without_dropout
 from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
-from repro.training.language.base_models import random_model
-from repro.training.language.batches import PromptBatch
-from repro.training.language.classifier import AnswerClassifier
-from repro.training.language.published_loop import PublishedLoop
 
 EPS, LR = 1e-3, 1e-7
 ANSWERS = np.array([1, 2], np.int32)
@@ -78,7 +78,7 @@ def step_of(arm: str, dtype: Dtype, restore: Restore, scale: Scale) -> Step:
     size = (scale.batch, scale.context)
     tokens = torch.randint(0, scale.model["vocab_size"], size)
     last = torch.full(size[:1], scale.context - 1)
-    batch = PromptBatch(tokens, last, torch.arange(scale.batch) % 2)
+    batch = Batch(tokens, last, torch.arange(scale.batch) % 2)
     classifier = AnswerClassifier(model, ANSWERS)
     weights = list(model.parameters())
     if arm == "forward":

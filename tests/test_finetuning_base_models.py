@@ -10,9 +10,8 @@ from huggingface_hub.utils import httpx
 from huggingface_hub.utils._http import default_client_factory
 
 from repro.core.errors import UsageError
+from repro.finetuning.base_models import TINY, fingerprint, load_config, unobtainable
 from repro.models.tiny import tiny_llama
-from repro.planner.obtainable import unobtainable
-from repro.training.language.base_models import TINY, fingerprint, load_config
 
 
 @pytest.fixture

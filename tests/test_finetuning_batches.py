@@ -7,10 +7,10 @@ from repro.core.errors import ReproError, UsageError
 from repro.data import cache
 from repro.data.text.tasks import get_task
 from repro.data.text.tokens import TokenisedSplit
+from repro.finetuning import items as items_module
+from repro.finetuning.batches import MULTIPLE, Sampler, collate, in_order
+from repro.finetuning.items import first_obtainable, load_items
 from repro.models.tiny import tiny_llama
-from repro.training.language import items as items_module
-from repro.training.language.batches import MULTIPLE, Sampler, collate, in_order
-from repro.training.language.items import first_obtainable, load_items
 
 LENGTHS = np.random.default_rng(0).integers(5, 90, 300)
 EVERY = np.arange(300)

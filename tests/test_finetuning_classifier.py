@@ -21,14 +21,14 @@ from transformers import (
     PreTrainedModel,
 )
 
+from repro.finetuning.arms import ARMS, estimates, forward_passes, tuned_as
+from repro.finetuning.base_models import random_model
+from repro.finetuning.batches import Batch
+from repro.finetuning.classifier import AnswerClassifier
+from repro.finetuning.flops import StepFlops
+from repro.finetuning.learner import LanguageModelLearner
+from repro.finetuning.run import LanguageModelRun
 from repro.models.dropout import without_dropout
-from repro.training.language.arms import ARMS, estimates, forward_passes, tuned_as
-from repro.training.language.base_models import random_model
-from repro.training.language.batches import PromptBatch
-from repro.training.language.classifier import AnswerClassifier
-from repro.training.language.flops import StepFlops
-from repro.training.language.learner import LanguageModelLearner
-from repro.training.language.run import LanguageModelRun
 
 ANSWERS = np.array([11, 42], np.int32)
 SIZES = {
@@ -75,12 +75,12 @@ def model(family: str) -> PreTrainedModel:
     return made.eval()
 
 
-def batch(widths: tuple[int, ...] = (5, 16, 12), *, padding: int = 0) -> PromptBatch:
+def batch(widths: tuple[int, ...] = (5, 16, 12), *, padding: int = 0) -> Batch:
     generator = torch.Generator().manual_seed(1)
     tokens = torch.full((len(widths), max(widths)), padding)
     for row, width in zip(tokens, widths, strict=True):
         row[:width] = torch.randint(0, 64, (width,), generator=generator)
-    return PromptBatch(tokens, torch.tensor(widths) - 1, torch.tensor([0, 1, 1]))
+    return Batch(tokens, torch.tensor(widths) - 1, torch.tensor([0, 1, 1]))
 
 
 @pytest.mark.parametrize("family", list(CONFIGS))

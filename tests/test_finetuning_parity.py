@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 
 from repro.data.text.tokens import load_tokenised
+from repro.finetuning.batches import Batch, collate
+from repro.finetuning.classifier import AnswerClassifier
+from repro.finetuning.published_loop import PublishedLoop
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
 from repro.models.dropout import without_dropout
 from repro.models.tiny import tiny_llama
 from repro.ondevice.noise import EngineNoise
-from repro.training.language.batches import PromptBatch, collate
-from repro.training.language.classifier import AnswerClassifier
-from repro.training.language.published_loop import PublishedLoop
 
 LR, EPS = 1e-3, 1e-3
 
@@ -28,7 +28,7 @@ def noise_of(noise: Noise) -> Callable[[int, Sequence[Tensor]], list[Tensor]]:
     return draw
 
 
-def batches(count: int) -> tuple[list[PromptBatch], list[int]]:
+def batches(count: int) -> tuple[list[Batch], list[int]]:
     split = load_tokenised("yesno-facts", "train", tiny_llama().tokenizer)
     made = [collate(split, range(4 * n, 4 * n + 4), 48) for n in range(count)]
     return made, split.answers.tolist()

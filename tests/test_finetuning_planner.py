@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 from transformers import AutoConfig
 
+from repro.finetuning import base_models, step_memory
+from repro.finetuning.arms import ARMS, Arm, planned_as
+from repro.finetuning.base_models import load_architecture
+from repro.finetuning.planner import propose
+from repro.finetuning.step_memory import Setup, account
 from repro.measurement.records import of_kind, read_run
 from repro.memory.setting import Setting
 from repro.models.tiny import tiny_llama
-from repro.planner import obtainable, step_memory
 from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture
 from repro.planner.families import find, members
-from repro.planner.obtainable import load_architecture
 from repro.planner.paper import bytes_of_real_parameters, effective_layers, paper_bytes
-from repro.planner.proposals import planned_as, propose
-from repro.planner.step_memory import Setup, account
-from repro.training.language.arms import ARMS, Arm
 
 SMALL = architecture(find("smollm2-135m").config)  # type: ignore[union-attr]
 LARGE = architecture(find("smollm2-360m").config)  # type: ignore[union-attr]
@@ -112,7 +112,7 @@ def test_recorded_formulas_and_simulations_are_found_again(
 ) -> None:
     monkeypatch.setattr(step_memory, "_measured", lambda *_: None)
     configs = {member.name: AutoConfig.for_model(**member.config) for member in members()}
-    monkeypatch.setattr(obtainable, "load_config", configs.__getitem__)
+    monkeypatch.setattr(base_models, "load_config", configs.__getitem__)
     monkeypatch.setattr(step_memory, "load_config", configs.__getitem__)
     for record in of_kind(read_run(path), "plan"):
         if record.point["model"] not in configs:  # of the hub

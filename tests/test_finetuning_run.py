@@ -18,15 +18,15 @@ from filelock import FileLock
 
 from repro.cli import main
 from repro.core.errors import ReproError
+from repro.finetuning.learner import LanguageModelLearner
+from repro.finetuning.replay import packed, rebuilt, unpacked, weights_sha256
+from repro.finetuning.run import LanguageModelRun
 from repro.measurement.environment import capture
 from repro.measurement.records import Record, write_run
 from repro.methods.step_info import DivergedError, StepInfo
 from repro.models.pretrained import load_pretrained
 from repro.models.tiny import tiny_llama
 from repro.training import loop
-from repro.training.language.learner import LanguageModelLearner
-from repro.training.language.replay import packed, rebuilt, unpacked, weights_sha256
-from repro.training.language.run import LanguageModelRun
 from repro.training.store import Checkpoint, CheckpointStore
 from repro.training.trainer import TrainingTask, train_run
 
@@ -298,7 +298,7 @@ def _learner(run: LanguageModelRun) -> LanguageModelLearner:
 
 
 def _items(run: LanguageModelRun, tokenizer: Any) -> Any:
-    from repro.training.language.items import load_items
+    from repro.finetuning.items import load_items
 
     return load_items(
         run.dataset, tokenizer, tuning=run.tuning_items, monitored=run.monitored_items
@@ -306,7 +306,7 @@ def _items(run: LanguageModelRun, tokenizer: Any) -> Any:
 
 
 def _batches(count: int, run: LanguageModelRun = RUN) -> list[Any]:
-    from repro.training.language.batches import Sampler, collate
+    from repro.finetuning.batches import Sampler, collate
     from repro.training.seeds import ORDER, derived_seed
 
     items = _items(run, tiny_llama().tokenizer)

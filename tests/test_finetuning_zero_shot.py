@@ -15,15 +15,15 @@ from repro.artifacts.mezo_fig4 import Config
 from repro.core.errors import UsageError
 from repro.data.text.task import PromptTask
 from repro.data.text.tasks import get_task
+from repro.finetuning.batches import Batch, collate, in_order
+from repro.finetuning.calibration import accuracy, best_threshold, biases
+from repro.finetuning.classifier import AnswerClassifier
+from repro.finetuning.items import load_items
+from repro.finetuning.learner import LanguageModelLearner
+from repro.finetuning.replay import rebuilt
+from repro.finetuning.run import LanguageModelRun
+from repro.finetuning.zero_shot import answer_logits, zero_shot
 from repro.models.tiny import tiny_llama, tiny_tokenizer
-from repro.training.language.batches import PromptBatch, collate, in_order
-from repro.training.language.calibration import accuracy, best_threshold, biases
-from repro.training.language.classifier import AnswerClassifier
-from repro.training.language.items import load_items
-from repro.training.language.learner import LanguageModelLearner
-from repro.training.language.replay import rebuilt
-from repro.training.language.run import LanguageModelRun
-from repro.training.language.zero_shot import answer_logits, zero_shot
 from repro.training.loop import score
 from repro.training.store import CheckpointStore
 from repro.training.trainer import TrainingTask, train_run
@@ -101,14 +101,14 @@ def test_a_sample_without_some_answer_is_refused(tmp_path: Path) -> None:
         load_items(cities(tmp_path), tiny_tokenizer(), tuning=2, monitored=6)
 
 
-def batch(task: PromptTask) -> tuple[PromptBatch, Any, list[list[int]]]:
+def batch(task: PromptTask) -> tuple[Batch, Any, list[list[int]]]:
     pretrained = tiny_llama()
     rows = task.rows("validation")[0]
     ids = pretrained.tokenizer([task.prompt(row).text for row in rows])["input_ids"]
     labels = torch.tensor([list(ANSWERS).index(row.label) for row in rows])
     width = max(map(len, ids))
     padded = torch.tensor([one + [0] * (width - len(one)) for one in ids])
-    return PromptBatch(padded, torch.tensor([len(one) - 1 for one in ids]), labels), pretrained, ids
+    return Batch(padded, torch.tensor([len(one) - 1 for one in ids]), labels), pretrained, ids
 
 
 def test_three_answers_have_the_loss_of_torch_in_float64(tmp_path: Path) -> None:

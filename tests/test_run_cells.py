@@ -17,8 +17,8 @@ import torch
 from repro.execution.schedule import RunOutcome, train_all
 from repro.measurement import environment as environment_module
 from repro.measurement.environment import Environment
+from repro.training import build as build_module
 from repro.training import store as store_module
-from repro.training import trainer
 from repro.training.build import build
 from repro.training.float_learner import FloatLearner
 from repro.training.run import FloatSettings, IntegerSettings, NetworkRun
@@ -274,7 +274,7 @@ def test_a_finished_start_is_not_built_again(
         built.append(cell)
         return build(cell)
 
-    monkeypatch.setattr(trainer, "build", counted)
+    monkeypatch.setattr(build_module, "build", counted)
     tuned = [replace(SGD, seed=seed, start=SGD) for seed in (1, 2)]
     for cell in (SGD, *tuned):
         train_run(task(cell, tmp_path))

@@ -34,8 +34,8 @@ def execute(args: argparse.Namespace) -> int:
         UsageError: a file does not exist, or they hold no such run.
         ReproError: one is damaged.
     """
+    from repro.finetuning.replay import rebuilt, unpacked
     from repro.measurement.records import of_kind, read_runs
-    from repro.training.language.replay import rebuilt, unpacked
 
     for path in args.records:
         if not path.is_file():

@@ -1,4 +1,4 @@
-"""Makes the learner and the items of a network's run."""
+"""Makes all that the training loop needs of a network's run: its learner and its items."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,19 +16,23 @@ from repro.integer.network import IntegerNetwork
 from repro.integer.quantise import quantise
 from repro.integer.schedule import PAPER, Phase, Schedule
 from repro.integer.tensor import IntegerTensor
+from repro.measurement.device import require_same_bits
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
 from repro.models.lenet5 import SAMPLE_SHAPE, lenet5
 from repro.models.pointnet import pointnet
 from repro.ondevice.floating import NativeElasticZO
 from repro.ondevice.integer import NativeElasticZOInt8
+from repro.training.augmentation import CloudAugmentation
+from repro.training.curve import Curve
 from repro.training.float_learner import FloatLearner, NativeLearner
 from repro.training.integer_learner import IntegerLearner
-from repro.training.learner import NetworkLearner
+from repro.training.learner import Labelled, NetworkLearner
+from repro.training.loop import Epochs, Training
 from repro.training.partition import partition
-from repro.training.run import SIGNS, FloatSettings, IntegerSettings, NetworkRun
-from repro.training.seeds import INITIAL, NOISE, derived_seed
-from repro.training.split import Split
+from repro.training.run import SIGNS, FinalState, FloatSettings, IntegerSettings, NetworkRun
+from repro.training.seeds import AUGMENTATION, INITIAL, NOISE, ORDER, derived_seed
+from repro.training.split import Split, SplitBatches
 from repro.training.task import VisionTask, load, vision_task
 
 _IMAGES, _CLOUDS = 500, 32
@@ -36,6 +40,32 @@ _IMAGES, _CLOUDS = 500, 32
 _MONITORED_IMAGES, _MONITORED_CLOUDS = 10_000, 1_000
 """Training items whose loss is evaluated: all 9,843 clouds would add half an epoch to each."""
 _LEVELS = 256  # of a pixel
+
+
+def network_training(run: NetworkRun, final_state: FinalState) -> Training[Labelled]:
+    """Return what is trained, on what and for how long."""
+    if run.device == "cuda":
+        require_same_bits()
+    learner, split = build(run)
+    divergence = ""
+    if run.start is not None:
+        before = final_state(run.start)
+        learner.load_weights(before["learner"])
+        if reason := Curve(**before["curve"]).divergence:  # these weights are the last that it had
+            divergence = f"the run it starts from, {run.start.label()}, {reason}"
+    augmentation = None
+    vertical = vision_task(run.task).vertical
+    if run.augmentation != "none" and vertical is not None:
+        augmentation = CloudAugmentation(derived_seed(run.seed, AUGMENTATION), vertical)
+    order = derived_seed(run.seed, ORDER)
+    data = SplitBatches(split, run.settings.batch, order, augmentation)
+    return Training(
+        learner,
+        data,
+        Epochs(run.epochs, data.steps_per_epoch),
+        metrics=lambda curve: curve.epoch_metrics() | learner.counts(),
+        divergence=divergence,
+    )
 
 
 def build(run: NetworkRun) -> tuple[NetworkLearner, Split]:

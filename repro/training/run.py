@@ -1,8 +1,9 @@
 """The description of a training run: everything that decides its outcome."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from repro.core.errors import UsageError
 from repro.core.limits import require_points, require_seed
@@ -13,6 +14,9 @@ from repro.measurement.device import Device
 from repro.measurement.environment import source_sha256
 from repro.ondevice.build import module_path
 from repro.training.task import Evaluation, vision_task
+
+if TYPE_CHECKING:
+    from repro.training.loop import Training
 
 Activations = Literal["plus", "minus", "mean"]
 IntegerActivations = Literal["plus", "minus"]
@@ -92,16 +96,19 @@ class IntegerSettings:
 Settings = FloatSettings | IntegerSettings
 
 
+FinalState = Callable[["NetworkRun"], dict[str, Any]]
+
+
 class TrainingRun(ABC):
     """One training run; a frozen dataclass with a field for everything that decides its outcome.
 
-    Its sort decides what is built of it (``repro.training.trainer``); all else, such as the loop,
-    the store of checkpoints and the workers, takes any.
+    The loop, the store of checkpoints and the workers take any; what is trained, the run builds.
     """
 
     device: Device
     is_timed: ClassVar[bool] = False
-    """Whether it trains for a given time, so that no other process may wait for it."""
+    """Whether its time is a result: it is then refused, not waited for, while another process
+    trains it, and too little memory is a result as well."""
 
     @abstractmethod
     def as_dict(self) -> dict[str, Any]:
@@ -114,6 +121,14 @@ class TrainingRun(ABC):
     @abstractmethod
     def label(self) -> str:
         """Return what tells the run from others, in a few words."""
+
+    @abstractmethod
+    def training(self, final_state: "FinalState") -> "Training[Any]":
+        """Build all that the loop works on.
+
+        Args:
+            final_state: returns the last state of a run that this one starts from.
+        """
 
 
 @dataclass(frozen=True)
@@ -239,6 +254,12 @@ class NetworkRun(TrainingRun):
         if self.start:
             key["start"] = self.start.key()
         return key
+
+    def training(self, final_state: "FinalState") -> "Training[Any]":
+        """Build the learner and its items; see ``repro.training.build``."""
+        from repro.training.build import network_training
+
+        return network_training(self, final_state)
 
     def label(self) -> str:
         """Return what tells the run from others, in a few words."""

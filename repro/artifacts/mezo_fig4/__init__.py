@@ -51,9 +51,9 @@ from repro.core.validation import (
     require_positive_int,
 )
 from repro.data.text.tasks import get_task
-from repro.training.language.arms import ARMS, Arm, estimates
-from repro.training.language.items import DATASETS
-from repro.training.language.run import NoiseName
+from repro.finetuning.arms import ARMS, Arm, estimates
+from repro.finetuning.items import DATASETS
+from repro.finetuning.run import NoiseName
 
 if TYPE_CHECKING:
     from repro.artifacts.base import Draw

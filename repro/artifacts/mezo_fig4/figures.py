@@ -14,9 +14,9 @@ from repro.artifacts.mezo_fig4.points import Line, Setting, running_maximum, set
 from repro.claims.index import CLAIMS
 from repro.claims.statistics import estimate
 from repro.core.units import format_bytes
+from repro.finetuning.arms import ARMS, LABELS, estimates
 from repro.measurement.records import Record
 from repro.plotting.style import BLUE, GREEN, INK, ORANGE, PINK, style
-from repro.training.language.arms import ARMS, LABELS, estimates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,8 +16,8 @@ from repro.claims.index import CLAIMS, of_artifact
 from repro.claims.statistics import bootstrap_interval, estimate, sign_flip_p
 from repro.claims.verdict import Finding, is_ranking
 from repro.core.units import GB, format_bytes
+from repro.finetuning.arms import LABELS, estimates
 from repro.measurement.records import Record
-from repro.training.language.arms import LABELS, estimates
 
 _GAIN = 0.5
 """Of BP's gain, the part whose time is compared."""

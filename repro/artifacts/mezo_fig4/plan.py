@@ -12,13 +12,12 @@ from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.errors import ReproError, UsageError
 from repro.core.units import format_bytes
 from repro.data.text.tokens import load_tokenised
+from repro.finetuning.arms import LABELS, Arm, estimates
+from repro.finetuning.base_models import load_architecture, load_tokenizer, unobtainable
+from repro.finetuning.planner import Proposal, propose
+from repro.finetuning.step_memory import Setup, account
 from repro.measurement.device import memory_of
 from repro.planner.architecture import Architecture
-from repro.planner.obtainable import load_architecture, unobtainable
-from repro.planner.proposals import Proposal, propose
-from repro.planner.step_memory import Setup, account
-from repro.training.language.arms import LABELS, Arm, estimates
-from repro.training.language.base_models import load_tokenizer
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ class _Accounts:
             label=lambda s: f"{LABELS[s.arm]} on {s.model}, B={s.batch} N={s.context}",
             store=self._context.result_cache,
             workers=1,
-            preload=["repro.planner.step_memory"],
+            preload=["repro.finetuning.step_memory"],
         )
         return metrics
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
+from repro.finetuning.arms import ARMS, LABELS
 from repro.measurement.records import Record, of_kind, rank
-from repro.training.language.arms import ARMS, LABELS
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,16 @@ from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.errors import ReproError
 from repro.data.text.task import SPLITS
 from repro.data.text.tasks import get_task
+from repro.finetuning.arms import LABELS, estimates, tuned_as
+from repro.finetuning.base_models import fingerprint
+from repro.finetuning.items import first_obtainable
+from repro.finetuning.learner import can_help, restore_of
+from repro.finetuning.run import LanguageModelRun
+from repro.finetuning.step_memory import Setup
 from repro.measurement.device import require_device
 from repro.measurement.environment import Environment
 from repro.measurement.result_cache import ResultCache
 from repro.ondevice.build import build
-from repro.planner.step_memory import Setup
-from repro.training.language.arms import LABELS, estimates, tuned_as
-from repro.training.language.base_models import fingerprint
-from repro.training.language.items import first_obtainable
-from repro.training.language.learner import can_help, restore_of
-from repro.training.language.run import LanguageModelRun
 from repro.training.store import CheckpointStore, identity
 from repro.training.tidy import tidy
 from repro.training.trainer import TrainingTask, train_run
@@ -207,7 +207,7 @@ def _fine_tuned(
         label=lambda task: task.run.label(),
         store=store,
         workers=1,
-        preload=["repro.training.trainer", "repro.training.language.build"],
+        preload=["repro.training.trainer", "repro.finetuning.fine_tune"],
     )
     for run, (task, metrics) in zip(runs, done, strict=True):
         task.store.checkpoint(task.run).remove()

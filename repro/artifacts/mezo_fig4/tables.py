@@ -11,8 +11,8 @@ from repro.claims.index import CLAIMS
 from repro.claims.statistics import estimate
 from repro.claims.verdict import shown, verdict
 from repro.core.units import format_bytes
+from repro.finetuning.arms import LABELS
 from repro.measurement.records import Record, of_kind
-from repro.training.language.arms import LABELS
 
 
 def memory(records: Sequence[Record]) -> pd.DataFrame:

@@ -20,6 +20,10 @@ from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_step_time import Arm, Config, ModelName
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import Dtype
+from repro.finetuning.base_models import random_model
+from repro.finetuning.batches import Batch
+from repro.finetuning.classifier import AnswerClassifier
+from repro.finetuning.published_loop import PublishedLoop
 from repro.measurement.device import Device, require_device
 from repro.measurement.gpu import clocks
 from repro.measurement.timing import Step, in_turns
@@ -30,10 +34,6 @@ from repro.methods.noise import Noise, TorchNoise
 from repro.methods.philox import PhiloxNoise
 from repro.methods.walk import Restore
 from repro.models.dropout import without_dropout
-from repro.training.language.base_models import random_model
-from repro.training.language.batches import PromptBatch
-from repro.training.language.classifier import AnswerClassifier
-from repro.training.language.published_loop import PublishedLoop
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -133,9 +133,7 @@ def time_steps(task: StepTask) -> dict[str, Any]:
         model = _model(task)
     tokens = torch.randint(0, SHAPES[task.model]["vocab_size"], (task.batch, task.context))
     last = torch.full((task.batch,), task.context - 1)
-    batch = PromptBatch(
-        *(part.to(task.device) for part in (tokens, last, torch.arange(task.batch) % 2))
-    )
+    batch = Batch(*(part.to(task.device) for part in (tokens, last, torch.arange(task.batch) % 2)))
     peaks: dict[str, int] = {}
     short: list[str] = []
     steps: dict[str, Step] = {}
@@ -184,7 +182,7 @@ def _synchronised(step: Step, device: Device) -> Step:
     return synchronised
 
 
-def _step(arm: Arm, model: "PreTrainedModel", batch: PromptBatch) -> Step:
+def _step(arm: Arm, model: "PreTrainedModel", batch: Batch) -> Step:
     """Return a step of ``arm``; all but LoRA's change the same weights."""
     classifier = AnswerClassifier(model, _ANSWERS)
 
@@ -224,7 +222,7 @@ def _checkpointed(
     return step
 
 
-def _lora(model: "PreTrainedModel", batch: PromptBatch) -> Step:
+def _lora(model: "PreTrainedModel", batch: Batch) -> Step:
     """Return a step of Adam on adapters of rank 8 beside a second, frozen copy of the weights."""
     from copy import deepcopy
 

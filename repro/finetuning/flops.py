@@ -10,11 +10,11 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from repro.training.language.arms import Arm, estimates
-from repro.training.language.base_models import load_config, random_model
-from repro.training.language.batches import PromptBatch
-from repro.training.language.classifier import AnswerClassifier
-from repro.training.language.learner import prepared
+from repro.finetuning.arms import Arm, estimates
+from repro.finetuning.base_models import load_config, random_model
+from repro.finetuning.batches import Batch
+from repro.finetuning.classifier import AnswerClassifier
+from repro.finetuning.learner import prepared
 
 _WIDTHS = (16, 32, 48)
 
@@ -42,7 +42,7 @@ def _count(arm: Arm, name: str, batch: int, width: int) -> int:
         classifier = AnswerClassifier(model, np.zeros(2, np.int32))
         tokens = torch.zeros(batch, width, dtype=torch.long)
         labels = torch.zeros(batch, dtype=torch.long)
-        fake = PromptBatch(tokens, labels, labels)
+        fake = Batch(tokens, labels, labels)
         counter = FlopCounterMode(display=False)
         if n := estimates(arm):
             with counter, torch.no_grad():

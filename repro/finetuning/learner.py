@@ -7,6 +7,10 @@ from torch import Tensor
 
 from repro.core.names import Dtype
 from repro.data.text.tokens import Tokens
+from repro.finetuning.arms import estimates
+from repro.finetuning.batches import Batch
+from repro.finetuning.classifier import AnswerClassifier
+from repro.finetuning.run import LanguageModelRun
 from repro.methods.backprop import Backprop
 from repro.methods.log import StepLog, replay
 from repro.methods.method import Method
@@ -17,10 +21,6 @@ from repro.methods.walk import Restore
 from repro.models.dropout import without_dropout
 from repro.ondevice.build import is_built
 from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
-from repro.training.language.arms import estimates
-from repro.training.language.batches import PromptBatch
-from repro.training.language.classifier import AnswerClassifier
-from repro.training.language.run import LanguageModelRun
 from repro.training.learner import Learner
 from repro.training.seeds import NOISE, derived_seed
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class LanguageModelLearner(Learner[PromptBatch]):
+class LanguageModelLearner(Learner[Batch]):
     """One arm on one model.
 
     The state of MeZO has no weights: they are made anew from the base model and the log, a few
@@ -43,11 +43,11 @@ class LanguageModelLearner(Learner[PromptBatch]):
         self.method = Method(self.optimizer, self.classifier.loss)
         self._helped = run.helped
 
-    def step(self, batch: PromptBatch) -> StepInfo:
+    def step(self, batch: Batch) -> StepInfo:
         """Train on one batch."""
         return self.method.step(batch)
 
-    def evaluate(self, batch: PromptBatch) -> tuple[Tensor, Tensor]:
+    def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the sum of the cross-entropy over a batch, and how many answers are right."""
         loss, right = self.classifier.score(batch)
         return loss.double(), right

@@ -1,14 +1,17 @@
 """One fine-tuning run, with everything that decides its outcome but for the machine's speed."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from repro.core.names import Dtype
+from repro.finetuning.arms import LABELS, Arm
 from repro.measurement.device import Device
 from repro.measurement.environment import source_sha256
 from repro.ondevice.build import module_path
-from repro.training.language.arms import LABELS, Arm
-from repro.training.run import TrainingRun
+from repro.training.run import FinalState, TrainingRun
+
+if TYPE_CHECKING:
+    from repro.training.loop import Training
 
 NoiseName = Literal["torch", "engine"]
 """Where MeZO's perturbations come from: PyTorch's generator, or the on-device engine."""
@@ -66,6 +69,12 @@ class LanguageModelRun(TrainingRun):
         if self.helped or self.noise == "engine":
             key["engine"] = [source_sha256("ondevice"), module_path().parent.name]
         return key
+
+    def training(self, final_state: FinalState) -> "Training[Any]":  # noqa: ARG002 - it has none
+        """Build the learner and its prompts; see ``repro.finetuning.fine_tune``."""
+        from repro.finetuning.fine_tune import language_training
+
+        return language_training(self)
 
     def label(self) -> str:
         """Return what tells the run from others, in a few words."""

@@ -8,6 +8,11 @@ import numpy as np
 import torch
 
 from repro.core.names import Dtype
+from repro.finetuning.arms import Arm, estimates, planned_as
+from repro.finetuning.base_models import load_architecture, load_config, random_model
+from repro.finetuning.batches import Batch
+from repro.finetuning.classifier import AnswerClassifier
+from repro.finetuning.learner import prepared, restore_of
 from repro.measurement.device import Device, require_device
 from repro.memory.measured import measure_step
 from repro.memory.setting import Setting
@@ -15,14 +20,7 @@ from repro.memory.simulation import simulate_step
 from repro.memory.step import EPS, LR
 from repro.methods.backprop import Backprop
 from repro.methods.mezo import MeZO
-from repro.planner.obtainable import load_architecture
 from repro.planner.paper import bytes_of_real_parameters, effective_layers, paper_bytes
-from repro.planner.proposals import planned_as
-from repro.training.language.arms import Arm, estimates
-from repro.training.language.base_models import load_config, random_model
-from repro.training.language.batches import PromptBatch
-from repro.training.language.classifier import AnswerClassifier
-from repro.training.language.learner import prepared, restore_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -84,7 +82,7 @@ def _simulated(setup: Setup, config: "PreTrainedConfig") -> dict[str, int]:
     return simulate_step(
         lambda: _build(setup, config),
         lambda: tuple(_batch(setup, "cpu")),
-        lambda model, batch: AnswerClassifier(model, _ANSWERS).loss(PromptBatch(*batch)),
+        lambda model, batch: AnswerClassifier(model, _ANSWERS).loss(Batch(*batch)),
         planned_as(setup.arm),
     ).as_metrics("peak")
 
@@ -107,7 +105,7 @@ def _build(setup: Setup, config: "PreTrainedConfig") -> "PreTrainedModel":
     return prepared(random_model(config, setup.dtype), setup.arm)
 
 
-def _batch(setup: Setup, device: str) -> PromptBatch:
+def _batch(setup: Setup, device: str) -> Batch:
     tokens = torch.zeros(setup.batch, setup.context, dtype=torch.long, device=device)
     last = torch.full((setup.batch,), setup.context - 1, device=device)
-    return PromptBatch(tokens, last, torch.zeros_like(last))
+    return Batch(tokens, last, torch.zeros_like(last))

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repro.core.errors import ReproError
 from repro.core.names import Dtype
 from repro.data.language_models import DATA_SETS
 from repro.measurement.device import Device
@@ -13,6 +14,8 @@ from repro.models.pretrained import (
     load_pretrained,
     of_catalogue,
 )
+from repro.planner.architecture import Architecture
+from repro.planner.configurations import architecture
 
 if TYPE_CHECKING:
     from torch import nn
@@ -20,6 +23,13 @@ if TYPE_CHECKING:
 
 TINY = "tiny-llama"
 """Name of the model of ``repro.models.tiny``."""
+_WEIGHTS = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+"""One of these files holds a model's weights, or lists the files that do."""
 
 
 def load_base(name: str, dtype: Dtype) -> Pretrained:
@@ -52,8 +62,18 @@ def load_config(name: str) -> "PreTrainedConfig":
 
         return tiny_config()
     with explained(name):
-        config: PreTrainedConfig = AutoConfig.from_pretrained(model_path(name))
+        config: PreTrainedConfig = AutoConfig.from_pretrained(_place(name))
     return config
+
+
+def load_architecture(name: str) -> Architecture:
+    """Return the sizes of the model ``name``, from its configuration.
+
+    Raises:
+        UsageError: the planner does not know this type of model.
+        UsageError, ReproError: as ``load_pretrained``.
+    """
+    return architecture(load_config(name).to_dict())
 
 
 def load_tokenizer(name: str) -> "PreTrainedTokenizerBase":
@@ -69,7 +89,7 @@ def load_tokenizer(name: str) -> "PreTrainedTokenizerBase":
 
         return tiny_tokenizer()
     with explained(name):
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(model_path(name))
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(_place(name))
     return tokenizer
 
 
@@ -91,6 +111,21 @@ def placed(model: "PreTrainedModel", device: Device) -> "PreTrainedModel":
     return model
 
 
+def unobtainable(name: str) -> str:
+    """Return why the model ``name`` cannot be had or planned for here, or an empty string.
+
+    It asks for the configuration, the tokenizer and whether there are weights, and loads none.
+    """
+    try:
+        load_architecture(name)
+        load_tokenizer(name)
+        if name != TINY:
+            _require_weights(str(_place(name)))
+    except ReproError as error:
+        return str(error)
+    return ""
+
+
 def fingerprint(name: str) -> str:
     """Return what tells the weights that ``name`` stands for now from others it may stand for.
 
@@ -106,7 +141,26 @@ def fingerprint(name: str) -> str:
     return str(load_config(name)._commit_hash)
 
 
-def model_path(name: str) -> "Path | str":
+def _require_weights(place: str) -> None:
+    """Raise ``ReproError`` if there are no weights: the hub is asked for what is not in its cache.
+
+    transformers takes a hub that is not reached for one without the file.
+    """
+    from huggingface_hub import try_to_load_from_cache
+    from transformers.utils.hub import has_file
+
+    is_directory = Path(place).is_dir()
+    with explained(place):
+        for name in _WEIGHTS:
+            cached = None if is_directory else try_to_load_from_cache(place, name)
+            if isinstance(cached, str) or has_file(place, name):
+                return
+        where = "" if is_directory else ", in the hub's cache or on the hub, if that was reached"
+        msg = f"there is a configuration, but no weights ({' or '.join(_WEIGHTS)}){where}"
+        raise FileNotFoundError(msg)
+
+
+def _place(name: str) -> "Path | str":
     """Return what transformers is to load ``name`` from, converting its weights if need be."""
     if name in {dataset.name for dataset in DATA_SETS}:
         return of_catalogue(name)

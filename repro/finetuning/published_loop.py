@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from repro.training.language.batches import PromptBatch
+from repro.finetuning.batches import Batch
 
 Noise = Callable[[int, Sequence[Tensor]], Sequence[Tensor]]
 """The noise of each parameter for a seed."""
@@ -30,7 +30,7 @@ class PublishedLoop:
     noise: Noise | None = None
     """In the place of the global generator's: what another method draws."""
 
-    def loss(self, batch: PromptBatch) -> Tensor:
+    def loss(self, batch: Batch) -> Tensor:
         """Score each option by the log-probability of its token after the prompt."""
         options = len(self.answers)
         tokens = batch.tokens.repeat_interleave(options, 0)  # a row for each option
@@ -46,7 +46,7 @@ class PublishedLoop:
         return cross_entropy(chosen.view(-1, options), batch.labels)
 
     @torch.no_grad()
-    def step(self, batch: PromptBatch, seed: int) -> float:
+    def step(self, batch: Batch, seed: int) -> float:
         """Do one step with the noise of ``seed``; return the mean of the two losses."""
         self._perturb(seed, 1)
         plus = self.loss(batch).item()

@@ -17,7 +17,7 @@ _WINDOW = 16
 """Batches whose prompts are sorted by length among themselves."""
 
 
-class PromptBatch(NamedTuple):
+class Batch(NamedTuple):
     """B prompts of at most T tokens."""
 
     tokens: Tensor
@@ -30,10 +30,10 @@ class PromptBatch(NamedTuple):
 
 def collate(
     split: TokenisedSplit, indices: Sequence[int] | Indices, context: int, device: str = "cpu"
-) -> PromptBatch:
+) -> Batch:
     """Return the prompts ``indices`` as a batch, none longer than ``context``.
 
-    Padding is no token of its own, so that a tokenizer needs none: see ``PromptBatch``.
+    Padding is no token of its own, so that a tokenizer needs none: see ``Batch``.
 
     Raises:
         UsageError: ``context`` cuts into what is never cut, such as a question.
@@ -41,7 +41,7 @@ def collate(
     prompts = [split.prompt(int(index), context) for index in indices]
     width = padded_width([len(prompt) for prompt in prompts], context)
     padded = np.stack([np.pad(prompt, (0, width - len(prompt)), mode="edge") for prompt in prompts])
-    return PromptBatch(
+    return Batch(
         _moved(torch.from_numpy(padded.astype(np.int64)), device),
         _moved(torch.tensor([len(prompt) - 1 for prompt in prompts]), device),
         _moved(torch.from_numpy(split.labels[indices].astype(np.int64)), device),

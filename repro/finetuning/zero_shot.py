@@ -13,12 +13,12 @@ from repro.data.splits import Indices
 from repro.data.text.task import PromptTask
 from repro.data.text.tasks import get_task
 from repro.data.text.tokens import TokenisedSplit
+from repro.finetuning.base_models import load_base, placed
+from repro.finetuning.batches import collate, in_order
+from repro.finetuning.calibration import Labels, Logits, accuracy, biases
+from repro.finetuning.classifier import AnswerClassifier
+from repro.finetuning.items import load_items
 from repro.measurement.device import Device, require_device
-from repro.training.language.base_models import load_base, placed
-from repro.training.language.batches import collate, in_order
-from repro.training.language.calibration import Labels, Logits, accuracy, biases
-from repro.training.language.classifier import AnswerClassifier
-from repro.training.language.items import load_items
 
 
 def zero_shot(

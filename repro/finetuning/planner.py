@@ -11,17 +11,10 @@ from dataclasses import dataclass
 from itertools import product
 
 from repro.core.names import Dtype
+from repro.finetuning.arms import Arm, planned_as
 from repro.memory.setting import Setting
-from repro.memory.training_method import TrainingMethod
 from repro.planner.architecture import Architecture
-from repro.planner.methods import PAPER
 from repro.planner.paper import bytes_of_real_parameters
-from repro.training.language.arms import Arm, estimates
-
-
-def planned_as(arm: Arm) -> TrainingMethod:
-    """Return the training method that the planner knows ``arm`` as; n takes no memory."""
-    return PAPER["mezo" if estimates(arm) else arm]
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from repro.core.errors import ReproError
+from repro.finetuning.base_models import load_base, placed
+from repro.finetuning.learner import can_help, noise_of, prepared
 from repro.methods.log import StepLog, replay
 from repro.methods.parameters import trainable
 from repro.models.pretrained import Pretrained
-from repro.training.language.base_models import load_base, placed
-from repro.training.language.learner import can_help, noise_of, prepared
 
 
 def weights_sha256(parameters: Iterable[torch.Tensor]) -> str:

@@ -2,6 +2,9 @@
 
 from typing import Literal, get_args
 
+from repro.memory.training_method import TrainingMethod
+from repro.planner.methods import PAPER
+
 Arm = Literal["bp", "bp_checkpoint", "mezo_1", "mezo_5"]
 """SGD by backpropagation, the same with every decoder block checkpointed, MeZO with n estimates."""
 
@@ -23,6 +26,11 @@ def estimates(arm: Arm) -> int:
 def forward_passes(arm: Arm) -> int:
     """Return the forward passes of a step; checkpointing makes its own a second time."""
     return 2 * estimates(arm) or (2 if arm == "bp_checkpoint" else 1)
+
+
+def planned_as(arm: Arm) -> TrainingMethod:
+    """Return the arm as the planner knows it; its memory does not depend on n."""
+    return PAPER["mezo" if estimates(arm) else arm]
 
 
 def tuned_as(arm: Arm) -> Arm:

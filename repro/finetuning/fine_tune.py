@@ -5,22 +5,22 @@ from typing import Any
 
 from repro.data.splits import Indices
 from repro.data.text.tokens import TokenisedSplit
+from repro.finetuning.arms import forward_passes
+from repro.finetuning.base_models import load_base, placed
+from repro.finetuning.batches import Batch, Sampler, collate, in_order, padded_width
+from repro.finetuning.flops import StepFlops
+from repro.finetuning.items import Items, load_items
+from repro.finetuning.learner import LanguageModelLearner
+from repro.finetuning.replay import packed, weights_sha256
+from repro.finetuning.run import LanguageModelRun
 from repro.measurement.device import require_device
 from repro.methods.step_info import DivergedError
 from repro.training.curve import Curve
-from repro.training.language.arms import forward_passes
-from repro.training.language.base_models import load_base, placed
-from repro.training.language.batches import PromptBatch, Sampler, collate, in_order, padded_width
-from repro.training.language.flops import StepFlops
-from repro.training.language.items import Items, load_items
-from repro.training.language.learner import LanguageModelLearner
-from repro.training.language.replay import packed, weights_sha256
-from repro.training.language.run import LanguageModelRun
 from repro.training.loop import Seconds, Training, score
 from repro.training.seeds import ORDER, derived_seed
 
 
-def language_training(run: LanguageModelRun) -> Training[PromptBatch]:
+def language_training(run: LanguageModelRun) -> Training[Batch]:
     """Return what is trained, on what and for how long; the metrics evaluate the trained model.
 
     Raises:
@@ -84,7 +84,7 @@ class Prompts:
         """Minibatches of an epoch."""
         return self._sampler.steps_per_epoch
 
-    def batch(self, step: int) -> PromptBatch:
+    def batch(self, step: int) -> Batch:
         """Return the minibatch of ``step``."""
         return self._collated(self._items.train, self._sampler.batch(step))
 
@@ -92,21 +92,21 @@ class Prompts:
         """Return the width T of the minibatch of ``step``."""
         return padded_width(self._lengths[self._sampler.batch(step)], self._run.context)
 
-    def evaluation(self) -> Iterator[PromptBatch]:
+    def evaluation(self) -> Iterator[Batch]:
         """Yield the held-out training items of a run of the grid, else the monitored items."""
         return self.of("tuning" if self._run.tuning else "monitored")
 
     def training_sample(self) -> None:
         """Return nothing: the training loss is the one of the steps."""
 
-    def of(self, which: str) -> Iterator[PromptBatch]:
+    def of(self, which: str) -> Iterator[Batch]:
         """Yield the ``tuning``, ``monitored`` or ``final`` items, by length."""
         split = self._items.train if which == "tuning" else self._items.validation
         lengths = split.lengths(self._run.context)
         for chosen in in_order(lengths, getattr(self._items, which), self._run.batch):
             yield self._collated(split, chosen)
 
-    def _collated(self, split: TokenisedSplit, chosen: Indices) -> PromptBatch:
+    def _collated(self, split: TokenisedSplit, chosen: Indices) -> Batch:
         return collate(split, chosen, self._run.context, self._run.device)
 
 

@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from repro.data.text.tokens import Tokens
+from repro.finetuning.batches import Batch
 from repro.models.unpacked import unpacked
-from repro.training.language.batches import PromptBatch
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -32,7 +32,7 @@ class AnswerClassifier:
         config = model.config.get_text_config()
         self._cap: float | None = getattr(config, "final_logit_softcapping", None)
 
-    def logits(self, batch: PromptBatch) -> Tensor:
+    def logits(self, batch: Batch) -> Tensor:
         """Return the float32 logits of the answers, [B, K]."""
         with unpacked():
             hidden = self._base(input_ids=batch.tokens, use_cache=False)[0]  # [B, T, D]
@@ -42,12 +42,12 @@ class AnswerClassifier:
             logits = torch.tanh(logits / self._cap) * self._cap
         return logits.index_select(1, self._answers).float()  # type: ignore[no-any-return]
 
-    def loss(self, batch: PromptBatch) -> Tensor:
+    def loss(self, batch: Batch) -> Tensor:
         """Return the mean cross-entropy of the answers, in nats."""
         return functional.cross_entropy(self.logits(batch), batch.labels)
 
     @torch.no_grad()
-    def score(self, batch: PromptBatch) -> tuple[Tensor, Tensor]:
+    def score(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the sum of the cross-entropy over a batch, and how many answers are right.
 
         Both stay on the device: reading them on the host would wait for a GPU at every batch.
