@@ -128,9 +128,15 @@ def _reporter(run: Run) -> Callable[[Curve], None]:
             return
         last = time.monotonic()
         sys.stderr.write(
-            f"  {run.label()}: {curve.seconds[-1]:.0f} of {run.seconds:g} s, "
-            f"{curve.steps[-1]} steps, accuracy {100 * curve.accuracy[-1]:.2f} %\n"
+            f"  {run.label()}: {_reached(run, curve)}, accuracy {100 * curve.accuracy[-1]:.2f} %\n"
         )
         sys.stderr.flush()
 
     return report
+
+
+def _reached(run: Run, curve: Curve) -> str:
+    steps, seconds = curve.steps[-1], curve.seconds[-1]
+    if run.steps:
+        return f"{steps} of {run.steps} steps, {seconds:.0f} s"
+    return f"{seconds:.0f} of {run.seconds:g} s, {steps} steps"

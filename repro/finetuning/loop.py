@@ -1,4 +1,4 @@
-"""Fine-tuning for a given time, evaluated at equal times, and resumed where it was killed.
+"""Fine-tuning for a number of steps or a time, evaluated at equal parts, resumed after a kill.
 
 The clock runs during training steps alone. A checkpoint is kept after each evaluation, and between
 them as often as saving takes no more than a thirtieth of the time: of MeZO, whose state is a few
@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from repro.finetuning.arms import forward_passes
+from repro.finetuning.arms import SPECIFICATIONS
 from repro.finetuning.batches import Sampler, collate
 from repro.finetuning.curve import Curve
 from repro.finetuning.evaluate import Score, evaluate
@@ -71,11 +71,11 @@ class FineTuning:
             self.curve, self.at = Curve(**state["curve"]), Position(**state["at"])
 
     def train(self) -> Curve:
-        """Train to the end of the time and return the curve."""
+        """Train to the end of the run and return the curve."""
         run = self.run
         if not self.curve.seconds and not run.tuning:
             self._evaluate()
-        while self.at.seconds < run.seconds and not self.curve.divergence:
+        while self._progress() < 1 and not self.curve.divergence:
             try:
                 self._step()
             except DivergedError as error:
@@ -106,13 +106,21 @@ class FineTuning:
         self.at.losses.append(loss)
 
     def _evaluation_is_due(self) -> bool:
-        """Tell whether a multiple of the time between evaluations has passed since the last."""
+        """Return whether another of the equal parts between evaluations has been trained."""
         if self.curve.divergence:
             return False
-        every = self.run.seconds / self.run.evaluations
-        before = self.curve.seconds[-1] if self.curve.seconds else 0.0
-        ended = self.at.seconds >= self.run.seconds
-        return ended or (not self.run.tuning and self.at.seconds // every > before // every)
+        if self._progress() >= 1:
+            return True
+        last = self.run.progress(
+            self.curve.steps[-1] if self.curve.steps else 0,
+            self.curve.seconds[-1] if self.curve.seconds else 0.0,
+        )
+        parts = self.run.evaluations
+        return not self.run.tuning and int(self._progress() * parts) > int(last * parts)
+
+    def _progress(self) -> float:
+        """Return the fraction of the run that is trained; 1 or more at its end."""
+        return self.run.progress(self.at.steps, self.at.seconds)
 
     def _evaluate(self) -> None:
         score = self.score("tuning" if self.run.tuning else "monitored")
@@ -123,7 +131,7 @@ class FineTuning:
         curve.seconds.append(at.seconds)
         curve.cpu_seconds.append(at.cpu_seconds)
         curve.steps.append(at.steps)
-        curve.forward_passes.append(at.steps * forward_passes(self.run.arm))
+        curve.forward_passes.append(at.steps * SPECIFICATIONS[self.run.arm].passes)
         curve.flops.append(at.flops)
         curve.accuracy.append(score.accuracy)
         curve.loss.append(score.loss)

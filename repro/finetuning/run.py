@@ -13,7 +13,7 @@ NoiseName = Literal["torch", "engine"]
 
 @dataclass(frozen=True)
 class Run:
-    """One arm on one model, for a time; picklable."""
+    """One arm on one model, for a number of steps or a time; picklable."""
 
     arm: Arm
     model: str
@@ -28,9 +28,9 @@ class Run:
     eps: float
     seed: int
     seconds: float
-    """Time of all training steps together; evaluation does not count."""
+    """Time of all training steps together, where ``steps`` is 0; evaluation does not count."""
     evaluations: int
-    """How often the validation subset is evaluated, at equal times of training."""
+    """How often the validation subset is evaluated, after equal parts of training."""
     tuning_items: int
     """Training items held out to choose the learning rate on."""
     monitored_items: int
@@ -43,12 +43,18 @@ class Run:
     helped: bool = False
     """Whether the on-device engine makes the exact passes along PyTorch's noise: sooner, and to the
     same bits."""
+    steps: int = 0
+    """Training steps; 0 for as many as ``seconds`` hold. A run of steps is the same anywhere."""
     tuning: bool = False
     """Whether this is a run of the grid: evaluated once, at its end, on the tuning items."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the run as plain values, for records and cache keys."""
         return asdict(self)
+
+    def progress(self, steps: int, seconds: float) -> float:
+        """Return the fraction of the run that so many steps, in so many seconds, are."""
+        return steps / self.steps if self.steps else seconds / self.seconds
 
     def label(self) -> str:
         """Say which run this is, for progress."""
