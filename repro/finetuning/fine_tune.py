@@ -5,7 +5,7 @@ from typing import Any
 
 from repro.data.splits import Indices
 from repro.data.text.tokens import TokenisedSplit
-from repro.finetuning.arms import forward_passes
+from repro.finetuning.arms import SPECIFICATIONS
 from repro.finetuning.base_models import load_base, placed
 from repro.finetuning.batches import Batch, Sampler, collate, in_order, padded_width
 from repro.finetuning.flops import StepFlops
@@ -16,7 +16,7 @@ from repro.finetuning.run import LanguageModelRun
 from repro.measurement.device import require_device
 from repro.methods.step_info import DivergedError
 from repro.training.curve import Curve
-from repro.training.loop import Seconds, Training, score
+from repro.training.loop import EqualParts, Training, score
 from repro.training.seeds import ORDER, derived_seed
 
 
@@ -64,7 +64,7 @@ def language_training(run: LanguageModelRun) -> Training[Batch]:
         log = learner.log
         return found if log is None else found | {"log": packed(log)}
 
-    duration = Seconds(run.seconds, run.evaluations, only_at_end=run.tuning)
+    duration = EqualParts(run.evaluations, run.steps, run.seconds, only_at_end=run.tuning)
     return Training(learner, data, duration, metrics)
 
 
@@ -118,7 +118,7 @@ def _curve_metrics(
         "seconds": curve.seconds,
         "cpu_seconds": curve.cpu_seconds,
         "steps": curve.steps,
-        "forward_passes": [steps * forward_passes(run.arm) for steps in curve.steps],
+        "forward_passes": [steps * SPECIFICATIONS[run.arm].passes for steps in curve.steps],
     }
     if flops is not None:
         total = [0.0]

@@ -19,7 +19,7 @@ NoiseName = Literal["torch", "engine"]
 
 @dataclass(frozen=True)
 class LanguageModelRun(TrainingRun):
-    """One arm on one model, trained for a given time."""
+    """One arm on one model, trained for a number of steps or a time."""
 
     arm: Arm
     model: str
@@ -34,9 +34,9 @@ class LanguageModelRun(TrainingRun):
     eps: float
     seed: int
     seconds: float
-    """Time of all training steps together; evaluation does not count."""
+    """Time of all training steps together, where ``steps`` is 0; evaluation does not count."""
     evaluations: int
-    """How often the validation subset is evaluated, at equal times of training."""
+    """How often the validation subset is evaluated, after equal parts of training."""
     tuning_items: int
     """Training items held out to choose the learning rate on."""
     monitored_items: int
@@ -49,6 +49,8 @@ class LanguageModelRun(TrainingRun):
     helped: bool = False
     """Whether the on-device engine makes the exact passes along PyTorch's noise: sooner, and to the
     same bits."""
+    steps: int = 0
+    """Training steps; 0 for as many as ``seconds`` hold. A run of steps is the same anywhere."""
     tuning: bool = False
     """Whether this is a run of the grid: evaluated once, at its end, on the tuning items."""
 

@@ -1,7 +1,7 @@
 """The training loop: steps, evaluations, checkpoints, whatever is trained and for how long.
 
-The clock runs during training steps alone. A checkpoint is kept after each evaluation. A run that
-trains for a given time is also saved between evaluations, as often as saving takes no more than a
+The clock runs during training steps alone. A checkpoint is kept after each evaluation. A run whose
+time is a result is also saved between evaluations, as often as saving takes no more than a
 thirtieth of the time: of MeZO, whose state is a few bytes a step, after nearly every step. A run
 killed at any moment resumes from its last checkpoint, and its curve is the one of an uninterrupted
 run, number for number.
@@ -64,13 +64,13 @@ class Epochs:
     evaluates_start: ClassVar[bool] = True
     """Whether the weights that the run begins with are evaluated."""
     is_timed: ClassVar[bool] = False
-    """Whether it ends by the clock: a GPU is then waited for at every step."""
+    """Whether its time is a result: a GPU is then waited for at every step."""
 
     def is_over(self, at: Position) -> bool:
         """Return whether all epochs are done."""
         return at.steps >= self.count * self.steps
 
-    def is_due(self, at: Position, curve: Curve) -> bool:  # noqa: ARG002 - as of Seconds
+    def is_due(self, at: Position, curve: Curve) -> bool:  # noqa: ARG002 - as of EqualParts
         """Return whether an epoch has ended."""
         return at.steps % self.steps == 0
 
@@ -89,13 +89,15 @@ class Epochs:
 
 
 @dataclass(frozen=True)
-class Seconds:
-    """Trains for a given time and evaluates before it and at equal parts of it."""
+class EqualParts:
+    """Trains for a number of steps or a time; evaluates before it and after equal parts of it."""
 
-    count: float
     evaluations: int
+    steps: int
+    """Of the whole run; 0 for as many as ``seconds`` hold."""
+    seconds: float
     only_at_end: bool = False
-    """Whether to evaluate once, when the time is over."""
+    """Whether to evaluate once, when all is trained."""
     is_timed: ClassVar[bool] = True
 
     @property
@@ -104,16 +106,16 @@ class Seconds:
         return not self.only_at_end
 
     def is_over(self, at: Position) -> bool:
-        """Return whether the time has passed."""
-        return at.seconds >= self.count
+        """Return whether all is trained."""
+        return self._share(at.steps, at.seconds) >= 1
 
     def is_due(self, at: Position, curve: Curve) -> bool:
-        """Return whether a part of the time has ended since the last evaluation."""
+        """Return whether another part has been trained since the last evaluation."""
         if self.is_over(at) or self.only_at_end:
             return self.is_over(at)
-        every = self.count / self.evaluations
-        before = curve.seconds[-1] if curve.seconds else 0.0
-        return at.seconds // every > before // every
+        before = self._share(curve.steps[-1], curve.seconds[-1]) if curve.steps else 0.0
+        now = self._share(at.steps, at.seconds)
+        return int(now * self.evaluations) > int(before * self.evaluations)
 
     def next_step(self, at: Position) -> str:
         """Name the next step by its number, from 1."""
@@ -124,11 +126,16 @@ class Seconds:
         return f"after step {at.steps}: "
 
     def progress(self, at: Position) -> str:
-        """Return how much time has passed, and the steps made in it."""
-        return f"{at.seconds:.0f} of {self.count:g} s, {at.steps} steps"
+        """Return the steps made and the time they took."""
+        if self.steps:
+            return f"{at.steps} of {self.steps} steps, {at.seconds:.0f} s"
+        return f"{at.seconds:.0f} of {self.seconds:g} s, {at.steps} steps"
+
+    def _share(self, steps: int, seconds: float) -> float:
+        return steps / self.steps if self.steps else seconds / self.seconds
 
 
-Duration = Epochs | Seconds
+Duration = Epochs | EqualParts
 """When a run is evaluated and when it ends."""
 
 

@@ -4,12 +4,14 @@ Kinds of results, each with the ``setting`` of the configuration in its point:
 
 - ``unobtainable``: a model that could not be had, and why.
 - ``plan``: formula, simulation and measurement of a step; ``chosen`` is what the arm trains.
-- ``grid``: a short run, evaluated on held-out training questions; point with ``arm``, ``lr``.
+- ``zero_shot``: the accuracy of a model on a task before any training (``repro.finetuning``).
+- ``grid``: a short run, evaluated on held-out training items; point with ``arm``, ``lr``.
 - ``run``: the curve of a run, its end, and the log of MeZO; ``settings`` are all that its seeds
-  have in common. Where the GPU was too small ``out_of_memory`` has the reason, and
-  where no learning rate came to its end ``divergence`` says so.
+  have in common. Where the GPU was too small ``out_of_memory`` has the reason, and where no
+  learning rate came to its end ``divergence`` says so.
 """
 
+import math
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
@@ -17,6 +19,7 @@ from typing import Any
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig4 import Config
+from repro.artifacts.mezo_fig4.controls import zero_shot_controls
 from repro.artifacts.mezo_fig4.plan import plan
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.errors import ReproError
@@ -24,7 +27,7 @@ from repro.data.text.task import SPLITS
 from repro.data.text.tasks import get_task
 from repro.finetuning.arms import LABELS, estimates, tuned_as
 from repro.finetuning.base_models import fingerprint
-from repro.finetuning.items import first_obtainable
+from repro.finetuning.items import obtainable
 from repro.finetuning.learner import can_help, restore_of
 from repro.finetuning.run import LanguageModelRun
 from repro.finetuning.step_memory import Setup
@@ -40,8 +43,8 @@ from repro.training.trainer import TrainingTask, train_run
 def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield every result; what is done is kept if the run is killed, down to the last steps.
 
-    A set-up that the GPU is too small for, or that no learning rate suits, is recorded as such, and
-    the others go on.
+    Every task has the same set-ups. A set-up that the GPU is too small for, or that no learning
+    rate suits, is recorded as such, and the others go on.
 
     Raises:
         UsageError: the device does not exist here, or the budget is too small.
@@ -51,18 +54,33 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     require_device(config.device)
     if config.noise == "engine":
         build()
-    dataset = first_obtainable(config.datasets)
-    planned = plan(config, dataset, context)
+    datasets = obtainable(config.datasets)
+    planned = plan(config, datasets, context)
     yield from planned.results
     for setup in planned.too_large:  # said before hours go into the others
         reason = f"{_name(setup)}: runs out of memory, and so does all that is larger"
         sys.stderr.write(f"{reason}\n")
-        yield from _untrained(config, dataset, setup, {"out_of_memory": reason})
-    lrs = yield from _learning_rates(config, dataset, planned.setups, context)
+        for dataset in datasets:
+            yield from _untrained(config, dataset, setup, {"out_of_memory": reason})
+    if config.zero_shot:
+        yield from zero_shot_controls(config, datasets, planned.setups, context)
+    for dataset in datasets:
+        yield from _task(config, dataset, planned.setups, context)
+
+
+def _task(
+    config: Config, dataset: str, setups: Sequence[Setup], context: Context
+) -> Iterator[Result]:
+    """Yield the grids and the runs of one task.
+
+    Raises:
+        ReproError: no set-up has a learning rate that came to its end.
+    """
+    lrs = yield from _learning_rates(config, dataset, setups, context)
     failures = [found for found in lrs.values() if isinstance(found, dict)]
     if len(failures) == len(lrs):
         raise ReproError("; ".join(str(why) for each in failures for why in each.values()))
-    for setup in planned.setups:
+    for setup in setups:
         lr = lrs[setup]
         if isinstance(lr, dict):
             yield from _untrained(config, dataset, setup, lr)
@@ -125,10 +143,14 @@ def _without(values: dict[str, Any], *names: str) -> dict[str, Any]:
 
 def _grid(config: Config, dataset: str, setup: Setup, context: Context) -> Iterator[Result]:
     """Yield a short run for each learning rate; those done before under the same code are kept."""
-    runs = [
-        replace(_run(config, dataset, setup, lr, seed=0), seconds=config.grid_seconds, tuning=True)
-        for lr in config.lrs(setup.arm)
-    ]
+    whole = _run(config, dataset, setup, 0, seed=0)
+    short = replace(
+        whole,
+        seconds=whole.seconds * config.grid_share,
+        steps=math.ceil(whole.steps * config.grid_share),
+        tuning=True,
+    )
+    runs = [replace(short, lr=lr) for lr in config.lrs(setup.arm)]
     store = ResultCache("mezo_fig4-grid", {"trained by": identity(context.environment)})
     for one, metrics in _fine_tuned("learning rates", runs, store, context.environment):
         yield Result("grid", _point(config, one) | {"lr": one.lr}, metrics, one.seed)
@@ -160,9 +182,9 @@ def _failure(setup: Setup, results: Sequence[Result]) -> _Failure:
 
 
 def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> LanguageModelRun:
-    is_mezo = estimates(setup.arm) > 0
-    noise = config.noise if is_mezo else "torch"
-    along = is_mezo and noise == "torch"
+    is_zo = estimates(setup.arm) > 0
+    noise = config.noise if is_zo else "torch"
+    along = is_zo and noise == "torch"
     return LanguageModelRun(
         arm=setup.arm,
         model=setup.model,
@@ -174,6 +196,7 @@ def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> La
         eps=config.eps,
         seed=seed,
         seconds=config.seconds,
+        steps=config.steps(setup.arm, setup.model),
         evaluations=config.evaluations,
         tuning_items=config.tuning_items,
         monitored_items=config.monitored_items,
@@ -181,7 +204,7 @@ def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> La
         device=setup.device,
         threads=setup.threads,
         noise=noise,
-        helped=along and can_help(restore_of(setup.dtype), setup.device),
+        helped=along and can_help(restore_of(setup.arm, setup.dtype), setup.device),
     )
 
 
