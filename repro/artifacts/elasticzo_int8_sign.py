@@ -88,14 +88,14 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
     - ``run``: one training run; the point names data set, precision, method and batch size, the
       metrics are its curves, its settings and, as ``signs``, the counts of each epoch
-      (``repro.training.sign_counts.COUNTS``).
+      (``repro.training.integer_learner.COUNTS``).
     """
-    from repro.artifacts.shared.cells import image_cells, results
+    from repro.artifacts.shared.training_runs import image_runs, results
 
-    cells = image_cells(config, ("int8s",), config.methods)
+    runs = image_runs(config, ("int8s",), config.methods)
     watched = (
-        replace(cell, signs=True, settings=replace(cell.settings, batch=batch))
-        for cell in cells
+        replace(run, signs=True, settings=replace(run.settings, batch=batch))
+        for run in runs
         for batch in config.batches
     )
     yield from results(watched, context, ("batch",), engine=config.engine)
@@ -356,5 +356,5 @@ ARTIFACT = Artifact(
     claims=CLAIMS,
     findings=findings,
     selector_fields=("datasets", "methods", "batches", "seeds"),
-    trains_cells=True,
+    can_sweep=True,
 )

@@ -104,7 +104,7 @@ _ORDER = replace(
     published=0,
     unit="points",
     relation="at least",
-    judged_by=("quick", "hours", "gpu"),
+    judged_by=("quick", "hours", "day", "gpu"),
 )
 
 
