@@ -200,26 +200,27 @@ def test_sign_statement_is_the_mean_of_all_parts_and_knows_its_range() -> None:
 def test_sign_statement_names_other_batch_sizes_and_where_95_percent_is_reached() -> None:
     def trained(batch: int, signs: tuple[int, ...], data: str, method: str) -> Record:
         point = {"precision": "int8s", "method": method, "dataset": data, "batch": batch}
-        return run([0.1] * (len(signs) + 1), signs=signs, **point)  # type: ignore[arg-type]
+        length = {"epochs": len(signs)}
+        return run([0.1] * (len(signs) + 1), signs=signs, settings=length, **point)  # type: ignore[arg-type]
 
     records = [
         trained(batch, signs, data, method)
         for data in ("mnist", "fashion_mnist")
         for method in ("full_zo", "cls2", "cls1")
-        for batch, signs in ((256, (8,) * 8), (32, (10, 9, 9, 9, 9, 8)), (64, (9, 9)))
+        for batch, signs in ((256, (8,) * 100), (32, (10, 9, 9, 9, 9, 8)), (64, (9, 9)))
     ]
     (finding,) = sign_findings(records)
     assert finding.ours == pytest.approx(80)  # by B = 256 alone
     assert finding.plausible == pytest.approx((80, 100))
-    assert "90.0 to 90.0 % at B = 32, 80.0 to 80.0 % at B = 256" in finding.reason
-    assert "B = 64" not in finding.reason  # its runs end before the sixth epoch
-    assert "95 % is reached in 6 of 96 epochs" in finding.reason
+    assert "in runs of 6 epochs 90.0 to 90.0 % at B = 32;" in finding.reason  # of one length only
+    assert "95 % is reached in 6 of 648 epochs" in finding.reason
     table = by_phase(records).set_index(["data set", "method", "B"])
     row = table.loc[("MNIST", "Full ZO", 32)]
-    assert (row["epochs 1 to 6"], row["epochs 1 to 20"]) == ("90.0", "")
+    assert (row["all epochs"], row["epochs 1 to 20"]) == ("90.0", "")
+    assert table.loc[("MNIST", "Full ZO", 256), "epochs 1 to 20"] == "80.0"
     assert (row["highest epoch"], row["epochs with 95 % or more"]) == ("100.0", 1)
     figure = batches(records)
     (line,) = [one for one in figure.axes[0].lines if one.get_label() == "Full ZO"]
-    assert list(line.get_xdata()) == [32, 256]
-    assert list(line.get_ydata()) == pytest.approx([90, 80])
+    assert list(line.get_xdata()) == [32]
+    assert list(line.get_ydata()) == pytest.approx([90])
     plt.close(figure)
