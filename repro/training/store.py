@@ -83,8 +83,8 @@ class CheckpointStore:
     """The checkpoints of runs under one code, its versions and one kind of machine.
 
     The metrics ``trained`` of a run say when, by which commit, by which engine and with how many
-    threads its last epoch was trained: a run that is taken over keeps its own. In integers it is
-    taken over, and resumed, whatever the engine, since both give the same bits.
+    threads its last epoch was trained; a run that is reused keeps them. In integers either engine
+    reuses and resumes the runs of the other, since both give the same bits.
     """
 
     directory: Path
