@@ -28,7 +28,8 @@ from repro.methods.step_info import DivergedError, StepInfo
 from repro.models.pretrained import load_pretrained
 from repro.models.tiny import tiny_llama
 from repro.training import loop
-from repro.training.store import Checkpoint, CheckpointStore
+from repro.training.checkpoint import Checkpoint
+from repro.training.store import CheckpointStore
 from repro.training.trainer import TrainingTask, train_run
 
 RUN = LanguageModelRun(

@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import torch
 
 from repro.methods.step_info import DivergedError
+from repro.training.checkpoint import Checkpoint
 from repro.training.curve import Curve
 from repro.training.learner import Learner, Minibatch
-from repro.training.store import Checkpoint
 
 _SAVING = 1 / 30
 """Largest part of the time that checkpoints between evaluations take."""
