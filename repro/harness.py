@@ -32,8 +32,8 @@ def run_artifact(
 ) -> Path | None:
     """Run ``artifact`` and return the new file of records under ``out/<slug>``.
 
-    Points that a killed run of the same configuration had finished under the same code, versions
-    and machine are taken over. A configuration that is not the profile's, runs left out apart,
+    Finished points of a killed run are reused, if configuration, code, versions and machine are
+    the same. A configuration that is not the profile's, runs left out apart,
     is recorded as custom.
 
     Args:

@@ -15,12 +15,13 @@ from repro.data.points.augmentation import JITTER, JITTER_LIMIT, augment, jitter
 from repro.training import build as build_module
 from repro.training.augmentation import CloudAugmentation
 from repro.training.build import build_learner
+from repro.training.checkpoint import Checkpoint
 from repro.training.curve import Curve
 from repro.training.float_learner import FloatLearner
 from repro.training.loop import Epochs, Training, train
 from repro.training.run import FloatSettings, NetworkRun
 from repro.training.split import SplitBatches
-from repro.training.store import Checkpoint, CheckpointStore
+from repro.training.store import CheckpointStore
 from repro.training.task import Arrays
 from repro.training.trainer import TrainingTask, train_run
 

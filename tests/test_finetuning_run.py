@@ -22,13 +22,15 @@ from repro.finetuning.arms import ARMS, Arm
 from repro.finetuning.learner import LanguageModelLearner
 from repro.finetuning.replay import packed, rebuilt, unpacked, weights_sha256
 from repro.finetuning.run import LanguageModelRun
+from repro.measurement import environment
 from repro.measurement.environment import capture
 from repro.measurement.records import Record, write_run
 from repro.methods.step_info import DivergedError, StepInfo
 from repro.models.pretrained import load_pretrained
 from repro.models.tiny import tiny_llama
 from repro.training import loop
-from repro.training.store import Checkpoint, CheckpointStore
+from repro.training.checkpoint import Checkpoint
+from repro.training.store import CheckpointStore
 from repro.training.trainer import TrainingTask, train_run
 
 RUN = LanguageModelRun(
@@ -264,6 +266,26 @@ def test_another_base_model_is_not_gone_on_from() -> None:
     runs = [replace(RUN, sources=base) for base in ("", "a", "b")]
     assert len({CheckpointStore(Path()).checkpoint(run) for run in runs}) == 3
     assert len({json.dumps(run.as_dict()) for run in runs}) == 1  # records need not tell them apart
+
+
+@pytest.mark.parametrize(
+    ("name", "matters"), [("finetuning/learner.py", True), ("site/x.py", False)]
+)
+def test_a_state_of_other_code_is_not_resumed(
+    name: str, matters: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "repro" / name
+    path.parent.mkdir(parents=True)
+    monkeypatch.setattr(environment, "SOURCE", tmp_path / "repro")
+    keys = []
+    try:
+        for text in ("before", "after"):
+            path.write_text(text)
+            environment.source_sha256.cache_clear()
+            keys.append(RUN.key())
+    finally:
+        environment.source_sha256.cache_clear()
+    assert (keys[0] != keys[1]) == matters
 
 
 def test_two_processes_do_not_train_one_run(tmp_path: Path) -> None:

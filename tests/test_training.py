@@ -37,6 +37,7 @@ from repro.models.lenet5 import lenet5
 from repro.training import build as build_module
 from repro.training import run as run_module
 from repro.training.build import build
+from repro.training.checkpoint import Checkpoint
 from repro.training.curve import Curve
 from repro.training.float_learner import FloatLearner
 from repro.training.integer_learner import IntegerLearner
@@ -45,7 +46,6 @@ from repro.training.loop import Epochs, Training, train
 from repro.training.run import FloatSettings, IntegerSettings, NetworkRun
 from repro.training.seeds import derived_seed
 from repro.training.split import Split, SplitBatches
-from repro.training.store import Checkpoint
 from repro.training.task import Arrays
 
 CLASSES = 3

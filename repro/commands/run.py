@@ -1,6 +1,6 @@
-"""``repro run SLUG`` and ``repro sweep SLUG``: run one artifact, or those of its runs left to do.
+"""``repro run SLUG`` makes all results of an artifact, ``repro sweep SLUG`` only the missing ones.
 
-Their options are the fields of the artifact's configuration, and those of the two classes here.
+Their options are the fields of the artifact's configuration and of the two classes here.
 """
 
 import argparse
@@ -41,17 +41,17 @@ class SweepOptions(CommonOptions[Configuration]):
     HOST:PORT."""
     workers: int | None = None
     """Runs at a time on this machine, memory allowing; by default one for every --threads cores.
-    Ray takes what the cluster has."""
+    Ray uses the whole cluster."""
     threads: int = 1
     """Threads, and on Ray CPUs, of each run."""
     memory: float | None = None
-    """GB that runs may take together on this machine; by default what is free."""
+    """GB that runs may take together on this machine; by default all free memory."""
     gpus_per_run: float | None = None
-    """Share of a GPU that a run on cuda takes; by default 1/16."""
+    """Share of a GPU for each run on cuda; by default 1/16."""
     again: bool = False
     """Also make again what earlier records have."""
     dry_run: bool = False
-    """List the runs that are done, begun and to do; train nothing."""
+    """List finished, begun and missing runs; train nothing."""
 
     def __post_init__(self) -> None:
         """Refuse what no sweep can have."""
@@ -119,7 +119,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _sweep(args: argparse.Namespace) -> int:
-    """Train what is not done and print where the new records are."""
+    """Train the missing runs and print where the new records are."""
     if args.slug is None:
         msg = f"give the artifact to run: {_that_train()}"
         raise UsageError(msg)

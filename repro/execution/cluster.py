@@ -3,8 +3,7 @@
 What Ray is relied on for, by its documentation: resources decide where and how many tasks run
 ("Resources"); a GPU may be shared in fractions ("Accelerator Support"); a task whose worker or node
 is lost raises an error where its result is asked for ("Task Fault Tolerance"), with ``max_retries``
-0, since runs are retried by the rule of ``repro.execution.schedule``, with what is known of
-them by then.
+0, since ``repro.execution.schedule`` retries runs, from their last checkpoints.
 """
 
 import os
@@ -96,7 +95,7 @@ class ClusterPool:
         return True
 
     def start(self, run: NetworkRun) -> None:
-        """Give ``run`` to the cluster, with what the store has of it."""
+        """Give ``run`` to the cluster, with its checkpoints."""
         executor = self._executor
         job = Job(
             run,

@@ -1,4 +1,4 @@
-"""What a sweep has done and what is left, without training anything."""
+"""Lists the finished and the missing runs of a sweep, without training anything."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from repro.training.store import CheckpointStore
 
 
 class UnknownRunsError(ReproError):
-    """Which runs come next depends on some that have not been trained."""
+    """The next runs depend on the results of missing runs."""
 
 
 @dataclass
@@ -25,10 +25,10 @@ class DryRunExecutor:
     """Each run, and ``done``, ``begun, K of N epochs`` or ``to do``."""
 
     def run(self, runs: Sequence[NetworkRun]) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
-        """Yield the runs that are done.
+        """Yield the finished runs.
 
         Raises:
-            UnknownRunsError: some are not.
+            UnknownRunsError: some runs are missing.
         """
         store = CheckpointStore.of(self.environment, self.threads)
         missing = 0

@@ -1,4 +1,4 @@
-"""What an artifact that trains hands its runs to."""
+"""The interface through which an artifact has its runs trained."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol

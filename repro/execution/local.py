@@ -25,7 +25,7 @@ from repro.training.tidy import tidy
 from repro.training.trainer import TrainingTask, train_run
 
 GPUS_PER_RUN = 1 / 16
-"""Share of a GPU that a run takes by default: LeNet-5 keeps one busy for a few percent."""
+"""Default share of a GPU for each run: LeNet-5 keeps one busy for a few percent."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class LocalExecutor:
     memory: int | None = None
     """Bytes that they may take together; by default what is free when the run begins."""
     gpus_per_run: float = GPUS_PER_RUN
-    """Share of the GPU that a run on it takes."""
+    """Share of the GPU for each run on it."""
 
     def run(self, runs: Sequence[NetworkRun]) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
         """Yield each run with its metrics as it ends; see ``Executor``.

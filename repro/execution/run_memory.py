@@ -25,7 +25,7 @@ _COPIES_OF_INTEGERS = 16
 
 
 def run_bytes(run: NetworkRun) -> int:
-    """Return the most memory that the process of ``run`` will have taken."""
+    """Return an upper bound of the memory of the process of ``run``, in bytes."""
     task = vision_task(run.task)
     sets = {task.dataset, task.pixels_of or task.dataset}
     copies = _COPIES_OF_FLOATS if run.precision == "fp32" else _COPIES_OF_INTEGERS

@@ -18,13 +18,13 @@ _IN_LABEL = {"task", "precision", "method", "settings", "epochs", "seed", "start
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """A run that a pool trains no longer."""
+    """The end of one attempt at a run."""
 
     run: NetworkRun
     metrics: dict[str, Any] = field(default_factory=dict)
-    """What the worker returned, if the run came to its end."""
+    """Metrics of the run, returned by the worker; empty if it failed."""
     problem: str = ""
-    """Why it did not come to its end; empty if it did."""
+    """Reason of the failure; empty if the run came to its end."""
     lost: bool = False
     """Whether its process or machine was lost, so that another attempt may succeed."""
 
@@ -60,7 +60,7 @@ class RunsFailedError(ReproError):
 
 
 def described(run: NetworkRun) -> str:
-    """Return what tells ``run`` from all others of a sweep: what is not by default."""
+    """Return a label that is unique in a sweep: it names all settings that are not the default."""
     settings: Any = run.settings
     differing = [f"{run.epochs} epochs"]
     for part in (settings, run):
@@ -108,7 +108,7 @@ def train_all(
 
 
 class _Queue:
-    """The runs that wait, those that are trained, and those that failed."""
+    """Waiting, running and failed runs."""
 
     def __init__(self, store: CheckpointStore, pool: WorkerPool) -> None:
         self.store, self.pool = store, pool

@@ -1,4 +1,4 @@
-"""What a node of a cluster does: it says what it is, and trains a run.
+"""The part of a cluster node: it describes itself and trains a run.
 
 Nothing here needs Ray. A node keeps states under its own cache directory, as any machine does; what
 is begun or ended elsewhere is sent to it with the run; its metrics and final state are sent back.
@@ -50,7 +50,7 @@ class Job:
     code: Mapping[str, Any]
     """Commit and dirty flag, where known."""
     states: tuple[tuple[NetworkRun, bytes], ...]
-    """What there is of the run, and of those it starts from."""
+    """Checkpoints of the run and of the runs it starts from."""
 
 
 def describe() -> Node:
@@ -95,7 +95,7 @@ def states_of(run: NetworkRun, store: CheckpointStore) -> Iterator[tuple[Network
 def require_alike(nodes: Mapping[str, Node], driver: Environment) -> Environment:
     """Return the environment that all ``nodes`` have, with the commit of ``driver``.
 
-    A run must give the same bits on whichever node it is trained, with the code that is here.
+    A run must give the same bits on every node, and the nodes must have the driver's code.
 
     Args:
         nodes: what each node is, by its address.

@@ -1,4 +1,4 @@
-"""Makes all that the training loop needs of a language model's run, and what is recorded of it."""
+"""Builds the training of a language model from its run, and its metrics for the records."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +21,7 @@ from repro.training.seeds import ORDER, derived_seed
 
 
 def language_training(run: LanguageModelRun) -> Training[Batch]:
-    """Return what is trained, on what and for how long; the metrics evaluate the trained model.
+    """Return learner, prompts and duration of ``run``; its metrics evaluate the trained model.
 
     Raises:
         UsageError: the device does not exist here, or a setting is out of range.

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 NoiseName = Literal["torch", "engine"]
 """Where MeZO's perturbations come from: PyTorch's generator, or the on-device engine."""
 
+_PACKAGES = ("finetuning", "memory", "ondevice", "planner")
+"""The code that decides the outcome of a run, beside the code that ``CheckpointStore`` knows."""
+
 
 @dataclass(frozen=True)
 class LanguageModelRun(TrainingRun):
@@ -67,9 +70,9 @@ class LanguageModelRun(TrainingRun):
 
     def key(self) -> dict[str, Any]:
         """Return all that tells the run's state from others."""
-        key = asdict(self)
+        key = asdict(self) | {"code": source_sha256(*_PACKAGES)}
         if self.helped or self.noise == "engine":
-            key["engine"] = [source_sha256("ondevice"), module_path().parent.name]
+            key["engine"] = module_path().parent.name
         return key
 
     def training(self, final_state: FinalState) -> "Training[Any]":  # noqa: ARG002 - it has none

@@ -1,4 +1,4 @@
-"""Makes all that the training loop needs of a network's run: its learner and its items."""
+"""Builds the training of a network from its run: the learner and its items."""
 
 from collections.abc import Callable
 from functools import partial
@@ -43,7 +43,7 @@ _LEVELS = 256  # of a pixel
 
 
 def network_training(run: NetworkRun, final_state: FinalState) -> Training[Labelled]:
-    """Return what is trained, on what and for how long."""
+    """Return learner, minibatches and duration of ``run``."""
     if run.device == "cuda":
         require_same_bits()
     learner, split = build(run)

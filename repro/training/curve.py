@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass
 class Curve:
-    """One number for each evaluation; the first is of the weights that the run begins with."""
+    """One number for each evaluation; the first evaluates the initial weights."""
 
     seconds: list[float] = field(default_factory=list)
     """Time of the training steps so far; evaluation and saving do not count."""
@@ -24,13 +24,13 @@ class Curve:
     """The same of a sample of the training items; without a sample, the mean loss of the steps
     since the evaluation before, and nothing for the first evaluation."""
     divergence: str = ""
-    """Where the run ended early at a loss that is not finite; empty if it did not."""
+    """Place and reason, if the run ended early at a loss that is not finite; else empty."""
     trained: dict[str, Any] = field(default_factory=dict)
-    """When and by which code the last steps were made, as the ``stamp`` of ``train`` said."""
+    """Time and code of the last steps, as returned by the ``stamp`` of ``train``."""
 
     @property
     def epochs(self) -> int:
-        """Evaluations after the first: the epochs of a run that is evaluated after each."""
+        """Evaluations after the first: the epochs of a network's run."""
         return max(0, len(self.seconds) - 1)
 
     def as_dict(self) -> dict[str, Any]:
@@ -38,10 +38,7 @@ class Curve:
         return asdict(self)
 
     def epoch_metrics(self) -> dict[str, Any]:
-        """Return the curve of a run that is evaluated after each epoch as a record keeps it.
-
-        ``seconds`` are those of each epoch.
-        """
+        """Return the curve of a network's run for a record, with the seconds of each epoch."""
         return {
             "test_accuracy": self.accuracy,
             "test_loss": self.loss,

@@ -31,7 +31,7 @@ def fine_tuning(
     integer_pretraining_epochs: int,
     device: Device = "cpu",
 ) -> NetworkRun:
-    """Return the run that fine-tunes on a rotated set what was pre-trained on the unrotated one.
+    """Return a run that pre-trains on the unrotated set and fine-tunes on a rotated one.
 
     Pre-training is one epoch of BP with Adam in float32, NITI's integer BP in INT8 (ElasticZO
     paper, section 5.1.2).

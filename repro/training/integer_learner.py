@@ -37,7 +37,7 @@ class IntegerLearner(NetworkLearner):
             method.watch = self._count_signs
 
     def start_epoch(self, epoch: int) -> None:
-        """Set what the schedule has for ``epoch``, and begin its counts."""
+        """Set the bits and the sparsity of ``epoch``, and begin its counts."""
         for name, counted in (("restores", ("inexact", "weights")), ("signs", COUNTS)):
             if name in self._counts:
                 del self._counts[name][epoch:]

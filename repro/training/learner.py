@@ -17,7 +17,7 @@ class Learner(ABC, Generic[Minibatch]):
     """A model and the method that trains it."""
 
     def start_epoch(self, epoch: int) -> None:
-        """Set what a schedule decides for ``epoch``, counted from 0; by default nothing changes."""
+        """Apply the schedule to ``epoch``, counted from 0; by default nothing changes."""
 
     @abstractmethod
     def step(self, batch: Minibatch) -> StepInfo:

@@ -1,4 +1,4 @@
-"""The training loop: steps, evaluations, checkpoints, whatever is trained and for how long.
+"""The training loop of all runs: steps, evaluations, checkpoints.
 
 The clock runs during training steps alone. A checkpoint is kept after each evaluation. A run whose
 time is a result is also saved between evaluations, as often as saving takes no more than a
@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import torch
 
 from repro.methods.step_info import DivergedError
+from repro.training.checkpoint import Checkpoint
 from repro.training.curve import Curve
 from repro.training.learner import Learner, Minibatch
-from repro.training.store import Checkpoint
 
 _SAVING = 1 / 30
 """Largest part of the time that checkpoints between evaluations take."""
@@ -62,7 +62,7 @@ class Epochs:
     steps: int
     """Of an epoch."""
     evaluates_start: ClassVar[bool] = True
-    """Whether the weights that the run begins with are evaluated."""
+    """Whether the initial weights are evaluated."""
     is_timed: ClassVar[bool] = False
     """Whether its time is a result: a GPU is then waited for at every step."""
 
@@ -102,7 +102,7 @@ class EqualParts:
 
     @property
     def evaluates_start(self) -> bool:
-        """Whether the weights that the run begins with are evaluated."""
+        """Whether the initial weights are evaluated."""
         return not self.only_at_end
 
     def is_over(self, at: Position) -> bool:
@@ -141,14 +141,14 @@ Duration = Epochs | EqualParts
 
 @dataclass
 class Training(Generic[Minibatch]):
-    """Everything that the loop works on."""
+    """The arguments of the loop: a learner, its data and the duration of its training."""
 
     learner: Learner[Minibatch]
     """Trained in place."""
     data: TrainingData[Minibatch]
     duration: Duration
     metrics: Callable[[Curve], dict[str, Any]]
-    """Returns what a record keeps of the run when it has ended."""
+    """Returns the metrics of the finished run, as a record keeps them."""
     divergence: str = ""
     """How the run diverged whose weights this one begins with, if it did: they are evaluated and
     not trained."""
@@ -164,10 +164,10 @@ def train(
     """Train to the end, from the checkpoint if there is one; return the curve.
 
     Args:
-        training: what is trained, on what, for how long.
+        training: the learner, its data and the duration.
         checkpoint: where the state is kept.
         stamp: says when and by which code steps are made; kept with the checkpoint, so that a
-            finished run that is only read again does not count as made anew.
+            finished run keeps its own stamp when it is read again.
         report: told after each evaluation how far the run is.
     """
     learner, data, duration = training.learner, training.data, training.duration

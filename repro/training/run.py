@@ -102,7 +102,7 @@ FinalState = Callable[["NetworkRun"], dict[str, Any]]
 class TrainingRun(ABC):
     """One training run; a frozen dataclass with a field for everything that decides its outcome.
 
-    The loop, the store of checkpoints and the workers take any; what is trained, the run builds.
+    The loop, the checkpoint store and the workers take any run; the run builds what they need.
     """
 
     device: Device
@@ -124,7 +124,7 @@ class TrainingRun(ABC):
 
     @abstractmethod
     def training(self, final_state: "FinalState") -> "Training[Any]":
-        """Build all that the loop works on.
+        """Build the learner and the data for the loop.
 
         Args:
             final_state: returns the last state of a run that this one starts from.

@@ -1,23 +1,20 @@
 """The checkpoints of training runs: kept under everything that decides the outcome of a run."""
 
 import hashlib
-import io
 import json
-import pickle
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-import torch
 from filelock import FileLock, Timeout
 
-from repro.core import atomic
 from repro.core.errors import ReproError
 from repro.core.paths import cache_dir
 from repro.measurement.environment import Environment, source_sha256
+from repro.training.checkpoint import Checkpoint
 from repro.training.curve import Curve
 from repro.training.run import NetworkRun, TrainingRun
 
@@ -25,47 +22,6 @@ _PACKAGES = ("core", "data", "models", "methods", "integer", "training")
 """The code that decides the outcome of a run ..."""
 _RUNS_ALONE = ("training/hyperparameters.py", "training/experiments.py")
 """... but for what only decides which runs there are: settings are part of a run's own key."""
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """The state of one run in one file, replaced atomically."""
-
-    path: Path
-
-    def load(self) -> dict[str, Any] | None:
-        """Return the state, or ``None`` if there is none or it cannot be read."""
-        try:
-            with self.path.open("rb") as file:
-                state = _decoded(file)
-        except FileNotFoundError:
-            return None
-        if state is None:
-            self.path.unlink(missing_ok=True)
-        return state
-
-    def read(self) -> bytes | None:
-        """Return the content of the file, or ``None`` if there is none."""
-        try:
-            return self.path.read_bytes()
-        except FileNotFoundError:
-            return None
-
-    def save(self, state: dict[str, Any]) -> None:
-        """Replace the state, without a copy of it in memory.
-
-        Raises:
-            ReproError: it cannot be written there.
-        """
-        atomic.replace_by(self.path, lambda file: torch.save(state, file))
-
-    def write(self, content: bytes) -> None:
-        """Replace the content of the file; raises as ``save`` does."""
-        atomic.replace(self.path, content)
-
-    def remove(self) -> None:
-        """Forget the state."""
-        self.path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -83,8 +39,8 @@ class CheckpointStore:
     """The checkpoints of runs under one code, its versions and one kind of machine.
 
     The metrics ``trained`` of a run say when, by which commit, by which engine and with how many
-    threads its last epoch was trained: a run that is taken over keeps its own. In integers it is
-    taken over, and resumed, whatever the engine, since both give the same bits.
+    threads its last epoch was trained; a run that is reused keeps them. In integers either engine
+    reuses and resumes the runs of the other, since both give the same bits.
     """
 
     directory: Path
@@ -107,7 +63,7 @@ class CheckpointStore:
     def take_over(self, run: NetworkRun, content: bytes) -> None:
         """Keep a state of ``run`` that comes from elsewhere, unless there is one as far here."""
         checkpoint = self.checkpoint(run)
-        here, there = checkpoint.load(), _decoded(io.BytesIO(content))
+        here, there = checkpoint.load(), checkpoint.decode(content)
         if here is None or _progress(run, here).epochs < _progress(run, there).epochs:
             checkpoint.write(content)
 
@@ -155,15 +111,6 @@ def identity(environment: Environment) -> str:
         environment.gpu,
     ]
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
-
-
-def _decoded(file: BinaryIO) -> dict[str, Any] | None:
-    """Return the state in ``file``, or ``None`` if it holds none."""
-    try:
-        state: dict[str, Any] = torch.load(file, weights_only=True)
-    except (RuntimeError, EOFError, pickle.UnpicklingError):
-        return None
-    return state
 
 
 def _progress(run: NetworkRun, state: dict[str, Any] | None) -> RunProgress:

@@ -1,4 +1,4 @@
-"""Trains one run to its end, from its last checkpoint, in the process that is given it."""
+"""Trains one run to its end in this process, from its last checkpoint."""
 
 import sys
 import time
@@ -27,7 +27,7 @@ class TrainingTask:
 
 
 def train_run(task: TrainingTask) -> dict[str, Any]:
-    """Train a run to its end and return what a record keeps of it.
+    """Train a run to its end and return its metrics, as a record keeps them.
 
     A run that another process is training is waited for, not trained twice; a timed one is refused
     then. A timed run for which the device has too little memory is a result, ``out_of_memory``.

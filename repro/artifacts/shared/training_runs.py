@@ -132,7 +132,7 @@ def point_of(run: NetworkRun, extra: Iterable[str] = ()) -> dict[str, Any]:
 
 
 def settings_of(run: NetworkRun) -> dict[str, Any]:
-    """Return how a run is trained, whatever its seed; what is not set is left out."""
+    """Return the settings of a run without its seed; unset ones are left out."""
     values = run.as_dict()
     values |= values.pop("settings")
     values["start"] = settings_of(run.start) if run.start else None
