@@ -99,6 +99,8 @@ class Artifact:
     profile."""
     aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Values of the selector fields that count as another value, the profile's."""
+    reads_custom: bool = False
+    """Whether reports also combine runs of no profile: of a search, every combination counts."""
     can_sweep: bool = False
     """Whether ``repro sweep`` can spread its training runs over machines."""
     timed: bool = False

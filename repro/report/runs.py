@@ -4,14 +4,15 @@ from pathlib import Path
 
 from repro.artifacts import index
 from repro.core.errors import ReproError, UsageError
-from repro.measurement.records import latest_run, profile_runs
+from repro.measurement.records import latest_run, profile_runs, run_files
 
 
 def current_runs(results: Path, slug: str) -> list[Path]:
     """Return the files that people read the artifact's results from, newest first.
 
     An artifact with selector fields is read from all runs of its profiles, as each may hold other
-    training runs; any other from the newest run of its highest profile.
+    training runs; any other from the newest run of its highest profile. Runs of no profile count
+    where the artifact ``reads_custom``.
 
     Raises:
         UsageError: ``results`` is not a directory.
@@ -21,7 +22,10 @@ def current_runs(results: Path, slug: str) -> list[Path]:
         msg = f"results directory {results} does not exist; give --results DIR, or run something"
         raise UsageError(msg)
     directory = results / slug
-    if index.load(slug).selector_fields:
+    artifact = index.load(slug)
+    if artifact.reads_custom:
+        return run_files(directory)[::-1]
+    if artifact.selector_fields:
         return profile_runs(directory)
     newest = latest_run(directory)
     return [] if newest is None else [newest]

@@ -190,6 +190,7 @@ ARTIFACT = Artifact(
     figures=_figures,
     captions=CAPTIONS,
     selector_fields=("problems", "precisions", "methods", "seeds"),
+    reads_custom=True,
     aliases=dict.fromkeys(_CLOUDS, "shapes40"),
     can_sweep=True,
 )
