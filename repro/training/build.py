@@ -1,5 +1,6 @@
 """Makes the learner and the items of a cell."""
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 
@@ -11,6 +12,7 @@ from repro.data.batches import normalise, to_tensors
 from repro.data.images.labelled import PIXELS
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
+from repro.methods.watch import PassesDifferWarning
 from repro.models.lenet5 import SAMPLE_SHAPE, lenet5
 from repro.models.pointnet import pointnet
 from repro.ondevice.floating import NativeElasticZO
@@ -53,6 +55,8 @@ def _float_learner(cell: Cell, settings: FloatSettings) -> FloatLearner:
     if cell.method == "full_bp":
         optimizer = Backprop(model.parameters(), lr=settings.lr, rule=settings.rule)
     else:
+        # batch norm in training mode, whose statistics both passes update, is the published method
+        warnings.simplefilter("ignore", PassesDifferWarning)
         optimizer = ElasticZO(
             model,
             partition(problem.network, cell.method, model),
