@@ -20,7 +20,7 @@ from repro.methods.rademacher import RademacherNoise
 from repro.methods.sparse import SparseNoise, thresholds_of
 from repro.methods.walk import Restore
 
-SIZE, ESTIMATES = 6, 2_500
+SIZE, ESTIMATES = 6, 5_000
 CURVATURE = torch.linspace(0.5, 3, SIZE, dtype=torch.float64)
 THETA = torch.linspace(-1, 1.5, SIZE, dtype=torch.float64)
 GRADIENT = CURVATURE * THETA
