@@ -20,8 +20,8 @@ from repro.methods.elasticzo import ElasticZO
 from repro.methods.mezo import MeZO
 from repro.methods.zeroth_order import ZerothOrder
 from repro.report.runs import current_runs
-from repro.training.cell import FloatSettings
-from repro.training.chosen import CHOSEN
+from repro.training.hyperparameters import TUNED
+from repro.training.run import FloatSettings
 
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs/methods.md"
@@ -87,7 +87,7 @@ def test_the_recipes_are_those_of_the_records() -> None:
     rows = []
     for dataset, name in names.items():
         for method, label in partition.items():
-            chosen = CHOSEN[dataset, "fp32"][method]  # type: ignore[index]
+            chosen = TUNED[dataset, "fp32"][method]  # type: ignore[index]
             assert isinstance(chosen, FloatSettings)
             assert (chosen.batch, chosen.decay, chosen.decay_every) == (32, 0.8, 10)
             numbers = f"{chosen.lr:g} | {chosen.eps:g} | {chosen.clip:g}"
