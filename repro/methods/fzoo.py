@@ -1,14 +1,12 @@
 """FZOO: N one-sided estimates along random signs, and a step that follows the losses' spread."""
 
 import math
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
-
-import torch
+from typing import TYPE_CHECKING
 
 from repro.core.errors import UsageError
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise
+from repro.methods.parameters import Parameters
 from repro.methods.rademacher import RademacherNoise
 from repro.methods.rules import by_spread
 from repro.methods.walk import Restore
@@ -35,7 +33,7 @@ class FZOO(MeZO):
 
     def __init__(
         self,
-        parameters: Iterable[torch.Tensor] | Iterable[tuple[str, torch.Tensor]],
+        parameters: Parameters,
         *,
         lr: float,
         eps: float,
@@ -52,7 +50,7 @@ class FZOO(MeZO):
         """Check every setting before a weight is touched.
 
         Args:
-            parameters: see ``MeZO``, as for all that is not named here.
+            parameters: see ``MeZO``.
             lr: learning rate; see the class for its scale.
             eps: scale of the perturbation.
             clip: largest magnitude of a projected gradient, before it is divided by sigma.
@@ -71,17 +69,19 @@ class FZOO(MeZO):
         if perturbations == 1:
             msg = "perturbations N = 1: FZOO needs at least 2 losses for their standard deviation"
             raise UsageError(msg)
-        settings: dict[str, Any] = {
-            "lr": lr,
-            "eps": eps,
-            "clip": clip,
-            "perturbations": perturbations,
-            "weight_decay": weight_decay,
-            "seed": seed,
-            "restore": restore,
-            "chunk": chunk,
-            "noise": noise or RademacherNoise(chunk),
-            "group": group,
-            "timed": timed,
-        }
-        super().__init__(parameters, estimator="one-sided", rule=by_spread, **settings)
+        super().__init__(
+            parameters,
+            lr=lr,
+            eps=eps,
+            clip=clip,
+            perturbations=perturbations,
+            weight_decay=weight_decay,
+            seed=seed,
+            restore=restore,
+            chunk=chunk,
+            noise=noise or RademacherNoise(chunk),
+            estimator="one-sided",
+            rule=by_spread,
+            group=group,
+            timed=timed,
+        )

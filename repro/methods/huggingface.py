@@ -79,8 +79,8 @@ class ZerothOrderTrainer(Trainer):
         inputs = self._prepare_inputs(inputs)
         share, items = 1.0, num_items_in_batch
         if self.current_gradient_accumulation_steps > 1 and items is not None:
-            # Trainer takes it for granted that a loss is divided by the items of all batches, and
-            # many are not; the mean over a batch's own items is the same for both kinds
+            # Trainer assumes that a loss is divided by the items of all batches. Many losses are
+            # not; the mean over the items of one batch is the same for both kinds.
             items = self._get_num_items_in_batch([inputs], self.args.device)
             total = float(num_items_in_batch or 1) / self.current_gradient_accumulation_steps
             share = float(items or 0) / total

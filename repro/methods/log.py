@@ -39,7 +39,7 @@ class Entry(NamedTuple):
 
 
 class GroupLog(NamedTuple):
-    """What all steps of a parameter group have in common."""
+    """The settings of a parameter group, the same in all steps."""
 
     tensors: int
     eps: float
@@ -81,7 +81,7 @@ class StepLog:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What all steps of the run have in common; what came later only where it is not usual."""
+        """The settings of the run; newer ones only if they differ from their defaults."""
         later: dict[str, Any] = {}
         if self.estimator != "two-sided":
             later["estimator"] = self.estimator
@@ -237,7 +237,7 @@ def make_walks(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise) -
     if sum(group.tensors for group in groups) != len(parameters):
         msg = (
             f"{len(parameters)} parameters for a log of {sum(group.tensors for group in groups)}: "
-            "give those that were trained, group by group"
+            "give the trained parameters, group by group"
         )
         raise UsageError(msg)
     walks, rest = [], list(parameters)

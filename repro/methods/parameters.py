@@ -14,7 +14,7 @@ Parameters = (
 """What optimizers of torch take: ``parameters()``, ``named_parameters()`` or groups of either."""
 
 GROUP_SETTINGS = ("lr", "eps", "weight_decay")
-"""What a parameter group may set for itself."""
+"""Settings that a parameter group may have of its own."""
 
 
 def trainable(parameters: Iterable[torch.Tensor]) -> list[torch.Tensor]:
@@ -132,7 +132,7 @@ def split_at(
 
 
 def tied_names(model: torch.nn.Module) -> dict[str, str]:
-    """Return the further names of tied parameters, each with the name that stands for it."""
+    """Return the second and later names of tied parameters, each with the first name."""
     first: dict[int, str] = {}
     tied = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):

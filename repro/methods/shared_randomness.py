@@ -6,8 +6,9 @@ import torch
 class SharedRandomness:
     """Rewinds PyTorch's global generators, of the host and of the weights' device.
 
-    Two passes with different dropout masks differ by far more than the perturbation, and that
-    difference is divided by 2 eps. With the same masks the estimate is that of the masked network.
+    The losses of two passes with different dropout masks differ by far more than the perturbation
+    changes them, and the difference is divided by 2 eps. With equal masks the estimate is the
+    derivative of the masked network's loss.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -39,10 +39,9 @@ class SparseNoise(PiecewiseNoise):
         thresholds = thresholds_of(model.parameters(), sparsity=0.75)
         mezo = MeZO(model.parameters(), lr=1e-6, eps=1e-3, noise=SparseNoise(thresholds))
 
-    The thresholds are fixed before training, and each step decides anew by its theta which weights
-    are small. The decision is kept for the step, one bit a weight: theta + eps z alone does not
-    tell it. Resuming and replay take noise with the same thresholds, those of the initial weights;
-    the log names them by a checksum.
+    The thresholds are fixed before training. Each step compares its theta with them and keeps the
+    result, one bit a weight, because theta + eps z does not show it. Resuming and replay take noise
+    with the same thresholds, from the initial weights; the log names them by a checksum.
     """
 
     def __init__(self, thresholds: Sequence[float], dense: TorchNoise | None = None) -> None:
@@ -94,7 +93,7 @@ class SparseNoise(PiecewiseNoise):
         return change
 
     def release(self) -> None:
-        """End the step: the next one decides anew."""
+        """Forget which weights are small."""
         self._masks = {}
         self.dense.release()
 

@@ -59,7 +59,7 @@ class FirstStep(TorchFunctionMode):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stop, and keep what was seen."""
+        """Stop to watch."""
         super().__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
         self._hooks.close()
         self._note_random_numbers()

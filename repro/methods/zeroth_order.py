@@ -101,7 +101,7 @@ class ZerothOrder(torch.optim.Optimizer):
         """Do one step and return the mean of its losses."""
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Refuse a group after construction: a log is of the parameters that it began with.
+        """Refuse a group after construction: a log covers the same parameters from start to end.
 
         Raises:
             UsageError: the optimizer is made.
@@ -132,7 +132,7 @@ class ZerothOrder(torch.optim.Optimizer):
         }
 
     def __repr__(self) -> str:
-        """Show what is trained and every setting, those of groups group by group."""
+        """Show every setting, and the number and settings of each group's weights."""
         settings = self.settings
         lines = [f"{name}={value!r}," for name, value in settings.items()]
         for group, walk in zip(self.param_groups, self._walks, strict=True):
@@ -215,8 +215,7 @@ class ZerothOrder(torch.optim.Optimizer):
         """Return the next estimate; the weights are left where its last loss was taken.
 
         Args:
-            passes: compute the losses at the estimator's offsets, in their order; that at theta
-                is known.
+            passes: compute the losses at the estimator's offsets, in their order.
             timer: takes the time of the perturbations.
 
         Raises:
