@@ -219,11 +219,14 @@ def test_a_loss_that_is_not_finite_ends_the_run_with_the_weights_restored(tmp_pa
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"gradient_accumulation_steps": 4}, "gradient_accumulation_steps = 4: there is no"),
         ({"fp16": True}, "fp16 = True scales the loss .* load the model in float16"),
+        ({"learning_rate": 1e-4}, r"learning_rate = 0\.0001: the method was made with lr = 0\.01"),
+        ({"weight_decay": 0.1}, r"weight_decay = 0\.1: .* with weight_decay = 0\.0, which is used"),
+        ({"max_grad_norm": 0.5}, r"max_grad_norm = 0\.5: the method was made with clip = 2"),
+        ({"optim": "sgd"}, "optim = 'sgd': the optimizer is the MeZO"),
     ],
 )
-def test_what_needs_gradients_is_refused(
+def test_what_would_not_be_used_is_refused(
     changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     model, args = bert(), arguments(tmp_path)
@@ -231,6 +234,81 @@ def test_what_needs_gradients_is_refused(
         setattr(args, name, value)
     with pytest.raises(UsageError, match=message):
         make_trainer(model, mezo(model), args)
+
+
+def test_arguments_that_say_what_the_method_does_are_taken(tmp_path: Path) -> None:
+    model = bert()
+    method = MeZO(model.parameters(), lr=1e-2, eps=1e-3, clip=2, weight_decay=0.1)
+    args = arguments(tmp_path, learning_rate=1e-2, weight_decay=0.1, max_grad_norm=2)
+    before = model.classifier.weight.detach().norm()
+    make_trainer(model, method, args).train()
+    decays = [1 - entry.lr * 0.1 for entry in method.log.entries]
+    start = bert()
+    replay(method.log, list(start.parameters()))
+    assert_same_weights(model, start)
+    assert 0.99 < torch.tensor(decays).prod() < 1
+    assert model.classifier.weight.norm() != before
+
+
+@pytest.mark.parametrize("make", [mezo, elasticzo])
+def test_accumulated_batches_are_one_step_bit_by_bit(make: Any, tmp_path: Path) -> None:
+    inside, outside = bert(), bert()
+    settings = {"train_sampling_strategy": "sequential", "lr_scheduler_type": "constant"}
+    args = arguments(tmp_path, gradient_accumulation_steps=3, max_steps=4, **settings)
+    trainer = make_trainer(inside, make(inside), args)
+    trainer.train()
+
+    method, data = make(outside), sentences().with_format("torch")
+    outside.eval()
+    for step in range(4):
+        losses = []
+        for part in range(3):
+            start = (3 * step + part) * BATCH % len(data)
+            batch = data[start : start + BATCH]
+
+            def loss(batch: Any = batch) -> torch.Tensor:
+                return cross_entropy(outside(input_ids=batch["input_ids"]).logits, batch["labels"])
+
+            losses.append(loss)
+        method.step(losses)
+    assert trainer.method.log.data == method.log.data
+    assert_same_weights(inside, outside)
+    rows = [row for row in trainer.state.log_history if "loss" in row]
+    assert trainer.method.last is not None
+    assert len(rows) == 2
+    assert 0.3 < rows[-1]["loss"] < 1.2  # the mean, not a third of it and not the sum
+
+
+def total_over_items(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any) -> torch.Tensor:
+    return cross_entropy(outputs.logits, labels, reduction="sum") / num_items_in_batch
+
+
+def mean_of_batch(outputs: Any, labels: torch.Tensor, **_: Any) -> torch.Tensor:
+    return cross_entropy(outputs.logits, labels)
+
+
+@pytest.mark.parametrize("loss", [None, total_over_items, mean_of_batch])
+def test_batches_of_any_size_and_loss_add_up_to_the_large_one(loss: Any, tmp_path: Path) -> None:
+    model = bert()
+    method = MeZO(model.parameters(), lr=1e-9, eps=1e-3)
+    args = arguments(
+        tmp_path, gradient_accumulation_steps=3, max_steps=1, logging_steps=1, warmup_steps=0,
+        train_sampling_strategy="sequential",
+    )  # fmt: skip
+    uneven = 2 * BATCH + 3
+    trainer = ZerothOrderTrainer(
+        model=model,
+        args=args,
+        train_dataset=sentences().select(range(uneven)),
+        optimizers=(method, None),
+        compute_loss_func=loss,
+    )
+    trainer.train()
+    data = sentences().with_format("torch")[:uneven]
+    whole = cross_entropy(model(input_ids=data["input_ids"]).logits, data["labels"]).item()
+    assert method.last is not None
+    assert method.last.loss == pytest.approx(whole, rel=1e-3)
+    assert trainer.state.log_history[0]["loss"] == pytest.approx(whole, rel=1e-3)
 
 
 def test_several_devices_are_refused(tmp_path: Path) -> None:

@@ -22,6 +22,12 @@ from repro.integer.elasticzo_int8 import ElasticZOInt8
 from repro.integer.network import IntegerNetwork
 from repro.integer.tensor import IntegerTensor
 from repro.methods.elasticzo import Activations, ElasticZO
+from repro.methods.fzoo import FZOO
+from repro.methods.mezo import MeZO
+from repro.methods.noise import TorchNoise
+from repro.methods.perturbation import CPU_CHUNK
+from repro.methods.rademacher import RademacherNoise
+from repro.methods.sparse import SparseNoise
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet
 from repro.training.partition import partition
@@ -100,12 +106,41 @@ def test_noise_of_a_small_batch_in_integers_is_smaller_than_its_activations() ->
     assert bound <= peak_of_tensors(integer_step(32)) + WEIGHTS_INT8 <= 1.1 * bound
 
 
+@pytest.mark.filterwarnings("ignore::repro.methods.watch.PassesDifferWarning")
 def test_full_zo_of_pointnet_is_at_the_bound() -> None:
     clouds, labels = torch.randn(4, 256, 3), torch.arange(4)
     model = pointnet()
     elastic = ElasticZO(model, partition("pointnet", "full_zo", model), lr=1e-4, eps=1e-2)
     peak = peak_of_tensors(lambda: elastic.step(lambda: cross_entropy(model(clouds), labels)))
     assert POINTNET <= peak / (4 * 256) <= 1.01 * POINTNET
+
+
+WEIGHTS = 1 << 20
+CHUNK = 4 * CPU_CHUNK
+
+
+@pytest.mark.parametrize("restore", ["rounded", "exact"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("kind", "make_noise", "kept"),
+    [
+        (MeZO, TorchNoise, 0),
+        (MeZO, RademacherNoise, 0),
+        (FZOO, RademacherNoise, 0),
+        (MeZO, lambda: SparseNoise([0.5]), WEIGHTS // 8),
+    ],
+)
+def test_a_step_of_each_method_takes_chunks_beside_the_forward_pass(
+    kind: Any, make_noise: Callable[[], Any], kept: int, dtype: torch.dtype, restore: str
+) -> None:
+    """Sparse noise keeps a bit a weight; no method has state or noise as long as the weights."""
+    theta = torch.nn.Parameter(torch.randn(WEIGHTS).to(dtype))
+    settings = {"weight_decay": 0.1, "restore": restore, "noise": make_noise()}
+    optimizer = kind([theta], lr=1e-6, eps=1e-3, **settings)
+    peak = peak_of_tensors(lambda: optimizer.step(lambda: float(theta[0])))
+    chunks = 10 if restore == "exact" else 4  # of float32: in exact arithmetic some are float64
+    assert kept <= peak <= kept + chunks * (2 if dtype is torch.float32 else 1) * CHUNK
+    assert optimizer.state_dict()["state"] == {}
 
 
 @pytest.mark.parametrize(("method", "tail"), [("cls2", 850), ("cls1", 11_014)])

@@ -53,14 +53,18 @@ def test_full_bp_of_pointnet_holds_more_than_its_saved_activations() -> None:
 
 @pytest.mark.memray
 def test_without_onednn_the_allocator_gives_what_the_tensors_take() -> None:
-    """Two ways to count that share no code agree to the byte."""
+    """Two ways to count that share no code agree to the byte.
+
+    All but the state of PyTorch's generator, which the passes share and no operator makes.
+    """
     tasks = [
         NetworkTask(NetworkStep("lenet5", "fp32", "cls1", 32), threads=1, onednn=False),
         NetworkTask(NetworkStep("lenet5", "int8", "full_zo", 32), threads=1, onednn=False),
     ]
     preload = ["repro.memory.measured_network"]
     for task, found in run_isolated(measure_network, tasks, workers=2, preload=preload):
-        assert found.peak == simulate_network(task.step).total
+        states = 2 * torch.get_rng_state().nbytes if task.step.precision == "fp32" else 0
+        assert found.peak == simulate_network(task.step).total + states
         assert PARAMETERS[task.step.precision] <= found.resident <= found.peak
         assert 0 < found.objects < 200_000
 

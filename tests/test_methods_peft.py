@@ -119,8 +119,11 @@ def test_tied_weights_are_trained_once() -> None:
 
 
 def test_a_tail_that_shares_its_weights_with_the_head_is_refused() -> None:
-    with pytest.raises(UsageError, match="partition 'lm_head' names no layer"):
+    tie = r"lm_head\.weight is tied to model\.embed_tokens\.weight, one weight under two names"
+    with pytest.raises(UsageError, match=f"partition 'lm_head': {tie}"):
         ElasticZO(llama(tied=True), "lm_head", lr=1e-3, eps=EPS)
+    shown = repr(ElasticZO(llama(tied=True), "model.layers.1", lr=1e-3, eps=EPS))
+    assert "tied={'lm_head.weight': 'model.embed_tokens.weight'}" in shown
 
 
 def test_perturbations_are_seen_within_an_outer_autocast() -> None:

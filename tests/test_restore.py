@@ -247,7 +247,7 @@ def test_after_an_exception_rounded_weights_are_within_three_roundings_an_estima
 ) -> None:
     theta = nn.Parameter(weights(dtype))
     before = theta.detach().clone()
-    mezo = MeZO([theta], lr=1e-3, eps=EPS, perturbations=3)
+    mezo = MeZO([theta], lr=1e-3, eps=EPS, perturbations=3, restore="rounded")
     with pytest.raises(RuntimeError):
         mezo.step(failing(theta, call, RuntimeError()))
     ulp = (before.to(torch.float64).abs() + 6 * EPS) * torch.finfo(dtype).eps

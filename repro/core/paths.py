@@ -3,13 +3,15 @@
 import os
 from pathlib import Path
 
-import platformdirs
-
 
 def cache_dir() -> Path:
     """Return the cache directory: ``REPRO_CACHE_DIR``, else the platform's own for this user."""
     override = os.environ.get("REPRO_CACHE_DIR")
-    return Path(override) if override else Path(platformdirs.user_cache_dir("zo-repro"))
+    if override:
+        return Path(override)
+    import platformdirs  # here, as the light installation does without
+
+    return Path(platformdirs.user_cache_dir("zo-repro"))
 
 
 def data_dir() -> Path:

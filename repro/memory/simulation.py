@@ -166,9 +166,10 @@ def _optimizer(
     if method.estimator == "backpropagation":
         trained: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
         return Backprop(trained, lr=LR, rule="adam" if method.adam else "sgd"), trained
+    settings: Any = {"lr": LR, "eps": EPS, "restore": "rounded", "noise": _OneChunk()}
     if method.estimator == "zeroth-order":
-        return MeZO(model.parameters(), lr=LR, eps=EPS, noise=_OneChunk()), []
-    elastic = ElasticZO(model, partition_before(model, tail), lr=LR, eps=EPS, noise=_OneChunk())
+        return MeZO(model.parameters(), **settings), []
+    elastic = ElasticZO(model, partition_before(model, tail), **settings)
     return elastic, elastic.bp_params
 
 

@@ -112,7 +112,13 @@ def make_step(
     if spec.method == "forward":
         return torch.no_grad()(loss)
     if spec.method == "mezo":
-        mezo = MeZO(model.parameters(), lr=LR, eps=EPS, perturbations=spec.perturbations)
+        mezo = MeZO(
+            model.parameters(),
+            lr=LR,
+            eps=EPS,
+            perturbations=spec.perturbations,
+            restore="rounded",
+        )
         return lambda: mezo.step(loss)
     backprop = Backprop(model.parameters(), lr=LR)
     return lambda: backprop.step(loss)

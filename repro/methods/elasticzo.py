@@ -1,10 +1,10 @@
 """ElasticZO: zeroth-order for the first layers, backpropagation for the last (arXiv 2501.04287)."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 
@@ -12,10 +12,15 @@ from repro.core.errors import UsageError
 from repro.core.validation import require_choice
 from repro.methods.interrupts import uninterrupted
 from repro.methods.noise import Noise
-from repro.methods.parameters import split_at
+from repro.methods.parameters import split_at, tied_names, trainable
+from repro.methods.shared_randomness import SharedRandomness
 from repro.methods.step_info import PhaseTimer, StepInfo, require_finite
 from repro.methods.walk import Restore
-from repro.methods.zeroth_order import Closure, ZerothOrder
+from repro.methods.watch import FirstStep
+from repro.methods.zeroth_order import Closure, ZerothOrder, micro_batches
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 Activations = Literal["plus", "minus", "mean"]
 """The forward pass whose activations the backward pass uses; the mean takes both."""
@@ -38,7 +43,11 @@ class ElasticZO(ZerothOrder):
 
     No graph is kept of the zeroth-order part: its parameters need no gradient while the loss is
     computed, so autograd starts at the tail. With an empty tail this is MeZO (Full ZO); with
-    everything in the tail one forward pass is made, and it is plain SGD (Full BP).
+    C = 0 one forward pass is made, and it is plain SGD (Full BP).
+
+    The order of layers is that of their registration. The first step holds it against the order in
+    which the loss uses them, and refuses to train if a layer of the tail runs before one of the
+    others; with ``trace`` the order is taken from a forward pass instead.
     """
 
     def __init__(
@@ -50,16 +59,19 @@ class ElasticZO(ZerothOrder):
         eps: float,
         clip: float = math.inf,
         activations: Activations = "plus",
+        weight_decay: float = 0.0,
+        trace: Callable[[], object] | None = None,
         seed: int = 0,
-        restore: Restore = "rounded",
+        restore: Restore | None = None,
         chunk: int | None = None,
         noise: Noise | None = None,
+        group: "ProcessGroup | None" = None,
         timed: bool = False,
     ) -> None:
         """Check every setting before a weight is touched.
 
         Args:
-            model: the network, its parameters registered in the order of its layers.
+            model: the network.
             partition: name of the first layer of the tail, or the number C of direct children
                 before it (see ``split_at``).
             lr: learning rate of both parts.
@@ -67,58 +79,86 @@ class ElasticZO(ZerothOrder):
             clip: g_clip, the largest magnitude of the projected gradient.
             activations: which of the two passes the tail's backward pass uses (the paper does not
                 say).
+            weight_decay: of both parts (see ``MeZO``).
+            trace: runs the model once, such as ``lambda: model(x)``, to learn the order in which
+                its layers run.
             seed: seed of the sequence of perturbations.
             restore: how the weights before the partition point come back (see ``MeZO``).
             chunk: elements of noise drawn at a time (see ``perturb_``).
             noise: where perturbations come from (see ``MeZO``).
+            group: processes that train as one (see ``MeZO``); they also send the tail's gradients.
             timed: whether ``last.seconds`` is filled.
 
         Raises:
-            UsageError: a setting is out of range, the partition names no layer, or nothing in the
-                model needs a gradient.
+            UsageError: a setting is out of range, the partition names no layer, nothing in the
+                model needs a gradient, or zeroth order trains nothing though C is not 0.
         """
         require_choice("activations", activations, get_args(Activations))
-        self.activations = activations
+        self.activations, self.partition = activations, partition
+        zo_params, bp_params = split_at(
+            model, partition, None if trace is None else used(model, trace)
+        )
+        self._names = {id(p): name for name, p in model.named_parameters()}
+        self._tied = tied_names(model)
         super().__init__(
-            *split_at(model, partition),
+            [{"params": zo_params}],
+            bp_params,
             lr=lr,
             eps=eps,
             clip=clip,
             perturbations=1,
+            weight_decay=weight_decay,
             seed=seed,
             restore=restore,
             chunk=chunk,
             noise=noise,
+            group=group,
             timed=timed,
         )
 
-    def step(self, closure: Closure) -> float:  # type: ignore[override]
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments of the constructor, as they took effect, and the tied weights."""
+        own = {"partition": self.partition, "activations": self.activations, "tied": self._tied}
+        return {**super().settings, **own}
+
+    def step(self, closure: Closure | Sequence[Closure]) -> float:  # type: ignore[override]
         """Do one step of Algorithm 1 and return the mean of the losses.
+
+        Args:
+            closure: computes the loss of the batch, or several, one for each micro-batch of equal
+                size (see ``MeZO.step``).
 
         Raises:
             ReproError: a loss is not finite; like after any exception, the weights are restored.
-            UsageError: the loss has no gradient for the tail.
+            UsageError: the loss has no gradient for the tail, or a layer of the tail runs before
+                one that zeroth order trains.
         """
-        lr = self._learning_rate()
+        closures = micro_batches(closure)
+        lrs = self._learning_rates()
         timer = PhaseTimer(enabled=self.timed)
         self._drop_gradients()
         try:
             with self._restoring():
-                info = (
-                    self._hybrid(closure, timer) if self.zo_params else self._plain(closure, timer)
-                )
+                if self.zo_params:
+                    info = self._hybrid(closures, timer)
+                else:
+                    info = self._plain(closures, timer)
+                self._end_first_step()
+                if self._processes is not None:
+                    self._processes.add_gradients(self.bp_params)
                 with uninterrupted():  # both parts take the step, or none
                     if self.zo_params:
-                        self._update(info.estimates, lr, timer)
-                    self._descend_tail(lr, timer)
+                        self._update(info.estimates, lrs, timer)
+                    self._descend_tail(lrs[0], timer)
         finally:
             self._drop_gradients()
         self.last = info
         return info.loss
 
-    def _hybrid(self, closure: Closure, timer: PhaseTimer) -> StepInfo:
+    def _hybrid(self, closures: Sequence[Closure], timer: PhaseTimer) -> StepInfo:
         passes = [
-            partial(self._pass, closure, weight, timer)
+            partial(self._pass, closures, weight, timer)
             for weight in ACTIVATION_WEIGHTS[self.activations]
         ]
         with _frozen(self.zo_params):
@@ -126,41 +166,80 @@ class ElasticZO(ZerothOrder):
         loss = (estimate.loss_plus + estimate.loss_minus) / 2
         return StepInfo(loss, (estimate,), timer.seconds)
 
+    def _check_order(self, order: Sequence[int]) -> None:
+        """Refuse a tail that begins to run before the rest."""
+        place = {key: index for index, key in enumerate(order)}
+        tail = [p for p in self.bp_params if id(p) in place]
+        rest = [p for p in self.zo_params if id(p) in place]
+        if not tail or not rest:
+            return
+        first = min(tail, key=lambda p: place[id(p)])
+        last = max(rest, key=lambda p: place[id(p)])
+        if place[id(first)] < place[id(last)]:
+            msg = (
+                f"partition {self.partition!r}: {self._names[id(first)]} is in the tail but is "
+                f"used before {self._names[id(last)]}, which is not, because layers are registered "
+                "in another order than they run in; give trace=lambda: model(x), which takes the "
+                "order from a forward pass"
+            )
+            raise UsageError(msg)
+
     def _descend_tail(self, lr: float, timer: PhaseTimer) -> None:
+        decay = lr * self.param_groups[0]["weight_decay"]
         with timer("update"), torch.no_grad():
             for parameter in self.bp_params:
+                if decay:
+                    parameter.mul_(1 - decay)
                 if parameter.grad is not None:
                     parameter.add_(parameter.grad, alpha=-lr)
         torch.clear_autocast_cache()
 
-    def _pass(self, closure: Closure, weight: float, timer: PhaseTimer) -> torch.Tensor | float:
-        """Compute a loss, and add ``weight`` times its gradient to the tail's.
+    def _pass(self, closures: Sequence[Closure], weight: float, timer: PhaseTimer) -> float:
+        """Compute the mean loss, and add ``weight`` times its gradient to the tail's.
 
-        The backward pass comes at once, so the tail's graph of one pass is gone before the next.
+        The backward pass of each loss comes at once, so its graph is gone before the next.
         """
+        self._randomness.rewind()
         tail = bool(self.bp_params) and weight > 0
-        with timer("forward"), torch.set_grad_enabled(tail):
-            loss = closure()
-        if not tail:
-            return loss
-        loss = _differentiable(loss)
-        with timer("backward"):
-            scale = None if weight == 1 else torch.full_like(loss, weight)
-            loss.backward(scale)  # type: ignore[no-untyped-call]
-        return loss.detach()
+        share = weight / len(closures) / (self._processes.size if self._processes else 1)
+        total = 0.0
+        for closure in closures:
+            with timer("forward"), torch.set_grad_enabled(tail):
+                loss = self._call(closure)
+            if tail:
+                loss = _differentiable(loss)
+                with timer("backward"):
+                    scale = None if share == 1 else torch.full_like(loss, share)
+                    loss.backward(scale)  # type: ignore[no-untyped-call]
+                loss = loss.detach()
+            total += float(loss)
+        return total / len(closures)
 
     def _drop_gradients(self) -> None:
         """Free the tail's gradients; ``zero_grad`` does so in ten times the time."""
         for parameter in self.bp_params:
             parameter.grad = None
 
-    def _plain(self, closure: Closure, timer: PhaseTimer) -> StepInfo:
-        with timer("forward"), torch.enable_grad():
-            loss = _differentiable(closure())
-        value = require_finite(loss.detach(), "loss")
-        with timer("backward"):
-            loss.backward()  # type: ignore[no-untyped-call]
-        return StepInfo(value, (), timer.seconds)
+    def _plain(self, closures: Sequence[Closure], timer: PhaseTimer) -> StepInfo:
+        loss = self._pass(closures, 1, timer)
+        if self._processes is not None:
+            (loss,) = self._processes.mean(0, [loss])
+        return StepInfo(require_finite(loss, "loss"), (), timer.seconds)
+
+
+def used(model: torch.nn.Module, run: Callable[[], object]) -> list[int]:
+    """Return the ``id`` of each parameter that ``run`` uses, by first use.
+
+    The global random numbers are afterwards where they were.
+    """
+    parameters = trainable(model.parameters())
+    watch = FirstStep(parameters, parameters[0].device)
+    randomness = SharedRandomness(parameters[0].device)
+    randomness.rewind()
+    with torch.no_grad(), watch:
+        run()
+    randomness.rewind()
+    return list(watch.order)
 
 
 def _differentiable(loss: torch.Tensor | float) -> torch.Tensor:

@@ -9,7 +9,7 @@ from transformers import Trainer
 from transformers.training_args import ParallelMode, TrainingArguments
 
 from repro.core.errors import UsageError
-from repro.methods.zeroth_order import ZerothOrder
+from repro.methods.zeroth_order import Closure, ZerothOrder
 
 
 class ZerothOrderTrainer(Trainer):
@@ -23,11 +23,12 @@ class ZerothOrderTrainer(Trainer):
         )
         trainer.train()
 
-    The method brings learning rate, clip and seed; ``args`` brings the schedule, batches, logging,
-    evaluation and checkpoints, which hold the method's state beside the weights. The model is in
-    evaluation mode in training too, as in the authors' code: l+ and l- must differ by the
-    perturbation alone, not by dropout. ``bf16=True`` works as usual; there is no gradient that
-    needs the loss scaling of ``fp16=True``, so give a model in float16 instead.
+    The method brings learning rate, weight decay, clip and seed. ``args`` brings the schedule,
+    batches, logging, evaluation and checkpoints, which hold the method's state beside the weights.
+    With ``gradient_accumulation_steps`` above 1 a step averages the losses of as many batches. The
+    model is in evaluation mode in training too, as in the authors' code, so there is no dropout.
+    ``bf16=True`` works as usual; there is no gradient that needs the loss scaling of ``fp16=True``,
+    so give a model in float16 instead.
     """
 
     def __init__(
@@ -40,15 +41,17 @@ class ZerothOrderTrainer(Trainer):
         """Take what ``Trainer`` takes, and the method as its optimizer.
 
         Raises:
-            UsageError: another optimizer, or an argument that needs gradients or several devices.
+            UsageError: another optimizer, an argument that differs from the method's own, or one
+                that needs gradients or several devices.
         """
         method = optimizers[0]
         if not isinstance(method, ZerothOrder):
             msg = f"optimizers = {optimizers!r}: give a MeZO or ElasticZO, as in (mezo, None)"
             raise UsageError(msg)
-        _check(args)
+        _check(args, method)
         super().__init__(args=args, optimizers=optimizers, **settings)
         self.method = method
+        self._losses: list[Closure] = []
 
     def create_optimizer(
         self,
@@ -65,21 +68,34 @@ class ZerothOrderTrainer(Trainer):
         inputs: dict[str, Any],
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> torch.Tensor:
-        """Do a whole step of the method on a batch and return its loss.
+        """Do a whole step of the method on the last of its batches and return its loss.
+
+        The batches before are kept for it, and their loss is 0, as ``Trainer`` adds them up.
 
         Raises:
             ReproError: a loss is not finite; the parameters are as they were before.
         """
         model.eval()
         inputs = self._prepare_inputs(inputs)
+        share, items = 1.0, num_items_in_batch
+        if self.current_gradient_accumulation_steps > 1 and items is not None:
+            # Trainer assumes that a loss is divided by the items of all batches. Many losses are
+            # not; the mean over the items of one batch is the same for both kinds.
+            items = self._get_num_items_in_batch([inputs], self.args.device)
+            total = float(num_items_in_batch or 1) / self.current_gradient_accumulation_steps
+            share = float(items or 0) / total
 
         def loss() -> torch.Tensor:
             with self.compute_loss_context_manager():
                 batch = copy.copy(inputs)  # compute_loss takes the labels out
-                computed = self.compute_loss(model, batch, num_items_in_batch=num_items_in_batch)
-                return cast("torch.Tensor", computed)
+                computed = self.compute_loss(model, batch, num_items_in_batch=items)
+                return cast("torch.Tensor", computed) * share
 
-        return torch.tensor(self.method.step(loss), device=self.args.device)
+        self._losses.append(loss)
+        if not self.accelerator.sync_gradients:
+            return torch.zeros((), device=self.args.device)
+        losses, self._losses = self._losses, []
+        return torch.tensor(self.method.step(losses), device=self.args.device)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log the projected gradient where ``Trainer`` has the norm of a gradient."""
@@ -96,13 +112,19 @@ class _Stepped(AcceleratedOptimizer):  # type: ignore[misc]  # accelerate has no
         """Do nothing."""
 
 
-def _check(args: TrainingArguments) -> None:
-    if args.gradient_accumulation_steps != 1:
-        msg = (
-            f"gradient_accumulation_steps = {args.gradient_accumulation_steps}: there is no "
-            "gradient to accumulate; give a larger per_device_train_batch_size, which takes the "
-            "memory of a forward pass only"
-        )
+def _check(args: TrainingArguments, method: ZerothOrder) -> None:
+    own = method.settings
+    used = {"learning_rate": "lr", "weight_decay": "weight_decay", "max_grad_norm": "clip"}
+    for name, setting in used.items():
+        value, usual = getattr(args, name), TrainingArguments.__dataclass_fields__[name].default
+        if value not in (usual, own[setting]):
+            msg = (
+                f"{name} = {value!r}: the method was made with {setting} = {own[setting]!r}, which "
+                f"is used; leave {name} out, or give the method the same value"
+            )
+            raise UsageError(msg)
+    if args.optim != TrainingArguments.__dataclass_fields__["optim"].default:
+        msg = f"optim = {args.optim!r}: the optimizer is the {type(method).__name__}; leave it out"
         raise UsageError(msg)
     if args.fp16:
         msg = (

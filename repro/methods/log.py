@@ -1,14 +1,15 @@
 """The record of a zeroth-order run: seeds and projected gradients, which are the whole training.
 
-A step takes 20 bytes for each of its estimates. Replayed on the weights the run started from, the
-log gives the weights it ended with, bit by bit: it does the same arithmetic in the same order,
-without the forward passes.
+A step takes 20 bytes for each of its estimates, and 8 more for each further parameter group.
+Replayed on the weights the run started from, the log gives the weights it ended with, bit by bit:
+it does the same arithmetic in the same order, without the forward passes.
 """
 
+import copy
 import io
 import struct
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast, get_args
@@ -17,12 +18,14 @@ import numpy as np
 import torch
 
 from repro.core import atomic
-from repro.core.errors import ReproError
+from repro.core.errors import ReproError, UsageError
+from repro.methods.estimators import OFFSETS, Estimator
 from repro.methods.noise import Noise, noise_of_log
 from repro.methods.step_info import Estimate
-from repro.methods.walk import OFFSETS, Restore, Walk
+from repro.methods.walk import Restore, Walk
 
 _ENTRY = struct.Struct("<Idd")
+_LR = struct.Struct("<d")
 
 
 class Entry(NamedTuple):
@@ -30,9 +33,17 @@ class Entry(NamedTuple):
 
     seed: int
     gradient: float
-    """Projected gradient, after clipping."""
+    """Factor of z: the projected gradient after clipping, as changed by the update rule."""
     lr: float
-    """Learning rate of the step."""
+    """Learning rate of the step, of the first parameter group."""
+
+
+class GroupLog(NamedTuple):
+    """The settings of a parameter group, the same in all steps."""
+
+    tensors: int
+    eps: float
+    weight_decay: float
 
 
 @dataclass
@@ -46,28 +57,37 @@ class StepLog:
     """See ``repro.methods.walk``."""
     noise: str = "torch"
     """See ``repro.methods.noise``."""
+    estimator: Estimator = "two-sided"
+    """See ``repro.methods.estimators``."""
+    groups: Sequence[GroupLog] = ()
+    """The parameter groups, or none for a single one without weight decay."""
     data: bytearray = field(default_factory=bytearray)
     """The entries, packed: 20 bytes each."""
 
     @property
     def entries(self) -> list[Entry]:
         """The estimates, unpacked."""
-        return [Entry(*values) for values in _ENTRY.iter_unpack(self.data)]
+        return [entry for entry, _ in self._unpacked()]
 
     @property
     def steps(self) -> int:
         """Steps done."""
-        return len(self.data) // (self.perturbations * _ENTRY.size)
+        return len(self.data) // (self.perturbations * self._size)
 
     @property
     def last(self) -> Entry | None:
         """The last estimate, or ``None`` before the first step."""
-        return Entry(*_ENTRY.unpack(self.data[-_ENTRY.size :])) if self.data else None
+        return Entry(*_ENTRY.unpack_from(self.data, -self._size)) if self.data else None
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What all steps of the run have in common."""
-        return {
+        """The settings of the run; newer ones only if they differ from their defaults."""
+        later: dict[str, Any] = {}
+        if self.estimator != "two-sided":
+            later["estimator"] = self.estimator
+        if self.groups:
+            later["groups"] = [list(group) for group in self.groups]
+        return later | {
             "eps": self.eps,
             "perturbations": self.perturbations,
             "chunk": self.chunk,
@@ -75,10 +95,12 @@ class StepLog:
             "noise": self.noise,
         }
 
-    def append(self, estimates: Sequence[Estimate], lr: float) -> None:
-        """Add one step."""
+    def append(self, estimates: Sequence[Estimate], lr: float, *others: float) -> None:
+        """Add one step, with the learning rate of each parameter group."""
         for entry in step_entries(estimates, lr):
             self.data += _ENTRY.pack(*entry)
+            for other in others:
+                self.data += _LR.pack(other)
 
     def save(self, path: Path) -> None:
         """Write the log to ``path`` in one step, as NumPy's ``.npz``.
@@ -95,6 +117,8 @@ class StepLog:
             chunk=self.chunk or 0,
             restore=self.restore,
             noise=self.noise,
+            estimator=self.estimator,
+            groups=np.array(self.groups, np.float64),
         )
         atomic.replace(path, buffer.getvalue())
 
@@ -110,12 +134,18 @@ class StepLog:
                 restore = str(stored["restore"])
                 if restore not in get_args(Restore):
                     raise ValueError(restore)
+                estimator = str(stored.get("estimator", "two-sided"))  # older files name none
+                if estimator not in OFFSETS:
+                    raise ValueError(estimator)
+                groups = stored.get("groups", np.empty((0, 3)))
                 log = cls(
                     eps=float(stored["eps"]),
                     perturbations=int(stored["perturbations"]),
                     chunk=int(stored["chunk"]) or None,
                     restore=cast("Restore", restore),
-                    noise=str(stored.get("noise", "torch")),  # older files name none
+                    noise=str(stored.get("noise", "torch")),
+                    estimator=estimator,
+                    groups=[GroupLog(int(n), float(eps), float(wd)) for n, eps, wd in groups],
                     data=bytearray(stored["entries"].tobytes()),
                 )
             log.require_whole()
@@ -126,12 +156,49 @@ class StepLog:
 
     def require_whole(self) -> None:
         """Raise ``ValueError`` unless the entries are a whole number of steps."""
-        if self.perturbations < 1 or len(self.data) % (self.perturbations * _ENTRY.size):
+        if self.perturbations < 1 or len(self.data) % (self.perturbations * self._size):
             msg = (
                 f"{len(self.data)} bytes of entries are no whole number of steps of "
                 f"{self.perturbations} estimates"
             )
             raise ValueError(msg)
+
+    def updates(self) -> Iterator[tuple[list[Entry], list[list[tuple[int, float]]], list[float]]]:
+        """Yield the entries of each step, and for each group its rates and its weight decay."""
+        unpacked = list(self._unpacked())
+        for start in range(0, len(unpacked), self.perturbations):
+            step = unpacked[start : start + self.perturbations]
+            entries = [entry for entry, _ in step]
+            yield entries, *self.step_rates(entries, step[0][1])
+
+    def step_rates(
+        self, entries: Sequence[Entry], lrs: Sequence[float]
+    ) -> tuple[list[list[tuple[int, float]]], list[float]]:
+        """Return for each parameter group the rates of a step and its weight decay.
+
+        g is the derivative along eps z. In a group with an eps of its own z is scaled by its ratio
+        to the common eps, so the group's estimate is g times the inverse ratio.
+        """
+        if not self.groups:
+            return [update_rates(entries, lrs[0])], [0.0]
+        rates = [
+            update_rates(entries, lr, self.eps / group.eps)
+            for group, lr in zip(self.groups, lrs, strict=True)
+        ]
+        decays = [lr * group.weight_decay for group, lr in zip(self.groups, lrs, strict=True)]
+        return rates, decays
+
+    @property
+    def _size(self) -> int:
+        """Bytes of an estimate."""
+        return _ENTRY.size + _LR.size * max(0, len(self.groups) - 1)
+
+    def _unpacked(self) -> Iterator[tuple[Entry, list[float]]]:
+        """Yield each estimate and the learning rates of all groups."""
+        for start in range(0, len(self.data), self._size):
+            entry = Entry(*_ENTRY.unpack_from(self.data, start))
+            others = self.data[start + _ENTRY.size : start + self._size]
+            yield entry, [entry.lr, *(lr for (lr,) in _LR.iter_unpack(others))]
 
 
 def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise | None = None) -> None:
@@ -148,16 +215,38 @@ def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise | None
         UsageError: the run had other noise, or it does not go with the parameters.
     """
     same = noise_of_log(log.noise, log.chunk, noise)
-    walk = Walk(list(parameters), log.restore, log.eps, log.chunk, same)
-    walk.prepare()
-    estimates = log.entries
-    for start in range(0, len(estimates), log.perturbations):
-        entries = estimates[start : start + log.perturbations]
-        if not walk.exact:  # the rounding errors of these passes are part of the weights
+    walks = make_walks(log, parameters, same)
+    for entries, rates, decays in log.updates():
+        if log.restore == "rounded":  # the rounding errors of these passes are part of the weights
             for entry in entries:
-                for offset in OFFSETS:
-                    walk.perturb(entry.seed, offset)
-        walk.update(update_rates(entries))
+                for offset in filter(None, OFFSETS[log.estimator]):
+                    for walk in walks:
+                        walk.perturb(entry.seed, offset)
+        for walk, own_rates, decay in zip(walks, rates, decays, strict=True):
+            walk.update(own_rates, decay)
+            walk.release()
+
+
+def make_walks(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise) -> list[Walk]:
+    """Return the walks of a run with the settings of ``log``, one for each parameter group.
+
+    Raises:
+        UsageError: the weights do not go with the settings, or their number is another.
+    """
+    groups = log.groups or [GroupLog(len(parameters), log.eps, 0.0)]
+    if sum(group.tensors for group in groups) != len(parameters):
+        msg = (
+            f"{len(parameters)} parameters for a log of {sum(group.tensors for group in groups)}: "
+            "give the trained parameters, group by group"
+        )
+        raise UsageError(msg)
+    walks, rest = [], list(parameters)
+    for number, group in enumerate(groups):
+        own, rest = rest[: group.tensors], rest[group.tensors :]
+        noise_of_group = noise if number == 0 else copy.copy(noise)
+        walks.append(Walk(own, log.restore, group.eps, log.chunk, noise_of_group, number))
+        walks[-1].prepare()
+    return walks
 
 
 def step_entries(estimates: Sequence[Estimate], lr: float) -> list[Entry]:
@@ -165,12 +254,14 @@ def step_entries(estimates: Sequence[Estimate], lr: float) -> list[Entry]:
     return [Entry(estimate.seed, estimate.projected_gradient, lr) for estimate in estimates]
 
 
-def update_rates(entries: Sequence[Entry]) -> list[tuple[int, float]]:
+def update_rates(
+    entries: Sequence[Entry], lr: float, scale: float = 1.0
+) -> list[tuple[int, float]]:
     """Return each seed of a step with the factor by which its z is subtracted from theta.
 
     The last estimate comes first: the weights are still perturbed by it.
     """
     return [
-        (entry.seed, entry.lr / len(entries) * entry.gradient)
+        (entry.seed, lr / len(entries) * entry.gradient * scale)
         for entry in (entries[-1], *entries[:-1])
     ]

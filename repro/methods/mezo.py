@@ -1,16 +1,22 @@
 """MeZO: memory-efficient zeroth-order SGD (Malladi et al. 2023, Algorithm 1; n-SPSA)."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
 from repro.core.validation import require_positive_int
+from repro.methods.estimators import OFFSETS, Estimator
 from repro.methods.noise import Noise
-from repro.methods.parameters import trainable
+from repro.methods.parameters import Parameters, parameter_groups
+from repro.methods.rules import Rule, sgd
 from repro.methods.step_info import PhaseTimer, StepInfo
 from repro.methods.walk import Restore
-from repro.methods.zeroth_order import Closure, ZerothOrder
+from repro.methods.zeroth_order import Closure, ZerothOrder, micro_batches
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 
 class MeZO(ZerothOrder):
@@ -28,9 +34,13 @@ class MeZO(ZerothOrder):
     ``last`` tells about the last step, and ``log`` holds all of them in a few bytes each: replayed
     on the initial weights (``repro.methods.log.replay``) it gives the trained ones bit by bit.
 
+    A method is a direction z (``noise``), an ``estimator`` of the derivative along it and an update
+    ``rule``. MeZO's are Gaussian noise, SPSA and gradient descent.
+
     Adding and subtracting eps z is rounded, so the weights drift even where no update is made. Of
     weights of rms 0.02, 1000 estimates at eps = 1e-3 change this part: 2e-6 in float32, 1.5 % in
-    float16, 13 % in bfloat16. With ``restore="exact"`` it is zero: the weights are rounded once, to
+    float16, 13 % in bfloat16. With ``restore="exact"``, the default for float16 and bfloat16, it is
+    zero: the weights are rounded once, to
     a lattice from which perturbed weights are traced back (``repro.methods.lattice``; as large a
     change as rounding to the number format, of 0.2 % in bfloat16), and updates are rounded to it
     at random so that those below its spacing count by their mean. It takes no memory beyond a few
@@ -48,32 +58,42 @@ class MeZO(ZerothOrder):
 
     def __init__(
         self,
-        parameters: Iterable[torch.Tensor],
+        parameters: Parameters,
         *,
         lr: float,
         eps: float,
         clip: float = math.inf,
         perturbations: int = 1,
+        weight_decay: float = 0.0,
         seed: int = 0,
-        restore: Restore = "rounded",
+        restore: Restore | None = None,
         chunk: int | None = None,
         noise: Noise | None = None,
+        estimator: Estimator = "two-sided",
+        rule: Rule = sgd,
+        group: "ProcessGroup | None" = None,
         timed: bool = False,
     ) -> None:
         """Check every setting before a weight is touched.
 
         Args:
-            parameters: tensors to train, all on one device; those that need no gradient are left
-                alone, and one that is given twice is trained once.
+            parameters: what to train, as optimizers of torch take it: ``model.parameters()``,
+                ``model.named_parameters()`` or groups with ``lr``, ``eps`` and ``weight_decay`` of
+                their own; all on one device. Those that need no gradient are left alone, and one
+                that is given twice is trained once.
             lr: learning rate.
             eps: scale of the perturbation.
             clip: largest magnitude of the projected gradient (ElasticZO's g_clip).
             perturbations: n of n-SPSA, estimates averaged in each step.
+            weight_decay: every step multiplies the weights by 1 - lr weight_decay, as AdamW does.
             seed: seed of the sequence of perturbations.
             restore: ``"rounded"`` or ``"exact"``, as above.
             chunk: elements of noise drawn at a time (see ``perturb_``).
             noise: where perturbations come from, PyTorch's generator unless told otherwise;
                 ``repro.ondevice.noise`` has a faster one. The log names it.
+            estimator: ``"two-sided"`` or ``"one-sided"`` (``repro.methods.estimators``).
+            rule: makes the factors of a step from its estimates (``repro.methods.rules``).
+            group: processes of ``torch.distributed`` that train as one, each on batches of its own.
             timed: whether ``last.seconds`` is filled.
 
         Raises:
@@ -82,41 +102,57 @@ class MeZO(ZerothOrder):
         """
         self.perturbations = require_positive_int("perturbations n", perturbations)
         super().__init__(
-            trainable(parameters),
-            [],
+            parameter_groups(parameters),
             lr=lr,
             eps=eps,
             clip=clip,
             perturbations=perturbations,
+            weight_decay=weight_decay,
             seed=seed,
             restore=restore,
             chunk=chunk,
             noise=noise,
+            estimator=estimator,
+            rule=rule,
+            group=group,
             timed=timed,
         )
 
     @torch.no_grad()
-    def step(self, closure: Closure) -> float:  # type: ignore[override]
+    def step(self, closure: Closure | Sequence[Closure]) -> float:  # type: ignore[override]
         """Estimate the gradient n times at the current weights and descend along the mean.
 
         With n = 1 the update is merged into the restore: one pass over the weights fewer.
 
+        Args:
+            closure: computes the loss of the batch. Or several, one for each micro-batch of equal
+                size: their losses are averaged, in the memory of one.
+
         Returns:
-            The mean of the losses.
+            The mean of the losses; the loss at theta if the estimator is one-sided.
 
         Raises:
             ReproError: a loss is not finite; like after any exception, the weights are restored.
         """
-        lr = self._learning_rate()
+        closures = micro_batches(closure)
+        lrs = self._learning_rates()
         timer = PhaseTimer(enabled=self.timed)
 
-        def loss() -> torch.Tensor | float:
+        def mean_loss() -> float:
+            self._randomness.rewind()
             with timer("forward"):
-                return closure()
+                return sum(float(self._call(loss)) for loss in closures) / len(closures)
 
         with self._restoring():
-            estimates = [self._estimate((loss, loss), timer) for _ in range(self.perturbations)]
-            self._update(estimates, lr, timer)
+            passes = [mean_loss, mean_loss]
+            if 0 in OFFSETS[self.estimator]:
+                at_theta = mean_loss()
+                passes[1] = lambda: at_theta
+            estimates = [self._estimate(passes, timer) for _ in range(self.perturbations)]
+            self._end_first_step()
+            self._update(estimates, lrs, timer)
         losses = [loss for e in estimates for loss in (e.loss_plus, e.loss_minus)]
+        if self.estimator == "one-sided":
+            losses = [estimates[0].loss_minus]
         self.last = StepInfo(sum(losses) / len(losses), tuple(estimates), timer.seconds)
         return self.last.loss

@@ -10,7 +10,7 @@ import torch
 from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
 from repro.methods.parallel import parallel_for, threads_for
-from repro.methods.perturbation import KeptNoise, default_chunk, perturb_
+from repro.methods.perturbation import KeptNoise, default_chunk, gaussian_, perturb_
 
 Pass = Callable[[torch.Tensor, int], None]
 """Changes weights, [n], in place along z of a seed. Threads call it at once, each of its own."""
@@ -36,7 +36,10 @@ class LatticeStep:
 
 
 class Noise(Protocol):
-    """Standard Gaussian noise z(seed) as long as all parameters together, drawn wherever needed."""
+    """A direction z(seed) as long as all parameters together, drawn wherever it is needed.
+
+    Its numbers have mean 0 and variance 1: standard Gaussian, or random signs.
+    """
 
     name: str
     """What a log calls it, so that a replay draws the same."""
@@ -125,18 +128,23 @@ class TorchNoise(PiecewiseNoise):
 
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
         """Draw chunk by chunk, unless an earlier pass has kept the noise."""
-        perturb_(parameters, seed, scale, self.chunk, self._kept)
+        perturb_(parameters, seed, scale, self.chunk, self._kept, self.fill_)
 
     def draw_(self, vector: torch.Tensor, seed: int) -> None:
         """Draw into ``vector``, and keep nothing."""
         size = self.chunk or default_chunk(vector.device)
         generator = torch.Generator(vector.device)
         for index, part in enumerate(torch.split(vector, size)):
-            part.normal_(generator=generator.manual_seed((seed + index) % _SEED_SPACE))
+            self.fill_(part, generator.manual_seed((seed + index) % _SEED_SPACE))
 
     def release(self) -> None:
         """Forget the noise."""
         self._kept = KeptNoise()
+
+    @staticmethod
+    def fill_(vector: torch.Tensor, generator: torch.Generator) -> None:
+        """Overwrite ``vector`` with standard Gaussian noise."""
+        gaussian_(vector, generator)
 
 
 def split(parameter: torch.Tensor, size: int) -> Iterator[torch.Tensor]:

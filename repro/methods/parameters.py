@@ -1,12 +1,20 @@
 """Which parameters a method trains."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from repro.core.errors import UsageError
 from repro.core.partition import partition_index
+
+Parameters = (
+    Iterable[torch.Tensor] | Iterable[tuple[str, torch.Tensor]] | Iterable[Mapping[str, Any]]
+)
+"""What optimizers of torch take: ``parameters()``, ``named_parameters()`` or groups of either."""
+
+GROUP_SETTINGS = ("lr", "eps", "weight_decay")
+"""Settings that a parameter group may have of its own."""
 
 
 def trainable(parameters: Iterable[torch.Tensor]) -> list[torch.Tensor]:
@@ -15,57 +23,131 @@ def trainable(parameters: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     Raises:
         UsageError: there is none, or one is not contiguous.
     """
-    found = [p for p in dict.fromkeys(parameters) if p.requires_grad]
-    if not found:
-        msg = "no parameter to train: at least one must have requires_grad=True"
-        raise UsageError(msg)
-    for parameter in found:
-        if not parameter.is_contiguous():
-            msg = (
-                f"a parameter of shape {tuple(parameter.shape)} is not contiguous (channels_last, "
-                "or a view): noise is added to flat chunks, make it contiguous first"
-            )
+    (group,) = parameter_groups(parameters)
+    tensors: list[torch.Tensor] = group["params"]
+    return tensors
+
+
+def parameter_groups(parameters: Parameters) -> list[dict[str, Any]]:
+    """Return groups for ``torch.optim.Optimizer`` with the parameters that need a gradient.
+
+    A parameter that is given twice in a group, as a tied weight may be, is kept once.
+
+    Raises:
+        UsageError: a group has nothing to train or an unknown setting, a parameter is in two
+            groups, or one is not contiguous.
+    """
+    given: list[Any] = list(parameters)
+    grouped = bool(given) and isinstance(given[0], Mapping)
+    found: list[dict[str, Any]] = []
+    seen: dict[torch.Tensor, int] = {}
+    for number, group in enumerate(given if grouped else [{"params": given}]):
+        where = f" in parameter group {number}" if grouped else ""
+        for name in group.keys() - {"params", *GROUP_SETTINGS}:
+            allowed = ", ".join(GROUP_SETTINGS)
+            msg = f"{name} = {group[name]!r}{where}: a group may set {allowed}"
             raise UsageError(msg)
+        entries = group["params"]
+        entries = [entries] if isinstance(entries, torch.Tensor) else list(entries)
+        kept = []
+        for entry in entries:
+            name, parameter = entry if isinstance(entry, tuple) else ("", entry)
+            if not parameter.requires_grad or seen.get(parameter) == number:
+                continue
+            _require_usable(name, parameter, seen.get(parameter), number)
+            seen[parameter] = number
+            kept.append(entry)
+        if not kept:
+            msg = f"no parameter to train{where}: at least one must have requires_grad=True"
+            raise UsageError(msg)
+        found.append({**group, "params": kept})
     return found
 
 
+def _require_usable(name: str, parameter: torch.Tensor, other: int | None, number: int) -> None:
+    named = f"parameter {name!r}" if name else "a parameter"
+    if other is not None:
+        msg = f"{named} is in parameter groups {other} and {number}: give it to one of them"
+        raise UsageError(msg)
+    if not parameter.is_contiguous():
+        msg = (
+            f"{named} of shape {tuple(parameter.shape)} is not contiguous (channels_last, or a "
+            "view): noise is added to flat chunks, make it contiguous first"
+        )
+        raise UsageError(msg)
+
+
 def split_at(
-    model: torch.nn.Module, partition: str | int
+    model: torch.nn.Module, partition: str | int, order: Sequence[int] | None = None
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """Split the trainable parameters of ``model`` at a partition point C.
 
     Args:
-        model: any module whose parameters are registered in the order of its layers.
+        model: any module.
         partition: the first layer to train by backpropagation, by its dotted name (``"fc3"``,
             ``"model.layers.30"``), or C itself, the number of direct children before it: with 0
             backpropagation trains everything, with ``len(list(model.children()))`` nothing.
+        order: the ``id`` of the parameters in the order in which a forward pass uses them; those
+            that it does not use come last. By default the order of registration.
 
     Returns:
         The parameters trained by zeroth order and those trained by backpropagation, in order.
 
     Raises:
-        UsageError: no layer of that name, a number out of range, or nothing to train.
+        UsageError: no layer of that name, a number out of range, nothing to train, or nothing to
+            train by zeroth order with C above 0.
     """
     trainable(model.parameters())
-    names, parameters = zip(*model.named_parameters(), strict=True)
+    named = list(model.named_parameters())
+    if order is not None:
+        place = {key: index for index, key in enumerate(order)}
+        named.sort(key=lambda entry: place.get(id(entry[1]), len(place)))
+    layers = [name.rpartition(".")[0] or name for name, _ in named]
     if isinstance(partition, str):
-        start = partition_index(partition, [name.rpartition(".")[0] or name for name in names])
+        _require_own_weights(model, partition, layers)
+        start = partition_index(partition, layers)
     else:
         children = [name for name, _ in model.named_children()]
+        if order is not None:
+            first = [layer.partition(".")[0] for layer in layers]
+            places: list[int] = []
+            for name in children:  # those without parameters stay behind their predecessor
+                places.append(first.index(name) if name in first else [-1, *places][-1])
+            children = [children[i] for i in sorted(range(len(children)), key=places.__getitem__)]
         last = set(children[partition_index(partition, children) :])
-        start = sum(name.partition(".")[0] not in last for name in names)
-    zo_params = [parameter for parameter in parameters[:start] if parameter.requires_grad]
-    bp_params = [parameter for parameter in parameters[start:] if parameter.requires_grad]
+        start = next(
+            (i for i, layer in enumerate(layers) if layer.partition(".")[0] in last), len(layers)
+        )
+    zo_params: list[torch.Tensor] = [p for _, p in named[:start] if p.requires_grad]
+    bp_params: list[torch.Tensor] = [p for _, p in named[start:] if p.requires_grad]
+    if not zo_params and partition != 0:
+        msg = (
+            f"partition {partition!r} leaves no parameter to zeroth order: {layers[start]!r} comes "
+            "first, or nothing before it has requires_grad=True; choose a later layer, give "
+            "trace=lambda: model(x) if layers run in another order than they are registered in, "
+            "or C = 0 for backpropagation of everything"
+        )
+        raise UsageError(msg)
     return zo_params, bp_params
 
 
-def single_group(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Return the only parameter group of a zeroth-order optimizer.
+def tied_names(model: torch.nn.Module) -> dict[str, str]:
+    """Return the second and later names of tied parameters, each with the first name."""
+    first: dict[int, str] = {}
+    tied = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if first.setdefault(id(parameter), name) != name:
+            tied[name] = first[id(parameter)]
+    return tied
 
-    Raises:
-        UsageError: groups were added; one perturbation belongs to one learning rate.
-    """
-    if len(optimizer.param_groups) != 1:
-        msg = f"{len(optimizer.param_groups)} parameter groups: zeroth-order methods take one"
-        raise UsageError(msg)
-    return optimizer.param_groups[0]
+
+def _require_own_weights(model: torch.nn.Module, partition: str, layers: Sequence[str]) -> None:
+    if any(f"{layer}.".startswith(f"{partition}.") for layer in layers):
+        return
+    for name, other in tied_names(model).items():
+        if name.startswith(f"{partition}."):
+            msg = (
+                f"partition {partition!r}: {name} is tied to {other}, one weight under two names, "
+                f"and belongs to the layer that has it first; choose another partition or untie it"
+            )
+            raise UsageError(msg)

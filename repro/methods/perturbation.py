@@ -9,7 +9,7 @@ The passes of a step add the same noise. On the host they may keep that of a sma
 at most, which takes longer to draw than to add; a large one's is drawn again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
@@ -29,12 +29,20 @@ whole chunk may be more than all that its forward pass takes.
 
 _SEED_SPACE = 1 << 32  # torch's host generator uses the low 32 bits of a seed
 
+Fill = Callable[[torch.Tensor, torch.Generator], None]
+"""Overwrites a vector with random numbers of mean 0 and variance 1."""
+
 _Chunk = tuple[int, list[torch.Tensor]]  # its number, and the pieces of parameters it covers
 
 
 def default_chunk(device: torch.device) -> int:
     """Return the chunk size for parameters on ``device``."""
     return CUDA_CHUNK if device.type == "cuda" else CPU_CHUNK
+
+
+def gaussian_(vector: torch.Tensor, generator: torch.Generator) -> None:
+    """Overwrite ``vector`` with standard Gaussian noise."""
+    vector.normal_(generator=generator)
 
 
 class KeptNoise:
@@ -62,8 +70,9 @@ def perturb_(
     scale: float,
     chunk: int | None = None,
     kept: KeptNoise | None = None,
+    fill_: Fill = gaussian_,
 ) -> None:
-    """Add ``scale`` times standard Gaussian noise z(seed) to every parameter, in place.
+    """Add ``scale`` times noise z(seed), standard Gaussian by default, to parameters in place.
 
     z is the same at every call with the same ``seed`` and ``chunk``, for parameters of the same
     sizes in the same order. (MeZO, Malladi et al. 2023, Algorithm 1, PerturbParameters.) On the
@@ -76,6 +85,7 @@ def perturb_(
         scale: factor of the noise, which is float32 for any number format of the parameters.
         chunk: elements drawn from one seed; by default ``default_chunk`` of the device.
         kept: what earlier calls kept, which changes no number, and where this one keeps its own.
+        fill_: the distribution of the noise.
     """
     if not parameters:
         return
@@ -101,7 +111,7 @@ def perturb_(
                 noise = vector[index * size + part * length :] if len(vector) else buffer
                 noise = noise[: sum(piece.numel() for piece in pieces)]
                 if not ready:
-                    noise.normal_(generator=generator)
+                    fill_(noise, generator)
                 _add(pieces, noise, scale)
 
     parallel_for(_chunks(parameters, size), threads, work)

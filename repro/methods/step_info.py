@@ -24,9 +24,9 @@ class Estimate:
     loss_plus: float
     """l+, the loss at theta + eps z."""
     loss_minus: float
-    """l-, the loss at theta - eps z."""
+    """l-, the loss at theta - eps z; of a one-sided estimate the loss at theta."""
     projected_gradient: float
-    """g = (l+ - l-) / 2 eps, after clipping."""
+    """g = (l+ - l-) / 2 eps, over eps if one-sided; after clipping."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class StepInfo:
     """One training step."""
 
     loss: float
-    """Loss of the batch: of backpropagation at theta, else the mean of all l+ and l-."""
+    """Loss of the batch: the mean of all l+ and l-; at theta if a step takes the loss there."""
     estimates: tuple[Estimate, ...] = ()
     """The zeroth-order estimates, none for backpropagation."""
     seconds: Mapping[str, float] = field(default_factory=dict)

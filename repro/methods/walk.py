@@ -6,6 +6,7 @@ from typing import Literal, get_args
 import torch
 
 from repro.core.validation import require_choice
+from repro.methods.decay import shrink_
 from repro.methods.lattice import Lattice
 from repro.methods.noise import LatticeStep, Noise, split
 from repro.methods.perturbation import default_chunk
@@ -13,11 +14,14 @@ from repro.methods.perturbation import default_chunk
 Restore = Literal["rounded", "exact"]
 """How weights are restored: with the rounding errors of the sums, or bit by bit."""
 
-OFFSETS = (1, -1)
-"""Where an estimate takes its two losses, in eps z from theta, in the order of the passes.
+_GROUP = 0x9E3779B9
+"""Distance of the seeds of two parameter groups: far from 0 and from each other modulo 2^32."""
 
-These are the two sides of SPSA. Training, replay and the projected gradient all follow them.
-"""
+
+def default_restore(parameters: Sequence[torch.Tensor]) -> Restore:
+    """Return ``"exact"`` in half precision, where rounded sums ruin the weights."""
+    half = {torch.bfloat16, torch.float16}
+    return "exact" if half & {parameter.dtype for parameter in parameters} else "rounded"
 
 
 class Walk:
@@ -36,8 +40,9 @@ class Walk:
         eps: float,
         chunk: int | None,
         noise: Noise,
+        number: int = 0,
     ) -> None:
-        """Take the weights at theta.
+        """Take the weights at theta, those of parameter group ``number``.
 
         Raises:
             UsageError: another name for ``restore``.
@@ -47,6 +52,8 @@ class Walk:
         self.eps = eps
         self.chunk = chunk
         self.noise = noise
+        self.number = number
+        self._shift = number * _GROUP
         self._seed, self._offset = 0, 0
 
     @torch.no_grad()
@@ -73,7 +80,7 @@ class Walk:
         if self.exact:
             self._step_on_lattice(seed, offset, is_update=False)
         else:
-            self.noise.add_(self.parameters, seed, (offset - self._offset) * self.eps)
+            self._add(seed, (offset - self._offset) * self.eps)
         self._seed, self._offset = seed, offset
 
     def restore(self) -> None:
@@ -81,17 +88,22 @@ class Walk:
         if self._offset:
             self.perturb(self._seed, 0)
 
-    def update(self, rates: Sequence[tuple[int, float]]) -> None:
-        """Go to theta minus the sum of ``rate`` z(``seed``) over all pairs of them.
+    def update(self, rates: Sequence[tuple[int, float]], decay: float = 0.0) -> None:
+        """Go to (1 - ``decay``) theta minus the sum of ``rate`` z(``seed``) over all pairs.
 
-        The first pass also restores, so its seed must be that of the last perturbation.
+        The first pass also restores, so its seed must be that of the last perturbation. The decay
+        comes last, so the rates are divided by its factor before.
         """
+        factor = 1 - decay
         for seed, rate in rates:
             if self.exact:
-                self._step_on_lattice(seed, -rate / self.eps, is_update=True)
+                self._step_on_lattice(seed, -rate / factor / self.eps, is_update=True)
             else:
-                self.noise.add_(self.parameters, seed, -self._offset * self.eps - rate)
+                self._add(seed, -self._offset * self.eps - rate / factor)
             self._seed, self._offset = seed, 0
+        if decay:
+            eps = self.eps if self.exact else None
+            shrink_(self.parameters, factor, self._own(rates[0][0]), eps, self.chunk)
 
     def release(self) -> None:
         """Free the noise that the passes of a step share."""
@@ -99,4 +111,11 @@ class Walk:
 
     def _step_on_lattice(self, seed: int, after: float, *, is_update: bool) -> None:
         step = LatticeStep(self.eps, self._offset, after, is_update)
-        self.noise.step_on_lattice_(self.parameters, seed, step, self.chunk)
+        self.noise.step_on_lattice_(self.parameters, self._own(seed), step, self.chunk)
+
+    def _add(self, seed: int, scale: float) -> None:
+        self.noise.add_(self.parameters, self._own(seed), scale)
+
+    def _own(self, seed: int) -> int:
+        """Return the seed of this group's part of z."""
+        return (seed + self._shift) % (1 << 32)

@@ -2,21 +2,30 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from repro.core.errors import UsageError
-from repro.core.validation import require_not_negative, require_positive
+from repro.core.validation import require_choice, require_not_negative, require_positive
+from repro.methods.estimators import OFFSETS, Estimator
 from repro.methods.interrupts import uninterrupted
-from repro.methods.log import StepLog, step_entries, update_rates
+from repro.methods.log import GroupLog, StepLog, make_walks, step_entries
 from repro.methods.noise import Noise, TorchNoise
-from repro.methods.parameters import single_group
+from repro.methods.rules import Rule, sgd
+from repro.methods.shared_randomness import SharedRandomness
 from repro.methods.step_info import DivergedError, Estimate, PhaseTimer, StepInfo, require_finite
-from repro.methods.walk import OFFSETS, Restore, Walk
+from repro.methods.walk import Restore, default_restore
+from repro.methods.watch import FirstStep
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+    from repro.methods.processes import Processes
 
 Closure = Callable[[], "torch.Tensor | float"]
 """Computes the loss of the current batch, without gradients; any function will do."""
@@ -29,41 +38,109 @@ class ZerothOrder(torch.optim.Optimizer):
 
     def __init__(
         self,
-        zo_params: Sequence[torch.Tensor],
-        bp_params: Sequence[torch.Tensor],
+        groups: Sequence[Mapping[str, Any]],
+        bp_params: Sequence[torch.Tensor] = (),
         *,
         lr: float,
         eps: float,
         clip: float,
         perturbations: int,
         seed: int,
-        restore: Restore,
+        restore: Restore | None,
         chunk: int | None,
         noise: Noise | None,
         timed: bool,
+        weight_decay: float = 0.0,
+        estimator: Estimator = "two-sided",
+        rule: Rule = sgd,
+        group: "ProcessGroup | None" = None,
     ) -> None:
         """Check what all methods have; see their own constructors.
 
+        Zeroth order trains ``groups`` (see ``parameter_groups``), backpropagation ``bp_params``
+        with the settings of the first group.
+
         Raises:
-            UsageError: the learning rate, eps or the clip is out of range, another ``restore``, or
-                one, or a ``noise``, that does not go with ``zo_params``.
+            UsageError: the learning rate, eps, weight decay or the clip is out of range, another
+                ``restore``, or one, or a ``noise``, that does not go with the weights.
         """
-        noise = noise or TorchNoise(chunk)
         require_positive("learning rate lr", lr)
         self.eps = require_positive("perturbation scale eps", eps)
+        require_not_negative("weight_decay", weight_decay)
         self.clip = clip if clip == math.inf else require_positive("gradient clip g_clip", clip)
-        self.timed = timed
-        self.zo_params, self.bp_params = list(zo_params), list(bp_params)
-        self.log = StepLog(eps, perturbations, chunk, restore, noise.name)
+        require_choice("estimator", estimator, OFFSETS)
+        self.estimator: Estimator = estimator
+        self.rule, self.seed, self.timed = rule, seed, timed
+        own = [_with_settings(g, lr=lr, eps=eps, weight_decay=weight_decay) for g in groups]
+        parts = [_tensors(group) for group in own]
+        self.zo_params: list[torch.Tensor] = [p for part in parts for p in part]
+        self.bp_params = list(bp_params)
+        restore = default_restore(self.zo_params) if restore is None else restore
+        noise = noise or TorchNoise(chunk)
+        logged = [
+            GroupLog(len(part), group["eps"], group["weight_decay"])
+            for part, group in zip(parts, own, strict=True)
+        ]
+        usual = logged == [GroupLog(len(self.zo_params), eps, 0.0)]
+        self.log = StepLog(
+            eps, perturbations, chunk, restore, noise.name, estimator, () if usual else logged
+        )
         self.last: StepInfo | None = None
         self._seeds = torch.Generator().manual_seed(seed)
-        self._walk = Walk(self.zo_params, restore, eps, chunk, noise)
-        super().__init__([*self.zo_params, *self.bp_params], {"lr": lr})
-        self._walk.prepare()
+        own[0]["params"] = [*own[0]["params"], *self.bp_params]
+        super().__init__(own, {"lr": lr, "eps": eps, "weight_decay": weight_decay})
+        trained = [*self.zo_params, *self.bp_params]
+        self._processes = _processes(group, trained)
+        self._walks = make_walks(self.log, self.zo_params, noise)
+        device = trained[0].device
+        self._randomness = SharedRandomness(device)
+        self._first: FirstStep | None = FirstStep(trained, device)
 
     @abstractmethod
-    def step(self, closure: Closure) -> float:  # type: ignore[override]
+    def step(self, closure: Closure | Sequence[Closure]) -> float:  # type: ignore[override]
         """Do one step and return the mean of its losses."""
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Refuse a group after construction: a log covers the same parameters from start to end.
+
+        Raises:
+            UsageError: the optimizer is made.
+        """
+        if hasattr(self, "_walks"):
+            msg = "add_param_group: the parameters are fixed when the optimizer is made; make a new"
+            raise UsageError(f"{msg} optimizer with all groups")
+        super().add_param_group(param_group)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments of the constructor, as they took effect."""
+        group = self.param_groups[0]
+        return {
+            "lr": group["lr"],
+            "eps": self.eps,
+            "clip": self.clip,
+            "perturbations": self.log.perturbations,
+            "weight_decay": group["weight_decay"],
+            "seed": self.seed,
+            "restore": self.log.restore,
+            "chunk": self.log.chunk,
+            "noise": self.log.noise,
+            "estimator": self.estimator,
+            "rule": self.rule.__name__,
+            "group": None if self._processes is None else f"{self._processes.size} processes",
+            "timed": self.timed,
+        }
+
+    def __repr__(self) -> str:
+        """Show every setting, and the number and settings of each group's weights."""
+        settings = self.settings
+        lines = [f"{name}={value!r}," for name, value in settings.items()]
+        for group, walk in zip(self.param_groups, self._walks, strict=True):
+            own = ", ".join(f"{name}={group[name]!r}" for name in ("lr", "eps", "weight_decay"))
+            lines.append(f"{_size(walk.parameters)} by zeroth order: {own},")
+        if self.bp_params:
+            lines.append(f"{_size(self.bp_params)} by backpropagation: lr={settings['lr']!r},")
+        return "\n    ".join([f"{type(self).__name__}(", *lines]) + "\n)"
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that a resumed run needs beside the weights."""
@@ -87,15 +164,36 @@ class ZerothOrder(torch.optim.Optimizer):
         del state["settings"]
         self._seeds.set_state(state.pop("seeds").cpu())  # loaders move all tensors to the device
         self.log.data = bytearray(state.pop("log").cpu().numpy())
+        fixed = [(group["eps"], group["weight_decay"]) for group in self.param_groups]
         super().load_state_dict(state)
+        for group, (eps, weight_decay) in zip(self.param_groups, fixed, strict=True):
+            group.update(eps=eps, weight_decay=weight_decay)  # older states have only lr
 
-    def _learning_rate(self) -> float:
-        """Return the learning rate of this step; a schedule may start or end at 0.
+    def _learning_rates(self) -> list[float]:
+        """Return the learning rate of each group in this step; a schedule may start or end at 0.
 
         Raises:
-            UsageError: it is negative or not finite, or there are several.
+            UsageError: one is negative or not finite or would decay weights beyond 0, or another
+                setting of a group was changed after construction.
         """
-        return require_not_negative("learning rate lr", single_group(self)["lr"])
+        for group, walk in zip(self.param_groups, self._walks, strict=True):
+            require_not_negative("learning rate lr", group["lr"])
+            logged = self.log.groups[walk.number] if self.log.groups else None
+            decay = logged.weight_decay if logged else 0.0
+            if (group["eps"], group["weight_decay"]) != (walk.eps, decay):
+                msg = (
+                    f"eps = {group['eps']!r}, weight_decay = {group['weight_decay']!r} in parameter"
+                    f" group {walk.number}: the optimizer was made with {walk.eps!r} and "
+                    f"{decay!r}, which its log holds for all steps; make a new optimizer"
+                )
+                raise UsageError(msg)
+            if group["lr"] * decay >= 1:
+                msg = (
+                    f"lr x weight_decay = {group['lr'] * decay!r}: must be below 1, or the decay "
+                    "turns the weights' signs"
+                )
+                raise UsageError(msg)
+        return [group["lr"] for group in self.param_groups]
 
     @contextmanager
     def _restoring(self) -> Iterator[None]:
@@ -104,17 +202,20 @@ class ZerothOrder(torch.optim.Optimizer):
             yield
         except BaseException:
             with uninterrupted():
-                self._walk.restore()
+                for walk in self._walks:
+                    walk.restore()
             torch.clear_autocast_cache()
             raise
         finally:
-            self._walk.release()
+            for walk in self._walks:
+                walk.release()
+            self._randomness.forget()
 
-    def _estimate(self, passes: Sequence[Closure], timer: PhaseTimer) -> Estimate:
+    def _estimate(self, passes: Sequence[Callable[[], float]], timer: PhaseTimer) -> Estimate:
         """Return the next estimate; the weights are left where its last loss was taken.
 
         Args:
-            passes: compute the losses at ``OFFSETS``, in their order.
+            passes: compute the losses at the estimator's offsets, in their order.
             timer: takes the time of the perturbations.
 
         Raises:
@@ -122,20 +223,48 @@ class ZerothOrder(torch.optim.Optimizer):
         """
         seed = int(torch.randint(0, 1 << 32, (), generator=self._seeds, dtype=torch.int64))
         losses: list[float] = []
-        for offset, loss in zip(OFFSETS, passes, strict=True):
-            with timer("perturb"), uninterrupted():
-                self._walk.perturb(seed, offset)
-            torch.clear_autocast_cache()  # it holds casts of the weights as they were
-            losses.append(self._finite(loss(), {1: "l+", 0: "l", -1: "l-"}[offset], seed))
-        first, last = OFFSETS
+        offsets = OFFSETS[self.estimator]
+        for offset, loss in zip(offsets, passes, strict=True):
+            if offset:
+                with timer("perturb"), uninterrupted():
+                    for walk in self._walks:
+                        walk.perturb(seed, offset)
+                torch.clear_autocast_cache()  # it holds casts of the weights as they were
+            value = loss()
+            if self._processes is None:  # else all processes must fail alike
+                self._finite(value, offset, seed)
+            losses.append(value)
+        if self._processes is not None:
+            losses = self._processes.mean(seed, losses)
+            for offset, value in zip(offsets, losses, strict=True):
+                self._finite(value, offset, seed)
+        first, last = offsets
         gradient = (losses[0] - losses[1]) / ((first - last) * self.eps)
         clipped = max(-self.clip, min(self.clip, gradient))
         return Estimate(seed, losses[0], losses[1], clipped)
 
-    def _finite(self, loss: torch.Tensor | float, name: str, seed: int) -> float:
+    def _call(self, closure: Closure) -> torch.Tensor | float:
+        """Return the loss of a batch; watch what computes it in the first step."""
+        if self._first is None:
+            return closure()
+        with self._first:
+            return closure()
+
+    def _end_first_step(self) -> None:
+        """Warn, or refuse to go on, before the first update of a weight."""
+        if self._first is not None:
+            self._check_order(list(self._first.order))
+            self._first.warn()
+            self._first = None
+
+    def _check_order(self, order: Sequence[int]) -> None:
+        """Refuse a wrong order of the parameters' use; the base class takes any."""
+
+    def _finite(self, loss: float, offset: int, seed: int) -> None:
+        name = {1: "l+", 0: "l", -1: "l-"}[offset]
         which = f"step {self.log.steps + 1}: {name} with perturbation seed {seed}"
         last = self.log.last
-        return require_finite(loss, which, f" after g = {last.gradient:.6g}" if last else "")
+        require_finite(loss, which, f" after g = {last.gradient:.6g}" if last else "")
 
     def _representable(self, rate: float, seed: int) -> None:
         if abs(rate) > _LARGEST_RATE:
@@ -146,16 +275,66 @@ class ZerothOrder(torch.optim.Optimizer):
             )
             raise DivergedError(msg)
 
-    def _update(self, estimates: Sequence[Estimate], lr: float, timer: PhaseTimer) -> None:
+    def _update(
+        self, estimates: Sequence[Estimate], lrs: Sequence[float], timer: PhaseTimer
+    ) -> None:
         """Restore the weights from the last estimate, update them by all, and log the step.
 
         Raises:
             DivergedError: lr g is beyond float32, so no update can be made.
         """
-        rates = update_rates(step_entries(estimates, lr))
-        for seed, rate in rates:
-            self._representable(rate, seed)
+        factors = self.rule(estimates)
+        ruled = [
+            replace(estimate, projected_gradient=factor)
+            for estimate, factor in zip(estimates, factors, strict=True)
+        ]
+        rates, decays = self.log.step_rates(step_entries(ruled, lrs[0]), lrs)
+        for own_rates in rates:
+            for seed, rate in own_rates:
+                self._representable(rate, seed)
         with timer("update"), uninterrupted():
-            self._walk.update(rates)
-            self.log.append(estimates, lr)
+            for walk, own_rates, decay in zip(self._walks, rates, decays, strict=True):
+                walk.update(own_rates, decay)
+            self.log.append(ruled, *lrs)
         torch.clear_autocast_cache()
+
+
+def micro_batches(closure: Closure | Sequence[Closure]) -> Sequence[Closure]:
+    """Return the closures of a step.
+
+    Raises:
+        UsageError: there is none.
+    """
+    closures = [closure] if callable(closure) else list(closure)
+    if not closures:
+        msg = "step([]): give a closure, or one for each micro-batch"
+        raise UsageError(msg)
+    return closures
+
+
+def _with_settings(group: Mapping[str, Any], **common: float) -> dict[str, Any]:
+    """Return a copy of ``group`` with every setting, each in its range."""
+    own = {**common, **group, "params": list(group["params"])}
+    require_positive("learning rate lr", own["lr"])
+    require_positive("perturbation scale eps", own["eps"])
+    require_not_negative("weight_decay", own["weight_decay"])
+    return own
+
+
+def _tensors(group: Mapping[str, Any]) -> list[torch.Tensor]:
+    return [entry[1] if isinstance(entry, tuple) else entry for entry in group["params"]]
+
+
+def _size(parameters: Sequence[torch.Tensor]) -> str:
+    weights = sum(parameter.numel() for parameter in parameters)
+    return f"{weights:,} weights in {len(parameters):,} tensors"
+
+
+def _processes(
+    group: "ProcessGroup | None", parameters: Sequence[torch.Tensor]
+) -> "Processes | None":
+    if group is None:
+        return None
+    from repro.methods.processes import Processes  # PyTorch may be built without it
+
+    return Processes(group, parameters)

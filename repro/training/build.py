@@ -1,5 +1,6 @@
 """Builds the training of a network from its run: the learner and its items."""
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -19,6 +20,7 @@ from repro.integer.tensor import IntegerTensor
 from repro.measurement.device import require_same_bits
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
+from repro.methods.watch import PassesDifferWarning
 from repro.models.lenet5 import SAMPLE_SHAPE, lenet5
 from repro.models.pointnet import pointnet
 from repro.ondevice.floating import NativeElasticZO
@@ -141,6 +143,8 @@ def _float_learner(run: NetworkRun, settings: FloatSettings) -> FloatLearner:
     elif run.method == "full_bp":
         optimizer = Backprop(model.parameters(), lr=settings.lr, rule=settings.rule)
     else:
+        # batch norm in training mode, whose statistics both passes update, is the published method
+        warnings.simplefilter("ignore", PassesDifferWarning)
         optimizer = ElasticZO(model, first, **zeroth_order)
     return learner(
         model,

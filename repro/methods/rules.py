@@ -1,0 +1,25 @@
+"""Update rules: the factor of each direction in a step, which the learning rate multiplies."""
+
+import statistics
+from collections.abc import Callable, Sequence
+
+from repro.methods.step_info import Estimate
+
+Rule = Callable[[Sequence[Estimate]], list[float]]
+"""Returns a factor for each estimate of a step; the step goes along the mean of factor times z."""
+
+
+def sgd(estimates: Sequence[Estimate]) -> list[float]:
+    """Return the projected gradients: stochastic gradient descent (MeZO, Algorithm 1)."""
+    return [estimate.projected_gradient for estimate in estimates]
+
+
+def by_spread(estimates: Sequence[Estimate]) -> list[float]:
+    """Return the projected gradients over the standard deviation of the perturbed losses.
+
+    FZOO (arXiv 2506.09034): theta <- theta - lr g / sigma, where sigma squared is the variance of
+    the N losses at theta + eps z, with N - 1 below. Equal losses give no direction, so the step is
+    0.
+    """
+    spread = statistics.stdev(estimate.loss_plus for estimate in estimates)
+    return [e.projected_gradient / spread if spread else 0.0 for e in estimates]

@@ -1,0 +1,123 @@
+"""Sparse directions: noise on the small weights alone (Sparse MeZO, arXiv 2402.15751)."""
+
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from repro.core.errors import UsageError
+from repro.methods.lattice import Lattice
+from repro.methods.noise import LatticeStep, Pass, PiecewiseNoise, TorchNoise, split
+from repro.methods.perturbation import default_chunk
+
+_BITS = torch.tensor([1 << bit for bit in range(8)], dtype=torch.uint8)
+
+
+def thresholds_of(parameters: Iterable[torch.Tensor], sparsity: float) -> list[float]:
+    """Return for each tensor the magnitude below which a share 1 - ``sparsity`` of it lies.
+
+    Raises:
+        UsageError: ``sparsity`` is not in [0, 1).
+    """
+    if not 0 <= sparsity < 1:
+        msg = f"sparsity = {sparsity!r}: must be at least 0 and below 1"
+        raise UsageError(msg)
+    found = []
+    for parameter in parameters:
+        if parameter.requires_grad:
+            kept = max(1, round((1 - sparsity) * parameter.numel()))
+            found.append(float(parameter.detach().abs().view(-1).float().kthvalue(kept).values))
+    return found
+
+
+class SparseNoise(PiecewiseNoise):
+    """z where a weight's magnitude is at most the threshold of its tensor, and 0 elsewhere.
+
+    Example::
+
+        thresholds = thresholds_of(model.parameters(), sparsity=0.75)
+        mezo = MeZO(model.parameters(), lr=1e-6, eps=1e-3, noise=SparseNoise(thresholds))
+
+    The thresholds are fixed before training. Each step compares its theta with them and keeps the
+    result, one bit a weight, because theta + eps z does not show it. Resuming and replay take noise
+    with the same thresholds, from the initial weights; the log names them by a checksum.
+    """
+
+    def __init__(self, thresholds: Sequence[float], dense: TorchNoise | None = None) -> None:
+        """Take the thresholds, and the noise of the weights below them: PyTorch's by default."""
+        self.thresholds = list(thresholds)
+        self.dense = dense or TorchNoise()
+        checksum = zlib.crc32(struct.pack(f"<{len(self.thresholds)}d", *self.thresholds))
+        self.name = f"sparse-{self.dense.name}-{checksum:08x}"
+        self._masks: dict[int, torch.Tensor] = {}  # packed, by the address of the weights
+
+    def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:
+        """Raise ``UsageError`` unless there is a threshold for each of ``parameters``."""
+        self.dense.prepare(parameters, exact=exact)
+        if len(parameters) != len(self.thresholds):
+            msg = (
+                f"{len(self.thresholds)} thresholds for {len(parameters)} parameters: sparse noise "
+                "takes one for each, and a single parameter group"
+            )
+            raise UsageError(msg)
+
+    def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
+        """Add ``scale`` z(``seed``) to the small weights, in place."""
+        self._decide(parameters, None)
+        for weights, own in self._pieces(parameters, seed, default_chunk(parameters[0].device)):
+            moved = weights.clone()
+            self.dense.add_([moved], own, scale)
+            self._keep(weights, moved)
+
+    def step_on_lattice_(
+        self, parameters: Sequence[torch.Tensor], seed: int, step: LatticeStep, chunk: int | None
+    ) -> None:
+        """Make ``step`` along z(``seed``), in place."""
+        self._decide(parameters, chunk)
+        super().step_on_lattice_(parameters, seed, step, chunk)
+
+    def draw_(self, vector: torch.Tensor, seed: int) -> None:
+        """Draw as if every weight were small."""
+        self.dense.draw_(vector, seed)
+
+    def lattice_pass(self, lattice: Lattice, step: LatticeStep) -> Pass:
+        """Return ``step`` over the small ones of the weights it is given."""
+        dense = self.dense.lattice_pass(lattice, step)
+
+        def change(weights: torch.Tensor, seed: int) -> None:
+            moved = weights.clone()
+            dense(moved, seed)
+            self._keep(weights, moved)
+
+        return change
+
+    def release(self) -> None:
+        """Forget which weights are small."""
+        self._masks = {}
+        self.dense.release()
+
+    @torch.no_grad()
+    def _decide(self, parameters: Sequence[torch.Tensor], chunk: int | None) -> None:
+        """Decide which weights are small, in the first pass of a step: the weights are at theta."""
+        if self._masks:
+            return
+        for parameter, threshold in zip(parameters, self.thresholds, strict=True):
+            for weights in split(parameter, chunk or default_chunk(parameter.device)):
+                small = weights.abs().float() <= threshold
+                self._masks[weights.data_ptr()] = _packed(small)
+
+    def _keep(self, weights: torch.Tensor, moved: torch.Tensor) -> None:
+        """Take over the small ones of ``moved``."""
+        small = _unpacked(self._masks[weights.data_ptr()], len(weights))
+        weights.copy_(torch.where(small, moved, weights))
+
+
+def _packed(mask: torch.Tensor) -> torch.Tensor:
+    """Return eight bits a byte."""
+    padded = torch.nn.functional.pad(mask, (0, -len(mask) % 8)).view(-1, 8)
+    return (padded * _BITS.to(mask.device)).sum(1, dtype=torch.uint8)
+
+
+def _unpacked(packed: torch.Tensor, length: int) -> torch.Tensor:
+    return (packed[:, None] & _BITS.to(packed.device)).view(-1)[:length] != 0

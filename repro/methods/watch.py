@@ -1,0 +1,149 @@
+"""Look at the first step of a run for what would otherwise go wrong without a word."""
+
+import ctypes
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import nn
+from torch.nn.modules import module as hooks
+from torch.overrides import TorchFunctionMode
+
+from repro.core.errors import UsageError
+from repro.methods.shared_randomness import random_state
+
+
+class PassesDifferWarning(UserWarning):
+    """A layer does not compute the same function in every pass of a step."""
+
+
+class FirstStep(TorchFunctionMode):
+    """A context for the losses of a first step. It changes no number.
+
+    It raises ``UsageError`` if the loss calls ``backward()``. It records in which order the
+    parameters are used, which modules draw random numbers and which change their buffers.
+    """
+
+    def __init__(self, parameters: Iterable[torch.Tensor], device: torch.device) -> None:
+        super().__init__()
+        self.order: dict[int, None] = {}
+        """The ``id`` of each parameter that was used, by first use."""
+        self._parameters = {id(parameter) for parameter in parameters}
+        self._device = device
+        self._random: dict[nn.Module | None, None] = {}  # None stands for the closure itself
+        self._changed: dict[nn.Module, None] = {}
+        self._outermost: dict[nn.Module, None] = {}
+        self._running: list[tuple[nn.Module, list[int]]] = []
+        self._state = b""
+        self._hooks = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Start to watch; compiled modules run as they are written, whose calls can be seen."""
+        if "torch._dynamo" in sys.modules:  # nothing else compiles, and to import it takes seconds
+            self._hooks.enter_context(torch.compiler.set_stance("force_eager"))
+            self._hooks.enter_context(warnings.catch_warnings())
+            warnings.filterwarnings("ignore", "Using `torch.compile", UserWarning)
+        self._state = self._random_numbers()
+        self._hooks.enter_context(hooks.register_module_forward_pre_hook(self._before))
+        after = hooks.register_module_forward_hook(self._after, always_call=True)
+        self._hooks.enter_context(after)
+        return super().__enter__()  # type: ignore[no-untyped-call,no-any-return]
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop to watch."""
+        super().__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
+        self._hooks.close()
+        self._note_random_numbers()
+        self._running.clear()
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,  # noqa: ANN401 - of PyTorch's protocol
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401 - whatever the function returns
+        """Call ``func`` and note the parameters it computes with."""
+        if func is torch.Tensor.backward:
+            msg = (
+                "the closure calls backward(): zeroth-order methods compute no gradient from it, "
+                "and ElasticZO calls backward() itself; return the loss and do nothing else"
+            )
+            raise UsageError(msg)
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor | tuple):  # not a look at a shape or a format
+            for argument in (*args, *(kwargs or {}).values()):
+                for used in argument if isinstance(argument, list | tuple) else (argument,):
+                    if id(used) in self._parameters:
+                        self.order.setdefault(id(used))
+        return result
+
+    def warn(self) -> None:
+        """Warn about layers whose passes differ, by their names in the model."""
+        if self._random:
+            warnings.warn(
+                f"random numbers are drawn in a forward pass by {self._names(self._random)}. All "
+                "passes of a step use the same ones, so a step minimises the loss under one "
+                "dropout mask, as in backpropagation. Call model.eval() to train without dropout.",
+                PassesDifferWarning,
+                stacklevel=2,
+            )
+        if self._changed:
+            warnings.warn(
+                f"every forward pass changes the buffers of {self._names(self._changed)}. Running "
+                "statistics of batch norm are updated in each pass of a step, at perturbed "
+                "weights. Call .eval() on these layers to keep them as they are.",
+                PassesDifferWarning,
+                stacklevel=2,
+            )
+
+    def _before(self, module: nn.Module, _args: object) -> None:
+        self._note_random_numbers()
+        if not self._running:
+            self._outermost.setdefault(module)
+        self._running.append((module, _versions(module)))
+
+    def _after(self, module: nn.Module, _args: object, _output: object) -> None:
+        self._note_random_numbers()
+        while self._running:
+            innermost, before = self._running.pop()
+            if innermost is module:
+                if _versions(module) != before:
+                    self._changed.setdefault(module)
+                return
+
+    def _note_random_numbers(self) -> None:
+        """Charge random numbers drawn since the last call to the module that runs now."""
+        now = self._random_numbers()
+        if now != self._state:
+            self._random.setdefault(self._running[-1][0] if self._running else None)
+            self._state = now
+
+    def _random_numbers(self) -> bytes:
+        states = random_state(self._device)  # by address: a tracing mode may intercept numpy()
+        return b"".join(ctypes.string_at(state.data_ptr(), state.numel()) for state in states)
+
+    def _names(self, modules: Iterable[nn.Module | None]) -> str:
+        known = {module: name for root in self._outermost for name, module in root.named_modules()}
+        names = [
+            "the closure"
+            if module is None
+            else f"{known.get(module) or 'the model'} ({type(module).__name__})"
+            for module in modules
+        ]
+        shown = ", ".join(names[:3])
+        return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+
+
+def _versions(module: nn.Module) -> list[int]:
+    """Return how often each buffer of the module was changed in place."""
+    return [b._version for b in module.buffers(recurse=False) if not b.is_inference()]
