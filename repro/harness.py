@@ -8,6 +8,7 @@ from typing import Any
 
 from repro.artifacts.base import Artifact, Config, Context, Result
 from repro.core import atomic
+from repro.core.leftovers import sweep
 from repro.execution.executor import Executor
 from repro.execution.local import LocalExecutor
 from repro.execution.survey import Survey, UnknownCellsError
@@ -15,7 +16,15 @@ from repro.measurement import environment
 from repro.measurement.environment import Environment
 from repro.measurement.point_store import PointStore
 from repro.measurement.recorded import Recorded
-from repro.measurement.records import CUSTOM, SCHEMA_VERSION, Profile, Record, validate, write_run
+from repro.measurement.records import (
+    CUSTOM,
+    RUN_FILE,
+    SCHEMA_VERSION,
+    Profile,
+    Record,
+    validate,
+    write_run,
+)
 from repro.training.tidy import tidy
 
 _WHERE = ("device", "engine")  # fields of a configuration that say where a run is made, by what
@@ -63,6 +72,7 @@ def sweep_artifact(
     """
     directory = out / artifact.slug
     atomic.require_writable(directory)
+    sweep(directory, RUN_FILE.pattern)
     here, name = executor.environment, _recorded_as(artifact, profile, config)
     standing = Recorded() if again else _standing(artifact, name, config, directory)
     context = _context(artifact, config, executor, standing)

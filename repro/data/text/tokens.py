@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -15,6 +13,7 @@ import numpy.typing as npt
 from filelock import FileLock
 
 from repro.core.errors import ReproError, UsageError
+from repro.core.leftovers import temporary_directory
 from repro.core.paths import cache_dir
 from repro.data.splits import Indices
 from repro.data.text.rows import Row
@@ -234,10 +233,9 @@ def _identity(task: PromptTask, split: str, tokenizer: Tokenizer) -> str:
 
 
 def _store(split: TokenisedSplit, directory: Path) -> None:
-    staging = Path(tempfile.mkdtemp(dir=directory.parent))
-    try:
+    with temporary_directory(directory) as staging:
+        whole = staging / "whole"
+        whole.mkdir()
         for array in _ARRAYS:
-            np.save(staging / f"{array}.npy", getattr(split, array))
-        staging.replace(directory)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+            np.save(whole / f"{array}.npy", getattr(split, array))
+        whole.replace(directory)
