@@ -173,9 +173,13 @@ def test_a_site_that_was_moved_away_by_a_killed_process_comes_back(tmp_path: Pat
     )
     assert not target.exists()
     kill(killed)
-    with pytest.raises(ReproError, match="a reason"), published(target):  # fails before its end
-        msg = "a reason"
-        raise ReproError(msg)
+
+    def fail() -> None:
+        with published(target):
+            raise ReproError("a reason")
+
+    with pytest.raises(ReproError, match="a reason"):
+        fail()
     assert (target / "index.html").read_text() == "first"
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
 

@@ -67,8 +67,9 @@ class FineTuning:
             derived_seed(run.seed, ORDER),
         )
         if (state := checkpoint.load()) is not None:
-            learner.load_state_dict(state["learner"])
-            self.curve, self.at = Curve(**state["curve"]), Position(**state["at"])
+            with checkpoint.explained():
+                learner.load_state_dict(state["learner"])
+                self.curve, self.at = Curve(**state["curve"]), Position(**state["at"])
 
     def train(self) -> Curve:
         """Train to the end of the time and return the curve."""

@@ -90,7 +90,8 @@ def _start_fork_server() -> None:
 
 def _kill_fork_server() -> None:
     """Kill the fork server, whose imports pebble would wait for; the next one needs a new one."""
-    pid: int | None = forkserver._forkserver._forkserver_pid
+    server: Any = forkserver._forkserver
+    pid: int | None = server._forkserver_pid
     if pid is not None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -42,7 +42,7 @@ def is_stale(slug: str, notebook: Path, runs: Sequence[Path]) -> bool:
     """Tell whether the notebook is missing, damaged, or older than what it is made from."""
     try:
         made_from = json.loads(notebook.read_bytes())["metadata"]["zo_repro"]
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return True
     stale: bool = made_from != _sources(slug, runs)
     return stale

@@ -57,7 +57,9 @@ class CellStore:
 
     def progress(self, cell: Cell) -> Progress:
         """Return how far ``cell`` is."""
-        return _progress(cell, self.checkpoint(cell).load())
+        checkpoint = self.checkpoint(cell)
+        with checkpoint.explained():
+            return _progress(cell, checkpoint.load())
 
     def take_over(self, cell: Cell, state: bytes) -> None:
         """Keep a state of ``cell`` that comes from elsewhere, unless there is one as far here."""

@@ -111,9 +111,10 @@ def train(
         )
 
     if (state := checkpoint.load()) is not None:
-        learner.load_state_dict(state["learner"])
-        order.set_state(state["order"])
-        curves = Curves(**state["curves"])
+        with checkpoint.explained():
+            learner.load_state_dict(state["learner"])
+            order.set_state(state["order"])
+            curves = Curves(**state["curves"])
     else:
         with _divergence_noted(curves, "before the first epoch: "):
             _evaluate(learner, split, curves)

@@ -82,10 +82,12 @@ def _begin_with(learner: Learner, start: Cell, task: Task) -> str:
     """
     if task.store.progress(start).metrics is None:  # it was removed meanwhile
         run_cell(replace(task, cell=start))
-    state = task.store.checkpoint(start).load()
+    checkpoint = task.store.checkpoint(start)
+    state = checkpoint.load()
     assert state is not None  # noqa: S101 - for the type checker: the run has written it
-    learner.load_weights(state["learner"])
-    curves = Curves(**state["curves"])
+    with checkpoint.explained():
+        learner.load_weights(state["learner"])
+        curves = Curves(**state["curves"])
     if not curves.diverged:
         return ""
     return f"the run it starts from, {start.label()}, {curves.divergence}"

@@ -15,6 +15,7 @@ from filelock import FileLock
 from repro.core.errors import ReproError, UsageError
 from repro.core.leftovers import temporary_directory
 from repro.core.paths import cache_dir
+from repro.data.arrays import BadArrayError, map_npy
 from repro.data.splits import Indices
 from repro.data.text.rows import Row
 from repro.data.text.task import Prompt, PromptTask
@@ -133,9 +134,13 @@ def load_tokenised(
             "REPRO_CACHE_DIR to a directory with room that can be written"
         )
         raise ReproError(msg) from error
-    return TokenisedSplit(
-        **{array: np.load(directory / f"{array}.npy", allow_pickle=False) for array in _ARRAYS}
-    )
+    try:
+        return TokenisedSplit(
+            **{array: np.array(map_npy(directory / f"{array}.npy")) for array in _ARRAYS}
+        )
+    except (BadArrayError, OSError) as error:
+        msg = f"{directory}: the kept tokens are damaged: {error}; remove the directory"
+        raise ReproError(msg) from error
 
 
 def tokenise(task: PromptTask, rows: Sequence[Row], tokenizer: Tokenizer) -> TokenisedSplit:
