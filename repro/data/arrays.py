@@ -71,11 +71,11 @@ def read_npz(content: bytes, names: Iterable[str], most: int) -> dict[str, Array
                 if member is None:
                     continue
                 if member.file_size > most:
-                    msg = f"{name} declares {member.file_size:,} bytes, may have {most:,}"
+                    msg = f"declares {member.file_size:,} bytes, may have {most:,}"
                     raise BadArrayError(msg)
                 found[name] = _decode(archive.read(member))
-    except BadArrayError:
-        raise
+    except BadArrayError as error:
+        raise BadArrayError(f"{name}: {error}") from error
     except Exception as error:  # zipfile and its decoders have no common error
         msg = f"{name} cannot be read ({type(error).__name__}: {error})"
         raise BadArrayError(msg) from error

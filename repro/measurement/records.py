@@ -218,7 +218,11 @@ def _decode(line: bytes, where: str) -> Record:
             )
             raise ReproError(msg)
         record = msgspec.json.decode(line, type=Record)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # wrong types are DecodeErrors, too
+    except (
+        msgspec.DecodeError,  # wrong types are DecodeErrors, too
+        UnicodeDecodeError,
+        RecursionError,
+    ) as error:
         msg = f"{where}: not a record: {error}; restore the file or remove it and run again"
         raise ReproError(msg) from error
     validate(record, where)

@@ -4,6 +4,7 @@ A few megabytes of an archive can hold gigabytes. The size that a part declares 
 any of it is unpacked, and no more than that is ever read.
 """
 
+import errno
 import gzip
 import io
 import struct
@@ -79,7 +80,9 @@ def open_member(archive: zipfile.ZipFile, name: str, most: int) -> Iterator[IO[b
     try:
         with archive.open(member) as stream:
             yield stream
-    except _DAMAGED as error:
+    except (*_DAMAGED, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise  # not of a damaged place in the archive: the caller's own
         msg = f"{where} is damaged ({error}); get the archive again"
         raise BadContentError(msg) from error
 
