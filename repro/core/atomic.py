@@ -64,7 +64,7 @@ def require_writable(directory: Path) -> None:
 
 @contextmanager
 def _written_beside(path: Path, write: Callable[[BinaryIO], object]) -> Iterator[Path]:
-    """Offer a file beside ``path`` with all that ``write`` writes, safe on the disk."""
+    """Offer a file beside ``path`` that ``write`` has filled, synced to the disk."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary_file(path) as (descriptor, temporary):

@@ -1,4 +1,4 @@
-"""Programs that this process runs and that do not outlive it."""
+"""Run programs that do not outlive this process."""
 
 import os
 import signal

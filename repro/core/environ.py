@@ -1,4 +1,4 @@
-"""Environment variables of the processes that this one starts."""
+"""Environment variables of child processes."""
 
 import os
 import site
@@ -9,7 +9,7 @@ from pathlib import Path
 import repro
 
 ROOT = Path(repro.__file__).resolve().parent.parent
-"""The directory that this process has imported the package from."""
+"""The directory on the import path in which this process found the package."""
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def environment_set(settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def same_package() -> dict[str, str]:
-    """Return the variables by which a Python process imports the package that this one has.
+    """Return variables that make a child Python import the same package as this process.
 
     ``python -c`` and ``python -m`` look for modules in the current directory first, and a command
     given in a directory that happens to hold another ``repro`` would run that one's code. Options

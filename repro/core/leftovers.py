@@ -2,7 +2,7 @@
 
 The kernel frees the lock when its owner ends, however that happens. What nobody has locked is a
 leftover of a killed process, and the next process that writes there removes it. On a file system
-without locks a leftover is told by its age instead.
+without locks a leftover is recognised by its age.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ def temporary_directory(
     Leftovers of killed processes that prepared ``path`` are removed first.
 
     Args:
-        path: what is prepared in the directory.
+        path: the target that is prepared in the directory.
         rescue: called with each leftover, and at the end with the directory itself, before it is
             removed; what it raises ``OSError`` for is kept.
 
@@ -75,7 +75,7 @@ def sweep(directory: Path, names: str, rescue: Callable[[Path], object] = lambda
 
     Args:
         directory: it may be missing.
-        names: regular expression for the names of what they were writing.
+        names: regular expression for the names of their targets.
         rescue: called with each leftover before it is removed.
     """
     pattern = re.compile(rf"\.(?:{names})\.{_RANDOM}")

@@ -1,4 +1,4 @@
-"""SIGTERM ends a command as Ctrl-C does: what was begun is put in order first."""
+"""Handle SIGTERM as Ctrl-C: clean up, then exit."""
 
 import signal
 import threading

@@ -1,4 +1,4 @@
-"""NumPy's files. What a header declares is checked before memory is taken for it.
+"""Read NumPy's files, checking every declared size before memory is taken for it.
 
 NumPy trusts headers: a damaged one makes it fail in many ways, or allocate without bound.
 """

@@ -1,4 +1,4 @@
-"""What a fork server imports before anything else: it ends with the process that started it.
+"""Make the fork server end with its driver; it imports this module before any other.
 
 It spends seconds on importing PyTorch and would not see before that the driver is gone.
 """

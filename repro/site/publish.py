@@ -15,7 +15,7 @@ MANIFEST = "SHA256SUMS"
 MARK = ".zo-repro-site"
 """Tells a directory that may be replaced from any other that has sums."""
 _OLD = "old"
-"""Where the site that is being replaced waits, in the temporary directory."""
+"""Directory of the replaced site until the new one is in place."""
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def _swap(fresh: Path, target: Path, old: Path) -> None:
 
 
 def _rescue(old: Path, target: Path) -> None:
-    """Put an earlier site back that was moved away and not replaced."""
+    """Restore an earlier site after an interrupted replacement."""
     if old.exists() and not target.exists():
         old.rename(target)
 

@@ -66,7 +66,7 @@ class Checkpoint:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Turn whatever fails in the block, which takes a state over, into an error that says how.
+        """Turn failures to resume from this state into one error that says how to go on.
 
         Raises:
             ReproError: the state is whole, and not one of this run.
@@ -86,7 +86,7 @@ class Checkpoint:
 
 
 class _Hashing:
-    """A file to write to that hashes what is written."""
+    """Hash the bytes on their way to a file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.digest = file, hashlib.sha256()

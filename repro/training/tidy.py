@@ -11,7 +11,7 @@ _OTHER_CODE_S = 30 * 24 * 3600
 
 
 def tidy(directory: Path) -> None:
-    """Remove what killed runs were writing, and old states beside ``directory``, never in it.
+    """Remove leftovers of killed runs, and old states beside ``directory``, never in it.
 
     Args:
         directory: states of the present code, versions and machine; those of others lie beside it.
