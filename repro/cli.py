@@ -25,13 +25,12 @@ from repro.commands import (
     replay,
     report,
     run,
-    sweep,
 )
 from repro.core.errors import ReproError
 from repro.core.termination import Terminated, termination_raised
 
 COMMANDS = (
-    listing, run, sweep, replay, report, claims, claim, notebooks, new, data, plan, engine, gpu,
+    listing, run, replay, report, claims, claim, notebooks, new, data, plan, engine, gpu,
 )  # fmt: skip
 """Each module offers ``add_parser(subparsers)``, whose parser sets ``execute(args) -> int``."""
 

@@ -77,7 +77,7 @@ def test_an_ended_run_says_one_line_and_leaves_no_process(
     out, cells = tmp_path / "out", Path(os.environ["REPRO_CACHE_DIR"])
     command = [sys.executable, "-m", "repro", "run", "elasticzo_fig2", *LONG, "--out", str(out)]
     with begun(command) as run:
-        wait_until(lambda: list(cells.glob("cells/*/*.pt")), "no epoch was trained")
+        wait_until(lambda: list(cells.glob("runs/*/*.pt")), "no epoch was trained")
         assert len(session(run.pid)) > 2  # a fork server and its forks
         (os.killpg if to_all else os.kill)(run.pid, number)
         _, said = run.communicate(timeout=PATIENCE_S)

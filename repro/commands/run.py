@@ -1,14 +1,24 @@
-"""``repro run SLUG``: run one artifact; its options are the fields of its configuration."""
+"""``repro run SLUG`` and ``repro sweep SLUG``: run one artifact, or those of its runs left to do.
+
+Their options are the fields of the artifact's configuration, and those of the two classes here.
+"""
 
 import argparse
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from repro.artifacts.index import SLUGS, load
 from repro.commands.options import CommonOptions, Configuration, parse
 from repro.core.errors import UsageError
+from repro.core.units import GB
+from repro.core.validation import require_positive, require_positive_int
+
+if TYPE_CHECKING:
+    from repro.execution.executor import Executor
 
 
 @dataclass(frozen=True)
@@ -19,21 +29,79 @@ class RunOptions(CommonOptions[Configuration]):
     """Also draw the figures and make the notebook, in a directory beside the records."""
 
 
+@dataclass(frozen=True)
+class SweepOptions(CommonOptions[Configuration]):
+    """What ``repro sweep`` can be told."""
+
+    executor: Literal["local", "ray"] = "local"
+    """Where runs are trained: in processes of this machine, or on a Ray cluster. (What trains them
+    is --engine.)"""
+    address: str | None = None
+    """Of the Ray cluster: auto (the default), the one of this machine; local, a new one on it;
+    HOST:PORT."""
+    workers: int | None = None
+    """Runs at a time on this machine, memory allowing; by default one for every --threads cores.
+    Ray takes what the cluster has."""
+    threads: int = 1
+    """Threads, and on Ray CPUs, of each run."""
+    memory: float | None = None
+    """GB that runs may take together on this machine; by default what is free."""
+    gpus_per_run: float | None = None
+    """Share of a GPU that a run on cuda takes; by default 1/16."""
+    again: bool = False
+    """Also make again what earlier records have."""
+    dry_run: bool = False
+    """List the runs that are done, begun and to do; train nothing."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no sweep can have."""
+        require_positive_int("threads", self.threads)
+        if self.workers is not None:
+            require_positive_int("workers", self.workers)
+        if self.memory is not None:
+            require_positive("memory", self.memory)
+        if self.gpus_per_run is not None:
+            require_positive("gpus-per-run", self.gpus_per_run)
+            if self.gpus_per_run > 1:
+                msg = f"gpus-per-run = {self.gpus_per_run:g}: a run takes one GPU at most"
+                raise UsageError(msg)
+        ray = self.executor == "ray"
+        cuda = getattr(self.config, "device", None) == "cuda"
+        for name, value, has_effect, needed in (
+            ("address", self.address, ray, "without --executor ray: add it"),
+            ("workers", self.workers, not ray, "with --executor ray: drop one of them"),
+            ("memory", self.memory, not ray, "with --executor ray: drop one of them"),
+            ("gpus-per-run", self.gpus_per_run, cuda, "without --device cuda: add it"),
+        ):
+            if value is not None and not has_effect:
+                msg = f"--{name} {value} has no effect {needed}, or leave --{name} out"
+                raise UsageError(msg)
+
+
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
-    """Add the command to the parser."""
-    parser = subparsers.add_parser(
+    """Add the two commands to the parser."""
+    run = subparsers.add_parser(
         "run",
         help="run one artifact (repro run SLUG --help lists its options)",
         usage="repro run SLUG [--profile P] [--out DIR] [--report] [options of the artifact]",
     )
-    parser.add_argument(
-        "slug", nargs="?", metavar="SLUG", help="an artifact's name; see repro list"
+    sweep = subparsers.add_parser(
+        "sweep",
+        help="train an artifact's runs on this machine or on a Ray cluster, but for those recorded",
+        usage="repro sweep SLUG [--profile P] [--dry-run] [--executor ray --address A] [...]",
+        description="The options of an artifact: repro sweep SLUG --help.",
     )
-    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    parser.set_defaults(execute=execute)
+    commands: tuple[tuple[Any, Callable[[argparse.Namespace], int], str], ...] = (
+        (run, _run, "an artifact's name; see repro list"),
+        (sweep, _sweep, "an artifact that trains; see docs/sweep.md"),
+    )
+    for parser, execute, slug in commands:
+        parser.add_argument("slug", nargs="?", metavar="SLUG", help=slug)
+        parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+        parser.set_defaults(execute=execute)
 
 
-def execute(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace) -> int:
     """Run the artifact and print where its records are."""
     if args.slug is None:
         msg = f"give the artifact to run: {', '.join(SLUGS)}"
@@ -43,9 +111,36 @@ def execute(args: argparse.Namespace) -> int:
     from repro.harness import run_artifact
 
     path = run_artifact(artifact, options.profile, options.config, options.out)
+    assert path is not None  # noqa: S101 - everything was made again
     sys.stdout.write(f"{path}\n")
     if options.report:
         _report(artifact.slug, path)
+    return 0
+
+
+def _sweep(args: argparse.Namespace) -> int:
+    """Train what is not done and print where the new records are."""
+    if args.slug is None:
+        msg = f"give the artifact to run: {_that_train()}"
+        raise UsageError(msg)
+    artifact = load(args.slug)
+    if not artifact.can_sweep:
+        msg = f"{args.slug} has nothing to sweep: use repro run, or sweep {_that_train()}"
+        raise UsageError(msg)
+    options = parse(SweepOptions, "repro sweep", artifact, args.rest)
+    from repro.execution.dry_run import DryRunExecutor
+    from repro.harness import dry_run_artifact, run_artifact
+
+    asked = artifact, options.profile, options.config, options.out
+    with _executor(options) as executor:
+        if options.dry_run:
+            seen = DryRunExecutor(executor.environment, options.threads)
+            before = dry_run_artifact(*asked, seen, again=options.again)
+            sys.stdout.write("".join(f"{line}\n" for line in seen.lines()))
+            sys.stdout.write(f"results recorded before: {before}\n")
+            return 0
+        path = run_artifact(*asked, executor, again=options.again)
+    sys.stdout.write(f"{path or 'nothing to do: everything is recorded; see --again'}\n")
     return 0
 
 
@@ -61,3 +156,32 @@ def _report(slug: str, run: Path) -> None:
     notebook = directory / f"{slug}.ipynb"
     build(slug, [run], notebook)
     sys.stdout.write(f"{notebook}\n{claims_text(run_rows(slug, [run]))}")
+
+
+def _that_train() -> str:
+    return ", ".join(slug for slug in SLUGS if load(slug).can_sweep)
+
+
+@contextmanager
+def _executor(options: Any) -> "Iterator[Executor]":  # noqa: ANN401 - of any artifact
+    from repro.execution.local import GPUS_PER_RUN, LocalExecutor
+
+    share = options.gpus_per_run or GPUS_PER_RUN
+    if options.executor == "ray":
+        from repro.execution.cluster import cluster
+
+        gpus = share if options.config.device == "cuda" else 0
+        address = options.address or "auto"
+        with cluster(address, threads=options.threads, gpus=gpus) as executor:
+            yield executor
+        return
+    from repro.measurement.environment import capture
+
+    here = capture()
+    yield LocalExecutor(
+        here,
+        workers=options.workers or max(1, here.cores // options.threads),
+        threads=options.threads,
+        memory=None if options.memory is None else int(options.memory * GB),
+        gpus_per_run=share,
+    )

@@ -40,8 +40,8 @@ from repro.data.text.examples import decode_lines, encode_lines
 from repro.data.text.rows import read_rows
 from repro.data.text.tasks import get_task
 from repro.finetuning.replay import unpacked
-from repro.measurement.point_store import PointStore
 from repro.measurement.records import read_run
+from repro.measurement.result_cache import ResultCache
 from repro.memory.setting import Setting
 from repro.methods.log import StepLog
 from repro.methods.step_info import Estimate
@@ -49,7 +49,7 @@ from repro.models.gguf_header import read_header
 from repro.planner.methods import METHODS
 from repro.planner.models import named
 from repro.planner.plan import plan_model
-from repro.training.checkpoint import Checkpoint
+from repro.training.store import Checkpoint
 
 SLOW_S = 10
 """Reading a file of a few kilobytes takes milliseconds; under load a hundred times that."""
@@ -271,7 +271,7 @@ def _zips() -> list[bytes]:
 
 
 def _point(path: Path) -> None:
-    store = PointStore("fuzz", {})
+    store = ResultCache("fuzz", {})
     target = store._path({})
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(path.read_bytes())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repro.core.leftovers import sweep, temporary_file
-from repro.training.checkpoint import Checkpoint
+from repro.training.store import Checkpoint
 from repro.training.tidy import tidy
 
 

@@ -12,24 +12,24 @@ import pytest
 
 from repro.core.names import METHODS, PRECISIONS, Engine, MethodName, Precision
 from repro.training import loop
-from repro.training.cell import Cell, FloatSettings, IntegerSettings
-from repro.training.cell_store import CellStore
-from repro.training.run_cell import Task, run_cell
+from repro.training.run import FloatSettings, IntegerSettings, NetworkRun
+from repro.training.store import CheckpointStore
+from repro.training.trainer import TrainingTask, train_run
 
 pytestmark = pytest.mark.usefixtures("engine", "made_up_mnist")
 
 EPOCHS = 4
 
 
-def cells() -> Iterator[tuple[Precision, MethodName, Engine]]:
+def table() -> Iterator[tuple[Precision, MethodName, Engine]]:
     """The rows and columns of the table: INT8* by full BP would be INT8."""
     for precision, method, engine in product(PRECISIONS, METHODS, ("torch", "native")):
         if (precision, method) != ("int8s", "full_bp"):
             yield precision, method, engine  # type: ignore[misc]
 
 
-def run(cell: Cell, directory: Path) -> dict[str, Any]:
-    return run_cell(Task(cell, CellStore(directory), {}))
+def run(network_run: NetworkRun, directory: Path) -> dict[str, Any]:
+    return train_run(TrainingTask(network_run, CheckpointStore(directory)))
 
 
 def without_times(metrics: dict[str, Any]) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class StoppedError(Exception):
     """The run was ended here."""
 
 
-@pytest.mark.parametrize(("precision", "method", "engine_name"), list(cells()))
+@pytest.mark.parametrize(("precision", "method", "engine_name"), list(table()))
 def test_a_run_stopped_at_every_epoch_is_the_uninterrupted_one(
     precision: Precision,
     method: MethodName,
@@ -51,23 +51,20 @@ def test_a_run_stopped_at_every_epoch_is_the_uninterrupted_one(
     settings = (
         FloatSettings(lr=0.02, batch=12) if precision == "fp32" else IntegerSettings(batch=12)
     )
-    cell = Cell("mnist", precision, method, settings, EPOCHS, 0, engine=engine_name)
-    expected = run(cell, tmp_path / "whole")
-    epoch = loop._epoch
+    network_run = NetworkRun("mnist", precision, method, settings, EPOCHS, 0, engine=engine_name)
+    expected = run(network_run, tmp_path / "whole")
+    save = loop._Saver.save
 
-    def one_epoch_a_process(*arguments: Any) -> None:
-        if begun:
-            raise StoppedError
-        begun.append(None)
-        epoch(*arguments)
+    def save_and_stop(saver: Any) -> None:
+        save(saver)
+        raise StoppedError
 
-    monkeypatch.setattr(loop, "_epoch", one_epoch_a_process)
-    for _ in range(EPOCHS - 1):
-        begun: list[None] = []
+    monkeypatch.setattr(loop._Saver, "save", save_and_stop)
+    for _ in range(1 + EPOCHS):  # before the first epoch, and after each
         with pytest.raises(StoppedError):
-            run(cell, tmp_path / "parts")
-    monkeypatch.setattr(loop, "_epoch", epoch)
-    found = run(cell, tmp_path / "parts")
+            run(network_run, tmp_path / "parts")
+    monkeypatch.setattr(loop._Saver, "save", save)
+    found = run(network_run, tmp_path / "parts")
     assert len(found["seconds"]) == EPOCHS
     assert without_times(found) == without_times(expected)
 
@@ -76,12 +73,12 @@ ORPHAN = """
 import json, os, signal, sys
 from pathlib import Path
 sys.path[:0] = {paths!r}
-from faults.test_resume import Cell, FloatSettings, run
+from faults.test_resume import FloatSettings, NetworkRun, run
 from repro.core import atomic
 
-cell = Cell("mnist", "fp32", "cls1", FloatSettings(lr=0.02, batch=12), 6, 0)
+network_run = NetworkRun("mnist", "fp32", "cls1", FloatSettings(lr=0.02, batch=12), 6, 0)
 place, end = Path(sys.argv[1]), sys.argv[2]
-run(Cell("mnist", "fp32", "cls1", FloatSettings(lr=0.02, batch=12), 1, 1), place / "first")
+run(NetworkRun("mnist", "fp32", "cls1", FloatSettings(lr=0.02, batch=12), 1, 1), place / "first")
 saving, reached = os.pipe()
 going, go = os.pipe()
 orphan = os.fork()
@@ -95,14 +92,14 @@ if orphan == 0:  # stops in the middle of its third save, as an orphan may
             os.read(going, 1)
         sync(descriptor)
     atomic.os.fsync = stop
-    run(cell, place / "parts")
+    run(network_run, place / "parts")
     os._exit(0)
 os.read(saving, 1)
 said, say = os.pipe()
 resumed = os.fork()
 if resumed == 0:
     os.dup2(say, 2)
-    metrics = run(cell, place / "parts")
+    metrics = run(network_run, place / "parts")
     (place / "resumed").write_text(json.dumps(metrics))
     os._exit(0)
 os.read(said, 1)  # it waits for the other one
@@ -121,7 +118,7 @@ def test_a_resumed_run_and_an_orphan_do_not_write_the_same_state(end: str, tmp_p
     script = ORPHAN.format(paths=[str(tests.parent), str(tests)])
     subprocess.run([sys.executable, "-c", script, tmp_path, end], check=True, timeout=300)
     resumed = json.loads((tmp_path / "resumed").read_text())
-    cell = Cell("mnist", "fp32", "cls1", FloatSettings(lr=0.02, batch=12), 6, 0)
-    assert without_times(resumed) == without_times(run(cell, tmp_path / "whole"))
-    kept = run(cell, tmp_path / "parts")  # from its checkpoint: the last that was written
+    network_run = NetworkRun("mnist", "fp32", "cls1", FloatSettings(lr=0.02, batch=12), 6, 0)
+    assert without_times(resumed) == without_times(run(network_run, tmp_path / "whole"))
+    kept = run(network_run, tmp_path / "parts")  # from its checkpoint: the last that was written
     assert kept == resumed
