@@ -16,7 +16,7 @@ from repro.core import atomic
 from repro.core.errors import ReproError
 from repro.core.leftovers import sweep, temporary_directory, temporary_file
 from repro.execution.local import LocalExecutor
-from repro.harness import sweep_artifact
+from repro.harness import run_artifact
 from repro.measurement.environment import capture
 from repro.measurement.records import RUN_FILE
 from repro.site.publish import published
@@ -199,8 +199,7 @@ def test_the_next_run_removes_what_a_killed_one_left_beside_the_records(tmp_path
             return iter(())
 
     nothing: LocalExecutor = Nothing()  # type: ignore[assignment]
+    config = ARTIFACT.profiles["smoke"]
     with pytest.raises(ReproError, match="without records"):
-        sweep_artifact(
-            ARTIFACT, "smoke", ARTIFACT.profiles["smoke"], tmp_path / "out", nothing, again=True
-        )
+        run_artifact(ARTIFACT, "smoke", config, tmp_path / "out", nothing, again=True)
     assert not directory.exists()
