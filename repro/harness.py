@@ -8,13 +8,22 @@ from typing import Any
 
 from repro.artifacts.base import Artifact, Config, Context, Result
 from repro.core import atomic
+from repro.core.leftovers import sweep
 from repro.execution.dry_run import DryRunExecutor, UnknownRunsError
 from repro.execution.executor import Executor
 from repro.execution.local import LocalExecutor
 from repro.measurement import environment
 from repro.measurement.environment import Environment
 from repro.measurement.prior_results import PriorResults
-from repro.measurement.records import CUSTOM, SCHEMA_VERSION, Profile, Record, validate, write_run
+from repro.measurement.records import (
+    CUSTOM,
+    RUN_FILE,
+    SCHEMA_VERSION,
+    Profile,
+    Record,
+    validate,
+    write_run,
+)
 from repro.measurement.result_cache import ResultCache
 from repro.training.tidy import tidy
 
@@ -51,6 +60,7 @@ def run_artifact(
     """
     directory = out / artifact.slug
     atomic.require_writable(directory)
+    sweep(directory, RUN_FILE.pattern)
     if executor is None:
         here = environment.capture()
         executor = LocalExecutor(here, workers=here.cores)

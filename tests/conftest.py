@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
-from repro.data import cache
-from repro.data.catalog import load_set
+from made_up import write_mnist
 from repro.ondevice.build import ToolsMissingError, build, load
 
 
@@ -31,17 +29,7 @@ def _interrupts() -> Iterator[None]:
 @pytest.fixture
 def made_up_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """MNIST in the cache is 32 + 16 images, each class a bar in another place."""
-    labels = np.arange(32, dtype=np.uint8) % 10
-    images = np.zeros((32, 28, 28), np.uint8)
-    for image, label in zip(images, labels, strict=True):
-        image[2 * label : 2 * label + 4] = 255
-    place = tmp_path / "data" / cache.location(load_set("mnist")).name
-    place.mkdir(parents=True)
-    np.save(place / "train_images.npy", images)
-    np.save(place / "train_labels.npy", labels)
-    np.save(place / "test_images.npy", images[:16])
-    np.save(place / "test_labels.npy", labels[:16])
-    (place / cache.MANIFEST).write_text("{}")
+    write_mnist(tmp_path / "data")
     monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path / "data"))
     threads = torch.get_num_threads()
     yield

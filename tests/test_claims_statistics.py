@@ -71,7 +71,7 @@ def test_no_seed_is_an_error() -> None:
 
 
 def test_the_interval_holds_the_true_mean_as_often_as_it_says() -> None:
-    draw = random.Random(0)  # noqa: S311 - not for secrets
+    draw = random.Random(0)
     hits = 0
     for _ in range(2000):
         found = estimate([draw.gauss(90, 2) for _ in range(4)])
@@ -108,7 +108,7 @@ def test_the_bootstrap_of_few_seeds_is_too_narrow_for_verdicts(
     n: int, bootstrap: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("repro.claims.statistics.RESAMPLES", 500)
-    draw = random.Random(n)  # noqa: S311 - not for secrets
+    draw = random.Random(n)
     rounds, by_bootstrap, by_student = 400, 0, 0
     for _ in range(rounds):
         low = [draw.gauss(90, 1) for _ in range(n)]

@@ -98,7 +98,7 @@ def test_a_truncated_pickle_is_refused(tmp_path: Path) -> None:
 
 def test_a_truncated_gzip_is_refused(tmp_path: Path) -> None:
     data = gzip.compress(python2_pickle(splits()[1]))[:-100]
-    with pytest.raises(BadContentError, match="cannot read"):
+    with pytest.raises(BadContentError, match="truncated or corrupt gzip"):
         read_wheel((wheel(tmp_path / "mnist.whl", data),), tmp_path)
 
 

@@ -77,9 +77,9 @@ def changed_cloud(factor: float) -> np.ndarray:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"x": None}, r"modelnet40_1024_i16\.npz: x cannot be read"),
-        ({"names": None}, "names cannot be read"),
-        ({"y": np.array([{}] * 5, object)}, "y cannot be read .*Object arrays"),
+        ({"x": None}, r"modelnet40_1024_i16\.npz: x is missing"),
+        ({"names": None}, "names is missing"),
+        ({"y": np.array([{}] * 5, object)}, r"y: its header says shape \(5,\) of type \|O"),
         ({"x": clouds(5).astype(np.float32) * np.nan}, r"x has type <f4 .* must be of type <i2"),
         ({"x": clouds(5)[:, :1000]}, r"x has shape \(5, 1000, 3\); must be \(n, 1024, 3\)"),
         ({"x": clouds(5)[0]}, r"x has type <i2 and shape \(1024, 3\)"),
@@ -112,7 +112,9 @@ def test_a_truncated_or_damaged_file_is_refused(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for damaged in (whole[: len(whole) // 2], b"", b"text"):
         path.write_bytes(damaged)
-        with pytest.raises(BadContentError, match=r"npz: zip directory cannot be read .*truncated"):
+        with pytest.raises(
+            BadContentError, match=r"npz: the list of arrays cannot be read .*truncated"
+        ):
             read_file(path)
     with zipfile.ZipFile(write(path)) as archive:
         at = archive.getinfo("x.npy").header_offset + 5000

@@ -81,7 +81,10 @@ def test_empty_grids_are_dropped_with_their_labels(tmp_path: Path) -> None:
     ("changed", "message"),
     [
         ({"y_train": np.array([0, 1, 2, 10])}, r"label 10 of item 3 is not in 0\.\.9"),
-        ({"y_train": np.array([0, 1, 2])}, r"X_train has shape .4, 30, 30, 30., y_train .3,"),
+        (
+            {"y_train": np.array([0, 1, 2])},
+            r"X_train has shape .4, 30, 30, 30. of int32, y_train .3,",
+        ),
         ({"X_train": np.zeros((4, 30, 900))}, "X_train has shape"),
         ({"X_train": np.full((4, 30, 30, 30), 2)}, "X_train has values from 2 to 2"),
         ({"X_train": np.array([{}], object)}, "not an npz file with X_train"),

@@ -196,6 +196,30 @@ VALUES = st.one_of(
 )
 
 
+@pytest.mark.parametrize(
+    ("name", "most"), [("--batch", 2**20), ("--classes", 256), ("--threads", 1024)]
+)
+@pytest.mark.parametrize("beyond", [1, 2**31 - 1])
+def test_a_size_beyond_its_limit_is_refused(
+    program: list[str], files: list[str], name: str, most: int, beyond: int
+) -> None:
+    value = max(most + 1, beyond)
+    done = run(program, *files, name, value)
+    assert done.returncode == 2
+    assert done.stderr == f"zo-train: error: {name} {value}: must be at most {most}\n"
+
+
+def test_a_batch_takes_no_more_memory_than_there_are_images(
+    program: list[str], files: list[str]
+) -> None:
+    fitting, largest = (
+        run(program, *files, "--batch", size, "--steps", "1") for size in (ITEMS, 2**20)
+    )
+    assert fitting.returncode == largest.returncode == 0, largest.stderr
+    arenas = [done.stdout.partition("arena ")[2].split()[0] for done in (fitting, largest)]
+    assert arenas[0] == arenas[1]
+
+
 @settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -125,7 +125,7 @@ def an_architecture(draw: random.Random) -> Architecture:
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(9, marks=pytest.mark.slow)])
 def test_the_pages_formula_is_that_of_python(tmp_path: Path, rounds: int) -> None:
-    draw = random.Random(rounds)  # noqa: S311 - cases, no secrets
+    draw = random.Random(rounds)
     architectures = [architecture(member.config) for member in members()]
     architectures += [an_architecture(draw) for _ in range(150)]
     cases: list[tuple[Architecture, TrainingMethod, Setting, float]] = [

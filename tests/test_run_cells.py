@@ -14,6 +14,7 @@ import msgspec
 import pytest
 import torch
 
+from repro.core.leftovers import temporary_file
 from repro.execution.schedule import RunOutcome, train_all
 from repro.measurement import environment as environment_module
 from repro.measurement.environment import Environment
@@ -301,8 +302,8 @@ def test_leftovers_of_killed_and_of_old_code_are_removed(tmp_path: Path) -> None
     directory, other = tmp_path / "runs" / "now", tmp_path / "runs" / "before"
     ages = {
         directory / "done.pt": 90,
-        directory / ".done.pt.abc": 1,
-        other / ".old.pt.abc": 1,
+        directory / ".done.pt.abcd1234": 1,
+        other / ".old.pt.abcd1234": 1,
         other / "recent.pt": 1,
         other / "old.pt": 90,
     }
@@ -310,10 +311,10 @@ def test_leftovers_of_killed_and_of_old_code_are_removed(tmp_path: Path) -> None
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
         os.utime(path, (then := time.time() - days * 86400, then))
-    (directory / ".being_written.pt.abc").touch()
-    tidy(directory)
-    left = {path.name for path in (tmp_path / "runs").glob("*/*")}
-    assert left == {"done.pt", "recent.pt", ".being_written.pt.abc"}
+    with temporary_file(other / "being_written.pt") as (_, being_written):
+        tidy(directory)
+        left = {path.name for path in (tmp_path / "runs").glob("*/*")}
+    assert left == {"done.pt", "recent.pt", being_written.name}
 
 
 SCRIPT = """

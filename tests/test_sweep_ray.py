@@ -19,6 +19,7 @@ from repro.measurement.environment import capture
 from repro.measurement.records import Record, read_run
 from repro.training.run import FloatSettings, NetworkRun
 from repro.training.store import CheckpointStore
+from waiting import wait_while_it_gets_on
 
 pytestmark = [
     pytest.mark.slow,
@@ -125,23 +126,20 @@ def test_a_killed_node_loses_nothing_and_nothing_is_done_twice(
 ) -> None:
     script = tmp_path / "sweep.py"
     script.write_text(SCRIPT.format(tests=str(Path(__file__).parent), place=str(tmp_path)))
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **RAY, "RAY_TMPDIR": ray_directory},
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    environment = {**os.environ, **RAY, "RAY_TMPDIR": ray_directory}
+    with Said(tmp_path, "sweep") as outputs:
+        command = subprocess.Popen([sys.executable, str(script)], env=environment, **outputs.files)
+        status = wait_while_it_gets_on(command, tmp_path)
+    lines, complaints = outputs.read()
+    assert status == 0, complaints
     said: dict[str, Any] = {}
-    for line in done.stdout.splitlines():
+    for line in lines:
         name, _, value = line.partition(" ")
         if name in ("nodes", "killed", "ended", "again"):  # Ray prints, too
             said[name] = json.loads(value)
     assert (said["nodes"], said["killed"]) == (2, 1)
-    assert done.stderr.count("its worker or node was lost") == 1
-    assert "(NodeDiedError); retrying" in done.stderr
+    assert complaints.count("its worker or node was lost") == 1
+    assert "(NodeDiedError); retrying" in complaints
     assert sorted(seed for seed, _ in said["ended"]) == [1, 2, 3, 4]
     assert sorted(said["again"]) == sorted(said["ended"])  # dates and seconds included
 
@@ -158,23 +156,47 @@ def test_a_killed_node_loses_nothing_and_nothing_is_done_twice(
         assert [found[curve] for curve in CURVES] == [metrics[curve] for curve in CURVES]
 
 
-def sweep(out: Path, cache: Path, *options: str) -> "subprocess.Popen[str]":
+class Said:
+    """Files for what a command says: a pipe that nobody reads would stop it."""
+
+    def __init__(self, place: Path, name: str) -> None:
+        self._paths = place / f"{name}.said", place / f"{name}.complaints"
+
+    def __enter__(self) -> "Said":
+        self._open = [path.open("w") for path in self._paths]
+        self.files: dict[str, Any] = dict(zip(("stdout", "stderr"), self._open, strict=True))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._open:
+            file.close()
+
+    def read(self) -> tuple[list[str], str]:
+        """Return the lines of standard output, and standard error."""
+        said, complaints = (path.read_text() for path in self._paths)
+        return said.splitlines(), complaints
+
+
+def sweep(out: Path, cache: Path, *options: str) -> tuple["subprocess.Popen[str]", Said]:
     """Begin ``repro sweep`` as a user does."""
     where = ["--epochs", str(EPOCHS), "--out", str(out), *options]
-    return subprocess.Popen(
-        [sys.executable, "-m", "repro", "sweep", "elasticzo_fig2", *SWEEP, *where],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "REPRO_CACHE_DIR": str(cache)},
-    )
+    with Said(out.parent, out.name) as outputs:
+        command = subprocess.Popen(
+            [sys.executable, "-m", "repro", "sweep", "elasticzo_fig2", *SWEEP, *where],
+            env={**os.environ, "REPRO_CACHE_DIR": str(cache)},
+            **outputs.files,
+        )
+    return command, outputs
 
 
-def recorded(command: "subprocess.Popen[str]") -> tuple[list[Record], str]:
+def recorded(
+    command: "subprocess.Popen[str]", outputs: Said, place: Path
+) -> tuple[list[Record], str]:
     """Return the records that a sweep has written, and what it said meanwhile."""
-    said, complaints = command.communicate(timeout=300)
-    assert command.returncode == 0, complaints
-    return read_run(Path(said.splitlines()[-1])), complaints
+    status = wait_while_it_gets_on(command, place)
+    said, complaints = outputs.read()
+    assert status == 0, complaints
+    return read_run(Path(said[-1])), complaints
 
 
 def states(cache: Path) -> set[str]:
@@ -205,16 +227,16 @@ def test_the_command_loses_a_node_and_records_each_cell_once(
         lines = (line.split() for line in nodes.stdout)
         address = next(words[1] for words in lines if words[:1] == ["address"])
         on_ray = ["--executor", "ray", "--address", address]
-        command = sweep(tmp_path / "out", driver, *on_ray)
+        command, outputs = sweep(tmp_path / "out", driver, *on_ray)
         # until the second node has ended a cell, which the driver has, and begun another
         while not (states(second) & states(driver) and states(second) - states(driver)):
-            assert command.poll() is None, command.communicate()
+            assert command.poll() is None, outputs.read()
             time.sleep(0.02)
         (lost,) = states(second) - states(driver)
         nodes.stdin.write("kill\n")
         nodes.stdin.flush()
-        records, complaints = recorded(command)
-        again, _ = recorded(sweep(tmp_path / "again", driver, *on_ray))
+        records, complaints = recorded(command, outputs, tmp_path)
+        again, _ = recorded(*sweep(tmp_path / "again", driver, *on_ray), tmp_path)
         nodes.stdin.close()
 
     assert complaints.count("(NodeDiedError); retrying") == 1
@@ -227,5 +249,5 @@ def test_the_command_loses_a_node_and_records_each_cell_once(
     assert states(first) & states(second) == {lost}
     everything = ("seconds", "trained", *CURVES)  # with dates and seconds: read, not trained again
     assert results_of(again, *everything) == results_of(records, *everything)
-    here, _ = recorded(sweep(tmp_path / "here", tmp_path / "local", "--workers", "2"))
+    here, _ = recorded(*sweep(tmp_path / "here", tmp_path / "local", "--workers", "2"), tmp_path)
     assert results_of(here, *CURVES) == results_of(records, *CURVES)

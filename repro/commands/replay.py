@@ -64,7 +64,7 @@ def execute(args: argparse.Namespace) -> int:
             sys.stderr.write(f"repro: error: {name}: {error}\n")
             failed = 1
             continue
-        size = len(unpacked(record.metrics["log"]).data)
+        size = len(unpacked(record.metrics["log"], record.metrics["steps"][-1]).data)
         sys.stdout.write(
             f"{name}: {record.metrics['steps'][-1]} steps from a log of {size} bytes, "
             f"SHA-256 {record.metrics['final_sha256'][:16]}… as recorded\n"

@@ -2,11 +2,13 @@
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from repro.core.errors import ReproError
+from repro.core.leftovers import temporary_file
 
 
 def write_new(path: Path, data: bytes) -> None:
@@ -15,17 +17,15 @@ def write_new(path: Path, data: bytes) -> None:
     Raises:
         ReproError: ``path`` exists, or its directory cannot be written.
     """
-    temporary = _write_beside(path, _all(data))
-    try:
-        os.link(temporary, path)  # fails, where a rename would overwrite
-    except FileExistsError as error:
-        raise _already_there(path) from error
-    except OSError as error:  # a file system without hard links
-        if path.exists():
+    with _written_beside(path, lambda file: file.write(data)) as temporary:
+        try:
+            os.link(temporary, path)  # fails, where a rename would overwrite
+        except FileExistsError as error:
             raise _already_there(path) from error
-        temporary.rename(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        except OSError as error:  # a file system without hard links
+            if path.exists():
+                raise _already_there(path) from error
+            temporary.rename(path)
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -34,7 +34,7 @@ def replace(path: Path, data: bytes) -> None:
     Raises:
         ReproError: the directory of ``path`` cannot be written.
     """
-    replace_by(path, _all(data))
+    replace_by(path, lambda file: file.write(data))
 
 
 def replace_by(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -44,12 +44,8 @@ def replace_by(path: Path, write: Callable[[BinaryIO], object]) -> None:
         ReproError: the directory of ``path`` cannot be written.
         Exception: what ``write`` raised; ``path`` is then as it was.
     """
-    temporary = _write_beside(path, write)
-    try:
+    with _written_beside(path, write) as temporary:
         temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def require_writable(directory: Path) -> None:
@@ -66,30 +62,20 @@ def require_writable(directory: Path) -> None:
         raise _unwritable(directory, error) from error
 
 
-def _all(data: bytes) -> Callable[[BinaryIO], object]:
-    return lambda file: file.write(data)
-
-
-def _write_beside(path: Path, write: Callable[[BinaryIO], object]) -> Path:
+@contextmanager
+def _written_beside(path: Path, write: Callable[[BinaryIO], object]) -> Iterator[Path]:
+    """Offer a file beside ``path`` that ``write`` has filled, synced to the disk."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with temporary_file(path) as (descriptor, temporary):
+            with os.fdopen(descriptor, "wb", closefd=False) as file:
+                write(file)
+                file.flush()
+                os.fsync(descriptor)
+            temporary.chmod(0o644)
+            yield temporary
     except OSError as error:
         raise _unwritable(path.parent, error) from error
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise _unwritable(path.parent, error) from error
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    return temporary
 
 
 def _already_there(path: Path) -> ReproError:
@@ -98,6 +84,6 @@ def _already_there(path: Path) -> ReproError:
 
 def _unwritable(directory: Path, error: OSError) -> ReproError:
     return ReproError(
-        f"cannot write to {directory}: {error.strerror}; "
+        f"cannot write to {directory}: {error.strerror or error}; "
         "give a directory that can be written (for results: --out DIR)"
     )

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from repro.core.errors import ReproError
+from repro.data.arrays import BadArrayError, map_npy
 
 Array = npt.NDArray[Any]
 Value = Array | Path
@@ -68,14 +69,33 @@ class ArraySpec:
     def read(self, path: Path) -> Array:
         """Return the array at ``path``, memory-mapped and read-only.
 
+        Whether it has all its items, and the right ones, is for ``digest`` to say: that takes
+        reading and hashing all of it.
+
         Raises:
-            BadContentError: ``path`` is not an array file, or is truncated.
+            BadContentError: ``path`` is not an array file, is truncated, has another type or items
+                of another shape, or a number that is not finite.
         """
         try:
-            array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError) as error:
-            msg = f"{path}: not an array file ({error})"
+            array = map_npy(path)
+        except BadArrayError as error:
+            msg = f"{path}: not an array file: {error}"
             raise BadContentError(msg) from error
+        if (
+            (array.dtype.str, array.ndim) != (self.dtype, len(self.shape))
+            or array.shape[1:] != self.shape[1:]
+            or len(array) > self.shape[0]
+            or not array.flags.c_contiguous
+        ):
+            order = "C" if array.flags.c_contiguous else "Fortran"
+            msg = (
+                f"{path}: shape {array.shape} of {array.dtype.str} in {order} order; must be "
+                f"{self.shape} of {self.dtype} in C order"
+            )
+            raise BadContentError(msg)
+        if array.dtype.kind == "f" and not all(np.isfinite(item).all() for item in array):
+            msg = f"{path}: a number in it is not finite"
+            raise BadContentError(msg)
         return array
 
 

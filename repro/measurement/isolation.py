@@ -2,20 +2,26 @@
 
 Memory can only be measured in a process that has done nothing else, and importing torch and
 transformers takes seconds: a fork server imports them once and every point starts as its fork. No
-process outlives the one that runs the points, however that ends.
+process outlives the one that runs the points, however that ends. Ctrl-C is for that process alone:
+it ends the others, which neither see the signal nor say anything.
 """
 
+import contextlib
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, as_completed
 from contextlib import contextmanager
+from multiprocessing import forkserver, resource_tracker
 from typing import Any, TypeVar
 
 from pebble import ProcessExpired, ProcessPool
 
+from repro.core.environ import environment_set, same_package
 from repro.core.errors import ReproError
+from repro.core.parent import end_with_parent
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -46,16 +52,49 @@ def processes(*, workers: int, preload: Sequence[str]) -> Iterator[Processes]:
         preload: modules the fork server imports once, for all.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(preload))
+    context.set_forkserver_preload(["repro.measurement.fork_server", *preload])
+    _start_fork_server()
+    others = set(multiprocessing.active_children())
     # pebble does not type its context parameter for fork servers
     pool: Any = ProcessPool(
         max_workers=workers, max_tasks=1, context=context, initializer=_end_with_driver
     )
     try:
         yield Processes(pool)
+    except BaseException as error:
+        for process in set(multiprocessing.active_children()) - others:
+            process.kill()  # pebble would wait up to three seconds for each of them
+        if isinstance(error, KeyboardInterrupt):
+            _kill_fork_server()
+        raise
     finally:
         pool.stop()
         pool.join()
+
+
+def _start_fork_server() -> None:
+    """Start the fork server unless it runs, deaf to Ctrl-C; its forks are so, too.
+
+    A child that is still being imported would answer Ctrl-C with a traceback. The tracker removes
+    the semaphores of a killed driver, and need not warn of it.
+    """
+    with environment_set(same_package()):
+        with environment_set({"PYTHONWARNINGS": "ignore:resource_tracker"}):
+            resource_tracker.ensure_running()  # first, as it lets the signal through again
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _kill_fork_server() -> None:
+    """Kill the fork server, whose imports pebble would wait for; the next one needs a new one."""
+    server: Any = forkserver._forkserver
+    pid: int | None = server._forkserver_pid
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def run_isolated(
@@ -84,7 +123,12 @@ def run_isolated(
 
 
 def _end_with_driver() -> None:
-    """Have this process end when the one that runs the pool does, whatever it does by then."""
+    """Have this process end when the one that runs the pool does, whatever it does by then.
+
+    The fork server, its parent, ends with the driver where the kernel sees to that (Linux); a
+    thread of this process does it elsewhere.
+    """
+    end_with_parent()
     threading.Thread(target=_wait_and_end, daemon=True).start()
 
 

@@ -26,10 +26,11 @@ artifact has ``smoke``, ``quick`` and ``paper``; what each of them is, the artif
 CUSTOM = "custom"
 """What a record has in the place of a profile if its configuration is none of theirs."""
 
-_NAME = re.compile(
+RUN_FILE = re.compile(
     r"(?P<profile>[a-z]+)-(?P<utc>\d{8}T\d{6}Z)-(?P<commit>[0-9a-f]{7}|nocommit)"
     r"(?P<dirty>-dirty)?\.jsonl"
 )
+"""Names of run files."""
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -162,7 +163,7 @@ def run_files(directory: Path) -> list[Path]:
     """
     paths = sorted(directory.glob("*.jsonl")) if directory.is_dir() else []
     for path in paths:
-        if _NAME.fullmatch(path.name) is None:
+        if RUN_FILE.fullmatch(path.name) is None:
             msg = f"{path}: not the name of a run file (PROFILE-UTC-COMMIT.jsonl); move it away"
             raise ReproError(msg)
     return sorted(paths, key=lambda path: path.name.split("-")[1])
@@ -230,7 +231,11 @@ def _decode(line: bytes, where: str) -> Record:
             )
             raise ReproError(msg)
         record = msgspec.json.decode(line, type=Record)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # wrong types are DecodeErrors, too
+    except (
+        msgspec.DecodeError,  # wrong types are DecodeErrors, too
+        UnicodeDecodeError,
+        RecursionError,
+    ) as error:
         msg = f"{where}: not a record: {error}; restore the file or remove it and run again"
         raise ReproError(msg) from error
     validate(record, where)

@@ -26,10 +26,12 @@ class ResultCache:
         """Return the stored value of ``key``, or ``None`` if there is none that can be read."""
         path = self._path(key)
         try:
-            value: dict[str, Any] = json.loads(path.read_bytes())["value"]
+            value = json.loads(path.read_bytes())["value"]
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
             path.unlink(missing_ok=True)
             return None
         return value

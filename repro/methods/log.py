@@ -7,8 +7,8 @@ it does the same arithmetic in the same order, without the forward passes.
 
 import copy
 import io
+import math
 import struct
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ import torch
 
 from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
+from repro.data.arrays import read_npz
 from repro.methods.estimators import OFFSETS, Estimator
 from repro.methods.noise import Noise, noise_of_log
 from repro.methods.step_info import Estimate
@@ -26,6 +27,9 @@ from repro.methods.walk import Restore, Walk
 
 _ENTRY = struct.Struct("<Idd")
 _LR = struct.Struct("<d")
+_SETTINGS = ("eps", "perturbations", "chunk", "restore", "noise", "estimator", "groups")
+MOST_BYTES = 2**28
+"""Of the entries of a log whose steps are not known: 13 million steps."""
 
 
 class Entry(NamedTuple):
@@ -72,7 +76,7 @@ class StepLog:
     @property
     def steps(self) -> int:
         """Steps done."""
-        return len(self.data) // (self.perturbations * self._size)
+        return len(self.data) // self.bytes_of(1)
 
     @property
     def last(self) -> Entry | None:
@@ -94,6 +98,10 @@ class StepLog:
             "restore": self.restore,
             "noise": self.noise,
         }
+
+    def bytes_of(self, steps: int) -> int:
+        """Return the bytes that the entries of so many steps take."""
+        return steps * self.perturbations * self._size
 
     def append(self, estimates: Sequence[Estimate], lr: float, *others: float) -> None:
         """Add one step, with the learning rate of each parameter group."""
@@ -130,33 +138,40 @@ class StepLog:
             ReproError: ``path`` is not such a file, or is damaged.
         """
         try:
-            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
-                restore = str(stored["restore"])
-                if restore not in get_args(Restore):
-                    raise ValueError(restore)
-                estimator = str(stored.get("estimator", "two-sided"))  # older files name none
-                if estimator not in OFFSETS:
-                    raise ValueError(estimator)
-                groups = stored.get("groups", np.empty((0, 3)))
-                log = cls(
-                    eps=float(stored["eps"]),
-                    perturbations=int(stored["perturbations"]),
-                    chunk=int(stored["chunk"]) or None,
-                    restore=cast("Restore", restore),
-                    noise=str(stored.get("noise", "torch")),
-                    estimator=estimator,
-                    groups=[GroupLog(int(n), float(eps), float(wd)) for n, eps, wd in groups],
-                    data=bytearray(stored["entries"].tobytes()),
-                )
+            content = path.read_bytes()
+            # nothing in it is compressed, so that no part is longer than the file
+            stored = read_npz(content, ("entries", *_SETTINGS), len(content))
+            restore = str(stored["restore"])
+            if restore not in get_args(Restore):
+                raise ValueError(restore)
+            estimator = str(stored.get("estimator", "two-sided"))  # older files name none
+            if estimator not in OFFSETS:
+                raise ValueError(estimator)
+            groups = stored.get("groups", np.empty((0, 3)))
+            log = cls(
+                eps=float(stored["eps"]),
+                perturbations=int(stored["perturbations"]),
+                chunk=int(stored["chunk"]) or None,
+                restore=cast("Restore", restore),
+                noise=str(stored.get("noise", "torch")),
+                estimator=estimator,
+                groups=[GroupLog(int(n), float(eps), float(wd)) for n, eps, wd in groups],
+                data=bytearray(stored["entries"].tobytes()),
+            )
             log.require_whole()
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            msg = f"{path}: not a log of zeroth-order steps, or damaged ({error})"
+        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+            msg = (
+                f"{path}: not a log of zeroth-order steps, or damaged ({error}); log the run again"
+            )
             raise ReproError(msg) from error
         return log
 
     def require_whole(self) -> None:
-        """Raise ``ValueError`` unless the entries are a whole number of steps."""
-        if self.perturbations < 1 or len(self.data) % (self.perturbations * self._size):
+        """Raise ``ValueError`` unless the settings can be and the entries are whole steps."""
+        if not (math.isfinite(self.eps) and self.eps > 0 and (self.chunk or 1) > 0):
+            msg = f"eps = {self.eps}, chunk = {self.chunk}: must be above 0"
+            raise ValueError(msg)
+        if self.perturbations < 1 or len(self.data) % self.bytes_of(1):
             msg = (
                 f"{len(self.data)} bytes of entries are no whole number of steps of "
                 f"{self.perturbations} estimates"

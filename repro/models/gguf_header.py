@@ -34,6 +34,9 @@ _STRING, _ARRAY = 8, 9
 _MAX_DIMENSIONS = 4
 _MAX_ITEMS = 8_000_000
 """Most entries of a header; a vocabulary of 262,144 tokens with its merges has about a million."""
+_ENTRIES_PER_TOKEN = 4
+"""Most entries of an array for each token, of which there are no more than the largest dimension of
+a tensor: gguf spends tens of microseconds on each. Vocabularies have up to 2.2 merges a token."""
 _SIZES = ("embedding_length", "feed_forward_length", "vocab_size", "expert_count")
 """Metadata that decides how much memory a model takes: each is a dimension of some tensor."""
 
@@ -62,7 +65,9 @@ class Header(NamedTuple):
 
     architecture: str
     metadata: Mapping[str, Scalar]
-    """Numbers and strings; arrays are left out."""
+    """Numbers and strings."""
+    arrays: Mapping[str, int]
+    """How many entries each array has that is among the metadata."""
     tensors: Mapping[str, TensorInfo]
 
     def of_architecture(self, name: str) -> Scalar | None:
@@ -116,19 +121,23 @@ class _Cursor:
         tensors, entries = self.integer("<Q"), self.integer("<Q")
         # An entry has at least the length of its name, its type and one byte.
         self.require("metadata entries", entries, 8 + 4 + 1)
-        metadata: dict[str, Scalar | None] = {}
+        metadata: dict[str, Scalar] = {}
+        arrays: dict[str, int] = {}
         for _ in range(entries):
             name = self.string()
-            if name in metadata:
+            if name in metadata or name in arrays:
                 msg = f"metadata {name!r} is there twice"
                 raise ValueError(msg)
-            metadata[name] = self.value(self.integer("<I"))
+            kind = self.integer("<I")
+            if kind == _ARRAY:
+                arrays[name] = self.skip_array(self.integer("<I"), self.integer("<Q"))
+            else:
+                metadata[name] = self.string() if kind == _STRING else self.number(kind)
         architecture = metadata.get("general.architecture")
         if not isinstance(architecture, str):
             msg = "its metadata have no general.architecture"
             raise ValueError(msg)
-        scalars = {name: value for name, value in metadata.items() if value is not None}
-        return Header(architecture, scalars, self.tensors(tensors, scalars))
+        return Header(architecture, metadata, arrays, self.tensors(tensors, metadata))
 
     def tensors(self, count: int, metadata: Mapping[str, Scalar]) -> dict[str, TensorInfo]:
         from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
@@ -140,7 +149,11 @@ class _Cursor:
         for _ in range(count):
             name = self.string()
             shape = self.shape(name)
-            block, size = GGML_QUANT_SIZES[GGMLQuantizationType(self.integer("<I"))]
+            kind = GGMLQuantizationType(self.integer("<I"))
+            if kind not in GGML_QUANT_SIZES:
+                msg = f"tensor {name!r} is stored as {kind.name}, which gguf cannot read"
+                raise ValueError(msg)
+            block, size = GGML_QUANT_SIZES[kind]
             if name in found or prod(shape) == 0 or shape[0] % block:
                 msg = (
                     f"tensor {name!r} of shape {shape} is there twice, is empty, or is not stored "
@@ -171,15 +184,6 @@ class _Cursor:
             raise ValueError(msg)
         return tuple(self.integer("<Q") for _ in range(dimensions))
 
-    def value(self, kind: int) -> Scalar | None:
-        """Read one value; an array is skipped, and None stands for it."""
-        if kind == _STRING:
-            return self.string()
-        if kind == _ARRAY:
-            self.skip_array(self.integer("<I"), self.integer("<Q"))
-            return None
-        return self.number(kind)
-
     def number(self, kind: int) -> int | float | bool:
         if kind not in _SCALARS:
             msg = f"metadata of the unknown type {kind}"
@@ -188,7 +192,8 @@ class _Cursor:
         number: int | float | bool = struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
         return number
 
-    def skip_array(self, kind: int, count: int) -> None:
+    def skip_array(self, kind: int, count: int) -> int:
+        """Pass over an array and return how many entries it has."""
         if kind == _STRING:
             self.require("strings in an array", count, 8)
             for _ in range(count):
@@ -200,6 +205,7 @@ class _Cursor:
         else:
             msg = f"an array of the unknown type {kind}"
             raise ValueError(msg)
+        return count
 
     def require(self, what: str, count: int, size: int) -> None:
         """Check that ``count`` entries of at least ``size`` bytes can be there."""
@@ -238,6 +244,13 @@ def _require_plausible(header: Header) -> None:
     limits = {"block_count": len(header.tensors), **dict.fromkeys(_SIZES, largest)}
     if header.architecture == "gpt2":  # its positions are a tensor, and its mask is their square
         limits["context_length"] = largest
+    for name, count in header.arrays.items():
+        if count > _ENTRIES_PER_TOKEN * largest:
+            msg = (
+                f"the array {name!r} has {count:,} entries, and a vocabulary that its tensors "
+                f"allow at most {_ENTRIES_PER_TOKEN * largest:,}"
+            )
+            raise ValueError(msg)
     for name, limit in limits.items():
         value = header.of_architecture(name)
         if value is not None and (not isinstance(value, int) or not 0 <= value <= limit):

@@ -6,8 +6,6 @@ tensors of a quantised file are the nearest that dense training can start from.
 
 import hashlib
 import math
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from filelock import FileLock
 
 from repro.core.errors import ReproError, UsageError
+from repro.core.leftovers import temporary_directory
 from repro.core.names import BYTES, Dtype
 from repro.core.paths import cache_dir, names_a_path
 from repro.core.validation import require_choice
@@ -207,7 +206,6 @@ def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
     from safetensors import SafetensorError
     from transformers import AutoConfig, AutoTokenizer, GgufConfig
 
-    staging = Path(tempfile.mkdtemp(dir=directory.parent))
     try:
         config = AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name, **_overrides(header))
         _require_same_weights(config, header)
@@ -219,10 +217,12 @@ def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
             dtype=dtype,
         )
         _tie_output_layer(model, header)
-        model.save_pretrained(staging)
-        del model  # the tokenizer needs memory, too
-        AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(staging)
-        staging.replace(directory)
+        with temporary_directory(directory) as staging:
+            whole = staging / "whole"
+            model.save_pretrained(whole)
+            del model  # the tokenizer needs memory, too
+            AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(whole)
+            whole.replace(directory)
     except (
         ArithmeticError,
         AttributeError,
@@ -235,8 +235,6 @@ def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
         reason = " ".join(f"{error}".split()) or type(error).__name__
         msg = f"{gguf}: transformers cannot convert it ({reason})"
         raise ReproError(msg) from error
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _require_same_weights(config: "PreTrainedConfig", header: Header) -> None:

@@ -12,11 +12,12 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from repro.core.commands import run_command
 from repro.core.errors import ReproError
+from repro.core.leftovers import temporary_directory
 from repro.core.paths import cache_dir
 
 SOURCES = Path(__file__).with_name("cpp")
@@ -73,14 +74,14 @@ def build() -> Path:
         msg = f"no nanobind to build the engine with: {_NEEDS}"
         raise ToolsMissingError(msg)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="build-", dir=target.parent) as directory:
+    with temporary_directory(target) as directory:
         _run(
             cmake,
-            *("-S", str(SOURCES), "-B", directory, "-DZO_PYTHON=ON"),
+            *("-S", str(SOURCES), "-B", str(directory), "-DZO_PYTHON=ON"),
             f"-DPython_EXECUTABLE={sys.executable}",
         )
-        _run(cmake, "--build", directory, "--parallel", str(os.cpu_count() or 1))
-        (Path(directory) / target.name).replace(target)
+        _run(cmake, "--build", str(directory), "--parallel", str(os.cpu_count() or 1))
+        (directory / target.name).replace(target)
     return target
 
 
@@ -122,7 +123,7 @@ def _cmake() -> str:
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    done = run_command(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode:
         end = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
         msg = f"building the engine failed; {_NEEDS}. The end of the output:\n{end}"

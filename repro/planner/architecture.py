@@ -10,6 +10,10 @@ Norm = Literal["rms", "rms32", "layer"]
 """RMSNorm as in Llama, RMSNorm whose product with its weight is in float32 too (Gemma, OLMo 2),
 LayerNorm."""
 
+LARGEST_SIZE = 2**31
+"""Beyond any dimension of a model; products of several stay finite as floating-point numbers."""
+MOST_LAYERS = 2**16
+"""Blocks are gone through one by one."""
 Activation = Literal["fused", "relu", "composed"]
 """How the feed-forward network's non-linearity is computed: by one operator, by a ReLU, whose
 output is all that its backward pass needs, or as ``gelu_new`` by eight elementwise operators."""
@@ -82,7 +86,11 @@ class Architecture:
             "layers", "hidden", "heads", "kv_heads", "head_size", "feed_forward", "vocabulary",
             "positions",
         ):  # fmt: skip
-            require_positive_int(f"{self.model_type}: {name}", getattr(self, name))
+            value = require_positive_int(f"{self.model_type}: {name}", getattr(self, name))
+            most = MOST_LAYERS if name == "layers" else LARGEST_SIZE
+            if value > most:
+                msg = f"{self.model_type}: {name} = {value!r:.40}: must be at most {most}"
+                raise UsageError(msg)
         if self.heads % self.kv_heads:
             msg = (
                 f"{self.model_type}: {self.kv_heads} key/value heads do not divide {self.heads} "

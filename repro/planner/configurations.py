@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from repro.core.errors import UsageError
-from repro.planner.architecture import Activation, Architecture
+from repro.planner.architecture import LARGEST_SIZE, MOST_LAYERS, Activation, Architecture
 
 Config = Mapping[str, Any]
 
@@ -27,6 +27,7 @@ class NoFormulaError(UsageError):
         )
 
 
+_LAYERS = ("num_hidden_layers", "n_layer")
 _GEMMA3_PATTERN = 5 * ["sliding_attention"] + ["full_attention"]
 
 _ACTIVATIONS: dict[str, Activation] = {
@@ -54,7 +55,14 @@ def architecture(config: Config) -> Architecture:
         raise NoFormulaError(
             f"model type {model_type!r}", f"the formula knows {', '.join(_READERS)}"
         )
-    return _READERS[model_type](config)
+    try:
+        return _READERS[model_type](config)
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        msg = (
+            f"configuration of type {model_type!r}: a value has the wrong type ({error}); give the "
+            "config.json of a model of transformers"
+        )
+        raise UsageError(msg) from error
 
 
 def _llama_like(config: Config, **differences: Any) -> Architecture:  # noqa: ANN401 - of any field
@@ -146,7 +154,7 @@ def _gemma3(config: Config) -> Architecture:
         qkv_bias=bias,
         output_bias=bias,
         masked=tuple(windowed),
-        window=config.get("sliding_window", 4096),
+        window=_size({"sliding_window": 4096, **config}, "sliding_window"),
     )
 
 
@@ -292,11 +300,11 @@ def _with(config: Config, **defaults: object) -> Config:
 
 
 def _size(config: Config, key: str) -> int:
-    value = config.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    value, most = config.get(key), MOST_LAYERS if key in _LAYERS else LARGEST_SIZE
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         msg = (
-            f"configuration of type {config.get('model_type')!r}: {key} = {value!r}: must be a "
-            "whole number of at least 1"
+            f"configuration of type {config.get('model_type')!r}: {key} = {value!r:.40}: must be a "
+            f"whole number from 1 to {most}"
         )
         raise UsageError(msg)
     return value
@@ -327,6 +335,7 @@ def _windows(config: Config, window: int | None, first: int = 0) -> dict[str, An
     """Return the fields of a sliding window in the blocks from number ``first`` on."""
     if window is None:
         return {}
+    _size({**config, "sliding_window": window}, "sliding_window")
     masked = tuple(block >= first for block in range(_size(config, "num_hidden_layers")))
     return {"masked": masked, "window": window}
 

@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,14 +81,24 @@ def of_size(parameters: str) -> Model:
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        config = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except OSError as error:
         msg = f"cannot read {path}: {error.strerror}; give a config.json of transformers"
         raise ReproError(msg) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         msg = f"{path}: not JSON ({error}); give a config.json of transformers"
         raise UsageError(msg) from error
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         msg = f"{path}: no model_type in it; give the config.json of a model of transformers"
         raise UsageError(msg)
     return config
+
+
+def _finite(text: str) -> float:
+    """Return the number that ``text`` is; JSON has no NaN or infinity, and Python reads them."""
+    value = float(text)
+    if not math.isfinite(value):
+        msg = f"{text} is not a finite number"
+        raise ValueError(msg)
+    return value

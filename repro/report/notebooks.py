@@ -7,8 +7,8 @@ shows and of the claims' verdicts, so that a stale one can be told without runni
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from nbconvert.preprocessors import CellExecutionError, ExecutePreprocessor
 
 from repro.artifacts import index
 from repro.core import atomic
+from repro.core.environ import environment_set, same_package
 from repro.core.errors import ReproError
 from repro.report import view
 from repro.report.claims_table import run_rows
@@ -41,7 +42,7 @@ def is_stale(slug: str, notebook: Path, runs: Sequence[Path]) -> bool:
     """Tell whether the notebook is missing, damaged, or older than what it is made from."""
     try:
         made_from = json.loads(notebook.read_bytes())["metadata"]["zo_repro"]
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return True
     stale: bool = made_from != _sources(slug, runs)
     return stale
@@ -55,9 +56,12 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
     """
     content: Any = jupytext.read(template(slug))
     executor: Any = ExecutePreprocessor(timeout=_TIMEOUT_S, kernel_name="python3")  # type: ignore[no-untyped-call]
+    records = os.pathsep.join(str(run.resolve()) for run in runs)
+    variables = same_package() | {view.RECORDS: records}
     try:
-        with _records(runs):
-            executor.preprocess(content, {"metadata": {"path": str(Path.cwd())}})
+        # an empty directory, since a kernel may import from the one that it begins in
+        with environment_set(variables), tempfile.TemporaryDirectory() as empty:
+            executor.preprocess(content, {"metadata": {"path": empty}})
     except CellExecutionError as error:
         msg = f"the notebook of {slug} failed: {error.ename}: {error.evalue}"
         raise ReproError(msg) from error
@@ -68,20 +72,6 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
     content.metadata["zo_repro"] = _sources(slug, runs)
     text: str = nbformat.writes(content)  # type: ignore[no-untyped-call]
     atomic.replace(notebook, text.encode() + b"\n")
-
-
-@contextmanager
-def _records(runs: Sequence[Path]) -> Iterator[None]:
-    """Name the records to the kernels that are started inside the block, which inherit it."""
-    before = os.environ.get(view.RECORDS)
-    os.environ[view.RECORDS] = os.pathsep.join(str(run.resolve()) for run in runs)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[view.RECORDS]
-        else:
-            os.environ[view.RECORDS] = before
 
 
 def _sources(slug: str, runs: Sequence[Path]) -> dict[str, Any]:

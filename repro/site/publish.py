@@ -1,18 +1,21 @@
 """A directory that appears whole or not at all, and that knows its own files."""
 
+import fcntl
 import hashlib
-import shutil
-import tempfile
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from repro.core.errors import ReproError, UsageError
+from repro.core.leftovers import temporary_directory
 
 MANIFEST = "SHA256SUMS"
 """Names every other file with its hash, as ``sha256sum`` does."""
 MARK = ".zo-repro-site"
 """Tells a directory that may be replaced from any other that has sums."""
+_OLD = "old"
+"""Directory of the replaced site until the new one is in place."""
 
 
 @contextmanager
@@ -27,23 +30,20 @@ def published(target: Path) -> Iterator[Path]:
     require_replaceable(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+        with temporary_directory(target, lambda left: _rescue(left / _OLD, target)) as scratch:
+            fresh = scratch / "new"
+            fresh.mkdir()
+            yield fresh
+            (fresh / MARK).write_text("`repro report --html` replaces this directory.\n")
+            (fresh / MANIFEST).write_text(_manifest(fresh), encoding="utf-8")
+            with _alone_in(target.parent):
+                _swap(fresh, target, scratch / _OLD)
     except OSError as error:
-        msg = f"cannot write to {target.parent}: {error.strerror}; give another directory"
+        msg = (
+            f"cannot write {error.filename or target}: {error.strerror}; {target} is as it was; "
+            "give another directory"
+        )
         raise ReproError(msg) from error
-    fresh, old = scratch / "new", scratch / "old"
-    try:
-        fresh.mkdir()
-        yield fresh
-        (fresh / MARK).write_text("`repro report --html` replaces this directory.\n")
-        (fresh / MANIFEST).write_text(_manifest(fresh), encoding="utf-8")
-        _swap(fresh, target, old)
-    except OSError as error:
-        msg = f"cannot write {error.filename or target}: {error.strerror}; {target} is as it was"
-        raise ReproError(msg) from error
-    finally:
-        if target.exists() or not old.exists():  # else the scratch holds the only copy
-            shutil.rmtree(scratch)
 
 
 def _swap(fresh: Path, target: Path, old: Path) -> None:
@@ -52,9 +52,25 @@ def _swap(fresh: Path, target: Path, old: Path) -> None:
     try:
         fresh.rename(target)
     except OSError:
-        if old.exists():
-            old.rename(target)
+        _rescue(old, target)
         raise
+
+
+def _rescue(old: Path, target: Path) -> None:
+    """Restore an earlier site after an interrupted replacement."""
+    if old.exists() and not target.exists():
+        old.rename(target)
+
+
+@contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """Keep other processes that publish in ``directory`` waiting."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _manifest(directory: Path) -> str:

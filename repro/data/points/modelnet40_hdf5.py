@@ -6,6 +6,7 @@ to unit radius like the other sets.
 """
 
 import hashlib
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from repro.data.geometry.sampling import normalise
 from repro.data.labels import check_labels
 from repro.data.points.clouds import POINTS, SPLITS, cloud_specs, make_clouds
 from repro.data.points.modelnet40 import CLASSES, TERMS
-from repro.data.sources.archives import open_zip
+from repro.data.sources.archives import open_member, open_zip
 from repro.data.sources.http import Http
 from repro.data.sources.mirror import Mirror
 
@@ -33,16 +34,23 @@ FILES_MD5 = {
 }
 """The files and their MD5 sums, as public loaders of this set pin them."""
 
+_FAR = 1e18
+"""Beyond any coordinate; its square is finite in float32."""
+_LARGEST_FILE = 2**28
+"""Bytes of a file: 2,048 shapes of 2,048 points, normals and numbers of faces have 117,440,512."""
+
 
 def read_archive(archive: Path) -> Mapping[str, Value]:
     """Unpack the seven files beside ``archive`` and return their clouds; see `read_verified`."""
     with open_zip(archive) as opened:
         for name in FILES_MD5:
-            try:
-                opened.extract(f"{DIRECTORY}/{name}", archive.parent)
-            except KeyError as error:
-                msg = f"{archive.name}: {DIRECTORY}/{name} is missing"
-                raise BadContentError(msg) from error
+            target = archive.parent / DIRECTORY / name
+            target.parent.mkdir(exist_ok=True)
+            with (
+                open_member(opened, f"{DIRECTORY}/{name}", _LARGEST_FILE) as member,
+                target.open("wb") as file,
+            ):
+                shutil.copyfileobj(member, file)
     return read_verified(archive.parent / DIRECTORY)
 
 
@@ -88,18 +96,38 @@ def read_file(path: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
 
     try:
         with h5py.File(path, "r") as file:
-            points, labels = file["data"][:], file["label"][:].reshape(-1)
-    except (OSError, KeyError, TypeError, AttributeError) as error:
+            data, label = file["data"], file["label"]
+            if max(data.nbytes, label.nbytes) > _LARGEST_FILE:
+                msg = f"its arrays declare {data.nbytes:,} and {label.nbytes:,} bytes"
+                raise ValueError(msg)
+            points, labels = data[:], label[:].reshape(-1)
+    except (
+        OSError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RuntimeError,
+        ValueError,
+    ) as error:  # h5py hands on whatever the library finds wrong
         msg = f"{path}: not HDF5 with the arrays data and label ({error})"
         raise BadContentError(msg) from error
-    if points.ndim != 3 or points.shape[1] < POINTS or points.shape[2] != 3:
-        msg = f"{path}: data has shape {points.shape}; must be (n, at least {POINTS}, 3)"
+    if (
+        points.dtype.kind != "f"
+        or points.ndim != 3
+        or points.shape[1] < POINTS
+        or points.shape[2] != 3
+    ):
+        msg = (
+            f"{path}: data has shape {points.shape} of {points.dtype}; must be (n, at least "
+            f"{POINTS}, 3) of floating-point numbers"
+        )
         raise BadContentError(msg)
     if len(points) != len(labels) or labels.dtype.kind not in "iu":
         msg = f"{path}: {len(points)} shapes, {len(labels)} labels of type {labels.dtype}"
         raise BadContentError(msg)
-    if not np.isfinite(points).all():
-        msg = f"{path}: a coordinate is not finite"
+    if not (np.abs(points) < _FAR).all():  # false for NaN, too
+        msg = f"{path}: a coordinate is not finite, or not below {_FAR:g}"
         raise BadContentError(msg)
     check_labels(labels, len(CLASSES), str(path))
     return points.astype(np.float32), labels.astype(np.uint8)

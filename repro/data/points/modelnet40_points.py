@@ -8,14 +8,13 @@ units of 1/32767, so a coordinate is at most 1.6e-5 off. The points differ from 
 """
 
 import re
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from repro.data.arrays import BadArrayError, read_npz
 from repro.data.base import Array, BadContentError, DataSet, Value
 from repro.data.labels import check_labels
 from repro.data.points.clouds import POINTS, SPLITS, check_classes, cloud_specs
@@ -35,6 +34,8 @@ _FIELDS = {
     "names": ("<U", 1),
 }
 """Type and number of axes of each array of the file; strings may have any length."""
+_LARGEST = 2**27
+"""Bytes of one array; the coordinates have 75,638,784."""
 _REMEDY = "replace it by the published file (docs/data.md describes it)"
 
 
@@ -65,15 +66,13 @@ def read_file(path: Path) -> Mapping[str, Value]:
 
 
 def _read_fields(path: Path) -> dict[str, Array]:
-    name = "zip directory"
-    fields = {}
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            for name in _FIELDS:  # the error below names the field that failed
-                fields[name] = file[name]
-    except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
-        msg = f"{path}: {name} cannot be read ({error}): truncated, or another file; {_REMEDY}"
+        fields = read_npz(path.read_bytes(), _FIELDS, _LARGEST)
+    except BadArrayError as error:
+        msg = f"{path}: {error}: truncated, or another file; {_REMEDY}"
         raise BadContentError(msg) from error
+    for name in _FIELDS.keys() - fields.keys():
+        raise _bad(path, name, "is missing")
     return fields
 
 

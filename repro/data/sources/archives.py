@@ -1,7 +1,16 @@
-"""Open archives, refusing those that would write outside the place they are unpacked to."""
+"""Open archives: nothing is written outside, and no part grows beyond the size that it may have.
 
+A few megabytes of an archive can hold gigabytes. The size that a part declares is checked before
+any of it is unpacked, and no more than that is ever read.
+"""
+
+import errno
+import gzip
+import io
+import struct
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -9,21 +18,102 @@ from typing import IO
 
 from repro.data.base import BadContentError
 
+_ENCRYPTED = 1
+"""Flag of a member's header (APPNOTE.TXT, section 4.4.4)."""
+_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+"""Those that every packing program uses."""
+_DAMAGED = (
+    zipfile.BadZipFile,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    struct.error,
+    zlib.error,
+)
+"""What zipfile raises for a damaged archive, or one that it does not support."""
+
 
 @contextmanager
 def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open the zip archive (or wheel) at ``path``.
+    """Open the zip archive (or wheel) at ``path``; ``open_member`` and ``read_member`` read it.
 
     Raises:
         BadContentError: truncated, not a zip archive, or a member's path leaves the archive.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
+    with path.open("rb") as stream:
+        try:
+            archive = zipfile.ZipFile(stream)
+        except (*_DAMAGED, ValueError, OverflowError, OSError) as error:
+            msg = f"{path.name}: truncated or not a zip archive ({error}); get it again"
+            raise BadContentError(msg) from error
+        with archive:
             _refuse_traversal(path.name, archive.namelist())
             yield archive
-    except (zipfile.BadZipFile, EOFError) as error:
-        msg = f"{path.name}: truncated or not a zip archive ({error})"
+
+
+@contextmanager
+def open_member(archive: zipfile.ZipFile, name: str, most: int) -> Iterator[IO[bytes]]:
+    """Open one file of ``archive``.
+
+    Args:
+        archive: as ``open_zip`` gives it.
+        name: of the file.
+        most: bytes that it may have.
+
+    Raises:
+        BadContentError: it is not there, declares more bytes, is encrypted or damaged, or was
+            packed by another method than deflate.
+    """
+    where = f"{Path(archive.filename or 'archive').name}: {name}"
+    try:
+        member = archive.getinfo(name)
+    except KeyError as error:
+        msg = f"{where} is missing; get the archive again"
         raise BadContentError(msg) from error
+    if member.file_size > most:
+        msg = f"{where} has {member.file_size:,} bytes, may have {most:,}; it is another file"
+        raise BadContentError(msg)
+    if member.flag_bits & _ENCRYPTED or member.compress_type not in _METHODS:
+        how = "encrypted" if member.flag_bits & _ENCRYPTED else f"method {member.compress_type}"
+        msg = f"{where} is packed in a way that is not supported ({how}); pack it by deflate"
+        raise BadContentError(msg)
+    try:
+        with archive.open(member) as stream:
+            yield stream
+    except (*_DAMAGED, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise  # not of a damaged place in the archive: the caller's own
+        msg = f"{where} is damaged ({error}); get the archive again"
+        raise BadContentError(msg) from error
+
+
+def read_member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    """Return the content of one file of ``archive``; see ``open_member``."""
+    with open_member(archive, name, most) as stream:
+        return stream.read()
+
+
+def gunzip(data: bytes, most: int, name: str) -> bytes:
+    """Return what the gzip file ``data`` holds.
+
+    Args:
+        data: the whole file.
+        most: bytes that it may hold.
+        name: of the file, for messages.
+
+    Raises:
+        BadContentError: it holds more, is truncated or is damaged.
+    """
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            found = stream.read(most + 1)
+    except (EOFError, gzip.BadGzipFile, struct.error, zlib.error) as error:
+        msg = f"{name}: truncated or corrupt gzip ({error}); get it again"
+        raise BadContentError(msg) from error
+    if len(found) > most:
+        msg = f"{name}: holds more than {most:,} bytes, the most that it may; it is another file"
+        raise BadContentError(msg)
+    return found
 
 
 @contextmanager
@@ -39,8 +129,8 @@ def open_tar(stream: IO[bytes], name: str) -> Iterator[tarfile.TarFile]:
             links = [member.linkname for member in members if member.islnk() or member.issym()]
             _refuse_traversal(name, [member.name for member in members] + links)
             yield archive
-    except (tarfile.TarError, EOFError) as error:
-        msg = f"{name}: truncated or not a tar archive ({error})"
+    except (tarfile.TarError, EOFError, zlib.error, struct.error) as error:
+        msg = f"{name}: truncated or not a tar archive ({error}); get it again"
         raise BadContentError(msg) from error
 
 

@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from repro.core.commands import run_command
 from repro.data.base import SourceUnavailableError
 
 _STANDARD_ERROR = 2
@@ -19,15 +20,12 @@ def run_client(command: Sequence[str], directory: Path) -> None:
         SourceUnavailableError: the client is missing or failed; the message has its own errors.
     """
     try:
-        done = subprocess.run(  # noqa: S603 - fixed commands, no shell
+        done = run_command(
             command,
             cwd=directory,
             stdin=subprocess.DEVNULL,
             stdout=_STANDARD_ERROR,
             stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            check=False,
         )
     except FileNotFoundError as error:
         msg = f"the client {command[0]} is not installed"

@@ -3,13 +3,19 @@
 import shutil
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from repro.core.parent import end_with_parent
 from repro.data.base import BadContentError, Request, SourceUnavailableError, Value
 from repro.data.sources.archives import open_tar
 from repro.data.sources.clients import run_client
+
+_BLOCK = 2**20
+_LARGEST_TREE = 2**28
+"""Bytes of a package's files; those of Fashion-MNIST have 31 million."""
 
 
 @dataclass(frozen=True)
@@ -29,17 +35,7 @@ class DebianPackage:
         """Download the package and read it; see ``Source``."""
         path = self._download(request.workspace)
         tar = path.with_suffix(".tar")
-        with tar.open("wb") as file:
-            unpacked = subprocess.run(  # noqa: S603 - a fixed command
-                [_client("dpkg-deb"), "--fsys-tarfile", str(path)],
-                stdout=file,
-                stderr=subprocess.PIPE,
-                text=True,
-                check=False,
-            )
-        if unpacked.returncode != 0:
-            msg = f"{path.name}: {unpacked.stderr.strip()}"
-            raise BadContentError(msg)
+        _unpack(path, tar)
         with tar.open("rb") as unpacked_file, open_tar(unpacked_file, path.name) as archive:
             return self.read(archive)
 
@@ -55,6 +51,30 @@ class DebianPackage:
             msg = f"expected one {self.package}_*.deb, got {len(found)}"
             raise BadContentError(msg)
         return found[0]
+
+
+def _unpack(package: Path, tar: Path) -> None:
+    """Write the file tree of ``package`` to ``tar``, as long as it is no larger than it may be."""
+    command = [_client("dpkg-deb"), "--fsys-tarfile", str(package)]
+    with (
+        tar.open("wb") as file,
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(  # noqa: S603 - a fixed command
+            command, stdout=subprocess.PIPE, stderr=errors, preexec_fn=end_with_parent
+        ) as unpacking,
+    ):
+        assert unpacking.stdout is not None  # noqa: S101 - for the type checker
+        while block := unpacking.stdout.read(_BLOCK):
+            file.write(block)
+            if file.tell() > _LARGEST_TREE:
+                unpacking.kill()
+                msg = f"{package.name}: holds more than {_LARGEST_TREE:,} bytes; get it again"
+                raise BadContentError(msg)
+        unpacking.stdout.close()
+        if unpacking.wait() != 0:
+            errors.seek(0)
+            msg = f"{package.name}: {errors.read().decode(errors='replace').strip()}"
+            raise BadContentError(msg)
 
 
 def read_member(archive: tarfile.TarFile, name: str) -> bytes:

@@ -86,7 +86,7 @@ def pip_command() -> list[str]:
         SourceUnavailableError: there is none of the three.
     """
     if importlib.util.find_spec("pip") is not None:
-        return [sys.executable, "-m", "pip"]
+        return [sys.executable, "-P", "-m", "pip"]  # not a pip.py of the directory
     pip = shutil.which("pip3") or shutil.which("pip")
     if pip is not None:
         return [pip]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from repro.data.base import Array, BadContentError
-from repro.data.text.rows import encode_rows
+from repro.data.text.rows import encode_rows, encoded
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,14 @@ def _decode(line: bytes, where: str) -> Example:
     try:
         row = json.loads(line)
         question, passage, answer = row["question"], row["passage"], row["answer"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         msg = f"{where}: not an example with question, passage and answer ({error!r})"
         raise BadContentError(msg) from error
     if not all(isinstance(text, str) and text.strip() for text in (question, passage)):
         msg = f"{where}: question or passage is empty or not a text"
         raise BadContentError(msg)
+    for text in (question, passage):
+        encoded(text, where)
     if not isinstance(answer, bool):
         msg = f"{where}: answer is {answer!r}, must be true or false"
         raise BadContentError(msg)

@@ -70,10 +70,27 @@ def encode_rows(records: Iterable[Mapping[str, str | int]]) -> npt.NDArray[np.ui
         BadContentError: a text is not valid Unicode; the message has the number of its record.
     """
     lines = [
-        _encoded(json.dumps(record, ensure_ascii=False), f"record {number}")
+        encoded(json.dumps(record, ensure_ascii=False), f"record {number}")
         for number, record in enumerate(records, start=1)
     ]
     return np.frombuffer(b"".join(line + b"\n" for line in lines), np.uint8)
+
+
+def encoded(text: str, where: str) -> bytes:
+    """Return ``text`` in UTF-8.
+
+    Raises:
+        BadContentError: it is not valid Unicode; the message begins with ``where``.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        code = ord(text[error.start])
+        msg = (
+            f"{where}: character {error.start + 1} is a lone surrogate (U+{code:04X}), which is "
+            "not valid Unicode; replace it"
+        )
+        raise BadContentError(msg) from error
 
 
 def _decoded(data: bytes, file: str) -> str:
@@ -116,7 +133,7 @@ def _text(record: Mapping[str, object], field: str, where: str) -> str:
         found = "missing" if field not in record else f"{value!r}"
         msg = f"{where}: field {field!r} is {found}, must be a text that is not empty"
         raise BadContentError(msg)
-    _encoded(value, f"{where}: field {field!r}")
+    encoded(value, f"{where}: field {field!r}")
     return value.strip()
 
 
@@ -130,16 +147,5 @@ def _label(record: Mapping[str, object], field: str, where: str) -> str:
         found = "missing" if field not in record else f"{value!r}"
         msg = f"{where}: label {field!r} is {found}, must be a text, a whole number, true or false"
         raise BadContentError(msg)
+    encoded(value, f"{where}: label {field!r}")
     return value.strip()
-
-
-def _encoded(text: str, where: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        code = ord(text[error.start])
-        msg = (
-            f"{where}: character {error.start + 1} is a lone surrogate (U+{code:04X}), which is "
-            "not valid Unicode; replace it"
-        )
-        raise BadContentError(msg) from error

@@ -151,7 +151,7 @@ def read_task(path: Path) -> PromptTask:
     except FileNotFoundError as error:
         msg = f"task file {path} is not there"
         raise UsageError(msg) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         msg = f"task file {path}: cannot be read as TOML ({error})"
         raise UsageError(msg) from error
     if unknown := sorted(given.keys() - _KEYS):

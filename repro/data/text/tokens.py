@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -15,7 +13,9 @@ import numpy.typing as npt
 from filelock import FileLock
 
 from repro.core.errors import ReproError, UsageError
+from repro.core.leftovers import temporary_directory
 from repro.core.paths import cache_dir
+from repro.data.arrays import BadArrayError, map_npy
 from repro.data.splits import Indices
 from repro.data.text.rows import Row
 from repro.data.text.task import Prompt, PromptTask
@@ -134,9 +134,13 @@ def load_tokenised(
             "REPRO_CACHE_DIR to a directory with room that can be written"
         )
         raise ReproError(msg) from error
-    return TokenisedSplit(
-        **{array: np.load(directory / f"{array}.npy", allow_pickle=False) for array in _ARRAYS}
-    )
+    try:
+        return TokenisedSplit(
+            **{array: np.array(map_npy(directory / f"{array}.npy")) for array in _ARRAYS}
+        )
+    except (BadArrayError, OSError) as error:
+        msg = f"{directory}: the kept tokens are damaged: {error}; remove the directory"
+        raise ReproError(msg) from error
 
 
 def tokenise(task: PromptTask, rows: Sequence[Row], tokenizer: Tokenizer) -> TokenisedSplit:
@@ -234,10 +238,9 @@ def _identity(task: PromptTask, split: str, tokenizer: Tokenizer) -> str:
 
 
 def _store(split: TokenisedSplit, directory: Path) -> None:
-    staging = Path(tempfile.mkdtemp(dir=directory.parent))
-    try:
+    with temporary_directory(directory) as staging:
+        whole = staging / "whole"
+        whole.mkdir()
         for array in _ARRAYS:
-            np.save(staging / f"{array}.npy", getattr(split, array))
-        staging.replace(directory)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+            np.save(whole / f"{array}.npy", getattr(split, array))
+        whole.replace(directory)

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <numeric>
 
 #include "runs.hpp"
@@ -41,7 +42,8 @@ void train(const Options& o) {
         throw std::runtime_error(o.test_images + ": other sides than those of " + o.images);
     const std::vector<Layer> layers =
         lenet5(int(shape[1]), int(shape[2]), o.classes, Run::has_bias());
-    const int most = std::max(o.batch, tested ? kEvaluated : 0),
+    const int largest = int(std::min<std::size_t>(o.batch, items.count())),
+              most = std::max(largest, tested ? kEvaluated : 0),
               capacity = (most + kBatchUnit - 1) / kBatchUnit * kBatchUnit;
     const Machine machine{kernels(o.isa), o.threads, capacity};
     Run run(o, layers, tail_of(o.method, int(layers.size())), machine);
@@ -92,6 +94,11 @@ int main(int argc, char** argv) {
     } catch (const std::invalid_argument& error) {
         std::fprintf(stderr, "zo-train: error: %s\n", error.what());
         return 2;
+    } catch (const std::bad_alloc&) {
+        std::fprintf(stderr,
+                     "zo-train: error: not enough memory for the images and the network; take a "
+                     "smaller --batch or fewer images\n");
+        return 1;
     } catch (const std::exception& error) {
         std::fprintf(stderr, "zo-train: error: %s\n", error.what());
         return 1;

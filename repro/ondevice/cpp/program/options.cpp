@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 #include <variant>
 
@@ -16,7 +17,11 @@ struct Option {
         field;
     double least;
     const char* help;
+    double most = std::numeric_limits<double>::max();
 };
+
+constexpr double kMostSamples = 1 << 20, kMostThreads = 1024;  // the engine's
+constexpr double kMostClasses = 256;                           // labels are bytes
 
 const Option kOptions[] = {
     {"--images", &Options::images, 0, "IDX file of training images (needed)"},
@@ -25,11 +30,11 @@ const Option kOptions[] = {
     {"--test-labels", &Options::test_labels, 0, "IDX file of their labels"},
     {"--precision", &Options::precision, 0, "fp32, int8 or int8s (int8)"},
     {"--method", &Options::method, 0, "full_zo, cls2, cls1 or full_bp (full_zo)"},
-    {"--batch", &Options::batch, 1, "samples of a step (256)"},
+    {"--batch", &Options::batch, 1, "samples of a step (256)", kMostSamples},
     {"--epochs", &Options::epochs, 1, "passes over the images (1)"},
     {"--steps", &Options::steps, 0, "at most so many steps, 0 for no limit (0)"},
-    {"--threads", &Options::threads, 1, "OpenMP threads (1)"},
-    {"--classes", &Options::classes, 2, "logits of the network (10)"},
+    {"--threads", &Options::threads, 1, "OpenMP threads (1)", kMostThreads},
+    {"--classes", &Options::classes, 2, "logits of the network (10)", kMostClasses},
     {"--seed", &Options::seed, 0, "of all random streams (0)"},
     {"--lr", &Options::lr, 0, "fp32: learning rate, times 0.8 every 10 epochs (0.002)"},
     {"--eps", &Options::eps, 0, "fp32: scale of the perturbation (0.01)"},
@@ -60,6 +65,8 @@ void set(Options& options, const Option& option, const std::string& text) {
                 if (!(double(value) >= option.least) || !std::isfinite(double(value)))
                     refuse(option, text,
                            "finite and at least " + std::to_string(long(option.least)));
+                if (double(value) > option.most)
+                    refuse(option, text, "at most " + std::to_string(long(option.most)));
             }
         },
         option.field);

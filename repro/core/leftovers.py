@@ -1,0 +1,133 @@
+"""Temporary files and directories whose owner holds a lock, so that others can tell a leftover.
+
+The kernel frees the lock when its owner ends, however that happens. What nobody has locked is a
+leftover of a killed process, and the next process that writes there removes it. On a file system
+without locks a leftover is recognised by its age.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_RANDOM = r"[a-z0-9_]{8}"
+"""The end that ``tempfile`` gives to names."""
+_ABANDONED_S = 24 * 3600
+"""Age of a leftover on a file system without locks; nothing takes a day to write."""
+
+
+@contextmanager
+def temporary_file(path: Path) -> Iterator[tuple[int, Path]]:
+    """Make a file beside ``path`` and remove it at the end, if it is still there.
+
+    Leftovers of killed processes that wrote ``path`` are removed first.
+
+    Yields:
+        The open descriptor and the path of the file.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    sweep(path.parent, re.escape(path.name))
+    descriptor, temporary = _own(lambda: _file_beside(path))
+    try:
+        yield descriptor, temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+        os.close(descriptor)  # only now: without its lock the file would count as a leftover
+
+
+@contextmanager
+def temporary_directory(
+    path: Path, rescue: Callable[[Path], object] = lambda _: None
+) -> Iterator[Path]:
+    """Make an empty directory beside ``path`` and remove it at the end.
+
+    Leftovers of killed processes that prepared ``path`` are removed first.
+
+    Args:
+        path: the target that is prepared in the directory.
+        rescue: called with each leftover, and at the end with the directory itself, before it is
+            removed; what it raises ``OSError`` for is kept.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    sweep(path.parent, re.escape(path.name), rescue)
+    descriptor, temporary = _own(lambda: _directory_beside(path))
+    try:
+        yield temporary
+    finally:
+        with contextlib.suppress(OSError):
+            rescue(temporary)
+            shutil.rmtree(temporary, ignore_errors=True)
+        os.close(descriptor)
+
+
+def sweep(directory: Path, names: str, rescue: Callable[[Path], object] = lambda _: None) -> None:
+    """Remove the leftovers of killed processes in ``directory``.
+
+    Args:
+        directory: it may be missing.
+        names: regular expression for the names of their targets.
+        rescue: called with each leftover before it is removed.
+    """
+    pattern = re.compile(rf"\.(?:{names})\.{_RANDOM}")
+    try:
+        found = [path for path in directory.iterdir() if pattern.fullmatch(path.name)]
+    except OSError:
+        return
+    for path in found:
+        with contextlib.suppress(OSError):  # another process removed it, or another user owns it
+            _remove_if_abandoned(path, rescue)
+
+
+def _remove_if_abandoned(path: Path, rescue: Callable[[Path], object]) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        if not _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            return
+        rescue(path)
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
+    finally:
+        os.close(descriptor)
+
+
+def _own(make: Callable[[], tuple[int, Path]]) -> tuple[int, Path]:
+    """Make something and lock it; again, if it was swept before it was locked."""
+    while True:
+        descriptor, path = make()
+        _lock(descriptor, fcntl.LOCK_EX)
+        if path.exists():
+            return descriptor, path
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, operation: int) -> bool:
+    """Lock, and return whether the file is now free to be used or removed by this process."""
+    try:
+        fcntl.flock(descriptor, operation)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return time.time() - os.fstat(descriptor).st_mtime > _ABANDONED_S
+    return True
+
+
+def _file_beside(path: Path) -> tuple[int, Path]:
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    return descriptor, Path(name)
+
+
+def _directory_beside(path: Path) -> tuple[int, Path]:
+    made = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    return os.open(made, os.O_RDONLY | os.O_DIRECTORY), made

@@ -1,0 +1,110 @@
+"""Read NumPy's files, checking every declared size before memory is taken for it.
+
+NumPy trusts headers: a damaged one makes it fail in many ways, or allocate without bound.
+"""
+
+import io
+import math
+import warnings
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib import format as npy
+
+Array = npt.NDArray[Any]
+
+
+class BadArrayError(ValueError):
+    """Not a file of NumPy's, or damaged; the message says which part and why."""
+
+
+class _Header(NamedTuple):
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+    size: int
+    """Bytes of the values."""
+
+
+def map_npy(path: Path) -> Array:
+    """Return the array at ``path``, memory-mapped and read-only.
+
+    Raises:
+        OSError: it cannot be read.
+        BadArrayError: its header is damaged, or the file is longer or shorter than that says.
+    """
+    with path.open("rb") as stream:
+        header = _read_header(stream)
+        offset = stream.tell()
+        found = stream.seek(0, io.SEEK_END) - offset
+    if found != header.size:
+        msg = f"{found:,} bytes of values, its header says {header.size:,}"
+        raise BadArrayError(msg)
+    order: Any = "F" if header.fortran else "C"
+    if header.size == 0:
+        return np.empty(header.shape, header.dtype, order)
+    return np.memmap(path, header.dtype, "r", offset, header.shape, order)
+
+
+def read_npz(content: bytes, names: Iterable[str], most: int) -> dict[str, Array]:
+    """Return arrays of an ``.npz`` file; those that it does not have are left out.
+
+    Args:
+        content: of the file.
+        names: of the arrays.
+        most: bytes that one of them may have.
+
+    Raises:
+        BadArrayError: not such a file, an array is damaged, or it has more bytes.
+    """
+    found = {}
+    name = "the list of arrays"
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            members = {member.filename: member for member in archive.infolist()}
+            for name in names:
+                member = members.get(f"{name}.npy")
+                if member is None:
+                    continue
+                if member.file_size > most:
+                    msg = f"declares {member.file_size:,} bytes, may have {most:,}"
+                    raise BadArrayError(msg)
+                found[name] = _decode(archive.read(member))
+    except BadArrayError as error:
+        raise BadArrayError(f"{name}: {error}") from error
+    except Exception as error:  # zipfile and its decoders have no common error
+        msg = f"{name} cannot be read ({type(error).__name__}: {error})"
+        raise BadArrayError(msg) from error
+    return found
+
+
+def _decode(content: bytes) -> Array:
+    stream = io.BytesIO(content)
+    header = _read_header(stream)
+    if len(content) - stream.tell() != header.size:
+        msg = f"{len(content) - stream.tell():,} bytes of values, its header says {header.size:,}"
+        raise BadArrayError(msg)
+    values = np.frombuffer(content, header.dtype, offset=stream.tell()) if header.size else None
+    if values is None:
+        return np.empty(header.shape, header.dtype)
+    return values.reshape(header.shape, order="F" if header.fortran else "C")
+
+
+def _read_header(stream: IO[bytes]) -> _Header:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of a header that has to be mended before it is read
+            version = npy.read_magic(stream)
+            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, fortran, dtype = read(stream)
+    except Exception as error:  # a damaged header is evaluated as Python, and fails like it
+        msg = f"its header cannot be read ({type(error).__name__}: {error})"
+        raise BadArrayError(msg) from error
+    if dtype.hasobject or any(length < 0 for length in shape):
+        msg = f"its header says shape {shape} of type {dtype.str}"
+        raise BadArrayError(msg)
+    return _Header(shape, fortran, dtype, math.prod(shape) * dtype.itemsize)

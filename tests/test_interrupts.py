@@ -1,0 +1,235 @@
+"""Ctrl-C, SIGTERM and SIGKILL: one line, the right status, and no process left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repro.core.commands import run_command
+from repro.core.environ import ROOT
+
+ONE_LINE = "repro: interrupted. Progress is saved; run the same command to resume."
+LONG = ["--profile", "smoke", "--methods", "full_bp", "cls1", "--seeds", "0", "--epochs", "5000"]
+"""Of ``elasticzo_fig2``: two training runs, of a minute or more."""
+PATIENCE_S = 60
+
+
+def session(leader: int) -> set[int]:
+    """Return the processes of a session that still run."""
+    found = set()
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (place / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        if int(fields[3]) == leader and fields[0] != "Z":
+            found.add(int(place.name))
+    return found
+
+
+def wait_until(holds: Any, what: str) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+@contextmanager
+def begun(command: list[str], **options: Any) -> Iterator["subprocess.Popen[str]"]:
+    """A command in a session of its own, of which nothing is left at the end of the test."""
+    with subprocess.Popen(
+        command,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    ) as process:
+        try:
+            yield process
+        finally:
+            for pid in session(process.pid):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("made_up_mnist")
+@pytest.mark.parametrize(
+    ("number", "to_all", "status"),
+    [
+        (signal.SIGINT, True, 130),  # as a terminal sends it
+        (signal.SIGTERM, False, 143),  # as kill does
+        (signal.SIGTERM, True, 143),  # as a service manager does
+        (signal.SIGKILL, False, -signal.SIGKILL),
+    ],
+)
+def test_an_ended_run_says_one_line_and_leaves_no_process(
+    number: signal.Signals, to_all: bool, status: int, tmp_path: Path
+) -> None:
+    out, cells = tmp_path / "out", Path(os.environ["REPRO_CACHE_DIR"])
+    command = [sys.executable, "-m", "repro", "run", "elasticzo_fig2", *LONG, "--out", str(out)]
+    with begun(command) as run:
+        wait_until(lambda: list(cells.glob("runs/*/*.pt")), "no epoch was trained")
+        assert len(session(run.pid)) > 2  # a fork server and its forks
+        (os.killpg if to_all else os.kill)(run.pid, number)
+        _, said = run.communicate(timeout=PATIENCE_S)
+        assert run.returncode == status
+        wait_until(lambda: not session(run.pid), "a process outlives the run")
+    lines = [line for line in said.splitlines() if not line.startswith("training: ")]
+    assert lines == ([] if number == signal.SIGKILL else [ONE_LINE])
+    assert [path.name for path in out.rglob("*") if path.is_file()] == []
+
+
+BUSY = """
+import sys
+sys.path[:0] = [{root!r}, {tests!r}]
+import test_interrupts as t
+from repro.measurement.isolation import run_isolated
+if __name__ == "__main__":
+    list(run_isolated(t.say_who_and_compute, [{answer!r}], workers=1, preload=[]))
+"""
+
+
+def say_who_and_compute(answer: str) -> None:
+    Path(answer).write_text(f"{os.getpid()}\n")
+    sum(range(10**12))  # hours in one call into C, which no other thread interrupts
+
+
+def test_a_worker_in_a_call_that_lets_no_thread_run_ends_with_a_killed_driver(
+    tmp_path: Path,
+) -> None:
+    script, answer = tmp_path / "run.py", tmp_path / "worker"
+    script.write_text(
+        BUSY.format(root=str(ROOT), tests=str(Path(__file__).parent), answer=str(answer))
+    )
+    with begun([sys.executable, str(script)]) as driver:
+        wait_until(lambda: answer.exists() and answer.read_text().endswith("\n"), "no worker")
+        driver.kill()
+        driver.wait()
+        wait_until(lambda: not session(driver.pid), "a worker outlives its driver")
+
+
+def test_a_fork_server_that_still_imports_ends_with_a_killed_driver(tmp_path: Path) -> None:
+    (tmp_path / "endless.py").write_text(
+        f"from pathlib import Path\nPath({str(tmp_path / 'begun')!r}).touch()\nsum(range(10**12))\n"
+    )
+    script = tmp_path / "run.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import os
+            os.environ["PYTHONPATH"] = {str(tmp_path)!r}
+            from repro.measurement.isolation import run_isolated
+            if __name__ == "__main__":
+                list(run_isolated(abs, [-1], workers=1, preload=["endless"]))
+            """
+        )
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with begun([sys.executable, str(script)], env=environment) as driver:
+        wait_until((tmp_path / "begun").exists, "the fork server imports nothing")
+        driver.kill()
+        driver.wait()
+        wait_until(lambda: not session(driver.pid), "the fork server outlives its driver")
+
+
+def test_an_interrupted_program_is_killed_with_all_that_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = tmp_path / "who"
+    script = f"sleep 600 & echo $! > {said}.part; mv {said}.part {said}; wait"
+
+    def interrupted(_: Any) -> None:
+        wait_until(said.exists, "the program did not begin")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_command(["sh", "-c", script])
+    sleeping = Path("/proc", said.read_text().strip(), "stat")
+    wait_until(lambda: not sleeping.exists() or " Z " in sleeping.read_text(), "it outlives")
+
+
+HOSTILE = """
+from pathlib import Path
+Path({mark!r}).write_text(__file__)
+"""
+ISOLATED = """
+import sys
+sys.path.append({root!r})
+from repro.measurement.isolation import run_isolated
+from repro.core.units import format_bytes
+if __name__ == "__main__":
+    preload = ["repro.core.names", "repro.core.units"]
+    print(list(run_isolated(format_bytes, [2000], workers=1, preload=preload)))
+"""
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> tuple[Path, Path]:
+    """A directory with modules of well-known names, and a file that they write when imported."""
+    place, mark = tmp_path / "hostile", tmp_path / "imported"
+    text = HOSTILE.format(mark=str(mark))
+    for name in ("repro", "repro/core", "repro/measurement", "pebble"):
+        (place / name).mkdir(parents=True)
+        (place / name / "__init__.py").write_text(text)
+    for name in ("pip", "numpy", "secrets", "zipfile"):
+        (place / f"{name}.py").write_text(text)
+    return place, mark
+
+
+def test_workers_import_the_package_of_their_driver_and_nothing_of_the_directory(
+    tmp_path: Path, hostile: tuple[Path, Path]
+) -> None:
+    place, mark = hostile
+    (tmp_path / "script").mkdir()
+    script = tmp_path / "script" / "run.py"
+    script.write_text(ISOLATED.format(root=str(ROOT)))
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=place, capture_output=True, text=True, check=False
+    )
+    assert not mark.exists(), mark.read_text()
+    assert done.stdout == "[(2000, '2 kB')]\n", done.stderr
+
+
+def test_pip_is_not_taken_from_the_directory(hostile: tuple[Path, Path]) -> None:
+    from repro.data.sources.pypi import pip_command
+
+    place, mark = hostile
+    subprocess.run([*pip_command(), "--version"], cwd=place, capture_output=True, check=False)
+    assert not mark.exists(), mark.read_text()
+
+
+@pytest.mark.slow
+def test_a_notebook_imports_nothing_of_the_directory(
+    tmp_path: Path, hostile: tuple[Path, Path]
+) -> None:
+    place, mark = hostile
+    runs = sorted((ROOT / "results" / "elasticzo_fig2").glob("*.jsonl"))
+    assert runs
+    script = tmp_path / "build.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import sys
+            from pathlib import Path
+            sys.path.append({str(ROOT)!r})
+            from repro.report.notebooks import build
+            if __name__ == "__main__":
+                runs = [Path(name) for name in sys.argv[2:]]
+                build("elasticzo_fig2", runs, Path(sys.argv[1]))
+            """
+        )
+    )
+    target = tmp_path / "made.ipynb"
+    subprocess.run([sys.executable, script, target, *runs], cwd=place, check=True)
+    assert not mark.exists(), mark.read_text()
+    assert target.stat().st_size > 0
