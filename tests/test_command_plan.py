@@ -181,7 +181,7 @@ def test_a_mixture_of_experts_says_what_stays_unquantised(
     arguments = ["--budget", "20MB", "--model", str(tmp_path), "--method", "mezo-lora"]
     assert main(["plan", "--json", *arguments, "--dtype", "4bit"]) == 0
     captured = capsys.readouterr()
-    assert "the formula does not know model type 'mixtral': steps are simulated" in captured.err
+    assert "The formula does not cover model type 'mixtral'" in captured.err
     (row,) = json.loads(captured.out)["methods"]
     experts = 2 * 4 * (3 * 64 * 160 + 64)  # of two blocks, with the router's rows
     assert f"{format_bytes(2 * experts)} of weights stay in bfloat16" in row["caution"]

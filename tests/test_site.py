@@ -340,13 +340,6 @@ def test_every_figure_has_a_caption_and_notebooks_show_it(slug: str) -> None:
     assert {*shown} <= captions.keys()
 
 
-@pytest.mark.parametrize(
-    ("seconds", "said"), [(4.23, "4.2 s"), (90, "2 min"), (3599, "60 min"), (9000, "2.5 h")]
-)
-def test_durations_as_people_read_them(seconds: float, said: str) -> None:
-    assert provenance.duration(seconds) == said
-
-
 def test_formulas_become_mathml_and_nothing_else_does() -> None:
     html = text.markdown(r"``a_b`` costs $x_1 < 3$:" + "\n\n" + r"$$M = \frac{a}{b} \tag{2}$$")
     assert "<code>a_b</code>" in html

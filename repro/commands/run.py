@@ -6,37 +6,40 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro.artifacts.index import SLUGS, load
+from repro.artifacts.index import load
 from repro.commands.options import CommonOptions, Configuration, parse
 from repro.core.errors import UsageError
 
 
 @dataclass(frozen=True)
 class RunOptions(CommonOptions[Configuration]):
-    """What ``repro run`` can be told."""
+    """Options of ``repro run``."""
 
     report: bool = False
-    """Also draw the figures and make the notebook, in a directory beside the records."""
+    """Also draw the figures and build the notebook, in a directory beside the records."""
 
 
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
     """Add the command to the parser."""
     parser = subparsers.add_parser(
         "run",
-        help="run one artifact (repro run SLUG --help lists its options)",
+        help="run one artifact; repro run SLUG --help lists its options",
         usage="repro run SLUG [--profile P] [--out DIR] [--report] [options of the artifact]",
     )
     parser.add_argument(
-        "slug", nargs="?", metavar="SLUG", help="an artifact's name; see repro list"
+        "slug", nargs="?", metavar="SLUG", help="name of an artifact, as in repro list"
     )
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    parser.set_defaults(execute=execute)
+    parser.set_defaults(
+        execute=execute,
+        next_step="repro report {slug} draws its figures; repro open {slug} shows them",
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
     """Run the artifact and print where its records are."""
     if args.slug is None:
-        msg = f"give the artifact to run: {', '.join(SLUGS)}"
+        msg = "give the artifact to run, as in: repro run mezo_fig3; repro list shows all"
         raise UsageError(msg)
     artifact = load(args.slug)
     options = parse(RunOptions, "repro run", artifact, args.rest)

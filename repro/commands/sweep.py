@@ -81,7 +81,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "slug", nargs="?", metavar="SLUG", help="an artifact that trains; see docs/sweep.md"
     )
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    parser.set_defaults(execute=execute)
+    parser.set_defaults(execute=execute, next_step="repro report {slug} draws the figures")
 
 
 def execute(args: argparse.Namespace) -> int:
