@@ -11,7 +11,6 @@ import msgspec
 
 from repro.artifacts.base import Artifact
 from repro.core.units import GB, format_seconds
-from repro.harness import config_dict
 from repro.measurement.environment import Environment, commit_label
 from repro.measurement.records import Record, read_run, read_runs
 from repro.report.summary import recorded_seconds, seconds_of
@@ -98,6 +97,8 @@ def command(artifact: Artifact, record: Record) -> str:
 
     Options are given where the configuration is not that of the profile as it is now.
     """
+    from repro.harness import config_dict  # imports torch, which takes seconds
+
     profile = config_dict(artifact.profiles[record.profile])  # type: ignore[index]
     words = ["repro", "run", artifact.slug, "--profile", record.profile]
     for name, value in record.config.items():
