@@ -5,7 +5,8 @@ const search = document.getElementById("search");
 const query = document.getElementById("query");
 const list = document.getElementById("results");
 const LIMIT = 8;
-const lowered = ENTRIES.map(([kind, title, , text]) => [title.toLowerCase(), text.toLowerCase(), kind]);
+const lowered = ENTRIES.map(([kind, title, , text]) =>
+  [`${title} ${kind}`.toLowerCase(), text.toLowerCase(), kind]);
 
 /** Return the entries that contain every word, those with more of them in the title first. */
 function matches(words) {
