@@ -254,7 +254,7 @@ def _plan_families(
                 "choices": [choice.as_dict() for choice in chosen],
             }
         )
-    elif any(choice.model for choice in chosen):  # else a table of nothing
+    elif any(choice.model for choice in chosen):  # else the table would be empty
         from repro.planner.table import choices_text
 
         sys.stdout.write(choices_text(chosen, setting, budget, shortened=shorten))
@@ -269,19 +269,18 @@ def _print_json(value: dict[str, Any]) -> None:
 def _require_any(
     needs: Sequence[tuple[float, str]], budget: float, objections: Sequence[str] = ()
 ) -> int:
-    """Return 0 if something fits; the error names what needs least, or why nothing needs any."""
+    """Return 0 if something fits; else report the method that needs least memory."""
     if not needs:
         msg = (
-            f"every method asked for makes no sense or cannot be simulated: {objections[0]}; give "
-            "another --dtype or --method"
+            f"no requested method can be planned: {objections[0]}; give another --dtype or --method"
         )
         raise UsageError(msg)
     least, what = min(needs)
     if least > budget:
         digit = 10 ** (math.floor(math.log10(least)) - 2)
-        enough = format_bytes(math.ceil(least / digit) * digit)  # rounded up: a budget that does
+        enough = format_bytes(math.ceil(least / digit) * digit)  # rounded up, so that it suffices
         msg = (
-            f"nothing fits {format_bytes(budget)}: the least, {what}, needs "
+            f"nothing fits {format_bytes(budget)}: {what} needs least memory, "
             f"{format_bytes(least)}; --budget {enough.replace(' ', '')} is enough"
         )
         if budget < SMALL:

@@ -8,12 +8,13 @@ const LIMIT = 8;
 const lowered = ENTRIES.map(([kind, title, , text]) =>
   [`${title} ${kind}`.toLowerCase(), text.toLowerCase(), kind]);
 
-/** Return the entries that contain every word, those with more of them in the title first. */
+/** Return the entries that contain every word: first the one with this id, then by words in the title. */
 function matches(words) {
   return lowered
     .map(([title, text], number) => {
       if (!words.every((word) => title.includes(word) || text.includes(word))) return null;
-      return { number, score: words.filter((word) => title.includes(word)).length };
+      const named = text === words.join(" ") ? words.length + 1 : 0;
+      return { number, score: named + words.filter((word) => title.includes(word)).length };
     })
     .filter(Boolean)
     .sort((a, b) => b.score - a.score || a.number - b.number);
