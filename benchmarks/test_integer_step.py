@@ -16,7 +16,7 @@ from repro.measurement.timing import Step, ratio
 from repro.methods.elasticzo import ElasticZO
 from repro.models.lenet5 import lenet5
 from repro.training.build import build
-from repro.training.cell import Cell, FloatSettings, IntegerSettings, Settings
+from repro.training.run import FloatSettings, IntegerSettings, NetworkRun, Settings
 
 SIZES = (256,)
 """From scratch; at B = 32 integers are slower than float32 here (``results/elasticzo_fig7``)."""
@@ -50,7 +50,7 @@ def float_step(partition: str | int, size: int) -> Step:
 
 def epoch(precision: Precision, settings: Settings) -> Step:
     """Return the steps of an epoch, as the artifacts train."""
-    learner, split = build(Cell("mnist", precision, "full_zo", settings, epochs=1, seed=0))
+    learner, split = build(NetworkRun("mnist", precision, "full_zo", settings, epochs=1, seed=0))
     order = torch.Generator().manual_seed(0)
 
     def run() -> None:
@@ -58,7 +58,7 @@ def epoch(precision: Precision, settings: Settings) -> Step:
         for inputs, labels in batches(
             split.train_inputs, split.train_labels, settings.batch, order
         ):
-            learner.step(inputs, labels)
+            learner.step((inputs, labels))
 
     return run
 

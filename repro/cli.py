@@ -27,14 +27,13 @@ from repro.commands import (
     replay,
     report,
     run,
-    sweep,
 )
 from repro.core.errors import ReproError
 from repro.core.suggestions import unknown
 
 COMMANDS = (
-    listing, claims, claim, opening, plan, run, sweep, replay, report, notebooks, data, engine, gpu,
-    new, completion,
+    listing, claims, claim, opening, plan, run, replay, report, notebooks, data, engine, gpu, new,
+    completion,
 )  # fmt: skip
 """Each module offers ``add_parser(subparsers)``. Its parser sets ``execute(args) -> int`` and
 ``next_step``, what to try next, which may name fields of ``args`` in braces; empty for nothing."""

@@ -8,101 +8,92 @@ from typing import Any
 
 from repro.artifacts.base import Artifact, Config, Context, Result
 from repro.core import atomic
+from repro.execution.dry_run import DryRunExecutor, UnknownRunsError
 from repro.execution.executor import Executor
 from repro.execution.local import LocalExecutor
-from repro.execution.survey import Survey, UnknownCellsError
 from repro.measurement import environment
 from repro.measurement.environment import Environment
-from repro.measurement.point_store import PointStore
-from repro.measurement.recorded import Recorded
+from repro.measurement.prior_results import PriorResults
 from repro.measurement.records import CUSTOM, SCHEMA_VERSION, Profile, Record, validate, write_run
+from repro.measurement.result_cache import ResultCache
 from repro.training.tidy import tidy
 
 _WHERE = ("device", "engine")  # fields of a configuration that say where a run is made, by what
 
 
-def run_artifact(artifact: Artifact, profile: Profile, config: Config, out: Path) -> Path:
-    """Run ``artifact`` here and return the new file of records under ``out/<slug>``.
-
-    Points that a killed run of the same configuration had finished under the same code, versions
-    and machine are taken over. A configuration that is not the profile's, cells left out apart,
-    is recorded as custom.
-
-    Raises:
-        ReproError: ``out`` cannot be written (found before any work), or a part of the run failed;
-            no file of records is left then.
-    """
-    here = environment.capture()
-    executor = LocalExecutor(here, workers=here.cores)
-    path = sweep_artifact(artifact, profile, config, out, executor, again=True)
-    assert path is not None  # noqa: S101 - nothing stands, so that something is new
-    return path
-
-
-def sweep_artifact(
+def run_artifact(
     artifact: Artifact,
     profile: Profile,
     config: Config,
     out: Path,
-    executor: Executor,
+    executor: Executor | None = None,
     *,
-    again: bool,
+    again: bool = True,
 ) -> Path | None:
-    """Run ``artifact`` by ``executor`` and return the new file of records, if anything was new.
+    """Run ``artifact`` and return the new file of records under ``out/<slug>``.
+
+    Points that a killed run of the same configuration had finished under the same code, versions
+    and machine are taken over. A configuration that is not the profile's, runs left out apart,
+    is recorded as custom.
 
     Args:
         artifact: what to run.
         profile: what it is recorded as, if ``config`` is of it.
         config: its configuration.
-        out: directory of the results; what stands there is neither made nor recorded again.
-        executor: what runs its cells.
-        again: whether to make everything again, whatever stands in earlier records.
+        out: directory of the results.
+        executor: what trains its runs; by default processes of this machine, one for each core.
+        again: whether to make everything again; if not, results that earlier records have are
+            neither made nor recorded again, and there is no file if nothing is new.
 
     Raises:
-        ReproError: as ``run_artifact`` does.
+        ReproError: ``out`` cannot be written (found before any work), or a part of the run failed;
+            no file of records is left then.
     """
     directory = out / artifact.slug
     atomic.require_writable(directory)
-    here, name = executor.environment, _recorded_as(artifact, profile, config)
-    standing = Recorded() if again else _standing(artifact, name, config, directory)
-    context = _context(artifact, config, executor, standing)
-    tidy(context.journal.directory)
+    if executor is None:
+        here = environment.capture()
+        executor = LocalExecutor(here, workers=here.cores)
+    name = _recorded_as(artifact, profile, config)
+    prior = _prior_results(artifact, name, config, directory, again=again)
+    context = _context(artifact, config, executor, prior)
+    tidy(context.result_cache.directory)
     before, records = 0, []
     try:
         for result in artifact.run(config, context):
-            if _stands(result, standing):
+            if _is_recorded(result, prior):
                 before += 1
             else:
-                records.append(_record(artifact, name, config, result, here))
+                records.append(_record(artifact, name, config, result, executor.environment))
         path = write_run(directory, records) if records or not before else None
     except BaseException:
         with contextlib.suppress(OSError):
             directory.rmdir()  # only if nothing was in it before
         raise
-    context.journal.clear()
+    context.result_cache.clear()
     return path
 
 
-def survey_artifact(
+def dry_run_artifact(
     artifact: Artifact,
     profile: Profile,
     config: Config,
     out: Path,
-    survey: Survey,
+    executor: DryRunExecutor,
     *,
     again: bool,
 ) -> int:
-    """Have ``survey`` see the cells that ``sweep_artifact`` would run; nothing is run.
+    """Have ``executor`` see the runs that ``run_artifact`` would train; nothing is trained.
 
     Returns:
-        How many results stand in earlier records.
+        How many results earlier records have.
     """
     name = _recorded_as(artifact, profile, config)
-    standing = Recorded() if again else _standing(artifact, name, config, out / artifact.slug)
+    prior = _prior_results(artifact, name, config, out / artifact.slug, again=again)
     before = 0
-    with contextlib.suppress(UnknownCellsError):
-        for result in artifact.run(config, _context(artifact, config, survey, standing)):
-            before += _stands(result, standing)
+    with contextlib.suppress(UnknownRunsError):
+        for result in artifact.run(config, _context(artifact, config, executor, prior)):
+            before += _is_recorded(result, prior)
     return before
 
 
@@ -110,33 +101,34 @@ def _recorded_as(artifact: Artifact, profile: Profile, config: Config) -> str:
     return profile if is_of_profile(artifact, profile, config) else CUSTOM
 
 
-def _standing(artifact: Artifact, name: str, config: Config, directory: Path) -> Recorded:
-    """Return what stands of a profile, or of custom runs like this one, cells left out apart."""
-    alike = {} if name != CUSTOM else _without_selectors(artifact, config)
-    return Recorded.of(directory, name, having=alike)
+def _prior_results(
+    artifact: Artifact, name: str, config: Config, directory: Path, *, again: bool
+) -> PriorResults:
+    """Return the results of a profile, or of custom ones like this, runs left out apart."""
+    if again:
+        return PriorResults()
+    values = config_dict(config).items() if name == CUSTOM else ()
+    alike = {field: value for field, value in values if field not in artifact.selector_fields}
+    return PriorResults.of(directory, name, having=alike)
 
 
-def _without_selectors(artifact: Artifact, config: Config) -> dict[str, Any]:
-    return {
-        n: value for n, value in config_dict(config).items() if n not in artifact.selector_fields
-    }
-
-
-def _stands(result: Result, standing: Recorded) -> bool:
+def _is_recorded(result: Result, prior: PriorResults) -> bool:
     settings = result.metrics.get("settings")
-    return standing.metrics(result.kind, result.point, result.seed, settings) is not None
+    return prior.metrics(result.kind, result.point, result.seed, settings) is not None
 
 
-def _context(artifact: Artifact, config: Config, executor: Executor, standing: Recorded) -> Context:
+def _context(
+    artifact: Artifact, config: Config, executor: Executor, prior: PriorResults
+) -> Context:
     here = executor.environment
-    journal = PointStore(artifact.slug, _identity(config, here))
-    return Context(here, journal, workers=here.cores, executor=executor, recorded=standing)
+    cache = ResultCache(artifact.slug, _identity(config, here))
+    return Context(here, cache, workers=here.cores, executor=executor, prior_results=prior)
 
 
 def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:
-    """Tell whether ``config`` runs the cells of ``profile``, or some of them, and no others.
+    """Tell whether ``config`` makes the runs of ``profile``, or some of them, and no others.
 
-    A cell under another name of a value that the profile has (``Artifact.aliases``) is one of
+    A run under another name of a value that the profile has (``Artifact.aliases``) is one of
     them. Where and by which engine does not matter, for that stands in every record, unless the
     artifact is timed.
     """

@@ -7,14 +7,20 @@ import re
 import runpy
 import subprocess
 import sys
+import traceback
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from repro.artifacts import index
 from repro.claims.index import of_artifact
+from repro.cli import main
+from repro.measurement import isolation
 from repro.measurement.records import PROFILES
+from repro.methods.walk import Walk
 from repro.report.markdown import artifact_section
 from repro.report.notebooks import is_stale, template
 from repro.report.runs import require_runs
@@ -163,3 +169,40 @@ def test_readme_commands_are_those_ci_runs() -> None:
         found = re.search(rf"<!-- command: {name} -->\n```sh\n(.+)\n```", readme)
         assert found is not None
         assert found[1].endswith(f"tox -e {environment}")
+
+
+class InThisProcess:
+    """Takes the place of pebble's pool: what it is given is run here, when it is given."""
+
+    def __init__(self, **_: Any) -> None: ...
+
+    def schedule(self, function: Any, args: list[Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(function(*args))
+        return future
+
+    def stop(self) -> None: ...
+
+    def join(self) -> None: ...
+
+
+@pytest.mark.usefixtures("made_up_mnist")
+def test_the_documented_path_of_table_1_is_the_real_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stacks: list[list[str]] = []
+    update = Walk.update
+
+    def seen(self: Walk, *rates: Any) -> None:
+        names = (frame.filename for frame in traceback.extract_stack())
+        stacks.append([name for name in names if name.startswith(str(ROOT / "repro"))])
+        update(self, *rates)
+
+    monkeypatch.setattr(isolation, "ProcessPool", InThisProcess)
+    monkeypatch.setattr(Walk, "update", seen)
+    table1 = ["--precisions", "fp32", "--methods", "cls1", "--datasets", "mnist", "--epochs", "1"]
+    assert main(["run", "elasticzo_table1", *table1, "--out", str(tmp_path)]) == 0
+    told = re.findall(r"^\| \d+ \| `(\S+)`", (ROOT / "docs/architecture.md").read_text(), re.M)
+    assert len(told) <= 15
+    called = list(dict.fromkeys(str(Path(name).relative_to(ROOT)) for name in stacks[0]))
+    assert set(called) == set(told[: told.index("repro/methods/walk.py")])

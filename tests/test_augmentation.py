@@ -15,13 +15,14 @@ from repro.data.points.augmentation import JITTER, JITTER_LIMIT, augment, jitter
 from repro.training import build as build_module
 from repro.training.augmentation import CloudAugmentation
 from repro.training.build import build_learner
-from repro.training.cell import Cell, FloatSettings
-from repro.training.cell_store import CellStore
-from repro.training.checkpoint import Checkpoint
+from repro.training.curve import Curve
 from repro.training.float_learner import FloatLearner
-from repro.training.loop import train
-from repro.training.problem import Arrays
-from repro.training.run_cell import Task, run_cell
+from repro.training.loop import Epochs, Training, train
+from repro.training.run import FloatSettings, NetworkRun
+from repro.training.split import SplitBatches
+from repro.training.store import Checkpoint, CheckpointStore
+from repro.training.task import Arrays
+from repro.training.trainer import TrainingTask, train_run
 
 POINTS = 16
 
@@ -116,8 +117,8 @@ def test_a_gpu_augments_where_the_clouds_are() -> None:
 
 def cell(
     method: MethodName, engine: Engine, epochs: int = 3, augmentation: Any = "pointnet"
-) -> Cell:
-    return Cell(
+) -> NetworkRun:
+    return NetworkRun(
         "shapes40",
         "fp32",
         method,
@@ -137,8 +138,8 @@ def few_clouds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build_module, "load", lambda *_, **__: items)
 
 
-def curves(cell: Cell, directory: Path) -> dict[str, Any]:
-    metrics = run_cell(Task(cell, CellStore(directory), {}))
+def curves(cell: NetworkRun, directory: Path) -> dict[str, Any]:
+    metrics = train_run(TrainingTask(cell, CheckpointStore(directory), {}))
     return {name: metrics[name] for name in ("test_loss", "test_accuracy", "train_loss")}
 
 
@@ -150,8 +151,8 @@ def test_a_resumed_augmented_run_equals_an_uninterrupted_one(
 ) -> None:
     long = cell(method, by)
     whole = curves(long, tmp_path / "whole")
-    short, store = cell(method, by, epochs=1), CellStore(tmp_path / "parts")
-    run_cell(Task(short, store, {}))
+    short, store = cell(method, by, epochs=1), CheckpointStore(tmp_path / "parts")
+    train_run(TrainingTask(short, store, {}))
     state = store.checkpoint(short).read()
     assert state is not None
     store.checkpoint(long).write(state)  # as if the long run had been killed after an epoch
@@ -173,15 +174,9 @@ def test_both_passes_of_a_step_see_the_same_clouds_and_evaluation_the_original(
     learner.model.register_forward_pre_hook(
         lambda model, inputs: seen.append((model.training, inputs[0].clone()))
     )
-    train(
-        learner,
-        split,
-        epochs=1,
-        batch=5,
-        seed=0,
-        checkpoint=Checkpoint(tmp_path / "state.pt"),
-        augmentation=CloudAugmentation(0, 2),
-    )
+    data = SplitBatches(split, 5, 0, CloudAugmentation(0, 2))
+    duration = Epochs(1, data.steps_per_epoch)
+    train(Training(learner, data, duration, Curve.epoch_metrics), Checkpoint(tmp_path / "state.pt"))
     passes = [clouds for training, clouds in seen if training]
     assert len(passes) == 2 * 3  # two passes of three minibatches
     for plus, minus in zip(passes[::2], passes[1::2], strict=True):
@@ -196,7 +191,7 @@ def test_both_passes_of_a_step_see_the_same_clouds_and_evaluation_the_original(
 def test_what_has_no_vertical_axis_is_not_augmented(problem: str) -> None:
     message = rf"augmentation = 'pointnet' of {problem}: .* vertical axis.*use 'none'"
     with pytest.raises(UsageError, match=message):
-        Cell(problem, "fp32", "cls1", FloatSettings(lr=1), 1, 0, augmentation="pointnet")
+        NetworkRun(problem, "fp32", "cls1", FloatSettings(lr=1), 1, 0, augmentation="pointnet")
 
 
 def test_an_unknown_augmentation_is_refused() -> None:
@@ -210,5 +205,5 @@ def test_the_engine_takes_an_augmented_batch(engine: Any) -> None:  # noqa: ARG0
     losses = []
     for learner in learners:
         augmentation.start_epoch(0)
-        losses.append(learner.step(augmentation(some_clouds()), torch.arange(6)).loss)
+        losses.append(learner.step((augmentation(some_clouds()), torch.arange(6))).loss)
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)

@@ -13,13 +13,16 @@ from repro.data.text import yesno_facts
 from repro.data.text.boolq import read_directory, read_hub
 from repro.data.text.examples import (
     Example,
-    answer_counts,
     decode_lines,
     encode_lines,
-    shared_passages,
 )
 from repro.data.text.rows import Row
 from repro.data.text.tasks import get_task
+
+
+def passages(split: list[Example]) -> set[str]:
+    return {example.passage for example in split}
+
 
 texts = st.text(min_size=1).filter(str.strip)
 examples = st.builds(Example, texts, texts, st.booleans())
@@ -73,12 +76,6 @@ def test_mirror_and_hub_end_in_the_same_bytes(tmp_path: Path) -> None:
         np.testing.assert_array_equal(from_mirror[split], from_hub[split])
 
 
-def test_shared_passages_are_counted_once() -> None:
-    train = [Example(f"q{n}", passage, answer=True) for n, passage in enumerate("aabcd")]
-    validation = [Example(f"v{n}", passage, answer=True) for n, passage in enumerate("aacx")]
-    assert shared_passages(train, validation) == {"a", "c"}
-
-
 @pytest.mark.parametrize("question", ["is water wet", "is water wet?", " is water wet "])
 def test_the_prompt_ends_in_a_capitalised_question(question: str) -> None:
     row = Row({"question": question.strip(), "passage": "Water is."}, "true", "set", 1)
@@ -93,9 +90,8 @@ def test_generated_facts_are_balanced_distinct_and_answerable() -> None:
         "validation": 500,
     }
     for split in splits.values():
-        counts = answer_counts(split)
-        assert counts[True] == counts[False]
-    assert not shared_passages(splits["train"], splits["validation"])
+        assert 2 * sum(example.answer for example in split) == len(split)
+    assert not passages(splits["train"]) & passages(splits["validation"])
     assert all(_read(example) == example.answer for split in splits.values() for example in split)
 
 
@@ -117,8 +113,8 @@ def test_boolq_has_its_published_sizes_and_721_shared_passages(
     monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path))
     content = cache.load("boolq")
     train, validation = (decode_lines(content[split], split) for split in ("train", "validation"))
-    assert answer_counts(train) == {True: 5874, False: 3553}
-    assert answer_counts(validation) == {True: 2033, False: 1237}
-    assert len(shared_passages(train, validation)) == 721
-    passages = shared_passages(train, validation)
-    assert sum(example.passage in passages for example in train) == 1434
+    assert (len(train), sum(example.answer for example in train)) == (9427, 5874)
+    assert (len(validation), sum(example.answer for example in validation)) == (3270, 2033)
+    shared = passages(train) & passages(validation)
+    assert len(shared) == 721
+    assert sum(example.passage in shared for example in train) == 1434

@@ -255,9 +255,9 @@ def test_timed_steps_are_those_that_train(monkeypatch: pytest.MonkeyPatch) -> No
     items = (split.train_inputs, split.train_labels, 5)
     for number, batch in enumerate(arms.batches(*items)):
         if number < 2:
-            plain.step(*batch)
+            plain.step(batch)
     for batch in arms.batches(*items, torch.Generator().manual_seed(0)):
-        plain.step(*batch)
+        plain.step(batch)
     for own, expected in zip(floats.model.parameters(), plain.model.parameters(), strict=True):
         assert torch.equal(own, expected)
 

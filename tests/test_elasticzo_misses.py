@@ -24,26 +24,26 @@ from repro.artifacts.elasticzo_misses.evaluated import (
 )
 from repro.artifacts.elasticzo_misses.images import RotatedImages, evaluations
 from repro.artifacts.shared.ablation import Ablation, Axis, change
-from repro.artifacts.shared.cells import point_of
+from repro.artifacts.shared.training_runs import point_of
 from repro.claims.trained import Cells
 from repro.claims.verdict import INCONSISTENT
 from repro.data import cache
 from repro.measurement import environment
-from repro.measurement.recorded import Recorded
+from repro.measurement.prior_results import PriorResults
 from repro.measurement.records import Record, read_runs
 from repro.report.claims_table import claim_rows
 from repro.report.runs import current_runs
-from repro.training.cell import Cell, FloatSettings, IntegerSettings
-from repro.training.cell_store import CellStore
-from repro.training.chosen import chosen
-from repro.training.run_cell import Task, run_cell
+from repro.training.hyperparameters import tuned_hyperparameters
+from repro.training.run import FloatSettings, IntegerSettings, NetworkRun
+from repro.training.store import CheckpointStore
+from repro.training.trainer import TrainingTask, train_run
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = msgspec.structs.replace(environment.capture(), dirty=False)
 ROW = {"dataset": "fashion_mnist", "angle": 30, "precision": "int8", "method": "full_zo"}
-TUNED = Cell(
+TUNED = NetworkRun(
     "rotated_mnist_30", "int8", "cls1", IntegerSettings(r_max=63), 2, 0,
-    start=Cell("mnist", "int8", "full_bp", IntegerSettings(), 2, 0),
+    start=NetworkRun("mnist", "int8", "full_bp", IntegerSettings(), 2, 0),
 )  # fmt: skip
 
 
@@ -93,12 +93,12 @@ def test_pre_training_is_changed_in_the_run_that_a_cell_starts_from() -> None:
 
 def test_every_run_says_what_was_changed_in_it() -> None:
     class Trained:
-        def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, dict[str, Any]]]:
+        def run(self, cells: Sequence[NetworkRun]) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
             assert len(set(cells)) == len(cells)
             yield from ((cell, {"batch": cell.settings.batch}) for cell in cells)
 
     config = replace(SMOKE, experiments=("integer_tuning", "integer_training"))
-    context: Any = SimpleNamespace(executor=Trained(), recorded=Recorded())
+    context: Any = SimpleNamespace(executor=Trained(), prior_results=PriorResults())
     results = list(run_module.run(config, context))
     assert {result.kind for result in results} == {"run"}
     for result in results:
@@ -108,7 +108,7 @@ def test_every_run_says_what_was_changed_in_it() -> None:
     tuned: dict[str, list[Any]] = {}
     for result in results:
         if "angle" in result.point:
-            own = chosen("rotated_mnist_30", "int8", result.point["method"]).batch
+            own = tuned_hyperparameters("rotated_mnist_30", "int8", result.point["method"]).batch
             changed = result.metrics["changed"]
             assert result.metrics["batch"] == changed.get("batch", own)
             tuned.setdefault(result.point["method"], []).append(changed)
@@ -182,21 +182,23 @@ def test_nearest_pixels_are_greys_of_the_image_itself(numbered: Any) -> None:
 @pytest.mark.parametrize(
     "cell",
     [
-        Cell("mnist", "fp32", "full_bp", FloatSettings(lr=0.05, batch=16), 2, 0),
-        Cell("mnist", "int8", "full_bp", IntegerSettings(batch=16), 2, 0),
+        NetworkRun("mnist", "fp32", "full_bp", FloatSettings(lr=0.05, batch=16), 2, 0),
+        NetworkRun("mnist", "int8", "full_bp", IntegerSettings(batch=16), 2, 0),
     ],
 )
 @pytest.mark.usefixtures("made_up_mnist")
-def test_upright_images_are_answered_as_the_run_itself_did(cell: Cell) -> None:
-    made: list[Cell] = []
+def test_upright_images_are_answered_as_the_run_itself_did(cell: NetworkRun) -> None:
+    made: list[NetworkRun] = []
 
     class Here:
-        def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, dict[str, Any]]]:
+        def run(self, cells: Sequence[NetworkRun]) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
             made.extend(cells)
-            yield from ((one, run_cell(Task(one, store, {}))) for one in cells)
+            yield from ((one, train_run(TrainingTask(one, store, {}))) for one in cells)
 
-    store = CellStore.of(ENVIRONMENT)
-    context: Any = SimpleNamespace(executor=Here(), recorded=Recorded(), environment=ENVIRONMENT)
+    store = CheckpointStore.of(ENVIRONMENT)
+    context: Any = SimpleNamespace(
+        executor=Here(), prior_results=PriorResults(), environment=ENVIRONMENT
+    )
     asked = [(cell, RotatedImages(angle, images="all")) for angle in (0, 180)]
     upright, turned = evaluations(asked, context)
     metrics = store.progress(cell).metrics
@@ -204,7 +206,7 @@ def test_upright_images_are_answered_as_the_run_itself_did(cell: Cell) -> None:
     assert upright.metrics["accuracy"] == metrics["test_accuracy"][-1]
     assert (upright.point["angle"], turned.point["angle"]) == (0, 180)
     assert (upright.point["method"], upright.seed, made) == ("none", 0, [cell])
-    context.recorded = Recorded(
+    context.prior_results = PriorResults(
         record(r.kind, dict(r.point), dict(r.metrics)) for r in (upright, turned)
     )
     again = list(evaluations(asked, context))

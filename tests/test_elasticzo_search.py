@@ -12,7 +12,7 @@ from repro.artifacts.elasticzo_search.selection import best, grids
 from repro.core.errors import ReproError
 from repro.measurement.records import read_runs
 from repro.report.runs import current_runs
-from repro.training.chosen import CHOSEN
+from repro.training.hyperparameters import TUNED
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -21,7 +21,7 @@ def test_chosen_hyperparameters_are_the_best_of_the_committed_search() -> None:
     found = best(read_runs(current_runs(RESULTS, "elasticzo_search")))
     chosen = {
         (family, precision, method): settings
-        for (family, precision), methods in CHOSEN.items()
+        for (family, precision), methods in TUNED.items()
         for method, settings in methods.items()
         # NITI from random weights has nothing to search
         if (precision, method) != ("int8", "full_bp") or family.startswith("rotated")

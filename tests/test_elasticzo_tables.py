@@ -27,9 +27,9 @@ from repro.core.errors import UsageError
 from repro.execution.local import LocalExecutor
 from repro.harness import is_of_profile
 from repro.measurement.environment import capture
-from repro.measurement.recorded import Recorded
+from repro.measurement.prior_results import PriorResults
 from repro.ondevice.build import EngineError
-from repro.training.cell import Cell, FloatSettings, IntegerSettings
+from repro.training.run import FloatSettings, IntegerSettings, NetworkRun
 
 ARTIFACTS = (
     elasticzo_search,
@@ -52,11 +52,11 @@ CURVES = {
 
 
 @pytest.fixture
-def ran(monkeypatch: pytest.MonkeyPatch) -> list[Cell]:
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[NetworkRun]:
     """The cells that an artifact has run, with curves that nobody trained."""
-    seen: list[Cell] = []
+    seen: list[NetworkRun] = []
 
-    def run(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Any]]:
+    def run(cells: Sequence[NetworkRun]) -> Iterator[tuple[NetworkRun, Any]]:
         for cell in cells:
             seen.append(cell)
             yield cell, dict(CURVES)
@@ -70,7 +70,7 @@ class Context:
 
     environment = None
     workers = 1
-    recorded = Recorded()
+    prior_results = PriorResults()
     executor: Any = LocalExecutor(capture(), workers=1)
 
 
@@ -78,7 +78,7 @@ def results(module: Any, config: Any) -> list[Result]:
     return list(module.ARTIFACT.run(config, Context()))
 
 
-def test_table_1_has_the_published_cells(ran: list[Cell]) -> None:
+def test_table_1_has_the_published_cells(ran: list[NetworkRun]) -> None:
     points = [result.point for result in results(elasticzo_table1, elasticzo_table1.PAPER)]
     counted = Counter((p["dataset"], p["precision"]) for p in points)
     assert counted == {
@@ -87,7 +87,7 @@ def test_table_1_has_the_published_cells(ran: list[Cell]) -> None:
         ("fashion_mnist", "int8s"): 15,
         ("modelnet40", "fp32"): 20,
     }  # fmt: skip
-    assert {cell.epochs for cell in ran if cell.problem != "modelnet40"} == {100}
+    assert {cell.epochs for cell in ran if cell.task != "modelnet40"} == {100}
     assert {cell.settings.batch for cell in ran if cell.precision == "fp32"} == {32}
     assert {cell.settings.batch for cell in ran if cell.precision != "fp32"} == {256}
 
@@ -95,7 +95,7 @@ def test_table_1_has_the_published_cells(ran: list[Cell]) -> None:
 @pytest.mark.parametrize("module", ARTIFACTS, ids=lambda module: module.ARTIFACT.slug)
 @pytest.mark.usefixtures("engine")
 def test_the_engine_trains_what_it_can_and_changes_nothing_else(
-    module: Any, ran: list[Cell]
+    module: Any, ran: list[NetworkRun]
 ) -> None:
     config = module.SMOKE
     results(module, config)
@@ -112,23 +112,25 @@ def test_the_engine_trains_what_it_can_and_changes_nothing_else(
 
 
 @pytest.mark.usefixtures("engine")
-def test_pre_training_is_the_engine_s_but_for_adam(ran: list[Cell]) -> None:
+def test_pre_training_is_the_engine_s_but_for_adam(ran: list[NetworkRun]) -> None:
     results(elasticzo_table2, replace(elasticzo_table2.PAPER, engine="native"))
     engines = {(cell.precision, cell.engine, cell.start and cell.start.engine) for cell in ran}
     assert engines == {("fp32", "native", "torch"), ("int8", "native", "native")}
 
 
 @pytest.mark.usefixtures("engine")
-def test_what_the_engine_cannot_train_is_refused_before_anything_runs(ran: list[Cell]) -> None:
+def test_what_the_engine_cannot_train_is_refused_before_anything_runs(
+    ran: list[NetworkRun],
+) -> None:
     with pytest.raises(UsageError, match=r"mnist int8 .* no shift policy v1.*--engine auto"):
         results(elasticzo_int8_choices, replace(elasticzo_int8_choices.PAPER, engine="native"))
     assert ran == []
 
 
 @pytest.mark.usefixtures("engine")
-def test_the_engine_can_train_all_of_table_1(ran: list[Cell]) -> None:
+def test_the_engine_can_train_all_of_table_1(ran: list[NetworkRun]) -> None:
     results(elasticzo_table1, replace(elasticzo_table1.PAPER, engine="native"))
-    assert {(cell.engine, cell.problem == "modelnet40") for cell in ran} == {
+    assert {(cell.engine, cell.task == "modelnet40") for cell in ran} == {
         ("native", False),
         ("native", True),
     }
@@ -168,7 +170,7 @@ def test_every_published_accuracy_has_its_runs(module: Any, claims: str) -> None
     assert [point for point in wanted if point not in points] == []
 
 
-def test_stand_in_is_named_as_what_it_is(ran: list[Cell]) -> None:
+def test_stand_in_is_named_as_what_it_is(ran: list[NetworkRun]) -> None:
     for stand_in in ("shapes40", "shrec11", "modelnet40_hdf5"):
         config = replace(elasticzo_table1.QUICK, datasets=(stand_in,))
         made = results(elasticzo_table1, config)
@@ -192,14 +194,14 @@ def test_another_form_of_modelnet40_answers_the_paper_s_claims_and_is_named() ->
         assert is_of_profile(elasticzo_table1.ARTIFACT, profile, own)
 
 
-def test_only_clouds_are_augmented_and_only_if_asked_for(ran: list[Cell]) -> None:
+def test_only_clouds_are_augmented_and_only_if_asked_for(ran: list[NetworkRun]) -> None:
     config = replace(elasticzo_table1.PAPER, datasets=("mnist", "modelnet40_points"))
     plain = results(elasticzo_table1, config)
     assert {cell.augmentation for cell in ran} == {"none"}
     assert "augmentation" not in plain[-1].metrics["settings"]  # like records from before
     ran.clear()
     changed = results(elasticzo_table1, replace(config, cloud_augmentation="pointnet"))
-    assert {(cell.problem, cell.augmentation) for cell in ran} == {
+    assert {(cell.task, cell.augmentation) for cell in ran} == {
         ("mnist", "none"),
         ("modelnet40_points", "pointnet"),
     }
@@ -224,7 +226,7 @@ def test_absent_data_are_refused_before_anything_runs(
         results(elasticzo_table1, config)
 
 
-def test_fig_2_shares_its_runs_with_table_1(ran: list[Cell]) -> None:
+def test_fig_2_shares_its_runs_with_table_1(ran: list[NetworkRun]) -> None:
     results(elasticzo_fig2, elasticzo_fig2.PAPER)
     of_figure = set(ran)
     ran.clear()
@@ -233,13 +235,13 @@ def test_fig_2_shares_its_runs_with_table_1(ran: list[Cell]) -> None:
 
 
 def test_fine_tuning_starts_from_pre_training_of_its_own_seed_and_precision(
-    ran: list[Cell],
+    ran: list[NetworkRun],
 ) -> None:
     made = results(elasticzo_table2, elasticzo_table2.PAPER)
     for cell in ran:
         assert cell.start is not None
         assert cell.start.seed == cell.seed
-        assert cell.problem.startswith(f"rotated_{cell.start.problem}_")
+        assert cell.task.startswith(f"rotated_{cell.start.task}_")
         assert cell.start.method == "full_bp"
         if cell.precision == "fp32":
             assert cell.start.epochs == 1
@@ -252,7 +254,7 @@ def test_fine_tuning_starts_from_pre_training_of_its_own_seed_and_precision(
     assert all(result.metrics["test_accuracy"] == [0.1] for result in untuned)
 
 
-def test_runs_of_one_point_have_equal_settings_whatever_their_seed(ran: list[Cell]) -> None:
+def test_runs_of_one_point_have_equal_settings_whatever_their_seed(ran: list[NetworkRun]) -> None:
     made = results(elasticzo_table2, elasticzo_table2.QUICK)
     settings: dict[str, Any] = {}
     for result in made:
@@ -262,13 +264,13 @@ def test_runs_of_one_point_have_equal_settings_whatever_their_seed(ran: list[Cel
     assert ran[0].seed != ran[1].seed
 
 
-def test_the_search_never_evaluates_on_test_items(ran: list[Cell]) -> None:
+def test_the_search_never_evaluates_on_test_items(ran: list[NetworkRun]) -> None:
     results(elasticzo_search, elasticzo_search.PAPER)
     assert {cell.evaluation for cell in ran} == {"validation"}
-    assert {cell.problem for cell in ran} == set(elasticzo_search.PROBLEMS)
+    assert {cell.task for cell in ran} == set(elasticzo_search.PROBLEMS)
 
 
-def test_the_search_tries_every_batch_of_fine_tuning_in_integers(ran: list[Cell]) -> None:
+def test_the_search_tries_every_batch_of_fine_tuning_in_integers(ran: list[NetworkRun]) -> None:
     made = replace(
         elasticzo_search.QUICK,
         problems=("mnist", "rotated_mnist_30"),
@@ -294,10 +296,10 @@ def test_the_search_tries_other_epsilons_at_the_best_of_each_grid(
 ) -> None:
     best = {"rotated_mnist_30": 0.6, "rotated_mnist_45": 0.6, "mnist": 0.3}  # by lr x clip
 
-    def run(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Any]]:
+    def run(cells: Sequence[NetworkRun]) -> Iterator[tuple[NetworkRun, Any]]:
         for cell in cells:
             settings: Any = cell.settings
-            accuracy = 1 - abs(settings.lr * settings.clip - best[cell.problem])
+            accuracy = 1 - abs(settings.lr * settings.clip - best[cell.task])
             yield cell, CURVES | {"test_accuracy": [0.1, accuracy]}
 
     monkeypatch.setattr(Context, "executor", SimpleNamespace(run=run))
@@ -380,7 +382,7 @@ def test_ablation_tells_the_arm_with_the_schedule_from_the_other() -> None:
     assert {point["p_zero"] for point in points} == {0.33, None}
 
 
-def test_scheduled_arm_is_the_run_of_table_1(ran: list[Cell]) -> None:
+def test_scheduled_arm_is_the_run_of_table_1(ran: list[NetworkRun]) -> None:
     results(elasticzo_table1, elasticzo_table1.PAPER)
     of_table = set(ran)
     ran.clear()
@@ -388,13 +390,13 @@ def test_scheduled_arm_is_the_run_of_table_1(ran: list[Cell]) -> None:
     assert len(set(ran) & of_table) == len(ran) / 2
 
 
-def test_signs_are_counted_in_runs_of_their_own(ran: list[Cell]) -> None:
+def test_signs_are_counted_in_runs_of_their_own(ran: list[NetworkRun]) -> None:
     results(elasticzo_int8_sign, elasticzo_int8_sign.PAPER)
     assert all(cell.signs and cell.precision == "int8s" for cell in ran)
     assert len(ran) == 2 * 3 * 5  # data sets, methods, seeds
 
 
-def test_other_answers_are_given_one_at_a_time(ran: list[Cell]) -> None:
+def test_other_answers_are_given_one_at_a_time(ran: list[NetworkRun]) -> None:
     results(elasticzo_int8_choices, elasticzo_int8_choices.QUICK)
     found = []
     for cell in ran:
@@ -415,7 +417,7 @@ def test_other_answers_are_given_one_at_a_time(ran: list[Cell]) -> None:
     )
 
 
-def test_runs_by_the_defaults_and_in_int8s_are_those_of_table_1(ran: list[Cell]) -> None:
+def test_runs_by_the_defaults_and_in_int8s_are_those_of_table_1(ran: list[NetworkRun]) -> None:
     results(elasticzo_table1, elasticzo_table1.QUICK)
     of_table = set(ran)
     ran.clear()

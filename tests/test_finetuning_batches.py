@@ -9,7 +9,7 @@ from repro.data.text.tasks import get_task
 from repro.data.text.tokens import TokenisedSplit
 from repro.finetuning import items as items_module
 from repro.finetuning.batches import MULTIPLE, Sampler, collate, in_order
-from repro.finetuning.items import first_obtainable, load_items
+from repro.finetuning.items import load_items, obtainable
 from repro.models.tiny import tiny_llama
 
 LENGTHS = np.random.default_rng(0).integers(5, 90, 300)
@@ -108,9 +108,9 @@ def test_the_stand_in_has_its_own_name(
         return {}
 
     monkeypatch.setattr(cache, "load", absent)
-    assert first_obtainable(["boolq", "yesno-facts"]) == "yesno-facts"
-    assert "yesno-facts stands in for boolq" in capsys.readouterr().err
+    assert obtainable(["boolq", "yesno-facts"]) == ["yesno-facts"]
+    assert "without boolq: " in capsys.readouterr().err
     with pytest.raises(ReproError):
-        first_obtainable(["boolq"])
+        obtainable(["boolq"])
     monkeypatch.setattr(items_module.cache, "load", lambda _: {})
-    assert first_obtainable(["boolq", "yesno-facts"]) == "boolq"
+    assert obtainable(["boolq", "yesno-facts"]) == ["boolq", "yesno-facts"]

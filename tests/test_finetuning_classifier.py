@@ -20,14 +20,17 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
 )
+from transformers.pytorch_utils import Conv1D
 
-from repro.finetuning.arms import ARMS, estimates, forward_passes, tuned_as
+from repro.finetuning.arms import ARMS, Arm
 from repro.finetuning.base_models import random_model
 from repro.finetuning.batches import Batch
 from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.flops import StepFlops
-from repro.finetuning.learner import Learner
-from repro.finetuning.run import Run
+from repro.finetuning.learner import LanguageModelLearner
+from repro.finetuning.run import LanguageModelRun
+from repro.methods.elasticzo import ElasticZO
+from repro.models.adapters import merge_adapters
 from repro.models.dropout import without_dropout
 
 ANSWERS = np.array([11, 42], np.int32)
@@ -47,7 +50,7 @@ CONFIGS: dict[str, PreTrainedConfig] = {
     "gemma2": Gemma2Config(**GEMMA, final_logit_softcapping=3.0),
     "gemma3": Gemma3TextConfig(**GEMMA),
 }
-RUN = Run(
+RUN = LanguageModelRun(
     arm="bp",
     model="tiny-llama",
     dtype="float32",
@@ -110,7 +113,7 @@ class HostReads(TorchDispatchMode):
 
 @pytest.mark.parametrize("family", list(CONFIGS))
 def test_a_step_reads_its_losses_and_nothing_else_on_the_host(family: str) -> None:
-    learner = Learner(model(family), ANSWERS, replace(RUN, arm="mezo_5", lr=1e-6))
+    learner = LanguageModelLearner(model(family), ANSWERS, replace(RUN, arm="mezo_5", lr=1e-6))
     with HostReads() as reads:
         learner.classifier.loss(batch())
         assert reads.count == 0
@@ -173,16 +176,84 @@ def _says_the_same(classifier: AnswerClassifier) -> bool:
     return all(torch.equal(first, other) for other in others)
 
 
-def test_arms_cost_what_they_say() -> None:
-    assert [forward_passes(arm) for arm in ARMS] == [1, 2, 2, 10]
-    assert [estimates(arm) for arm in ARMS] == [0, 0, 1, 5]
-    assert [tuned_as(arm) for arm in ARMS] == ["bp", "bp", "mezo_1", "mezo_5"]
+def _flipped(learner: LanguageModelLearner) -> dict[str, bool]:
+    """Do a step; return which parameters it changed."""
+    before = {name: value.detach().clone() for name, value in learner.model.named_parameters()}
+    learner.step(batch())
+    return {
+        name: not torch.equal(value, before[name])
+        for name, value in learner.model.named_parameters()
+    }
+
+
+@pytest.mark.parametrize("arm", ["lora", "mezo_lora"])
+@pytest.mark.parametrize("family", list(CONFIGS))
+def test_adapters_alone_are_trained_and_start_as_the_base_model(family: str, arm: Arm) -> None:
+    """B = 0 at first: the output is the base model's, and A has no gradient (Hu et al. 2021)."""
+    base = AnswerClassifier(model(family), ANSWERS).logits(batch())
+    learner = LanguageModelLearner(model(family), ANSWERS, replace(RUN, arm=arm, lr=1e-2))
+    assert torch.equal(learner.classifier.logits(batch()), base)
+    changed = _flipped(learner)
+    matrices = sum(
+        isinstance(module, torch.nn.Linear | Conv1D) and "lm_head" not in name
+        for name, module in model(family).named_modules()
+    )
+    assert sum(changed[name] for name in changed if name.endswith("up.weight")) == matrices
+    assert not any(changed[name] for name in changed if ".up." not in name and ".down." not in name)
+    adapted = learner.classifier.logits(batch())
+    assert not torch.equal(adapted, base)
+    merge_adapters(learner.model)
+    names = [{name for name, _ in m.named_parameters()} for m in (learner.model, model(family))]
+    assert names[0] == names[1]
+    torch.testing.assert_close(learner.classifier.logits(batch()), adapted, rtol=1e-4, atol=1e-4)
+
+
+def test_adapters_are_float32_beside_bfloat16_and_drawn_from_the_seed() -> None:
+    drawn = []
+    for seed in (0, 0, 1):
+        network = random_model(CONFIGS["llama"], "bfloat16")
+        state = torch.get_rng_state()
+        learner = LanguageModelLearner(
+            network, ANSWERS, replace(RUN, arm="lora", dtype="bfloat16", seed=seed)
+        )
+        assert torch.equal(torch.get_rng_state(), state)
+        trained = [p for p in learner.model.parameters() if p.requires_grad]
+        assert {p.dtype for p in trained} == {torch.float32}
+        assert learner.classifier.logits(batch()).isfinite().all()
+        drawn.append(torch.cat([p.detach().flatten() for p in trained]))
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+
+
+def test_elasticzo_backpropagates_the_last_block_and_what_follows() -> None:
+    """The gradient of the tail at theta + eps z is PyTorch's own; the rest moves along z."""
+    lr = 0.1
+    learner = LanguageModelLearner(
+        model("llama"), ANSWERS, replace(RUN, arm="elasticzo", lr=lr, eps=1e-3)
+    )
+    optimizer = learner.optimizer
+    assert isinstance(optimizer, ElasticZO)
+    names = {id(value): name for name, value in learner.model.named_parameters()}
+    tail = [names[id(value)] for value in optimizer.bp_params]
+    assert {name.rsplit(".", 3)[0] if "layers" in name else name for name in tail} >= {
+        "model.norm.weight",
+        "lm_head.weight",
+    }
+    assert all("layers.1." in name for name in tail if "layers" in name)
+    assert sum("layers.1." in name for name in tail) == 9  # 4 + 3 matrices, 2 norms
+    before = [value.detach().clone() for value in optimizer.zo_params]
+    learner.step(batch())
+    (entry,) = optimizer.log.entries
+    moved = torch.cat(
+        [(b - value).flatten() for b, value in zip(before, optimizer.zo_params, strict=True)]
+    )
+    assert moved.std().item() == pytest.approx(lr * abs(entry.gradient), rel=0.05)
 
 
 def test_checkpointing_changes_no_weight() -> None:
     weights = []
     for arm in ("bp", "bp_checkpoint"):
-        learner = Learner(model("llama"), ANSWERS, replace(RUN, arm=arm))
+        learner = LanguageModelLearner(model("llama"), ANSWERS, replace(RUN, arm=arm))
         for _ in range(3):
             learner.step(batch())
         weights.append([p.detach().clone() for p in learner.model.parameters()])
@@ -203,6 +274,12 @@ def test_flops_of_the_arms_are_the_textbook_s() -> None:
     assert 1.9 * forward < backward < 2.3 * forward  # flash attention computes its scores again
     blocks = forward - 2 * B * D * V
     assert counted["bp_checkpoint"] == pytest.approx(counted["bp"] + blocks, rel=0.05)
+    shapes = [(D, D), (D, D // 2), (D, D // 2), (D, D), *[(D, wide)] * 2, (wide, D)]
+    adapters = 2 * B * N * 16 * layers * sum(inputs + outputs for inputs, outputs in shapes)
+    assert counted["mezo_lora"] == 2 * (forward + adapters)
+    assert counted["lora"] < counted["bp_checkpoint"] + 4 * adapters
+    tail = 2 * (blocks / layers)  # backward through one block; its first input needs no gradient
+    assert counted["elasticzo"] == pytest.approx(2 * forward + tail, rel=0.05)
 
 
 def _vocabulary() -> int:

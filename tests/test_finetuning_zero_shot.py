@@ -15,16 +15,18 @@ from repro.artifacts.mezo_fig4 import Config
 from repro.core.errors import UsageError
 from repro.data.text.task import PromptTask
 from repro.data.text.tasks import get_task
-from repro.finetuning.batches import Batch
+from repro.finetuning.batches import Batch, collate, in_order
 from repro.finetuning.calibration import accuracy, best_threshold, biases
 from repro.finetuning.classifier import AnswerClassifier
-from repro.finetuning.evaluate import answer_logits, evaluate
-from repro.finetuning.fine_tune import Task, fine_tune
 from repro.finetuning.items import load_items
+from repro.finetuning.learner import LanguageModelLearner
 from repro.finetuning.replay import rebuilt
-from repro.finetuning.run import Run
-from repro.finetuning.zero_shot import zero_shot
+from repro.finetuning.run import LanguageModelRun
+from repro.finetuning.zero_shot import answer_logits, zero_shot
 from repro.models.tiny import tiny_llama, tiny_tokenizer
+from repro.training.loop import score
+from repro.training.store import CheckpointStore
+from repro.training.trainer import TrainingTask, train_run
 
 CITIES = ["Oslo", "Lima", "Cairo"]
 ANSWERS = {city.lower(): f" {city}" for city in CITIES}
@@ -155,17 +157,41 @@ class HostReads(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+def fine_tuned(path: Path) -> LanguageModelRun:
+    return LanguageModelRun(
+        arm="mezo_1",
+        model="tiny-llama",
+        dtype="float32",
+        dataset=str(path),
+        context=32,
+        batch=4,
+        lr=1e-3,
+        eps=1e-3,
+        seed=0,
+        seconds=0.2,
+        evaluations=1,
+        tuning_items=9,
+        monitored_items=6,
+        final_items=0,
+        device="cpu",
+        threads=torch.get_num_threads(),
+    )
+
+
 def test_an_evaluation_reads_two_values_on_the_host(tmp_path: Path) -> None:
     pretrained = tiny_llama()
     items = load_items(cities(tmp_path), pretrained.tokenizer, tuning=9, monitored=6)
-    classifier = AnswerClassifier(pretrained.model, items.train.answers)
+    run = fine_tuned(tmp_path / "cities.toml")
+    learner = LanguageModelLearner(pretrained.model, items.train.answers, run)
+    chosen = in_order(items.validation.lengths(64), items.final, 4)
+    given = [collate(items.validation, some, 64) for some in chosen]
     with HostReads() as reads:
-        score = evaluate(classifier, items.validation, items.final, 64, 4)
+        loss, accuracy = score(learner, given)
     assert reads.count == 2
-    logits = answer_logits(classifier, items.validation, items.final, 64, 30).double()
+    logits = answer_logits(learner.classifier, items.validation, items.final, 64, 30).double()
     labels = torch.tensor(items.validation.labels[items.final]).long()
-    assert score.loss == pytest.approx(torch.nn.functional.cross_entropy(logits, labels).item())
-    assert score.accuracy == pytest.approx((logits.argmax(1) == labels).double().mean().item())
+    assert loss == pytest.approx(torch.nn.functional.cross_entropy(logits, labels).item())
+    assert accuracy == pytest.approx((logits.argmax(1) == labels).double().mean().item())
 
 
 def test_zero_shot_counts_the_prompts_that_it_cuts() -> None:
@@ -217,25 +243,8 @@ def test_a_task_file_is_trained_on(tmp_path: Path) -> None:
         'template = "{text} Alma lives in"\ntrain = "train.tsv"\nvalidation = "validation.tsv"\n'
         'label = "city"\n[answers]\noslo = " Oslo"\nlima = " Lima"\ncairo = " Cairo"\n'
     )
-    run = Run(
-        arm="mezo_1",
-        model="tiny-llama",
-        dtype="float32",
-        dataset=str(path),
-        context=32,
-        batch=4,
-        lr=1e-3,
-        eps=1e-3,
-        seed=0,
-        seconds=0.2,
-        evaluations=1,
-        tuning_items=9,
-        monitored_items=6,
-        final_items=0,
-        device="cpu",
-        threads=torch.get_num_threads(),
-    )
-    metrics = fine_tune(Task(run, tmp_path / "state"))
+    run = fine_tuned(path)
+    metrics = train_run(TrainingTask(run, CheckpointStore(tmp_path / "state", run.threads)))
     assert metrics["items"]["final"] == 30
     assert metrics["left_out"]["validation"] > 0
     assert metrics["majority"]["final"] == pytest.approx(1 / 3)

@@ -7,7 +7,7 @@ import torch
 
 from repro.core.names import METHODS, MethodName, Precision
 from repro.training.build import build_learner
-from repro.training.cell import Cell, IntegerSettings
+from repro.training.run import IntegerSettings, NetworkRun
 
 STEPS = 200
 
@@ -17,7 +17,7 @@ STEPS = 200
 @pytest.mark.parametrize("precision", ["int8", "int8s"])
 @pytest.mark.parametrize("method", METHODS)
 def test_integer_steps_are_the_hosts_bit_by_bit(method: MethodName, precision: Precision) -> None:
-    cell = Cell("mnist", precision, method, IntegerSettings(batch=16), 1, 0)
+    cell = NetworkRun("mnist", precision, method, IntegerSettings(batch=16), 1, 0)
     learners = {device: build_learner(replace(cell, device=device)) for device in ("cpu", "cuda")}
     generator = torch.Generator().manual_seed(0)
     for learner in learners.values():
@@ -26,7 +26,7 @@ def test_integer_steps_are_the_hosts_bit_by_bit(method: MethodName, precision: P
         images = torch.randint(-14, 91, (16, 1, 28, 28), generator=generator).to(torch.int8)
         labels = torch.randint(0, 10, (16,), generator=generator)
         losses = [
-            learner.step(images.to(device), labels.to(device)).loss
+            learner.step((images.to(device), labels.to(device))).loss
             for device, learner in learners.items()
         ]
         if precision == "int8s" or method == "full_bp":  # the float loss is summed in another order

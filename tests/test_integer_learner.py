@@ -8,13 +8,13 @@ from torch.nn.functional import cross_entropy
 
 from repro.core.errors import UsageError
 from repro.integer.elasticzo_int8 import ElasticZOInt8
-from repro.integer.learner import IntegerLearner
 from repro.integer.network import IntegerNetwork
 from repro.integer.schedule import PAPER, Phase, Schedule
 from repro.integer.shift import Version
 from repro.integer.sign import SignRule
 from repro.integer.tensor import IntegerTensor
 from repro.models.lenet5 import lenet5
+from repro.training.integer_learner import IntegerLearner
 
 EXPONENT = -5
 
@@ -37,7 +37,7 @@ def learner(
 
 
 def accuracy(trained: IntegerLearner) -> float:
-    _, correct = trained.evaluate(*stripes(500, seed=1))
+    _, correct = trained.evaluate(stripes(500, seed=1))
     return correct / 500
 
 
@@ -72,7 +72,7 @@ def test_evaluation_is_pytorchs_on_the_dequantised_logits() -> None:
     images, labels = stripes(50, seed=2)
     logits = trained.method.network.forward(IntegerTensor(images, EXPONENT))
     x = logits.values.double() * 2.0**logits.exponent
-    loss, correct = trained.evaluate(images, labels)
+    loss, correct = trained.evaluate((images, labels))
     assert loss == pytest.approx(float(cross_entropy(x, labels, reduction="sum")))
     assert correct == int((x.argmax(1) == labels).sum())
 
@@ -82,7 +82,7 @@ def test_evaluation_is_pytorchs_on_the_dequantised_logits() -> None:
 def test_it_learns(partition: str | int, policy: Version) -> None:
     trained = learner(partition, sign="integer", policy=policy)
     trained.start_epoch(0)
-    losses = [trained.step(*stripes(64, seed=10 + n)).loss for n in range(60)]
+    losses = [trained.step(stripes(64, seed=10 + n)).loss for n in range(60)]
     assert sum(losses[-10:]) < sum(losses[:10]) / 2
     assert accuracy(trained) > (0.95 if partition == 0 else 0.8)
 
@@ -93,7 +93,7 @@ def test_it_learns_by_forward_passes_alone(sign: SignRule) -> None:
     trained = learner(12, sign=sign)
     trained.start_epoch(0)
     for n in range(500):
-        trained.step(*stripes(64, seed=10 + n))
+        trained.step(stripes(64, seed=10 + n))
     assert accuracy(trained) > 0.2  # chance is 0.1, with a deviation of 0.013 on 500 images
 
 
@@ -101,15 +101,15 @@ def test_resumed_learner_goes_on_bit_for_bit(tmp_path: Path) -> None:
     whole, first, second = (learner("fc2", epochs=4, sign="integer") for _ in range(3))
     for epoch in range(4):
         whole.start_epoch(epoch)
-        whole.step(*stripes(16, seed=epoch))
+        whole.step(stripes(16, seed=epoch))
     for epoch in range(2):
         first.start_epoch(epoch)
-        first.step(*stripes(16, seed=epoch))
+        first.step(stripes(16, seed=epoch))
     torch.save(first.state_dict(), tmp_path / "state.pt")
     second.load_state_dict(torch.load(tmp_path / "state.pt"))
     for epoch in range(2, 4):
         second.start_epoch(epoch)
-        second.step(*stripes(16, seed=epoch))
+        second.step(stripes(16, seed=epoch))
     one, other = whole.state_dict(), second.state_dict()
     assert torch.equal(one["network"].pop("parameters"), other["network"].pop("parameters"))
     assert one == other

@@ -19,8 +19,8 @@ from repro.claims.index import CLAIMS
 from repro.claims.verdict import verdict
 from repro.core.errors import ReproError, UsageError
 from repro.harness import run_artifact
-from repro.measurement.point_store import PointStore
 from repro.measurement.records import Record, of_kind, read_run
+from repro.measurement.result_cache import ResultCache
 
 TINY = replace(
     SMOKE,
@@ -131,7 +131,7 @@ def test_a_killed_run_goes_on_with_the_points_that_are_missing(tmp_path: Path) -
     ]
     command = [sys.executable, "-m", "repro", "run", "mezo_fig3", *arguments]
     stored = Path(os.environ["REPRO_CACHE_DIR"], "points")
-    other = PointStore("mezo_fig3", {"another": "killed run"})
+    other = ResultCache("mezo_fig3", {"another": "killed run"})
     other.put({"n": 1}, {"peak_bytes": 1})
 
     def finished() -> list[Path]:

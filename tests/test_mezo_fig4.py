@@ -1,6 +1,7 @@
 """The artifact: what it plans, which learning rate it takes, and what is read from its records."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,10 +9,21 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import msgspec
+import numpy as np
 import pytest
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.mezo_fig4 import ARTIFACT, GPU, HOURS, PAPER, QUICK, SMOKE, Config, tables
+from repro.artifacts.mezo_fig4 import (
+    ARTIFACT,
+    DAY,
+    GPU,
+    HOURS,
+    PAPER,
+    QUICK,
+    SMOKE,
+    Config,
+    tables,
+)
 from repro.artifacts.mezo_fig4 import plan as plan_module
 from repro.artifacts.mezo_fig4 import run as run_module
 from repro.artifacts.mezo_fig4.findings import findings
@@ -21,10 +33,11 @@ from repro.claims.index import CLAIMS
 from repro.claims.verdict import verdict
 from repro.core.errors import ReproError, UsageError
 from repro.execution.local import LocalExecutor
+from repro.finetuning.arms import PAPER_ARMS
 from repro.measurement.environment import Environment
-from repro.measurement.point_store import PointStore
-from repro.measurement.recorded import Recorded
+from repro.measurement.prior_results import PriorResults
 from repro.measurement.records import Record
+from repro.measurement.result_cache import ResultCache
 from repro.planner.configurations import architecture
 from repro.planner.families import find
 
@@ -37,13 +50,20 @@ SIZES = {
     "small": architecture(find("smollm2-135m").config),  # type: ignore[union-attr]
     "large": architecture(find("smollm2-360m").config),  # type: ignore[union-attr]
 }
-PLANNED = replace(QUICK, bp_models=("small",), mezo_models=("large", "small", "absent"))
+PLANNED = replace(
+    QUICK,
+    datasets=("boolq",),
+    arms=PAPER_ARMS,
+    bp_models=("small",),
+    mezo_models=("large", "small", "absent"),
+    zero_shot=False,
+)
 
 
 @pytest.fixture
 def context() -> Context:
     executor = LocalExecutor(HERE, workers=1)
-    return Context(HERE, PointStore("test", {}), 1, executor, Recorded())
+    return Context(HERE, ResultCache("test", {}), 1, executor, PriorResults())
 
 
 @pytest.fixture
@@ -81,7 +101,7 @@ def measured(
 
 
 def chosen(config: Config, context: Context) -> dict[tuple[str, str], tuple[int, int]]:
-    setups = plan_module.plan(config, "boolq", context).setups
+    setups = plan_module.plan(config, ["boolq"], context).setups
     return {(setup.arm, setup.model): (setup.batch, setup.context) for setup in setups}
 
 
@@ -90,14 +110,14 @@ def test_a_context_beyond_the_models_positions_is_refused(
 ) -> None:
     assert measured
     with pytest.raises(UsageError, match="N = 9000: small has 8192 positions; take at most that"):
-        plan_module.plan(replace(PLANNED, context=9000), "boolq", context)
+        plan_module.plan(replace(PLANNED, context=9000), ["boolq"], context)
 
 
 def test_memory_that_is_too_small_at_every_size_is_told(
     context: Context, measured: dict[tuple[str, str], float]
 ) -> None:
     measured["bp", "small"] = math.nan
-    planned = plan_module.plan(PLANNED, "boolq", context)
+    planned = plan_module.plan(PLANNED, ["boolq"], context)
     assert [setup.arm for setup in planned.setups] == ["bp_checkpoint", "mezo_1", "mezo_5"]
     (least,) = planned.too_large
     assert (least.arm, least.batch, least.context) == ("bp", 1, 32)
@@ -106,7 +126,7 @@ def test_memory_that_is_too_small_at_every_size_is_told(
     assert {metrics["chosen"] for metrics in of_bp} == {False}
     measured.update(dict.fromkeys(measured, math.nan))
     with pytest.raises(UsageError, match="memory of cpu: too small for every arm; take smaller"):
-        plan_module.plan(PLANNED, "boolq", context)
+        plan_module.plan(PLANNED, ["boolq"], context)
 
 
 def test_an_arm_without_the_memory_for_any_size_is_a_row_and_the_others_go_on(
@@ -130,7 +150,7 @@ def test_what_set_the_budget_is_recorded_where_bp_is_not_run(
 ) -> None:
     assert measured
     config = replace(PLANNED, budget_bytes=0, arms=("mezo_1",))
-    plans = [r for r in plan_module.plan(config, "boolq", context).results if r.kind == "plan"]
+    plans = [r for r in plan_module.plan(config, ["boolq"], context).results if r.kind == "plan"]
     assert [(r.point["arm"], r.metrics["chosen"]) for r in plans[:1]] == [("bp", False)]
     assert plans[0].metrics["measured_peak_bytes"] == plans[0].metrics["budget_bytes"] == 1.5e9
 
@@ -149,7 +169,7 @@ def test_what_is_measured_to_exceed_the_budget_is_not_run(
     context: Context, measured: dict[tuple[str, str], float]
 ) -> None:
     measured["mezo_1", "large"] = 2.1e9  # the formula says 1.5
-    planned = plan_module.plan(replace(PLANNED, arms=("mezo_1",)), "boolq", context)
+    planned = plan_module.plan(replace(PLANNED, arms=("mezo_1",)), ["boolq"], context)
     assert [(s.arm, s.model) for s in planned.setups] == [("mezo_1", "small")]
     tried = [r for r in planned.results if r.kind == "plan"]
     assert [(r.point["model"], r.metrics["chosen"]) for r in tried] == [
@@ -178,7 +198,7 @@ def test_without_a_budget_bp_sets_it(
         ("mezo_1", "large"): (8, 64),
         ("mezo_5", "large"): (8, 64),
     }
-    rows = [r for r in plan_module.plan(config, "boolq", context).results if r.kind == "plan"]
+    rows = [r for r in plan_module.plan(config, ["boolq"], context).results if r.kind == "plan"]
     of_bp = [(r.point["batch"], r.metrics["chosen"]) for r in rows if r.point["arm"] == "bp"]
     assert of_bp == [(8, False), (4, True)]
     assert {r.metrics["budget_bytes"] for r in rows} == {1.9e9}
@@ -191,19 +211,19 @@ def test_every_model_is_run_where_that_is_asked_for(
     config = replace(PLANNED, mezo_models=("large", "small"), every_model=True, arms=("mezo_5",))
     assert set(chosen(config, context)) == {("mezo_5", "large"), ("mezo_5", "small")}
     with pytest.raises(ReproError, match="models for MeZO, n = 5 that cannot be had:\n  absent: g"):
-        plan_module.plan(replace(config, mezo_models=("small", "absent")), "boolq", context)
+        plan_module.plan(replace(config, mezo_models=("small", "absent")), ["boolq"], context)
 
 
 def test_unobtainable_models_are_recorded_or_refused(
     context: Context, measured: dict[tuple[str, str], float]
 ) -> None:
     assert measured
-    results = plan_module.plan(PLANNED, "boolq", context).results
+    results = plan_module.plan(PLANNED, ["boolq"], context).results
     assert [(r.point["model"], r.metrics["reason"]) for r in results if r.kind != "plan"] == [
         ("absent", "gated")
     ]
     with pytest.raises(ReproError, match="models for BP that cannot be had"):
-        plan_module.plan(replace(PLANNED, bp_models=("absent",)), "boolq", context)
+        plan_module.plan(replace(PLANNED, bp_models=("absent",)), ["boolq"], context)
 
 
 def test_a_budget_that_nothing_keeps_to_is_refused(
@@ -214,20 +234,20 @@ def test_a_budget_that_nothing_keeps_to_is_refused(
         match=r"budget of 100 MB: too small for BP; the smallest that would do is 188 MB "
         r"\(187500000\.0 bytes\), as measured of small in float32 at B = 1, N = 32",
     ):
-        plan_module.plan(replace(PLANNED, budget_bytes=10**8), "boolq", context)
+        plan_module.plan(replace(PLANNED, budget_bytes=10**8), ["boolq"], context)
     # what the formula takes for too small, and is not
     assert chosen(replace(PLANNED, budget_bytes=187_500_000, arms=("bp",)), context) == {
         ("bp", "small"): (1, 32)
     }
     measured["bp", "small"] = 1e12
     with pytest.raises(UsageError, match="the smallest that would do is 125 GB"):
-        plan_module.plan(PLANNED, "boolq", context)
+        plan_module.plan(PLANNED, ["boolq"], context)
 
 
 @pytest.mark.usefixtures("measured")
 def test_bp_and_mezo_have_types_of_their_own(context: Context) -> None:
     config = replace(PLANNED, dtype="bfloat16")
-    setups = plan_module.plan(config, "boolq", context).setups
+    setups = plan_module.plan(config, ["boolq"], context).setups
     assert {setup.arm: setup.dtype for setup in setups} == {
         "bp": "float32",
         "bp_checkpoint": "float32",
@@ -240,7 +260,7 @@ def test_a_context_that_cuts_a_question_is_refused(context: Context) -> None:
     with pytest.raises(
         UsageError, match=r"N = 4: some prompts of .* do not fit; .* take at least \d+"
     ):
-        plan_module.plan(replace(SMOKE, context=4), "yesno-facts", context)
+        plan_module.plan(replace(SMOKE, context=4), ["yesno-facts"], context)
 
 
 Trained = Callable[[Any], dict[str, Any]]
@@ -263,16 +283,17 @@ def test_the_lowest_held_out_loss_chooses_and_checkpointing_takes_it_over(
 
     monkeypatch.setattr(run_module, "run_in_subprocesses", trained)
     monkeypatch.setattr(run_module, "fingerprint", lambda _: "")
-    monkeypatch.setattr(run_module, "first_obtainable", lambda _: "boolq")
+    monkeypatch.setattr(run_module, "obtainable", lambda _: ["boolq"])
     results = list(run_module.run(replace(PLANNED, seeds=(3, 4)), context))
     grid = [run for run in made if run.tuning]
     assert [(r.arm, r.lr) for r in grid[:3]] == [("bp", lr) for lr in QUICK.bp_lrs]
     assert {run.arm for run in grid} == {"bp", "mezo_1", "mezo_5"}
-    assert {run.seconds for run in grid} == {QUICK.grid_seconds}
+    assert {run.seconds for run in grid} == {QUICK.seconds * QUICK.grid_share}
     runs = {(run.arm, run.seed): run.lr for run in made if not run.tuning}
-    assert runs == {
-        (arm, seed): 5e-4 if arm.startswith("bp") else 5e-5 for arm in QUICK.arms for seed in (3, 4)
+    middle = {
+        arm: (QUICK.bp_lrs if arm.startswith("bp") else QUICK.mezo_lrs)[1] for arm in PAPER_ARMS
     }
+    assert runs == {(arm, seed): middle[arm] for arm in PAPER_ARMS for seed in (3, 4)}
     last = [r for r in results if r.kind == "run"][-1]
     assert last.seed == 4
     assert "seed" not in last.metrics["settings"]
@@ -296,9 +317,9 @@ def trainer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Any], dict[s
 
     def install(metrics: Callable[[Any], dict[str, Any]]) -> None:
         monkeypatch.setattr(subprocesses, "run_isolated", here)
-        monkeypatch.setattr(run_module, "fine_tune", lambda task: metrics(task.run))
+        monkeypatch.setattr(run_module, "train_run", lambda task: metrics(task.run))
         monkeypatch.setattr(run_module, "fingerprint", lambda _: "")
-        monkeypatch.setattr(run_module, "first_obtainable", lambda _: "boolq")
+        monkeypatch.setattr(run_module, "obtainable", lambda _: ["boolq"])
 
     return install
 
@@ -673,19 +694,70 @@ def test_out_of_memory_is_a_row_and_the_rest_is_drawn() -> None:
             plt.close(figure)
 
 
-def test_lines_are_running_maxima_and_points_are_raw() -> None:
+def test_lines_are_means_that_end_at_a_mark_beside_the_running_maximum() -> None:
+    extra = [trained("bp", [0.5, 0.6, 0.6, 0.8], seed=2), trained("mezo_5", [0.5] * 4, seed=2)]
+    figure = ARTIFACT.figures()["fig4"]([*ALL, *map(record, extra)])
+    panel = figure.axes[0]
+    ends = [line for line in panel.lines if line.get_marker() == "o"]
+    assert ends[0].get_xydata()[0].tolist() == pytest.approx([30, (74 + 74 + 80) / 3])
+    mean = panel.lines[0]
+    assert mean.get_ydata()[0] == 50
+    assert np.interp(20, mean.get_xdata(), mean.get_ydata()) == pytest.approx(60, abs=0.2)
+    plt.close(figure)
     figure = ARTIFACT.figures()["fig4"](ALL)
     panel = figure.axes[0]
-    raw = [line for line in panel.lines if line.get_marker() == "o"]
-    assert [list(line.get_ydata()) for line in raw[:1]] == [[50, 70, 60, 74]]
     steps = [line for line in panel.lines if line.get_drawstyle() == "steps-post"]
     heights = list(steps[0].get_ydata())
     assert heights == sorted(heights)
     assert heights[-1] == 74
     assert [line.get_ydata()[0] for line in panel.lines if line.get_linestyle() == ":"] == [60]
-    assert len(panel.collections) == 2  # an interval for each arm
+    assert not panel.collections  # two seeds: an interval would cover the panel
     assert panel.get_ylim() == pytest.approx((50 - 2.56, 82 + 2.56))  # whatever the intervals
     plt.close(figure)
+
+
+def controls(**accuracies: float) -> list[Record]:
+    """Zero-shot accuracies by model."""
+    return [
+        record(
+            Result(
+                "zero_shot",
+                {"setting": "s", "dataset": "boolq", "model": model},
+                {
+                    "accuracy": accuracy,
+                    "calibrated_accuracy": {"mean": 0.6},
+                    "majority": 0.62,
+                    "items": {"validation": 40_000},
+                    "truncated": {"validation": 0},
+                    "settings": {"dtype": "float32", "context": 64},
+                },
+            )
+        )
+        for model, accuracy in accuracies.items()
+    ]
+
+
+def test_the_gap_is_split_into_before_and_by_training() -> None:
+    """The larger model ends 8 points lower and began 3 points higher: training made -11."""
+    large = [trained("mezo_1", [0.5, 0.66], seed=seed, model="large") for seed in (0, 1)]
+    plans = [planned("bp", 1e9), planned("mezo_1", 1e9, "large")]
+    rows = [*map(record, (*BP, *large, *plans)), *controls(small=0.55, large=0.58)]
+    order = found(rows)["A9-order"]
+    assert order.ours == pytest.approx(-8)
+    assert "large was +3.0 points from small" in order.reason
+    assert "training changed the gap by -11.0 points" in order.reason
+    assert len(tables.zero_shot(rows)) == 2
+
+
+def test_baselines_of_the_suite_do_not_speak_for_the_paper() -> None:
+    """Nothing is stated in the paper of LoRA, of MeZO on LoRA and of ElasticZO."""
+    others = [
+        record(trained(arm, [0.5, 0.99], seed=seed, model="large"))
+        for arm in ("lora", "mezo_lora", "elasticzo")
+        for seed in (0, 1)
+    ]
+    assert found([*ALL, *others]) == found(ALL)
+    plt.close(ARTIFACT.figures()["fig4"]([*ALL, *others, *controls(small=0.55)]))
 
 
 def test_places_on_a_curve() -> None:
@@ -705,8 +777,15 @@ def test_profiles_are_what_they_say() -> None:
     assert (PAPER.bp_dtype, PAPER.dtype) == ("float32", "bfloat16")
     assert GPU.budget_bytes == 0
     assert GPU.context >= 512
-    assert HOURS.final_items == GPU.final_items == 0
-    assert len({config.setting for config in ARTIFACT.profiles.values()}) == 5  # type: ignore[attr-defined]
+    assert HOURS.final_items == DAY.final_items == GPU.final_items == 0
+    assert (HOURS.batch, HOURS.context, HOURS.budget_bytes) == (8, 1024, 0)  # the paper's B and N
+    large, small = HOURS.mezo_models
+    assert [HOURS.steps("mezo_1", model) for model in (large, small)] == [800, 4000]
+    assert HOURS.steps("mezo_5", large) == 160  # as many forward passes
+    assert HOURS.steps("elasticzo", large) == 800
+    assert {HOURS.steps(arm, small) for arm in ("bp", "bp_checkpoint", "lora")} == {400}
+    assert GPU.steps("mezo_1", "any") == GPU.steps("bp", "any") == 0
+    assert len({config.setting for config in ARTIFACT.profiles.values()}) == 6  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -723,6 +802,9 @@ def test_profiles_are_what_they_say() -> None:
         ({"bp_models": ("a", "a")}, "each value may be given only once"),
         ({"bp_dtype": "int8"}, "bp_dtype = 'int8'"),
         ({"dtype": "int8"}, "dtype = 'int8'"),
+        ({"zo_forwards": (1, 2)}, "zo_forwards: 2 numbers for 1 mezo_models; give one for each"),
+        ({"zo_forwards": (-1,)}, "zo_forwards = -1: must be a whole number of at least 0"),
+        ({"elasticzo_lrs": (0.0,)}, "learning rate of elasticzo_lrs = 0.0"),
     ],
 )
 def test_a_wrong_setting_is_refused_before_anything_runs(
@@ -738,8 +820,9 @@ def test_a_run_of_it_all(tmp_path: Path) -> None:
     from repro.harness import run_artifact
     from repro.measurement.records import read_run
 
-    config = replace(SMOKE, arms=("bp", "mezo_5"), seconds=0.4, evaluations=1)
+    arms = ("bp", "mezo_5", "mezo_lora")
+    config = replace(SMOKE, arms=arms, bp_steps=5, zo_forwards=(20,), evaluations=1)
     path = run_artifact(ARTIFACT, "smoke", config, tmp_path)
-    kinds = [r.kind for r in read_run(path)]
-    assert kinds == ["plan", "plan", "grid", "grid", "grid", "grid", "run", "run"]
+    kinds = Counter(record.kind for record in read_run(path))
+    assert kinds == {"plan": 3, "zero_shot": 1, "grid": 6, "run": 3}
     assert main(["replay", str(path)]) == 0

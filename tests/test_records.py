@@ -12,7 +12,6 @@ import pytest
 
 from repro.core.errors import ReproError
 from repro.measurement import environment
-from repro.measurement.point_store import PointStore
 from repro.measurement.records import (
     Record,
     latest_run,
@@ -23,6 +22,7 @@ from repro.measurement.records import (
     single,
     write_run,
 )
+from repro.measurement.result_cache import ResultCache
 
 
 def record(**changes: Any) -> Record:
@@ -275,18 +275,18 @@ def test_source_hash_is_of_the_named_packages() -> None:
 
 
 def test_stored_points_come_back_under_the_same_identity_only() -> None:
-    store = PointStore("points", {"code": "a"})
+    store = ResultCache("points", {"code": "a"})
     store.put({"n": 1}, {"bytes": 7})
-    assert PointStore("points", {"code": "a"}).get({"n": 1}) == {"bytes": 7}
+    assert ResultCache("points", {"code": "a"}).get({"n": 1}) == {"bytes": 7}
     assert store.get({"n": 2}) is None
-    assert PointStore("points", {"code": "b"}).get({"n": 1}) is None
+    assert ResultCache("points", {"code": "b"}).get({"n": 1}) is None
 
 
 @pytest.mark.parametrize(
     "damage", [lambda content: content[:-3], lambda _: b"{}", lambda _: b"[]", lambda _: b"1"]
 )
 def test_a_damaged_point_is_dropped(damage: Callable[[bytes], bytes]) -> None:
-    store = PointStore("points", {})
+    store = ResultCache("points", {})
     store.put({"n": 1}, {"bytes": 7})
     (path,) = store.directory.iterdir()
     path.write_bytes(damage(path.read_bytes()))
@@ -295,7 +295,7 @@ def test_a_damaged_point_is_dropped(damage: Callable[[bytes], bytes]) -> None:
 
 
 def test_cleared_points_are_gone() -> None:
-    store = PointStore("points", {})
+    store = ResultCache("points", {})
     store.put({"n": 1}, {"bytes": 7})
     store.clear()
     assert store.get({"n": 1}) is None

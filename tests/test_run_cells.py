@@ -14,21 +14,21 @@ import msgspec
 import pytest
 import torch
 
-from repro.execution.schedule import Ended, run_cells
+from repro.execution.schedule import RunOutcome, train_all
 from repro.measurement import environment as environment_module
 from repro.measurement.environment import Environment
-from repro.training import cell_store
-from repro.training import run_cell as run_cell_module
+from repro.training import build as build_module
+from repro.training import store as store_module
 from repro.training.build import build
-from repro.training.cell import Cell, FloatSettings, IntegerSettings
-from repro.training.cell_store import CellStore, identity
 from repro.training.float_learner import FloatLearner
-from repro.training.run_cell import Task, run_cell
+from repro.training.run import FloatSettings, IntegerSettings, NetworkRun
+from repro.training.store import CheckpointStore, identity
 from repro.training.tidy import tidy
+from repro.training.trainer import TrainingTask, train_run
 
 pytestmark = pytest.mark.usefixtures("made_up_mnist")
 
-SGD = Cell("mnist", "fp32", "full_bp", FloatSettings(lr=0.05, batch=16), 2, 0)
+SGD = NetworkRun("mnist", "fp32", "full_bp", FloatSettings(lr=0.05, batch=16), 2, 0)
 HERE = Environment(
     commit="a" * 40,
     dirty=False,
@@ -64,32 +64,31 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[None]:
 class InThisProcess:
     """A pool that runs a cell when it is waited for."""
 
-    def __init__(self, store: CellStore, here: Environment) -> None:
+    def __init__(self, store: CheckpointStore, here: Environment) -> None:
         self.store, self.here = store, here
-        self.begun: list[Cell] = []
+        self.begun: list[NetworkRun] = []
 
-    def refusal(self, cell: Cell) -> str:  # noqa: ARG002
+    def refusal(self, run: NetworkRun) -> str:  # noqa: ARG002
         return ""
 
-    def has_room(self, cell: Cell) -> bool:  # noqa: ARG002
+    def has_room(self, run: NetworkRun) -> bool:  # noqa: ARG002
         return True
 
-    def begin(self, cell: Cell) -> None:
-        self.begun.append(cell)
+    def start(self, run: NetworkRun) -> None:
+        self.begun.append(run)
 
-    def wait(self) -> list[Ended]:
-        cell = self.begun.pop(0)
-        run_cell(Task(cell, self.store, self.here.code))
-        return [Ended(cell)]
-
-
-def curves_of(*cells: Cell, here: Environment = HERE) -> list[dict[str, Any]]:
-    store = CellStore.of(here)
-    return [curves for _, curves in run_cells(cells, store, InThisProcess(store, here))]
+    def wait(self) -> list[RunOutcome]:
+        run = self.begun.pop(0)
+        return [RunOutcome(run, train_run(TrainingTask(run, self.store, self.here.code)))]
 
 
-def task(cell: Cell, directory: Path) -> Task:
-    return Task(cell, CellStore(directory), {"commit": "b" * 40, "dirty": True})
+def curves_of(*cells: NetworkRun, here: Environment = HERE) -> list[dict[str, Any]]:
+    store = CheckpointStore.of(here)
+    return [curves for _, curves in train_all(cells, store, InThisProcess(store, here))]
+
+
+def task(cell: NetworkRun, directory: Path) -> TrainingTask:
+    return TrainingTask(cell, CheckpointStore(directory), {"commit": "b" * 40, "dirty": True})
 
 
 def test_finished_cell_is_taken_over_with_the_provenance_of_its_training(
@@ -108,7 +107,7 @@ def test_finished_cell_is_taken_over_with_the_provenance_of_its_training(
 
 
 def test_cell_says_how_many_threads_trained_it(tmp_path: Path) -> None:
-    metrics = run_cell(Task(SGD, CellStore(tmp_path, threads=2), {}))
+    metrics = train_run(TrainingTask(SGD, CheckpointStore(tmp_path, threads=2), {}))
     assert metrics["trained"]["threads"] == torch.get_num_threads() == 2
 
 
@@ -125,7 +124,7 @@ def test_cell_that_needs_more_epochs_is_another_one(steps: list[None]) -> None:
         {"seed": 1},
         {"epochs": 3},
         {"method": "cls1"},
-        {"problem": "fashion_mnist"},
+        {"task": "fashion_mnist"},
         {"evaluation": "validation"},
         {"train_items": 16},
         {"settings": FloatSettings(lr=0.06, batch=16)},
@@ -136,10 +135,10 @@ def test_cell_that_needs_more_epochs_is_another_one(steps: list[None]) -> None:
     ],
 )
 def test_everything_in_a_cell_is_part_of_its_key(changes: dict[str, Any], tmp_path: Path) -> None:
-    key = CellStore(tmp_path).checkpoint
+    key = CheckpointStore(tmp_path).checkpoint
     assert key(replace(SGD, **changes)) != key(SGD)
     assert key(replace(SGD)) == key(SGD)
-    assert CellStore(tmp_path, threads=2).checkpoint(SGD) != key(SGD)
+    assert CheckpointStore(tmp_path, threads=2).checkpoint(SGD) != key(SGD)
 
 
 @pytest.mark.parametrize(
@@ -163,9 +162,14 @@ def test_changed_code_trains_anew_and_changed_hyperparameters_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = tmp_path / "repro"
-    for name in cell_store._PACKAGES:
+    for name in store_module._PACKAGES:
         (code / name).mkdir(parents=True)
-    names = ("training/chosen.py", "training/experiments.py", "training/loop.py", "data/base.py")
+    names = (
+        "training/hyperparameters.py",
+        "training/experiments.py",
+        "training/loop.py",
+        "data/base.py",
+    )
     for name in names:
         (code / name).write_text("before")
     monkeypatch.setattr(environment_module, "SOURCE", code)
@@ -198,15 +202,15 @@ def test_cell_begins_with_the_weights_that_another_ends_with(steps: list[None]) 
 @pytest.mark.parametrize("left", [None, 0, 100])
 def test_damaged_or_missing_start_is_trained_again(left: int | None, tmp_path: Path) -> None:
     tuned = replace(SGD, seed=1, start=SGD)
-    expected = run_cell(task(tuned, tmp_path / "whole"))
+    expected = train_run(task(tuned, tmp_path / "whole"))
     place = tmp_path / "damaged"
-    run_cell(task(SGD, place))
-    path = CellStore(place).checkpoint(SGD).path
+    train_run(task(SGD, place))
+    path = CheckpointStore(place).checkpoint(SGD).path
     content = path.read_bytes()
     path.unlink()
     if left is not None:
         path.write_bytes(content[:left])
-    found = run_cell(task(tuned, place))
+    found = train_run(task(tuned, place))
     for name in ("test_loss", "test_accuracy", "train_loss"):
         assert found[name] == expected[name]
 
@@ -215,7 +219,7 @@ def test_killed_cell_with_a_start_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[None]
 ) -> None:
     tuned = replace(SGD, seed=1, start=SGD, epochs=3)
-    expected = run_cell(task(tuned, tmp_path / "whole"))
+    expected = train_run(task(tuned, tmp_path / "whole"))
     step = FloatLearner.step
     begun = len(steps)
 
@@ -227,9 +231,9 @@ def test_killed_cell_with_a_start_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr(FloatLearner, "step", killed)
         with pytest.raises(KeyboardInterrupt):
-            run_cell(task(tuned, tmp_path / "parts"))
+            train_run(task(tuned, tmp_path / "parts"))
     before = len(steps)
-    found = run_cell(task(tuned, tmp_path / "parts"))
+    found = train_run(task(tuned, tmp_path / "parts"))
     assert len(steps) == before + 4  # two epochs were left
     for name in ("test_loss", "test_accuracy", "train_loss"):
         assert found[name] == expected[name]
@@ -238,17 +242,17 @@ def test_killed_cell_with_a_start_goes_on(
 def test_a_cell_that_another_process_runs_is_waited_for_and_taken_over(
     tmp_path: Path, steps: list[None], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    store = CellStore(tmp_path / "shared")
-    other = CellStore(tmp_path / "other")
+    store = CheckpointStore(tmp_path / "shared")
+    other = CheckpointStore(tmp_path / "other")
     begun = replace(SGD, epochs=1)
-    run_cell(Task(begun, other, {}))
+    train_run(TrainingTask(begun, other, {}))
     state = other.checkpoint(begun).read()
     assert state is not None
     with ThreadPoolExecutor() as pool:
         with store.locked(SGD):
-            waiting = pool.submit(run_cell, Task(SGD, store, {}))
+            waiting = pool.submit(train_run, TrainingTask(SGD, store, {}))
             said = ""
-            while "waiting for another process that runs it" not in said:
+            while "waiting for another process that trains it" not in said:
                 assert not waiting.done()
                 said += capfd.readouterr().err
                 time.sleep(0.01)
@@ -256,7 +260,7 @@ def test_a_cell_that_another_process_runs_is_waited_for_and_taken_over(
             assert not waiting.done()
         found = waiting.result()
     assert len(steps) == 4  # two by the other one and two here
-    expected = run_cell(Task(SGD, CellStore(tmp_path / "whole"), {}))
+    expected = train_run(TrainingTask(SGD, CheckpointStore(tmp_path / "whole"), {}))
     for name in ("test_loss", "test_accuracy", "train_loss"):
         assert found[name] == expected[name]
 
@@ -264,16 +268,16 @@ def test_a_cell_that_another_process_runs_is_waited_for_and_taken_over(
 def test_a_finished_start_is_not_built_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    built: list[Cell] = []
+    built: list[NetworkRun] = []
 
-    def counted(cell: Cell) -> Any:
+    def counted(cell: NetworkRun) -> Any:
         built.append(cell)
         return build(cell)
 
-    monkeypatch.setattr(run_cell_module, "build", counted)
+    monkeypatch.setattr(build_module, "build", counted)
     tuned = [replace(SGD, seed=seed, start=SGD) for seed in (1, 2)]
     for cell in (SGD, *tuned):
-        run_cell(task(cell, tmp_path))
+        train_run(task(cell, tmp_path))
     assert built == [SGD, *tuned]
 
 
@@ -294,7 +298,7 @@ def test_what_starts_from_a_diverged_run_is_marked_and_not_trained(steps: list[N
 
 
 def test_leftovers_of_killed_and_of_old_code_are_removed(tmp_path: Path) -> None:
-    directory, other = tmp_path / "cells" / "now", tmp_path / "cells" / "before"
+    directory, other = tmp_path / "runs" / "now", tmp_path / "runs" / "before"
     ages = {
         directory / "done.pt": 90,
         directory / ".done.pt.abc": 1,
@@ -308,7 +312,7 @@ def test_leftovers_of_killed_and_of_old_code_are_removed(tmp_path: Path) -> None
         os.utime(path, (then := time.time() - days * 86400, then))
     (directory / ".being_written.pt.abc").touch()
     tidy(directory)
-    left = {path.name for path in (tmp_path / "cells").glob("*/*")}
+    left = {path.name for path in (tmp_path / "runs").glob("*/*")}
     assert left == {"done.pt", "recent.pt", ".being_written.pt.abc"}
 
 
@@ -324,7 +328,7 @@ if __name__ == "__main__":
     cells = [replace(t.SGD, seed=10 + start.seed, start=start) for start in starts]
     runs = [list(LocalExecutor(t.HERE, workers=2).run(cells)) for _ in range(2)]
     keyed = [{{cell.seed: curves for cell, curves in run}} for run in runs]
-    print(json.dumps([*keyed, len(list(cache_dir().glob("cells/*/*.pt")))]))
+    print(json.dumps([*keyed, len(list(cache_dir().glob("runs/*/*.pt")))]))
 """
 
 
@@ -340,7 +344,7 @@ def test_parallel_processes_train_what_one_does(tmp_path: Path) -> None:
     assert kept == 4
     for seed in range(2):
         cell = replace(SGD, seed=10 + seed, start=replace(SGD, seed=seed))
-        here = run_cell(task(cell, tmp_path / "here"))
+        here = train_run(task(cell, tmp_path / "here"))
         for name in ("test_loss", "test_accuracy", "train_loss"):
             assert first[str(10 + seed)][name] == pytest.approx(here[name], rel=1e-6)
 

@@ -14,24 +14,23 @@ import msgspec
 import pytest
 
 from repro.artifacts.base import Artifact, Context, Result
-from repro.artifacts.shared.cells import results
+from repro.artifacts.shared.training_runs import results
 from repro.cli import main
 from repro.core.errors import ReproError
-from repro.execution.cell_memory import cell_bytes
-from repro.execution.labels import described
+from repro.execution.dry_run import DryRunExecutor
 from repro.execution.local import LocalExecutor, LocalPool
-from repro.execution.on_node import Job, Node, require_alike, run_job, states_of
-from repro.execution.schedule import ATTEMPTS, CellsFailedError, Ended, run_cells
-from repro.execution.survey import Survey
-from repro.harness import survey_artifact, sweep_artifact
+from repro.execution.run_memory import run_bytes
+from repro.execution.schedule import ATTEMPTS, RunOutcome, RunsFailedError, described, train_all
+from repro.execution.worker import Job, Node, require_alike, run_job, states_of
+from repro.harness import dry_run_artifact, run_artifact
 from repro.measurement.environment import Environment, capture
-from repro.measurement.point_store import PointStore
 from repro.measurement.records import read_run
-from repro.training.cell import Cell, FloatSettings, IntegerSettings
-from repro.training.cell_store import CellStore, identity
-from repro.training.run_cell import Task, run_cell
+from repro.measurement.result_cache import ResultCache
+from repro.training.run import FloatSettings, IntegerSettings, NetworkRun
+from repro.training.store import CheckpointStore, identity
+from repro.training.trainer import TrainingTask, train_run
 
-SGD = Cell("mnist", "fp32", "full_bp", FloatSettings(lr=0.05, batch=16), 2, 0)
+SGD = NetworkRun("mnist", "fp32", "full_bp", FloatSettings(lr=0.05, batch=16), 2, 0)
 CURVES = ("test_loss", "test_accuracy", "train_loss")
 
 
@@ -43,64 +42,67 @@ def here() -> Environment:
 class Scripted:
     """A pool whose cells end as they are told, and are in the store if they end well."""
 
-    def __init__(self, store: CellStore, *, room: int = 9, **ends: Any) -> None:
+    def __init__(self, store: CheckpointStore, *, room: int = 9, **ends: Any) -> None:
         self.store, self.room, self.ends = store, room, ends
-        self.running: list[Cell] = []
+        self.running: list[NetworkRun] = []
         self.begun: list[str] = []
         self.most = 0
 
-    def refusal(self, cell: Cell) -> str:
-        return "too large" if "refused" in self.ends.get(name(cell), []) else ""
+    def refusal(self, run: NetworkRun) -> str:
+        return "too large" if "refused" in self.ends.get(name(run), []) else ""
 
-    def has_room(self, cell: Cell) -> bool:  # noqa: ARG002
+    def has_room(self, run: NetworkRun) -> bool:  # noqa: ARG002
         return len(self.running) < self.room
 
-    def begin(self, cell: Cell) -> None:
-        self.begun.append(name(cell))
-        self.running.append(cell)
+    def start(self, run: NetworkRun) -> None:
+        self.begun.append(name(run))
+        self.running.append(run)
         self.most = max(self.most, len(self.running))
 
-    def wait(self) -> list[Ended]:
+    def wait(self) -> list[RunOutcome]:
         cell = self.running.pop(0)
         if left := self.ends.get(name(cell), []):
             end = left.pop(0)
-            return [Ended(cell, end, lost=end == "lost")]
-        curves = {"seconds": [1.0] * cell.epochs, "diverged": False}
-        self.store.checkpoint(cell).save({"curves": curves, "counts": {"of": name(cell)}})
-        return [Ended(cell)]
+            return [RunOutcome(cell, problem=end, lost=end == "lost")]
+        self.store.checkpoint(cell).save(state_after(cell.epochs, of=name(cell)))
+        return [RunOutcome(cell, {"of": name(cell)})]
 
 
-def name(cell: Cell) -> str:
+def state_after(epochs: int, **counts: Any) -> dict[str, Any]:
+    return {"curve": {"seconds": [float(n) for n in range(epochs + 1)]}, "counts": counts}
+
+
+def name(cell: NetworkRun) -> str:
     return f"{'tuned' if cell.start else 'cell'}{cell.seed}"
 
 
-def cells(*seeds: int) -> list[Cell]:
+def cells(*seeds: int) -> list[NetworkRun]:
     return [replace(SGD, seed=seed) for seed in seeds]
 
 
-def outcome(wanted: list[Cell], pool: Scripted) -> list[str]:
-    return [metrics["of"] for _, metrics in run_cells(wanted, pool.store, pool)]
+def outcome(wanted: list[NetworkRun], pool: Scripted) -> list[str]:
+    return [metrics["of"] for _, metrics in train_all(wanted, pool.store, pool)]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> CellStore:
-    return CellStore(tmp_path / "cells")
+def store(tmp_path: Path) -> CheckpointStore:
+    return CheckpointStore(tmp_path / "runs")
 
 
-def test_cells_that_are_done_are_not_begun(store: CellStore) -> None:
+def test_cells_that_are_done_are_not_begun(store: CheckpointStore) -> None:
     assert outcome(cells(0, 1), Scripted(store)) == ["cell0", "cell1"]
     pool = Scripted(store)
     assert outcome(cells(0, 2, 1, 2), pool) == ["cell0", "cell1", "cell2"]
     assert pool.begun == ["cell2"]
 
 
-def test_no_more_cells_run_than_there_is_room_for(store: CellStore) -> None:
+def test_no_more_cells_run_than_there_is_room_for(store: CheckpointStore) -> None:
     pool = Scripted(store, room=2)
     outcome(cells(0, 1, 2, 3), pool)
     assert pool.most == 2
 
 
-def test_a_cell_begins_when_the_one_it_starts_from_has_ended(store: CellStore) -> None:
+def test_a_cell_begins_when_the_one_it_starts_from_has_ended(store: CheckpointStore) -> None:
     first, second = cells(0, 1)
     tuned = [replace(SGD, seed=seed, start=first) for seed in (5, 6)]
     pool = Scripted(store)
@@ -109,35 +111,37 @@ def test_a_cell_begins_when_the_one_it_starts_from_has_ended(store: CellStore) -
 
 
 def test_a_lost_cell_is_begun_again_and_not_for_ever(
-    store: CellStore, capsys: pytest.CaptureFixture[str]
+    store: CheckpointStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pool = Scripted(store, cell0=["lost"] * (ATTEMPTS - 1), cell1=["lost"] * ATTEMPTS)
-    with pytest.raises(CellsFailedError, match=rf"1 of(.|\n)*seed 1 .*{ATTEMPTS} attempts"):
+    with pytest.raises(
+        RunsFailedError, match=rf"1 training run failed(.|\n)*seed 1 .*{ATTEMPTS} attempts"
+    ):
         outcome(cells(0, 1, 2), pool)
     assert pool.begun.count("cell0") == pool.begun.count("cell1") == ATTEMPTS
-    assert "seed 0: lost; begun again" in capsys.readouterr().err
+    assert "seed 0: lost; retrying" in capsys.readouterr().err
     assert outcome(cells(0, 2), Scripted(store)) == ["cell0", "cell2"]
 
 
 def test_a_cell_that_fails_by_itself_is_begun_once_and_takes_with_it_what_starts_from_it(
-    store: CellStore,
+    store: CheckpointStore,
 ) -> None:
     first, second = cells(0, 1)
     tuned = replace(SGD, seed=5, start=first)
     pool = Scripted(store, cell0=["no such file"])
-    with pytest.raises(CellsFailedError) as failure:
+    with pytest.raises(RunsFailedError) as failure:
         outcome([tuned, second], pool)
     assert list(failure.value.problems) == [first, tuned]
-    assert "2 of the cells failed" in str(failure.value)
+    assert "2 training runs failed" in str(failure.value)
     assert pool.begun == ["cell0", "cell1"]
     again = Scripted(store)
     assert outcome([tuned, second], again) == ["cell1", "tuned5"]  # with what was missing alone
     assert again.begun == ["cell0", "tuned5"]
 
 
-def test_a_cell_that_is_too_large_is_refused_and_the_others_run(store: CellStore) -> None:
+def test_a_cell_that_is_too_large_is_refused_and_the_others_run(store: CheckpointStore) -> None:
     pool = Scripted(store, cell1=["refused"])
-    with pytest.raises(CellsFailedError, match=r"seed 1 .*: too large"):
+    with pytest.raises(RunsFailedError, match=r"seed 1 .*: too large"):
         outcome(cells(0, 1, 2), pool)
     assert pool.begun == ["cell0", "cell2"]
 
@@ -159,26 +163,28 @@ def test_labels_tell_all_cells_of_a_grid_apart() -> None:
 @pytest.mark.parametrize(
     ("cell", "measured"),
     [
-        (Cell("mnist", "fp32", "full_bp", FloatSettings(lr=0.05), 1, 0), 787),
-        (Cell("mnist", "int8", "cls1", IntegerSettings(), 1, 0), 1217),
-        (Cell("shapes40", "fp32", "full_bp", FloatSettings(lr=0.05), 1, 0), 1461),
-        (Cell("shapes40", "fp32", "full_zo", FloatSettings(lr=0.05), 1, 0), 992),
+        (NetworkRun("mnist", "fp32", "full_bp", FloatSettings(lr=0.05), 1, 0), 787),
+        (NetworkRun("mnist", "int8", "cls1", IntegerSettings(), 1, 0), 1217),
+        (NetworkRun("shapes40", "fp32", "full_bp", FloatSettings(lr=0.05), 1, 0), 1461),
+        (NetworkRun("shapes40", "fp32", "full_zo", FloatSettings(lr=0.05), 1, 0), 992),
     ],
-    ids=lambda value: value.label() if isinstance(value, Cell) else "",
+    ids=lambda value: value.label() if isinstance(value, NetworkRun) else "",
 )
-def test_the_estimate_of_memory_is_above_what_a_process_took(cell: Cell, measured: int) -> None:
+def test_the_estimate_of_memory_is_above_what_a_process_took(
+    cell: NetworkRun, measured: int
+) -> None:
     """Peaks of resident memory in MiB, of a process that set up, did three steps, evaluated."""
-    assert 1 <= cell_bytes(cell) / 2**20 / measured < 1.7
+    assert 1 <= run_bytes(cell) / 2**20 / measured < 1.7
 
 
 def test_processes_are_no_more_than_memory_and_the_gpu_hold(
-    store: CellStore, here: Environment
+    store: CheckpointStore, here: Environment
 ) -> None:
-    each = cell_bytes(SGD)
-    executor = LocalExecutor(here, workers=8, memory=2 * each, gpus_per_cell=0.4)
+    each = run_bytes(SGD)
+    executor = LocalExecutor(here, workers=8, memory=2 * each, gpus_per_run=0.4)
     first, second, third = cells(0, 1, 2)
 
-    def room(cell: Cell, *running: Cell, **changes: Any) -> bool:
+    def room(cell: NetworkRun, *running: NetworkRun, **changes: Any) -> bool:
         pool = LocalPool(replace(executor, **changes), store, None)  # type: ignore[arg-type]
         pool._running = dict(enumerate(running))  # type: ignore[arg-type]
         return pool.has_room(cell)
@@ -217,7 +223,7 @@ ARTIFACT = Artifact(
     config=Seeds,
     profiles={"smoke": Seeds(), "quick": Seeds((0, 1, 2, 3)), "paper": Seeds((0, 1, 2, 3))},
     selector_fields=("seeds",),
-    trains_cells=True,
+    can_sweep=True,
 )
 
 
@@ -228,7 +234,7 @@ class Counting:
     environment: Environment
     asked: list[int]
 
-    def run(self, cells: Any) -> Iterator[tuple[Cell, dict[str, Any]]]:
+    def run(self, cells: Any) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
         for cell in cells:
             self.asked.append(cell.seed)
             yield cell, {"test_accuracy": [0.1, cell.seed / 10], "diverged": False}
@@ -238,7 +244,7 @@ def sweep(
     executor: Counting, out: Path, *seeds: int, lr: float = 0.05, again: bool = False
 ) -> Path | None:
     config = Seeds(seeds, lr)
-    return sweep_artifact(ARTIFACT, "paper", config, out, executor, again=again)
+    return run_artifact(ARTIFACT, "paper", config, out, executor, again=again)
 
 
 def test_what_is_recorded_is_neither_made_nor_recorded_again(
@@ -263,7 +269,7 @@ def test_what_is_recorded_is_neither_made_nor_recorded_again(
 def test_points_that_a_run_left_behind_long_ago_are_removed(
     tmp_path: Path, here: Environment
 ) -> None:
-    old, new = (PointStore("trained", {"code": code}) for code in ("old", "new"))
+    old, new = (ResultCache("trained", {"code": code}) for code in ("old", "new"))
     for store, days in ((old, 31), (new, 29)):
         store.put({"n": 1}, {"bytes": 7})
         (path,) = store.directory.iterdir()
@@ -313,15 +319,15 @@ def test_a_configuration_of_no_profile_is_recorded_once_whatever_is_run_between(
 def test_a_survey_tells_done_from_begun_and_from_to_do(
     tmp_path: Path, here: Environment, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store = CellStore.of(here)
-    run_cell(Task(replace(SGD, seed=0), store, {}))
-    run_cell(Task(replace(SGD, seed=1, epochs=1), store, {}))
+    store = CheckpointStore.of(here)
+    train_run(TrainingTask(replace(SGD, seed=0), store, {}))
+    train_run(TrainingTask(replace(SGD, seed=1, epochs=1), store, {}))
     begun = store.checkpoint(replace(SGD, seed=1, epochs=1)).read()
     assert begun is not None
     store.take_over(replace(SGD, seed=1), begun)
-    survey = Survey(here)
+    survey = DryRunExecutor(here)
     config = Seeds((0, 1, 2))
-    assert survey_artifact(ARTIFACT, "paper", config, tmp_path / "out", survey, again=False) == 0
+    assert dry_run_artifact(ARTIFACT, "paper", config, tmp_path / "out", survey, again=False) == 0
     assert [line.split("mnist")[0].strip() for line in survey.lines()] == [
         "done", "begun, 1 of 2 epochs", "to do",
     ]  # fmt: skip
@@ -331,14 +337,13 @@ def test_a_survey_tells_done_from_begun_and_from_to_do(
 
 @pytest.mark.usefixtures("made_up_mnist")
 def test_a_state_from_elsewhere_is_kept_only_if_it_is_further(tmp_path: Path) -> None:
-    far, near = CellStore(tmp_path / "far"), CellStore(tmp_path / "near")
-    run_cell(Task(SGD, far, {}))
+    far, near = CheckpointStore(tmp_path / "far"), CheckpointStore(tmp_path / "near")
+    train_run(TrainingTask(SGD, far, {}))
     state = far.checkpoint(SGD).read()
     assert state is not None
     near.take_over(SGD, state)
     assert near.progress(SGD) == far.progress(SGD)
-    begun = {"curves": {"seconds": [1.0], "diverged": False}, "counts": {}}
-    far.checkpoint(replace(SGD, seed=1)).save(begun)
+    far.checkpoint(replace(SGD, seed=1)).save(state_after(1))
     less = far.checkpoint(replace(SGD, seed=1)).read()
     assert less is not None
     near.take_over(SGD, less)
@@ -351,19 +356,18 @@ def test_a_node_goes_on_with_what_it_is_sent(
 ) -> None:
     start = replace(SGD, seed=9)
     tuned = replace(SGD, start=start)
-    driver = CellStore(tmp_path / "driver")
-    run_cell(Task(start, driver, {}))
-    expected = run_cell(Task(tuned, CellStore(tmp_path / "whole"), {}))
+    driver = CheckpointStore(tmp_path / "driver")
+    train_run(TrainingTask(start, driver, {}))
+    expected = train_run(TrainingTask(tuned, CheckpointStore(tmp_path / "whole"), {}))
     monkeypatch.setenv("REPRO_CACHE_DIR", str(tmp_path / "node"))
     sent = tuple(states_of(tuned, driver))
     assert [cell for cell, _ in sent] == [start]
-    state = run_job(Job(tuned, 1, identity(here), {"commit": "a" * 40}, sent))
+    metrics, state = run_job(Job(tuned, 1, identity(here), {"commit": "a" * 40}, sent))
     driver.take_over(tuned, state)
-    metrics = driver.progress(tuned).metrics
-    assert metrics is not None
+    assert driver.progress(tuned).metrics == metrics
     assert [metrics[curve] for curve in CURVES] == [expected[curve] for curve in CURVES]
     assert metrics["trained"]["commit"] == "a" * 40
-    trained = CellStore.of(here).progress(start).metrics
+    trained = CheckpointStore.of(here).progress(start).metrics
     assert trained == driver.progress(start).metrics  # seconds included: it was not run again
 
 
@@ -400,21 +404,27 @@ def test_ray_that_is_not_installed_is_named_with_its_extra(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give the artifact to run: elasticzo_search, elasticzo_table1"),
-        (["mezo_fig4"], "mezo_fig4 has no cells: use repro run"),
+        ([], "give the artifact to sweep: elasticzo_search, elasticzo_table1"),
+        (["mezo_fig4"], "mezo_fig4 has no training runs to sweep; use repro run"),
         (["elasticzo_fig2", "--threads", "0"], "threads = 0"),
         (["elasticzo_fig2", "--workers", "0"], "workers = 0"),
         (["elasticzo_fig2", "--memory", "-1"], "memory = -1"),
-        (["elasticzo_fig2", "--gpus-per-cell", "1.5"], "gpus-per-cell = 1.5: a cell runs on one"),
+        (["elasticzo_fig2", "--gpus-per-run", "1.5"], "gpus-per-run = 1.5: a run takes one GPU"),
         (
             ["elasticzo_fig2", "--address", "auto", "--dry-run"],
-            "add --executor ray",
+            "without --executor ray: add it",
         ),
-        (["elasticzo_fig2", "--executor", "ray", "--workers", "2"], "workers = 2 would do nothing"),
-        (["elasticzo_fig2", "--executor", "ray", "--memory", "2"], "memory = 2.0 would do nothing"),
         (
-            ["elasticzo_fig2", "--gpus-per-cell", "0.5"],
-            "add --device cuda, or leave",
+            ["elasticzo_fig2", "--executor", "ray", "--workers", "2"],
+            "--workers 2 has no effect with --executor ray",
+        ),
+        (
+            ["elasticzo_fig2", "--executor", "ray", "--memory", "2"],
+            "--memory 2.0 has no effect with --executor ray",
+        ),
+        (
+            ["elasticzo_fig2", "--gpus-per-run", "0.5"],
+            "without --device cuda: add it, or leave",
         ),
     ],
 )
@@ -425,15 +435,17 @@ def test_wrong_options_of_a_sweep(
     assert message in capsys.readouterr().err
 
 
-def test_an_artifact_trains_cells_if_its_run_says_so() -> None:
+def test_an_artifact_can_be_swept_if_its_run_trains() -> None:
     from repro.artifacts.index import SLUGS, load
 
     directory = Path(__file__).parents[1] / "repro/artifacts"
     for slug in SLUGS:
         files = [directory / f"{slug}.py", *(directory / slug).glob("*.py")]
         text = "".join(file.read_text() for file in files if file.is_file())
-        runs_cells = any(f"repro.artifacts.shared.{name}" in text for name in ("cells", "ablation"))
-        assert load(slug).trains_cells == runs_cells, slug
+        trains = any(
+            f"repro.artifacts.shared.{name}" in text for name in ("training_runs", "ablation")
+        )
+        assert load(slug).can_sweep == trains, slug
 
 
 SCRIPT = """
@@ -445,7 +457,7 @@ if __name__ == "__main__":
 """
 
 
-def long_cells() -> list[Cell]:
+def long_cells() -> list[NetworkRun]:
     return [replace(SGD, seed=seed, epochs=400) for seed in (0, 1)]
 
 
@@ -456,7 +468,7 @@ def test_a_killed_worker_and_a_killed_driver_lose_nothing(
 ) -> None:
     script = tmp_path / "sweep.py"
     script.write_text(SCRIPT.format(tests=str(Path(__file__).parent)))
-    store, wanted = CellStore.of(here), long_cells()
+    store, wanted = CheckpointStore.of(here), long_cells()
 
     def workers() -> list[int]:
         """Processes with a lock in the store, by what Linux shows of their open files."""
@@ -485,12 +497,12 @@ def test_a_killed_worker_and_a_killed_driver_lose_nothing(
     done = subprocess.run(
         [sys.executable, str(script)], check=True, stderr=subprocess.PIPE, text=True
     )
-    assert "begun again" not in done.stderr
+    assert "retrying" not in done.stderr
     for cell, epochs in zip(wanted, begun, strict=True):
         metrics = store.progress(cell).metrics
         assert metrics is not None
         assert 0 < epochs < cell.epochs == len(metrics["seconds"])
-        expected = run_cell(Task(cell, CellStore(tmp_path / "whole"), {}))
+        expected = train_run(TrainingTask(cell, CheckpointStore(tmp_path / "whole"), {}))
         assert [metrics[curve] for curve in CURVES] == [expected[curve] for curve in CURVES]
 
 

@@ -17,8 +17,8 @@ import pytest
 from repro.execution.local import LocalExecutor
 from repro.measurement.environment import capture
 from repro.measurement.records import Record, read_run
-from repro.training.cell import Cell, FloatSettings
-from repro.training.cell_store import CellStore
+from repro.training.run import FloatSettings, NetworkRun
+from repro.training.store import CheckpointStore
 
 pytestmark = [
     pytest.mark.slow,
@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.usefixtures("made_up_mnist"),
 ]
 
-START = Cell("mnist", "fp32", "full_bp", FloatSettings(lr=0.05, batch=16), 2, 0)
+START = NetworkRun("mnist", "fp32", "full_bp", FloatSettings(lr=0.05, batch=16), 2, 0)
 CURVES = ("test_loss", "test_accuracy", "train_loss")
 RAY = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -53,7 +53,7 @@ from repro.execution.cluster import cluster
 PLACE = Path({place!r})
 
 def kill_in_the_middle(nodes, second):
-    while not list(PLACE.glob("second/cells/*/*.pt")):  # an epoch of a cell is done there
+    while not list(PLACE.glob("second/runs/*/*.pt")):  # a run has begun there
         time.sleep(0.02)
     nodes.remove_node(second, allow_graceful=False)
     print("killed", json.dumps(len(nodes.list_all_nodes())), flush=True)
@@ -108,7 +108,7 @@ def two_nodes(place: Path) -> Any:
     return nodes, nodes.add_node(**node("second"))
 
 
-def cells() -> list[Cell]:
+def cells() -> list[NetworkRun]:
     long = [replace(START, seed=seed, epochs=300) for seed in (1, 2, 3)]
     return [*long, replace(START, seed=4, start=START)]
 
@@ -141,12 +141,12 @@ def test_a_killed_node_loses_nothing_and_nothing_is_done_twice(
             said[name] = json.loads(value)
     assert (said["nodes"], said["killed"]) == (2, 1)
     assert done.stderr.count("its worker or node was lost") == 1
-    assert "(NodeDiedError); begun again" in done.stderr
+    assert "(NodeDiedError); retrying" in done.stderr
     assert sorted(seed for seed, _ in said["ended"]) == [1, 2, 3, 4]
     assert sorted(said["again"]) == sorted(said["ended"])  # dates and seconds included
 
     here = capture()
-    store = CellStore.of(here)
+    store = CheckpointStore.of(here)
     kept = list(store.directory.glob("*.pt"))
     assert len(kept) == 5  # each cell once, and the one that another starts from
     for path in kept:
@@ -179,7 +179,7 @@ def recorded(command: "subprocess.Popen[str]") -> tuple[list[Record], str]:
 
 def states(cache: Path) -> set[str]:
     """Return the names of the cells that are done or begun in a cache directory."""
-    return {path.name for path in cache.glob("cells/*/*.pt")}
+    return {path.name for path in cache.glob("runs/*/*.pt")}
 
 
 def results_of(records: list[Record], *names: str) -> dict[tuple[str, int | None], list[Any]]:
@@ -217,7 +217,7 @@ def test_the_command_loses_a_node_and_records_each_cell_once(
         again, _ = recorded(sweep(tmp_path / "again", driver, *on_ray))
         nodes.stdin.close()
 
-    assert complaints.count("(NodeDiedError); begun again") == 1
+    assert complaints.count("(NodeDiedError); retrying") == 1
     asked = [(method, seed) for method in ("cls1", "full_bp") for seed in (0, 1, 2)]
     assert sorted((r.point["method"], r.seed or 0) for r in records) == asked  # none lost or twice
     assert all(len(record.metrics["seconds"]) == EPOCHS for record in records)

@@ -25,7 +25,6 @@ from repro.data.batches import batches
 from repro.data.points.clouds import POINTS
 from repro.integer import elasticzo_int8
 from repro.integer.elasticzo_int8 import ElasticZOInt8
-from repro.integer.learner import IntegerLearner
 from repro.integer.network import IntegerNetwork
 from repro.integer.schedule import Schedule
 from repro.integer.shift import Version
@@ -36,16 +35,18 @@ from repro.methods.elasticzo import ElasticZO
 from repro.methods.step_info import DivergedError
 from repro.models.lenet5 import lenet5
 from repro.training import build as build_module
-from repro.training import cell as cell_module
-from repro.training import integers as integers_module
+from repro.training import run as run_module
 from repro.training.build import build
-from repro.training.cell import Cell, FloatSettings, IntegerSettings
-from repro.training.checkpoint import Checkpoint
+from repro.training.curve import Curve
 from repro.training.float_learner import FloatLearner
-from repro.training.loop import Curves, Split, train
-from repro.training.problem import Arrays
+from repro.training.integer_learner import IntegerLearner
+from repro.training.learner import Labelled, NetworkLearner
+from repro.training.loop import Epochs, Training, train
+from repro.training.run import FloatSettings, IntegerSettings, NetworkRun
 from repro.training.seeds import derived_seed
-from repro.training.sign_counts import SignCounter
+from repro.training.split import Split, SplitBatches
+from repro.training.store import Checkpoint
+from repro.training.task import Arrays
 
 CLASSES = 3
 
@@ -73,28 +74,41 @@ def learner(method: str, **changes: Any) -> FloatLearner:
     return FloatLearner(model, optimizer, **settings)
 
 
-def run(method: str, path: Path, epochs: int, **changes: Any) -> tuple[Curves, FloatLearner]:
+def run(method: str, path: Path, epochs: int, **changes: Any) -> tuple[Curve, FloatLearner]:
     made = learner(method, **changes)
-    curves = train(made, blobs(), epochs=epochs, batch=7, seed=3, checkpoint=Checkpoint(path))
-    return curves, made
+    return trained(made, path, epochs, batch=7, seed=3), made
 
 
-def without_time(curves: Curves) -> dict[str, Any]:
-    return {name: value for name, value in curves.as_metrics().items() if name != "seconds"}
+def trained(
+    made: NetworkLearner,
+    path: Path,
+    epochs: int,
+    *,
+    batch: int = 8,
+    seed: int = 0,
+    split: Split | None = None,
+) -> Curve:
+    data = SplitBatches(split or blobs(), batch, seed)
+    duration = Epochs(epochs, data.steps_per_epoch)
+    return train(Training(made, data, duration, Curve.epoch_metrics), Checkpoint(path))
+
+
+def without_time(curve: Curve) -> dict[str, Any]:
+    return {name: value for name, value in curve.epoch_metrics().items() if name != "seconds"}
 
 
 @pytest.mark.parametrize("method", ["sgd", "adam", "0", "2", "3"])
 def test_resumed_run_equals_an_uninterrupted_one(method: str, tmp_path: Path) -> None:
-    whole, trained = run(method, tmp_path / "whole.pt", epochs=5)
+    whole, uninterrupted = run(method, tmp_path / "whole.pt", epochs=5)
     run(method, tmp_path / "parts.pt", epochs=2)
     run(method, tmp_path / "parts.pt", epochs=3)
     resumed, again = run(method, tmp_path / "parts.pt", epochs=5)
     assert without_time(resumed) == without_time(whole)
-    for one, other in zip(trained.model.parameters(), again.model.parameters(), strict=True):
+    for one, other in zip(uninterrupted.model.parameters(), again.model.parameters(), strict=True):
         assert torch.equal(one, other)
     assert whole.epochs == 5
-    assert len(whole.test_accuracy) == 6
-    assert whole.test_accuracy[-1] > whole.test_accuracy[0]
+    assert len(whole.accuracy) == 6
+    assert whole.accuracy[-1] > whole.accuracy[0]
 
 
 def test_damaged_checkpoint_is_dropped_and_the_run_begins_anew(tmp_path: Path) -> None:
@@ -125,14 +139,11 @@ def test_run_that_diverges_ends_there_and_says_so(tmp_path: Path) -> None:
         return inputs * float("nan") if made.model.training else inputs
 
     made = learner("3", prepare=poisoned)
-    curves = train(
-        made, blobs(), epochs=4, batch=8, seed=0, checkpoint=Checkpoint(tmp_path / "run.pt")
-    )
-    assert curves.diverged
+    curves = trained(made, tmp_path / "run.pt", epochs=4)
     assert curves.divergence.startswith("epoch 1, minibatch 1: step 1: l+ with perturbation seed ")
     assert curves.epochs == 0
-    assert len(curves.test_accuracy) == 1
-    json.dumps(curves.as_metrics(), allow_nan=False)
+    assert len(curves.accuracy) == 1
+    json.dumps(curves.epoch_metrics(), allow_nan=False)
 
 
 def test_divergence_is_told_with_its_place_and_the_last_g(tmp_path: Path) -> None:
@@ -145,7 +156,7 @@ def test_divergence_is_told_with_its_place_and_the_last_g(tmp_path: Path) -> Non
 
     made = learner("2", prepare=poisoned)
     path = tmp_path / "run.pt"
-    curves = train(made, blobs(), epochs=4, batch=8, seed=0, checkpoint=Checkpoint(path))
+    curves = trained(made, path, epochs=4)
     seed = made.optimizer.log.entries[-1].seed
     g = made.optimizer.last.estimates[0].projected_gradient
     assert curves.epochs == 1
@@ -157,7 +168,7 @@ def test_divergence_is_told_with_its_place_and_the_last_g(tmp_path: Path) -> Non
     assert found is not None
     assert found[1] != str(seed)  # it is that of the step that failed
     assert float(found[2]) == pytest.approx(g, rel=1e-5)
-    again = train(made, blobs(), epochs=4, batch=8, seed=0, checkpoint=Checkpoint(path))
+    again = trained(made, path, epochs=4)
     assert again == curves
 
 
@@ -168,11 +179,11 @@ def test_run_that_cannot_be_evaluated_at_its_start_is_a_diverged_one(
     path = tmp_path / "run.pt"
     for _ in range(2):  # the second one reads what the first one kept
         curves, _ = run(method, path, epochs=2, prepare=lambda x: x * float("inf"))
-        assert curves.diverged
+        assert curves.epoch_metrics()["diverged"]
         assert curves.divergence.startswith(
             "before the first epoch: the loss of 48 evaluated items"
         )
-        assert (curves.test_accuracy, curves.epochs) == ([], 0)
+        assert (curves.accuracy, curves.epochs) == ([], 0)
 
 
 def test_the_error_does_not_promise_buffers_back() -> None:
@@ -185,7 +196,7 @@ def test_the_error_does_not_promise_buffers_back() -> None:
         decay_every=1,
     )
     with pytest.raises(DivergedError, match="running statistics of batch norm, stay changed"):
-        made.step(*next(batches(*blobs_of_training(), 8)))
+        made.step(next(batches(*blobs_of_training(), 8)))
     assert model[0].running_mean.isnan().all()  # type: ignore[union-attr,operator]
     assert all(parameter.isfinite().all() for parameter in model.parameters())
 
@@ -199,21 +210,20 @@ def test_items_are_evaluated_a_few_at_a_time(limit: int, tmp_path: Path) -> None
     made, sizes = learner("3"), []
     evaluate = made.evaluate
 
-    def seen(inputs: Tensor, labels: Tensor) -> tuple[float, int]:
-        sizes.append(len(inputs))
-        return evaluate(inputs, labels)
+    def seen(batch: Labelled) -> tuple[float, int]:
+        sizes.append(len(batch[1]))
+        return evaluate(batch)
 
     made.evaluate = seen  # type: ignore[method-assign]
     split = replace(blobs(), evaluated_at_once=limit)
-    at_once = Checkpoint(tmp_path / "run.pt")
-    curves = train(made, split, epochs=1, batch=8, seed=3, checkpoint=at_once)
+    curves = trained(made, tmp_path / "run.pt", 1, seed=3, split=split)
     assert max(sizes) == min(limit, 48)
     with torch.no_grad():
         logits = made.model(split.eval_inputs)
     right = int((logits.argmax(1) == split.eval_labels).sum())
-    assert curves.test_accuracy[-1] == right / 48
+    assert curves.accuracy[-1] == right / 48
     expected = float(nn.functional.cross_entropy(logits, split.eval_labels))
-    assert curves.test_loss[-1] == pytest.approx(expected, rel=1e-5)
+    assert curves.loss[-1] == pytest.approx(expected, rel=1e-5)
 
 
 def test_clouds_are_evaluated_32_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +232,7 @@ def test_clouds_are_evaluated_32_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
     for problem, inputs, limit in (("shapes40", clouds, 32), ("mnist", images, 500)):
         items = Arrays(inputs, labels, inputs, labels)
         monkeypatch.setattr(build_module, "load", lambda *_, items=items, **__: items)
-        _, split = build(Cell(problem, "fp32", "full_bp", FloatSettings(lr=1), 1, 0))
+        _, split = build(NetworkRun(problem, "fp32", "full_bp", FloatSettings(lr=1), 1, 0))
         assert split.evaluated_at_once == limit
 
 
@@ -247,8 +257,8 @@ def test_choices_of_an_integer_cell_reach_its_method(
 ) -> None:
     images, labels = np.zeros((3, 28, 28), np.uint8), np.zeros(3, np.uint8)
     items = Arrays(images, labels, images, labels)
-    monkeypatch.setattr(integers_module, "load", lambda *_, **__: items)
-    made, _ = build(Cell("mnist", precision, "cls1", settings, 1, 0))
+    monkeypatch.setattr(build_module, "load", lambda *_, **__: items)
+    made, _ = build(NetworkRun("mnist", precision, "cls1", settings, 1, 0))
     assert isinstance(made, IntegerLearner)
     method = made.method
     policy = method.network.policy.version
@@ -263,7 +273,7 @@ def test_training_loss_is_of_the_monitored_items_at_the_final_weights(tmp_path: 
         expected = -torch.log_softmax(logits, 1)[range(16), split.train_labels[:16]].mean()
         right = (made.model(split.eval_inputs).argmax(1) == split.eval_labels).double().mean()
     assert curves.train_loss[-1] == pytest.approx(float(expected), rel=1e-5)
-    assert curves.test_accuracy[-1] == float(right)
+    assert curves.accuracy[-1] == float(right)
 
 
 SCRIPT = """
@@ -291,7 +301,7 @@ def kill(pid):
 
 def epochs():
     state = t.Checkpoint(Path("killed.pt")).load()
-    return len(state["curves"]["seconds"]) if state else 0
+    return t.Curve(**state["curve"]).epochs if state else 0
 
 def killed_in_save(number):
     ready, write = os.pipe()
@@ -338,7 +348,7 @@ def test_run_killed_at_any_moment_goes_on(tmp_path: Path) -> None:
         [sys.executable, str(script)], cwd=directory, check=True, capture_output=True, text=True
     )
     seen, left, resumed, whole = json.loads(done.stdout)
-    assert [epochs for _, epochs in seen[:3]] == [0, 0, 2]  # a save is made whole or not at all
+    assert [epochs for _, epochs in seen[:3]] == [0, 0, 1]  # a save is made whole or not at all
     assert [status for status, _ in seen[:3]] == [-signal.SIGKILL] * 3
     progress = [epochs for _, epochs in seen]
     assert progress == sorted(progress)  # nothing that was saved is lost
@@ -354,12 +364,11 @@ def test_resumed_sign_counts_equal_those_of_an_uninterrupted_run(tmp_path: Path)
     labels = torch.arange(24) % 10
     split = Split(images[:16], labels[:16], images[16:], labels[16:])
 
-    def counted(name: str, epochs: int) -> tuple[Curves, SignCounter]:
+    def counted(name: str, epochs: int) -> tuple[Curve, IntegerLearner]:
         network = IntegerNetwork.random(lenet5(bias=False), seed=0)
         method = ElasticZOInt8(network, "fc3", sign="integer")
-        made = SignCounter(IntegerLearner(method, -5, Schedule(3)))
-        place = Checkpoint(tmp_path / name)
-        return train(made, split, epochs=epochs, batch=8, seed=0, checkpoint=place), made
+        made = IntegerLearner(method, -5, Schedule(3), count_signs=True)
+        return trained(made, tmp_path / name, epochs, split=split), made
 
     expected, whole = counted("whole.pt", 3)
     counted("parts.pt", 1)
@@ -367,10 +376,10 @@ def test_resumed_sign_counts_equal_those_of_an_uninterrupted_run(tmp_path: Path)
     assert without_time(curves) == without_time(expected)
     assert resumed.counts() == whole.counts()
     assert [now["steps"] for now in resumed.counts()["signs"]] == [2, 2, 2]
-    restores, total = resumed.counts()["restores"], resumed.learner.method.restores
+    restores, total = resumed.counts()["restores"], resumed.method.restores
     assert [now["weights"] for now in restores] == [2 * (150 + 2400 + 94_080 + 10_080)] * 3
     assert sum(now["inexact"] for now in restores) == total.inexact > 0
-    weights = [made.learner.method.network.parameters for made in (whole, resumed)]
+    weights = [made.method.network.parameters for made in (whole, resumed)]
     assert torch.equal(*weights)
 
 
@@ -403,27 +412,30 @@ def test_uses_of_a_seed_are_independent_and_stable() -> None:
         (lambda: FloatSettings(lr=1, activations="both"),  # type: ignore[arg-type]
          "activations = 'both'"),
         (lambda: FloatSettings(lr=1, rule="rmsprop"), "rule = 'rmsprop'"),  # type: ignore[arg-type]
-        (lambda: Cell("mnist", "fp32", "cls1", FloatSettings(lr=1), 1, -1), "seed = -1"),
-        (lambda: Cell("mnist", "fp32", "cls1", FloatSettings(lr=1, rule="adam"), 1, 0),
+        (lambda: NetworkRun("mnist", "fp32", "cls1", FloatSettings(lr=1), 1, -1), "seed = -1"),
+        (lambda: NetworkRun("mnist", "fp32", "cls1", FloatSettings(lr=1, rule="adam"), 1, 0),
          "rule 'adam' with cls1"),
-        (lambda: Cell("shapes40", "int8", "cls1", IntegerSettings(), 1, 0), "shapes40 in int8"),
-        (lambda: Cell("shapes40", "fp32", "cls1", FloatSettings(lr=1), 1, 0, points=1025),
+        (lambda: NetworkRun("shapes40", "int8", "cls1", IntegerSettings(), 1, 0),
+         "shapes40 in int8"),
+        (lambda: NetworkRun("shapes40", "fp32", "cls1", FloatSettings(lr=1), 1, 0, points=1025),
          "points = 1025: the clouds have 1024"),
-        (lambda: Cell("mnist", "fp32", "cls1", FloatSettings(lr=1), 1, 0, points=9),
+        (lambda: NetworkRun("mnist", "fp32", "cls1", FloatSettings(lr=1), 1, 0, points=9),
          "points = 9 of mnist"),
-        (lambda: Cell("mnist", "fp32", "cls1", FloatSettings(lr=1), 1, 0, train_items=0),
+        (lambda: NetworkRun("mnist", "fp32", "cls1", FloatSettings(lr=1), 1, 0, train_items=0),
          "train_items = 0"),
-        (lambda: Cell("mnist", "fp32", "cls1", FloatSettings(lr=1), 1, 0,
-                      start=Cell("mnist", "int8", "full_bp", IntegerSettings(), 1, 0)),
+        (lambda: NetworkRun("mnist", "fp32", "cls1", FloatSettings(lr=1), 1, 0,
+                      start=NetworkRun("mnist", "int8", "full_bp", IntegerSettings(), 1, 0)),
          "cannot begin with the weights of mnist int8 full_bp seed 0"),
-        (lambda: Cell("mnits", "fp32", "cls1", FloatSettings(lr=1), 1, 0), "problem = 'mnits'"),
-        (lambda: Cell("mnist", "fp32", "cls1", FloatSettings(lr=1), 0, 0), "epochs = 0"),
-        (lambda: Cell("mnist", "int8", "cls1", FloatSettings(lr=1), 1, 0), "does not go with"),
-        (lambda: Cell("mnist", "int8", "cls1", IntegerSettings(sign="exact"), 1, 0),
+        (lambda: NetworkRun("mnits", "fp32", "cls1", FloatSettings(lr=1), 1, 0),
+         "task = 'mnits'"),
+        (lambda: NetworkRun("mnist", "fp32", "cls1", FloatSettings(lr=1), 0, 0), "epochs = 0"),
+        (lambda: NetworkRun("mnist", "int8", "cls1", FloatSettings(lr=1), 1, 0),
+         "does not go with"),
+        (lambda: NetworkRun("mnist", "int8", "cls1", IntegerSettings(sign="exact"), 1, 0),
          "sign in int8 = 'exact': must be one of float"),
-        (lambda: Cell("mnist", "int8s", "cls1", IntegerSettings(sign="float"), 1, 0),
+        (lambda: NetworkRun("mnist", "int8s", "cls1", IntegerSettings(sign="float"), 1, 0),
          "sign in int8s = 'float': must be one of integer, exact"),
-        (lambda: Cell("mnist", "fp16", "cls1", FloatSettings(lr=1), 1, 0),  # type: ignore[arg-type]
+        (lambda: NetworkRun("mnist", "fp16", "cls1", FloatSettings(lr=1), 1, 0),  # type: ignore[arg-type]
          "precision = 'fp16'"),
     ],
 )  # fmt: skip
@@ -434,13 +446,13 @@ def test_cells_that_cannot_be_run_are_refused(make: Callable[[], Any], message: 
 
 def test_limits_checked_early_are_those_of_the_code_they_are_for() -> None:
     assert CLOUD_POINTS == POINTS
-    assert set(get_args(cell_module.Activations)) == set(get_args(elasticzo.Activations))
-    assert set(get_args(cell_module.Rule)) == set(get_args(backprop.Rule))
-    integer = set(get_args(cell_module.IntegerActivations))
+    assert set(get_args(run_module.Activations)) == set(get_args(elasticzo.Activations))
+    assert set(get_args(run_module.Rule)) == set(get_args(backprop.Rule))
+    integer = set(get_args(run_module.IntegerActivations))
     assert integer == set(get_args(elasticzo_int8.Activations))
-    assert set(get_args(cell_module.Sign)) == set(get_args(SignRule))
-    assert set(get_args(cell_module.Restore)) == set(get_args(elasticzo_int8.Restore))
-    assert set(get_args(cell_module.ShiftPolicy)) == set(get_args(Version))
+    assert set(get_args(run_module.Sign)) == set(get_args(SignRule))
+    assert set(get_args(run_module.Restore)) == set(get_args(elasticzo_int8.Restore))
+    assert set(get_args(run_module.ShiftPolicy)) == set(get_args(Version))
 
 
 def test_a_full_disk_is_told_and_the_state_kept(

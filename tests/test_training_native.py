@@ -13,12 +13,12 @@ import torch
 
 from repro.core.errors import UsageError
 from repro.core.names import MethodName, Precision
-from repro.training import cell_store
+from repro.training import run as run_module
 from repro.training.build import build_learner
-from repro.training.cell import Cell, FloatSettings, IntegerSettings
-from repro.training.cell_store import CellStore
-from repro.training.loop import train
-from repro.training.run_cell import Task, run_cell
+from repro.training.float_learner import NativeLearner
+from repro.training.run import FloatSettings, IntegerSettings, NetworkRun
+from repro.training.store import CheckpointStore
+from repro.training.trainer import TrainingTask, train_run
 
 pytestmark = pytest.mark.usefixtures("engine", "made_up_mnist")
 
@@ -26,25 +26,29 @@ RATES = FloatSettings(lr=0.02, batch=12, decay_every=1)
 EVALUATED = ("test_loss", "test_accuracy", "train_loss", "restores", "diverged")
 
 
-def integers(method: MethodName = "cls1", precision: Precision = "int8", **changes: Any) -> Cell:
-    return Cell("mnist", precision, method, IntegerSettings(batch=12), 3, 0, **changes)
+def integers(
+    method: MethodName = "cls1", precision: Precision = "int8", **changes: Any
+) -> NetworkRun:
+    return NetworkRun("mnist", precision, method, IntegerSettings(batch=12), 3, 0, **changes)
 
 
-def floats(method: MethodName = "cls1", **changes: Any) -> Cell:
-    return Cell("mnist", "fp32", method, RATES, 3, 0, **changes)
+def floats(method: MethodName = "cls1", **changes: Any) -> NetworkRun:
+    return NetworkRun("mnist", "fp32", method, RATES, 3, 0, **changes)
 
 
-def run(cell: Cell, directory: Path) -> dict[str, Any]:
-    return run_cell(Task(cell, CellStore(directory), {"commit": "b" * 40, "dirty": True}))
+def run(cell: NetworkRun, directory: Path) -> dict[str, Any]:
+    return train_run(
+        TrainingTask(cell, CheckpointStore(directory), {"commit": "b" * 40, "dirty": True})
+    )
 
 
-def state(cell: Cell, directory: Path) -> dict[str, Any]:
-    loaded = CellStore(directory).checkpoint(cell).load()
+def state(cell: NetworkRun, directory: Path) -> dict[str, Any]:
+    loaded = CheckpointStore(directory).checkpoint(cell).load()
     assert loaded is not None
     return loaded
 
 
-def native(cell: Cell) -> Cell:
+def native(cell: NetworkRun) -> NetworkRun:
     return replace(cell, engine="native")
 
 
@@ -65,7 +69,7 @@ def native(cell: Cell) -> Cell:
     ],
     ids=lambda cell: cell.label(),
 )
-def test_an_integer_cell_is_the_same_by_both_engines(cell: Cell, tmp_path: Path) -> None:
+def test_an_integer_cell_is_the_same_by_both_engines(cell: NetworkRun, tmp_path: Path) -> None:
     by_torch = run(cell, tmp_path / "torch")
     by_engine = run(native(cell), tmp_path / "native")
     assert by_torch["trained"]["engine"] == "torch"
@@ -77,7 +81,7 @@ def test_an_integer_cell_is_the_same_by_both_engines(cell: Cell, tmp_path: Path)
     assert torch.equal(weights[0]["parameters"], weights[1]["parameters"])
     assert weights[0]["exponents"] == weights[1]["exponents"]
     assert states[0]["learner"] == states[1]["learner"]
-    assert torch.equal(states[0]["order"], states[1]["order"])
+    assert states[0]["at"]["steps"] == states[1]["at"]["steps"]
 
 
 @pytest.mark.parametrize("method", ["full_zo", "cls1"])
@@ -152,16 +156,16 @@ def test_a_float_cell_goes_on_where_it_was_and_is_its_own(
     assert by_torch["test_loss"][0] == pytest.approx(expected["test_loss"][0], abs=1e-6)
     assert by_torch["test_loss"][1:] != pytest.approx(expected["test_loss"][1:], abs=1e-6)
     steps = []
-    step = train.__globals__["_epoch"]
+    step = NativeLearner.step
 
-    def killed(*arguments: Any) -> None:
+    def killed(self: NativeLearner, batch: Any) -> Any:
         steps.append(None)
-        if len(steps) == 2:
+        if len(steps) == 5:  # in the second epoch
             raise KeyboardInterrupt
-        step(*arguments)
+        return step(self, batch)
 
     with monkeypatch.context() as patch:
-        patch.setitem(train.__globals__, "_epoch", killed)
+        patch.setattr(NativeLearner, "step", killed)
         with pytest.raises(KeyboardInterrupt):
             run(cell, tmp_path / "parts")
     found = run(cell, tmp_path / "parts")
@@ -198,13 +202,13 @@ def test_learning_rate_falls_in_the_engine() -> None:
     learner: Any = build_learner(native(floats()))
     for epoch, lr in enumerate((0.02, 0.016, 0.0128)):
         learner.start_epoch(epoch)
-        assert learner.method.lr == pytest.approx(lr)
+        assert learner.optimizer.param_groups[0]["lr"] == pytest.approx(lr)
 
 
 def test_the_key_of_a_cell_has_the_engine_only_where_it_matters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = CellStore(tmp_path).checkpoint
+    key = CheckpointStore(tmp_path).checkpoint
     assert key(native(integers())) == key(integers())
     assert key(native(floats())) != key(floats())
     started = floats(start=floats("full_bp"))
@@ -212,24 +216,25 @@ def test_the_key_of_a_cell_has_the_engine_only_where_it_matters(
     by_torch = asdict(started)
     for part in (by_torch, by_torch["start"]):
         del part["engine"], part["augmentation"]
+        part["problem"] = part.pop("task")
     assert started.as_dict() == by_torch  # as before there was an engine or augmentation
     cells = [floats(), native(floats()), native(integers())]
     before = [key(cell) for cell in cells]
-    monkeypatch.setattr(cell_store, "module_path", lambda: Path("other sources") / "_engine.so")
+    monkeypatch.setattr(run_module, "module_path", lambda: Path("other sources") / "_engine.so")
     after = [key(cell) for cell in cells]
     assert [one == other for one, other in zip(before, after, strict=True)] == [True, False, True]
 
 
 @pytest.mark.parametrize("method", ["full_zo", "cls1", "full_bp"])
 def test_pointnet_is_trained_with_its_running_statistics(method: MethodName) -> None:
-    cell = Cell("shapes40", "fp32", method, RATES, 1, 0, points=16)
+    cell = NetworkRun("shapes40", "fp32", method, RATES, 1, 0, points=16)
     learners = [build_learner(cell), build_learner(native(cell))]
     generator = torch.Generator().manual_seed(0)
     clouds = torch.randn(12, 16, 3, generator=generator)
     for learner in learners:
         for _ in range(3):
-            learner.step(clouds, torch.arange(12))
-        loss, right = learner.evaluate(clouds, torch.arange(12))
+            learner.step((clouds, torch.arange(12)))
+        loss, right = learner.evaluate((clouds, torch.arange(12)))
         assert 0 <= right <= 12
         assert loss == pytest.approx(12 * 3.7, rel=0.3)  # ln 40 and a little
     states = [learner.state_dict()["model"] for learner in learners]
@@ -249,13 +254,13 @@ def test_pointnet_is_trained_with_its_running_statistics(method: MethodName) -> 
             "no Adam",
         ),
         (
-            lambda **native: Cell(
+            lambda **native: NetworkRun(
                 "mnist", "int8", "cls1", IntegerSettings(shift_policy="v1"), 1, 0, **native
             ),
             "no shift policy v1",
         ),
         (
-            lambda **native: Cell(
+            lambda **native: NetworkRun(
                 "mnist", "int8s", "cls1", IntegerSettings(sign="exact"), 1, 0, **native
             ),
             "no rule 'exact'",
@@ -263,7 +268,7 @@ def test_pointnet_is_trained_with_its_running_statistics(method: MethodName) -> 
     ],
 )
 def test_cells_that_the_engine_cannot_train_are_refused_with_the_way_out(
-    make: Callable[..., Cell], reason: str
+    make: Callable[..., NetworkRun], reason: str
 ) -> None:
     assert reason in make().why_not_native()  # PyTorch trains it
     with pytest.raises(UsageError, match=f"seed 0 on the on-device engine: .*{reason}.*--engine"):

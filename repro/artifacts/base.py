@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from repro.claims.verdict import Finding
     from repro.execution.executor import Executor
     from repro.measurement.environment import Environment
-    from repro.measurement.point_store import PointStore
-    from repro.measurement.recorded import Recorded
+    from repro.measurement.prior_results import PriorResults
     from repro.measurement.records import Record
+    from repro.measurement.result_cache import ResultCache
 
     Draw = Callable[[Sequence[Record]], Figure]
 
@@ -53,13 +53,13 @@ class Context:
 
     environment: "Environment"
     """Code, machine and versions of the run."""
-    journal: "PointStore"
+    result_cache: "ResultCache"
     """Points of this very run that are done; forgotten once its records are written."""
     workers: int
     """How many processes may run at a time."""
     executor: "Executor"
-    """What runs cells."""
-    recorded: "Recorded"
+    """What trains runs."""
+    prior_results: "PriorResults"
     """Results that stand in earlier records and need not be made again."""
 
 
@@ -99,7 +99,7 @@ class Artifact:
     profile."""
     aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Values of the selector fields that count as another value, the profile's."""
-    trains_cells: bool = False
-    """Whether its runs are cells, which ``repro sweep`` can spread over machines."""
+    can_sweep: bool = False
+    """Whether ``repro sweep`` can spread its training runs over machines."""
     timed: bool = False
     """Whether time is its result. A run on another device or engine is then not of its profile."""

@@ -58,10 +58,10 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     - ``run``: one training run; the point names data set, precision and method, the metrics are
       its curves and its settings.
     """
-    from repro.artifacts.shared.cells import image_cells, results
+    from repro.artifacts.shared.training_runs import image_runs, results
 
-    cells = image_cells(config, config.precisions, config.methods)
-    yield from results(cells, context, engine=config.engine)
+    runs = image_runs(config, config.precisions, config.methods)
+    yield from results(runs, context, engine=config.engine)
 
 
 def _figures() -> "Mapping[str, Draw]":
@@ -83,5 +83,5 @@ ARTIFACT = Artifact(
         "fig3": "Train and test loss by epoch for four methods on MNIST and Fashion-MNIST",
     },
     selector_fields=("datasets", "precisions", "methods", "seeds"),
-    trains_cells=True,
+    can_sweep=True,
 )

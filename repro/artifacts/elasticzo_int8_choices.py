@@ -91,9 +91,9 @@ def run(config: Config, context: Context) -> Iterator[Result]:
       ``DEFAULTS``; the metrics are its curves, its settings and, as ``restores``, how many weights
       of how many were not given back in each epoch.
     """
-    from repro.artifacts.shared.cells import image_cells
+    from repro.artifacts.shared.training_runs import image_runs
 
-    ablation = Ablation(list(image_cells(config, ("int8",), METHODS)), AXES)
+    ablation = Ablation(list(image_runs(config, ("int8",), METHODS)), AXES)
     settings = [name for name in DEFAULTS if name != "precision"]
     for result, _ in run_ablations([ablation], context, coordinates=settings, engine=config.engine):
         yield result
@@ -357,5 +357,5 @@ ARTIFACT = Artifact(
         ),
     },
     selector_fields=("datasets", "seeds"),
-    trains_cells=True,
+    can_sweep=True,
 )

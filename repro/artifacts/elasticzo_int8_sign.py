@@ -76,11 +76,11 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
     - ``run``: one training run; the point names data set, precision and method, the metrics are
       its curves, its settings and, as ``signs``, the counts of each epoch
-      (``repro.training.sign_counts.COUNTS``).
+      (``repro.training.integer_learner.COUNTS``).
     """
-    from repro.artifacts.shared.cells import image_cells, results
+    from repro.artifacts.shared.training_runs import image_runs, results
 
-    cells = image_cells(config, ("int8s",), config.methods)
+    cells = image_runs(config, ("int8s",), config.methods)
     watched = (replace(cell, signs=True) for cell in cells)
     yield from results(watched, context, engine=config.engine)
 
@@ -229,5 +229,5 @@ ARTIFACT = Artifact(
     claims=CLAIMS,
     findings=findings,
     selector_fields=("datasets", "methods", "seeds"),
-    trains_cells=True,
+    can_sweep=True,
 )

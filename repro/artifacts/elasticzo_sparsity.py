@@ -60,9 +60,9 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     - ``run``: one training run; the point names data set, precision, method and ``p_zero``, null
       for the schedule; the metrics are its curves and its settings.
     """
-    from repro.artifacts.shared.cells import image_cells
+    from repro.artifacts.shared.training_runs import image_runs
 
-    scheduled = list(image_cells(config, ("int8",), ("full_zo",)))
+    scheduled = list(image_runs(config, ("int8",), ("full_zo",)))
     ablation = Ablation(scheduled, (Axis("sparsity", "p_zero", (config.p_zero,)),))
     for result, _ in run_ablations(
         [ablation], context, coordinates=("p_zero",), engine=config.engine
@@ -173,5 +173,5 @@ ARTIFACT = Artifact(
     claims=tuple(claim.id for claim in of_artifact("elasticzo_sparsity")),
     findings=_findings,
     selector_fields=("datasets", "seeds"),
-    trains_cells=True,
+    can_sweep=True,
 )

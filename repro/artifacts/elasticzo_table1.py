@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from repro.artifacts.base import Draw
     from repro.claims.verdict import Finding
     from repro.measurement.records import Record
-    from repro.training.cell import Cell
+    from repro.training.run import NetworkRun
 
 DATASETS = ("mnist", "fashion_mnist", "modelnet40")
 OTHER_CLOUDS = ("modelnet40_points", "modelnet40_hdf5", "shapes40", "shrec11")
@@ -130,19 +130,19 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     - ``run``: one training run; the point names data set, precision and method, the metrics are
       its curves and its settings.
     """
-    from repro.artifacts.shared.cells import results
+    from repro.artifacts.shared.training_runs import results
 
-    yield from results(_cells(config), context, engine=config.engine)
+    yield from results(_runs(config), context, engine=config.engine)
 
 
-def _cells(config: Config) -> "Iterator[Cell]":
-    from repro.training.chosen import chosen
-    from repro.training.experiments import Length, from_scratch
-    from repro.training.problem import find
+def _runs(config: Config) -> "Iterator[NetworkRun]":
+    from repro.training.experiments import TrainingBudget, from_scratch
+    from repro.training.hyperparameters import tuned_hyperparameters
+    from repro.training.task import vision_task
 
     columns = product(config.datasets, config.precisions)
     for (dataset, precision), method, seed in product(columns, config.methods, config.seeds):
-        if find(dataset).network == "pointnet" and precision != "fp32":
+        if vision_task(dataset).network == "pointnet" and precision != "fp32":
             continue
         if method == "full_bp" and precision == "int8s":
             continue  # nothing is estimated: it would be INT8
@@ -150,10 +150,10 @@ def _cells(config: Config) -> "Iterator[Cell]":
             dataset,
             precision,
             method,
-            chosen(dataset, precision, method),
+            tuned_hyperparameters(dataset, precision, method),
             seed=seed,
-            images=Length(config.epochs, config.image_items),
-            clouds=Length(config.cloud_epochs, config.cloud_items, config.cloud_points),
+            images=TrainingBudget(config.epochs, config.image_items),
+            clouds=TrainingBudget(config.cloud_epochs, config.cloud_items, config.cloud_points),
             augmentation=config.cloud_augmentation,
             device=config.device,
         )
@@ -190,5 +190,5 @@ ARTIFACT = Artifact(
     },
     selector_fields=("datasets", "precisions", "methods", "seeds"),
     aliases=dict.fromkeys(OTHER_CLOUDS, "modelnet40"),
-    trains_cells=True,
+    can_sweep=True,
 )

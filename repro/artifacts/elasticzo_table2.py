@@ -93,12 +93,12 @@ def run(config: Config, context: Context) -> Iterator[Result]:
       metrics are its curves, which begin with the pre-trained network, and its settings. The
       method ``none`` is that network itself.
     """
-    from repro.artifacts.shared.cells import results, tuned_cell
+    from repro.artifacts.shared.training_runs import results, rotated_run
 
     rows = product(config.datasets, config.angles, config.precisions, config.methods, config.seeds)
-    cells = [tuned_cell(config, *row) for row in rows]
+    runs = [rotated_run(config, *row) for row in rows]
     seen = set()
-    for result in results(cells, context, engine=config.engine):
+    for result in results(runs, context, engine=config.engine):
         yield result
         start = (result.point["dataset"], result.point["angle"], result.point["precision"])
         if (*start, result.seed) not in seen:
@@ -150,5 +150,5 @@ ARTIFACT = Artifact(
         ),
     },
     selector_fields=("datasets", "angles", "precisions", "methods", "seeds"),
-    trains_cells=True,
+    can_sweep=True,
 )

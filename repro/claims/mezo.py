@@ -91,7 +91,7 @@ _ORDER = replace(
     published=0,
     unit="points",
     relation="at least",
-    judged_by=("quick", "hours", "gpu"),
+    judged_by=("quick", "hours", "day", "gpu"),
 )
 
 

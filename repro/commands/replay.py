@@ -62,7 +62,9 @@ def execute(args: argparse.Namespace) -> int:
         where = (record.profile, record.point["arm"], record.point["model"].replace("/", "_"))
         name = "-".join((*where, str(record.seed)))
         try:
-            model, tokenizer = rebuilt(record.metrics["settings"], record.metrics)
+            model, tokenizer = rebuilt(
+                {**record.metrics["settings"], "seed": record.seed}, record.metrics
+            )
         except ReproError as error:
             sys.stderr.write(f"repro: error: {name}: {error}\n")
             failed = 1

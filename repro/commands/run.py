@@ -1,14 +1,24 @@
-"""``repro run SLUG``: run one artifact; its options are the fields of its configuration."""
+"""``repro run SLUG`` and ``repro sweep SLUG``: run an artifact, or only its missing training runs.
+
+Their options are the fields of the artifact's configuration and of the two classes here.
+"""
 
 import argparse
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from repro.artifacts.index import load
+from repro.artifacts.index import SLUGS, load
 from repro.commands.options import CommonOptions, Configuration, parse
 from repro.core.errors import UsageError
+from repro.core.units import GB
+from repro.core.validation import require_positive, require_positive_int
+
+if TYPE_CHECKING:
+    from repro.execution.executor import Executor
 
 
 @dataclass(frozen=True)
@@ -19,25 +29,81 @@ class RunOptions(CommonOptions[Configuration]):
     """Also draw the figures and build the notebook, in a directory beside the records."""
 
 
+@dataclass(frozen=True)
+class SweepOptions(CommonOptions[Configuration]):
+    """Options of ``repro sweep``."""
+
+    executor: Literal["local", "ray"] = "local"
+    """Where training runs execute: in processes of this machine, or on a Ray cluster. (--engine
+    selects the code that trains.)"""
+    address: str | None = None
+    """Address of the Ray cluster: auto (default) for the cluster of this machine, local for a new
+    cluster on it, or HOST:PORT."""
+    workers: int | None = None
+    """Largest number of training runs at a time on this machine, as far as memory allows (default:
+    one for every --threads cores). Ray uses the whole cluster."""
+    threads: int = 1
+    """Threads of each training run; on Ray also its CPUs."""
+    memory: float | None = None
+    """Memory in GB for all training runs together on this machine (default: the free memory)."""
+    gpus_per_run: float | None = None
+    """Share of a GPU that a training run on cuda takes (default: 1/16)."""
+    again: bool = False
+    """Repeat training runs that earlier records contain."""
+    dry_run: bool = False
+    """List the finished, unfinished and missing training runs, and train none."""
+
+    def __post_init__(self) -> None:
+        """Validate the options."""
+        require_positive_int("threads", self.threads)
+        if self.workers is not None:
+            require_positive_int("workers", self.workers)
+        if self.memory is not None:
+            require_positive("memory", self.memory)
+        if self.gpus_per_run is not None:
+            require_positive("gpus-per-run", self.gpus_per_run)
+            if self.gpus_per_run > 1:
+                msg = f"gpus-per-run = {self.gpus_per_run:g}: a run takes one GPU at most"
+                raise UsageError(msg)
+        ray = self.executor == "ray"
+        cuda = getattr(self.config, "device", None) == "cuda"
+        for name, value, has_effect, needed in (
+            ("address", self.address, ray, "without --executor ray: add it"),
+            ("workers", self.workers, not ray, "with --executor ray: drop one of them"),
+            ("memory", self.memory, not ray, "with --executor ray: drop one of them"),
+            ("gpus-per-run", self.gpus_per_run, cuda, "without --device cuda: add it"),
+        ):
+            if value is not None and not has_effect:
+                msg = f"--{name} {value} has no effect {needed}, or leave --{name} out"
+                raise UsageError(msg)
+
+
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
-    """Add the command to the parser."""
-    parser = subparsers.add_parser(
+    """Add the two commands to the parser."""
+    run = subparsers.add_parser(
         "run",
         help="run one artifact; repro run SLUG --help lists its options",
         usage="repro run SLUG [--profile P] [--out DIR] [--report] [options of the artifact]",
     )
-    parser.add_argument(
-        "slug", nargs="?", metavar="SLUG", help="name of an artifact, as in repro list"
+    sweep = subparsers.add_parser(
+        "sweep",
+        help="train the missing runs of an artifact, on this machine or on a Ray cluster",
+        usage="repro sweep SLUG [--profile P] [--dry-run] [--executor ray --address A] [...]",
+        description="repro sweep SLUG --help lists the options of an artifact.",
     )
-    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    parser.set_defaults(
-        execute=execute,
-        next_step="repro report {slug} draws its figures; repro open {slug} shows them",
+    commands: tuple[tuple[Any, Callable[[argparse.Namespace], int], str], ...] = (
+        (run, _run, "name of an artifact, as in repro list"),
+        (sweep, _sweep, "name of an artifact that trains; see docs/sweep.md"),
     )
+    for parser, execute, slug in commands:
+        parser.add_argument("slug", nargs="?", metavar="SLUG", help=slug)
+        parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+        next_step = "repro report {slug} draws its figures; repro open {slug} shows them"
+        parser.set_defaults(execute=execute, next_step=next_step)
 
 
-def execute(args: argparse.Namespace) -> int:
-    """Run the artifact and print where its records are."""
+def _run(args: argparse.Namespace) -> int:
+    """Run the artifact and print the path of its records."""
     if args.slug is None:
         msg = "give the artifact to run, as in: repro run mezo_fig3; repro list shows all"
         raise UsageError(msg)
@@ -46,9 +112,41 @@ def execute(args: argparse.Namespace) -> int:
     from repro.harness import run_artifact
 
     path = run_artifact(artifact, options.profile, options.config, options.out)
+    assert path is not None  # noqa: S101 - everything was made again
     sys.stdout.write(f"{path}\n")
     if options.report:
         _report(artifact.slug, path)
+    return 0
+
+
+def _sweep(args: argparse.Namespace) -> int:
+    """Train the missing runs and print the path of the new records."""
+    if args.slug is None:
+        msg = f"give the artifact to sweep: {_that_train()}"
+        raise UsageError(msg)
+    artifact = load(args.slug)
+    if not artifact.can_sweep:
+        msg = (
+            f"{args.slug} has no training runs to sweep; use repro run, or sweep one of "
+            f"{_that_train()}"
+        )
+        raise UsageError(msg)
+    options = parse(SweepOptions, "repro sweep", artifact, args.rest)
+    from repro.execution.dry_run import DryRunExecutor
+    from repro.harness import dry_run_artifact, run_artifact
+
+    asked = artifact, options.profile, options.config, options.out
+    with _executor(options) as executor:
+        if options.dry_run:
+            seen = DryRunExecutor(executor.environment, options.threads)
+            before = dry_run_artifact(*asked, seen, again=options.again)
+            sys.stdout.write("".join(f"{line}\n" for line in seen.lines()))
+            sys.stdout.write(f"results recorded before: {before}\n")
+            return 0
+        path = run_artifact(*asked, executor, again=options.again)
+    sys.stdout.write(
+        f"{path or 'Nothing to do: all results are recorded; --again repeats them.'}\n"
+    )
     return 0
 
 
@@ -64,3 +162,32 @@ def _report(slug: str, run: Path) -> None:
     notebook = directory / f"{slug}.ipynb"
     build(slug, [run], notebook)
     sys.stdout.write(f"{notebook}\n{claims_text(run_rows(slug, [run]))}")
+
+
+def _that_train() -> str:
+    return ", ".join(slug for slug in SLUGS if load(slug).can_sweep)
+
+
+@contextmanager
+def _executor(options: Any) -> "Iterator[Executor]":  # noqa: ANN401 - of any artifact
+    from repro.execution.local import GPUS_PER_RUN, LocalExecutor
+
+    share = options.gpus_per_run or GPUS_PER_RUN
+    if options.executor == "ray":
+        from repro.execution.cluster import cluster
+
+        gpus = share if options.config.device == "cuda" else 0
+        address = options.address or "auto"
+        with cluster(address, threads=options.threads, gpus=gpus) as executor:
+            yield executor
+        return
+    from repro.measurement.environment import capture
+
+    here = capture()
+    yield LocalExecutor(
+        here,
+        workers=options.workers or max(1, here.cores // options.threads),
+        threads=options.threads,
+        memory=None if options.memory is None else int(options.memory * GB),
+        gpus_per_run=share,
+    )

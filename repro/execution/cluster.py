@@ -1,9 +1,9 @@
-"""Cells on a Ray cluster: a task each, whose last state comes back to the store of the driver.
+"""Runs on a Ray cluster: a task each, whose last state comes back to the store of the driver.
 
 What Ray is relied on for, by its documentation: resources decide where and how many tasks run
 ("Resources"); a GPU may be shared in fractions ("Accelerator Support"); a task whose worker or node
 is lost raises an error where its result is asked for ("Task Fault Tolerance"), with ``max_retries``
-0, since cells are begun again by the rule of ``repro.execution.schedule``, with what is known of
+0, since runs are retried by the rule of ``repro.execution.schedule``, with what is known of
 them by then.
 """
 
@@ -16,14 +16,14 @@ from typing import Any
 
 from repro.core.errors import ReproError, UsageError
 from repro.core.units import format_bytes
-from repro.execution.cell_memory import cell_bytes
-from repro.execution.on_node import Job, Node, describe, require_alike, run_job, states_of
-from repro.execution.schedule import Ended, need_engine, run_cells
+from repro.execution.run_memory import run_bytes
+from repro.execution.schedule import RunOutcome, need_engine, train_all
+from repro.execution.worker import Job, Node, describe, require_alike, run_job, states_of
 from repro.measurement import environment
 from repro.measurement.environment import Environment
 from repro.ondevice.build import EngineError, module_path
-from repro.training.cell import Cell
-from repro.training.cell_store import CellStore, identity
+from repro.training.run import NetworkRun
+from repro.training.store import CheckpointStore, identity
 
 _ANSWER_S = 300
 """How long a node may take to say what it is: it imports PyTorch for that."""
@@ -31,31 +31,31 @@ _ANSWER_S = 300
 
 @dataclass(frozen=True)
 class ClusterExecutor:
-    """Runs each cell on some node of a cluster this process is connected to."""
+    """Trains each run on some node of a cluster this process is connected to."""
 
     environment: Environment
     """Of the nodes."""
     nodes: dict[str, Node]
-    """Those that can run a cell, by their address."""
+    """Those that can train a run, by their address."""
     largest_memory: int
     """Bytes that Ray lends at most on one of them."""
     threads: int
     gpus: float
-    """Share of a GPU for each cell; 0 for cells on the host."""
+    """Share of a GPU for each run; 0 for runs on the host."""
 
-    def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, dict[str, Any]]]:
-        """Yield each cell with its metrics as they end; see ``Executor``.
+    def run(self, runs: Sequence[NetworkRun]) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
+        """Yield each run with its metrics as it ends; see ``Executor``.
 
         Raises:
             EngineError: the on-device engine is asked for and not built on a node.
-            ReproError: cells failed.
+            ReproError: runs failed.
         """
-        if need_engine(cells):
+        if need_engine(runs):
             self._require_engine()
-        store = CellStore.of(self.environment, self.threads)
+        store = CheckpointStore.of(self.environment, self.threads)
         pool = ClusterPool(self, store)
         try:
-            yield from run_cells(cells, store, pool)
+            yield from train_all(runs, store, pool)
         finally:
             pool.cancel()
 
@@ -69,9 +69,9 @@ class ClusterExecutor:
 
 
 class ClusterPool:
-    """The tasks of a sweep; see ``repro.execution.schedule.Pool``."""
+    """The tasks of a sweep; see ``repro.execution.schedule.WorkerPool``."""
 
-    def __init__(self, executor: ClusterExecutor, store: CellStore) -> None:
+    def __init__(self, executor: ClusterExecutor, store: CheckpointStore) -> None:
         """Begin with nothing running."""
         import ray
 
@@ -79,11 +79,11 @@ class ClusterPool:
         self._task = ray.remote(num_cpus=executor.threads, num_gpus=executor.gpus, max_retries=0)(
             run_job
         )
-        self._running: dict[Any, Cell] = {}
+        self._running: dict[Any, NetworkRun] = {}
 
-    def refusal(self, cell: Cell) -> str:
-        """Return that ``cell`` takes more memory than any node has, if it does."""
-        needed, most = cell_bytes(cell), self._executor.largest_memory
+    def refusal(self, run: NetworkRun) -> str:
+        """Return that ``run`` takes more memory than any node has, if it does."""
+        needed, most = run_bytes(run), self._executor.largest_memory
         if needed <= most:
             return ""
         return (
@@ -91,38 +91,38 @@ class ClusterPool:
             f"{format_bytes(most)}"
         )
 
-    def has_room(self, cell: Cell) -> bool:  # noqa: ARG002 - of the protocol
+    def has_room(self, run: NetworkRun) -> bool:  # noqa: ARG002 - of the protocol
         """Return that there is room: Ray keeps what has to wait."""
         return True
 
-    def begin(self, cell: Cell) -> None:
-        """Give ``cell`` to the cluster, with what the store has of it."""
+    def start(self, run: NetworkRun) -> None:
+        """Give ``run`` to the cluster, with what the store has of it."""
         executor = self._executor
         job = Job(
-            cell,
+            run,
             executor.threads,
             identity(executor.environment),
             executor.environment.code,
-            tuple(states_of(cell, self._store)),
+            tuple(states_of(run, self._store)),
         )
-        task = self._task.options(memory=cell_bytes(cell), name=cell.label())
-        self._running[task.remote(job)] = cell
+        task = self._task.options(memory=run_bytes(run), name=run.label())
+        self._running[task.remote(job)] = run
 
-    def wait(self) -> list[Ended]:
-        """Wait until a cell ends, keep its state and return it."""
+    def wait(self) -> list[RunOutcome]:
+        """Wait until a run ends, keep its state and return its outcome."""
         (reference, *_), _ = self._ray.wait(list(self._running), num_returns=1)
-        cell = self._running.pop(reference)
+        run = self._running.pop(reference)
         try:
-            state = self._ray.get(reference)
+            metrics, state = self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as error:
             if not isinstance(error.cause, ReproError):
                 sys.stderr.write(f"{error}\n")  # with the traceback of the node
-            return [Ended(cell, f"{type(error.cause).__name__}: {error.cause}")]
+            return [RunOutcome(run, problem=f"{type(error.cause).__name__}: {error.cause}")]
         except self._ray.exceptions.RayError as error:
             problem = f"its worker or node was lost ({type(error).__name__})"
-            return [Ended(cell, problem, lost=True)]
-        self._store.take_over(cell, state)
-        return [Ended(cell)]
+            return [RunOutcome(run, problem=problem, lost=True)]
+        self._store.take_over(run, state)
+        return [RunOutcome(run, metrics)]
 
     def cancel(self) -> None:
         """End what still runs."""
@@ -137,11 +137,11 @@ def cluster(address: str, *, threads: int, gpus: float) -> Iterator[ClusterExecu
     Args:
         address: ``auto`` for the cluster of this machine, ``local`` for a new one on it, or
             ``HOST:PORT`` of the head of one that this machine is a node of.
-        threads: CPUs of a cell.
-        gpus: share of a GPU of a cell; 0 for cells on the host.
+        threads: CPUs of a run.
+        gpus: share of a GPU of a run; 0 for runs on the host.
 
     Raises:
-        UsageError: Ray is not installed, there is no such cluster, or it has no node for a cell.
+        UsageError: Ray is not installed, there is no such cluster, or it has no node for a run.
         ReproError: the nodes are not alike.
     """
     try:
@@ -175,7 +175,7 @@ def _executor(threads: int, gpus: float) -> ClusterExecutor:
         and node["Resources"].get("GPU", 0) >= gpus
     }
     if not able:
-        msg = f"no node of the cluster has {threads} CPU and {gpus:g} GPU for a cell"
+        msg = f"no node of the cluster has {threads} CPU and {gpus:g} GPU for a run"
         raise UsageError(msg)
     nodes = _described({name: node["NodeID"] for name, node in able.items()}, gpus)
     return ClusterExecutor(

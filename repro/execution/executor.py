@@ -1,25 +1,25 @@
-"""What an artifact that trains hands its cells to."""
+"""What an artifact that trains hands its runs to."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from repro.measurement.environment import Environment
-from repro.training.cell import Cell
+from repro.training.run import NetworkRun
 
 
 class Executor(Protocol):
-    """Runs cells on some machines; the artifact need not know which."""
+    """Trains runs on some machines; the artifact need not know which."""
 
     @property
     def environment(self) -> Environment:
         """What those machines are, all of them."""
 
-    def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, dict[str, Any]]]:
-        """Yield each cell with its curves and counts, as metrics, as they end.
+    def run(self, runs: Sequence[NetworkRun]) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
+        """Yield each run with its metrics (curve and counts) as it ends.
 
-        Their states are kept after every epoch, so that what was done is done for good.
+        Checkpoints are kept after every epoch, so that nothing is trained twice.
 
         Raises:
-            UsageError: the machines cannot run a cell at all.
-            ReproError: cells failed; the others have been run and yielded by then.
+            UsageError: the machines cannot train a run at all.
+            ReproError: runs failed; the others have been trained and yielded by then.
         """

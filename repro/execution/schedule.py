@@ -1,161 +1,170 @@
-"""The order in which cells are run, and what becomes of those that fail; wherever they run."""
+"""The order in which runs are trained, and what becomes of those that fail; wherever they run."""
 
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 from repro.core.errors import ReproError
 from repro.core.progress import progress
-from repro.execution.labels import described
-from repro.training.cell import Cell
-from repro.training.cell_store import CellStore
+from repro.training.run import NetworkRun
+from repro.training.store import CheckpointStore
 
 ATTEMPTS = 3
-"""How often a cell is begun at most; what it did before it was lost is not done again."""
+"""Maximum number of attempts; a retry resumes from the last checkpoint."""
+_IN_LABEL = {"task", "precision", "method", "settings", "epochs", "seed", "start"}
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A cell that a pool runs no longer."""
+class RunOutcome:
+    """A run that a pool trains no longer."""
 
-    cell: Cell
+    run: NetworkRun
+    metrics: dict[str, Any] = field(default_factory=dict)
+    """What the worker returned, if the run came to its end."""
     problem: str = ""
     """Why it did not come to its end; empty if it did."""
     lost: bool = False
-    """Whether its process or machine was lost, so that another attempt may do better."""
+    """Whether its process or machine was lost, so that another attempt may succeed."""
 
 
-class Pool(Protocol):
-    """Runs several cells at a time and leaves their states in the store."""
+class WorkerPool(Protocol):
+    """Trains several runs at a time and leaves their states in the store."""
 
-    def refusal(self, cell: Cell) -> str:
-        """Return why ``cell`` can never be run here, empty if it can."""
+    def refusal(self, run: NetworkRun) -> str:
+        """Return why ``run`` can never be trained here, empty if it can."""
 
-    def has_room(self, cell: Cell) -> bool:
-        """Return whether ``cell`` can begin now; always, if nothing is running."""
+    def has_room(self, run: NetworkRun) -> bool:
+        """Return whether ``run`` can start now; always, if nothing is running."""
 
-    def begin(self, cell: Cell) -> None:
-        """Begin to run ``cell``."""
+    def start(self, run: NetworkRun) -> None:
+        """Start to train ``run``."""
 
-    def wait(self) -> list[Ended]:
-        """Wait until cells end, one at least, and return them."""
+    def wait(self) -> list[RunOutcome]:
+        """Wait until runs end, one at least, and return their outcomes."""
 
 
-class CellsFailedError(ReproError):
-    """Some cells did not come to their end; all others did."""
+class RunsFailedError(ReproError):
+    """Some runs did not come to their end; all others did."""
 
-    def __init__(self, problems: dict[Cell, str]) -> None:
-        """List the cells with their problems."""
+    def __init__(self, problems: dict[NetworkRun, str]) -> None:
+        """List the runs with their problems."""
         self.problems = problems
-        lines = [f"  {described(cell)}: {problem}" for cell, problem in problems.items()]
+        lines = [f"  {described(run)}: {problem}" for run, problem in problems.items()]
+        noun = "training run" if len(lines) == 1 else "training runs"
         super().__init__(
-            f"{len(lines)} of the cells failed; what was done is kept, and the same command goes "
-            "on with them alone:\n" + "\n".join(lines)
+            f"{len(lines)} {noun} failed. Progress is saved; run the same command to retry only "
+            "what failed:\n" + "\n".join(lines)
         )
 
 
-def run_cells(
-    cells: Sequence[Cell], store: CellStore, pool: Pool
-) -> Iterator[tuple[Cell, dict[str, Any]]]:
-    """Yield each cell with its metrics, first those that ``store`` has already.
+def described(run: NetworkRun) -> str:
+    """Return what tells ``run`` from all others of a sweep: what is not by default."""
+    settings: Any = run.settings
+    differing = [f"{run.epochs} epochs"]
+    for part in (settings, run):
+        for each in fields(part):
+            value = getattr(part, each.name)
+            if each.name not in _IN_LABEL and value != each.default:
+                differing.append(f"{each.name} {value}")
+    start = f", from {described(run.start)}" if run.start else ""
+    return f"{run.label()} ({', '.join(differing)}{start})"
 
-    A cell to start from is run before those that start from it. A cell whose process or machine is
-    lost is begun again, ``ATTEMPTS`` times in all; one that fails by itself is not.
+
+def need_engine(runs: Iterable[NetworkRun]) -> bool:
+    """Return whether the on-device engine trains any of ``runs``, or one that they start from."""
+    return any(each and each.engine == "native" for run in runs for each in (run, run.start))
+
+
+def train_all(
+    runs: Sequence[NetworkRun], store: CheckpointStore, pool: WorkerPool
+) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
+    """Yield each run with its metrics, first those that ``store`` has already.
+
+    A run to start from is trained before those that start from it. A run whose process or machine
+    is lost is retried, up to ``ATTEMPTS`` attempts in all; one that fails by itself is not.
 
     Raises:
-        CellsFailedError: after all others have been yielded.
+        RunsFailedError: after all others have been yielded.
     """
-    wanted = dict.fromkeys(cells)
+    wanted = dict.fromkeys(runs)
     with progress("training", len(wanted)) as shown:
         missing = []
-        for cell in wanted:
-            metrics = store.progress(cell).metrics
+        for run in wanted:
+            metrics = store.progress(run).metrics
             if metrics is None:
-                missing.append(cell)
+                missing.append(run)
             else:
                 shown.advance("done before")
-                yield cell, metrics
-        training = _Training(store, pool)
-        for cell in training.run(missing):
-            if cell in wanted:
-                shown.advance(cell.label())
-                yield cell, training.metrics(cell)
-    if training.problems:
-        raise CellsFailedError(training.problems)
+                yield run, metrics
+        queue = _Queue(store, pool)
+        for outcome in queue.train(missing):
+            if outcome.run in wanted:
+                shown.advance(outcome.run.label())
+                yield outcome.run, outcome.metrics
+    if queue.problems:
+        raise RunsFailedError(queue.problems)
 
 
-def need_engine(cells: Iterable[Cell]) -> bool:
-    """Return whether the on-device engine trains any of ``cells``, or one that they start from."""
-    return any(each and each.engine == "native" for cell in cells for each in (cell, cell.start))
+class _Queue:
+    """The runs that wait, those that are trained, and those that failed."""
 
-
-class _Training:
-    """The cells that wait, those that run, and those that failed."""
-
-    def __init__(self, store: CellStore, pool: Pool) -> None:
+    def __init__(self, store: CheckpointStore, pool: WorkerPool) -> None:
         self.store, self.pool = store, pool
-        self.waiting: dict[Cell, None] = {}
-        """In the order in which they are to begin."""
-        self.running: set[Cell] = set()
-        self.attempts: Counter[Cell] = Counter()
-        self.problems: dict[Cell, str] = {}
+        self.waiting: dict[NetworkRun, None] = {}
+        """In the order in which they are to start."""
+        self.running: set[NetworkRun] = set()
+        self.attempts: Counter[NetworkRun] = Counter()
+        self.problems: dict[NetworkRun, str] = {}
 
-    def run(self, cells: Iterable[Cell]) -> Iterator[Cell]:
-        """Yield each cell, and each that one of them starts from, when it has been run."""
-        for cell in cells:
-            self._add(cell)
-        self._begin()
+    def train(self, runs: Iterable[NetworkRun]) -> Iterator[RunOutcome]:
+        """Yield the outcome of each run, and of each that one of them starts from."""
+        for run in runs:
+            self._add(run)
+        self._start()
         while self.running:
-            for ended in self.pool.wait():
-                self.running.remove(ended.cell)
-                if ended.problem:
-                    self._failed(ended)
+            for outcome in self.pool.wait():
+                self.running.remove(outcome.run)
+                if outcome.problem:
+                    self._failed(outcome)
                 else:
-                    yield ended.cell
-            self._begin()
+                    yield outcome
+            self._start()
 
-    def metrics(self, cell: Cell) -> dict[str, Any]:
-        """Return what ``store`` has of a cell that was run."""
-        metrics = self.store.progress(cell).metrics
-        if metrics is None:
-            msg = f"the state of {described(cell)} was removed while it was read; run again"
-            raise ReproError(msg)
-        return metrics
+    def _add(self, run: NetworkRun) -> None:
+        if run.start and self.store.progress(run.start).metrics is None:
+            self._add(run.start)
+        self.waiting[run] = None
 
-    def _add(self, cell: Cell) -> None:
-        if cell.start and self.store.progress(cell.start).metrics is None:
-            self._add(cell.start)
-        self.waiting[cell] = None
-
-    def _begin(self) -> None:
-        """Begin all that can."""
-        for cell in list(self.waiting):
-            start = cell.start
+    def _start(self) -> None:
+        """Start all that can."""
+        for run in list(self.waiting):
+            start = run.start
             if start in self.problems:
-                self._give_up(cell, f"the run it starts from, {described(start)}, failed")
-            elif refusal := self.pool.refusal(cell):
-                self._give_up(cell, refusal)
-            elif start not in self.waiting and start not in self.running and self._has_room(cell):
-                del self.waiting[cell]
-                self.attempts[cell] += 1
-                self.pool.begin(cell)
-                self.running.add(cell)
+                self._give_up(run, f"the run it starts from, {described(start)}, failed")
+            elif refusal := self.pool.refusal(run):
+                self._give_up(run, refusal)
+            elif (
+                start not in self.waiting
+                and start not in self.running
+                and (not self.running or self.pool.has_room(run))
+            ):
+                del self.waiting[run]
+                self.attempts[run] += 1
+                self.pool.start(run)
+                self.running.add(run)
 
-    def _has_room(self, cell: Cell) -> bool:
-        return not self.running or self.pool.has_room(cell)
-
-    def _failed(self, ended: Ended) -> None:
-        cell = ended.cell
-        if ended.lost and self.attempts[cell] < ATTEMPTS:
-            sys.stderr.write(f"  {cell.label()}: {ended.problem}; begun again\n")
-            self.waiting = {cell: None, **self.waiting}
+    def _failed(self, outcome: RunOutcome) -> None:
+        run = outcome.run
+        if outcome.lost and self.attempts[run] < ATTEMPTS:
+            sys.stderr.write(f"  {run.label()}: {outcome.problem}; retrying\n")
+            self.waiting = {run: None, **self.waiting}
             return
-        times = f" ({self.attempts[cell]} attempts)" if ended.lost else ""
-        self._give_up(cell, ended.problem + times)
+        attempts = f" ({self.attempts[run]} attempts)" if outcome.lost else ""
+        self._give_up(run, outcome.problem + attempts)
 
-    def _give_up(self, cell: Cell, problem: str) -> None:
-        self.waiting.pop(cell, None)
-        self.problems[cell] = problem
-        sys.stderr.write(f"  {cell.label()}: failed: {problem}\n")
+    def _give_up(self, run: NetworkRun, problem: str) -> None:
+        self.waiting.pop(run, None)
+        self.problems[run] = problem
+        sys.stderr.write(f"  {run.label()}: failed: {problem}\n")

@@ -1,36 +1,57 @@
-"""The arms of the comparison: what trains the model, and what a step of it costs in passes."""
+"""The arms of the comparison: how each trains a language model, and the passes a step takes."""
 
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from repro.memory.training_method import TrainingMethod
-from repro.planner.methods import PAPER
+from repro.planner.methods import METHODS
 
-Arm = Literal["bp", "bp_checkpoint", "mezo_1", "mezo_5"]
-"""SGD by backpropagation, the same with every decoder block checkpointed, MeZO with n estimates."""
+Arm = Literal["bp", "bp_checkpoint", "lora", "mezo_1", "mezo_5", "mezo_lora", "elasticzo"]
+"""SGD by backpropagation; the same with every decoder block checkpointed; Adam on LoRA adapters,
+checkpointed; MeZO with n = 1 and n = 5 estimates; MeZO on LoRA adapters; ElasticZO, which trains
+the last block and the layers after it by backpropagation."""
 
 ARMS: tuple[Arm, ...] = get_args(Arm)
-LABELS: dict[str, str] = {
-    "bp": "BP",
-    "bp_checkpoint": "BP, checkpointed",
-    "mezo_1": "MeZO, n = 1",
-    "mezo_5": "MeZO, n = 5",
+PAPER_ARMS: tuple[Arm, ...] = ("bp", "bp_checkpoint", "mezo_1", "mezo_5")
+"""The methods that the paper's statements compare; the others are baselines of this suite."""
+
+
+class Specification(NamedTuple):
+    """How an arm trains."""
+
+    label: str
+    method: TrainingMethod
+    """As the planner knows it; the memory of MeZO does not depend on n."""
+    passes: int
+    """Forward passes of a step; checkpointing makes its own a second time."""
+    estimates: int = 0
+    """n, the projected gradients that a step averages; 0 without a zeroth-order part."""
+
+
+SPECIFICATIONS: dict[Arm, Specification] = {
+    "bp": Specification("BP", METHODS["bp-sgd"], 1),
+    "bp_checkpoint": Specification("BP, checkpointed", METHODS["checkpoint-sgd"], 2),
+    "lora": Specification("LoRA with Adam, checkpointed", METHODS["lora-checkpoint"], 2),
+    "mezo_1": Specification("MeZO, n = 1", METHODS["mezo"], 2, 1),
+    "mezo_5": Specification("MeZO, n = 5", METHODS["mezo"], 10, 5),
+    "mezo_lora": Specification("MeZO on LoRA, n = 1", METHODS["mezo-lora"], 2, 1),
+    "elasticzo": Specification("ElasticZO", METHODS["elasticzo"], 2, 1),
 }
-_PERTURBATIONS = {"mezo_1": 1, "mezo_5": 5}
+LABELS: dict[str, str] = {arm: of.label for arm, of in SPECIFICATIONS.items()}
 
 
 def estimates(arm: Arm) -> int:
-    """Return n, the perturbations of a step (the paper's is 5); 0 for backpropagation."""
-    return _PERTURBATIONS.get(arm, 0)
+    """Return n, the projected gradients of a step (the paper's is 5); 0 for backpropagation."""
+    return SPECIFICATIONS[arm].estimates
 
 
-def forward_passes(arm: Arm) -> int:
-    """Return the forward passes of a step; checkpointing makes its own a second time."""
-    return 2 * estimates(arm) or (2 if arm == "bp_checkpoint" else 1)
+def trains_adapters(arm: Arm) -> bool:
+    """Return whether the arm trains LoRA adapters and leaves the model's own weights alone."""
+    return SPECIFICATIONS[arm].method.trains == "adapters"
 
 
-def planned_as(arm: Arm) -> TrainingMethod:
-    """Return the arm as the planner knows it; its memory does not depend on n."""
-    return PAPER["mezo" if estimates(arm) else arm]
+def is_full_backpropagation(arm: Arm) -> bool:
+    """Return whether the arm descends along the gradient of every weight."""
+    return tuned_as(arm) == "bp"
 
 
 def tuned_as(arm: Arm) -> Arm:

@@ -21,16 +21,11 @@ class Batch(NamedTuple):
     """B prompts of at most T tokens."""
 
     tokens: Tensor
-    """int64, [B, T]; behind a prompt its last token is repeated, which nothing reads."""
+    """int64, [B, T], right-padded with the last token of each prompt; nothing reads the padding."""
     last: Tensor
     """int64, [B], position of each prompt's last token."""
     labels: Tensor
     """int64, [B], number of each answer, from 0."""
-
-    @property
-    def width(self) -> int:
-        """T."""
-        return self.tokens.shape[1]
 
 
 def collate(
@@ -44,13 +39,18 @@ def collate(
         UsageError: ``context`` cuts into what is never cut, such as a question.
     """
     prompts = [split.prompt(int(index), context) for index in indices]
-    width = min(-(-max(map(len, prompts)) // MULTIPLE) * MULTIPLE, context)
+    width = padded_width([len(prompt) for prompt in prompts], context)
     padded = np.stack([np.pad(prompt, (0, width - len(prompt)), mode="edge") for prompt in prompts])
     return Batch(
         _moved(torch.from_numpy(padded.astype(np.int64)), device),
         _moved(torch.tensor([len(prompt) - 1 for prompt in prompts]), device),
         _moved(torch.from_numpy(split.labels[indices].astype(np.int64)), device),
     )
+
+
+def padded_width(lengths: Sequence[int] | Indices, context: int) -> int:
+    """Return T of a batch of prompts of these ``lengths``."""
+    return min(-(-int(max(lengths)) // MULTIPLE) * MULTIPLE, context)
 
 
 def _moved(tensor: Tensor, device: str) -> Tensor:
@@ -85,9 +85,14 @@ class Sampler:
         self._epoch = -1
         self._batches: list[Indices] = []
 
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches of an epoch."""
+        return len(self._items) // self._size
+
     def batch(self, step: int) -> Indices:
         """Return the items of step ``step``, from 0."""
-        epoch, position = divmod(step, len(self._items) // self._size)
+        epoch, position = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             self._epoch, self._batches = epoch, list(self._shuffled(epoch))
         return self._batches[position]

@@ -1,78 +1,33 @@
-"""Runs one fine-tuning run to its end, in a process of its own."""
+"""Makes all that the training loop needs of a language model's run, and what is recorded of it."""
 
-import hashlib
-import json
-import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
-import torch
-from filelock import FileLock, Timeout
-
-from repro.core.errors import ReproError
+from repro.data.splits import Indices
+from repro.data.text.tokens import TokenisedSplit
+from repro.finetuning.arms import SPECIFICATIONS
 from repro.finetuning.base_models import load_base, placed
-from repro.finetuning.curve import Curve
+from repro.finetuning.batches import Batch, Sampler, collate, in_order, padded_width
 from repro.finetuning.flops import StepFlops
 from repro.finetuning.items import Items, load_items
-from repro.finetuning.learner import Learner
-from repro.finetuning.loop import FineTuning
+from repro.finetuning.learner import LanguageModelLearner
 from repro.finetuning.replay import packed, weights_sha256
-from repro.finetuning.run import Run
+from repro.finetuning.run import LanguageModelRun
 from repro.measurement.device import require_device
-from repro.training.checkpoint import Checkpoint
-
-_REPORT_EVERY_S = 20
-
-
-@dataclass(frozen=True)
-class Task:
-    """A run and the directory where its state is kept."""
-
-    run: Run
-    directory: Path
-    base: str = ""
-    """``fingerprint`` of the model: prevents resuming from different base weights."""
-    data: str = ""
-    """Hash of the task's rows and prompt: prevents resuming on different data."""
-
-    def key(self) -> dict[str, Any]:
-        """Return all that decides the outcome, as plain values."""
-        return {**self.run.as_dict(), "base": self.base, "data": self.data}
-
-    @property
-    def checkpoint(self) -> Checkpoint:
-        """Where the state of the run is kept."""
-        key = json.dumps(self.key(), sort_keys=True)
-        return Checkpoint(self.directory / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.pt")
+from repro.methods.step_info import DivergedError
+from repro.training.curve import Curve
+from repro.training.loop import EqualParts, Training, score
+from repro.training.seeds import ORDER, derived_seed
 
 
-def fine_tune(task: Task) -> dict[str, Any]:
-    """Return the metrics of a run: its curve, what it ended with, and the log of a MeZO run.
+def language_training(run: LanguageModelRun) -> Training[Batch]:
+    """Return what is trained, on what and for how long; the metrics evaluate the trained model.
 
     Raises:
         UsageError: the device does not exist here, or a setting is out of range.
-        ReproError: the model or the data cannot be had, or another process has this run under way.
+        ReproError: the model or the data cannot be had.
     """
-    run = task.run
     require_device(run.device)
-    torch.set_num_threads(run.threads)
-    task.directory.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(task.checkpoint.path.with_suffix(".lock"), timeout=0):
-            metrics = _metrics(task)
-    except Timeout as error:
-        msg = f"{run.label()}: another process has this run under way; wait for it, or stop it"
-        raise ReproError(msg) from error
-    except torch.OutOfMemoryError as error:
-        return {"out_of_memory": " ".join(str(error).split())}
-    return metrics
-
-
-def _metrics(task: Task) -> dict[str, Any]:
-    run = task.run
     pretrained = load_base(run.model, run.dtype)
     items = load_items(
         run.dataset,
@@ -84,27 +39,101 @@ def _metrics(task: Task) -> dict[str, Any]:
     )
     model = placed(pretrained.model, run.device)
     base = weights_sha256(model.parameters())
-    learner = Learner(model, items.train.answers, run)
+    learner = LanguageModelLearner(model, items.train.answers, run)
+    data = Prompts(items, run)
     flops = None if run.tuning else StepFlops(run.arm, run.model, run.batch)
-    under_way = FineTuning(run, learner, items, task.checkpoint, flops, _reporter(run))
-    curve = under_way.train()
-    metrics: dict[str, Any] = curve.as_metrics()
-    if run.tuning:
-        del metrics["flops"]  # not counted
-        return metrics
-    metrics |= {"base_sha256": base, **_items(items, run)}
-    if not curve.divergence:  # a step that fails leaves the roundings of its passes in the weights
-        score = under_way.score("final")
-        metrics |= {
-            "final_accuracy": score.accuracy,
-            "final_loss": score.loss,
-            "final_sha256": weights_sha256(model.parameters()),
-        }
-    log = learner.log
-    return metrics if log is None else metrics | {"log": packed(log)}
+
+    def metrics(curve: Curve) -> dict[str, Any]:
+        final: dict[str, Any] = {}
+        if not run.tuning and not curve.divergence:
+            # a step that fails leaves the roundings of its passes in the weights
+            try:
+                loss, accuracy = score(learner, data.of("final"))
+            except DivergedError as error:
+                curve.divergence = f"after step {curve.steps[-1]}: {error}"
+            else:
+                final = {
+                    "final_accuracy": accuracy,
+                    "final_loss": loss,
+                    "final_sha256": weights_sha256(model.parameters()),
+                }
+        found = _curve_metrics(curve, run, data, flops)
+        if run.tuning:
+            return found
+        found |= {"base_sha256": base, **_items(items, run), **final}
+        log = learner.log
+        return found if log is None else found | {"log": packed(log)}
+
+    duration = EqualParts(run.evaluations, run.steps, run.seconds, only_at_end=run.tuning)
+    return Training(learner, data, duration, metrics)
 
 
-def _items(items: Items, run: Run) -> dict[str, Any]:
+class Prompts:
+    """The minibatches of a run: prompts of like length, the same at every run."""
+
+    def __init__(self, items: Items, run: LanguageModelRun) -> None:
+        """Take the items, and the run's batch size, context and seed."""
+        self._items, self._run = items, run
+        self._lengths = items.train.lengths(run.context)
+        self._sampler = Sampler(
+            self._lengths, items.training, run.batch, derived_seed(run.seed, ORDER)
+        )
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Minibatches of an epoch."""
+        return self._sampler.steps_per_epoch
+
+    def batch(self, step: int) -> Batch:
+        """Return the minibatch of ``step``."""
+        return self._collated(self._items.train, self._sampler.batch(step))
+
+    def width(self, step: int) -> int:
+        """Return the width T of the minibatch of ``step``."""
+        return padded_width(self._lengths[self._sampler.batch(step)], self._run.context)
+
+    def evaluation(self) -> Iterator[Batch]:
+        """Yield the held-out training items of a run of the grid, else the monitored items."""
+        return self.of("tuning" if self._run.tuning else "monitored")
+
+    def training_sample(self) -> None:
+        """Return nothing: the training loss is the one of the steps."""
+
+    def of(self, which: str) -> Iterator[Batch]:
+        """Yield the ``tuning``, ``monitored`` or ``final`` items, by length."""
+        split = self._items.train if which == "tuning" else self._items.validation
+        lengths = split.lengths(self._run.context)
+        for chosen in in_order(lengths, getattr(self._items, which), self._run.batch):
+            yield self._collated(split, chosen)
+
+    def _collated(self, split: TokenisedSplit, chosen: Indices) -> Batch:
+        return collate(split, chosen, self._run.context, self._run.device)
+
+
+def _curve_metrics(
+    curve: Curve, run: LanguageModelRun, data: Prompts, flops: StepFlops | None
+) -> dict[str, Any]:
+    """Return the curve as a record keeps it, with the forward passes and the arithmetic so far."""
+    found: dict[str, Any] = {
+        "seconds": curve.seconds,
+        "cpu_seconds": curve.cpu_seconds,
+        "steps": curve.steps,
+        "forward_passes": [steps * SPECIFICATIONS[run.arm].passes for steps in curve.steps],
+    }
+    if flops is not None:
+        total = [0.0]
+        for step in range(max(curve.steps, default=0)):
+            total.append(total[-1] + flops(data.width(step)))
+        found["flops"] = [total[steps] for steps in curve.steps]
+    return found | {
+        "accuracy": curve.accuracy,
+        "loss": curve.loss,
+        "train_loss": curve.train_loss,
+        "divergence": curve.divergence,
+    }
+
+
+def _items(items: Items, run: LanguageModelRun) -> dict[str, Any]:
     """Count the items, and the prompts that were cut to fit the context."""
     truncated = {
         "training": items.train.truncated(run.context)[items.training],
@@ -116,21 +145,3 @@ def _items(items: Items, run: Run) -> dict[str, Any]:
         "left_out": dict(items.left_out),
         "majority": {name: items.majority(name) for name in ("monitored", "final")},
     }
-
-
-def _reporter(run: Run) -> Callable[[Curve], None]:
-    """Return what says, now and then, how far a run is."""
-    last = time.monotonic()
-
-    def report(curve: Curve) -> None:
-        nonlocal last
-        if time.monotonic() - last < _REPORT_EVERY_S:
-            return
-        last = time.monotonic()
-        sys.stderr.write(
-            f"  {run.label()}: {curve.seconds[-1]:.0f} of {run.seconds:g} s, "
-            f"{curve.steps[-1]} steps, accuracy {100 * curve.accuracy[-1]:.2f} %\n"
-        )
-        sys.stderr.flush()
-
-    return report

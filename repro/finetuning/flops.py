@@ -10,11 +10,14 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from repro.finetuning.arms import Arm, estimates
+from repro.finetuning.arms import SPECIFICATIONS, Arm
 from repro.finetuning.base_models import load_config, random_model
 from repro.finetuning.batches import Batch
 from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.learner import prepared
+from repro.memory.fake_models import partition_before
+from repro.memory.setting import Setting
+from repro.methods.parameters import split_at
 
 _WIDTHS = (16, 32, 48)
 
@@ -44,10 +47,17 @@ def _count(arm: Arm, name: str, batch: int, width: int) -> int:
         labels = torch.zeros(batch, dtype=torch.long)
         fake = Batch(tokens, labels, labels)
         counter = FlopCounterMode(display=False)
-        if n := estimates(arm):
-            with counter, torch.no_grad():
-                classifier.loss(fake)
-            return 2 * n * counter.get_total_flops()
+        specification = SPECIFICATIONS[arm]
+        with counter, torch.no_grad():
+            classifier.loss(fake)
+        forward = counter.get_total_flops()
+        if specification.method.estimator == "zeroth-order":
+            return specification.passes * forward
+        if specification.method.estimator == "both":  # one pass of two has a backward pass
+            before, _ = split_at(model, partition_before(model, Setting.tail))
+            for parameter in before:
+                parameter.requires_grad_(False)  # noqa: FBT003 - torch's own signature
         with counter:
             classifier.loss(fake).backward()  # type: ignore[no-untyped-call]
-        return counter.get_total_flops()
+        backpropagated = counter.get_total_flops()
+        return backpropagated + (forward if specification.estimates else 0)

@@ -15,9 +15,6 @@ from repro.data.text.task import PromptTask
 from repro.data.text.tasks import get_task
 from repro.data.text.tokens import TokenisedSplit, Tokenizer, load_tokenised
 
-DATASETS = ("boolq", "yesno-facts")
-"""BoolQ, and the generated questions that stand in for it under their own name."""
-
 
 @dataclass(frozen=True)
 class Items:
@@ -42,27 +39,29 @@ class Items:
         return float(np.bincount(labels).max() / len(labels))
 
 
-def first_obtainable(datasets: Sequence[str]) -> str:
-    """Return the first of the tasks ``datasets`` whose sets can be had, fetching them if need be.
+def obtainable(tasks: Sequence[str]) -> list[str]:
+    """Return those of ``tasks`` whose data can be had, fetching them if need be.
 
-    What another stands in for is said on standard error.
+    Standard error names the others, with the reason.
 
     Raises:
         UsageError: there is no such task.
-        ReproError: the last cannot be fetched either.
+        ReproError: the data of none can be had.
     """
-    wanted, *others = datasets
-    try:
-        for name in get_task(wanted).sets:
-            cache.load(name)
-    except UsageError:
-        raise
-    except ReproError as error:
-        if not others:
+    found: list[str] = []
+    for name in tasks:
+        try:
+            for needed in get_task(name).sets:
+                cache.load(needed)
+        except UsageError:
             raise
-        sys.stderr.write(f"{error}\n{others[0]} stands in for {wanted}\n")
-        return first_obtainable(others)
-    return wanted
+        except ReproError as error:
+            if name == tasks[-1] and not found:
+                raise
+            sys.stderr.write(f"without {name}: {error}\n")
+        else:
+            found.append(name)
+    return found
 
 
 def load_items(

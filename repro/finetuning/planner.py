@@ -1,9 +1,8 @@
-"""What each arm may train in a given memory: the model, N and B, by the paper's formulas.
+"""Propose the model, N and B that each arm can train in a given memory, by the planner's formula.
 
-The largest model that fits at the wanted N and B is taken; if none does, the smallest model at the
-largest N x B that does, N and B being halved; if nothing does, the least of all that. The formulas
-propose; what is proposed has to be measured, and where it takes more than it may, the next proposal
-has its turn.
+The largest model that fits at the wanted N and B comes first. If none fits, it is the smallest
+model at the largest N x B that fits, N and B being halved; if nothing fits, the least of all these.
+A proposal has to be measured; where it takes more than the budget, the next one is tried.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,10 +10,10 @@ from dataclasses import dataclass
 from itertools import product
 
 from repro.core.names import Dtype
-from repro.finetuning.arms import Arm, planned_as
+from repro.finetuning.arms import SPECIFICATIONS, Arm
 from repro.memory.setting import Setting
 from repro.planner.architecture import Architecture
-from repro.planner.paper import bytes_of_real_parameters
+from repro.planner.formula import estimate
 
 
 @dataclass(frozen=True)
@@ -51,11 +50,11 @@ def propose(
         least_context: the shortest N, which leaves every question whole.
         budget: bytes of a training step, weights included.
     """
-    method = planned_as(arm)
+    method = SPECIFICATIONS[arm].method
 
     def planned(model: str, batch: int, context: int) -> Proposal:
         setting = Setting(context=context, batch=batch, format=dtype)
-        needed = bytes_of_real_parameters(sizes[model], method, setting)
+        needed = estimate(sizes[model], method, setting).total
         return Proposal(model, batch, context, needed)
 
     found = [planned(*wanted) for wanted in _settings(sizes, batch, context, least_context)]

@@ -9,10 +9,12 @@ from typing import Any
 import torch
 
 from repro.core.errors import ReproError
+from repro.finetuning.arms import trains_adapters
 from repro.finetuning.base_models import load_base, placed
 from repro.finetuning.learner import can_help, noise_of, prepared
 from repro.methods.log import StepLog, replay
 from repro.methods.parameters import trainable
+from repro.models.adapters import merge_adapters
 from repro.models.pretrained import Pretrained
 
 
@@ -50,8 +52,11 @@ def unpacked(stored: Mapping[str, Any]) -> StepLog:
 def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrained:
     """Return the model that a MeZO run ended with, from the base model and the recorded log.
 
+    Adapters are merged into the model's own weights, in the number format of those.
+
     Args:
-        settings: of the run: its ``model``, ``dtype``, ``arm`` and ``device``.
+        settings: of the run: its ``model``, ``dtype``, ``arm``, ``device`` and, of adapters, its
+            ``seed``.
         metrics: of its record: ``log``, ``base_sha256`` and ``final_sha256``.
 
     Raises:
@@ -63,14 +68,15 @@ def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrain
         msg = "the run was on a GPU, and only a GPU draws its noise: PyTorch finds no CUDA device"
         raise ReproError(msg)
     model, tokenizer = load_base(settings["model"], settings["dtype"])
-    parameters = trainable(
-        prepared(placed(model, settings["device"]), settings["arm"]).parameters()
-    )
-    _require_same("base model", weights_sha256(parameters), metrics["base_sha256"])
+    placed(model, settings["device"])
+    _require_same("base model", weights_sha256(model.parameters()), metrics["base_sha256"])
+    prepared(model, settings["arm"], settings.get("seed", 0))
     log = unpacked(metrics["log"])
     helped = can_help(log.restore, settings["device"])
-    replay(log, parameters, noise_of(log.noise, log.chunk, helped=helped))
-    _require_same("final weights", weights_sha256(parameters), metrics["final_sha256"])
+    replay(log, trainable(model.parameters()), noise_of(log.noise, log.chunk, helped=helped))
+    _require_same("final weights", weights_sha256(model.parameters()), metrics["final_sha256"])
+    if trains_adapters(settings["arm"]):
+        merge_adapters(model)
     return Pretrained(model, tokenizer)
 
 

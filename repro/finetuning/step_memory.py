@@ -8,19 +8,19 @@ import numpy as np
 import torch
 
 from repro.core.names import Dtype
-from repro.finetuning.arms import Arm, estimates, planned_as
+from repro.finetuning.arms import PAPER_ARMS, SPECIFICATIONS, Arm
 from repro.finetuning.base_models import load_architecture, load_config, random_model
 from repro.finetuning.batches import Batch
 from repro.finetuning.classifier import AnswerClassifier
-from repro.finetuning.learner import prepared, restore_of
+from repro.finetuning.learner import make_optimizer, prepared
 from repro.measurement.device import Device, require_device
 from repro.memory.measured import measure_step
 from repro.memory.setting import Setting
 from repro.memory.simulation import simulate_step
 from repro.memory.step import EPS, LR
-from repro.methods.backprop import Backprop
-from repro.methods.mezo import MeZO
-from repro.planner.paper import bytes_of_real_parameters, effective_layers, paper_bytes
+from repro.methods.noise import TorchNoise
+from repro.planner.formula import estimate
+from repro.planner.paper import effective_layers, paper_bytes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -49,7 +49,9 @@ class Setup:
 
 
 def account(setup: Setup) -> dict[str, Any]:
-    """Return formula, simulation and measurement of a step, in bytes, and the effective L'.
+    """Return the memory of a step in bytes: by the planner's formula, simulated, and measured.
+
+    The paper's equations and their L' stand beside them for the methods that they describe.
 
     Raises:
         UsageError: the device does not exist here, or the planner does not know the model.
@@ -59,13 +61,14 @@ def account(setup: Setup) -> dict[str, Any]:
     torch.set_num_threads(setup.threads)
     torch.manual_seed(0)
     config = load_config(setup.model)
-    size, method = load_architecture(setup.model), planned_as(setup.arm)
+    size, method = load_architecture(setup.model), SPECIFICATIONS[setup.arm].method
     setting = Setting(context=setup.context, batch=setup.batch, format=setup.dtype)
     metrics: dict[str, Any] = {
         "parameters": size.parameters,
-        "published_formula_bytes": paper_bytes(size, method, setting),
-        "planned_bytes": bytes_of_real_parameters(size, method, setting),
+        "formula_bytes": round(estimate(size, method, setting).total),
     }
+    if (published := paper_bytes(size, method, setting)) is not None:
+        metrics["published_formula_bytes"] = published
     peaks = {"simulated": _simulated(setup, config)}
     measured = _measured(setup, config)
     if measured is None:
@@ -74,7 +77,9 @@ def account(setup: Setup) -> dict[str, Any]:
         peaks["measured"] = measured
     for kind, found in peaks.items():
         metrics |= {f"{kind}_{name}": value for name, value in found.items()}
-        metrics[f"{kind}_effective_layers"] = effective_layers(size, setting, found["peak_bytes"])
+        if setup.arm in PAPER_ARMS:
+            layers = effective_layers(size, setting, found["peak_bytes"])
+            metrics[f"{kind}_effective_layers"] = layers
     return metrics
 
 
@@ -83,7 +88,7 @@ def _simulated(setup: Setup, config: "PreTrainedConfig") -> dict[str, int]:
         lambda: _build(setup, config),
         lambda: tuple(_batch(setup, "cpu")),
         lambda model, batch: AnswerClassifier(model, _ANSWERS).loss(Batch(*batch)),
-        planned_as(setup.arm),
+        SPECIFICATIONS[setup.arm].method,
     ).as_metrics("peak")
 
 
@@ -91,11 +96,10 @@ def _measured(setup: Setup, config: "PreTrainedConfig") -> dict[str, int] | None
     def start(model: "PreTrainedModel") -> Callable[[], object]:
         batch = _batch(setup, setup.device)
         classifier = AnswerClassifier(model, _ANSWERS)
-        if estimates(setup.arm):
-            mezo = MeZO(model.parameters(), lr=LR, eps=EPS, restore=restore_of(setup.dtype))
-            return lambda: mezo.step(lambda: classifier.loss(batch))
-        backprop = Backprop(model.parameters(), lr=LR)
-        return lambda: backprop.step(lambda: classifier.loss(batch))
+        optimizer = make_optimizer(
+            model, arm=setup.arm, lr=LR, eps=EPS, seed=0, dtype=setup.dtype, noise=TorchNoise()
+        )
+        return lambda: optimizer.step(lambda: classifier.loss(batch))
 
     peak = measure_step(lambda: _build(setup, config), start, setup.device)
     return None if peak is None else peak.as_metrics()

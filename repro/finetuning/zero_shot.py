@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from repro.core.names import Dtype
 from repro.core.validation import require_not_negative, require_positive_int
@@ -13,9 +14,9 @@ from repro.data.text.task import PromptTask
 from repro.data.text.tasks import get_task
 from repro.data.text.tokens import TokenisedSplit
 from repro.finetuning.base_models import load_base, placed
+from repro.finetuning.batches import collate, in_order
 from repro.finetuning.calibration import Labels, Logits, accuracy, biases
 from repro.finetuning.classifier import AnswerClassifier
-from repro.finetuning.evaluate import answer_logits
 from repro.finetuning.items import load_items
 from repro.measurement.device import Device, require_device
 
@@ -46,7 +47,7 @@ def zero_shot(
 
     Returns:
         ``accuracy`` (argmax), ``calibrated_accuracy`` by method and the ``biases`` of those (see
-        ``repro.finetuning.calibration.biases``), ``loss`` in nats, ``majority`` (accuracy of the
+        ``calibration.biases``), ``loss`` in nats, ``majority`` (accuracy of the
         most frequent answer), ``items`` and ``truncated`` prompts of ``validation`` and
         ``calibration``, and the ``seconds`` that the evaluation of each took.
 
@@ -98,6 +99,30 @@ def zero_shot(
         },
         "seconds": seconds,
     }
+
+
+@torch.no_grad()
+def answer_logits(
+    classifier: AnswerClassifier, split: TokenisedSplit, items: Indices, context: int, size: int
+) -> Tensor:
+    """Return the float32 logits of all answers on the host, [M, K], in the order of ``items``.
+
+    Args:
+        classifier: the model with its answers.
+        split: the prompts.
+        items: M of them.
+        context: N, the longest prompt in tokens.
+        size: prompts in a batch; a batch holds prompts of like length.
+    """
+    order = list(in_order(split.lengths(context), items, size))
+    found = [
+        classifier.logits(collate(split, chosen, context, classifier.device)) for chosen in order
+    ]
+    place = {int(item): number for number, item in enumerate(items)}
+    rows = torch.tensor([place[int(item)] for chosen in order for item in chosen])
+    logits = torch.empty(len(items), found[0].shape[1])
+    logits[rows] = torch.cat(found).cpu()
+    return logits
 
 
 def _evaluated(

@@ -3,6 +3,7 @@
 docs/integer.md lists every rule with its source, what the paper leaves open, and our choice.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -48,7 +49,7 @@ class Restores:
     """Weights perturbed."""
 
 
-class Algorithm2:
+class Algorithm2(ABC):
     """The settings and the state of Algorithm 2, whatever computes its steps.
 
     ``p_zero`` and ``b_bp`` may be set between steps; ``repro.integer.schedule`` has the paper's.
@@ -86,6 +87,14 @@ class Algorithm2:
         self.last: StepInfo | None = None
         check_r_max(r_max)
         self.check_schedule()
+
+    @abstractmethod
+    def step(self, inputs: IntegerTensor, labels: Tensor) -> StepInfo:
+        """Do one step of Algorithm 2; see ``ElasticZOInt8.step``."""
+
+    @abstractmethod
+    def forward(self, inputs: IntegerTensor) -> IntegerTensor:
+        """Return the logits [B, classes] at the weights as they are."""
 
     def check_schedule(self) -> None:
         """Raise ``UsageError`` if a setting that may change between steps is out of range."""

@@ -19,7 +19,7 @@ from repro.measurement.environment import Environment
 from repro.measurement.renamed import with_present_names
 
 SCHEMA_VERSION = 1
-Profile = Literal["smoke", "quick", "hours", "gpu", "paper"]
+Profile = Literal["smoke", "quick", "hours", "day", "gpu", "paper"]
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 """From the cheapest to the published setting; a later one outranks an earlier one in tables. Every
 artifact has ``smoke``, ``quick`` and ``paper``; what each of them is, the artifact says."""

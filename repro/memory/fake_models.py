@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from repro.core.errors import ReproError
 from repro.memory.setting import BLOCK_4BIT, Setting
 from repro.memory.training_method import TrainingMethod
+from repro.models.adapters import AdaptedMatrix, MatrixReplacement, replace_matrices
 from repro.models.dropout import without_dropout
 
 
@@ -69,18 +70,7 @@ def keeps_logits(model: nn.Module) -> bool:
     return "logits_to_keep" in inspect.signature(model.forward).parameters
 
 
-class _Replacement(nn.Module):
-    """Stands for a matrix in a product, and nowhere else."""
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as in torch
-        """Refuse the weight with a reason: what reads it would pass adapter and integers by."""
-        if name == "weight":
-            msg = "its code reads a weight itself, past adapters and quantisation"
-            raise AttributeError(msg)
-        return super().__getattr__(name)
-
-
-class QuantisedMatrix(_Replacement):
+class QuantisedMatrix(MatrixReplacement):
     """A frozen matrix of integers with float32 scales, dequantised for each product."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, outputs: int, bits: int) -> None:
@@ -114,41 +104,21 @@ class _Dequantised(torch.autograd.Function):
         return gradient @ ctx.matrix.dequantised(), None
 
 
-class AdaptedMatrix(_Replacement):
-    """LoRA (Hu et al. 2021): W x + (alpha / r) B A x, with adapters of the activations' dtype."""
-
-    def __init__(self, base: nn.Module, inputs: int, outputs: int, rank: int, dtype: Any) -> None:  # noqa: ANN401
-        super().__init__()
-        self.base = base
-        self.down = nn.Linear(inputs, rank, bias=False, dtype=dtype)
-        self.up = nn.Linear(rank, outputs, bias=False, dtype=dtype)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the adapted product of x [..., inputs]."""
-        result: Tensor = self.base(x)
-        adapted: Tensor = self.up(self.down(x)) * 2.0
-        return result + adapted
-
-
 def _replace_matrices(model: nn.Module, method: TrainingMethod, setting: Setting) -> None:
     if not setting.quantised and method.trains != "adapters":
         return
-    from transformers.pytorch_utils import Conv1D
 
-    head = model.get_output_embeddings()  # type: ignore[operator]
-    for parent in list(model.modules()):
-        for name, child in list(parent.named_children()):
-            if child is head or not isinstance(child, nn.Linear | Conv1D):
-                continue
-            rows, columns = child.weight.shape
-            inputs, outputs = (columns, rows) if isinstance(child, nn.Linear) else (rows, columns)
-            new: nn.Module = child
-            if setting.quantised:
-                bits = 8 if setting.format == "int8" else 4
-                new = QuantisedMatrix(child.weight, child.bias, outputs, bits)
-            if method.trains == "adapters":
-                new = AdaptedMatrix(new, inputs, outputs, setting.rank, child.weight.dtype)
-            setattr(parent, name, new)
+    def replacement(child: nn.Module, inputs: int, outputs: int) -> nn.Module:
+        weight: Any = child.weight
+        new = child
+        if setting.quantised:
+            bits = 8 if setting.format == "int8" else 4
+            new = QuantisedMatrix(weight, child.bias, outputs, bits)  # type: ignore[arg-type]
+        if method.trains == "adapters":
+            new = AdaptedMatrix(new, inputs, outputs, setting.rank, weight.dtype)
+        return new
+
+    replace_matrices(model, replacement)
 
 
 def _checkpoint(model: nn.Module, method: TrainingMethod) -> None:

@@ -77,7 +77,7 @@ def measure_network(task: NetworkTask) -> NetworkPeak:
     torch.set_num_threads(require_positive_int("threads", task.threads))
     torch.backends.mkldnn.set_flags(task.onednn)  # type: ignore[no-untyped-call]
     inputs, labels = task.step.make_batch()
-    task.step.learner().step(inputs, labels)
+    task.step.learner().step((inputs, labels))
     gc.collect()
     gc.disable()  # the peak must not depend on when cycles are collected
     with tempfile.TemporaryDirectory(prefix="zo-repro-") as directory:
@@ -87,7 +87,7 @@ def measure_network(task: NetworkTask) -> NetworkPeak:
             batch = inputs if inputs.dtype == torch.uint8 else inputs.clone()
             for _ in range(2):
                 gc.collect()  # what making the learner, or a step, left in cycles
-                learner.step(batch, labels)
+                learner.step((batch, labels))
         return _balance(memray.FileReader(capture).get_allocation_records())
 
 

@@ -15,11 +15,11 @@ from repro.memory.layers import Layer, layer_table
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet
 from repro.training.build import build_learner
-from repro.training.cell import Cell
-from repro.training.chosen import chosen
-from repro.training.learner import Learner
+from repro.training.hyperparameters import tuned_hyperparameters
+from repro.training.learner import NetworkLearner
 from repro.training.partition import partition
-from repro.training.problem import Network, find
+from repro.training.run import NetworkRun
+from repro.training.task import Network, vision_task
 
 _PROBLEMS: dict[Network, str] = {"lenet5": "mnist", "pointnet": "modelnet40"}
 _SIDE, _GREYS = 28, 256  # of an MNIST image
@@ -64,7 +64,7 @@ class NetworkStep:
 
     def layers(self) -> tuple[Layer, ...]:
         """Return the network's layers; an integer network has no biases."""
-        classes = find(_PROBLEMS[self.network]).classes
+        classes = vision_task(_PROBLEMS[self.network]).classes
         if self.network == "pointnet":
             return layer_table(pointnet(classes=classes), self.sample)
         return layer_table(lenet5(bias=self.precision == "fp32", classes=classes), self.sample)
@@ -73,11 +73,11 @@ class NetworkStep:
         """Return the first layer that backpropagation trains, or C where there is none."""
         return partition(self.network, self.method, layers)
 
-    def learner(self) -> Learner:
+    def learner(self) -> NetworkLearner:
         """Return what trains, as the training artifacts make it."""
         problem = _PROBLEMS[self.network]
-        settings = chosen(problem, self.precision, self.method)
-        cell = Cell(problem, self.precision, self.method, settings, 1, 0, points=self.points)
+        settings = tuned_hyperparameters(problem, self.precision, self.method)
+        cell = NetworkRun(problem, self.precision, self.method, settings, 1, 0, points=self.points)
         learner = build_learner(cell)
         learner.start_epoch(0)
         return learner

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from repro.core.errors import ReproError
-from repro.integer.learner import IntegerLearner
 from repro.integer.network import IntegerNetwork
 from repro.memory.breakdown import MemoryBreakdown
 from repro.memory.network_step import NetworkStep
 from repro.memory.storages import Phases, StorageTracker
 from repro.training.float_learner import FloatLearner
+from repro.training.integer_learner import IntegerLearner
 
 
 def simulate_network(step: NetworkStep) -> MemoryBreakdown:
@@ -34,9 +34,9 @@ def simulate_network(step: NetworkStep) -> MemoryBreakdown:
     tracker.pass_by(labels)
     gc.collect()
     with tracker:
-        learner.step(inputs, labels)
+        learner.step((inputs, labels))
         tracker.next_step()
-        learner.step(inputs, labels)
+        learner.step((inputs, labels))
     return tracker.peak()
 
 
@@ -52,7 +52,7 @@ def _watched(learner: object) -> StorageTracker:
 def _watched_floats(learner: FloatLearner) -> StorageTracker:
     phases = Phases("other")
     phases.watch(learner, "prepare", "input")
-    phases.watch(learner.method, "loss", "activations")
+    phases.watch(learner, "loss", "activations")
 
     def part_of(tensor: Tensor) -> str:
         if tensor.dtype != torch.float32:

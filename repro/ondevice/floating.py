@@ -52,25 +52,16 @@ class NativeElasticZO(EngineTraining):
     ) -> None:
         """Check every setting and allocate all memory.
 
-        Args:
-            model: to train; its parameters are moved.
-            input_shape: of a sample, as [C, H, W] or [N, F].
-            partition: name of the first layer of the tail, or the number C of layers before it.
-            lr: learning rate of both parts; may be set between steps.
-            eps: scale of the perturbation.
-            clip: g_clip, the largest magnitude of the projected gradient.
-            activations: which of the two passes the tail's backward pass uses.
-            seed: of the sequence of perturbations.
-            capacity: most samples of a batch, trained or evaluated; decides ``arena_bytes``.
-            threads: OpenMP threads; no result depends on them.
-            instructions: the instruction set, one of ``instruction_sets()``.
+        ``model`` is trained; its parameters are moved. The settings of the algorithm are those of
+        ``repro.methods.elasticzo.ElasticZO``, the others those of ``EngineTraining``.
 
         Raises:
             UsageError: a setting is out of range, the partition names no layer, or the engine has
                 no kernel for a layer.
             EngineError: the engine is not built.
         """
-        self.lr = require_not_negative("learning rate lr", lr)
+        self.param_groups = [{"lr": require_not_negative("learning rate lr", lr)}]
+        """The learning rate, where PyTorch's optimizers have it; may be set between steps."""
         require_positive("perturbation scale eps", eps)
         if clip != math.inf:
             require_positive("gradient clip g_clip", clip)
@@ -90,12 +81,10 @@ class NativeElasticZO(EngineTraining):
             threads=threads,
             instructions=instructions,
             seed=seed,
-            settings=lambda _: {
-                "eps": eps,
-                "clip": clip,
-                "plus_share": plus,
-                "minus_share": minus,
-            },
+            eps=eps,
+            clip=clip,
+            plus_share=plus,
+            minus_share=minus,
         )
         self._move_in()
 
@@ -128,9 +117,9 @@ class NativeElasticZO(EngineTraining):
                 batch norm; nothing has been touched.
             DivergedError: a loss is not finite; the weights are restored.
         """
-        require_not_negative("learning rate lr", self.lr)
+        lr = require_not_negative("learning rate lr", self.param_groups[0]["lr"])
         plus, minus, gradient, key, finite = called(
-            self.training.step, samples(inputs), labels.contiguous().numpy(), self.steps, self.lr
+            self.training.step, samples(inputs), labels.contiguous().numpy(), self.steps, lr
         )
         for module in self._norms:
             assert module.num_batches_tracked is not None  # noqa: S101 - the layer table has seen it
@@ -159,9 +148,10 @@ class NativeElasticZO(EngineTraining):
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that a resumed run needs beside the weights."""
-        return {"seed": self.seed, "steps": self.steps, "lr": self.lr}
+        return {"seed": self.seed, "steps": self.steps, "lr": self.param_groups[0]["lr"]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from what ``state_dict`` returned."""
-        self.seed, self.steps, self.lr = state["seed"], state["steps"], state["lr"]
+        self.seed, self.steps = state["seed"], state["steps"]
+        self.param_groups[0]["lr"] = state["lr"]
         self.training.seed = self.seed % (1 << 64)

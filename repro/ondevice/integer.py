@@ -14,7 +14,7 @@ from repro.integer.elasticzo_int8 import Activations, Algorithm2, Restore
 from repro.integer.network import IntegerNetwork
 from repro.integer.tensor import IntegerTensor
 from repro.methods.step_info import StepInfo
-from repro.ondevice.layers import Layer, samples
+from repro.ondevice.layers import layer_table, samples
 from repro.ondevice.training import EngineTraining, called
 
 NativeSign = Literal["float", "integer"]
@@ -60,23 +60,9 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
     ) -> None:
         """Check every setting and allocate all memory.
 
-        Args:
-            network: to train; its weights are moved.
-            structure: what the network was made of.
-            input_shape: of a sample, as [C, H, W] or [N, F].
-            partition: name of the first layer of the tail, or the number C of layers before it.
-            r_max: largest entry of a perturbation.
-            p_zero: share of its entries that are zero; may be set between steps.
-            b_zo: bits of the zeroth-order update.
-            b_bp: bits of the tail's update; may be set between steps.
-            sign: how the losses of the two passes are compared.
-            activations: which of the two passes the tail's backward pass uses.
-            restore: whether clipped weights come back.
-            seed: of all random streams.
-            capacity: most samples of a batch, trained or evaluated; decides ``arena_bytes``.
-            threads: OpenMP threads; no result depends on them.
-            instructions: the instruction set, one of ``instruction_sets()``; no result depends on
-                it.
+        ``network``, which was made of ``structure``, is trained; its weights are moved. The
+        settings of the algorithm are those of ``ElasticZOInt8``, the others those of
+        ``EngineTraining``.
 
         Raises:
             UsageError: a setting is out of range, the partition names no layer, or the engine has
@@ -101,19 +87,10 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
             raise UsageError(msg)
         self._weighted = list(network.weighted.values())
 
-        def settings(layers: list[Layer]) -> dict[str, Any]:
-            if [layer.name for layer in layers] != list(network.weighted):
-                msg = f"the structure's layers are not the network's: {', '.join(network.weighted)}"
-                raise UsageError(msg)
-            return {
-                "exponents": [0] * len(layers),  # see _exponent
-                "r_max": r_max,
-                "b_zo": b_zo,
-                "sign": sign,
-                "minus_activations": activations == "minus",
-                "exact_restore": restore == "exact",
-            }
-
+        names = [layer.name for layer in layer_table(structure, input_shape)]
+        if names != list(network.weighted):
+            msg = f"the structure's layers are not the network's: {', '.join(network.weighted)}"
+            raise UsageError(msg)
         EngineTraining.__init__(
             self,
             "IntTraining",
@@ -124,7 +101,12 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
             threads=threads,
             instructions=instructions,
             seed=seed,
-            settings=settings,
+            exponents=[0] * len(names),  # see _exponent
+            r_max=r_max,
+            b_zo=b_zo,
+            sign=sign,
+            minus_activations=activations == "minus",
+            exact_restore=restore == "exact",
         )
         self._zo_weights = sum(network.sizes[: self.start])
         shared = torch.from_numpy(self.training.parameters)

@@ -1,6 +1,5 @@
 """What training on the engine has in common, whatever its number format."""
 
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -10,7 +9,7 @@ from repro.core.errors import UsageError
 from repro.core.validation import require_choice
 from repro.methods.step_info import Estimate, StepInfo
 from repro.ondevice.build import load
-from repro.ondevice.layers import Layer, first_bp_layer, layer_table
+from repro.ondevice.layers import first_bp_layer, layer_table
 from repro.ondevice.limits import require_machine
 
 
@@ -28,9 +27,22 @@ class EngineTraining:
         threads: int,
         instructions: str,
         seed: int,
-        settings: Callable[[list[Layer]], dict[str, Any]],
+        **settings: Any,  # noqa: ANN401 - of the engine
     ) -> None:
         """Check the machine and the layers, and allocate all memory.
+
+        Args:
+            kind: the engine's class.
+            structure: whose layers are trained.
+            input_shape: of a sample, as [C, H, W] or [N, F].
+            partition: name of the first layer that backpropagation trains, or the number C of
+                layers before it.
+            capacity: most samples of a batch, trained or evaluated; decides ``arena_bytes``.
+            threads: OpenMP threads; no result depends on them.
+            instructions: the instruction set, one of ``instruction_sets()`` or ``auto``; no integer
+                result depends on it.
+            seed: of the sequence of perturbations.
+            settings: of the engine's class.
 
         Raises:
             UsageError: a setting is out of range, the partition names no layer, or the engine has
@@ -51,7 +63,7 @@ class EngineTraining:
             threads=threads,
             isa=instructions,
             seed=seed % (1 << 64),
-            **settings(layers),
+            **settings,
         )
 
     def info(self, plus: float, minus: float, key: int, gradient: float) -> StepInfo:

@@ -8,7 +8,7 @@ models share heads and embeddings: SmolLM2-135M has 135 million parameters where
 
 from repro.core.errors import UsageError
 from repro.memory import analytic
-from repro.memory.analytic import Sizes, bp_bytes, mezo_bytes, sizes, weight_bytes
+from repro.memory.analytic import Sizes, bp_bytes, mezo_bytes, sizes
 from repro.memory.setting import Setting
 from repro.memory.training_method import TrainingMethod
 from repro.planner.architecture import Architecture
@@ -31,23 +31,6 @@ def paper_bytes(a: Architecture, method: TrainingMethod, s: Setting) -> float | 
     except UsageError:
         return None
     return _bytes(a, method, checked)
-
-
-def bytes_of_real_parameters(a: Architecture, method: TrainingMethod, s: Setting) -> float:
-    """Return ``paper_bytes`` with the model's number of parameters in the place of the equations'.
-
-    Args:
-        a: the model.
-        method: MeZO, or SGD by backpropagation.
-        s: the step.
-
-    Raises:
-        UsageError: the heads do not divide the hidden size.
-    """
-    checked = _sizes(a, s)
-    copies = 1 if method.estimator == "zeroth-order" else 2  # weights, and their gradients
-    excess = float(weight_bytes(checked)) - BYTES_PER_PARAMETER[s.format] * a.parameters
-    return _bytes(a, method, checked) - copies * excess
 
 
 def effective_layers(a: Architecture, s: Setting, peak: float) -> float:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-BLUE, ORANGE, GREEN, _, PINK = sns.color_palette("colorblind")[:5]
+BLUE, ORANGE, GREEN, RED, PINK, BROWN, _, _, _, CYAN = sns.color_palette("colorblind")
 INK = "#333333"
 _DECADES_FROM = 3000
 """Ratio of the values on an axis from which the labels at 2 and 5 would overlap others."""

@@ -1,121 +1,198 @@
-"""Makes the learner and the items of a cell."""
+"""Makes all that the training loop needs of a network's run: its learner and its items."""
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from repro.core.limits import CLOUD_POINTS
+from repro.data.base import Array
 from repro.data.batches import normalise, to_tensors
 from repro.data.images.labelled import PIXELS
+from repro.integer.elasticzo_int8 import Algorithm2, ElasticZOInt8
+from repro.integer.network import IntegerNetwork
+from repro.integer.quantise import quantise
+from repro.integer.schedule import PAPER, Phase, Schedule
+from repro.integer.tensor import IntegerTensor
+from repro.measurement.device import require_same_bits
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
 from repro.models.lenet5 import SAMPLE_SHAPE, lenet5
 from repro.models.pointnet import pointnet
 from repro.ondevice.floating import NativeElasticZO
-from repro.training.cell import Cell, FloatSettings
-from repro.training.float_learner import FloatLearner
-from repro.training.integers import integer_items, integer_learner
-from repro.training.learner import Learner
-from repro.training.loop import Split
-from repro.training.native_learner import NativeLearner
+from repro.ondevice.integer import NativeElasticZOInt8
+from repro.training.augmentation import CloudAugmentation
+from repro.training.curve import Curve
+from repro.training.float_learner import FloatLearner, NativeLearner
+from repro.training.integer_learner import IntegerLearner
+from repro.training.learner import Labelled, NetworkLearner
+from repro.training.loop import Epochs, Training
 from repro.training.partition import partition
-from repro.training.problem import Problem, find, load
-from repro.training.seeds import INITIAL, NOISE, derived_seed
+from repro.training.run import SIGNS, FinalState, FloatSettings, IntegerSettings, NetworkRun
+from repro.training.seeds import AUGMENTATION, INITIAL, NOISE, ORDER, derived_seed
+from repro.training.split import Split, SplitBatches
+from repro.training.task import VisionTask, load, vision_task
 
 _IMAGES, _CLOUDS = 500, 32
 """Items evaluated at a time; of clouds of 1,024 points a layer 1,024 wide has 4 MiB for each."""
+_MONITORED_IMAGES, _MONITORED_CLOUDS = 10_000, 1_000
+"""Training items whose loss is evaluated: all 9,843 clouds would add half an epoch to each."""
+_LEVELS = 256  # of a pixel
 
 
-_MONITORED_CLOUDS = 1_000
-"""Training clouds whose loss is evaluated: all 9,843 would add half an epoch's time to each."""
+def network_training(run: NetworkRun, final_state: FinalState) -> Training[Labelled]:
+    """Return what is trained, on what and for how long."""
+    if run.device == "cuda":
+        require_same_bits()
+    learner, split = build(run)
+    divergence = ""
+    if run.start is not None:
+        before = final_state(run.start)
+        learner.load_weights(before["learner"])
+        if reason := Curve(**before["curve"]).divergence:  # these weights are the last that it had
+            divergence = f"the run it starts from, {run.start.label()}, {reason}"
+    augmentation = None
+    vertical = vision_task(run.task).vertical
+    if run.augmentation != "none" and vertical is not None:
+        augmentation = CloudAugmentation(derived_seed(run.seed, AUGMENTATION), vertical)
+    order = derived_seed(run.seed, ORDER)
+    data = SplitBatches(split, run.settings.batch, order, augmentation)
+    return Training(
+        learner,
+        data,
+        Epochs(run.epochs, data.steps_per_epoch),
+        metrics=lambda curve: curve.epoch_metrics() | learner.counts(),
+        divergence=divergence,
+    )
 
 
-def build(cell: Cell) -> tuple[Learner, Split]:
-    """Return the learner of a cell, with random initial weights, and its items."""
-    learner = build_learner(cell)  # first: it refuses what cannot be trained
-    return learner, _split(cell) if cell.precision == "fp32" else integer_items(cell)
+def build(run: NetworkRun) -> tuple[NetworkLearner, Split]:
+    """Return the learner of a run, with random initial weights, and its items."""
+    learner = build_learner(run)  # first: it refuses what cannot be trained
+    images = vision_task(run.task).network == "lenet5"
+    arrays = load(run.task, run.evaluation, train_items=run.train_items, points=run.points)
+    items = _floats if run.precision == "fp32" else _integers
+    split = Split(
+        *items(run, arrays.train_inputs, arrays.train_labels),
+        *items(run, arrays.eval_inputs, arrays.eval_labels),
+        monitored=_MONITORED_IMAGES if images else _MONITORED_CLOUDS,
+        evaluated_at_once=_IMAGES if images else _CLOUDS,
+    )
+    return learner, split
 
 
-def build_learner(cell: Cell) -> Learner:
-    """Return the learner of a cell, with random initial weights; no data set is read."""
-    if isinstance(cell.settings, FloatSettings):
-        make = _native_learner if cell.engine == "native" else _float_learner
-        return make(cell, cell.settings)
-    return integer_learner(cell, cell.settings)
+def build_learner(run: NetworkRun) -> NetworkLearner:
+    """Return the learner of a run, with random initial weights; no data set is read."""
+    if isinstance(run.settings, IntegerSettings):
+        return _integer_learner(run, run.settings)
+    return _float_learner(run, run.settings)
 
 
-def _float_learner(cell: Cell, settings: FloatSettings) -> FloatLearner:
-    problem = find(cell.problem)
-    model = _model(problem, derived_seed(cell.seed, INITIAL)).to(cell.device)
-    optimizer: Backprop | ElasticZO
-    if cell.method == "full_bp":
+def quantised_levels(task: VisionTask) -> IntegerTensor:
+    """Return the integer for each grey level of a set's images: int8 [256].
+
+    A pixel has 256 values, so the set's largest magnitude, which decides the exponent, is that of
+    black or white.
+    """
+    assert task.pixels_of is not None  # noqa: S101 - every set of images has one
+    greys = torch.arange(_LEVELS, dtype=torch.uint8).view(_LEVELS, 1, 1)
+    levels = quantise(normalise(greys, *PIXELS[task.pixels_of]))
+    return IntegerTensor(levels.values.view(-1), levels.exponent)
+
+
+def _floats(run: NetworkRun, inputs: Array, labels: Array) -> tuple[Tensor, Tensor]:
+    return to_tensors(inputs, labels, run.device)
+
+
+def _integers(run: NetworkRun, images: Array, labels: Array) -> tuple[Tensor, Tensor]:
+    levels = quantised_levels(vision_task(run.task)).values
+    pixels, classes = to_tensors(images, labels)
+    return levels[pixels.int()].unsqueeze(1).to(run.device), classes.to(run.device)
+
+
+def _float_learner(run: NetworkRun, settings: FloatSettings) -> FloatLearner:
+    task = vision_task(run.task)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derived_seed(run.seed, INITIAL))
+        make = lenet5 if task.network == "lenet5" else pointnet
+        model = make(classes=task.classes).to(run.device)
+    first = partition(task.network, run.method, model)
+    zeroth_order: dict[str, Any] = {
+        "lr": settings.lr,
+        "eps": settings.eps,
+        "clip": settings.clip,
+        "activations": settings.activations,
+        "seed": derived_seed(run.seed, NOISE),
+    }
+    learner = FloatLearner
+    optimizer: Backprop | ElasticZO | NativeElasticZO
+    if run.engine == "native":
+        learner, images = NativeLearner, task.network == "lenet5"
+        optimizer = NativeElasticZO(
+            model,
+            SAMPLE_SHAPE if images else (run.points or CLOUD_POINTS, 3),
+            first,
+            **zeroth_order,
+            capacity=max(settings.batch, _IMAGES if images else _CLOUDS),
+            threads=torch.get_num_threads(),
+        )
+    elif run.method == "full_bp":
         optimizer = Backprop(model.parameters(), lr=settings.lr, rule=settings.rule)
     else:
-        optimizer = ElasticZO(
-            model,
-            partition(problem.network, cell.method, model),
-            lr=settings.lr,
-            eps=settings.eps,
-            clip=settings.clip,
-            activations=settings.activations,
-            seed=derived_seed(cell.seed, NOISE),
-        )
-    return FloatLearner(
+        optimizer = ElasticZO(model, first, **zeroth_order)
+    return learner(
         model,
         optimizer,
-        prepare=_prepare(problem),
+        prepare=_prepare(task),
         decay=settings.decay,
         decay_every=settings.decay_every,
     )
 
 
-def _native_learner(cell: Cell, settings: FloatSettings) -> NativeLearner:
-    problem = find(cell.problem)
-    model = _model(problem, derived_seed(cell.seed, INITIAL))
-    images = problem.network == "lenet5"
-    method = NativeElasticZO(
-        model,
-        SAMPLE_SHAPE if images else (cell.points or CLOUD_POINTS, 3),
-        partition(problem.network, cell.method, model),
-        lr=settings.lr,
-        eps=settings.eps,
-        clip=settings.clip,
-        activations=settings.activations,
-        seed=derived_seed(cell.seed, NOISE),
-        capacity=max(settings.batch, _IMAGES if images else _CLOUDS),
-        threads=torch.get_num_threads(),
-    )
-    return NativeLearner(
-        method,
-        prepare=_prepare(problem),
-        decay=settings.decay,
-        decay_every=settings.decay_every,
-    )
-
-
-def _model(problem: Problem, seed: int) -> nn.Sequential:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        if problem.network == "lenet5":
-            return lenet5(classes=problem.classes)
-        return pointnet(classes=problem.classes)
-
-
-def _prepare(problem: Problem) -> Callable[[Tensor], Tensor]:
-    if problem.pixels_of is None:
+def _prepare(task: VisionTask) -> Callable[[Tensor], Tensor]:
+    if task.pixels_of is None:
         return lambda clouds: clouds
-    mean, deviation = PIXELS[problem.pixels_of]
+    mean, deviation = PIXELS[task.pixels_of]
     return partial(normalise, mean=mean, deviation=deviation)
 
 
-def _split(cell: Cell) -> Split:
-    images = find(cell.problem).network == "lenet5"
-    arrays = load(cell.problem, cell.evaluation, train_items=cell.train_items, points=cell.points)
-    return Split(
-        *to_tensors(arrays.train_inputs, arrays.train_labels, cell.device),
-        *to_tensors(arrays.eval_inputs, arrays.eval_labels, cell.device),
-        monitored=10_000 if images else _MONITORED_CLOUDS,
-        evaluated_at_once=_IMAGES if images else _CLOUDS,
+def _integer_learner(run: NetworkRun, settings: IntegerSettings) -> IntegerLearner:
+    task = vision_task(run.task)
+    structure = lenet5(bias=False, classes=task.classes)
+    network = IntegerNetwork.random(
+        structure, seed=derived_seed(run.seed, INITIAL), policy=settings.shift_policy
     )
+    first = partition(task.network, run.method, structure)
+    choices: dict[str, Any] = {
+        "r_max": settings.r_max,
+        "b_zo": settings.b_zo,
+        "sign": settings.sign or SIGNS[run.precision][0],
+        "activations": settings.activations,
+        "restore": settings.restore,
+        "seed": derived_seed(run.seed, NOISE),
+    }
+    method: Algorithm2
+    if run.engine == "native":
+        method = NativeElasticZOInt8(
+            network,
+            structure,
+            SAMPLE_SHAPE,
+            first,
+            **choices,
+            capacity=max(settings.batch, _IMAGES),
+            threads=torch.get_num_threads(),
+        )
+    else:
+        method = ElasticZOInt8(network.to(run.device), first, **choices)
+    schedule = Schedule(run.epochs, _phases(settings.p_zero))
+    exponent = quantised_levels(task).exponent
+    return IntegerLearner(method, exponent, schedule, count_signs=run.signs)
+
+
+def _phases(p_zero: float | None) -> tuple[Phase, ...]:
+    """Return the paper's phases, with one sparsity for all of them if it is given."""
+    if p_zero is None:
+        return PAPER
+    return tuple(Phase(phase.start, phase.b_bp, p_zero) for phase in PAPER)

@@ -1,16 +1,16 @@
-"""The paper's experiments as cells: training from scratch, and fine-tuning on rotated images."""
+"""The paper's experiments as runs: training from scratch, fine-tuning on rotated images."""
 
 from dataclasses import dataclass
 
 from repro.core.names import Augmentation, MethodName, Precision
 from repro.measurement.device import Device
-from repro.training.cell import Cell, IntegerSettings, Settings
-from repro.training.chosen import PRE_TRAINING
-from repro.training.problem import find
+from repro.training.hyperparameters import PRE_TRAINING
+from repro.training.run import IntegerSettings, NetworkRun, Settings
+from repro.training.task import vision_task
 
 
 @dataclass(frozen=True)
-class Length:
+class TrainingBudget:
     """How much a run trains."""
 
     epochs: int
@@ -21,7 +21,7 @@ class Length:
 
 
 def fine_tuning(
-    problem: str,
+    task: str,
     precision: Precision,
     method: MethodName,
     settings: Settings,
@@ -30,14 +30,14 @@ def fine_tuning(
     epochs: int,
     integer_pretraining_epochs: int,
     device: Device = "cpu",
-) -> Cell:
-    """Return the cell that fine-tunes on a rotated set what was pre-trained on the unrotated one.
+) -> NetworkRun:
+    """Return the run that fine-tunes on a rotated set what was pre-trained on the unrotated one.
 
     Pre-training is one epoch of BP with Adam in float32, NITI's integer BP in INT8 (ElasticZO
     paper, section 5.1.2).
 
     Args:
-        problem: a rotated set, as in ``rotated_mnist_30``.
+        task: a rotated set, as in ``rotated_mnist_30``.
         precision: of pre-training and of fine-tuning.
         method: of fine-tuning.
         settings: of fine-tuning.
@@ -46,10 +46,10 @@ def fine_tuning(
         integer_pretraining_epochs: of NITI (the paper's 100).
         device: where both run.
     """
-    unrotated = find(problem).pixels_of
+    unrotated = vision_task(task).pixels_of
     assert unrotated is not None  # noqa: S101 - every set of images has one
-    start = Cell(
-        problem=unrotated,
+    start = NetworkRun(
+        task=unrotated,
         precision="fp32" if precision == "fp32" else "int8",
         method="full_bp",
         settings=PRE_TRAINING if precision == "fp32" else IntegerSettings(),
@@ -57,25 +57,25 @@ def fine_tuning(
         seed=seed,
         device=device,
     )
-    return Cell(problem, precision, method, settings, epochs, seed, device=device, start=start)
+    return NetworkRun(task, precision, method, settings, epochs, seed, device=device, start=start)
 
 
 def from_scratch(
-    problem: str,
+    task: str,
     precision: Precision,
     method: MethodName,
     settings: Settings,
     *,
     seed: int,
-    images: Length,
-    clouds: Length,
+    images: TrainingBudget,
+    clouds: TrainingBudget,
     augmentation: Augmentation = "none",
     device: Device = "cpu",
-) -> Cell:
-    """Return the cell that trains a network from random weights.
+) -> NetworkRun:
+    """Return the run that trains a network from random weights.
 
     Args:
-        problem: any set that is not rotated.
+        task: any set that is not rotated.
         precision: of training.
         method: of training.
         settings: of training.
@@ -85,17 +85,17 @@ def from_scratch(
         augmentation: of clouds; images are not augmented.
         device: where it runs.
     """
-    is_clouds = find(problem).network == "pointnet"
-    length = clouds if is_clouds else images
-    return Cell(
-        problem,
+    is_clouds = vision_task(task).network == "pointnet"
+    budget = clouds if is_clouds else images
+    return NetworkRun(
+        task,
         precision,
         method,
         settings,
-        length.epochs,
+        budget.epochs,
         seed,
-        train_items=length.items,
-        points=length.points,
+        train_items=budget.items,
+        points=budget.points,
         augmentation=augmentation if is_clouds else "none",
         device=device,
     )

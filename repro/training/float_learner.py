@@ -1,4 +1,4 @@
-"""A floating-point network trained by backpropagation or ElasticZO."""
+"""Floating-point networks trained by backpropagation or ElasticZO, in PyTorch or on the engine."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,11 +7,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from repro.methods.method import Method
 from repro.methods.step_info import StepInfo
+from repro.ondevice.floating import NativeElasticZO
+from repro.training.learner import Labelled, NetworkLearner
 
 
-class FloatLearner:
+class FloatLearner(NetworkLearner):
     """Minimises the cross-entropy of a classifier, with a learning rate that falls in steps."""
 
     def __init__(
@@ -37,7 +38,6 @@ class FloatLearner:
         self.prepare = prepare
         self.decay, self.decay_every = decay, decay_every
         self.initial_lr = [group["lr"] for group in optimizer.param_groups]
-        self.method = Method(optimizer, self._loss)
 
     def start_epoch(self, epoch: int) -> None:
         """Set the learning rate of ``epoch``."""
@@ -45,36 +45,59 @@ class FloatLearner:
         for group, lr in zip(self.optimizer.param_groups, self.initial_lr, strict=True):
             group["lr"] = lr * factor
 
-    def step(self, inputs: Tensor, labels: Tensor) -> StepInfo:
+    def step(self, batch: Labelled) -> StepInfo:
         """Train on one minibatch; batch norm uses its statistics."""
+        inputs, labels = batch
         self.model.train()
-        return self.method.step((self.prepare(inputs), labels))
+        inputs = self.prepare(inputs)
+        self.optimizer.step(lambda: self.loss(inputs, labels))
+        info: StepInfo = self.optimizer.last
+        return info
 
     @torch.no_grad()
-    def evaluate(self, inputs: Tensor, labels: Tensor) -> tuple[float, int]:
+    def evaluate(self, batch: Labelled) -> tuple[float, int]:
         """Return the sum of the cross-entropy over a batch and how many labels are predicted."""
-        self.model.eval()
-        logits = self.model(self.prepare(inputs))
+        inputs, labels = batch
+        logits = self._logits(inputs)
         loss = functional.cross_entropy(logits, labels, reduction="sum")
         return float(loss), int((logits.argmax(1) == labels).sum())
-
-    def counts(self) -> dict[str, list[dict[str, int]]]:
-        """Return nothing: nothing is counted."""
-        return {}
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that a resumed run needs."""
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what ``state_dict`` returned."""
-        self.model.load_state_dict(state["model"])
+        """Resume from what ``state_dict`` returned."""
+        self.load_weights(state)
         self.optimizer.load_state_dict(state["optimizer"])
 
     def load_weights(self, state: dict[str, Any]) -> None:
         """Begin with the weights, and nothing else, of another learner's state."""
         self.model.load_state_dict(state["model"])
 
-    def _loss(self, batch: tuple[Tensor, Tensor]) -> Tensor:
-        inputs, labels = batch
+    def _logits(self, inputs: Tensor) -> Tensor:
+        self.model.eval()
+        logits: Tensor = self.model(self.prepare(inputs))
+        return logits
+
+    def loss(self, inputs: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean cross-entropy of inputs as the model takes them."""
         return functional.cross_entropy(self.model(inputs), labels)
+
+
+class NativeLearner(FloatLearner):
+    """A network that the on-device engine trains and evaluates.
+
+    The engine has noise of its own, so that a run resumes only a run of the engine; the weights to
+    begin with may be PyTorch's.
+    """
+
+    optimizer: NativeElasticZO
+
+    def step(self, batch: Labelled) -> StepInfo:
+        """Train on one minibatch."""
+        inputs, labels = batch
+        return self.optimizer.step(self.prepare(inputs), labels)
+
+    def _logits(self, inputs: Tensor) -> Tensor:
+        return self.optimizer.forward(self.prepare(inputs))

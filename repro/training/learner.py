@@ -1,32 +1,59 @@
 """What the training loop needs of a model under training by some method."""
 
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
 
 from torch import Tensor
 
 from repro.methods.step_info import StepInfo
 
+Minibatch = TypeVar("Minibatch", bound=tuple[Any, ...])
+"""Tensors of a minibatch, its labels the last of them."""
+Labelled = tuple[Tensor, Tensor]
+"""The minibatch of a network: inputs [B, ...] and labels, int64 [B]."""
 
-class Learner(Protocol):
+
+class Learner(ABC, Generic[Minibatch]):
     """A model and the method that trains it."""
 
     def start_epoch(self, epoch: int) -> None:
-        """Set what a schedule decides for ``epoch``, counted from 0."""
+        """Set what a schedule decides for ``epoch``, counted from 0; by default nothing changes."""
 
-    def step(self, inputs: Tensor, labels: Tensor) -> StepInfo:
-        """Train on one minibatch."""
+    @abstractmethod
+    def step(self, batch: Minibatch) -> StepInfo:
+        """Train on one minibatch.
 
-    def evaluate(self, inputs: Tensor, labels: Tensor) -> tuple[float, int]:
-        """Return the sum of the cross-entropy over a batch and how many labels are predicted."""
+        Raises:
+            DivergedError: a loss is not finite.
+        """
+
+    @abstractmethod
+    def evaluate(self, batch: Minibatch) -> tuple[float | Tensor, int | Tensor]:
+        """Return the sum of the cross-entropy over a batch and how many labels are predicted.
+
+        Both may stay on the device, the sum in float64: reading them waits for a GPU.
+        """
 
     def counts(self) -> dict[str, list[dict[str, int]]]:
-        """Return what is counted while it trains, by name: one table for each epoch."""
+        """Return what is counted while it trains, by name, for each epoch; by default nothing."""
+        return {}
 
+    @abstractmethod
     def state_dict(self) -> dict[str, Any]:
         """Return all that a resumed run needs."""
 
+    @abstractmethod
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what ``state_dict`` returned."""
+        """Resume from what ``state_dict`` returned."""
 
+
+class NetworkLearner(Learner[Labelled]):
+    """A network and the method that trains it."""
+
+    @abstractmethod
+    def evaluate(self, batch: Labelled) -> tuple[float, int]:
+        """Return the sum of the cross-entropy over a batch and how many labels are predicted."""
+
+    @abstractmethod
     def load_weights(self, state: dict[str, Any]) -> None:
         """Begin with the weights, and nothing else, of another learner's state."""

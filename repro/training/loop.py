@@ -1,190 +1,276 @@
-"""The training loop: epochs, evaluation, curves; a checkpoint after each epoch.
+"""The training loop: steps, evaluations, checkpoints, whatever is trained and for how long.
 
-A run killed at any moment loses at most the epoch it was in, and the curve of a resumed run is that
-of an uninterrupted one, number for number.
+The clock runs during training steps alone. A checkpoint is kept after each evaluation. A run whose
+time is a result is also saved between evaluations, as often as saving takes no more than a
+thirtieth of the time: of MeZO, whose state is a few bytes a step, after nearly every step. A run
+killed at any moment resumes from its last checkpoint, and its curve is the one of an uninterrupted
+run, number for number.
 """
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import torch
-from torch import Tensor
 
-from repro.data.batches import batches
 from repro.methods.step_info import DivergedError
-from repro.training.augmentation import CloudAugmentation
-from repro.training.checkpoint import Checkpoint
-from repro.training.learner import Learner
+from repro.training.curve import Curve
+from repro.training.learner import Learner, Minibatch
+from repro.training.store import Checkpoint
+
+_SAVING = 1 / 30
+"""Largest part of the time that checkpoints between evaluations take."""
 
 
-@dataclass(frozen=True)
-class Split:
-    """Inputs and labels of the training and of the evaluation items, all on one device."""
+Minibatch_co = TypeVar("Minibatch_co", bound=tuple[Any, ...], covariant=True)
 
-    train_inputs: Tensor
-    train_labels: Tensor
-    eval_inputs: Tensor
-    eval_labels: Tensor
-    monitored: int = 10_000
-    """How many of the training items, the first ones, the training loss is evaluated on."""
-    evaluated_at_once: int = 500
-    """Items of an evaluated batch: bounds the memory, and changes no more than roundings."""
+
+class TrainingData(Protocol[Minibatch_co]):
+    """Minibatches to train on and to evaluate on."""
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Minibatches of an epoch."""
+
+    def batch(self, step: int) -> Minibatch_co:
+        """Return the minibatch of training step ``step``, from 0; steps come in their order."""
+
+    def evaluation(self) -> Iterable[Minibatch_co]:
+        """Yield the items that accuracy and loss are evaluated on."""
+
+    def training_sample(self) -> Iterable[Minibatch_co] | None:
+        """Return training items to evaluate the loss on, or ``None`` to take that of the steps."""
 
 
 @dataclass
-class Curves:
-    """One number for each epoch; the evaluations begin with one before the first epoch."""
+class Position:
+    """How far a run is."""
 
-    test_accuracy: list[float] = field(default_factory=list)
-    """Fraction of the evaluation items."""
-    test_loss: list[float] = field(default_factory=list)
-    """Mean cross-entropy of the evaluation items, in nats."""
-    train_loss: list[float] = field(default_factory=list)
-    """The same of the monitored training items, at the weights that the epoch ended with."""
-    seconds: list[float] = field(default_factory=list)
-    """Time of each epoch's steps, without evaluation."""
-    diverged: bool = False
-    """Whether the run ended early at a loss that is not finite."""
-    divergence: str = ""
-    """Where it did: epoch, step, perturbation seed, last g; empty if it did not."""
-    trained: dict[str, Any] = field(default_factory=dict)
-    """When and by which code the last epoch was trained, as the ``stamp`` of ``train`` told."""
+    steps: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    losses: list[float] = field(default_factory=list)
+    """Of the steps since the last evaluation."""
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """Trains for whole epochs and evaluates before the first and after each."""
+
+    count: int
+    steps: int
+    """Of an epoch."""
+    evaluates_start: ClassVar[bool] = True
+    """Whether the weights that the run begins with are evaluated."""
+    is_timed: ClassVar[bool] = False
+    """Whether its time is a result: a GPU is then waited for at every step."""
+
+    def is_over(self, at: Position) -> bool:
+        """Return whether all epochs are done."""
+        return at.steps >= self.count * self.steps
+
+    def is_due(self, at: Position, curve: Curve) -> bool:  # noqa: ARG002 - as of EqualParts
+        """Return whether an epoch has ended."""
+        return at.steps % self.steps == 0
+
+    def next_step(self, at: Position) -> str:
+        """Name the next step by its epoch and minibatch, from 1."""
+        epoch, number = divmod(at.steps, self.steps)
+        return f"epoch {epoch + 1}, minibatch {number + 1}: "
+
+    def evaluation(self, at: Position) -> str:
+        """Name the epoch that has ended."""
+        return f"epoch {at.steps // self.steps}, " if at.steps else "before the first epoch: "
+
+    def progress(self, at: Position) -> str:
+        """Return how many epochs are done."""
+        return f"epoch {at.steps // self.steps}/{self.count}"
+
+
+@dataclass(frozen=True)
+class EqualParts:
+    """Trains for a number of steps or a time; evaluates before it and after equal parts of it."""
+
+    evaluations: int
+    steps: int
+    """Of the whole run; 0 for as many as ``seconds`` hold."""
+    seconds: float
+    only_at_end: bool = False
+    """Whether to evaluate once, when all is trained."""
+    is_timed: ClassVar[bool] = True
 
     @property
-    def epochs(self) -> int:
-        """Epochs done."""
-        return len(self.seconds)
+    def evaluates_start(self) -> bool:
+        """Whether the weights that the run begins with are evaluated."""
+        return not self.only_at_end
 
-    def as_metrics(self) -> dict[str, Any]:
-        """Return the curves as a record keeps them."""
-        return asdict(self)
+    def is_over(self, at: Position) -> bool:
+        """Return whether all is trained."""
+        return self._share(at.steps, at.seconds) >= 1
 
-    def diverge(self, reason: str) -> None:
-        """End the run for ``reason``."""
-        self.diverged, self.divergence = True, reason
+    def is_due(self, at: Position, curve: Curve) -> bool:
+        """Return whether another part has been trained since the last evaluation."""
+        if self.is_over(at) or self.only_at_end:
+            return self.is_over(at)
+        before = self._share(curve.steps[-1], curve.seconds[-1]) if curve.steps else 0.0
+        now = self._share(at.steps, at.seconds)
+        return int(now * self.evaluations) > int(before * self.evaluations)
+
+    def next_step(self, at: Position) -> str:
+        """Name the next step by its number, from 1."""
+        return f"step {at.steps + 1}: "
+
+    def evaluation(self, at: Position) -> str:
+        """Name the step after which it is."""
+        return f"after step {at.steps}: "
+
+    def progress(self, at: Position) -> str:
+        """Return the steps made and the time they took."""
+        if self.steps:
+            return f"{at.steps} of {self.steps} steps, {at.seconds:.0f} s"
+        return f"{at.seconds:.0f} of {self.seconds:g} s, {at.steps} steps"
+
+    def _share(self, steps: int, seconds: float) -> float:
+        return steps / self.steps if self.steps else seconds / self.seconds
+
+
+Duration = Epochs | EqualParts
+"""When a run is evaluated and when it ends."""
+
+
+@dataclass
+class Training(Generic[Minibatch]):
+    """Everything that the loop works on."""
+
+    learner: Learner[Minibatch]
+    """Trained in place."""
+    data: TrainingData[Minibatch]
+    duration: Duration
+    metrics: Callable[[Curve], dict[str, Any]]
+    """Returns what a record keeps of the run when it has ended."""
+    divergence: str = ""
+    """How the run diverged whose weights this one begins with, if it did: they are evaluated and
+    not trained."""
 
 
 def train(
-    learner: Learner,
-    split: Split,
-    *,
-    epochs: int,
-    batch: int,
-    seed: int,
+    training: Training[Minibatch],
     checkpoint: Checkpoint,
-    augmentation: CloudAugmentation | None = None,
-    diverged: str = "",
+    *,
     stamp: Callable[[], dict[str, Any]] = dict,
-    report: Callable[[Curves], None] = lambda _: None,
-) -> Curves:
-    """Train for ``epochs``, from the checkpoint if there is one, and return the curves.
+    report: Callable[[str], None] = lambda _: None,
+) -> Curve:
+    """Train to the end, from the checkpoint if there is one; return the curve.
 
     Args:
-        learner: trained in place.
-        split: what to train and to evaluate on.
-        epochs: in all, those before the checkpoint included.
-        batch: items of a minibatch; the last one of an epoch has what is left.
-        seed: decides the order of the items.
-        checkpoint: written after each epoch.
-        augmentation: changes each minibatch before the step on it; by default nothing does.
-        diverged: how the run whose weights this one begins with did, if it did: then they are
-            evaluated and not trained.
-        stamp: tells when and by which code an epoch was trained; kept with the checkpoint, so that
-            a finished run that is only read again does not count as made anew.
-        report: called after each epoch.
+        training: what is trained, on what, for how long.
+        checkpoint: where the state is kept.
+        stamp: says when and by which code steps are made; kept with the checkpoint, so that a
+            finished run that is only read again does not count as made anew.
+        report: told after each evaluation how far the run is.
     """
-    order = torch.Generator().manual_seed(seed)
-    curves = Curves()
+    learner, data, duration = training.learner, training.data, training.duration
+    curve, at = Curve(), Position()
 
-    def save() -> None:
-        curves.trained = stamp()
-        checkpoint.save(
-            {
-                "learner": learner.state_dict(),
-                "order": order.get_state(),
-                "curves": curves.as_metrics(),
-                "counts": learner.counts(),
-            }
-        )
+    def state() -> dict[str, Any]:
+        curve.trained = stamp()
+        return {
+            "learner": learner.state_dict(),
+            "counts": learner.counts(),
+            "curve": curve.as_dict(),
+            "at": vars(at),
+        }
 
-    if (state := checkpoint.load()) is not None:
-        learner.load_state_dict(state["learner"])
-        order.set_state(state["order"])
-        curves = Curves(**state["curves"])
-    else:
-        with _divergence_noted(curves, "before the first epoch: "):
-            _evaluate(learner, split, curves)
-        if diverged:
-            curves.diverge(diverged)
-        if curves.diverged:
-            save()
-    while curves.epochs < epochs and not curves.diverged:
-        with _divergence_noted(curves, f"epoch {curves.epochs + 1}, "):
-            _epoch(learner, split, curves, batch, order, augmentation)
-        save()
-        report(curves)
-    return curves
-
-
-@contextmanager
-def _divergence_noted(curves: Curves, when: str) -> Iterator[None]:
-    try:
-        yield
-    except DivergedError as error:
-        curves.diverge(f"{when}{error}")
-
-
-def _epoch(
-    learner: Learner,
-    split: Split,
-    curves: Curves,
-    batch: int,
-    order: torch.Generator,
-    augmentation: CloudAugmentation | None,
-) -> None:
-    learner.start_epoch(curves.epochs)
-    if augmentation:
-        augmentation.start_epoch(curves.epochs)
-    start = time.perf_counter()
-    items = batches(split.train_inputs, split.train_labels, batch, order)
-    for number, (inputs, labels) in enumerate(items, start=1):
+    def evaluate() -> None:
         try:
-            learner.step(augmentation(inputs) if augmentation else inputs, labels)
+            loss, accuracy = score(learner, data.evaluation())
+            if (sample := data.training_sample()) is not None:
+                curve.train_loss.append(score(learner, sample)[0])
+            elif at.losses:
+                curve.train_loss.append(sum(at.losses) / len(at.losses))
         except DivergedError as error:
-            msg = f"minibatch {number}: {error}"
-            raise DivergedError(msg) from error
-    if split.train_inputs.is_cuda:
-        torch.cuda.synchronize()
-    seconds = time.perf_counter() - start
-    _evaluate(learner, split, curves)
-    curves.seconds.append(seconds)
+            curve.divergence = f"{duration.evaluation(at)}{error}"
+            return
+        curve.seconds.append(at.seconds)
+        curve.cpu_seconds.append(at.cpu_seconds)
+        curve.steps.append(at.steps)
+        curve.accuracy.append(accuracy)
+        curve.loss.append(loss)
+        at.losses = []
+        report(f"{duration.progress(at)}, accuracy {100 * accuracy:.2f} %")
+
+    def step() -> None:
+        if at.steps % data.steps_per_epoch == 0:
+            learner.start_epoch(at.steps // data.steps_per_epoch)
+        start, cpu = time.perf_counter(), time.process_time()
+        batch = data.batch(at.steps)
+        info = learner.step(batch)
+        at.steps += 1
+        if batch[-1].is_cuda and (duration.is_timed or duration.is_due(at, curve)):
+            torch.cuda.synchronize()
+        at.seconds += time.perf_counter() - start
+        at.cpu_seconds += time.process_time() - cpu
+        at.losses.append(info.loss)
+
+    saver = _Saver(checkpoint, state)
+    if (before := checkpoint.load()) is not None:
+        learner.load_state_dict(before["learner"])
+        curve, at = Curve(**before["curve"]), Position(**before["at"])
+    elif duration.evaluates_start:
+        evaluate()
+        curve.divergence = training.divergence or curve.divergence
+        saver.save()
+    while not duration.is_over(at) and not curve.divergence:
+        try:
+            step()
+        except DivergedError as error:
+            curve.divergence = f"{duration.next_step(at)}{error}"
+            saver.save()
+            break
+        if duration.is_due(at, curve):
+            evaluate()
+            saver.save()
+        elif duration.is_timed:
+            saver.maybe()
+    return curve
 
 
-def _evaluate(learner: Learner, split: Split, curves: Curves) -> None:
-    size, monitored = split.evaluated_at_once, slice(split.monitored)
-    loss, accuracy = _scores(learner, split.eval_inputs, split.eval_labels, size)
-    train_loss, _ = _scores(
-        learner, split.train_inputs[monitored], split.train_labels[monitored], size
-    )
-    curves.test_loss.append(loss)
-    curves.test_accuracy.append(accuracy)
-    curves.train_loss.append(train_loss)
-
-
-def _scores(learner: Learner, inputs: Tensor, labels: Tensor, size: int) -> tuple[float, float]:
-    """Return the mean loss and the accuracy of all items, evaluated ``size`` at a time.
+def score(learner: Learner[Minibatch], items: Iterable[Minibatch]) -> tuple[float, float]:
+    """Return the mean loss and the accuracy of all ``items``.
 
     Raises:
         DivergedError: the loss is not finite.
     """
-    total, correct = 0.0, 0
-    for some, their_labels in batches(inputs, labels, size):
-        loss, right = learner.evaluate(some, their_labels)
-        total, correct = total + loss, correct + right
-    if not total < float("inf"):
-        msg = f"the loss of {len(inputs)} evaluated items is {total / len(inputs)}"
+    total: Any = 0.0
+    right: Any = 0
+    count = 0
+    for batch in items:
+        loss, correct = learner.evaluate(batch)
+        total, right, count = total + loss, right + correct, count + len(batch[-1])
+    mean = float(total) / count
+    if not mean < float("inf"):
+        msg = f"the loss of {count} evaluated items is {mean}"
         raise DivergedError(msg)
-    return total / len(inputs), correct / len(inputs)
+    return mean, int(right) / count
+
+
+class _Saver:
+    """Saves as often as it is cheap."""
+
+    def __init__(self, checkpoint: Checkpoint, state: Callable[[], dict[str, Any]]) -> None:
+        self._checkpoint, self._state = checkpoint, state
+        self._cost = 0.0
+        self._last = time.perf_counter()
+
+    def maybe(self) -> None:
+        """Save if the last save was long enough ago for what it cost."""
+        if (time.perf_counter() - self._last) * _SAVING > self._cost:
+            self.save()
+
+    def save(self) -> None:
+        """Save now."""
+        start = time.perf_counter()
+        self._checkpoint.save(self._state())
+        self._last = time.perf_counter()
+        self._cost = self._last - start

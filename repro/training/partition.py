@@ -3,7 +3,7 @@
 from collections.abc import Sized
 
 from repro.core.names import MethodName
-from repro.training.problem import Network
+from repro.training.task import Network
 
 PARTITIONS: dict[Network, dict[MethodName, str | None]] = {
     "lenet5": {"full_zo": None, "cls2": "fc3", "cls1": "fc2", "full_bp": "conv1"},

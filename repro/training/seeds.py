@@ -2,8 +2,8 @@
 
 import numpy as np
 
-INITIAL, ORDER, NOISE, AUGMENTATION = range(4)
-"""What a seed is used for: initial weights, order of the items, perturbations, augmentation."""
+INITIAL, ORDER, NOISE, AUGMENTATION, ADAPTERS = range(5)
+"""The uses of a seed: initial weights, order of items, perturbations, augmentation, adapters."""
 
 
 def derived_seed(seed: int, use: int) -> int:

@@ -1,4 +1,4 @@
-"""Removes from the cache of cells, and of points, what no run will read again."""
+"""Removes checkpoints and cached results that no run will read again."""
 
 import contextlib
 import time

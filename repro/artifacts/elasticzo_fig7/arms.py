@@ -13,13 +13,13 @@ from torch.nn import functional
 from repro.claims.execution_time import PHASES
 from repro.core.names import Engine, MethodName, Precision
 from repro.data.batches import batches
-from repro.methods.method import Method
 from repro.methods.step_info import PhaseTimer
 from repro.training.build import build, build_learner
-from repro.training.cell import Cell
-from repro.training.chosen import chosen
-from repro.training.float_learner import FloatLearner
-from repro.training.loop import Split
+from repro.training.float_learner import FloatLearner, NativeLearner
+from repro.training.hyperparameters import tuned_hyperparameters
+from repro.training.learner import Labelled
+from repro.training.run import NetworkRun
+from repro.training.split import Split
 
 PARTS = 10
 """Of an epoch: each arm has done one of them before the next is begun."""
@@ -36,10 +36,12 @@ class Arm:
     method: MethodName
     batch: int
 
-    def cell(self, items: int | None) -> Cell:
+    def cell(self, items: int | None) -> NetworkRun:
         """Return the run whose first epoch this is, of ``items`` images."""
-        settings = replace(chosen("mnist", self.precision, self.method), batch=self.batch)
-        return Cell(
+        settings = replace(
+            tuned_hyperparameters("mnist", self.precision, self.method), batch=self.batch
+        )
+        return NetworkRun(
             *("mnist", self.precision, self.method, settings, _EPOCHS),
             seed=0,
             train_items=items,
@@ -50,7 +52,7 @@ class Arm:
 class TimedSteps(Protocol):
     """A network under training."""
 
-    def step(self, inputs: Tensor, labels: Tensor) -> object:
+    def step(self, batch: Labelled) -> None:
         """Train on one minibatch."""
 
     @property
@@ -62,8 +64,11 @@ class _NativeSteps:
     """The engine counts by itself."""
 
     def __init__(self, learner: Any) -> None:  # noqa: ANN401 - of either precision
-        self.step = learner.step
-        self._method = learner.method
+        self._learner = learner
+        self._method = learner.optimizer if isinstance(learner, NativeLearner) else learner.method
+
+    def step(self, batch: Labelled) -> None:
+        self._learner.step(batch)
 
     @property
     def seconds(self) -> Mapping[str, float]:
@@ -80,12 +85,12 @@ class _TorchSteps:
         self._told: dict[str, float] = {}
         if isinstance(learner, FloatLearner):
             learner.optimizer.timed = True
-            learner.method = Method(learner.optimizer, self._cross_entropy)
+            learner.loss = self._cross_entropy  # type: ignore[method-assign]
         else:
             learner.method.timed = True
 
-    def step(self, inputs: Tensor, labels: Tensor) -> None:
-        for phase, seconds in self._learner.step(inputs, labels).seconds.items():
+    def step(self, batch: Labelled) -> None:
+        for phase, seconds in self._learner.step(batch).seconds.items():
             self._told[phase] = self._told.get(phase, 0.0) + seconds
 
     @property
@@ -95,8 +100,7 @@ class _TorchSteps:
             return dict(self._told)
         return self._told | {"forward": self._told["forward"] - loss, "loss": loss}
 
-    def _cross_entropy(self, batch: tuple[Tensor, Tensor]) -> Tensor:
-        inputs, labels = batch
+    def _cross_entropy(self, inputs: Tensor, labels: Tensor) -> Tensor:
         logits = self._learner.model(inputs)
         with self._loss("loss"):
             return functional.cross_entropy(logits, labels)
@@ -112,7 +116,7 @@ class _Epoch:
         self._steps: TimedSteps = wrap(learner)
         images, labels = split.train_inputs, split.train_labels
         for batch in islice(batches(images, labels, arm.batch), _WARM_UP):
-            self._steps.step(*batch)
+            self._steps.step(batch)
         self._batches = batches(images, labels, arm.batch, torch.Generator().manual_seed(0))
         steps = -(-len(images) // arm.batch)
         ends = [steps * part // PARTS for part in range(PARTS + 1)]
@@ -123,8 +127,8 @@ class _Epoch:
     def do(self, part: int) -> None:
         """Do the steps of a part."""
         start = time.perf_counter()
-        for inputs, labels in islice(self._batches, self._parts[part]):
-            self._steps.step(inputs, labels)
+        for batch in islice(self._batches, self._parts[part]):
+            self._steps.step(batch)
         self._wall += time.perf_counter() - start
 
     def seconds(self) -> dict[str, float]:

@@ -60,7 +60,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         tasks,
         lambda task: {"epoch": task.number},
         label=lambda task: f"epoch {task.number + 1} of every arm",
-        store=context.journal,
+        store=context.result_cache,
         workers=1,  # or they would time each other
         preload=["repro.artifacts.elasticzo_fig7.arms", "repro.ondevice.build"],
     )

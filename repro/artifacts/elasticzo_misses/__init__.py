@@ -8,7 +8,7 @@ Deviations from the paper:
 1. The paper has no such experiment. No published claim is answered here.
 2. Everything is evaluated on the test items, as the tables are: this is a diagnosis, and no
    hyperparameter is chosen by it. Those of the tables stay as they were searched for on held-out
-   items (artifact ``elasticzo_search``, ``repro.training.chosen``).
+   items (artifact ``elasticzo_search``, ``repro.training.hyperparameters``).
 3. A cause that brings one of our numbers to the published one need not be the paper's: others may
    do the same, and what two of them do together is not seen, but for rate and batch of
    pre-training.
@@ -151,5 +151,5 @@ ARTIFACT = Artifact(
     figures=_figures,
     captions=CAPTIONS,
     selector_fields=("experiments", "datasets", "angles", "seeds", "long_seeds"),
-    trains_cells=True,
+    can_sweep=True,
 )

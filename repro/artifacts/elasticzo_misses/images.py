@@ -9,21 +9,20 @@ from typing import Literal
 from torch import Tensor
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.shared.cells import settings_of
+from repro.artifacts.shared.training_runs import settings_of
 from repro.data import cache
 from repro.data.base import Array
 from repro.data.batches import batches, to_tensors
 from repro.data.images.rotated import SEED, SIZE
 from repro.data.images.rotation import rotate
 from repro.data.splits import sample
-from repro.training.build import build_learner
-from repro.training.cell import Cell
-from repro.training.cell_store import CellStore
-from repro.training.integers import quantised_levels
-from repro.training.learner import Learner
-from repro.training.loop import Split
-from repro.training.problem import find
-from repro.training.run_cell import Task, run_cell
+from repro.training.build import build_learner, quantised_levels
+from repro.training.learner import NetworkLearner
+from repro.training.run import NetworkRun
+from repro.training.split import Split
+from repro.training.store import CheckpointStore
+from repro.training.task import vision_task
+from repro.training.trainer import TrainingTask, final_state
 
 
 @dataclass(frozen=True)
@@ -61,73 +60,66 @@ VIEWS = (
 """Those of Table 2, and what differs from them in one respect; the angle stands for both."""
 
 
-def evaluations(asked: Sequence[tuple[Cell, RotatedImages]], context: Context) -> Iterator[Result]:
+def evaluations(
+    asked: Sequence[tuple[NetworkRun, RotatedImages]], context: Context
+) -> Iterator[Result]:
     """Yield the accuracy of each trained network on the images asked for.
 
-    The cells are trained first, where they are not; the point is that of the images, the data set,
+    The runs are trained first, where they are not; the point is that of the images, the data set,
     the precision, the method, ``none`` of one that is not fine-tuned, the rate and batch it was
     pre-trained with and the batch it was fine-tuned with.
     """
     missing = []
-    for cell, images in asked:
-        found = context.recorded.metrics(
-            "evaluation", _point(cell, images), cell.seed, settings_of(cell)
+    for run, images in asked:
+        found = context.prior_results.metrics(
+            "evaluation", _point(run, images), run.seed, settings_of(run)
         )
         if found is None:
-            missing.append((cell, images))
+            missing.append((run, images))
         else:
-            yield Result("evaluation", _point(cell, images), found, cell.seed)
+            yield Result("evaluation", _point(run, images), found, run.seed)
     if not missing:
         return
-    cells = list(dict.fromkeys(cell for cell, _ in missing))
-    for _ in context.executor.run(cells):
+    runs = list(dict.fromkeys(run for run, _ in missing))
+    for _ in context.executor.run(runs):
         pass
-    store = CellStore.of(context.environment)
+    store = CheckpointStore.of(context.environment)
     rotated = cache_calls(RotatedImages.of)  # to turn 10,000 takes longer than to answer them
-    for cell, wanted in groupby(missing, key=lambda pair: pair[0]):
-        learner = _trained(Task(cell, store, context.environment.code))
+    for run, wanted in groupby(missing, key=lambda pair: pair[0]):
+        learner = build_learner(run)
+        state = final_state(run, TrainingTask(run, store, context.environment.code))
+        learner.load_weights(state["learner"])
         for _, images in wanted:
-            items = rotated(images, str(find(cell.problem).pixels_of))
-            metrics = {"accuracy": _accuracy(learner, cell, *items), "settings": settings_of(cell)}
-            yield Result("evaluation", _point(cell, images), metrics, cell.seed)
+            items = rotated(images, str(vision_task(run.task).pixels_of))
+            metrics = {"accuracy": _accuracy(learner, run, *items), "settings": settings_of(run)}
+            yield Result("evaluation", _point(run, images), metrics, run.seed)
 
 
-def _point(cell: Cell, images: RotatedImages) -> dict[str, object]:
-    problem = find(cell.problem)
-    start = cell.start or cell
+def _point(run: NetworkRun, images: RotatedImages) -> dict[str, object]:
+    problem = vision_task(run.task)
+    start = run.start or run
     of_start = {f"start_{name}": getattr(start.settings, name, None) for name in ("lr", "batch")}
     return {
         "dataset": problem.pixels_of,
-        "precision": cell.precision,
-        "method": "none" if cell.start is None else cell.method,
+        "precision": run.precision,
+        "method": "none" if run.start is None else run.method,
         **of_start,
-        **({} if cell.start is None else {"batch": cell.settings.batch}),
+        **({} if run.start is None else {"batch": run.settings.batch}),
         **asdict(images),
     }
 
 
-def _trained(task: Task) -> Learner:
-    """Return the learner of a cell with its final weights; it is trained if no state is here."""
-    if task.store.progress(task.cell).metrics is None:  # trained elsewhere
-        run_cell(task)
-    state = task.store.checkpoint(task.cell).load()
-    assert state is not None  # noqa: S101 - for the type checker: the run has written it
-    learner = build_learner(task.cell)
-    learner.load_weights(state["learner"])
-    return learner
-
-
-def _accuracy(learner: Learner, cell: Cell, pixels: Array, classes: Array) -> float:
-    images, labels = to_tensors(pixels, classes, cell.device)
-    inputs = images if cell.precision == "fp32" else _as_integers(images, cell)
+def _accuracy(learner: NetworkLearner, run: NetworkRun, pixels: Array, classes: Array) -> float:
+    images, labels = to_tensors(pixels, classes, run.device)
+    inputs = images if run.precision == "fp32" else _as_integers(images, run)
     size = Split.evaluated_at_once
-    right = sum(learner.evaluate(*some)[1] for some in batches(inputs, labels, size))
+    right = sum(learner.evaluate(some)[1] for some in batches(inputs, labels, size))
     return right / len(labels)
 
 
-def _as_integers(images: Tensor, cell: Cell) -> Tensor:
-    levels = quantised_levels(find(cell.problem)).values
-    return levels[images.cpu().int()].unsqueeze(1).to(cell.device)
+def _as_integers(images: Tensor, run: NetworkRun) -> Tensor:
+    levels = quantised_levels(vision_task(run.task)).values
+    return levels[images.cpu().int()].unsqueeze(1).to(run.device)
 
 
 def _rotate_to_nearest(images: Array, degrees: float) -> Array:

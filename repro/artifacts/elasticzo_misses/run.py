@@ -16,12 +16,12 @@ from repro.artifacts.base import Context, Result
 from repro.artifacts.elasticzo_misses import Config, causes
 from repro.artifacts.elasticzo_misses.images import VIEWS, RotatedImages, evaluations
 from repro.artifacts.shared.ablation import Ablation, change, run_ablations
-from repro.artifacts.shared.cells import by_engine, image_cells, tuned_cell
 from repro.artifacts.shared.images import ImageRuns
+from repro.artifacts.shared.training_runs import by_engine, image_runs, rotated_run
 from repro.core.names import METHODS, ZEROTH_ORDER, MethodName, Precision
-from repro.training.cell import Cell
+from repro.training.run import NetworkRun
 
-Asked = list[tuple[Cell, RotatedImages]]
+Asked = list[tuple[NetworkRun, RotatedImages]]
 _PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
 _BATCH = (causes.BATCH,)
 
@@ -29,7 +29,7 @@ _BATCH = (causes.BATCH,)
 def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield the results of each experiment; two of them share some networks."""
     asked = [pair for name in config.experiments for pair in _EVALUATED.get(name, _none)(config)]
-    as_trained = [(by_engine(cell, config.engine), images) for cell, images in asked]
+    as_trained = [(by_engine(base, config.engine), images) for base, images in asked]
     yield from evaluations(list(dict.fromkeys(as_trained)), context)
     trained = [one for name in config.experiments for one in _TRAINED.get(name, _none)(config)]
     for result, changes in run_ablations(
@@ -51,11 +51,11 @@ def _test_images(config: Config) -> Asked:
         if dataset == "mnist":
             for angle, method in product(config.angles, ZEROTH_ORDER):
                 own = _tuned(config, dataset, angle, precision, method, seed)
-                cells = (
+                variants = (
                     [own] if precision == "fp32" else [c for c, _ in Ablation([own], _BATCH).runs()]
                 )
                 views = [replace(view, angle=angle) for view in _of_tuned()]
-                asked += list(product(cells, views))
+                asked += list(product(variants, views))
     return asked
 
 
@@ -70,8 +70,8 @@ def _pre_training(config: Config) -> Asked:
     asked: Asked = []
     grid = product(config.datasets, config.rates, config.batches, config.long_seeds)
     for dataset, rate, batch, seed in grid:
-        cell = _tuned(config, dataset, 30, "fp32", "full_bp", seed)
-        start = change(cell, {"start_lr": rate, "start_batch": batch}).start
+        base = _tuned(config, dataset, 30, "fp32", "full_bp", seed)
+        start = change(base, {"start_lr": rate, "start_batch": batch}).start
         assert start is not None  # noqa: S101 - fine-tuning has one
         asked += [(start, replace(v, angle=a)) for a, v in product(config.angles, VIEWS[:2])]
     return asked
@@ -81,20 +81,20 @@ def _integer_tuning(config: Config) -> Iterator[Ablation]:
     """Yield the ablations of the rows that we miss by most, and every row at another batch."""
     rows = product(config.datasets, config.angles, METHODS, config.seeds)
     for dataset, angle, method, seed in rows:
-        cell = _tuned(config, dataset, angle, "int8", method, seed)
-        yield Ablation([cell], _BATCH)
+        base = _tuned(config, dataset, angle, "int8", method, seed)
+        yield Ablation([base], _BATCH)
         if (dataset, method) == ("fashion_mnist", "full_zo"):
-            yield Ablation([cell], causes.OF_INTEGER_TUNING)
+            yield Ablation([base], causes.OF_INTEGER_TUNING)
         if (dataset, angle, method) == ("fashion_mnist", 45, "cls1"):
-            yield Ablation([cell], causes.OF_INTEGER_TUNING)
+            yield Ablation([base], causes.OF_INTEGER_TUNING)
 
 
 def _float_tuning(config: Config) -> Iterator[Ablation]:
     """Yield the ablations of Cls2 on Fashion-MNIST, where we are below the table."""
     if "fashion_mnist" in config.datasets:
         for angle, seed in product(config.angles, config.long_seeds):
-            cell = _tuned(config, "fashion_mnist", angle, "fp32", "cls2", seed)
-            yield Ablation([cell], causes.OF_FLOAT_TUNING)
+            base = _tuned(config, "fashion_mnist", angle, "fp32", "cls2", seed)
+            yield Ablation([base], causes.OF_FLOAT_TUNING)
 
 
 def _integer_training(config: Config) -> Iterator[Ablation]:
@@ -107,17 +107,17 @@ def _integer_training(config: Config) -> Iterator[Ablation]:
             image_items=config.image_items,
             device=config.device,
         )
-        bases = list(image_cells(runs, ("int8s",), ("cls2",)))
+        bases = list(image_runs(runs, ("int8s",), ("cls2",)))
         yield Ablation(bases, causes.OF_INTEGER_TRAINING)
 
 
 def _tuned(
     config: Config, dataset: str, angle: int, precision: Precision, method: MethodName, seed: int
-) -> Cell:
-    """Return the cell of Table 2, pre-trained on so many images."""
-    cell = tuned_cell(config, dataset, angle, precision, method, seed)
-    assert cell.start is not None  # noqa: S101 - fine-tuning has one
-    return replace(cell, start=replace(cell.start, train_items=config.image_items))
+) -> NetworkRun:
+    """Return the run of Table 2, pre-trained on so many images."""
+    base = rotated_run(config, dataset, angle, precision, method, seed)
+    assert base.start is not None  # noqa: S101 - fine-tuning has one
+    return replace(base, start=replace(base.start, train_items=config.image_items))
 
 
 def _none(config: Config) -> tuple[()]:  # noqa: ARG001 - as the others

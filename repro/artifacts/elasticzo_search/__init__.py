@@ -2,7 +2,7 @@
 
 Every combination of a grid is trained and evaluated on items held out of the training split. No
 test item has a part in the choice. The tables and figures use the best ones
-(``repro.training.chosen``).
+(``repro.training.hyperparameters``).
 
 Deviations from the paper:
 
@@ -191,5 +191,5 @@ ARTIFACT = Artifact(
     captions=CAPTIONS,
     selector_fields=("problems", "precisions", "methods", "seeds"),
     aliases=dict.fromkeys(_CLOUDS, "shapes40"),
-    trains_cells=True,
+    can_sweep=True,
 )

@@ -16,10 +16,10 @@ from repro.artifacts.elasticzo_search import Config
 from repro.artifacts.elasticzo_search.selection import Group, best
 from repro.artifacts.shared.ablation import Ablation, Axis, run_ablations
 from repro.core.names import MethodName, Precision
-from repro.training.cell import Cell, FloatSettings, IntegerSettings
-from repro.training.chosen import family
-from repro.training.experiments import Length, fine_tuning, from_scratch
-from repro.training.problem import find
+from repro.training.experiments import TrainingBudget, fine_tuning, from_scratch
+from repro.training.hyperparameters import family
+from repro.training.run import FloatSettings, IntegerSettings, NetworkRun
+from repro.training.task import vision_task
 
 _ANY_RATE = FloatSettings(lr=1.0)
 """Each grid sets a learning rate of its own."""
@@ -47,7 +47,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     yield from train(_integer_tuning_grids(config), _SEARCHED_IN_TUNING)
 
 
-def _grid(base: Cell, **values: Sequence[float]) -> Ablation:
+def _grid(base: NetworkRun, **values: Sequence[float]) -> Ablation:
     """Return every combination of ``values`` of the settings, evaluated on held-out items."""
     axes = tuple(Axis(name, name, tuple(tried)) for name, tried in values.items())
     return Ablation([base], axes, every_combination=True, evaluation="validation")
@@ -56,11 +56,11 @@ def _grid(base: Cell, **values: Sequence[float]) -> Ablation:
 def _float_grids(config: Config) -> Iterator[Ablation]:
     for problem, method, seed in _float_runs(config):
         if method == "full_bp":
-            base = _cell(config, problem, "fp32", method, seed, _ANY_RATE)
+            base = _base(config, problem, "fp32", method, seed, _ANY_RATE)
             yield _grid(base, lr=config.bp_learning_rates)
         else:
             settings = replace(_ANY_RATE, eps=config.eps)
-            base = _cell(config, problem, "fp32", method, seed, settings)
+            base = _base(config, problem, "fp32", method, seed, settings)
             yield _grid(base, lr=config.learning_rates, clip=config.clips)
 
 
@@ -69,7 +69,7 @@ def _epsilon_lines(config: Config, chosen: Mapping[Group, Mapping[str, Any]]) ->
         if method != "full_bp":
             at = chosen[family(problem), "fp32", method]
             settings = FloatSettings(lr=at["lr"], clip=at["clip"])
-            base = _cell(config, problem, "fp32", method, seed, settings)
+            base = _base(config, problem, "fp32", method, seed, settings)
             yield _grid(base, eps=config.other_eps)
 
 
@@ -81,13 +81,13 @@ def _float_runs(config: Config) -> Iterator[tuple[str, MethodName, int]]:
 def _integer_grids(config: Config) -> Iterator[Ablation]:
     for problem, method, seed in _integer_runs(config, rotated=False):
         if method != "full_bp":  # NITI has nothing to search
-            base = _cell(config, problem, "int8", method, seed, IntegerSettings())
+            base = _base(config, problem, "int8", method, seed, IntegerSettings())
             yield _grid(base, r_max=config.r_maxes)
 
 
 def _integer_tuning_grids(config: Config) -> Iterator[Ablation]:
     for problem, method, seed in _integer_runs(config, rotated=True):
-        base = _cell(config, problem, "int8", method, seed, IntegerSettings())
+        base = _base(config, problem, "int8", method, seed, IntegerSettings())
         perturbation = {} if method == "full_bp" else {"r_max": config.r_maxes}
         yield _grid(base, batch=config.integer_tuning_batches, **perturbation)
 
@@ -97,20 +97,21 @@ def _integer_runs(config: Config, *, rotated: bool) -> Iterator[tuple[str, Metho
         images = [
             problem
             for problem in config.problems
-            if find(problem).network == "lenet5" and (find(problem).angle is not None) == rotated
+            if vision_task(problem).network == "lenet5"
+            and (vision_task(problem).angle is not None) == rotated
         ]
         yield from product(images, config.methods, config.seeds)
 
 
-def _cell(
+def _base(
     config: Config,
     problem: str,
     precision: Precision,
     method: MethodName,
     seed: int,
     settings: FloatSettings | IntegerSettings,
-) -> Cell:
-    if find(problem).angle is not None:
+) -> NetworkRun:
+    if vision_task(problem).angle is not None:
         return fine_tuning(
             problem,
             precision,
@@ -127,7 +128,7 @@ def _cell(
         method,
         settings,
         seed=seed,
-        images=Length(config.epochs if precision == "fp32" else config.integer_epochs),
-        clouds=Length(config.cloud_epochs, config.cloud_items, config.cloud_points),
+        images=TrainingBudget(config.epochs if precision == "fp32" else config.integer_epochs),
+        clouds=TrainingBudget(config.cloud_epochs, config.cloud_items, config.cloud_points),
         device=config.device,
     )

@@ -23,7 +23,7 @@ from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import BYTES
 from repro.measurement.device import require_device
 from repro.measurement.environment import source_sha256
-from repro.measurement.point_store import PointStore
+from repro.measurement.result_cache import ResultCache
 from repro.memory import analytic, equal_memory
 from repro.memory.analytic import Axis, Float, Sizes, sizes_of
 from repro.memory.measured import MeasuredPeak, MeasureTask, measure
@@ -163,7 +163,7 @@ def _simulated(config: Config, context: Context) -> Iterator[Result]:
         "source": source_sha256("memory", "methods", "models", "planner"),
         "versions": context.environment.versions,
     }
-    store = PointStore("simulated", identity)  # kept: the same on every machine
+    store = ResultCache("simulated", identity)  # kept: the same on every machine
     done = _points(
         "simulated", simulate_decoder_step, specs, StepSpec.as_dict, store, context.workers
     )
@@ -185,7 +185,7 @@ def _measured(config: Config, context: Context) -> Iterator[Result]:
         for dtype in config.measure_dtypes
     ]
     workers = context.workers if config.device == "cpu" else 1  # one GPU, one process
-    done = _points("measured", measure_point, tasks, _task_point, context.journal, workers)
+    done = _points("measured", measure_point, tasks, _task_point, context.result_cache, workers)
     for task, metrics in done:
         yield Result("measured", _task_point(task), _with_formula(task.spec, config, metrics))
 
@@ -201,7 +201,7 @@ def _points(
     function: Callable[[Any], dict[str, int]],
     tasks: Sequence[Any],
     key: Callable[[Any], dict[str, Any]],
-    store: PointStore,
+    store: ResultCache,
     workers: int,
 ) -> Iterator[tuple[Any, dict[str, int]]]:
     return run_in_subprocesses(

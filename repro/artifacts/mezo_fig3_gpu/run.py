@@ -22,7 +22,7 @@ from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import Attention
 from repro.measurement.device import Device, require_device
 from repro.measurement.environment import source_sha256
-from repro.measurement.point_store import PointStore
+from repro.measurement.result_cache import ResultCache
 from repro.memory.measured import MeasureTask, measure, peak_on_cuda
 from repro.memory.shape import (
     FIG4_GPT2_MEDIUM,
@@ -123,7 +123,7 @@ def _points(tasks: list[ShapeTask], context: Context) -> Iterator[tuple[ShapeTas
         tasks,
         ShapeTask.key,
         label=lambda task: "N={context} L={layers} D={hidden}".format(**task.key()),
-        store=context.journal,
+        store=context.result_cache,
         workers=1,  # one device, one process
         preload=["repro.memory.measured", __name__],
     )
@@ -213,7 +213,7 @@ def _simulated(config: Config, context: Context) -> Iterator[Result]:
         specs,
         StepSpec.as_dict,
         label=lambda spec: "N={context} L={layers} D={hidden} {method}".format(**spec.as_dict()),
-        store=PointStore("simulated", identity),  # kept: the same on every machine
+        store=ResultCache("simulated", identity),  # kept: the same on every machine
         workers=context.workers,
         preload=["repro.memory.measured", "repro.artifacts.shared.decoder_steps"],
     ):

@@ -1,7 +1,6 @@
 """Accuracy over time, forward passes and arithmetic, memory beside it; and the learning rates."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
@@ -10,43 +9,56 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from repro.artifacts.mezo_fig4.points import Line, Setting, running_maximum, settings, value_at
+from repro.artifacts.mezo_fig4.points import (
+    Line,
+    Setting,
+    running_maximum,
+    settings,
+    value_at,
+)
 from repro.claims.index import CLAIMS
 from repro.claims.statistics import estimate
 from repro.core.units import format_bytes
 from repro.finetuning.arms import ARMS, LABELS, estimates
 from repro.measurement.records import Record
-from repro.plotting.style import BLUE, GREEN, INK, ORANGE, PINK, style
+from repro.plotting.style import BLUE, BROWN, CYAN, GREEN, INK, ORANGE, PINK, RED, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_TITLES = {"boolq": "BoolQ", "boolq-qa": "BoolQ, question and answer", "rte": "RTE"} | {
-    "sst2": "SST-2",
-    "yesno-facts": "generated questions",
-}
 _AXES = {
     "seconds": "training time (s)",
     "forward_passes": "forward passes (backward not counted)",
     "flops": "arithmetic (TFLOP)",
 }
-_COLOURS = {"bp": ORANGE, "bp_checkpoint": PINK, "mezo_1": GREEN, "mezo_5": BLUE}
+_COLOURS = {
+    "bp": ORANGE,
+    "bp_checkpoint": PINK,
+    "lora": BROWN,
+    "mezo_1": GREEN,
+    "mezo_5": BLUE,
+    "mezo_lora": CYAN,
+    "elasticzo": RED,
+}
 _DASHES = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
 """Models of one arm are told apart by them."""
 _PUBLISHED = {"MeZO": CLAIMS["A9"].published, "BP, below": CLAIMS["A9-bp"].published}
 """Accuracies (%) after about two hours in the paper's Fig. 4, of far larger models."""
+_SEEDS_FOR_AN_INTERVAL = 3
+"""With fewer, an interval of Student's t covers the panel; each seed is drawn instead."""
 _LEVELS = 200
-"""Places at which the seeds' running maxima are averaged."""
+"""Places at which the seeds' accuracies are averaged."""
 
 
 def fig4(records: Sequence[Record]) -> "Figure":
-    """Draw the setting of the highest profile."""
-    return accuracy(settings(records)[0])
+    """Draw every task of the highest profile: accuracy over time and forward passes, and memory."""
+    found = settings(records)
+    return accuracy([s for s in found if s.name == found[0].name], ("seconds", "forward_passes"))
 
 
 def learning_rates(records: Sequence[Record]) -> "Figure":
-    """Draw the grids of every setting: loss on the held-out questions over the learning rate."""
+    """Draw the grids of every setting: loss on the held-out items over the learning rate."""
     with_grids = [setting for setting in settings(records) if setting.grids]
     with style():
         rows = max(1, len(with_grids))
@@ -63,57 +75,67 @@ FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {
 }
 
 
-def accuracy(setting: Setting) -> "Figure":
-    """Draw one setting: running maxima and raw points on three axes, and the memory of each arm."""
+def accuracy(tasks: Sequence[Setting], axes: Sequence[str] = tuple(_AXES)) -> "Figure":
+    """Draw the tasks of one setting, one to a row, and the memory of each arm beside them.
+
+    Args:
+        tasks: of one setting, at least one.
+        axes: fields of the curve that accuracy is drawn over, one to a column.
+    """
     with style():
-        figure, grid = plt.subplots(
-            1, 4, figsize=(13, 3.9), width_ratios=(1.25, 1, 1, 1), squeeze=False
-        )
-        *panels, bars = grid[0]
-        looks = _looks(setting)
-        for panel, (axis, name) in zip(panels, _AXES.items(), strict=True):
-            _curves(panel, setting, axis, looks)
-            panel.set_xlabel(name)
-            panel.sharey(panels[0])
-        panels[0].set_ylabel("validation accuracy (%)")
-        if setting.dataset == "boolq":
-            _published(panels[0])
-        _set_limits(panels[0], setting)
-        _memory(bars, setting)
+        figure = plt.figure(figsize=(4.2 * len(axes) + 4, max(4.6, 3.1 * len(tasks) + 1.1)))
+        cells = figure.add_gridspec(len(tasks), len(axes) + 1)
+        looks = _looks(tasks)
+        for row, setting in enumerate(tasks):
+            panels = [figure.add_subplot(cells[row, column]) for column in range(len(axes))]
+            for panel, axis in zip(panels, axes, strict=True):
+                _curves(panel, setting, axis, looks)
+                panel.set_xlabel(_AXES[axis])
+                panel.sharey(panels[0])
+            panels[0].set_ylabel("validation accuracy (%)")
+            panels[0].set_title(f"{setting.title}: {_how(setting)}", loc="left")
+            if setting.dataset == "boolq":
+                _published(panels[0])
+            _set_limits(panels[0], setting)
+        _memory(figure.add_subplot(cells[:, -1]), tasks[0])
+        machines = dict.fromkeys(name for setting in tasks for name in setting.machines)
         figure.suptitle(
-            f"{_title(setting.dataset)}, {setting.name} ({setting.profile}): {_how(setting)}",
-            fontsize=10.5,
+            f"{tasks[0].name} ({tasks[0].profile}), {'; '.join(machines)}", fontsize=10.5
         )
+        lines = {line.label: line for setting in tasks for line in setting.lines}
         handles: list[Any] = [
             Line2D([], [], label=f"{line.label} ({_run(line)})", **looks[line.label])
-            for line in setting.lines
+            for line in lines.values()
         ]
         handles.append(Line2D([], [], color=INK, linestyle=":", label="majority answer"))
-        handles.append(_raw_handle())
-        if any(len(line.records) > 1 for line in setting.lines):
+        handles.append(Line2D([], [], color=INK, linewidth=0.6, alpha=0.6, label="running maximum"))
+        if any(setting.zero_shot for setting in tasks):
+            handles.append(
+                Line2D([], [], color=INK, linestyle="none", marker="<", label="zero-shot")
+            )
+        if any(len(line.records) >= _SEEDS_FOR_AN_INTERVAL for line in lines.values()):
             handles.append(Patch(color=INK, alpha=0.2, linewidth=0, label="95 % over seeds"))
-        figure.legend(handles=handles, loc="outside lower center", ncols=4)
+        figure.legend(handles=handles, loc="outside lower center", ncols=3)
     return figure
 
 
-def _looks(setting: Setting) -> Mapping[str, Mapping[str, Any]]:
-    """Return the look of each line, by its label."""
-    models = dict.fromkeys(line.model for line in setting.lines)
-    number = {model: n for n, model in enumerate(models)}
+def _looks(tasks: Sequence[Setting]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the look of each line, by its label: a colour for the arm, dashes for the model."""
+    lines = [line for setting in tasks for line in setting.lines]
+    number = {model: n for n, model in enumerate(dict.fromkeys(line.model for line in lines))}
     return {
         line.label: {
             "color": _COLOURS[line.arm],
             "linestyle": _DASHES[number[line.model] % len(_DASHES)],
         }
-        for line in setting.lines
+        for line in lines
     }
 
 
 def _how(setting: Setting) -> str:
     if not setting.lines:
         return "no run came to an evaluation"
-    items = setting.lines[0].settings["monitored_items"]
-    return f"{items} questions, {'; '.join(setting.machines)}"
+    return f"{setting.lines[0].settings['monitored_items']} items"
 
 
 def _run(line: Line) -> str:
@@ -121,32 +143,24 @@ def _run(line: Line) -> str:
     return f"lr {line.settings['lr']:g}, {seeds} seed{'s' if seeds > 1 else ''}"
 
 
-def _raw_handle() -> Line2D:
-    return Line2D(
-        [], [], color=INK, marker="o", markersize=3, alpha=0.5, linestyle="none",
-        label="each evaluation; lines: running maximum",
-    )  # fmt: skip
-
-
 def _curves(
     panel: "Axes", setting: Setting, axis: str, looks: Mapping[str, Mapping[str, Any]]
 ) -> None:
     for line in setting.lines:
-        look = looks[line.label]
-        for record in line.records:
-            panel.plot(
-                record.metrics[axis],
-                [100 * value for value in record.metrics["accuracy"]],
-                color=look["color"],
-                marker="o",
-                markersize=3,
-                alpha=0.5,
-                linestyle="none",
-            )
-        _mean(panel, line, axis, look)
+        _mean(panel, line, axis, looks[line.label])
     majority = setting.majority("monitored")
     if majority is not None:
         panel.axhline(majority, color=INK, linestyle=":", linewidth=1)
+    for record in setting.zero_shot:
+        panel.plot(
+            1, 100 * record.metrics["accuracy"], "<", color=INK, markersize=5, clip_on=False,
+            transform=panel.get_yaxis_transform(),
+        )  # fmt: skip
+        panel.annotate(
+            record.point["model"].rpartition("/")[2], (1, 100 * record.metrics["accuracy"]),
+            (-4, 2), xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
+            fontsize=6.5,
+        )  # fmt: skip
     if axis == "flops":
         panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1e12:g}"))
         panel.xaxis.set_major_locator(MaxNLocator(4))
@@ -167,6 +181,7 @@ def _set_limits(panel: "Axes", setting: Setting) -> None:
     raw = [100 * a for line in setting.lines for r in line.records for a in r.metrics["accuracy"]]
     alike = setting.majority("monitored")
     raw += [] if alike is None else [alike]
+    raw += [100 * record.metrics["accuracy"] for record in setting.zero_shot]
     raw += _PUBLISHED.values() if setting.dataset == "boolq" else []
     if raw:
         margin = 0.08 * (max(raw) - min(raw)) or 1.0
@@ -174,38 +189,54 @@ def _set_limits(panel: "Axes", setting: Setting) -> None:
 
 
 def _mean(panel: "Axes", line: Line, axis: str, look: Mapping[str, Any]) -> None:
-    """Draw the mean running maximum as far as every seed goes, and its 95 % interval."""
-    curves = [running_maximum(record, axis) for record in line.records]
-    places = np.linspace(0, min(curve[-1][0] for curve in curves), _LEVELS)
-    means = [estimate([value_at(curve, x) for curve in curves]) for x in places]
-    height = np.array([mean.mean for mean in means])
-    panel.plot(places, height, linewidth=1.6, drawstyle="steps-post", **look)
-    if len(curves) > 1:
-        half = np.array([mean.interval or 0.0 for mean in means])
-        panel.fill_between(
-            places, height - half, height + half, step="post", color=look["color"], alpha=0.2,
-            linewidth=0,
-        )  # fmt: skip
+    """Draw the mean accuracy as far as every seed goes, its 95 % interval, and the maximum so far.
+
+    Lines end where a mark stands: at the last evaluation, by which verdicts are given.
+    """
+    raw = [
+        list(zip(r.metrics[axis], [100 * a for a in r.metrics["accuracy"]], strict=True))
+        for r in line.records
+    ]
+    end = min(points[-1][0] for points in raw)
+    places = np.linspace(0, end, _LEVELS)
+    heights = np.array([np.interp(places, *np.transpose(points)) for points in raw])
+    panel.plot(places, heights.mean(0), linewidth=1.6, **look)
+    panel.plot(end, heights.mean(0)[-1], "o", color=look["color"], markersize=4)
+    best = [
+        np.mean([value_at(running_maximum(record, axis), x) for record in line.records])
+        for x in places
+    ]
+    panel.plot(places, best, linewidth=0.6, alpha=0.6, drawstyle="steps-post", **look)
+    if len(raw) < _SEEDS_FOR_AN_INTERVAL:
+        for height in heights if len(raw) > 1 else ():
+            panel.plot(places, height, linewidth=0.8, alpha=0.35, **look)
+        return
+    half = np.array([estimate(list(column)).interval for column in heights.T])
+    mean = heights.mean(0)
+    panel.fill_between(
+        places, mean - half, mean + half, color=look["color"], alpha=0.15, linewidth=0
+    )
 
 
 def _memory(panel: "Axes", setting: Setting) -> None:
     """Draw what a step of each set-up takes: measured as bars, the rest as marks on them."""
+    sizes = {(plan.point["batch"], plan.point["context"]) for plan in setting.plans}
     names = []
     for place, plan in enumerate(setting.plans):
-        metrics, arm = plan.metrics, plan.point["arm"]
+        metrics, point = plan.metrics, plan.point
         measured = metrics.get("measured_peak_bytes", 0)
-        panel.barh(place, measured, 0.5, color=_COLOURS[arm], alpha=0.75, linewidth=0)
-        panel.plot(metrics["simulated_peak_bytes"], place, "|", color=INK, markersize=15)
-        panel.plot(metrics["planned_bytes"], place, "D", color=INK, markersize=4, mfc="white")
+        panel.barh(place, measured, 0.5, color=_COLOURS[point["arm"]], alpha=0.75, linewidth=0)
+        panel.plot(metrics["simulated_peak_bytes"], place, "|", color=INK, markersize=11)
+        if "formula_bytes" in metrics:
+            panel.plot(metrics["formula_bytes"], place, "D", color=INK, markersize=4, mfc="white")
+        model = point["model"].rpartition("/")[2]
         said = format_bytes(measured) if measured else "out of memory"
+        size = "" if len(sizes) == 1 else f", {_size(point['batch'], point['context'])}"
         panel.annotate(
-            f"{said}, L' = {metrics.get('measured_effective_layers', float('nan')):.2g}",
-            (0, place - 0.31), (2, 1), textcoords="offset points", va="bottom", fontsize=7,
+            f"{model}{size}: {said}", (0, place - 0.28), (2, 1),
+            textcoords="offset points", va="bottom", fontsize=7,
         )  # fmt: skip
-        model = plan.point["model"].rpartition("/")[2]
-        names.append(
-            f"{LABELS[arm]}\n{model}\nB = {plan.point['batch']}, N = {plan.point['context']}"
-        )
+        names.append(LABELS[point["arm"]].replace(", ", ",\n").replace(" with ", " with\n"))
     panel.set_yticks(range(len(names)), names, fontsize=7)
     panel.set_ylim(len(names) - 0.5, -0.7)
     panel.grid(visible=False, axis="y")
@@ -215,8 +246,13 @@ def _memory(panel: "Axes", setting: Setting) -> None:
     panel.set_xlim(left=0)
     panel.xaxis.set_major_formatter(FuncFormatter(lambda count, _: format_bytes(count)))
     panel.xaxis.set_major_locator(MaxNLocator(4))
-    panel.set_xlabel("memory of a step; line: budget,\n| simulated, ◇ formula (real parameters)")
-    panel.set_title("measured peak")
+    panel.set_xlabel("memory of a step; line: budget,\n| simulated, ◇ planned by formula")
+    common = "".join(f", {_size(*size)}" for size in sizes) if len(sizes) == 1 else ""
+    panel.set_title(f"measured peak{common}")
+
+
+def _size(batch: int, context: int) -> str:
+    return f"B = {batch}, N = {context}"
 
 
 def _grid(panel: "Axes", setting: Setting, *, zo: bool) -> None:
@@ -238,10 +274,5 @@ def _grid(panel: "Axes", setting: Setting, *, zo: bool) -> None:
     panel.set_xscale("log")
     panel.set_xlabel("learning rate")
     panel.set_ylabel("held-out cross-entropy (nats)")
-    panel.set_title(f"{_title(setting.dataset)}, {setting.name} ({setting.profile})")
+    panel.set_title(f"{setting.title}, {setting.name} ({setting.profile})")
     panel.legend()
-
-
-def _title(task: str) -> str:
-    """Return a task's title as the literature has it; of a user's own, the name of its file."""
-    return _TITLES.get(task, Path(task).stem)

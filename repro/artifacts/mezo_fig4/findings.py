@@ -5,6 +5,7 @@ from math import hypot, inf, sqrt
 from typing import Any
 
 from repro.artifacts.mezo_fig4.points import (
+    GENERATED,
     Line,
     Setting,
     first_reached,
@@ -16,7 +17,7 @@ from repro.claims.index import CLAIMS, of_artifact
 from repro.claims.statistics import bootstrap_interval, estimate, sign_flip_p
 from repro.claims.verdict import Finding, is_ranking
 from repro.core.units import GB, format_bytes
-from repro.finetuning.arms import LABELS, estimates
+from repro.finetuning.arms import LABELS, PAPER_ARMS, estimates
 from repro.measurement.records import Record
 
 _GAIN = 0.5
@@ -104,7 +105,7 @@ def _accuracies(setting: Setting) -> list[Finding]:
             Finding(
                 claim_id,
                 spread.mean,
-                f"running maximum after {line.settings['seconds']:g} s of {line.label}"
+                f"running maximum after {_duration(line)} of {line.label}"
                 f"{_majority(setting)}{_left_out(line)}",
                 n_seeds=spread.n_seeds,
                 interval=spread.interval,
@@ -117,7 +118,7 @@ def _accuracies(setting: Setting) -> list[Finding]:
 def _order(setting: Setting) -> Finding:
     """Compare ends: what the choice of the questions may make is part of the interval."""
     bp = _best(setting, zo=False)
-    if bp is None or setting.dataset != "boolq" or _best(setting, zo=True) is None:
+    if bp is None or setting.dataset == GENERATED or _best(setting, zo=True) is None:
         return Finding("A9-order", None, _absent(setting))
     mezo = _best(setting, zo=True, of=_larger(setting, bp.model))
     if mezo is None:
@@ -136,9 +137,9 @@ def _order(setting: Setting) -> Finding:
     spread = estimate(gaps)
     chance = _standard_errors(_items(bp, "final")) * sqrt(2)
     reason = (
-        f"final accuracy of {mezo.label} less that of {bp.label}; the choice of "
-        f"{_items(bp, 'final')} questions alone may make {chance:.1f} points"
-        f"{_left_out(mezo)}{_left_out(bp)}"
+        f"{setting.title}: final accuracy of {mezo.label} minus that "
+        f"of {bp.label}; the sampling of {_items(bp, 'final')} questions alone allows {chance:.1f} "
+        f"points{_before_training(setting, mezo, bp, spread.mean)}{_left_out(mezo)}{_left_out(bp)}"
     )
     sides = [list(line.final().values()) for line in (bp, mezo)]
     return Finding(
@@ -159,7 +160,7 @@ def _time(setting: Setting) -> Finding:
     A run that never does counts as its end, which is less than it would have taken.
     """
     mezo, bp = _best(setting, zo=True), _best(setting, zo=False)
-    if mezo is None or bp is None or setting.dataset != "boolq":
+    if mezo is None or bp is None or setting.dataset == GENERATED:
         return Finding("A10", None, _absent(setting))
     machines = {machine(record) for line in (mezo, bp) for record in line.records}
     if len(machines) > 1:
@@ -170,7 +171,8 @@ def _time(setting: Setting) -> Finding:
         return Finding("A10", None, nothing, len(bp.records), profile=setting.profile)
     later, censored, diverged = _delays(mezo, bp)
     reason = (
-        f"{mezo.label} after {bp.label}, to half of BP's gain, each from its own start"
+        f"{setting.title}: {mezo.label} after {bp.label}, to half of "
+        "BP's gain, each from its own start"
         f"{_left_out(mezo)}{_left_out(bp)}"
     )
     if diverged:
@@ -205,7 +207,7 @@ def _delays(mezo: Line, bp: Line) -> tuple[list[float], int, int]:
         assert at is not None  # noqa: S101 - a curve reaches what lies below its end
         reached = first_reached(slower, slower[0][1] + gain)
         censored += reached is None
-        later.append((mezo.settings["seconds"] if reached is None else reached) - at)
+        later.append((slower[-1][0] if reached is None else reached) - at)
     return later, censored, diverged
 
 
@@ -219,7 +221,7 @@ def _nothing_learnt(setting: Setting, bp: Line) -> str:
     noise = _standard_errors(_items(bp, "monitored"))
     if gain < noise:
         return (
-            f"BP gained {gain:.1f} points in {bp.settings['seconds']:g} s, which the choice of "
+            f"BP gained {gain:.1f} points in {_duration(bp)}, which the choice of "
             f"{_items(bp, 'monitored')} questions alone may make ({noise:.1f}): there is no "
             "convergence to compare"
         )
@@ -234,6 +236,23 @@ def _nothing_learnt(setting: Setting, bp: Line) -> str:
             "convergence to compare"
         )
     return ""
+
+
+def _duration(line: Line) -> str:
+    steps = line.settings["steps"]
+    return f"{steps} steps" if steps else f"{line.settings['seconds']:g} s"
+
+
+def _before_training(setting: Setting, mezo: Line, bp: Line, gap: float) -> str:
+    """Say how much of the final gap the two models had before any training."""
+    starts = [setting.before_training(line.model) for line in (mezo, bp)]
+    if None in starts:
+        return ""
+    before = starts[0] - starts[1]  # type: ignore[operator]
+    return (
+        f"; before training, {mezo.model} was {before:+.1f} points from {bp.model}, so training "
+        f"changed the gap by {gap - before:+.1f} points"
+    )
 
 
 def _gain(curve: Sequence[tuple[float, float]]) -> float:
@@ -253,11 +272,16 @@ def _items(line: Line, which: str) -> int:
 
 
 def _best(setting: Setting, *, zo: bool, of: Container[str] | None = None) -> Line | None:
-    """Return the line of BP or MeZO with the highest mean accuracy, on any model or one ``of``."""
+    """Return the line of BP or MeZO with the highest mean accuracy, on any model or one ``of``.
+
+    LoRA and ElasticZO are baselines of this suite, of which the paper states nothing.
+    """
     lines = [
         line
         for line in setting.lines
-        if bool(estimates(line.arm)) == zo and (of is None or line.model in of)  # type: ignore[arg-type]
+        if line.arm in PAPER_ARMS
+        and bool(estimates(line.arm)) == zo
+        and (of is None or line.model in of)
     ]
     return max(lines, key=lambda line: estimate(list(line.best().values())).mean, default=None)
 
@@ -289,5 +313,5 @@ def _left_out(line: Line) -> str:
 
 def _absent(setting: Setting) -> str:
     if setting.dataset != "boolq":
-        return f"the runs are on {setting.dataset}, which says nothing of BoolQ"
+        return f"the runs are on {setting.title}, and the statement is about BoolQ"
     return "there are no runs of BP, or none of MeZO"

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.errors import ReproError, UsageError
 from repro.core.units import format_bytes
 from repro.data.text.tokens import load_tokenised
-from repro.finetuning.arms import LABELS, Arm, estimates
+from repro.finetuning.arms import LABELS, Arm
 from repro.finetuning.base_models import load_architecture, load_tokenizer, unobtainable
 from repro.finetuning.planner import Proposal, propose
 from repro.finetuning.step_memory import Setup, account
@@ -30,7 +30,7 @@ class Plan:
     results: tuple[Result, ...]
 
 
-def plan(config: Config, dataset: str, context: Context) -> Plan:
+def plan(config: Config, datasets: Sequence[str], context: Context) -> Plan:
     """Choose a set-up for each arm; with ``every_model`` one for each of its models.
 
     Raises:
@@ -43,7 +43,9 @@ def plan(config: Config, dataset: str, context: Context) -> Plan:
     sizes = {name: load_architecture(name) for name, reason in reasons.items() if not reason}
     for name, size in sizes.items():
         _require_positions(config, name, size)
-    least = max((_least_context(config, dataset, name) for name in sizes), default=1)
+    least = max(
+        (_least_context(config, dataset, name) for name in sizes for dataset in datasets), default=1
+    )
     accounts = _Accounts(config, context)
     budget = _budget(config, sizes, reasons, accounts)
     if budget.of_bp and not (budget.is_taken and "bp" in config.arms):
@@ -109,7 +111,7 @@ class _Accounts:
 
     def of(self, arm: Arm, model: str, batch: int, context: int) -> Accounted:
         here = self._config
-        measured: Arm = "mezo_1" if estimates(arm) else arm  # n takes no memory
+        measured: Arm = "mezo_1" if arm == "mezo_5" else arm  # n takes no memory
         dtype = here.dtype_of(arm)
         setup = Setup(measured, model, dtype, batch, context, here.device, here.threads)
         if setup not in self._known:
@@ -123,7 +125,7 @@ class _Accounts:
             [setup],
             Setup.as_dict,
             label=lambda s: f"{LABELS[s.arm]} on {s.model}, B={s.batch} N={s.context}",
-            store=self._context.journal,
+            store=self._context.result_cache,
             workers=1,
             preload=["repro.finetuning.step_memory"],
         )

@@ -3,17 +3,29 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import Any
 
-from repro.finetuning.arms import ARMS, LABELS
+from repro.finetuning.arms import ARMS, LABELS, Arm
 from repro.measurement.records import Record, of_kind, rank
+
+GENERATED = "yesno-facts"
+"""The task of generated questions, from which no verdict follows."""
+TITLES = {
+    "boolq": "BoolQ",
+    "boolq-qa": "BoolQ, question and answer",
+    "rte": "RTE",
+    "sst2": "SST-2",
+    GENERATED: "generated questions",
+}
+"""Tasks as the literature writes them."""
 
 
 @dataclass(frozen=True)
 class Line:
     """All seeds of one arm on one model."""
 
-    arm: str
+    arm: Arm
     model: str
     records: tuple[Record, ...]
     """One for each seed, in the order of the seeds."""
@@ -28,8 +40,7 @@ class Line:
     @property
     def settings(self) -> dict[str, Any]:
         """How every seed was run."""
-        settings: dict[str, Any] = self.records[0].metrics["settings"]
-        return settings
+        return _settings(self.records[0])
 
     def best(self) -> dict[int | None, float]:
         """Return the highest accuracy during training in per cent, by seed."""
@@ -52,6 +63,8 @@ class Setting:
     plans: tuple[Record, ...]
     """The chosen set-ups, one for each arm and model."""
     grids: tuple[Record, ...]
+    zero_shot: tuple[Record, ...] = ()
+    """The accuracy of each model before any training."""
 
     def majority(self, which: str) -> float | None:
         """Per cent of the ``monitored`` or ``final`` questions with the more frequent answer.
@@ -66,6 +79,16 @@ class Setting:
         ]
         return 100 * of[0] if of else None
 
+    def before_training(self, model: str) -> float | None:
+        """Return the zero-shot accuracy of a model in per cent; ``None`` if it was not measured."""
+        found = [r.metrics["accuracy"] for r in self.zero_shot if r.point["model"] == model]
+        return 100 * found[0] if found else None
+
+    @property
+    def title(self) -> str:
+        """The task as the literature writes it; for a user's own task, the name of its file."""
+        return TITLES.get(self.dataset, Path(self.dataset).stem)
+
     @property
     def machines(self) -> list[str]:
         """What the runs were made on, each once."""
@@ -73,7 +96,7 @@ class Setting:
 
 
 def settings(records: Sequence[Record]) -> list[Setting]:
-    """Return the settings that were run, that of the highest profile first, on BoolQ first."""
+    """Return each task of each setting that was run: the highest profile first, BoolQ first."""
     keys = dict.fromkeys((r.point["setting"], r.point["dataset"]) for r in of_kind(records, "run"))
     found = [_setting(*key, [r for r in records if _belongs(r, *key)]) for key in keys]
     return sorted(found, key=lambda s: (rank(s.profile), s.dataset == "boolq"), reverse=True)
@@ -130,6 +153,7 @@ def _setting(name: str, dataset: str, records: Sequence[Record]) -> Setting:
         lines=tuple(line for line in lines if line.records),
         plans=tuple(_chosen(records)),
         grids=tuple(of_kind(records, "grid")),
+        zero_shot=tuple(of_kind(records, "zero_shot")),
     )
 
 
@@ -143,7 +167,7 @@ def _chosen(records: Iterable[Record]) -> Iterable[Record]:
     return {(r.point["arm"], r.point["model"]): r for r in oldest_first}.values()
 
 
-def _line(runs: Iterable[Record], arm: str, model: str) -> Line:
+def _line(runs: Iterable[Record], arm: Arm, model: str) -> Line:
     """Return the runs of one line that came to an evaluation, as the newest was made."""
     here = [r for r in runs if (r.point["arm"], r.point["model"]) == (arm, model)]
     here = [r for r in here if r.metrics.get("accuracy")]
@@ -157,6 +181,6 @@ def _line(runs: Iterable[Record], arm: str, model: str) -> Line:
 
 
 def _settings(record: Record) -> dict[str, Any]:
-    """Return how a run was made; records from before there was a choice do not name it."""
+    """Return how a run was made; older records do not name choices that came later."""
     settings: dict[str, Any] = record.metrics["settings"]
-    return {"noise": "torch", "helped": False, **settings}
+    return {"noise": "torch", "helped": False, "steps": 0, **settings}

@@ -4,14 +4,14 @@ Kinds of results, each with the ``setting`` of the configuration in its point:
 
 - ``unobtainable``: a model that could not be had, and why.
 - ``plan``: formula, simulation and measurement of a step; ``chosen`` is what the arm trains.
-- ``grid``: a short run, evaluated on held-out training questions; point with ``arm``, ``lr``.
-- ``run``: a run (``repro.finetuning.curve``), its end, and the log of MeZO; ``settings`` are all
-  that its seeds have in common. Where the GPU was too small ``out_of_memory`` has the reason, and
-  where no learning rate came to its end ``divergence`` says so.
+- ``zero_shot``: the accuracy of a model on a task before any training (``repro.finetuning``).
+- ``grid``: a short run, evaluated on held-out training items; point with ``arm``, ``lr``.
+- ``run``: the curve of a run, its end, and the log of MeZO; ``settings`` are all that its seeds
+  have in common. Where the GPU was too small ``out_of_memory`` has the reason, and where no
+  learning rate came to its end ``divergence`` says so.
 """
 
-import hashlib
-import json
+import math
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
@@ -19,34 +19,32 @@ from typing import Any
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig4 import Config
+from repro.artifacts.mezo_fig4.controls import zero_shot_controls
 from repro.artifacts.mezo_fig4.plan import plan
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.errors import ReproError
-from repro.core.paths import cache_dir
 from repro.data.text.task import SPLITS
 from repro.data.text.tasks import get_task
 from repro.finetuning.arms import LABELS, estimates, tuned_as
 from repro.finetuning.base_models import fingerprint
-from repro.finetuning.fine_tune import Task, fine_tune
-from repro.finetuning.items import first_obtainable
+from repro.finetuning.items import obtainable
 from repro.finetuning.learner import can_help, restore_of
-from repro.finetuning.run import Run
+from repro.finetuning.run import LanguageModelRun
 from repro.finetuning.step_memory import Setup
 from repro.measurement.device import require_device
-from repro.measurement.environment import Environment, source_sha256
-from repro.measurement.point_store import PointStore
+from repro.measurement.environment import Environment
+from repro.measurement.result_cache import ResultCache
 from repro.ondevice.build import build
+from repro.training.store import CheckpointStore, identity
 from repro.training.tidy import tidy
-
-_PACKAGES = ("core", "data", "models", "methods", "finetuning", "ondevice", "training")
-"""The code that decides what a run does."""
+from repro.training.trainer import TrainingTask, train_run
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield every result; what is done is kept if the run is killed, down to the last steps.
 
-    A set-up that the GPU is too small for, or that no learning rate suits, is recorded as such, and
-    the others go on.
+    Every task has the same set-ups. A set-up that the GPU is too small for, or that no learning
+    rate suits, is recorded as such, and the others go on.
 
     Raises:
         UsageError: the device does not exist here, or the budget is too small.
@@ -56,18 +54,33 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     require_device(config.device)
     if config.noise == "engine":
         build()
-    dataset = first_obtainable(config.datasets)
-    planned = plan(config, dataset, context)
+    datasets = obtainable(config.datasets)
+    planned = plan(config, datasets, context)
     yield from planned.results
     for setup in planned.too_large:  # said before hours go into the others
         reason = f"{_name(setup)}: runs out of memory, and so does all that is larger"
         sys.stderr.write(f"{reason}\n")
-        yield from _untrained(config, dataset, setup, {"out_of_memory": reason})
-    lrs = yield from _learning_rates(config, dataset, planned.setups, context)
+        for dataset in datasets:
+            yield from _untrained(config, dataset, setup, {"out_of_memory": reason})
+    if config.zero_shot:
+        yield from zero_shot_controls(config, datasets, planned.setups, context)
+    for dataset in datasets:
+        yield from _task(config, dataset, planned.setups, context)
+
+
+def _task(
+    config: Config, dataset: str, setups: Sequence[Setup], context: Context
+) -> Iterator[Result]:
+    """Yield the grids and the runs of one task.
+
+    Raises:
+        ReproError: no set-up has a learning rate that came to its end.
+    """
+    lrs = yield from _learning_rates(config, dataset, setups, context)
     failures = [found for found in lrs.values() if isinstance(found, dict)]
     if len(failures) == len(lrs):
         raise ReproError("; ".join(str(why) for each in failures for why in each.values()))
-    for setup in planned.setups:
+    for setup in setups:
         lr = lrs[setup]
         if isinstance(lr, dict):
             yield from _untrained(config, dataset, setup, lr)
@@ -112,7 +125,7 @@ def _trained(
     config: Config, dataset: str, setup: Setup, lr: float, context: Context
 ) -> Iterator[Result]:
     runs = [_run(config, dataset, setup, lr, seed) for seed in config.seeds]
-    for one, metrics in _fine_tuned("training", runs, context.journal, context.environment):
+    for one, metrics in _fine_tuned("training", runs, context.result_cache, context.environment):
         settings = _without(one.as_dict(), "seed")
         yield Result("run", _point(config, one), metrics | {"settings": settings}, one.seed)
 
@@ -130,11 +143,15 @@ def _without(values: dict[str, Any], *names: str) -> dict[str, Any]:
 
 def _grid(config: Config, dataset: str, setup: Setup, context: Context) -> Iterator[Result]:
     """Yield a short run for each learning rate; those done before under the same code are kept."""
-    runs = [
-        replace(_run(config, dataset, setup, lr, seed=0), seconds=config.grid_seconds, tuning=True)
-        for lr in config.lrs(setup.arm)
-    ]
-    store = PointStore("mezo_fig4-grid", _identity(context.environment))
+    whole = _run(config, dataset, setup, 0, seed=0)
+    short = replace(
+        whole,
+        seconds=whole.seconds * config.grid_share,
+        steps=math.ceil(whole.steps * config.grid_share),
+        tuning=True,
+    )
+    runs = [replace(short, lr=lr) for lr in config.lrs(setup.arm)]
+    store = ResultCache("mezo_fig4-grid", {"trained by": identity(context.environment)})
     for one, metrics in _fine_tuned("learning rates", runs, store, context.environment):
         yield Result("grid", _point(config, one) | {"lr": one.lr}, metrics, one.seed)
 
@@ -164,11 +181,11 @@ def _failure(setup: Setup, results: Sequence[Result]) -> _Failure:
     return {"out_of_memory" if short else "divergence": f"{name}: {reason}"}
 
 
-def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> Run:
-    is_mezo = estimates(setup.arm) > 0
-    noise = config.noise if is_mezo else "torch"
-    along = is_mezo and noise == "torch"
-    return Run(
+def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> LanguageModelRun:
+    is_zo = estimates(setup.arm) > 0
+    noise = config.noise if is_zo else "torch"
+    along = is_zo and noise == "torch"
+    return LanguageModelRun(
         arm=setup.arm,
         model=setup.model,
         dtype=setup.dtype,
@@ -179,6 +196,7 @@ def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> Ru
         eps=config.eps,
         seed=seed,
         seconds=config.seconds,
+        steps=config.steps(setup.arm, setup.model),
         evaluations=config.evaluations,
         tuning_items=config.tuning_items,
         monitored_items=config.monitored_items,
@@ -186,31 +204,37 @@ def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> Ru
         device=setup.device,
         threads=setup.threads,
         noise=noise,
-        helped=along and can_help(restore_of(setup.dtype), setup.device),
+        helped=along and can_help(restore_of(setup.arm, setup.dtype), setup.device),
     )
 
 
 def _fine_tuned(
-    title: str, runs: Sequence[Run], store: PointStore, environment: Environment
-) -> Iterator[tuple[Run, dict[str, Any]]]:
+    title: str, runs: Sequence[LanguageModelRun], store: ResultCache, environment: Environment
+) -> Iterator[tuple[LanguageModelRun, dict[str, Any]]]:
     """Yield each run with its metrics; one at a time, for their time is the result."""
-    directory = cache_dir() / "fine_tuning" / _digest(_identity(environment))
-    tidy(directory)
     bases = {model: fingerprint(model) for model in {run.model for run in runs}}
     data = {name: _data_of(name) for name in {run.dataset for run in runs}}
-    tasks = [Task(run, directory, bases[run.model], data[run.dataset]) for run in runs]
-    for task, metrics in run_in_subprocesses(
+    tasks = [
+        TrainingTask(
+            replace(run, sources=f"{bases[run.model]} {data[run.dataset]}"),
+            CheckpointStore.of(environment, run.threads),
+        )
+        for run in runs
+    ]
+    tidy(tasks[0].store.directory)
+    done = run_in_subprocesses(
         f"mezo_fig4 {title}",
-        fine_tune,
+        train_run,
         tasks,
-        Task.key,
+        lambda task: task.run.key(),
         label=lambda task: task.run.label(),
         store=store,
         workers=1,
-        preload=["repro.finetuning.fine_tune"],
-    ):
-        task.checkpoint.remove()
-        yield task.run, metrics
+        preload=["repro.training.trainer", "repro.finetuning.fine_tune"],
+    )
+    for run, (task, metrics) in zip(runs, done, strict=True):
+        task.store.checkpoint(task.run).remove()
+        yield run, metrics
 
 
 def _data_of(dataset: str) -> str:
@@ -219,7 +243,7 @@ def _data_of(dataset: str) -> str:
     return " ".join(task.fingerprint(split)[:16] for split in SPLITS)
 
 
-def _point(config: Config, run: Run) -> dict[str, Any]:
+def _point(config: Config, run: LanguageModelRun) -> dict[str, Any]:
     return {
         "setting": config.setting,
         "dataset": run.dataset,
@@ -228,17 +252,3 @@ def _point(config: Config, run: Run) -> dict[str, Any]:
         "batch": run.batch,
         "context": run.context,
     }
-
-
-def _identity(environment: Environment) -> dict[str, Any]:
-    return {
-        "source": source_sha256(*_PACKAGES),
-        "versions": environment.versions,
-        "cpu": environment.cpu,
-        "cpu_capability": environment.cpu_capability,
-        "gpu": environment.gpu,
-    }
-
-
-def _digest(identity: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]

@@ -16,7 +16,11 @@ from repro.measurement.records import Record, of_kind
 
 
 def memory(records: Sequence[Record]) -> pd.DataFrame:
-    """Return every set-up that was accounted for: formulas, simulation, measurement, L'."""
+    """Return every set-up whose memory was estimated: formulas, simulation, measurement, L'.
+
+    Records of before the planner's formula proposed have the paper's equations with the model's
+    real number of parameters instead.
+    """
     rows = []
     for record in of_kind(records, "plan"):
         point, metrics = record.point, record.metrics
@@ -30,8 +34,9 @@ def memory(records: Sequence[Record]) -> pd.DataFrame:
                 "B": point["batch"],
                 "N": point["context"],
                 "budget": format_bytes(budget) if budget else "none",
-                "equations (2), (3)": format_bytes(metrics["published_formula_bytes"]),
-                "with real parameters": format_bytes(metrics["planned_bytes"]),
+                "equations (2), (3)": _optional_bytes(metrics.get("published_formula_bytes")),
+                "with real parameters": _optional_bytes(metrics.get("planned_bytes")),
+                "planner's formula": _optional_bytes(metrics.get("formula_bytes")),
                 **_peak(metrics, "simulated"),
                 **_peak(metrics, "measured"),
                 "chosen": "yes" if metrics["chosen"] else "no",
@@ -52,6 +57,28 @@ def unobtainable(records: Sequence[Record]) -> pd.DataFrame:
         if r.utc >= had.get((r.point["setting"], r.point["model"]), "")
     ]
     return pd.DataFrame(rows, columns=["setting", "model", "why"])
+
+
+def zero_shot(records: Sequence[Record]) -> pd.DataFrame:
+    """Return the accuracy of each model before any training, plain and calibrated."""
+    rows = []
+    for record in of_kind(records, "zero_shot"):
+        point, metrics = record.point, record.metrics
+        calibrated = metrics["calibrated_accuracy"]
+        rows.append(
+            {
+                "setting": point["setting"],
+                "data": point["dataset"],
+                "model": point["model"],
+                "dtype": metrics["settings"]["dtype"],
+                "items": metrics["items"]["validation"],
+                "prompts cut": metrics["truncated"]["validation"],
+                "zero-shot (%)": f"{100 * metrics['accuracy']:.1f}",
+                **{f"{name} bias (%)": f"{100 * value:.1f}" for name, value in calibrated.items()},
+                "majority (%)": f"{100 * metrics['majority']:.1f}",
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def runs(records: Sequence[Record]) -> pd.DataFrame:
@@ -135,10 +162,15 @@ def verdicts(records: Sequence[Record]) -> pd.DataFrame:
 def _peak(metrics: dict[str, float], kind: str) -> dict[str, str]:
     if f"{kind}_peak_bytes" not in metrics:
         return {kind: "out of memory", f"L' {kind}": ""}
+    layers = metrics.get(f"{kind}_effective_layers")
     return {
         kind: format_bytes(metrics[f"{kind}_peak_bytes"]),
-        f"L' {kind}": f"{metrics[f'{kind}_effective_layers']:.2f}",
+        f"L' {kind}": "" if layers is None else f"{layers:.2f}",
     }
+
+
+def _optional_bytes(count: float | None) -> str:
+    return "" if count is None else format_bytes(count)
 
 
 def _runs(setting: Setting) -> list[dict[str, object]]:

@@ -117,7 +117,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         tasks,
         asdict,
         label=lambda task: f"{task.model}, B={task.batch} N={task.context}",
-        store=context.journal,
+        store=context.result_cache,
         workers=1,  # time is the result
         preload=["repro.memory.measured", __name__],
     ):

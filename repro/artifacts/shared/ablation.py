@@ -14,8 +14,8 @@ from repro.core.names import METHODS, EngineChoice, MethodName
 if TYPE_CHECKING:
     from repro.artifacts.base import Context, Result
     from repro.claims.quantity import Key, Point
-    from repro.training.cell import Cell
-    from repro.training.problem import Evaluation
+    from repro.training.run import NetworkRun
+    from repro.training.task import Evaluation
 
 Changes = Mapping[str, Any]
 """Values by setting: ``precision``, a hyperparameter of the run, or, named ``start_...``, one of
@@ -61,7 +61,7 @@ class Axis:
 class Ablation:
     """Base runs and the axes along which they are changed."""
 
-    bases: Sequence["Cell"]
+    bases: Sequence["NetworkRun"]
     """The runs that are changed, one for each seed."""
     axes: tuple[Axis, ...]
     every_combination: bool = False
@@ -70,20 +70,20 @@ class Ablation:
     evaluation: "Evaluation" = "test"
     """The split that runs are evaluated on."""
 
-    def runs(self) -> "Iterator[tuple[Cell, Changes]]":
+    def runs(self) -> "Iterator[tuple[NetworkRun, Changes]]":
         """Yield every run, each with what differs from its base run."""
         for base in self.bases:
             run = replace(base, evaluation=self.evaluation)
             yield from self._combinations(run) if self.every_combination else self._variants(run)
 
-    def _combinations(self, base: "Cell") -> "Iterator[tuple[Cell, Changes]]":
+    def _combinations(self, base: "NetworkRun") -> "Iterator[tuple[NetworkRun, Changes]]":
         for values in product(*(axis.values for axis in self.axes)):
             changes: dict[str, Any] = {}
             for axis, value in zip(self.axes, values, strict=True):
                 changes |= axis.changes_to(value)
             yield change(base, changes), changes
 
-    def _variants(self, base: "Cell") -> "Iterator[tuple[Cell, Changes]]":
+    def _variants(self, base: "NetworkRun") -> "Iterator[tuple[NetworkRun, Changes]]":
         yield base, {}
         for axis in self.axes:
             for value in axis.values if base.method in axis.methods else ():
@@ -107,25 +107,25 @@ def run_ablations(
         coordinates: settings that the points of the results name.
         engine: what trains.
     """
-    from repro.artifacts.shared.cells import point_of, results
+    from repro.artifacts.shared.training_runs import point_of, results
     from repro.claims.quantity import key
 
     runs = [run for ablation in ablations for run in ablation.runs()]
     changed: dict[tuple[Key, int | None], Changes] = {
-        (key(point_of(cell, coordinates)), cell.seed): changes for cell, changes in runs
+        (key(point_of(run, coordinates)), run.seed): changes for run, changes in runs
     }
-    cells = list(dict.fromkeys(cell for cell, _ in runs))
-    for result in results(cells, context, extra=coordinates, engine=engine):
+    distinct = list(dict.fromkeys(run for run, _ in runs))
+    for result in results(distinct, context, extra=coordinates, engine=engine):
         yield result, changed[key(result.point), result.seed]
 
 
-def change(cell: "Cell", changes: Changes) -> "Cell":
-    """Return ``cell`` with other settings of its own or of the run it starts from."""
+def change(run: "NetworkRun", changes: Changes) -> "NetworkRun":
+    """Return ``run`` with other settings of its own or of the run it starts from."""
     own = dict(changes)
-    precision = own.pop("precision", cell.precision)
+    precision = own.pop("precision", run.precision)
     before = {name: own.pop(name) for name in changes if name.startswith("start_")}
-    start = cell.start
+    start = run.start
     if start is not None and before:
         settings = {name.removeprefix("start_"): value for name, value in before.items()}
         start = replace(start, settings=replace(start.settings, **settings))
-    return replace(cell, precision=precision, settings=replace(cell.settings, **own), start=start)
+    return replace(run, precision=precision, settings=replace(run.settings, **own), start=start)

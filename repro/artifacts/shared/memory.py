@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from repro.claims.verdict import Finding
     from repro.measurement.records import Record
     from repro.memory.elasticzo import Format
-    from repro.training.problem import Network
+    from repro.training.task import Network
 
 CAPTION = (
     "Memory of Full BP, ZO-Feat-Cls1, ZO-Feat-Cls2 and Full ZO: the formula as published, and "

@@ -86,7 +86,7 @@ def _isolated(
         tasks,
         lambda task: {"of": title} | task.as_dict(),
         label=lambda task: " ".join(str(value) for value in task.as_dict().values()),
-        store=context.journal,
+        store=context.result_cache,
         workers=context.workers,
         preload=["repro.artifacts.shared.memory_run"],
     )

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from repro.core.progress import progress
 from repro.measurement.isolation import run_isolated
-from repro.measurement.point_store import PointStore
+from repro.measurement.result_cache import ResultCache
 
 Task = TypeVar("Task")
 Metrics = dict[str, Any]
@@ -18,7 +18,7 @@ def run_in_subprocesses(
     key: Callable[[Task], Mapping[str, Any]],
     *,
     label: Callable[[Task], str],
-    store: PointStore,
+    store: ResultCache,
     workers: int,
     preload: Sequence[str],
 ) -> Iterator[tuple[Task, Metrics]]:

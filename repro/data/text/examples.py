@@ -1,8 +1,7 @@
 """Yes/no reading: a passage, a question about it, and the answer; kept as BoolQ's JSON lines."""
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,16 +43,6 @@ def decode_lines(data: bytes | Array, name: str) -> list[Example]:
         msg = f"{name}:{len(lines) + 1}: truncated, the last line has no end"
         raise BadContentError(msg)
     return [_decode(line, f"{name}:{number}") for number, line in enumerate(lines, start=1)]
-
-
-def shared_passages(train: Sequence[Example], validation: Sequence[Example]) -> set[str]:
-    """Return the distinct passages that both splits have."""
-    return {example.passage for example in train} & {example.passage for example in validation}
-
-
-def answer_counts(examples: Iterable[Example]) -> Counter[bool]:
-    """Return how often each answer occurs."""
-    return Counter(example.answer for example in examples)
 
 
 def _decode(line: bytes, where: str) -> Example:

@@ -1,4 +1,4 @@
-"""How much memory a cell takes, so that no more cells run at a time than there is memory for.
+"""How much memory a run takes, so that no more runs are trained at a time than there is room for.
 
 An estimate from above: interpreter and libraries, the data set as it is read, and a training step
 in which nothing is freed before its end, as the papers' formula has it. Measured peaks of a process
@@ -13,8 +13,8 @@ from repro.core.units import MIB
 from repro.data.catalog import load_set
 from repro.memory.elasticzo import Format, training_bytes
 from repro.memory.network_step import NetworkStep
-from repro.training.cell import Cell
-from repro.training.problem import Network, find
+from repro.training.run import NetworkRun
+from repro.training.task import Network, vision_task
 
 _LIBRARIES = 640 * MIB
 """Resident memory of a process that has imported PyTorch and done a step."""
@@ -24,16 +24,16 @@ _COPIES_OF_INTEGERS = 16
 """Integers come from a table, whose index is for a while 4 and then 8 bytes a pixel."""
 
 
-def cell_bytes(cell: Cell) -> int:
-    """Return the most memory that the process of ``cell`` will have taken."""
-    problem = find(cell.problem)
-    sets = {problem.dataset, problem.pixels_of or problem.dataset}
-    copies = _COPIES_OF_FLOATS if cell.precision == "fp32" else _COPIES_OF_INTEGERS
+def run_bytes(run: NetworkRun) -> int:
+    """Return the most memory that the process of ``run`` will have taken."""
+    task = vision_task(run.task)
+    sets = {task.dataset, task.pixels_of or task.dataset}
+    copies = _COPIES_OF_FLOATS if run.precision == "fp32" else _COPIES_OF_INTEGERS
     items = copies * sum(load_set(name).size for name in sets)
-    clouds = problem.network == "pointnet"
-    points = (cell.points or CLOUD_POINTS) if clouds else None
-    precision: Format = "fp32" if cell.precision == "fp32" else "int8"
-    step = _step_bytes(problem.network, precision, cell.method, cell.settings.batch, points)
+    clouds = task.network == "pointnet"
+    points = (run.points or CLOUD_POINTS) if clouds else None
+    precision: Format = "fp32" if run.precision == "fp32" else "int8"
+    step = _step_bytes(task.network, precision, run.method, run.settings.batch, points)
     return _LIBRARIES + items + step
 
 

@@ -1,4 +1,4 @@
-"""The hyperparameters that the search chose on validation items (artifact ``elasticzo_search``).
+"""The hyperparameters that the search found on validation items (artifact ``elasticzo_search``).
 
 A test holds this table equal to the best of the committed records of that search. Where the paper
 gives a value it is not searched: the decay (0.8 every 10 epochs), b_ZO and the schedules of the
@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 from repro.core.errors import UsageError
 from repro.core.names import MethodName, Precision
-from repro.training.cell import FloatSettings, IntegerSettings, Settings
-from repro.training.problem import find
+from repro.training.run import FloatSettings, IntegerSettings, Settings
+from repro.training.task import vision_task
 
 Family = tuple[str, Precision]
-"""Problems that share their hyperparameters, and a precision; INT8* has those of INT8."""
+"""Tasks that share their hyperparameters, and a precision; INT8* has those of INT8."""
 
 
 def _integers(full_zo: int, cls2: int, cls1: int) -> dict[MethodName, Settings]:
@@ -26,7 +26,7 @@ def _integers(full_zo: int, cls2: int, cls1: int) -> dict[MethodName, Settings]:
     }
 
 
-CHOSEN: Mapping[Family, Mapping[MethodName, Settings]] = {
+TUNED: Mapping[Family, Mapping[MethodName, Settings]] = {
     ("mnist", "fp32"): {
         "full_zo": FloatSettings(lr=0.032, clip=0.025),
         "cls2": FloatSettings(lr=0.016, clip=0.05),
@@ -76,23 +76,23 @@ PRE_TRAINING = FloatSettings(lr=1e-3, rule="adam")
 """One epoch by Adam before fine-tuning in float32 (section 5.1.2), at PyTorch's rate."""
 
 
-def family(problem: str) -> str:
-    """Return the name that a problem's hyperparameters are kept under.
+def family(task: str) -> str:
+    """Return the name that a task's hyperparameters are kept under.
 
     The two angles of a rotated set share theirs, and so do all sets of clouds.
     """
-    found = find(problem)
+    found = vision_task(task)
     return "clouds" if found.network == "pointnet" else found.dataset
 
 
-def chosen(problem: str, precision: Precision, method: MethodName) -> Settings:
-    """Return the hyperparameters for a method on a problem.
+def tuned_hyperparameters(task: str, precision: Precision, method: MethodName) -> Settings:
+    """Return the hyperparameters for a method on a task.
 
     Raises:
         UsageError: none were searched for.
     """
-    key: Family = (family(problem), "fp32" if precision == "fp32" else "int8")
-    if key not in CHOSEN:
+    key: Family = (family(task), "fp32" if precision == "fp32" else "int8")
+    if key not in TUNED:
         msg = f"no hyperparameters were searched for {key[0]} in {key[1]}: run elasticzo_search"
         raise UsageError(msg)
-    return CHOSEN[key][method]
+    return TUNED[key][method]

@@ -1,7 +1,9 @@
-"""A cell of an experiment: one training run, with everything that decides its outcome."""
+"""The description of a training run: everything that decides its outcome."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from repro.core.errors import UsageError
 from repro.core.limits import require_points, require_seed
@@ -9,7 +11,12 @@ from repro.core.names import METHODS, PRECISIONS, Augmentation, Engine, MethodNa
 from repro.core.validation import require_choice, require_positive, require_positive_int
 from repro.integer.limits import check_bits, check_p_zero, check_r_max
 from repro.measurement.device import Device
-from repro.training.problem import Evaluation, find
+from repro.measurement.environment import source_sha256
+from repro.ondevice.build import module_path
+from repro.training.task import Evaluation, vision_task
+
+if TYPE_CHECKING:
+    from repro.training.loop import Training
 
 Activations = Literal["plus", "minus", "mean"]
 IntegerActivations = Literal["plus", "minus"]
@@ -89,12 +96,47 @@ class IntegerSettings:
 Settings = FloatSettings | IntegerSettings
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One training run."""
+FinalState = Callable[["NetworkRun"], dict[str, Any]]
 
-    problem: str
-    """Name of the problem."""
+
+class TrainingRun(ABC):
+    """One training run; a frozen dataclass with a field for everything that decides its outcome.
+
+    The loop, the store of checkpoints and the workers take any; what is trained, the run builds.
+    """
+
+    device: Device
+    is_timed: ClassVar[bool] = False
+    """Whether its time is a result: it is then refused, not waited for, while another process
+    trains it, and too little memory is a result as well."""
+
+    @abstractmethod
+    def as_dict(self) -> dict[str, Any]:
+        """Return the run as plain values, under the names that records have."""
+
+    @abstractmethod
+    def key(self) -> dict[str, Any]:
+        """Return all that tells the run's state from others, as plain values."""
+
+    @abstractmethod
+    def label(self) -> str:
+        """Return what tells the run from others, in a few words."""
+
+    @abstractmethod
+    def training(self, final_state: "FinalState") -> "Training[Any]":
+        """Build all that the loop works on.
+
+        Args:
+            final_state: returns the last state of a run that this one starts from.
+        """
+
+
+@dataclass(frozen=True)
+class NetworkRun(TrainingRun):
+    """LeNet-5 or PointNet, in floating point or in integers, trained for a number of epochs."""
+
+    task: str
+    """Name of the task; see ``repro.training.task``."""
     precision: Precision
     method: MethodName
     settings: Settings
@@ -114,7 +156,7 @@ class Cell:
     float32 each has its own noise and roundings."""
     signs: bool = False
     """Whether to count how often the rules for the gradient's sign agree; in integers only."""
-    start: "Cell | None" = None
+    start: "NetworkRun | None" = None
     """The run whose final weights this one begins with; by default they are random."""
 
     def __post_init__(self) -> None:
@@ -129,7 +171,7 @@ class Cell:
         require_seed(self.seed)
         if self.train_items is not None:
             require_positive_int("train_items", self.train_items)
-        self._check_problem()
+        self._check_task()
         self._check_settings()
         if self.engine == "native" and (reason := self.why_not_native()):
             msg = (
@@ -138,26 +180,26 @@ class Cell:
             )
             raise UsageError(msg)
 
-    def _check_problem(self) -> None:
-        problem = find(self.problem)
-        if problem.network == "pointnet" and self.precision != "fp32":
-            msg = f"{self.problem} in {self.precision}: integer training is for sets of images"
+    def _check_task(self) -> None:
+        task = vision_task(self.task)
+        if task.network == "pointnet" and self.precision != "fp32":
+            msg = f"{self.task} in {self.precision}: integer training is for sets of images"
             raise UsageError(msg)
         if self.points is not None:
-            if problem.network != "pointnet":
-                msg = f"points = {self.points} of {self.problem}: only clouds have points"
+            if task.network != "pointnet":
+                msg = f"points = {self.points} of {self.task}: only clouds have points"
                 raise UsageError(msg)
             require_points("points", self.points)
-        if self.augmentation != "none" and problem.vertical is None:
+        if self.augmentation != "none" and task.vertical is None:
             msg = (
-                f"augmentation = {self.augmentation!r} of {self.problem}: it turns shapes about "
+                f"augmentation = {self.augmentation!r} of {self.task}: it turns shapes about "
                 "the vertical axis, which only sets of point clouds with such an axis have; use "
                 "'none'"
             )
             raise UsageError(msg)
         if self.start is not None:
-            own = (problem.network, problem.classes, self.precision == "fp32")
-            begun = find(self.start.problem)
+            own = (task.network, task.classes, self.precision == "fp32")
+            begun = vision_task(self.start.task)
             if own != (begun.network, begun.classes, self.start.precision == "fp32"):
                 msg = f"{self.label()} cannot begin with the weights of {self.start.label()}"
                 raise UsageError(msg)
@@ -178,7 +220,7 @@ class Cell:
             raise UsageError(msg)
 
     def why_not_native(self) -> str:
-        """Return why the on-device engine cannot train this cell, empty if it can."""
+        """Return why the on-device engine cannot train this run, empty if it can."""
         settings = self.settings
         if self.device != "cpu":
             return f"it runs on the host, not on {self.device}"
@@ -189,18 +231,36 @@ class Cell:
         return "it has no rule 'exact' for the sign" if settings.sign == "exact" else ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what decides the outcome, as JSON can hold it.
+        """Return the run as a record keeps it: its task is ``problem`` there.
 
-        The engine is there where it does and is not PyTorch: native, in float32. Augmentation is
-        there where there is any, so that records from before it was a setting still match.
+        The engine is there where it decides the outcome and is not PyTorch: native, in float32.
+        Augmentation is there where there is any, so that records from before it was a setting
+        still match.
         """
-        values = {**asdict(self), "start": self.start.as_dict() if self.start else None}
+        values = asdict(self)
+        values = {"problem": values.pop("task"), **values}
+        values["start"] = self.start.as_dict() if self.start else None
         if self.augmentation == "none":
             del values["augmentation"]
         if self.engine == "torch" or self.precision != "fp32":
             del values["engine"]
         return values
 
+    def key(self) -> dict[str, Any]:
+        """Return all that tells the run's state from others: the engine's sources if it matters."""
+        key = self.as_dict()
+        if "engine" in key:
+            key["engine"] = [self.engine, source_sha256("ondevice"), module_path().parent.name]
+        if self.start:
+            key["start"] = self.start.key()
+        return key
+
+    def training(self, final_state: "FinalState") -> "Training[Any]":
+        """Build the learner and its items; see ``repro.training.build``."""
+        from repro.training.build import network_training
+
+        return network_training(self, final_state)
+
     def label(self) -> str:
-        """Return what tells this cell from others, in a few words."""
-        return f"{self.problem} {self.precision} {self.method} seed {self.seed}"
+        """Return what tells the run from others, in a few words."""
+        return f"{self.task} {self.precision} {self.method} seed {self.seed}"

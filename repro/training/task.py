@@ -1,4 +1,4 @@
-"""The classification problems of the ElasticZO paper: a data set and its network."""
+"""The classification tasks of the ElasticZO paper: a data set and its network."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ Evaluation = Literal["test", "validation"]
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A data set and its network."""
+class VisionTask:
+    """A data set of images or point clouds, and its network."""
 
     dataset: str
     """Name in the catalogue of data sets."""
@@ -37,19 +37,19 @@ class Problem:
 
 def _clouds(
     dataset: str, classes: int, vertical: int | None, recorded_as: str | None = None
-) -> Problem:
-    return Problem(dataset, "pointnet", classes, vertical=vertical, recorded_as=recorded_as)
+) -> VisionTask:
+    return VisionTask(dataset, "pointnet", classes, vertical=vertical, recorded_as=recorded_as)
 
 
-def _images(base: str) -> dict[str, Problem]:
+def _images(base: str) -> dict[str, VisionTask]:
     at_angles = {
-        f"rotated_{base}_{angle}": Problem(f"rotated_{base}", "lenet5", 10, angle, base)
+        f"rotated_{base}_{angle}": VisionTask(f"rotated_{base}", "lenet5", 10, angle, base)
         for angle in ANGLES
     }
-    return {base: Problem(base, "lenet5", 10, pixels_of=base), **at_angles}
+    return {base: VisionTask(base, "lenet5", 10, pixels_of=base), **at_angles}
 
 
-PROBLEMS: Mapping[str, Problem] = {
+VISION_TASKS: Mapping[str, VisionTask] = {
     **_images("mnist"),
     **_images("fashion_mnist"),
     "modelnet40": _clouds("modelnet40", 40, vertical=2),
@@ -64,7 +64,7 @@ PROBLEMS: Mapping[str, Problem] = {
 
 @dataclass(frozen=True)
 class Arrays:
-    """The items of a problem as its data set has them."""
+    """The items of a task as its data set has them."""
 
     train_inputs: Array
     """Images, uint8 [N, 28, 28], or clouds, float32 [N, points, 3]."""
@@ -73,14 +73,14 @@ class Arrays:
     eval_labels: Array
 
 
-def find(name: str) -> Problem:
-    """Return the problem of that name.
+def vision_task(name: str) -> VisionTask:
+    """Return the task of that name.
 
     Raises:
         UsageError: there is none.
     """
-    require_choice("problem", name, PROBLEMS)
-    return PROBLEMS[name]
+    require_choice("task", name, VISION_TASKS)
+    return VISION_TASKS[name]
 
 
 def load(
@@ -90,10 +90,10 @@ def load(
     train_items: int | None = None,
     points: int | None = None,
 ) -> Arrays:
-    """Return the items of a problem, fetching the data set if it is not in the cache.
+    """Return the items of a task, fetching the data set if it is not in the cache.
 
     Args:
-        name: one of ``PROBLEMS``.
+        name: one of ``VISION_TASKS``.
         evaluation: what is evaluated on. The held-out items, the same ones for everybody, are a
             tenth of the training split, by class, and then not trained on; for a rotated set they
             are other images of the training split that its own were drawn from.
@@ -102,17 +102,17 @@ def load(
         points: how many points of each cloud to use, its first ones; by default all.
 
     Raises:
-        UsageError: no such problem, fewer points than asked for, or points of images.
+        UsageError: no such task, fewer points than asked for, or points of images.
     """
-    problem = find(name)
-    content = cache.load(problem.dataset)
-    kind = "images" if problem.network == "lenet5" else "points"
-    suffix = "" if problem.angle is None else f"_{problem.angle}"
+    task = vision_task(name)
+    content = cache.load(task.dataset)
+    kind = "images" if task.network == "lenet5" else "points"
+    suffix = "" if task.angle is None else f"_{task.angle}"
     train, labels = content[f"train_{kind}{suffix}"], content["train_labels"]
     held_out, held_labels = content[f"test_{kind}{suffix}"], content["test_labels"]
-    if evaluation == "validation" and problem.angle is not None:
-        base = cache.load(str(problem.pixels_of))
-        held_out, held_labels = tuning_images(base, problem.angle)
+    if evaluation == "validation" and task.angle is not None:
+        base = cache.load(str(task.pixels_of))
+        held_out, held_labels = tuning_images(base, task.angle)
     elif evaluation == "validation":
         chosen, tuning = holdout(labels)
         held_out, held_labels = train[tuning], labels[tuning]
@@ -121,7 +121,7 @@ def load(
         some = sample(len(train), train_items, seed=0)
         train, labels = train[some], labels[some]
     if points is not None:
-        if problem.network != "pointnet":
+        if task.network != "pointnet":
             msg = f"points = {points} of {name}: only clouds have points"
             raise UsageError(msg)
         train, held_out = _first_points(train, points), _first_points(held_out, points)

@@ -1,7 +1,7 @@
-"""What a node of a cluster does: it says what it is, and runs a cell.
+"""What a node of a cluster does: it says what it is, and trains a run.
 
 Nothing here needs Ray. A node keeps states under its own cache directory, as any machine does; what
-is begun or ended elsewhere is sent to it with the cell, and the state of the cell is sent back.
+is begun or ended elsewhere is sent to it with the run; its metrics and final state are sent back.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,14 +12,14 @@ from repro.core.errors import ReproError
 from repro.measurement import environment
 from repro.measurement.environment import Environment
 from repro.ondevice.build import module_path
-from repro.training.cell import Cell
-from repro.training.cell_store import CellStore, identity
-from repro.training.run_cell import Task, run_cell
+from repro.training.run import NetworkRun
+from repro.training.store import CheckpointStore, identity
+from repro.training.trainer import TrainingTask, train_run
 
 
 @dataclass(frozen=True)
 class Node:
-    """What decides a cell's outcome on a node."""
+    """What decides a run's outcome on a node."""
 
     environment: Environment
     engine: str
@@ -41,16 +41,16 @@ class Node:
 
 @dataclass(frozen=True)
 class Job:
-    """A cell for a node."""
+    """A run for a node."""
 
-    cell: Cell
+    run: NetworkRun
     threads: int
     expected: str
     """Identity of the code, versions and machine that is to run it."""
     code: Mapping[str, Any]
     """Commit and dirty flag, where known."""
-    states: tuple[tuple[Cell, bytes], ...]
-    """What there is of the cell, and of those it starts from."""
+    states: tuple[tuple[NetworkRun, bytes], ...]
+    """What there is of the run, and of those it starts from."""
 
 
 def describe() -> Node:
@@ -59,8 +59,8 @@ def describe() -> Node:
     return Node(environment.capture(), engine.parent.name if engine.is_file() else "")
 
 
-def run_job(job: Job) -> bytes:
-    """Run a cell here and return its last state.
+def run_job(job: Job) -> tuple[dict[str, Any], bytes]:
+    """Train a run here and return its metrics and its last state.
 
     Raises:
         ReproError: this node is not like those that the sweep began with.
@@ -72,30 +72,30 @@ def run_job(job: Job) -> bytes:
             "sweep began with; begin again to see which"
         )
         raise ReproError(msg)
-    store = CellStore.of(here, job.threads)
-    for cell, before in job.states:
-        store.take_over(cell, before)
-    run_cell(Task(job.cell, store, job.code))
-    state = store.checkpoint(job.cell).read()
+    store = CheckpointStore.of(here, job.threads)
+    for run, before in job.states:
+        store.take_over(run, before)
+    metrics = train_run(TrainingTask(job.run, store, job.code))
+    state = store.checkpoint(job.run).read()
     if state is None:
-        msg = f"the state of {job.cell.label()} was removed on its node; run again"
+        msg = f"the state of {job.run.label()} was removed on its node; run again"
         raise ReproError(msg)
-    return state
+    return metrics, state
 
 
-def states_of(cell: Cell, store: CellStore) -> Iterator[tuple[Cell, bytes]]:
-    """Yield what ``store`` has of a cell and of those it starts from."""
-    state = store.checkpoint(cell).read()
+def states_of(run: NetworkRun, store: CheckpointStore) -> Iterator[tuple[NetworkRun, bytes]]:
+    """Yield what ``store`` has of a run and of those it starts from."""
+    state = store.checkpoint(run).read()
     if state is not None:
-        yield cell, state
-    if cell.start:
-        yield from states_of(cell.start, store)
+        yield run, state
+    if run.start:
+        yield from states_of(run.start, store)
 
 
 def require_alike(nodes: Mapping[str, Node], driver: Environment) -> Environment:
     """Return the environment that all ``nodes`` have, with the commit of ``driver``.
 
-    A cell must give the same bits on whichever node it is run, and be that of the code here.
+    A run must give the same bits on whichever node it is trained, with the code that is here.
 
     Args:
         nodes: what each node is, by its address.

@@ -9,7 +9,7 @@ import msgspec
 from repro.measurement.records import Record, read_run, run_files, together
 
 
-class Recorded:
+class PriorResults:
     """Results of one artifact and one profile, as people read them from all runs together.
 
     A result counts as recorded if what people read has one of the same kind, point, seed and
@@ -29,7 +29,7 @@ class Recorded:
         }
 
     @classmethod
-    def of(cls, directory: Path, profile: str, having: Mapping[str, Any]) -> "Recorded":
+    def of(cls, directory: Path, profile: str, having: Mapping[str, Any]) -> "PriorResults":
         """Read the run files of ``profile`` in ``directory``.
 
         Args:

@@ -15,7 +15,7 @@ from repro.core import atomic
 from repro.core.paths import cache_dir
 
 
-class PointStore:
+class ResultCache:
     """A directory of finished points under the cache directory."""
 
     def __init__(self, name: str, identity: Mapping[str, Any]) -> None:

@@ -1,0 +1,90 @@
+"""The controls of Fig. 4: how right each model is on each task before any training."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from repro.artifacts.base import Context, Result
+from repro.artifacts.mezo_fig4 import Config
+from repro.artifacts.shared.subprocesses import run_in_subprocesses
+from repro.core.names import Dtype
+from repro.finetuning.base_models import fingerprint
+from repro.finetuning.step_memory import Setup
+from repro.finetuning.zero_shot import zero_shot
+from repro.measurement.device import Device
+
+
+@dataclass(frozen=True)
+class Control:
+    """One model on one task; picklable."""
+
+    dataset: str
+    model: str
+    base: str
+    """``fingerprint`` of the model's weights."""
+    dtype: Dtype
+    context: int
+    calibration_items: int
+    items: int
+    device: Device
+    threads: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the control as plain values, for cache keys."""
+        return {"kind": "zero_shot", **asdict(self)}
+
+
+def evaluate(control: Control) -> dict[str, Any]:
+    """Return the metrics of ``repro.finetuning.zero_shot.zero_shot``."""
+    torch.set_num_threads(control.threads)
+    return zero_shot(
+        control.model,
+        control.dataset,
+        control.dtype,
+        control.device,
+        context=control.context,
+        calibration_items=control.calibration_items,
+        items=control.items,
+    )
+
+
+def zero_shot_controls(
+    config: Config, datasets: Sequence[str], setups: Sequence[Setup], context: Context
+) -> Iterator[Result]:
+    """Yield the zero-shot accuracy of every trained model, in the number format of its training.
+
+    A model that several arms train in different formats is evaluated in the first of them.
+    """
+    formats: dict[str, Setup] = {}
+    for setup in setups:
+        formats.setdefault(setup.model, setup)
+    controls = [
+        Control(
+            dataset,
+            model,
+            fingerprint(model),
+            setup.dtype,
+            config.context,
+            config.tuning_items,
+            config.final_items,
+            setup.device,
+            setup.threads,
+        )
+        for dataset in datasets
+        for model, setup in formats.items()
+    ]
+    for control, metrics in run_in_subprocesses(
+        "mezo_fig4 zero-shot accuracy",
+        evaluate,
+        controls,
+        Control.as_dict,
+        label=lambda one: f"{one.model} on {one.dataset}",
+        store=context.result_cache,
+        workers=1,
+        preload=["repro.finetuning.zero_shot"],
+    ):
+        point = {"setting": config.setting, "dataset": control.dataset, "model": control.model}
+        settings = {"dtype": control.dtype, "context": control.context}
+        yield Result("zero_shot", point, metrics | {"settings": settings})

@@ -1,0 +1,140 @@
+"""Turn training runs into results, and the papers' tables into training runs."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
+from itertools import product
+from typing import Any, Protocol
+
+from repro.artifacts.base import Context, Result
+from repro.artifacts.shared.images import ImageRuns
+from repro.core.names import EngineChoice, MethodName, Precision
+from repro.measurement.device import Device
+from repro.training.experiments import TrainingBudget, fine_tuning, from_scratch
+from repro.training.hyperparameters import tuned_hyperparameters
+from repro.training.run import NetworkRun
+from repro.training.task import vision_task
+
+
+class TuningRuns(Protocol):
+    """How long the runs of Table 2 are, and where they are made."""
+
+    @property
+    def epochs(self) -> int:
+        """Of fine-tuning."""
+
+    @property
+    def integer_pretraining_epochs(self) -> int:
+        """Of NITI before it, in integers."""
+
+    @property
+    def device(self) -> Device:
+        """Where the networks are trained."""
+
+
+def results(
+    runs: Iterable[NetworkRun],
+    context: Context,
+    extra: Iterable[str] = (),
+    engine: EngineChoice = "torch",
+) -> Iterator[Result]:
+    """Yield a result of kind ``run`` for each training run, recorded before or trained now.
+
+    Its point names the data set, precision and method, and the ``extra`` hyperparameters, where the
+    run has them (``start_`` before those of the run it starts from); the metrics are the curves
+    (see ``repro.training.curve``) and, as ``settings``, all that the runs of one point have
+    in common.
+
+    Raises:
+        UsageError: the machines or the engine cannot train a run.
+        EngineError: the on-device engine is asked for and not built.
+        ReproError: runs failed; the others have been trained and yielded by then.
+    """
+    missing = []
+    for run in [by_engine(run, engine) for run in runs]:
+        found = context.prior_results.metrics(
+            "run", point_of(run, extra), run.seed, settings_of(run)
+        )
+        if found is None:
+            missing.append(run)
+        else:
+            yield Result("run", point_of(run, extra), found, run.seed)
+    for run, metrics in context.executor.run(missing):
+        settings = {"settings": settings_of(run)}
+        yield Result("run", point_of(run, extra), metrics | settings, run.seed)
+
+
+def by_engine(run: NetworkRun, engine: EngineChoice) -> NetworkRun:
+    """Return ``run`` as ``engine`` trains it.
+
+    The run that it starts from is the engine's where it can train that: in float32 that is
+    pre-training by Adam, which PyTorch does.
+
+    Raises:
+        UsageError: the on-device engine cannot train it, and was asked for by its name.
+    """
+    if engine == "torch" or (engine == "auto" and run.why_not_native()):
+        return run
+    start = run.start and by_engine(run.start, "auto")
+    return replace(run, engine="native", start=start)
+
+
+def image_runs(
+    runs: ImageRuns, precisions: Sequence[Precision], methods: Sequence[MethodName]
+) -> Iterator[NetworkRun]:
+    """Yield a run for each data set, precision, method and seed, at the tuned hyperparameters.
+
+    Full BP estimates no gradient, so there is none in INT8*: it would be INT8.
+    """
+    budget = TrainingBudget(runs.epochs, runs.image_items)
+    for dataset, precision, method, seed in product(runs.datasets, precisions, methods, runs.seeds):
+        if (precision, method) != ("int8s", "full_bp"):
+            yield from_scratch(
+                dataset,
+                precision,
+                method,
+                tuned_hyperparameters(dataset, precision, method),
+                seed=seed,
+                images=budget,
+                clouds=budget,
+                device=runs.device,
+            )
+
+
+def rotated_run(
+    runs: TuningRuns, dataset: str, angle: int, precision: Precision, method: MethodName, seed: int
+) -> NetworkRun:
+    """Return the run of Table 2 at the tuned hyperparameters; ``dataset`` is not rotated yet."""
+    task = f"rotated_{dataset}_{angle}"
+    return fine_tuning(
+        task,
+        precision,
+        method,
+        tuned_hyperparameters(task, precision, method),
+        seed=seed,
+        epochs=runs.epochs,
+        integer_pretraining_epochs=runs.integer_pretraining_epochs,
+        device=runs.device,
+    )
+
+
+def point_of(run: NetworkRun, extra: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the coordinates of a run's results."""
+    task = vision_task(run.task)
+    dataset = task.pixels_of or task.recorded_as or task.dataset
+    point: dict[str, Any] = {"dataset": dataset}
+    if task.angle is not None:
+        point["angle"] = task.angle
+    point |= {"precision": run.precision, "method": run.method}
+    settings = asdict(run.settings)
+    if run.start is not None:
+        settings |= {f"start_{n}": value for n, value in asdict(run.start.settings).items()}
+    return point | {name: settings[name] for name in extra if name in settings}
+
+
+def settings_of(run: NetworkRun) -> dict[str, Any]:
+    """Return how a run is trained, whatever its seed; what is not set is left out."""
+    values = run.as_dict()
+    values |= values.pop("settings")
+    values["start"] = settings_of(run.start) if run.start else None
+    apart = ("seed", "signs")  # they change nothing in how it is trained
+    return {n: value for n, value in values.items() if value is not None and n not in apart}

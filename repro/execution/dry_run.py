@@ -1,0 +1,59 @@
+"""What a sweep has done and what is left, without training anything."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from repro.core.errors import ReproError
+from repro.execution.schedule import described
+from repro.measurement.environment import Environment
+from repro.training.run import NetworkRun
+from repro.training.store import CheckpointStore
+
+
+class UnknownRunsError(ReproError):
+    """Which runs come next depends on some that have not been trained."""
+
+
+@dataclass
+class DryRunExecutor:
+    """Takes the place of an executor and only looks at the runs."""
+
+    environment: Environment
+    threads: int = 1
+    seen: dict[NetworkRun, str] = field(default_factory=dict)
+    """Each run, and ``done``, ``begun, K of N epochs`` or ``to do``."""
+
+    def run(self, runs: Sequence[NetworkRun]) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
+        """Yield the runs that are done.
+
+        Raises:
+            UnknownRunsError: some are not.
+        """
+        store = CheckpointStore.of(self.environment, self.threads)
+        missing = 0
+        for run in dict.fromkeys(runs):
+            if run.start:
+                self._see(run.start, store)
+            metrics = self._see(run, store)
+            if metrics is None:
+                missing += 1
+            else:
+                yield run, metrics
+        if missing:
+            msg = f"{missing} training runs are not done"
+            raise UnknownRunsError(msg)
+
+    def lines(self) -> list[str]:
+        """Return a line for each run."""
+        return [f"{status:<28} {described(run)}" for run, status in self.seen.items()]
+
+    def _see(self, run: NetworkRun, store: CheckpointStore) -> dict[str, Any] | None:
+        progress = store.progress(run)
+        if progress.metrics is not None:
+            self.seen[run] = "done"
+        elif progress.epochs:
+            self.seen[run] = f"begun, {progress.epochs} of {run.epochs} epochs"
+        else:
+            self.seen[run] = "to do"
+        return progress.metrics

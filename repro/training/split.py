@@ -1,0 +1,74 @@
+"""The items of a network's run: training and evaluation items on one device, in minibatches."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from repro.data.batches import batches
+from repro.training.augmentation import CloudAugmentation
+from repro.training.learner import Labelled
+
+
+@dataclass(frozen=True)
+class Split:
+    """Inputs and labels of the training and of the evaluation items, all on one device."""
+
+    train_inputs: Tensor
+    train_labels: Tensor
+    eval_inputs: Tensor
+    eval_labels: Tensor
+    monitored: int = 10_000
+    """How many of the training items, the first ones, the training loss is evaluated on."""
+    evaluated_at_once: int = 500
+    """Items of an evaluated batch: bounds the memory, and changes no more than roundings."""
+
+
+class SplitBatches:
+    """The minibatches of a split: every epoch in another order, the last one with what is left.
+
+    A checkpoint needs no state of the order: a resumed run draws that of the epochs before again.
+    """
+
+    def __init__(
+        self, split: Split, size: int, seed: int, augmentation: CloudAugmentation | None = None
+    ) -> None:
+        """Take the items of a minibatch, the seed of their order, and what changes each of them."""
+        self._split, self._size, self._augmentation = split, size, augmentation
+        self._order = torch.Generator().manual_seed(seed)
+        self._epoch = -1
+        self._left: Iterator[Labelled] = iter(())
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Minibatches of an epoch."""
+        return -(-len(self._split.train_inputs) // self._size)
+
+    def batch(self, step: int) -> Labelled:
+        """Return the minibatch of ``step``; within an epoch, steps come one after the other."""
+        epoch, position = divmod(step, self.steps_per_epoch)
+        if position == 0:
+            for _ in range(self._epoch + 1, epoch):
+                next(self._shuffled())  # draws the order of an epoch that was trained before
+            self._epoch, self._left = epoch, self._shuffled()
+            if self._augmentation:
+                self._augmentation.start_epoch(epoch)
+        inputs, labels = next(self._left)
+        return self._augmentation(inputs) if self._augmentation else inputs, labels
+
+    def evaluation(self) -> Iterator[Labelled]:
+        """Yield the evaluation items, a few at a time."""
+        split = self._split
+        return batches(split.eval_inputs, split.eval_labels, split.evaluated_at_once)
+
+    def training_sample(self) -> Iterator[Labelled]:
+        """Yield the training items whose loss is evaluated, a few at a time."""
+        split, first = self._split, slice(self._split.monitored)
+        return batches(
+            split.train_inputs[first], split.train_labels[first], split.evaluated_at_once
+        )
+
+    def _shuffled(self) -> Iterator[Labelled]:
+        split = self._split
+        return batches(split.train_inputs, split.train_labels, self._size, self._order)

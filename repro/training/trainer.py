@@ -1,0 +1,79 @@
+"""Trains one run to its end, from its last checkpoint, in the process that is given it."""
+
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import torch
+
+from repro.training.loop import Training, train
+from repro.training.run import NetworkRun, TrainingRun
+from repro.training.store import CheckpointStore
+
+_REPORT_EVERY_S = 20
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """A run and where its state is kept."""
+
+    run: TrainingRun
+    store: CheckpointStore
+    code: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """``commit`` and ``dirty`` flag of the code that trains it, where known."""
+
+
+def train_run(task: TrainingTask) -> dict[str, Any]:
+    """Train a run to its end and return what a record keeps of it.
+
+    A run that another process is training is waited for, not trained twice; a timed one is refused
+    then. A timed run for which the device has too little memory is a result, ``out_of_memory``.
+
+    Raises:
+        UsageError: the device does not exist here, or a setting is out of range.
+        ReproError: data or a model cannot be had, or another process trains this timed run.
+    """
+    run = task.run
+    torch.set_num_threads(task.store.threads)
+    with task.store.locked(run):
+        try:
+            return _train(task, run.training(lambda start: final_state(start, task)))
+        except torch.OutOfMemoryError as error:
+            if not run.is_timed:
+                raise
+            return {"out_of_memory": " ".join(str(error).split())}
+
+
+def final_state(run: NetworkRun, task: TrainingTask) -> dict[str, Any]:
+    """Return the last state of ``run`` in the store of ``task``, training it if it is not there."""
+    if task.store.progress(run).metrics is None:
+        train_run(replace(task, run=run))
+    state = task.store.checkpoint(run).load()
+    assert state is not None  # noqa: S101 - for the type checker: the run has written it
+    return state
+
+
+def _train(task: TrainingTask, training: Training[Any]) -> dict[str, Any]:
+    last = time.monotonic()
+
+    def report(progress: str) -> None:
+        """Say, now and then, how far the run is."""
+        nonlocal last
+        if time.monotonic() - last >= _REPORT_EVERY_S:
+            last = time.monotonic()
+            sys.stderr.write(f"  {task.run.label()}: {progress}\n")
+            sys.stderr.flush()
+
+    def stamp() -> dict[str, Any]:
+        return {
+            "utc": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "engine": getattr(task.run, "engine", "torch"),
+            "threads": task.store.threads,
+            **task.code,
+        }
+
+    checkpoint = task.store.checkpoint(task.run)
+    return training.metrics(train(training, checkpoint, stamp=stamp, report=report))
