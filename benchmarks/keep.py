@@ -19,9 +19,9 @@ from repro.core import atomic
 HEAD = """# Speed and memory of the suite's own steps
 
 These tables compare the time of training steps. `benchmarks/keep.py` writes them from runs of
-`tox -e bench`. The two programs of a ratio took turns in one run, so other load on the machine affected
-both alike; a ratio is the median over turns. The named files in `benchmarks/` define the programs. B is
-the batch size.
+`tox -e bench`. The two programs of a ratio took turns in one run, so other load on the machine
+affected both alike; a ratio is the median over turns. The named files in `benchmarks/` define the
+programs. B is the batch size.
 """
 
 
