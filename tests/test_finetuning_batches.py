@@ -1,5 +1,8 @@
 """Batches of prompts, and which questions are trained, tuned and evaluated on."""
 
+import math
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -8,7 +11,7 @@ from repro.data import cache
 from repro.data.text.tasks import get_task
 from repro.data.text.tokens import TokenisedSplit
 from repro.finetuning import items as items_module
-from repro.finetuning.batches import MULTIPLE, Sampler, collate, in_order
+from repro.finetuning.batches import MULTIPLE, Sampler, by_tokens, collate, in_order
 from repro.finetuning.items import load_items, obtainable
 from repro.models.tiny import tiny_llama
 
@@ -73,6 +76,22 @@ def test_evaluation_takes_every_item_by_length() -> None:
     batches = list(in_order(LENGTHS, EVERY[::2], 16))
     assert sorted(np.concatenate(batches).tolist()) == EVERY[::2].tolist()
     assert (np.diff(LENGTHS[np.concatenate(batches)]) >= 0).all()
+
+
+@pytest.mark.parametrize("tokens", [90, 96, 640, 10_000])
+def test_evaluation_fills_batches_with_as_many_prompts_as_the_tokens_hold(tokens: int) -> None:
+    batches = list(by_tokens(LENGTHS, EVERY[::2], 90, tokens))
+    assert sorted(np.concatenate(batches).tolist()) == EVERY[::2].tolist()
+    assert (np.diff(LENGTHS[np.concatenate(batches)]) >= 0).all()
+
+    def padded(chosen: list[int]) -> int:
+        longest = max(LENGTHS[chosen])
+        return len(chosen) * min(16 * math.ceil(longest / 16), 90)
+
+    for batch, following in pairwise(batches):
+        assert padded(batch.tolist()) <= tokens
+        one_more = [*batch.tolist(), int(following[0])]
+        assert padded(one_more) > tokens or len(one_more) > 64
 
 
 def test_too_few_items_are_refused() -> None:

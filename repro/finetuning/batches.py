@@ -13,6 +13,8 @@ from repro.data.text.tokens import TokenisedSplit
 
 MULTIPLE = 16
 """Widths are multiples of it: a few shapes come back again and again, and kernels like them."""
+_MOST_PROMPTS = 64
+"""Prompts in a batch for evaluation: each has logits of the whole vocabulary."""
 _WINDOW = 16
 """Batches whose prompts are sorted by length among themselves."""
 
@@ -62,6 +64,30 @@ def in_order(lengths: Indices, items: Indices, size: int) -> Iterator[Indices]:
     """Yield ``items`` in batches of ``size``, by length, for evaluation."""
     by_length = items[np.argsort(lengths[items], kind="stable")]
     yield from (by_length[start : start + size] for start in range(0, len(items), size))
+
+
+def by_tokens(lengths: Indices, items: Indices, context: int, tokens: int) -> Iterator[Indices]:
+    """Yield ``items`` by length in batches of as many prompts as ``tokens`` hold, for evaluation.
+
+    Short prompts fill a batch of many, which a processor evaluates in less time than one by one.
+
+    Args:
+        lengths: of every prompt.
+        items: prompts to yield.
+        context: N, the longest prompt in tokens.
+        tokens: of a batch with its padding, at least N.
+    """
+    by_length = items[np.argsort(lengths[items], kind="stable")]
+    start = 0
+    for stop in range(1, len(by_length) + 1):
+        following = by_length[stop : stop + 1]
+        size = stop + 1 - start
+        full = len(following) and (
+            size > _MOST_PROMPTS or size * padded_width(lengths[following], context) > tokens
+        )
+        if full or not len(following):
+            yield by_length[start:stop]
+            start = stop
 
 
 class Sampler:

@@ -7,7 +7,7 @@ from repro.data.splits import Indices
 from repro.data.text.tokens import TokenisedSplit
 from repro.finetuning.arms import SPECIFICATIONS
 from repro.finetuning.base_models import load_base, placed
-from repro.finetuning.batches import Batch, Sampler, collate, in_order, padded_width
+from repro.finetuning.batches import Batch, Sampler, by_tokens, collate, padded_width
 from repro.finetuning.flops import StepFlops
 from repro.finetuning.items import Items, load_items
 from repro.finetuning.learner import LanguageModelLearner
@@ -100,10 +100,15 @@ class Prompts:
         """Return nothing: the training loss is the one of the steps."""
 
     def of(self, which: str) -> Iterator[Batch]:
-        """Yield the ``tuning``, ``monitored`` or ``final`` items, by length."""
+        """Yield the ``tuning``, ``monitored`` or ``final`` items, by length.
+
+        A batch holds at most the tokens of a training step at full width, and so takes no more
+        memory than one.
+        """
+        run = self._run
         split = self._items.train if which == "tuning" else self._items.validation
-        lengths = split.lengths(self._run.context)
-        for chosen in in_order(lengths, getattr(self._items, which), self._run.batch):
+        lengths, items = split.lengths(run.context), getattr(self._items, which)
+        for chosen in by_tokens(lengths, items, run.context, run.batch * run.context):
             yield self._collated(split, chosen)
 
     def _collated(self, split: TokenisedSplit, chosen: Indices) -> Batch:

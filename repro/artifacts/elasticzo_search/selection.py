@@ -26,14 +26,15 @@ class Run(Protocol):
 _MAY_DIFFER = ("problem", "start")
 """Settings not searched for that may differ within a group: its problems, and what they start from,
 are several."""
-CLOUDS = ("modelnet40", "modelnet40_hdf5", "modelnet10_voxel", "shrec11", "shapes40")
+_STAND_INS = ("modelnet40_hdf5", "modelnet10_voxel", "shrec11", "shapes40")
+"""Sets of clouds in the place of ModelNet40, which share their hyperparameters."""
 
 
 def group_of(record: Run) -> Group:
     """Return what a record's hyperparameters are chosen for."""
     point = record.point
     family = point["dataset"]
-    if family in CLOUDS:
+    if family in _STAND_INS:
         family = "clouds"
     elif "angle" in point:
         family = f"rotated_{family}"
