@@ -18,9 +18,10 @@ from repro.core import atomic
 
 HEAD = """# Speed and memory of the suite's own steps
 
-Written by `benchmarks/keep.py` from runs of `tox -e bench`. The arms of a ratio took turns in one
-run, so that what else the machine did fell on all of them alike; a ratio is the median over turns.
-The files named, in `benchmarks/`, say what each arm does. B is the batch size.
+These tables compare the time of training steps. `benchmarks/keep.py` writes them from runs of
+`tox -e bench`. The two programs of a ratio took turns in one run, so other load on the machine
+affected both alike; a ratio is the median over turns. The named files in `benchmarks/` define the
+programs. B is the batch size.
 """
 
 

@@ -1,8 +1,8 @@
 """The ``repro`` command.
 
-Exit status: 0 only if everything asked for was done, 1 if something failed, 2 for usage errors,
-130 after Ctrl-C, 143 after SIGTERM. Nothing here imports torch: each command imports what it needs
-when it runs.
+Exit status: 0 if everything asked for was done, 1 if something failed, 2 for usage errors, 130
+after Ctrl-C, 143 after SIGTERM. This module does not import torch: each command imports what it
+needs when it runs.
 """
 
 import argparse
@@ -10,38 +10,44 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from repro import __version__
 from repro.commands import (
     claim,
     claims,
+    completion,
     data,
     engine,
     gpu,
     listing,
     new,
     notebooks,
+    opening,
     plan,
     replay,
     report,
     run,
 )
 from repro.core.errors import ReproError
+from repro.core.suggestions import unknown
 from repro.core.termination import Terminated, termination_raised
 
 COMMANDS = (
-    listing, run, replay, report, claims, claim, notebooks, new, data, plan, engine, gpu,
+    listing, claims, claim, opening, plan, run, replay, report, notebooks, data, engine, gpu, new,
+    completion,
 )  # fmt: skip
-"""Each module offers ``add_parser(subparsers)``, whose parser sets ``execute(args) -> int``."""
+"""Each module offers ``add_parser(subparsers)``. Its parser sets ``execute(args) -> int`` and
+``next_step``, what to try next, which may name fields of ``args`` in braces; empty for nothing."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    args = _parser().parse_args(argv)
+    args = build_parser().parse_args(argv)
     try:
         with termination_raised():
             status: int = args.execute(args)
-            sys.stdout.flush()  # here, where a closed pipe is still caught
+            sys.stdout.flush()  # inside the try block, which catches a closed pipe
     except ReproError as error:
         sys.stderr.write(f"repro: error: {error}\n")
         return error.exit_code
@@ -49,20 +55,56 @@ def main(argv: Sequence[str] | None = None) -> int:
         exec("")  # noqa: S102 - else CPython may end by SIGINT, if it came while a string was run
         sys.stderr.write("repro: interrupted. Progress is saved; run the same command to resume.\n")
         return 128 + (signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT)
-    except BrokenPipeError:  # the reader of our output went away, as `head` does
+    except BrokenPipeError:  # the reader of our output stopped reading, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    if status == 0 and args.next_step and not getattr(args, "json", False):
+        sys.stderr.write(f"Next: {args.next_step.format_map(vars(args))}\n")
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = _Parser(
         prog="repro",
-        description="Reproduce the figures and tables of the MeZO and ElasticZO papers.",
+        description="Reproduce the figures and tables of the MeZO and ElasticZO papers, and plan "
+        "what fits in a given memory.",
+        epilog="Start with: repro list, repro claims, repro plan --budget 16GB. "
+        "repro COMMAND --help explains one command.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"zo-repro {__version__}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     for command in COMMANDS:
         command.add_parser(subparsers)
+    _help_without_a_command(parser)
+    parser.set_defaults(root=parser)  # which the script of repro completion describes
     return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that answers a wrong choice with the nearest one."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - inherited
+        if action.choices is None or value in action.choices:
+            return
+        kind = str(action.metavar or "value").lower()
+        raise argparse.ArgumentError(
+            action if action.option_strings else None,
+            unknown(kind, str(value), map(str, action.choices), f"{self.prog} --help"),
+        )
+
+
+def _help_without_a_command(parser: argparse.ArgumentParser) -> None:
+    """Make the parser, and each of its commands that has commands of its own, print help alone."""
+    groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    if not groups:
+        return
+
+    def print_help(args: argparse.Namespace) -> int:  # noqa: ARG001 - every command takes them
+        parser.print_help()
+        return 0
+
+    parser.set_defaults(execute=print_help, next_step="")
+    for subparser in groups[0].choices.values():
+        _help_without_a_command(subparser)

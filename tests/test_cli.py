@@ -1,16 +1,32 @@
 """The command line as a user meets it: real processes, exit statuses, messages."""
 
+import argparse
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from repro import __version__
-from repro.cli import main
-from repro.report.claims_table import ClaimRow
+from repro.claims.verdict import UNDECIDED
+from repro.cli import build_parser, main
+from repro.measurement.records import read_runs
+from repro.report.claims_table import ClaimRow, claim_rows
+from repro.report.runs import current_runs
+from repro.report.summary import SUMMARY, write_summary
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def ledger() -> list[ClaimRow]:
+    """The statements from the committed records."""
+    return claim_rows(ROOT / "results")
 
 
 def repro(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -18,16 +34,30 @@ def repro(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProce
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
 
 
-def test_list_names_the_artifacts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_shows_paper_time_and_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
-    first, *_ = capsys.readouterr().out.splitlines()
-    assert first.split()[:3] == ["mezo_fig3", "MeZO", "Fig."]
+    lines = capsys.readouterr().out.splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("elasticzo_table1 "))
+    records = read_runs(current_runs(ROOT / "results", "elasticzo_table1"))
+    hours = sum(sum(record.metrics["seconds"]) for record in records) / 3600
+    assert lines[at].split()[1:4] == ["elasticzo", f"{hours:.1f}", "h"]
+    rows = claim_rows(ROOT / "results", ["elasticzo_table1"])
+    undecided = sum(row.verdict == UNDECIDED for row in rows)
+    assert f"{undecided} undecided" in lines[at + 1]
 
 
 def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--json"]) == 0
     (row, *_) = json.loads(capsys.readouterr().out)
-    assert set(row) == {"slug", "paper", "title", "claims", "profiles"}
+    assert set(row) == {
+        "slug",
+        "paper",
+        "title",
+        "claims",
+        "profiles",
+        "recorded_seconds",
+        "verdicts",
+    }
     assert row["profiles"] == ["smoke", "quick", "paper"]
 
 
@@ -138,9 +168,180 @@ def test_claim_tells_one_statement_and_suggests_names(capsys: pytest.CaptureFixt
     assert "A4" in capsys.readouterr().err
 
 
-def test_command_without_a_name_is_a_usage_error() -> None:
-    assert repro().returncode == 2
-    assert repro("nonsense").returncode == 2
+@pytest.mark.parametrize("group", [(), ("data",), ("engine",)])
+def test_a_group_of_commands_alone_prints_help(group: tuple[str, ...]) -> None:
+    done = repro(*group)
+    assert done.returncode == 0
+    assert done.stdout == repro(*group, "--help").stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "near"),
+    [
+        (["clams"], "did you mean claims"),
+        (["data", "lits"], "did you mean list"),
+        (["data", "path", "mnits"], "did you mean mnist"),
+        (["run", "elasticzo_tabel1"], "did you mean elasticzo_table1"),
+        (["claims", "--artifact", "mezo_fg4"], "did you mean mezo_fig4"),
+        (["claims", "--verdict", "undecidd"], "did you mean undecided"),
+        (["claims", "--basis", "time"], "did you mean timed"),
+        (["plan", "--budget", "8GB", "--dtype", "bf16"], "did you mean bfloat16"),
+        (["run", "zzzzzz"], "repro list lists all"),
+        (["data", "fetch", "zzzzzz"], "repro data list lists all"),
+    ],
+)
+def test_an_unknown_name_gets_the_nearest_ones(
+    arguments: list[str], near: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        status: Any = main(arguments)
+    except SystemExit as stopped:
+        status = stopped.code
+    assert status == 2
+    error = capsys.readouterr().err
+    assert near in error
+    *_, message = error.splitlines()
+    assert len(message) < 130  # not the whole list
+
+
+def test_claims_are_one_line_each_with_whole_ids(
+    ledger: list[ClaimRow], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["claims"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = ledger
+    assert max(map(len, lines)) <= 100
+    known = {row.id: row for row in rows}
+    shown = [line for line in lines if line.split()[0] in known]
+    assert [line.split()[0] for line in shown] == [row.id for row in rows]
+    assert all(line.endswith(known[line.split()[0]].shown_verdict) for line in shown)
+    assert len(lines) == len(rows) + len({row.artifact for row in rows}) + 1 + 2  # header, summary
+
+
+@pytest.mark.parametrize(
+    ("filters", "passes"),
+    [
+        (["--paper", "mezo"], lambda row: row.paper == "mezo"),
+        (["--artifact", "elasticzo_fig5"], lambda row: row.artifact == "elasticzo_fig5"),
+        (["--verdict", "not", "run"], lambda row: row.verdict == "not run"),
+        (["--verdict", "not-run"], lambda row: row.verdict == "not run"),
+        (
+            ["--verdict", "close", "--verdict", "reproduced-with-a-correction"],
+            lambda row: row.verdict in ("close", "reproduced, with a correction"),
+        ),
+        (
+            ["--basis", "trained", "--paper", "mezo"],
+            lambda row: row.basis == "trained" and row.paper == "mezo",
+        ),
+    ],
+)
+def test_claims_are_filtered(
+    filters: list[str],
+    passes: Callable[[ClaimRow], bool],
+    ledger: list[ClaimRow],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the shipped summary is faster to read than the records
+    wanted = [row.id for row in ledger if passes(row)]
+    assert main(["claims", "--json", *filters]) == 0
+    assert [row["id"] for row in json.loads(capsys.readouterr().out)] == wanted
+    assert main(["claims", *filters]) == 0
+    assert f"\n{len(wanted)} statements: " in capsys.readouterr().out
+
+
+def test_claims_outside_a_clone_are_those_the_package_ships(
+    ledger: list[ClaimRow],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    expected = [row.as_dict() for row in ledger]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()  # of another project
+    assert main(["claims", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(expected))
+    assert main(["claim", "A4"]) == 0
+    captured = capsys.readouterr()
+    assert "around 1.2x" in captured.out
+    assert f"zo-repro {__version__} was released with" in captured.err
+
+
+def test_the_shipped_summary_is_that_of_the_committed_records(
+    ledger: list[ClaimRow], tmp_path: Path
+) -> None:
+    path = tmp_path / "summary.json"
+    write_summary(ROOT / "results", [row.as_dict() for row in ledger], path)
+    assert path.read_bytes() == SUMMARY.read_bytes(), "run: repro report --readme README.md"
+
+
+def test_open_prints_the_page_else_the_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda address: bool(opened.append(address)) or True)
+    figure = tmp_path / "results/elasticzo_fig5/figures/fig5.png"
+    page = tmp_path / "site/artifacts/elasticzo_fig5.html"
+    where = ["--site", str(tmp_path / "site"), "--results", str(tmp_path / "results")]
+    assert main(["open", "elasticzo_fig5", *where]) == 1
+    assert "write the site with: repro report --html" in capsys.readouterr().err
+    for path in (figure, page):
+        path.parent.mkdir(parents=True)
+        path.touch()
+        assert main(["open", "elasticzo_fig5", *where]) == 0
+        assert capsys.readouterr().out == f"{path}\n"
+    assert opened == [figure.as_uri(), page.as_uri()]
+    monkeypatch.setattr("webbrowser.open", lambda _: False)
+    assert main(["open", "elasticzo_fig5", *where]) == 0
+    assert "No browser was found" in capsys.readouterr().err
+
+
+def test_bash_completes_commands_artifacts_and_data_sets(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    for words, found in (
+        ("repro cl", "claims claim"),
+        ("repro run mezo_fig4", "mezo_fig4"),
+        ("repro data path fashion", "fashion_mnist"),
+        ("repro claims --pa", "--paper"),
+    ):
+        call = f"{script}\nCOMP_WORDS=({words}); COMP_CWORD={len(words.split()) - 1}\n"
+        done = subprocess.run(
+            ["bash", "-c", f'{call}_shtab_repro; echo "${{COMPREPLY[@]}}"'],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert set(done.stdout.split()) == set(found.split())
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_other_shells_have_a_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert "mezo_fig3" in script
+    assert "--verdict" in script or "-l verdict" in script
+
+
+def test_every_command_names_a_next_step() -> None:
+    def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for each in action.choices.values():
+                    yield from leaves(each)
+                return
+        yield parser
+
+    steps = {parser.prog: parser.get_default("next_step") for parser in leaves(build_parser())}
+    assert [prog for prog, step in steps.items() if not step] == ["repro completion"]
+    commands = {prog.split()[1] for prog in steps}
+    del steps["repro completion"]
+    for prog, step in steps.items():
+        named = re.findall(r"repro (\w+)", step)
+        assert named, prog
+        assert {*named} <= commands, prog
 
 
 def test_notebook_of_an_artifact_without_records(tmp_path: Path) -> None:
@@ -160,7 +361,7 @@ def test_a_results_directory_that_is_not_there(command: str, tmp_path: Path) -> 
 def test_run_without_a_slug_names_the_artifacts() -> None:
     done = repro("run")
     assert done.returncode == 2
-    assert "give the artifact to run: mezo_fig3" in done.stderr
+    assert "repro list shows all" in done.stderr
 
 
 def test_a_readme_that_is_not_there(tmp_path: Path) -> None:
@@ -186,4 +387,4 @@ def test_output_that_nobody_reads_is_no_error() -> None:
         env=environment,
     )
     assert done.returncode == 0
-    assert done.stderr == ""
+    assert "Error" not in done.stderr

@@ -68,9 +68,9 @@ def test_a_new_artifact_touches_at_most_five_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("slug", "message"),
     [
-        ("mezo_fig3", "there is an artifact 'mezo_fig3' already"),
-        ("lora_fig1", "'lora_fig1' is no name of an artifact: give mezo_... or elasticzo_..."),
-        ("mezo_Fig9", "is no name of an artifact"),
+        ("mezo_fig3", "the artifact 'mezo_fig3' exists already"),
+        ("lora_fig1", "'lora_fig1' is not a name for an artifact; give mezo_... or elasticzo_..."),
+        ("mezo_Fig9", "is not a name for an artifact"),
     ],
 )
 def test_names_that_cannot_be_are_refused(

@@ -331,7 +331,7 @@ def test_the_epsilon_of_the_grid_is_not_tried_twice() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"seeds": (1, 1)}, "every value may stand only once"),
+        ({"seeds": (1, 1)}, "each value may be given only once"),
         ({"epochs": 0}, "epochs = 0"),
         ({"device": "tpu"}, "'tpu'"),
         ({"seeds": (0, -1)}, "seed = -1"),

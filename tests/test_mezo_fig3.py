@@ -258,7 +258,7 @@ def test_a_run_without_live_layers_is_recorded_with_its_finite_limits(tmp_path: 
         ({"simulate_hiddens": (100,)}, "do not divide"),
         ({"measure_layers": (2, 0)}, "layers L = 0"),
         ({"measure_dtypes": ()}, "measure_dtypes is empty"),
-        ({"attentions": ("eager", "eager")}, "every value may stand only once"),
+        ({"attentions": ("eager", "eager")}, "each value may be given only once"),
         ({"attentions": ("flash",)}, "attentions = 'flash': must be one of eager, sdpa"),
         ({"device": "tpu"}, "device = 'tpu': must be one of cpu, cuda"),
         ({"threads": 0}, "threads = 0"),

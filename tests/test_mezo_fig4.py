@@ -799,7 +799,7 @@ def test_profiles_are_what_they_say() -> None:
         ({"arms": ("sgd",)}, "arms = 'sgd': must be one of bp"),
         ({"datasets": ("squad",)}, "squad"),
         ({"seeds": ()}, "seeds is empty"),
-        ({"bp_models": ("a", "a")}, "every value may stand only once"),
+        ({"bp_models": ("a", "a")}, "each value may be given only once"),
         ({"bp_dtype": "int8"}, "bp_dtype = 'int8'"),
         ({"dtype": "int8"}, "dtype = 'int8'"),
         ({"zo_forwards": (1, 2)}, "zo_forwards: 2 numbers for 1 mezo_models; give one for each"),

@@ -174,7 +174,7 @@ def test_the_page_says_what_python_says_of_methods() -> None:
     data = json.loads(script(made(), "data"))
     by_slug = {method["slug"]: method for method in data["methods"]}
     assert list(by_slug) == list(METHODS)
-    assert "rounds away" in by_slug["mezo"]["objections"]["4bit"]
+    assert "rounds to zero" in by_slug["mezo"]["objections"]["4bit"]
     assert by_slug["mezo"]["objections"]["bfloat16"] is None
     assert "Adam's eps" in by_slug["lora"]["cautions"]["float16"]
     sizes = {m.name: asdict(architecture(m.config)) for m in members()}

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -9,6 +10,7 @@ import pytest
 
 from repro.artifacts import index
 from repro.claims.index import CLAIMS
+from repro.cli import main
 from repro.core.errors import ReproError
 from repro.core.progress import progress
 from repro.core.units import format_bytes
@@ -16,7 +18,9 @@ from repro.measurement.records import Record
 from repro.plotting.style import save, style
 from repro.report import notebooks
 from repro.report.claims_table import ClaimRow, claim_rows
+from repro.report.figures import draw
 from repro.report.headlines import HEADLINES, headline_table
+from repro.report.kept import kept, key_of
 from repro.report.markdown import BEGIN, END, artifact_table, update_readme
 from repro.report.runs import require_runs
 
@@ -124,7 +128,7 @@ def test_progress_without_a_terminal_is_plain_lines(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == "measuring: 3/3 (c)\n"
 
 
-def test_documented_json_has_every_field() -> None:
+def test_documented_json_has_every_field(capsys: pytest.CaptureFixture[str]) -> None:
     text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     documented = {
         title: set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
@@ -135,7 +139,9 @@ def test_documented_json_has_every_field() -> None:
         "difference",
     }
     assert documented["Records"] == set(Record.__struct_fields__)
-    assert documented["`repro list --json`"] == {"slug", "paper", "title", "claims", "profiles"}
+    assert main(["list", "--json"]) == 0
+    for row in json.loads(capsys.readouterr().out):
+        assert documented["`repro list --json`"] == row.keys()
 
 
 def test_notebooks_hold_no_path_of_a_machine() -> None:
@@ -143,3 +149,38 @@ def test_notebooks_hold_no_path_of_a_machine() -> None:
         cells = json.loads(path.read_text())["cells"]
         assert str(Path.home()) + "/" not in json.dumps(cells)
         assert str(ROOT) not in json.dumps(cells)
+
+
+def test_a_figure_is_drawn_again_only_if_something_changed(tmp_path: Path) -> None:
+    runs = require_runs(ROOT / "results", "elasticzo_fig5")
+    (copy,) = [Path(shutil.copy(run, tmp_path)) for run in runs]
+    paths = draw("elasticzo_fig5", [copy], tmp_path / "figures")
+    drawn = {path: (path.read_bytes(), path.stat().st_ino) for path in paths}
+    assert draw("elasticzo_fig5", [copy], tmp_path / "figures") == paths
+    assert {path: (path.read_bytes(), path.stat().st_ino) for path in paths} == drawn
+    paths[0].write_text("changed by hand")
+    paths[1].unlink()
+    assert draw("elasticzo_fig5", [copy], tmp_path / "figures") == paths
+    assert {path: path.read_bytes() for path in paths} == {p: drawn[p][0] for p in paths}
+    before = {path: path.stat().st_ino for path in paths}
+    copy.write_bytes(copy.read_bytes().replace(b"{", b"{ ", 1))
+    draw("elasticzo_fig5", [copy], tmp_path / "figures")
+    assert not {*before.values()} & {path.stat().st_ino for path in paths}
+
+
+def test_a_kept_value_is_made_once_for_each_key_and_again_if_damaged(tmp_path: Path) -> None:
+    made: list[int] = []
+
+    def make() -> list[int]:
+        made.append(len(made))
+        return [*made]
+
+    assert kept("value", "a", make) == kept("value", "a", make) == [0]
+    assert kept("value", "b", make) == [0, 1]
+    (tmp_path / "cache" / "report" / "value.json").write_text("{")
+    assert kept("value", "b", make) == [0, 1, 2]
+    source = tmp_path / "input"
+    source.write_text("1")
+    first = key_of([source])
+    source.write_text("2")
+    assert key_of([source]) != first != key_of([source], "more")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 from repro.claims.verdict import CLOSE, INCONSISTENT
 from repro.report.claims_table import claim_rows
@@ -16,7 +16,8 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 TIMEOUT_MS = 120_000  # for a machine that does much else
-PHONE = {"width": 360, "height": 740}
+PHONE: ViewportSize = {"width": 360, "height": 740}
+DESK: ViewportSize = {"width": 1280, "height": 800}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,9 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("site") / "site"
-    build(ROOT / "results", ROOT / "notebooks", ROOT, target)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REPRO_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        build(ROOT / "results", ROOT / "notebooks", ROOT, target)
     return target
 
 
@@ -96,13 +99,14 @@ def test_every_page_fits_a_phone_shows_its_images_and_leads_on(site: Path, page:
 def test_the_filter(site: Path, page: Page) -> None:
     rows = claim_rows(ROOT / "results")
     index = (site / "index.html").as_uri()
+    page.set_viewport_size(DESK)
     page.goto(index)
     assert len(shown(page)) == len(rows)
     page.locator("input[name=q]").focus()
     page.keyboard.type("MNIST  table")
     found = shown(page)
     assert 0 < len(found) < len(rows)
-    assert page.locator("#count").inner_text() == f"{len(found)} of {len(rows)} claims."
+    assert page.locator("#count").inner_text() == f"{len(found)} of {len(rows)} statements."
     assert page.locator("#count").get_attribute("aria-live") == "polite"
     page.get_by_role("checkbox", name=CLOSE, exact=True).focus()
     page.keyboard.press("Space")
@@ -112,11 +116,11 @@ def test_the_filter(site: Path, page: Page) -> None:
     page.reload()
     assert shown(page) == both
     assert page.locator("input[name=q]").input_value() == "MNIST  table"
-    page.get_by_role("button", name="Show all").click()
+    page.get_by_role("button", name="Clear the filter").click()
     page.wait_for_url(index)
     assert len(shown(page)) == len(rows)
     page.locator("input[name=q]").fill("no such claim")
-    assert page.locator("#count").inner_text() == f"None of {len(rows)} claims is like that."
+    assert page.locator("#count").inner_text() == f"None of {len(rows)} statements matches."
     assert shown(page) == []
 
 
@@ -124,17 +128,56 @@ def test_a_filter_can_be_linked(site: Path, page: Page) -> None:
     rows = claim_rows(ROOT / "results")
     page.goto((site / "index.html").as_uri())
     verdict = INCONSISTENT
-    page.get_by_role("link", name=re.compile(f"claims of MeZO: {verdict}")).click()
-    mezo = [row for row in rows if row.paper == "mezo" and row.verdict == verdict]
-    expect(page.locator("#count")).to_have_text(f"{len(mezo)} of {len(rows)} claims.")
-    assert shown(page) == [verdict] * len(mezo)
-    assert page.locator("select[name=paper]").input_value() == "mezo"
+    page.get_by_role("link", name=re.compile(f"^[0-9]+ {verdict}$")).click()
+    found = [row for row in rows if row.verdict == verdict]
+    expect(page.locator("#count")).to_have_text(f"{len(found)} of {len(rows)} statements.")
+    assert shown(page) == [verdict] * len(found)
+    assert page.evaluate("document.getElementById('all').getBoundingClientRect().top") < 60
     page.goto(f"{(site / 'index.html').as_uri()}#artifact=elasticzo_fig6&paper=nobody")
     page.reload()
     assert len(shown(page)) == sum(row.artifact == "elasticzo_fig6" for row in rows)
+    page.wait_for_function("document.getElementById('all').getBoundingClientRect().top < 60")
     page.locator("#claims tbody tr:not([hidden]) a").first.click()
     page.wait_for_url("**/artifacts/elasticzo_fig6.html#*")
     assert page.locator("tr:target").count() == 1
+
+
+@pytest.mark.parametrize("size", [{"width": 1280, "height": 800}, {"width": 390, "height": 844}])
+def test_counts_and_first_answers_are_above_the_fold(
+    size: ViewportSize, site: Path, page: Page
+) -> None:
+    page.set_viewport_size(size)
+    page.goto((site / "index.html").as_uri())
+    for seen in (page.locator(".counts li").last, page.locator(".headlines tbody tr").nth(3)):
+        box = seen.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= size["height"]
+
+
+def test_a_phones_index_has_at_most_twelve_screens(site: Path, page: Page) -> None:
+    rows = claim_rows(ROOT / "results")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto((site / "index.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollHeight") <= 12 * 844
+    assert 10 <= len(shown(page)) < len(rows)
+    page.get_by_role("button", name=re.compile("^Show the other")).click()
+    assert len(shown(page)) == len(rows)
+
+
+def test_the_search_finds_documents_and_statements(site: Path, page: Page) -> None:
+    page.goto((site / "docs" / "plan.html").as_uri())
+    box = page.get_by_role("searchbox", name="Search statements and documents")
+    box.fill("glossary projected gradient")
+    page.locator("#results a").first.click()
+    page.wait_for_url("**/docs/glossary.html#*")
+    box.fill("B-sign")
+    box.press("Enter")
+    page.wait_for_url("**/artifacts/elasticzo_int8_sign.html#B-sign")
+    assert page.locator("tr:target").count() == 1
+    box.fill("test accuracy MNIST")
+    page.get_by_role("link", name=re.compile("^All [0-9]+ statements$")).click()
+    page.wait_for_url("**/index.html#q=*")
+    assert page.locator("input[name=q]").input_value() == "test accuracy MNIST"
 
 
 def test_a_number_leads_to_the_record_behind_it(site: Path, page: Page) -> None:
@@ -180,5 +223,5 @@ def test_the_planners_sliders_answer(site: Path, page: Page) -> None:
     assert page.locator("#budget").input_value() == "0.1"
     assert summary.inner_text() != before
     assert "fit 100 MB" in summary.inner_text()
-    page.get_by_role("link", name="All claims").click()
+    page.get_by_role("link", name="Results").click()
     page.wait_for_url("**/index.html")

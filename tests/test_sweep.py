@@ -404,8 +404,8 @@ def test_ray_that_is_not_installed_is_named_with_its_extra(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give the artifact to run: elasticzo_search, elasticzo_table1"),
-        (["mezo_fig4"], "mezo_fig4 has nothing to sweep: use repro run"),
+        ([], "give the artifact to sweep: elasticzo_search, elasticzo_table1"),
+        (["mezo_fig4"], "mezo_fig4 has no training runs to sweep; use repro run"),
         (["elasticzo_fig2", "--threads", "0"], "threads = 0"),
         (["elasticzo_fig2", "--workers", "0"], "workers = 0"),
         (["elasticzo_fig2", "--memory", "-1"], "memory = -1"),

@@ -1,11 +1,11 @@
-"""Bytes as people read them."""
+"""Bytes and durations with their units."""
 
 import re
 
 import pytest
 
 from repro.core.errors import UsageError
-from repro.core.units import format_binary_bytes, parse_bytes, parse_count
+from repro.core.units import format_binary_bytes, format_seconds, parse_bytes, parse_count
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,10 @@ def test_counts_are_read(text: str, count: float) -> None:
 def test_what_is_no_count_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="params = "):
         parse_count("params", text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(4.23, "4.2 s"), (90, "2 min"), (3599, "60 min"), (9000, "2.5 h")]
+)
+def test_durations_as_people_read_them(seconds: float, said: str) -> None:
+    assert format_seconds(seconds) == said

@@ -5,8 +5,6 @@ the tox environments and the tests. To import an artifact is cheap (see ``repro.
 so all of them are imported here.
 """
 
-import difflib
-
 from repro.artifacts import (
     elasticzo_fig2,
     elasticzo_fig3,
@@ -28,6 +26,7 @@ from repro.artifacts import (
 )
 from repro.artifacts.base import Artifact
 from repro.core.errors import UsageError
+from repro.core.suggestions import unknown
 
 _IN_THE_ORDER_OF_THE_PAPERS = (
     mezo_fig3,
@@ -61,8 +60,5 @@ def load(slug: str) -> Artifact:
         UsageError: there is none of that name; the message gives the nearest.
     """
     if slug not in ARTIFACTS:
-        near = difflib.get_close_matches(slug, SLUGS, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(SLUGS)}"
-        msg = f"no artifact named {slug!r}; {hint}"
-        raise UsageError(msg)
+        raise UsageError(unknown("artifact", slug, SLUGS, "repro list"))
     return ARTIFACTS[slug]

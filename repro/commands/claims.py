@@ -1,32 +1,90 @@
-"""``repro claims``: every published claim with our value and verdict."""
+"""``repro claims``: the published statements with our values and verdicts."""
 
 import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from repro.core.paths import results_dir
+from repro.artifacts.index import load
+from repro.claims.verdict import VERDICTS
+from repro.core.errors import UsageError
+from repro.core.suggestions import unknown
+
+if TYPE_CHECKING:
+    from repro.report.claims_table import ClaimRow
+
+_BASES = ("equations", "simulated", "measured", "timed", "trained")
 
 
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
     """Add the command to the parser."""
-    parser = subparsers.add_parser("claims", help="show every claim with our value and verdict")
+    parser = subparsers.add_parser(
+        "claims",
+        help="list the published statements with our values and verdicts",
+        description="List the published statements with our values and verdicts, one a line. "
+        "Filters that are given together must all hold.",
+    )
+    parser.add_argument("--paper", choices=("mezo", "elasticzo"), metavar="PAPER",
+                        help="only this paper: mezo or elasticzo")  # fmt: skip
+    parser.add_argument("--artifact", metavar="SLUG", help="only this figure or table")
+    parser.add_argument(
+        "--verdict",
+        nargs="+",
+        action="append",
+        metavar="VERDICT",
+        help=f"only this verdict; give the option again for another: {'; '.join(VERDICTS)}",
+    )
+    parser.add_argument(
+        "--basis",
+        choices=_BASES,
+        metavar="BASIS",
+        help=f"only statements about this basis: {', '.join(_BASES)}",
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
     parser.add_argument(
-        "--results", type=Path, default=results_dir(), metavar="DIR", help="where the records are"
+        "--results", type=Path, metavar="DIR", help="directory of the records (default: results)"
     )
-    parser.set_defaults(execute=execute)
+    parser.set_defaults(
+        execute=execute, next_step="repro claim ID shows one statement in full, with its quotation"
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Print the claims."""
-    from repro.report.claims_table import claim_rows
+    """Print the statements that pass the filters.
+
+    Raises:
+        UsageError: a filter names no artifact or no verdict.
+    """
+    if args.artifact is not None:
+        load(args.artifact)  # raises where there is none
+    verdicts = [_verdict(" ".join(words)) for words in args.verdict or ()]
+    from repro.report.ledger import read_ledger
     from repro.report.terminal import claims_text
 
-    rows = claim_rows(args.results)
+    ledger = read_ledger(args.results)
+    rows = [row for row in ledger.rows if _passes(row, args, verdicts)]
     if args.json:
         sys.stdout.write(json.dumps([row.as_dict() for row in rows], indent=2) + "\n")
     else:
         sys.stdout.write(claims_text(rows))
+        sys.stderr.write(ledger.note)
     return 0
+
+
+def _passes(row: "ClaimRow", args: argparse.Namespace, verdicts: list[str]) -> bool:
+    return (
+        args.paper in (None, row.paper)
+        and args.artifact in (None, row.artifact)
+        and args.basis in (None, row.basis)
+        and (not verdicts or row.verdict in verdicts)
+    )
+
+
+def _verdict(text: str) -> str:
+    """Return the verdict that ``text`` names, with hyphens or spaces and with or without commas."""
+    plain = {name.replace(",", ""): name for name in VERDICTS}
+    found = plain.get(text.lower().replace(",", "").replace("-", " "))
+    if found is None:
+        raise UsageError(unknown("verdict", text, VERDICTS, "repro claims --help"))
+    return found

@@ -1,4 +1,4 @@
-"""``repro data``: list, fetch, verify, locate and draw data sets and model files."""
+"""``repro data``: list, download, verify, locate and preview data sets and model files."""
 
 import argparse
 import dataclasses
@@ -18,46 +18,56 @@ from repro.data.table import markdown
 
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
     """Add the command and its subcommands to the parser."""
-    parser = subparsers.add_parser("data", help="list, fetch, verify, locate and draw data sets")
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    parser = subparsers.add_parser(
+        "data", help="list, download, verify and preview data sets and model files"
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION")
 
-    listing = actions.add_parser("list", help="list the sets and which are in the cache")
+    listing = actions.add_parser("list", help="list the data sets and whether each is in the cache")
     form = listing.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print a JSON list of objects")
     form.add_argument("--markdown", action="store_true", help="print the tables of docs/data.md")
-    listing.set_defaults(execute=list_sets)
+    listing.set_defaults(execute=list_sets, next_step="repro data fetch NAME downloads one")
 
-    fetching = actions.add_parser("fetch", help="fetch sets into the cache, verified")
-    fetching.add_argument("names", nargs="+", metavar="NAME")
+    fetching = actions.add_parser("fetch", help="download data sets into the cache and verify them")
+    fetching.add_argument("names", nargs="+", metavar="NAME", help="as in repro data list")
     fetching.add_argument(
         "--mirror",
         type=Path,
         metavar="DIR",
-        help="local mirror, the last source tried (default: REPRO_DATA_MIRROR)",
+        help="directory with copies, tried after all other sources (default: $REPRO_DATA_MIRROR)",
     )
     fetching.add_argument(
         "--accept-terms",
         action="store_true",
-        help="accept the terms of use of the sets that have any; repro data list names them",
+        help="accept the terms of use; `repro data list` shows which sets have any",
     )
-    fetching.set_defaults(execute=fetch)
+    fetching.set_defaults(
+        execute=fetch, next_step="repro data preview {names[0]} FILE.png draws samples"
+    )
 
-    verifying = actions.add_parser("verify", help="hash cached sets again")
-    verifying.add_argument("names", nargs="*", metavar="NAME", help="default: all cached sets")
-    verifying.set_defaults(execute=verify)
+    verifying = actions.add_parser("verify", help="check the hashes of cached data sets")
+    verifying.add_argument("names", nargs="*", metavar="NAME", help="default: all in the cache")
+    verifying.set_defaults(execute=verify, next_step="repro data list shows all sets")
 
-    locating = actions.add_parser("path", help="print the directory of a cached set")
-    locating.add_argument("name", metavar="NAME")
-    locating.set_defaults(execute=path)
+    locating = actions.add_parser("path", help="print the directory of a cached data set")
+    locating.add_argument("name", metavar="NAME", help="as in repro data list")
+    locating.set_defaults(
+        execute=path, next_step="repro data preview {name} FILE.png draws samples"
+    )
 
-    drawing = actions.add_parser("preview", help="draw samples of a set, fetching it if needed")
-    drawing.add_argument("name", metavar="NAME")
-    drawing.add_argument("file", type=Path, metavar="FILE", help="image file; .png, .svg or .pdf")
-    drawing.set_defaults(execute=preview)
+    drawing = actions.add_parser(
+        "preview", help="draw samples of a data set, downloading it if needed"
+    )
+    drawing.add_argument("name", metavar="NAME", help="as in repro data list")
+    drawing.add_argument(
+        "file", type=Path, metavar="FILE", help="image to write: .png, .svg or .pdf"
+    )
+    drawing.set_defaults(execute=preview, next_step="repro list shows the artifacts that use data")
 
 
 def list_sets(args: argparse.Namespace) -> int:
-    """Print one line below a header, one JSON object, or one row of a table for each set."""
+    """Print one line, one JSON object, or one row of a Markdown table for each data set."""
     if args.markdown:
         sys.stdout.write(markdown())
         return 0
@@ -66,7 +76,7 @@ def list_sets(args: argparse.Namespace) -> int:
         sys.stdout.write(json.dumps([_describe(dataset) for dataset in sets], indent=2) + "\n")
         return 0
     width = max(len(dataset.name) for dataset in sets)
-    sys.stdout.write(f"{'set':<{width}}  {'size':>8}  in the cache  what it is (licence)\n")
+    sys.stdout.write(f"{'set':<{width}}  {'size':>8}  in the cache  content (licence)\n")
     for dataset in sets:
         cached = "yes" if cache.is_cached(dataset) else "no"
         terms = f"; terms: {dataset.terms}" if dataset.terms else ""
@@ -78,7 +88,7 @@ def list_sets(args: argparse.Namespace) -> int:
 
 
 def fetch(args: argparse.Namespace) -> int:
-    """Fetch every named set, going on after one that fails; print where each is."""
+    """Download every named set and print its directory; a failure does not stop the others."""
 
     def fetch_one(dataset: DataSet) -> str:
         found = cache.fetch(dataset.name, args.mirror, accept_terms=args.accept_terms)
@@ -88,10 +98,10 @@ def fetch(args: argparse.Namespace) -> int:
 
 
 def verify(args: argparse.Namespace) -> int:
-    """Verify every named set, or all that are cached, going on after one that is damaged."""
+    """Verify the named sets, or all in the cache; damage to one does not stop the others."""
     names = args.names or [name for name in MODULES if cache.is_cached(load_set(name))]
     if not names:
-        sys.stderr.write("no set is in the cache: nothing to verify\n")
+        sys.stderr.write("No data set is in the cache; there is nothing to verify.\n")
 
     def verify_one(dataset: DataSet) -> str:
         cache.verify(dataset.name)
@@ -101,7 +111,7 @@ def verify(args: argparse.Namespace) -> int:
 
 
 def path(args: argparse.Namespace) -> int:
-    """Print the directory of one set.
+    """Print the directory of one data set.
 
     Raises:
         ReproError: it is not in the cache.
@@ -115,7 +125,7 @@ def path(args: argparse.Namespace) -> int:
 
 
 def preview(args: argparse.Namespace) -> int:
-    """Draw samples of one set into an image file."""
+    """Draw samples of one data set into an image file."""
     from repro.data.preview import draw_samples
 
     draw_samples(args.name, args.file)
@@ -124,7 +134,7 @@ def preview(args: argparse.Namespace) -> int:
 
 
 def _each(names: Sequence[str], act: Callable[[DataSet], str]) -> int:
-    sets = [load_set(name) for name in names]  # a wrong name is found before any work
+    sets = [load_set(name) for name in names]  # reports a wrong name before any download
     failures: list[ReproError] = []
     for dataset in sets:
         try:

@@ -1,13 +1,13 @@
-"""``repro gpu``: run on a GPU what a CPU cannot show."""
+"""``repro gpu``: run the measurements that need a GPU."""
 
 import argparse
-import difflib
 import sys
 from pathlib import Path
 from typing import Any
 
 from repro.core.errors import UsageError
 from repro.core.paths import results_dir
+from repro.core.suggestions import unknown
 from repro.core.units import format_bytes
 from repro.core.validation import require_positive
 
@@ -16,21 +16,27 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     """Add the command to the parser."""
     parser = subparsers.add_parser(
         "gpu",
-        help="run on a GPU what a CPU cannot show, as much as fits in the time",
-        description="Run the GPU jobs that fit in the time, those of most value first. Finished "
-        "jobs are recorded; run the same command again to do the rest.",
+        help="run the measurements that need a GPU, within a time limit",
+        description="Run GPU jobs within a time limit, the most valuable first. Finished jobs are "
+        "recorded; run the same command again to run the rest.",
     )
-    parser.add_argument("--minutes", type=float, default=20, help="time to use (default 20)")
-    parser.add_argument("--out", type=Path, default=None, help="directory of the results")
-    parser.add_argument("--only", nargs="+", metavar="JOB", help="run these jobs alone")
+    parser.add_argument("--minutes", type=float, default=20, help="time limit (default: 20)")
     parser.add_argument(
-        "--dry-run", action="store_true", help="list the jobs with minutes and memory; run nothing"
+        "--out", type=Path, default=None, help="directory of the records (default: results)"
     )
-    parser.set_defaults(execute=execute)
+    parser.add_argument("--only", nargs="+", metavar="JOB", help="run only these jobs")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="list the jobs with their minutes and memory, and run none",
+    )
+    parser.set_defaults(
+        execute=execute, next_step="repro report draws the figures from the new records"
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Run or list the jobs; the exit status is 0 if all that were asked for are done."""
+    """Run or list the jobs; return 0 if all requested jobs are done."""
     from repro import gpu
 
     require_positive("minutes", args.minutes)
@@ -39,9 +45,7 @@ def execute(args: argparse.Namespace) -> int:
         names = {job.name: job for job in jobs}
         for name in args.only:
             if name not in names:
-                near = difflib.get_close_matches(name, names, n=1) or list(names)
-                msg = f"no GPU job {name!r}; did you mean {' or '.join(near)}?"
-                raise UsageError(msg)
+                raise UsageError(unknown("GPU job", name, names, "repro gpu --dry-run"))
         jobs = [job for job in jobs if job.name in args.only]
     if args.dry_run:
         return _list(jobs, args.minutes)
@@ -56,12 +60,12 @@ def _list(jobs: Any, minutes: float) -> int:  # noqa: ANN401 - of repro.gpu, whi
     for job in jobs:
         passed += job.minutes
         memory = "" if job.largest is None else format_bytes(gpu.planned_bytes(**job.largest))
-        fits = "" if passed <= minutes else "  (after the time is up)"
+        fits = "" if passed <= minutes else "  (not within --minutes)"
         _say(f"{job.name:<14} {job.minutes:4.1f} min {memory:>8}  {job.shows}{fits}")
-    _say(f"{'in all':<14} {passed:4.1f} min on an H100; memory as the planner expects it")
+    _say(f"{'total':<14} {passed:4.1f} min on an H100; memory as the planner predicts it")
     _say(
-        f"copy there: {', '.join(gpu.SOURCE)} ({format_bytes(gpu.source_bytes())}) and, if they "
-        f"are missing, the packages {', '.join(gpu.PACKAGES)}"
+        f"copy to the GPU machine: {', '.join(gpu.SOURCE)} ({format_bytes(gpu.source_bytes())}) "
+        f"and, if they are missing, the packages {', '.join(gpu.PACKAGES)}"
     )
     _say("table1-int8 also needs the data sets: repro data fetch mnist fashion_mnist")
     return 0

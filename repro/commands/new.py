@@ -19,24 +19,28 @@ _PAPERS = {"mezo": "MeZO", "elasticzo": "ElasticZO"}
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
     """Add the command to the parser."""
     parser = subparsers.add_parser(
-        "new", help="write the skeleton of an artifact: module, notebook template, test"
+        "new", help="write the skeleton of a new artifact: module, notebook template, test"
     )
-    parser.add_argument("slug", metavar="SLUG", help="its name, as in mezo_fig5")
-    parser.set_defaults(execute=execute)
+    parser.add_argument("slug", metavar="SLUG", help="name of the new artifact, such as mezo_fig5")
+    parser.set_defaults(
+        execute=execute, next_step="repro run {slug} --profile smoke runs the new artifact"
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Write the skeleton, add it to the registry, and print what was written."""
+    """Write the skeleton, register the artifact, and print the paths of the files."""
     paper, _, figure = args.slug.partition("_")
     if paper not in _PAPERS or not re.fullmatch("[a-z0-9_]+", figure):
         names = " or ".join(f"{name}_..." for name in _PAPERS)
-        msg = f"{args.slug!r} is no name of an artifact: give {names}, in lower case"
+        msg = f"{args.slug!r} is not a name for an artifact; give {names}, in lower case"
         raise UsageError(msg)
     if args.slug in SLUGS:
-        msg = f"there is an artifact {args.slug!r} already; see repro list"
+        msg = (
+            f"the artifact {args.slug!r} exists already; choose another name (repro list shows all)"
+        )
         raise UsageError(msg)
     if not (_ROOT / "tests").is_dir():
-        msg = f"{_ROOT} is no clone of the suite: run repro new from one"
+        msg = f"{_ROOT} is not a clone of the suite; run repro new in a clone"
         raise UsageError(msg)
     values = {"slug": args.slug, "paper": paper, "figure": figure, "name": _PAPERS[paper]}
     files = {

@@ -1,4 +1,4 @@
-"""``repro notebooks``: generate and execute the results notebooks, or tell which are stale."""
+"""``repro notebooks``: generate and execute the results notebooks, or check them."""
 
 import argparse
 import sys
@@ -14,22 +14,34 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     parser = subparsers.add_parser("notebooks", help="generate and execute the results notebooks")
     parser.add_argument("slugs", nargs="*", metavar="SLUG", help="artifacts (default: all)")
     parser.add_argument(
-        "--check", action="store_true", help="only say which are stale; status 1 if any is"
+        "--check",
+        action="store_true",
+        help="list the notebooks that are out of date and write none; status 1 if there is one",
     )
     parser.add_argument(
-        "--results", type=Path, default=results_dir(), metavar="DIR", help="where the records are"
+        "--results",
+        type=Path,
+        default=results_dir(),
+        metavar="DIR",
+        help="directory of the records (default: results)",
     )
     parser.add_argument(
-        "--out", type=Path, default=notebooks_dir(), metavar="DIR", help="where notebooks go"
+        "--out",
+        type=Path,
+        default=notebooks_dir(),
+        metavar="DIR",
+        help="directory of the notebooks (default: notebooks)",
     )
-    parser.set_defaults(execute=execute)
+    parser.set_defaults(
+        execute=execute, next_step="repro report --html site shows them on the site"
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
     """Build the notebooks, or check them."""
     slugs = args.slugs or SLUGS
     for slug in slugs:
-        load(slug)  # a wrong name is an error before anything is run
+        load(slug)  # reports a wrong name before any notebook runs
     from repro.report import notebooks
     from repro.report.runs import require_runs
 
@@ -40,6 +52,6 @@ def execute(args: argparse.Namespace) -> int:
             notebooks.build(slug, runs, path)
             sys.stdout.write(f"{path}\n")
         elif notebooks.is_stale(slug, path, runs):
-            sys.stderr.write(f"{path} is missing, damaged, or older than its records or template\n")
+            sys.stderr.write(f"{path} is out of date; run: repro notebooks {slug}\n")
             stale = 1
     return stale

@@ -11,21 +11,22 @@ from repro.core.validation import require_choice
 from repro.measurement.records import PROFILES, Profile
 
 _PROFILE_HELP = (
-    "How much: seconds for tests, minutes on two cores, the published setting, or what is between."
+    "Amount of work: smoke (seconds), quick (minutes on two cores), paper (the published setting), "
+    "or a profile between them."
 )
 Configuration = TypeVar("Configuration")
 
 
 @dataclasses.dataclass(frozen=True)
 class CommonOptions(Generic[Configuration]):
-    """What every command that runs an artifact can be told."""
+    """Options of every command that runs an artifact."""
 
     config: Configuration
     """The artifact's own options."""
     profile: Profile = "quick"
-    """How much is run, of what the artifact has."""
+    """Amount of work."""
     out: Path = dataclasses.field(default_factory=results_dir)
-    """Directory of the results; records go to a subdirectory named by the slug."""
+    """Directory of the results; records are written to a subdirectory with the artifact's name."""
 
 
 def parse(

@@ -1,4 +1,4 @@
-"""``repro plan``: what can be fine-tuned in a given memory, and by which method."""
+"""``repro plan``: show which models and methods fit in a given memory."""
 
 import argparse
 import json
@@ -31,36 +31,45 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     """Add the command to the parser."""
     parser = subparsers.add_parser(
         "plan",
-        help="say what can be fine-tuned in a given memory, and by which method",
-        description="Which methods fit a model into a budget, the longest context and the largest "
-        "batch of each; without a model, the largest of each family. See docs/plan.md.",
+        help="show which models and methods fit in a given memory",
+        description="Show which methods fit a model into a memory budget, with the longest context "
+        "and the largest batch of each. Without a model, show the largest model of each family "
+        "that fits. docs/plan.md explains the formula.",
     )
     parser.add_argument(
-        "--budget", required=True, metavar="SIZE", help="memory: 16GB (10**9 bytes), 8GiB, 500MB"
+        "--budget",
+        nargs="+",
+        required=True,
+        metavar="SIZE",
+        help="memory: 16GB, 8 GB, 8GiB or 500MB; a GB is 10**9 bytes, a GiB 2**30",
     )
     model = parser.add_mutually_exclusive_group()
     model.add_argument(
-        "--model", metavar="NAME", help="known name, config.json or its directory, name on the hub"
+        "--model",
+        metavar="NAME",
+        help="a known name, a config.json or its directory, or a name on the Hugging Face hub",
     )
     model.add_argument(
-        "--params", metavar="COUNT", help="a Llama of about so many parameters: 7B, 350M"
+        "--params", metavar="COUNT", help="a Llama model with about this many parameters: 7B, 350M"
     )
     model.add_argument(
         "--family",
         choices=FAMILIES,
         metavar="FAMILY",
-        help=f"only this family (default: all of {', '.join(FAMILIES)})",
+        help=f"only this family (default: all: {', '.join(FAMILIES)})",
     )
     default = Setting()
     parser.add_argument(
         "--context",
         type=int,
         metavar="N",
-        help=f"tokens a sequence (default: {DEFAULT_CONTEXT}, or all positions if fewer)",
+        help=f"tokens in a sequence (default: {DEFAULT_CONTEXT}, or the model's maximum)",
     )
-    parser.add_argument("--batch", type=int, default=default.batch, metavar="B", help="sequences")
     parser.add_argument(
-        "--dtype", choices=FORMATS, default=default.format, help="format of the weights"
+        "--batch", type=int, default=default.batch, metavar="B", help="sequences in a batch"
+    )
+    parser.add_argument(
+        "--dtype", choices=FORMATS, default=default.format, help="number format of the weights"
     )
     parser.add_argument(
         "--method",
@@ -68,44 +77,48 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         choices=METHODS,
         default=list(METHODS),
         metavar="METHOD",
-        help=f"default: all of {', '.join(METHODS)}",
+        help=f"only these methods (default: all: {', '.join(METHODS)})",
     )
     parser.add_argument(
         "--attention",
         choices=ATTENTIONS,
-        help=f"default: {default.attention}, or eager in a model without it",
+        help=f"attention kernel (default: {default.attention}, or eager where a model lacks it)",
     )
     parser.add_argument(
         "--loss",
         choices=LOSSES,
         default=default.loss,
-        help="of the last position, as for a classification prompt, or of all",
+        help="loss of the last token, as for a classification prompt, or of all tokens",
     )
     parser.add_argument(
-        "--rank", type=int, default=default.rank, metavar="R", help="of LoRA adapters"
+        "--rank", type=int, default=default.rank, metavar="R", help="rank of LoRA adapters"
     )
     parser.add_argument(
         "--tail",
         type=int,
         default=default.tail,
         metavar="K",
-        help="ElasticZO: last blocks by backpropagation, beside the head (0: the head alone)",
+        help="ElasticZO: number of last blocks trained by backpropagation, besides the output "
+        "layer (0: only the output layer)",
     )
     parser.add_argument(
         "--simulate",
         action="store_true",
-        help="also count the tensors of a real step of the model (seconds to a minute a method); "
-        "a model that the formula does not know is always simulated",
+        help="also simulate a training step and count its tensors (seconds to a minute for each "
+        "method); models that the formula does not cover are always simulated",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--html",
         type=Path,
         metavar="FILE",
-        help="write a page with sliders instead, which opens with what the other options say; its "
-        "directory is made if it is missing",
+        help="write a web page with sliders instead; it starts with the other options' values",
     )
-    parser.set_defaults(execute=execute)
+    parser.set_defaults(
+        execute=execute,
+        next_step="docs/methods.md has the code of each method; "
+        "repro plan --html FILE writes a page with sliders",
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -115,7 +128,7 @@ def execute(args: argparse.Namespace) -> int:
         UsageError: an option is out of range, or options do not go together.
         ReproError: nothing fits (after the plan was printed), or the model cannot be had.
     """
-    budget = parse_bytes("budget", args.budget)
+    budget = parse_bytes("budget", " ".join(args.budget))
     setting = Setting(
         context=DEFAULT_CONTEXT if args.context is None else args.context,
         batch=args.batch,
@@ -131,7 +144,7 @@ def execute(args: argparse.Namespace) -> int:
     if _names_a_model(args):
         return _plan_model(args, methods, setting, budget)
     if args.simulate:
-        msg = "--simulate needs a model: give --model or --params"
+        msg = "--simulate needs a model; add --model or --params"
         raise UsageError(msg)
     return _plan_families(args, methods, setting, budget)
 
@@ -146,7 +159,9 @@ def _plan_model(
     try:
         plan = plan_model(model, methods, setting, budget, shorten=shorten, simulated=args.simulate)
     except NoFormulaError as error:
-        sys.stderr.write(f"the formula does not know {error.subject}: steps are simulated\n")
+        sys.stderr.write(
+            f"The formula does not cover {error.subject}; training steps are simulated.\n"
+        )
         plan = _plan_unknown(args, model, methods, setting, budget)
     if args.json:
         _print_json(plan.as_dict())
@@ -210,7 +225,7 @@ def _write_page(
     from repro.planner.plan import plan_model
 
     if args.json or args.simulate:
-        msg = "--html: the page computes by the formula; leave --json and --simulate out"
+        msg = "--html: the page computes by the formula; drop --json and --simulate"
         raise UsageError(msg)
     model = _model(args) if _names_a_model(args) else None
     if model is None:
@@ -239,7 +254,7 @@ def _plan_families(
                 "choices": [choice.as_dict() for choice in chosen],
             }
         )
-    elif any(choice.model for choice in chosen):  # else a table of nothing
+    elif any(choice.model for choice in chosen):  # else the table would be empty
         from repro.planner.table import choices_text
 
         sys.stdout.write(choices_text(chosen, setting, budget, shortened=shorten))
@@ -254,19 +269,18 @@ def _print_json(value: dict[str, Any]) -> None:
 def _require_any(
     needs: Sequence[tuple[float, str]], budget: float, objections: Sequence[str] = ()
 ) -> int:
-    """Return 0 if something fits; the error names what needs least, or why nothing needs any."""
+    """Return 0 if something fits; else report the method that needs least memory."""
     if not needs:
         msg = (
-            f"every method asked for makes no sense or cannot be simulated: {objections[0]}; give "
-            "another --dtype or --method"
+            f"no requested method can be planned: {objections[0]}; give another --dtype or --method"
         )
         raise UsageError(msg)
     least, what = min(needs)
     if least > budget:
         digit = 10 ** (math.floor(math.log10(least)) - 2)
-        enough = format_bytes(math.ceil(least / digit) * digit)  # rounded up: a budget that does
+        enough = format_bytes(math.ceil(least / digit) * digit)  # rounded up, so that it suffices
         msg = (
-            f"nothing fits {format_bytes(budget)}: the least, {what}, needs "
+            f"nothing fits {format_bytes(budget)}: {what} needs least memory, "
             f"{format_bytes(least)}; --budget {enough.replace(' ', '')} is enough"
         )
         if budget < SMALL:

@@ -1,4 +1,4 @@
-"""``repro replay``: the final weights of recorded MeZO runs, from base model and log alone."""
+"""``repro replay``: rebuild the final weights of recorded MeZO runs from base model and log."""
 
 import argparse
 import sys
@@ -14,24 +14,29 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "replay", help="rebuild the weights of recorded MeZO runs and check their hashes"
     )
     parser.add_argument(
-        "records", type=Path, nargs="+", metavar="RECORDS", help="files of mezo_fig4's records"
+        "records", type=Path, nargs="+", metavar="RECORDS", help="files of records of mezo_fig4"
     )
-    parser.add_argument("--arm", metavar="ARM", help="mezo_1 or mezo_5 (default: both)")
-    parser.add_argument("--seed", type=int, metavar="N", help="only runs of this seed")
+    parser.add_argument(
+        "--arm", metavar="ARM", help="only this method: mezo_1 or mezo_5 (default: both)"
+    )
+    parser.add_argument("--seed", type=int, metavar="N", help="only runs with this seed")
     parser.add_argument(
         "--out",
         type=Path,
         metavar="DIR",
-        help="also keep each model, in the format of transformers, in a directory of its own here",
+        help="also save each model here, in the format of transformers",
     )
-    parser.set_defaults(execute=execute)
+    parser.set_defaults(
+        execute=execute,
+        next_step="repro claims --artifact mezo_fig4 lists the statements about them",
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Replay every chosen run, going on after one that fails; 1 if any did.
+    """Replay every selected run; return 1 if any of them failed.
 
     Raises:
-        UsageError: a file does not exist, or they hold no such run.
+        UsageError: a file does not exist, or the files hold no such run.
         ReproError: one is damaged.
     """
     from repro.finetuning.replay import rebuilt, unpacked
@@ -39,7 +44,7 @@ def execute(args: argparse.Namespace) -> int:
 
     for path in args.records:
         if not path.is_file():
-            msg = f"{path} is no file: give the records of runs, results/mezo_fig4/*.jsonl"
+            msg = f"{path} is not a file; give records, as in results/mezo_fig4/*.jsonl"
             raise UsageError(msg)
     runs = [
         record
@@ -50,7 +55,7 @@ def execute(args: argparse.Namespace) -> int:
     ]
     if not runs:
         names = " ".join(map(str, args.records))
-        msg = f"{names}: no MeZO run that came to its end, or none of that arm and seed"
+        msg = f"{names}: there is no finished MeZO run of that method and seed"
         raise UsageError(msg)
     failed = 0
     for record in runs:

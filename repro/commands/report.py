@@ -1,4 +1,4 @@
-"""``repro report``: figures, the README's results, a site and a summary, all from records."""
+"""``repro report``: draw figures, the README's results and the site from the records."""
 
 import argparse
 import sys
@@ -12,51 +12,57 @@ from repro.core.paths import notebooks_dir, results_dir
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
     """Add the command to the parser."""
     parser = subparsers.add_parser(
-        "report", help="draw the figures from the records; with options also the README or a site"
+        "report",
+        help="draw the figures from the records; optionally write the README's results or a site",
     )
     parser.add_argument(
         "slugs",
         nargs="*",
         metavar="SLUG",
-        help="artifacts to draw (default: all that have records)",
+        help="artifacts to draw (default: all with records)",
     )
     parser.add_argument(
-        "--results", type=Path, default=results_dir(), metavar="DIR", help="where the records are"
+        "--results",
+        type=Path,
+        default=results_dir(),
+        metavar="DIR",
+        help="directory of the records (default: results)",
     )
     parser.add_argument(
         "--readme",
         type=Path,
         metavar="FILE",
-        help="Markdown file whose results section is rewritten (none by default)",
+        help="Markdown file whose results section is rewritten, with the ledger beside the records "
+        "and the summary that the package ships (default: none)",
     )
     parser.add_argument(
         "--html",
         type=Path,
         metavar="DIR",
-        help="write a static site of all artifacts, and print no claims: it has them, figures, "
-        "records, documents and planner; an earlier site there is replaced",
+        help="write a static site with statements, figures, records, documents and the planner; "
+        "an earlier site in DIR is replaced",
     )
     parser.add_argument(
         "--notebooks",
         type=Path,
         default=notebooks_dir(),
         metavar="DIR",
-        help="where the notebooks are that the site shows",
+        help="directory of the notebooks that the site shows (default: notebooks)",
     )
     parser.add_argument(
         "--documents",
         type=Path,
         default=Path(),
         metavar="DIR",
-        help="where README.md and docs/ are that the site shows",
+        help="directory of the README.md and docs/ that the site shows (default: .)",
     )
-    parser.set_defaults(execute=execute)
+    parser.set_defaults(execute=execute, next_step="repro open shows the site or a figure")
 
 
 def execute(args: argparse.Namespace) -> int:
     """Draw, rewrite, print: last the site's address, or the claims where there is no site."""
     for slug in args.slugs:
-        load(slug)  # a wrong name is an error before anything is drawn
+        load(slug)  # reports a wrong name before anything is drawn
     if args.html is not None:
         from repro.site.publish import require_replaceable
 
@@ -65,6 +71,7 @@ def execute(args: argparse.Namespace) -> int:
     from repro.report.figures import draw
     from repro.report.markdown import update_readme, write_ledger
     from repro.report.runs import current_runs, require_runs
+    from repro.report.summary import SUMMARY, write_summary
     from repro.report.terminal import claims_text
 
     slugs = args.slugs or [slug for slug in SLUGS if current_runs(args.results, slug)]
@@ -75,6 +82,11 @@ def execute(args: argparse.Namespace) -> int:
     if args.readme is not None:
         update_readme(args.readme, args.results)
         sys.stdout.write(f"{write_ledger(args.results)}\n")
+        shipped = args.readme.parent / "repro" / "report" / SUMMARY.name
+        if shipped.is_file():  # the README of a clone
+            rows = [row.as_dict() for row in claim_rows(args.results)]
+            write_summary(args.results, rows, shipped)
+            sys.stdout.write(f"{shipped}\n")
     if args.html is None:
         sys.stdout.write(claims_text(claim_rows(args.results, slugs)))
         return 0

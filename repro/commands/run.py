@@ -1,4 +1,4 @@
-"""``repro run SLUG`` makes all results of an artifact, ``repro sweep SLUG`` only the missing ones.
+"""``repro run SLUG`` and ``repro sweep SLUG``: run an artifact, or only its missing training runs.
 
 Their options are the fields of the artifact's configuration and of the two classes here.
 """
@@ -23,38 +23,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions(CommonOptions[Configuration]):
-    """What ``repro run`` can be told."""
+    """Options of ``repro run``."""
 
     report: bool = False
-    """Also draw the figures and make the notebook, in a directory beside the records."""
+    """Also draw the figures and build the notebook, in a directory beside the records."""
 
 
 @dataclass(frozen=True)
 class SweepOptions(CommonOptions[Configuration]):
-    """What ``repro sweep`` can be told."""
+    """Options of ``repro sweep``."""
 
     executor: Literal["local", "ray"] = "local"
-    """Where runs are trained: in processes of this machine, or on a Ray cluster. (What trains them
-    is --engine.)"""
+    """Where training runs execute: in processes of this machine, or on a Ray cluster. (--engine
+    selects the code that trains.)"""
     address: str | None = None
-    """Of the Ray cluster: auto (the default), the one of this machine; local, a new one on it;
-    HOST:PORT."""
+    """Address of the Ray cluster: auto (default) for the cluster of this machine, local for a new
+    cluster on it, or HOST:PORT."""
     workers: int | None = None
-    """Runs at a time on this machine, memory allowing; by default one for every --threads cores.
-    Ray uses the whole cluster."""
+    """Largest number of training runs at a time on this machine, as far as memory allows (default:
+    one for every --threads cores). Ray uses the whole cluster."""
     threads: int = 1
-    """Threads, and on Ray CPUs, of each run."""
+    """Threads of each training run; on Ray also its CPUs."""
     memory: float | None = None
-    """GB that runs may take together on this machine; by default all free memory."""
+    """Memory in GB for all training runs together on this machine (default: the free memory)."""
     gpus_per_run: float | None = None
-    """Share of a GPU for each run on cuda; by default 1/16."""
+    """Share of a GPU that a training run on cuda takes (default: 1/16)."""
     again: bool = False
-    """Also make again what earlier records have."""
+    """Repeat training runs that earlier records contain."""
     dry_run: bool = False
-    """List finished, begun and missing runs; train nothing."""
+    """List the finished, unfinished and missing training runs, and train none."""
 
     def __post_init__(self) -> None:
-        """Refuse what no sweep can have."""
+        """Validate the options."""
         require_positive_int("threads", self.threads)
         if self.workers is not None:
             require_positive_int("workers", self.workers)
@@ -82,29 +82,30 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     """Add the two commands to the parser."""
     run = subparsers.add_parser(
         "run",
-        help="run one artifact (repro run SLUG --help lists its options)",
+        help="run one artifact; repro run SLUG --help lists its options",
         usage="repro run SLUG [--profile P] [--out DIR] [--report] [options of the artifact]",
     )
     sweep = subparsers.add_parser(
         "sweep",
-        help="train an artifact's runs on this machine or on a Ray cluster, but for those recorded",
+        help="train the missing runs of an artifact, on this machine or on a Ray cluster",
         usage="repro sweep SLUG [--profile P] [--dry-run] [--executor ray --address A] [...]",
-        description="The options of an artifact: repro sweep SLUG --help.",
+        description="repro sweep SLUG --help lists the options of an artifact.",
     )
     commands: tuple[tuple[Any, Callable[[argparse.Namespace], int], str], ...] = (
-        (run, _run, "an artifact's name; see repro list"),
-        (sweep, _sweep, "an artifact that trains; see docs/sweep.md"),
+        (run, _run, "name of an artifact, as in repro list"),
+        (sweep, _sweep, "name of an artifact that trains; see docs/sweep.md"),
     )
     for parser, execute, slug in commands:
         parser.add_argument("slug", nargs="?", metavar="SLUG", help=slug)
         parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-        parser.set_defaults(execute=execute)
+        next_step = "repro report {slug} draws its figures; repro open {slug} shows them"
+        parser.set_defaults(execute=execute, next_step=next_step)
 
 
 def _run(args: argparse.Namespace) -> int:
-    """Run the artifact and print where its records are."""
+    """Run the artifact and print the path of its records."""
     if args.slug is None:
-        msg = f"give the artifact to run: {', '.join(SLUGS)}"
+        msg = "give the artifact to run, as in: repro run mezo_fig3; repro list shows all"
         raise UsageError(msg)
     artifact = load(args.slug)
     options = parse(RunOptions, "repro run", artifact, args.rest)
@@ -119,13 +120,16 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _sweep(args: argparse.Namespace) -> int:
-    """Train the missing runs and print where the new records are."""
+    """Train the missing runs and print the path of the new records."""
     if args.slug is None:
-        msg = f"give the artifact to run: {_that_train()}"
+        msg = f"give the artifact to sweep: {_that_train()}"
         raise UsageError(msg)
     artifact = load(args.slug)
     if not artifact.can_sweep:
-        msg = f"{args.slug} has nothing to sweep: use repro run, or sweep {_that_train()}"
+        msg = (
+            f"{args.slug} has no training runs to sweep; use repro run, or sweep one of "
+            f"{_that_train()}"
+        )
         raise UsageError(msg)
     options = parse(SweepOptions, "repro sweep", artifact, args.rest)
     from repro.execution.dry_run import DryRunExecutor
@@ -140,7 +144,9 @@ def _sweep(args: argparse.Namespace) -> int:
             sys.stdout.write(f"results recorded before: {before}\n")
             return 0
         path = run_artifact(*asked, executor, again=options.again)
-    sys.stdout.write(f"{path or 'nothing to do: everything is recorded; see --again'}\n")
+    sys.stdout.write(
+        f"{path or 'Nothing to do: all results are recorded; --again repeats them.'}\n"
+    )
     return 0
 
 

@@ -31,6 +31,15 @@ def format_binary_bytes(count: float) -> str:
     return f"{count / unit:.4g} {name}"
 
 
+def format_seconds(seconds: float) -> str:
+    """Return a duration with its unit: ``4.2 s``, ``3 min``, ``2.5 h``."""
+    if seconds < 60:
+        return f"{seconds:.2g} s"
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
 def parse_bytes(name: str, text: str) -> float:
     """Return the bytes of ``16GB``, ``16GiB``, ``500 MB`` or a plain number; a GB is 10**9 bytes.
 

@@ -52,7 +52,7 @@ def require_distinct(name: str, values: Collection[object]) -> None:
         msg = f"{name} is empty: give at least one value"
         raise UsageError(msg)
     if len(set(values)) != len(values):
-        msg = f"{name} = {list(values)!r}: every value may stand only once"
+        msg = f"{name} = {list(values)!r}: each value may be given only once"
         raise UsageError(msg)
 
 

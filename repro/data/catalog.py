@@ -1,9 +1,9 @@
 """The data sets and model files there are. Importing this imports none of them."""
 
-import difflib
 import importlib
 
 from repro.core.errors import UsageError
+from repro.core.suggestions import unknown
 from repro.data.base import DataSet
 
 MODULES = {
@@ -38,8 +38,6 @@ def load_set(name: str) -> DataSet:
     canonical = {key.replace("_", "-"): key for key in MODULES}
     key = canonical.get(name.replace("_", "-"))
     if key is None:
-        near = difflib.get_close_matches(name, MODULES, n=3) or sorted(MODULES)
-        msg = f"no data set {name!r}; did you mean {' or '.join(near)}? (repro data list)"
-        raise UsageError(msg)
+        raise UsageError(unknown("data set", name, MODULES, "repro data list"))
     sets: tuple[DataSet, ...] = importlib.import_module(MODULES[key]).DATA_SETS
     return next(found for found in sets if found.name == key)

@@ -68,7 +68,7 @@ def choose(
         if candidates:
             chosen += [_choice(name, method, candidates, budget) for method in sensible]
     if not chosen:
-        msg = f"context N = {setting.context}: no model of {', '.join(families)} has the positions"
+        msg = f"context N = {setting.context}: no model of {', '.join(families)} has as many"
         raise UsageError(msg)
     return chosen
 

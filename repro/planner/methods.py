@@ -49,22 +49,22 @@ def objection(method: TrainingMethod, setting: Setting) -> str | None:
     stored = {"int8": "int8", "4bit": "4-bit"}[setting.format]
     if method.estimator == "backpropagation":
         return (
-            f"{stored} weights hold no gradient step: an update is far below their spacing and "
-            "rounds to nothing; train adapters (lora) instead"
+            f"{stored} weights cannot hold a gradient step, which is far smaller than their "
+            "spacing and rounds to zero; train adapters (lora) instead"
         )
     if method.estimator == "both":
         return (
-            f"neither the perturbation nor the tail's update fits the spacing of {stored} weights; "
+            f"perturbation and update are far smaller than the spacing of {stored} weights; "
             "ElasticZO-INT8 is defined for networks of integer layers only"
         )
     return (
-        f"the perturbation eps z is below the spacing of {stored} weights and rounds away; perturb "
-        "adapters (mezo-lora) instead"
+        f"the perturbation eps z is smaller than the spacing of {stored} weights and rounds to "
+        "zero; perturb adapters (mezo-lora) instead"
     )
 
 
 def caution(method: TrainingMethod, setting: Setting) -> str | None:
-    """Return what to know before using ``method`` with this format, or ``None``."""
+    """Return a warning about ``method`` with this format, or ``None``."""
     if method.adam and setting.format == "float16":
         return "Adam's eps = 1e-8 is 0 in float16: use bfloat16, or float32 copies (not counted)"
     return None

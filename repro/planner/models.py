@@ -62,8 +62,8 @@ def named(name: str) -> Model:
         found = repository_file(name, "config.json")
     except SourceUnavailableError as error:
         msg = (
-            f"the configuration of {name!r} is neither in the hub's cache here nor to be had "
-            f"({error}); give a local config.json, or --params with a size"
+            f"the configuration of {name!r} is not in the local cache of the hub and cannot be "
+            f"downloaded ({error}); give a local config.json, or --params with a size"
         )
         raise ReproError(msg) from error
     return Model(name, f"config.json of {name}", _read(found))

@@ -220,7 +220,7 @@ def _require_rows(a: Architecture, setting: Setting) -> None:
 
 def _require_blocks(layers: int, setting: Setting) -> None:
     if setting.tail > layers:
-        msg = f"tail = {setting.tail}: the model has {layers} blocks; give at most as many"
+        msg = f"tail = {setting.tail}: the model has {layers} blocks; give at most {layers}"
         raise UsageError(msg)
 
 

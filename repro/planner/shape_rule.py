@@ -30,8 +30,8 @@ def config_of(parameters: str) -> dict[str, Any]:
     least = architecture(_config(1)).parameters
     if wanted < least / 2:
         msg = (
-            f"params = {parameters!r}: a Llama of one block has {least:,}; give --model with a "
-            "config.json"
+            f"params = {parameters!r}: a Llama of one block has {least:,} parameters; give more, "
+            "or --model with a config.json"
         )
         raise UsageError(msg)
     return min(

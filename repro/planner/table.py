@@ -17,7 +17,7 @@ from repro.planner.weights import weight_bytes
 _WIDTH = 160
 """Columns where the output is no terminal."""
 NOT_COUNTED = (
-    "Not counted: rounding by the allocator, scratch of kernels, the CUDA context, the process "
+    "Not counted: rounding by the allocator, workspaces of kernels, the CUDA context, the process "
     "itself (docs/plan.md)."
 )
 
@@ -36,7 +36,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def _columns(plan: Plan) -> list[str]:
-    """Return the columns that have something to say."""
+    """Return the names of the columns that are not empty."""
     names = ["fits", "simulated", "formula", "to spare", "longest N", "largest B", "MeZO paper"]
     empty = set() if _is_simulated(plan) else {"simulated"}
     if plan.architecture is None:
@@ -51,16 +51,16 @@ def _is_simulated(plan: Plan) -> bool:
 
 
 def _basis(plan: Plan) -> list[str]:
-    """Say where the numbers come from."""
+    """Return the lines about the origin of the numbers."""
     if plan.architecture is None:
-        return ["All by the tensors of simulated steps."]
-    basis = "All by the formula, but for the last column."
+        return ["All values come from the tensors of simulated steps."]
+    basis = "All columns but the last come from the planner's formula."
     if _is_simulated(plan):
         basis = (
-            "What fits and what is to spare is by the tensors of a simulated step, longest N and "
-            "largest B by the formula."
+            'The columns "fits" and "to spare" come from the tensors of a simulated step, '
+            "longest N and largest B from the formula."
         )
-    return [basis, "MeZO paper: its equations (2) and (3) as they are, with L' = 1."]
+    return [basis, "MeZO paper: equations (2) and (3) as printed, with L' = 1."]
 
 
 def choices_text(
@@ -75,9 +75,9 @@ def choices_text(
         table.add_row(
             family, *("-" if name is None else short_name(name, family) for name in names)
         )
-    few = "take all of them" if shortened else "are passed over"
+    few = "use all of theirs" if shortened else "are left out"
     closing = [
-        "The largest model of each family that fits by each --method, by the formula.",
+        "Each column shows the largest model that fits with that --method, by the formula.",
         f"Models with fewer than {setting.context} positions {few}.",
         NOT_COUNTED,
     ]
@@ -90,7 +90,7 @@ def short_name(model: str, family: str) -> str:
 
 
 def _remarks(plan: Plan) -> list[str]:
-    """Return what is to be said of methods, each remark once, and of the context."""
+    """Return the remarks about methods, each once, and about the context."""
     methods: dict[str, list[str]] = {}
     for row in plan.rows:
         for remark in (row.objection, row.caution):
@@ -99,12 +99,12 @@ def _remarks(plan: Plan) -> list[str]:
     remarks = [f"{', '.join(slugs)}: {remark}." for remark, slugs in methods.items()]
     context, positions = plan.setting.context, plan.positions
     if positions is not None and context > positions:
-        remarks.append(f"N = {context} is beyond the {positions} positions that the model names.")
+        remarks.append(f"N = {context} exceeds the {positions} positions of the model.")
     return remarks + [f"{note[0].upper()}{note[1:]}." for note in plan.notes]
 
 
 def _checkpointing(plan: Plan) -> list[str]:
-    """Say of which methods by backpropagation checkpointing saves nothing, and why."""
+    """Name the methods for which checkpointing saves nothing, with the reason."""
     peaks = {row.method.slug: row.estimate.total for row in plan.rows if row.estimate is not None}
     pairs = [("bp-sgd", "checkpoint-sgd"), ("bp-adam", "checkpoint-adam")]
     same = [
@@ -114,8 +114,8 @@ def _checkpointing(plan: Plan) -> list[str]:
         return []
     slugs = ", ".join(whole for whole, _ in same)
     return [
-        f"{slugs}: checkpointing saves nothing, for the peak comes when all gradients are there "
-        "and activations gone."
+        f"{slugs}: checkpointing saves nothing, because at the peak all gradients are stored and "
+        "the activations are already freed."
     ]
 
 

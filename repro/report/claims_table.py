@@ -170,8 +170,13 @@ def run_rows(slug: str, runs: Sequence[Path]) -> list[ClaimRow]:
     return _with_holm(_rows(_found(slug, runs), _ranges(runs[0].parents[1]) if runs else {}))
 
 
+def open_setting_runs(results: Path) -> list[Path]:
+    """Return the records of other values of the settings that the ElasticZO paper leaves open."""
+    return current_runs(results, _OPEN_SETTINGS)
+
+
 def _ranges(results: Path) -> Mapping[str, tuple[float, float]]:
-    return _ranges_of(tuple(current_runs(results, _OPEN_SETTINGS)))
+    return _ranges_of(tuple(open_setting_runs(results)))
 
 
 @cache

@@ -5,15 +5,35 @@ from pathlib import Path
 
 from repro.artifacts import index
 from repro.measurement.records import read_runs
-from repro.plotting.style import save
+from repro.report.kept import kept, key_of, sha256
 
 
 def draw(slug: str, runs: Sequence[Path], directory: Path) -> list[Path]:
     """Write the artifact's figures of the records in ``runs`` to ``directory``; return their paths.
 
+    Figures there that were drawn from the same records by the same code are left as they are.
+
     Raises:
         ReproError: the records are corrupted, or the directory cannot be written.
     """
+    key = key_of(runs, str(directory.resolve()))
+    drawn: list[Path] = []
+
+    def hashes() -> dict[str, str]:
+        drawn.extend(_draw(slug, runs, directory))
+        return {path.name: sha256(path) for path in drawn}
+
+    name = f"figures-{slug}"
+    expected = kept(name, key, hashes)
+    paths = [directory / file for file in expected]
+    if drawn or all(path.is_file() and sha256(path) == expected[path.name] for path in paths):
+        return paths
+    return _draw(slug, runs, directory)  # someone changed or removed them
+
+
+def _draw(slug: str, runs: Sequence[Path], directory: Path) -> list[Path]:
+    from repro.plotting.style import save  # imports seaborn, which takes seconds
+
     records = read_runs(runs)
     return [
         written

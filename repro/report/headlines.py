@@ -34,7 +34,7 @@ def headline_table(rows: Sequence[ClaimRow]) -> str:
     lines += [
         f"| {HEADLINES[row.id]} | {wording.published(row)} | {_ours(row)} | "
         f"{row.shown_verdict} | `{row.id}` |"
-        for row in _found(rows)
+        for row in headline_rows(rows)
     ]
     return "\n".join(lines)
 
@@ -46,20 +46,24 @@ def draw_scorecards(rows: Sequence[ClaimRow], directory: Path) -> list[Path]:
     paths = []
     for name, ink in (("light", "#24292f"), ("dark", "#e6edf3")):
         with style():
-            figure = _scorecard(_found(rows), ink)
+            figure = _scorecard(headline_rows(rows), ink)
             paths += save(figure, directory, f"scorecard-{name}", ("png",))
     return paths
 
 
-def _found(rows: Sequence[ClaimRow]) -> list[ClaimRow]:
+def headline_rows(rows: Sequence[ClaimRow]) -> list[ClaimRow]:
+    """Return the headline statements among ``rows``, in the order of ``HEADLINES``."""
     by_id = {row.id: row for row in rows}
     return [by_id[name] for name in HEADLINES if name in by_id]
 
 
 def _ours(row: ClaimRow) -> str:
-    if row.verdict == CORRECTED and row.corrected is not None:
-        return f"{row.corrected:.4g} {wording.unit(row)} corrected ({wording.ours(row)} as printed)"
-    return wording.ours(row)
+    corrected = wording.corrected(row)
+    return (
+        f"{corrected} corrected ({wording.ours(row)} as printed)"
+        if corrected
+        else wording.ours(row)
+    )
 
 
 _COLOURS = {
@@ -90,9 +94,7 @@ def _scorecard(rows: Sequence[ClaimRow], ink: str) -> "Figure":
         panel.text(0, y, HEADLINES[row.id], color=ink, va="center", fontsize=9)
         published = wording.published(row)
         panel.text(columns["published"], y, published, color=ink, ha="right", va="center")
-        ours = wording.ours(row)
-        if row.verdict == CORRECTED and row.corrected is not None:
-            ours = f"{row.corrected:.4g} {wording.unit(row)}"
+        ours = wording.corrected(row) or wording.ours(row)
         panel.text(columns["ours"], y, ours, color=ink, ha="right", va="center")
         panel.plot(78.6, y, "o", color=colour, ms=6)
         panel.text(80, y, row.shown_verdict, color=colour, va="center", fontsize=9)

@@ -1,11 +1,16 @@
-"""Claims as a table for the terminal."""
+"""Statements as text for the terminal."""
 
+import shutil
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from repro.artifacts import index
 from repro.claims.verdict import (
     CLOSE,
     CORRECTED,
@@ -14,12 +19,13 @@ from repro.claims.verdict import (
     NOT_RUN,
     REPRODUCED,
     UNDECIDED,
+    VERDICTS,
 )
 from repro.report import wording
 from repro.report.claims_table import ClaimRow
 
-_WIDTH = 160
-"""Columns where the output is no terminal."""
+_WIDTH = 100
+"""Least width of the table in columns; a wider terminal shows more of each statement."""
 _COLOURS = {
     REPRODUCED: "green",
     CORRECTED: "green",
@@ -32,50 +38,83 @@ _COLOURS = {
 
 
 def claims_text(rows: Sequence[ClaimRow]) -> str:
-    """Return a table of the claims, coloured only where standard output is a terminal."""
-    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH, no_color=True)
-    table = Table(box=None, pad_edge=False)
-    for column in ("claim", "statement", "published", "ours", "basis", "verdict"):
-        table.add_column(column, justify="right" if column in ("published", "ours") else "left")
-    for row in rows:
-        colour = _COLOURS.get(row.verdict, "red")
-        table.add_row(
-            row.id,
-            row.statement,
-            wording.published(row),
-            wording.ours(row),
-            wording.source(row),
-            f"[{colour}]{row.shown_verdict}[/]",
-        )
+    """Return the statements by artifact, one a line, and how many have each verdict.
+
+    Colour is used only where standard output is a terminal.
+    """
+    terminal = sys.stdout.isatty()
+    width = max(_WIDTH, shutil.get_terminal_size().columns) if terminal else _WIDTH
+    console = Console(width=width, no_color=not terminal, force_terminal=terminal)
     with console.capture() as captured:
-        console.print(table)
-    return captured.get()
+        for number, (slug, of_slug) in enumerate(groupby(rows, key=lambda row: row.artifact)):
+            console.print(Text(f"{slug}: {index.load(slug).title}", "bold"), no_wrap=True)
+            console.print(_table(list(of_slug), header=number == 0))
+        console.print(Text(summary_text(rows)))
+    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def summary_text(rows: Sequence[ClaimRow]) -> str:
+    """Return how many statements there are and how many of them have each verdict."""
+    if not rows:
+        return "No statement passes the filters."
+    counts = Counter(row.verdict for row in rows)
+    told = "; ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
+    return f"{len(rows)} statement{'s' if len(rows) > 1 else ''}: {told}"
 
 
 def claim_text(row: ClaimRow) -> str:
-    """Return everything that the ledger says of one statement, a fact a line."""
+    """Return everything that the ledger holds about one statement, one fact a line."""
     facts = {
         "statement": row.statement + ("" if row.is_stated else " (our reading of the paper)"),
         "quotation": f'"{row.quote}"',
-        "paper": f"{row.paper}, section {row.section}",
+        "source": f"{row.paper}, section {row.section}",
         "published": wording.published(row),
         "ours": f"{wording.ours(row)} ({wording.source(row)})",
-        "other bases": wording.other_values(row),
+        "interval": f"95 % {row.interval_kind} interval" if row.interval_kind else "",
+        "on other bases": wording.other_values(row),
         "verdict": row.shown_verdict,
-        "correction": wording.correction(row),
-        "why": row.reason,
-        "not given in the paper": ", ".join(row.setting_unknown),
-        "other settings gave": (
+        "corrected slip": wording.correction(row),
+        "reason": row.reason,
+        "not in the paper": ", ".join(row.setting_unknown),
+        "other settings": (
             f"{row.plausible[0]:.4g} to {row.plausible[1]:.4g} {wording.unit(row)}"
             if row.plausible
             else ""
         ),
-        "interval": row.interval_kind or "",
         "ranking test": wording.p_value(row),
-        "best epoch": "" if row.best_epoch is None else f"{row.best_epoch:.4g}",
+        "best epoch": (
+            "" if row.best_epoch is None else f"{row.best_epoch:.4g} ({row.best_epoch_verdict})"
+        ),
+        "artifact": row.artifact,
         "records": ", ".join(row.record_files),
         "command": row.command,
     }
-    width = max(len(name) for name, fact in facts.items() if fact)
-    lines = [f"{name:<{width}}  {fact}" for name, fact in facts.items() if fact]
-    return "\n".join([row.id, *lines]) + "\n"
+    console = Console(width=_WIDTH, no_color=True, force_terminal=False)
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, fact in facts.items():
+        if fact:
+            table.add_row(Text(name), Text(fact))
+    with console.capture() as captured:
+        console.print(Text(row.id))
+        console.print(table)
+    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def _table(rows: Sequence[ClaimRow], *, header: bool) -> Table:
+    """Return a table whose statements are cut where the other columns leave no room."""
+    table = Table(box=None, pad_edge=False, expand=True, show_header=header)
+    table.add_column("id", no_wrap=True, min_width=max(len(row.id) for row in rows))
+    table.add_column("statement", no_wrap=True, overflow="ellipsis", ratio=1)
+    for name, justify in (("published", "right"), ("ours", "right"), ("verdict", "left")):
+        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for row in rows:
+        table.add_row(
+            Text(row.id),
+            Text(row.statement),
+            Text(wording.published(row)),
+            Text(wording.ours(row).removesuffix(f" {wording.unit(row)}")),
+            Text(row.shown_verdict, _COLOURS.get(row.verdict, "red")),
+        )
+    return table

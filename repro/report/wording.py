@@ -1,6 +1,7 @@
 """How a claim's numbers are put into words, wherever they are shown."""
 
 from repro.claims.claim import SIGNS
+from repro.claims.verdict import CORRECTED
 from repro.report.claims_table import ClaimRow
 
 CAVEAT = "Adjusted values (Holm) allow for the number of rankings that were tested."
@@ -27,6 +28,13 @@ def ours(row: ClaimRow) -> str:
         return NOTHING
     spread = "" if row.interval is None else f" ± {row.interval:.2g}"
     return f"{row.ours:.4g}{spread} {unit(row)}"
+
+
+def corrected(row: ClaimRow) -> str:
+    """Return our number after the correction of a slip in the paper, or nothing."""
+    if row.verdict != CORRECTED or row.corrected is None:
+        return ""
+    return f"{row.corrected:.4g} {unit(row)}"
 
 
 def p_value(row: ClaimRow) -> str:

@@ -1,20 +1,28 @@
-"""Builds the site from records, figures, notebooks and documents: the same bytes from the same."""
+"""Builds the site from records, figures, notebooks and documents: equal input gives equal bytes.
+
+The pages of an artifact are kept in the cache for as long as its records, its notebook, the
+documents and the code are the same.
+"""
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from repro.artifacts import index
 from repro.core.errors import ReproError
-from repro.report.claims_table import run_rows
-from repro.report.notebooks import is_stale
+from repro.report.claims_table import ClaimRow, open_setting_runs, run_rows
+from repro.report.kept import kept, key_of
 from repro.report.runs import current_runs
 from repro.site.documents import Documents
-from repro.site.pages import Exhibit, Pages
+from repro.site.pages import Exhibit, Pages, Shown
 from repro.site.provenance import runs, standing
 from repro.site.publish import published
 
-_ASSETS = ("site.css", "claims.js")
+_ASSETS = ("site.css", "claims.js", "search.js", "favicon.svg")
 _WEB = Path(__file__).with_name("web")
 
 
@@ -24,7 +32,7 @@ def build(results: Path, notebooks: Path, clone: Path, target: Path) -> None:
     Args:
         results: directory of the records.
         notebooks: directory of the notebooks; those that are missing are left out.
-        clone: directory with ``README.md`` and ``docs``.
+        clone: directory with ``docs``.
         target: directory that is made, or an earlier site, which is replaced.
 
     Raises:
@@ -33,19 +41,18 @@ def build(results: Path, notebooks: Path, clone: Path, target: Path) -> None:
         ReproError: records are corrupted, a figure of recorded artifacts was never drawn, or
             ``target`` cannot be written.
     """
-    shown = [slug for slug in index.SLUGS if (notebooks / f"{slug}.ipynb").is_file()]
-    documents = Documents(clone, shown)
+    names = [slug for slug in index.SLUGS if (notebooks / f"{slug}.ipynb").is_file()]
+    documents = Documents(clone, names)
     pages = Pages(documents)
     with published(target) as site:
-        exhibits = [_exhibit(site, slug, results, notebooks, pages) for slug in index.SLUGS]
-        rows = [row for exhibit in exhibits for row in exhibit.rows]
-        for exhibit in exhibits:
-            _write(site / "artifacts" / f"{exhibit.slug}.html", pages.artifact(exhibit))
-        for document in documents.all():
+        shown = [_shown(site, slug, results, notebooks, pages) for slug in index.SLUGS]
+        rows = [row for one in shown for row in one.rows]
+        for document in documents.all:
             _write(site / "docs" / f"{document.name}.html", pages.document(document))
         for image in documents.images():
             _copy(clone / image, (site / image).parent)
-        _write(site / "index.html", pages.index(exhibits))
+        _write(site / "index.html", pages.index(shown))
+        _write(site / "entries.js", pages.entries(rows))
         _write(site / "method.html", pages.method(rows))
         _write(site / "planner.html", pages.planner())
         _write(site / "claims.json", json.dumps([row.as_dict() for row in rows], indent=2) + "\n")
@@ -53,8 +60,8 @@ def build(results: Path, notebooks: Path, clone: Path, target: Path) -> None:
             shutil.copyfile(_WEB / name, site / name)
 
 
-def _exhibit(site: Path, slug: str, results: Path, notebooks: Path, pages: Pages) -> Exhibit:
-    """Copy an artifact's files, write its notebook's page, and return what else is to be shown."""
+def _shown(site: Path, slug: str, results: Path, notebooks: Path, pages: Pages) -> Shown:
+    """Copy an artifact's files, write its pages, and return what the index shows of it."""
     artifact = index.load(slug)
     paths = current_runs(results, slug)
     for path in paths:
@@ -70,10 +77,23 @@ def _exhibit(site: Path, slug: str, results: Path, notebooks: Path, pages: Pages
     notebook = notebooks / f"{slug}.ipynb"
     if notebook.is_file():
         _copy(notebook, site / "notebooks")
-        text = notebook.read_text(encoding="utf-8")
-        _write(site / "notebooks" / f"{slug}.html", pages.notebook(artifact.title, slug, text))
+    sources = [*paths, *open_setting_runs(results), *([notebook] if notebook.is_file() else [])]
+    key = key_of(sources, pages.fingerprint, *(path.name for path in paths))
+    made = kept(f"pages-{slug}", key, lambda: _pages(slug, paths, notebook, pages))
+    _write(site / "artifacts" / f"{slug}.html", made["artifact"])
+    if made["notebook"] is not None:
+        _write(site / "notebooks" / f"{slug}.html", made["notebook"])
+    rows = [msgspec.convert(row, ClaimRow) for row in made["rows"]]
+    return Shown(artifact, rows, made["profiles"])
+
+
+def _pages(slug: str, paths: Sequence[Path], notebook: Path, pages: Pages) -> dict[str, Any]:
+    """Return the pages of an artifact, its statements and the profiles of its records."""
+    from repro.report.notebooks import is_stale  # imports jupytext, which takes seconds
+
+    artifact = index.load(slug)
     made = standing(paths)
-    return Exhibit(
+    exhibit = Exhibit(
         artifact=artifact,
         rows=run_rows(slug, paths),
         runs=runs(artifact, paths, made),
@@ -81,6 +101,15 @@ def _exhibit(site: Path, slug: str, results: Path, notebooks: Path, pages: Pages
         notebook=notebook.is_file(),
         stale=is_stale(slug, notebook, paths),
     )
+    page = None
+    if notebook.is_file():
+        page = pages.notebook(artifact.title, slug, notebook.read_text(encoding="utf-8"))
+    return {
+        "artifact": pages.artifact(exhibit),
+        "notebook": page,
+        "rows": [row.as_dict() for row in exhibit.rows],
+        "profiles": exhibit.profiles,
+    }
 
 
 def _copy(path: Path, directory: Path) -> None:

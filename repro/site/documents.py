@@ -1,7 +1,7 @@
-"""README's headlines and ``docs/`` as HTML, with links to what of the clone the site has.
+"""The documents in ``docs/`` as HTML, with links to the files of the clone that the site has.
 
-A link to anything else of the clone, such as its code, is left out, its text kept. An identifier of
-a claim leads to the claim.
+A link to any other file of the clone, such as code, is dropped and its text kept. The identifier of
+a statement becomes a link to it.
 """
 
 import posixpath
@@ -20,10 +20,31 @@ from repro.site import text
 
 DISCREPANCIES = "discrepancies"
 """The document that names the causes of differences."""
-_SUMMARY = re.compile(r"^(\| statement \| published \|.*?)\n\n", re.MULTILINE | re.DOTALL)
+OVERVIEW = "README"
+"""The document that lists the others by reader; the site shows it on its first page."""
 _NAMED = re.compile(r"<code>docs/(\w+)\.md</code>")
 _STATEMENT_LINK = re.compile(r'<a (href="[^"]*artifacts/[^"]*#([AB][\w-]*)")')
+_READER = re.compile(r"^## (.+?)\n\n((?:- .+\n)+)", re.MULTILINE)
+_HEADING = re.compile(r'<h([1-3]) id="([^"]*)">(.*?)</h\1>', re.DOTALL)
+_ELSEWHERE = {
+    "README.md": "index.html",
+    "docs/README.md": "index.html#documents",
+    "results/README.md": "index.html#all",
+}
+"""Where the site has the content of the clone's overviews."""
 _NAMED_STATEMENT = re.compile(r"`([AB][\w-]*)`")
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading of a document."""
+
+    level: int
+    id: str
+    text: str
+    """Without markup."""
+    section: str
+    """The text from the heading to the next one, without markup."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +57,21 @@ class Document:
     body: str
     """HTML."""
 
+    @property
+    def headings(self) -> list[Heading]:
+        """The headings of the second level."""
+        return [heading for heading in self.sections if heading.level == 2]
+
+    @property
+    def sections(self) -> list[Heading]:
+        """The headings of the first three levels, with the text below each."""
+        found = list(_HEADING.finditer(self.body))
+        ends = [*(heading.start() for heading in found[1:]), len(self.body)]
+        return [
+            Heading(int(one[1]), one[2], _plain(one[3]), _plain(self.body[one.end() : end]))
+            for one, end in zip(found, ends, strict=True)
+        ]
+
 
 @dataclass(frozen=True)
 class Documents:
@@ -47,27 +83,33 @@ class Documents:
     """Names of those that the site has."""
 
     def __post_init__(self) -> None:
-        """Refuse a directory that is no clone.
+        """Refuse a directory that is not a clone.
 
         Raises:
-            UsageError: it has no ``README.md`` with a summary, or no ``docs/discrepancies.md``.
+            UsageError: it has no ``docs/README.md`` or no ``docs/discrepancies.md``.
         """
-        readme = self.root / "README.md"
-        whole = readme.is_file() and _SUMMARY.search(readme.read_text(encoding="utf-8"))
-        if not whole or DISCREPANCIES not in self.names:
-            msg = f"{self.root} has not README.md and docs of a clone; give --documents DIR"
+        if not self._path(OVERVIEW).is_file() or DISCREPANCIES not in self.names:
+            msg = f"{self.root} does not hold the docs/ of a clone; give --documents DIR"
             raise UsageError(msg)
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of all documents."""
-        return sorted(path.stem for path in (self.root / "docs").glob("*.md"))
+        """The names of all documents but the overview."""
+        found = sorted(path.stem for path in (self.root / "docs").glob("*.md"))
+        return [name for name in found if name != OVERVIEW]
 
-    def summary(self) -> str:
-        """Return README's headline statements as HTML for a page at the top of the site."""
-        found = _SUMMARY.search((self.root / "README.md").read_text(encoding="utf-8"))
-        return self._html(found[1] if found else "", "")
+    def readers(self) -> list[tuple[str, list[str]]]:
+        """Return the documents by reader: a heading, and a line of HTML for each document.
 
+        The links are those of a page at the top of the site.
+        """
+        lists = _READER.findall(self._source(OVERVIEW))
+        return [
+            (reader, [self._line(item.removeprefix("- ")) for item in items.splitlines()])
+            for reader, items in lists
+        ]
+
+    @cached_property
     def all(self) -> list[Document]:
         """Return every document, as HTML for pages in ``docs/``."""
         return [self._document(name) for name in self.names]
@@ -95,18 +137,27 @@ class Documents:
 
         return _NAMED.sub(link, html)
 
-    def goal(self, address: str, here: str) -> str | None:
-        """Return where a link of a text in the clone's directory ``here`` leads on the site."""
+    def goal(self, address: str, here: str, page: str) -> str | None:
+        """Return where a link leads on the site, or None if the site does not have its goal.
+
+        Args:
+            address: the link in the text.
+            here: the directory of the text in the clone.
+            page: the directory of the page that shows it on the site.
+        """
         parts = urlsplit(address)
         if parts.scheme or not parts.path:
             return address
-        directory, file = posixpath.split(posixpath.normpath(posixpath.join(here, parts.path)))
+        path = posixpath.normpath(posixpath.join(here, parts.path))
+        if path in _ELSEWHERE:
+            return posixpath.relpath(_ELSEWHERE[path], page or ".")
+        directory, file = posixpath.split(path)
         name, suffix = posixpath.splitext(file)
         known = {("docs", ".md"): self.names, ("notebooks", ".ipynb"): self.notebooks}
         if name not in known.get((directory, suffix), ()):
             return None
-        page = posixpath.relpath(f"{directory}/{name}.html", here or ".")
-        return f"{page}#{parts.fragment}" if parts.fragment else page
+        found = posixpath.relpath(f"{directory}/{name}.html", page or ".")
+        return f"{found}#{parts.fragment}" if parts.fragment else found
 
     def _document(self, name: str) -> Document:
         title, _, _ = self._source(name).partition("\n")
@@ -118,29 +169,33 @@ class Documents:
             seen.add(link[2])
             return f'<a id="{link[2]}" {link[1]}'
 
-        body = _STATEMENT_LINK.sub(identified, self._html(self._source(name), "docs"))
+        body = _STATEMENT_LINK.sub(identified, text.render(self._source(name), _Renderer(self)))
         return Document(name, title.removeprefix("# ").replace("`", ""), body)
 
     def _source(self, name: str) -> str:
-        return (self.root / "docs" / f"{name}.md").read_text(encoding="utf-8")
+        return self._path(name).read_text(encoding="utf-8")
 
-    def _html(self, source: str, here: str) -> str:
-        return text.render(source, _Renderer(self, here))
+    def _path(self, name: str) -> Path:
+        return self.root / "docs" / f"{name}.md"
+
+    def _line(self, source: str) -> str:
+        html = text.render(source, _Renderer(self, page=""))
+        return html.strip().removeprefix("<p>").removesuffix("</p>")
 
 
 class _Renderer(text.Renderer):
-    """Of a text in the directory ``here``: the clone's, and so the site's."""
+    """Renders a document for a page in the directory ``page`` of the site."""
 
-    def __init__(self, documents: Documents, here: str) -> None:
+    def __init__(self, documents: Documents, page: str = "docs") -> None:
         super().__init__()
         self._documents = documents
-        self._here = here
+        self._page = page
 
     def heading(self, text: str, level: int, **attrs: Any) -> str:  # noqa: ANN401 - nbconvert's
         return super().heading(text, level, **{**attrs, "id": anchor(text)})
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
-        goal = self._documents.goal(url, self._here)
+        goal = self._documents.goal(url, "docs", self._page)
         return text if goal is None else super().link(text, goal, title)
 
     def codespan(self, text: str) -> str:
@@ -148,7 +203,7 @@ class _Renderer(text.Renderer):
         claim = CLAIMS.get(text)
         if claim is None:
             return html
-        page = posixpath.relpath(f"artifacts/{claim.artifact}.html", self._here or ".")
+        page = posixpath.relpath(f"artifacts/{claim.artifact}.html", self._page or ".")
         return f'<a href="{page}#{claim.same_as or text}">{html}</a>'
 
 
@@ -156,3 +211,8 @@ def anchor(heading: str) -> str:
     """Return the identifier that GitHub gives to a heading, itself given as HTML."""
     words = unescape(re.sub(r"<[^>]+>", "", heading)).lower()
     return re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+
+
+def _plain(html: str) -> str:
+    """Return the text of HTML, its white space as single spaces."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())

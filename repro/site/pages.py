@@ -1,9 +1,12 @@
 """The pages of the site, each as one string."""
 
+import json
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from inspect import cleandoc, getdoc
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -28,6 +31,7 @@ from repro.planner.methods import METHODS
 from repro.planner.page import page as planner_page
 from repro.report import wording
 from repro.report.claims_table import ClaimRow
+from repro.report.headlines import HEADLINES, headline_rows
 from repro.site import text
 from repro.site.documents import Document, Documents
 from repro.site.provenance import Made, Run
@@ -37,6 +41,13 @@ PAPERS = {
     "elasticzo": "Sugiura, Matsutani 2025, arXiv 2501.04287",
 }
 NAMES = {"mezo": "MeZO", "elasticzo": "ElasticZO"}
+_WEB = Path(__file__).with_name("web")
+_PLANNER_HEAD = (
+    '<meta name="description" content="Which language models and methods fit in a given memory.">\n'
+    '<link rel="icon" href="data:image/svg+xml;base64,'
+    f'{b64encode((_WEB / "favicon.svg").read_bytes()).decode()}">'
+)
+"""Description and icon of the planner's page, which loads no file."""
 BUDGET = 16e9
 """Bytes that the planner's page opens with."""
 
@@ -71,6 +82,21 @@ class Exhibit:
         return {name: _behind(quantity, self.made) for name, quantity in quantities if quantity}
 
 
+@dataclass(frozen=True)
+class Shown:
+    """Everything that the index shows of an artifact."""
+
+    artifact: Artifact
+    rows: Sequence[ClaimRow]
+    profiles: str
+    """Profiles of its records; empty if it was not run."""
+
+    @property
+    def slug(self) -> str:
+        """The artifact's name."""
+        return self.artifact.slug
+
+
 class Pages:
     """The pages, with links to the documents of a clone."""
 
@@ -79,21 +105,44 @@ class Pages:
         self._documents = documents
         self._causes = documents.causes()
 
-    def index(self, exhibits: Sequence[Exhibit]) -> str:
-        """Return the page of all claims."""
+    @property
+    def fingerprint(self) -> str:
+        """Everything of the documents that a page of an artifact depends on."""
+        return json.dumps([self._documents.names, sorted(self._causes)])
+
+    def index(self, exhibits: Sequence[Shown]) -> str:
+        """Return the page of the headline answers, the documents and all statements."""
         rows = [row for exhibit in exhibits for row in exhibit.rows]
-        counts = Counter((row.verdict, row.paper) for row in rows)
-        counts += Counter((row.verdict, "") for row in rows)
+        counts = Counter((row.verdict, "") for row in rows)
+        counts += Counter(("", row.paper) for row in rows)
         return self._render(
             "index.html",
             exhibits=exhibits,
             rows=rows,
             counts=counts,
             verdicts=VERDICTS,
-            summary=Markup(self._documents.summary()),  # noqa: S704 - ours
-            documents=self._documents.all(),
+            headlines=headline_rows(rows),
+            headline_texts=HEADLINES,
+            readers=[
+                (reader, [Markup(line) for line in lines])  # noqa: S704 - ours
+                for reader, lines in self._documents.readers()
+            ],
             root="",
         )
+
+    def entries(self, rows: Sequence[ClaimRow]) -> str:
+        """Return the script that holds what the search finds: sections, then statements."""
+        found = [
+            (document.title, one.text, f"docs/{document.name}.html#{one.id}", one.section)
+            for document in self._documents.all
+            for one in document.sections
+        ]
+        found += [
+            ("statement", row.statement, f"artifacts/{row.artifact}.html#{row.id}", row.id)
+            for row in rows
+        ]
+        lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in found)
+        return f'"use strict";\nconst ENTRIES = [\n{lines}\n];\n'
 
     def artifact(self, exhibit: Exhibit) -> str:
         """Return an artifact's page."""
@@ -115,7 +164,7 @@ class Pages:
     def document(self, document: Document) -> str:
         """Return the page of a document."""
         body = Markup(document.body)  # noqa: S704 - ours
-        return self._render("document.html", title=document.title, body=body, root="../")
+        return self._render("document.html", document=document, body=body, root="../")
 
     def method(self, rows: Sequence[ClaimRow]) -> str:
         """Return the page that says how verdicts are made."""
@@ -136,6 +185,7 @@ class Pages:
         links = self._render("navigation.html", root="")
         look = self._render("planner.css", root="")
         page = page.replace("</style>", f"{look}</style>", 1)
+        page = page.replace('<link rel="icon" href="data:,">', _PLANNER_HEAD, 1)
         page = page.replace("<body>", f"<body>\n{links}", 1)
         return self._documents.linked(page, "")
 

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from repro.artifacts.base import Artifact
-from repro.core.units import GB
-from repro.harness import config_dict
+from repro.core.units import GB, format_seconds
 from repro.measurement.environment import Environment, commit_label
 from repro.measurement.records import Record, read_run, read_runs
+from repro.report.summary import recorded_seconds, seconds_of
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Made:
     @property
     def duration(self) -> str:
         """How long it took, if that was recorded."""
-        total = _seconds(self.record)
-        return "" if total is None else duration(total)
+        total = seconds_of(self.record)
+        return "" if total is None else format_seconds(total)
 
     @property
     def _trained(self) -> dict[str, Any]:
@@ -97,6 +97,8 @@ def command(artifact: Artifact, record: Record) -> str:
 
     Options are given where the configuration is not that of the profile as it is now.
     """
+    from repro.harness import config_dict  # imports torch, which takes seconds
+
     profile = config_dict(artifact.profiles[record.profile])  # type: ignore[index]
     words = ["repro", "run", artifact.slug, "--profile", record.profile]
     for name, value in record.config.items():
@@ -105,19 +107,10 @@ def command(artifact: Artifact, record: Record) -> str:
     return shlex.join(words)
 
 
-def duration(seconds: float) -> str:
-    """Return seconds as people read them: ``4.2 s``, ``3 min``, ``2.5 h``."""
-    if seconds < 60:
-        return f"{seconds:.2g} s"
-    if seconds < 3600:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
-
-
 def _run(artifact: Artifact, path: Path, count: int) -> Run:
     records = read_run(path)
     here = records[-1].environment
-    took = [seconds for record in records if (seconds := _seconds(record)) is not None]
+    total = recorded_seconds(records)
     return Run(
         name=path.name,
         profile=records[-1].profile,
@@ -128,7 +121,7 @@ def _run(artifact: Artifact, path: Path, count: int) -> Run:
         commit=commit_label(here.commit, here.dirty),
         machine=_machine(here, _threads(records)),
         software=f"Python {here.python}, torch {here.versions['torch']}, {here.system}",
-        duration=duration(sum(took)) if took else "",
+        duration="" if total is None else format_seconds(total),
     )
 
 
@@ -151,14 +144,6 @@ def _threads(records: Sequence[Record]) -> str:
     ]
     found = sorted({int(one["threads"]) for one in made if "threads" in one})
     return f"{' or '.join(map(str, found))} thread{'' if found == [1] else 's'}" if found else ""
-
-
-def _seconds(record: Record) -> float | None:
-    """Return the recorded duration: of epochs the sum, of a clock, which starts at 0, its end."""
-    seconds = record.metrics.get("seconds")
-    if not isinstance(seconds, list) or not seconds:
-        return None
-    return float(seconds[-1] if seconds[0] == 0 else sum(seconds))
 
 
 def _option(name: str, value: Any) -> list[str]:  # noqa: ANN401 - as JSON has it

@@ -49,14 +49,20 @@ def markdown(source: str) -> str:
 def render(source: str, renderer: Renderer) -> str:
     """Return Markdown as the renderer makes it."""
     html: str = MarkdownWithMath(renderer=renderer).render(source)
-    return html
+    return _accessible(html)
 
 
 def notebook(content: str) -> str:
     """Return an executed notebook, given as its file's JSON, as the HTML of a page's body."""
     node: Any = nbformat.reads(content, as_version=4)  # type: ignore[no-untyped-call]
     body, _ = _Exporter().from_notebook_node(node)
-    return str(body)
+    return _accessible(str(body))
+
+
+def _accessible(html: str) -> str:
+    """Let the keyboard reach parts that scroll sideways, and leave no heading of a column empty."""
+    html = re.sub(r"<th([^>]*)>\s*</th>", r"<td\1></td>", html)
+    return html.replace("<pre>", '<pre tabindex="0">').replace("<table", '<table tabindex="0"')
 
 
 def _mathml(body: str, display: str) -> str:

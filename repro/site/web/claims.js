@@ -1,10 +1,14 @@
 "use strict";
-/* Filters the table of claims. What is asked for stands in the address after #, to be linked. */
+/* Filters the table of statements. The filter is in the address after #, so that it can be linked. */
 
 const form = document.getElementById("filter");
 const rows = [...document.querySelectorAll("#claims tbody tr")];
 const texts = rows.map((row) => row.textContent.toLowerCase());
+const more = document.getElementById("more");
 const FIELDS = ["q", "paper", "artifact", "verdict"];
+const narrow = window.matchMedia("(max-width: 48rem)");
+const FIRST = 12; // rows that a phone shows until it is asked for more
+let whole = false;
 
 function asked() {
   const query = new URLSearchParams();
@@ -16,19 +20,22 @@ function show() {
   const query = asked();
   const words = (query.get("q") || "").toLowerCase().split(/\s+/);
   const verdicts = query.getAll("verdict");
-  let shown = 0;
+  const limit = narrow.matches && !whole ? FIRST : rows.length;
+  let matching = 0;
   rows.forEach((row, number) => {
     const fits = words.every((word) => texts[number].includes(word))
       && ["paper", "artifact"].every((name) => !query.has(name) || query.get(name) === row.dataset[name])
       && (!verdicts.length || verdicts.includes(row.dataset.verdict));
-    row.hidden = !fits;
-    shown += fits;
+    matching += fits;
+    row.hidden = !fits || matching > limit;
   });
-  document.getElementById("count").textContent = shown
-    ? `${shown} of ${rows.length} claims.` : `None of ${rows.length} claims is like that.`;
+  more.hidden = matching <= limit;
+  more.textContent = `Show the other ${matching - limit} statements`;
+  document.getElementById("count").textContent = matching
+    ? `${matching} of ${rows.length} statements.` : `None of ${rows.length} statements matches.`;
 }
 
-/** Take over what the address asks for; an address of a place on the page asks for nothing. */
+/** Take over the filter in the address; the address of a place on the page holds none. */
 function read() {
   const query = new URLSearchParams(location.hash.slice(1));
   for (const field of form.elements) {
@@ -38,6 +45,7 @@ function read() {
     if (field.selectedIndex === -1) field.value = "";
   }
   show();
+  if (asked().size) document.getElementById("all").scrollIntoView();
 }
 
 function change() {
@@ -49,9 +57,9 @@ function change() {
 form.addEventListener("input", change);
 form.addEventListener("reset", () => setTimeout(change)); // after the fields are empty
 form.addEventListener("submit", (event) => event.preventDefault());
-window.addEventListener("hashchange", () => {
-  read();
-  if (asked().size) document.getElementById("all").scrollIntoView();
-});
+more.addEventListener("click", () => { whole = true; show(); });
+narrow.addEventListener("change", show);
+window.addEventListener("hashchange", read);
+window.addEventListener("load", () => { if (asked().size) document.getElementById("all").scrollIntoView(); });
 form.hidden = false;
 read();

@@ -1,0 +1,62 @@
+"""``repro open [SLUG]``: show the site, or the figure of an artifact, in a browser."""
+
+import argparse
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+from repro.artifacts.index import load
+from repro.core.errors import ReproError
+from repro.core.paths import results_dir
+
+
+def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
+    """Add the command to the parser."""
+    parser = subparsers.add_parser(
+        "open",
+        help="open the site, or the page or figure of one artifact, in a browser",
+        description="Open the site that `repro report --html site` wrote: its first page, or the "
+        "page of one artifact. Without a site, open the figure of the artifact. The path is "
+        "printed, too, for use where there is no browser.",
+    )
+    parser.add_argument("slug", nargs="?", metavar="SLUG", help="artifact (default: the index)")
+    parser.add_argument(
+        "--site", type=Path, default=Path("site"), metavar="DIR", help="site (default: site)"
+    )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=results_dir(),
+        metavar="DIR",
+        help="directory of the records and figures (default: results)",
+    )
+    parser.set_defaults(execute=execute, next_step="repro claims lists every statement")
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Open the page or figure, if there is a browser, and print its path."""
+    path: Path = _page_or_figure(args)
+    sys.stdout.write(f"{path}\n")
+    sys.stdout.flush()  # before a browser writes to the terminal
+    if not webbrowser.open(path.resolve().as_uri()):
+        sys.stderr.write("No browser was found; open the file above in one.\n")
+    return 0
+
+
+def _page_or_figure(args: argparse.Namespace) -> Path:
+    if args.slug is None:
+        choices = [args.site / "index.html"]
+    else:
+        artifact = load(args.slug)
+        figures = args.results / args.slug / "figures"
+        choices = [
+            args.site / "artifacts" / f"{args.slug}.html",
+            *(figures / f"{name}.png" for name in artifact.captions),
+        ]
+    found: Path | None = next((path for path in choices if path.is_file()), None)
+    if found is None:
+        wanted = " nor ".join(map(str, choices[:2]))
+        msg = f"there is no {wanted}; write the site with: repro report --html {args.site}"
+        raise ReproError(msg)
+    return found

@@ -1,0 +1,18 @@
+"""Messages about a name that does not exist."""
+
+import difflib
+from collections.abc import Iterable
+
+
+def unknown(kind: str, name: str, known: Iterable[str], elsewhere: str) -> str:
+    """Return a message that suggests at most three similar names, or says where all are listed.
+
+    Args:
+        kind: the noun before the name, as in ``artifact``.
+        name: the name that does not exist.
+        known: the names that do.
+        elsewhere: what lists all names, as in ``repro list``.
+    """
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"{elsewhere} lists all"
+    return f"no {kind} named {name!r}; {hint}"

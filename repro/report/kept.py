@@ -1,0 +1,65 @@
+"""Results of the report, kept in the cache while everything they are made from stays the same.
+
+A key is a hash of the content of the inputs, of this package's files and of the versions of the
+libraries that draw. Times of files do not matter: a fresh clone and an old one give the same key.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from repro.core import atomic
+from repro.core.errors import ReproError
+from repro.core.paths import cache_dir
+
+_PACKAGE = Path(__file__).parents[1]
+_SUFFIXES = (".py", ".md", ".html", ".css", ".js")
+_LIBRARIES = ("jinja2", "latex2mathml", "matplotlib", "nbconvert", "numpy", "pandas", "scipy",
+              "seaborn")  # fmt: skip
+
+
+def key_of(paths: Iterable[Path], *more: str) -> str:
+    """Return the key of what is made from the files ``paths`` and the texts ``more``."""
+    parts = [_of_the_code(), *(f"{path.name} {sha256(path)}" for path in paths), *more]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def kept(name: str, key: str, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - as JSON has it
+    """Return the value that is kept as ``name`` if its key is ``key``; else make and keep it.
+
+    Args:
+        name: file in the cache; a value with another key is replaced.
+        key: as from ``key_of``.
+        make: gives the value, which JSON must be able to hold.
+    """
+    path = cache_dir() / "report" / f"{name}.json"
+    try:
+        found = json.loads(path.read_bytes())
+        if found["key"] == key:
+            return found["value"]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # nothing is kept, or it is damaged
+    text = json.dumps({"key": key, "value": make()})
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic.replace(path, text.encode())
+    except (OSError, ReproError):
+        pass  # without a cache the next report takes as long as this one
+    return json.loads(text)["value"]
+
+
+def sha256(path: Path) -> str:
+    """Return the hash of a file's content."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@cache
+def _of_the_code() -> str:
+    files = sorted(path for path in _PACKAGE.rglob("*") if path.suffix in _SUFFIXES)
+    lines = [f"{path.relative_to(_PACKAGE)} {sha256(path)}" for path in files]
+    lines += [f"{library} {version(library)}" for library in _LIBRARIES]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
