@@ -21,7 +21,17 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
     """
     trained = [name for record in records if (name := record.point.get("dataset")) in _CLOUDS]
     clouds = trained[0] if trained else "shapes40"
-    return [_with_batch(_renamed(record, clouds)) for record in records]
+    return [_without_steps(_with_batch(_renamed(record, clouds))) for record in records]
+
+
+def _without_steps(record: "Record") -> "Record":
+    """Describe a fine-tuning run from before runs had steps and controls as one without them."""
+    if "grid_seconds" not in record.config:
+        return record
+    config = {name: value for name, value in record.config.items() if name != "grid_seconds"}
+    config["grid_share"] = record.config["grid_seconds"] / record.config["seconds"]
+    config |= {"bp_steps": 0, "zo_forwards": [0], "zero_shot": False}
+    return msgspec.structs.replace(record, config=config)
 
 
 def _with_batch(record: "Record") -> "Record":
