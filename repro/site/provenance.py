@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import msgspec
 from repro.artifacts.base import Artifact
 from repro.core.units import GB, format_seconds
 from repro.measurement.environment import Environment, commit_label
-from repro.measurement.records import Record, read_run, read_runs
+from repro.measurement.records import CUSTOM, Record, read_run, read_runs
 from repro.report.summary import recorded_seconds, seconds_of
 
 
@@ -95,16 +96,23 @@ def runs(artifact: Artifact, paths: Sequence[Path], made: Sequence[Made]) -> lis
 def command(artifact: Artifact, record: Record) -> str:
     """Return the command line that makes the run of ``record`` again with the present code.
 
-    Options are given where the configuration is not that of the profile as it is now.
+    Options are given where the configuration is not that of the profile as it is now. A run of no
+    profile takes the one that fewest options turn into it.
     """
     from repro.harness import config_dict  # imports torch, which takes seconds
 
-    profile = config_dict(artifact.profiles[record.profile])  # type: ignore[index]
-    words = ["repro", "run", artifact.slug, "--profile", record.profile]
-    for name, value in record.config.items():
-        if name in profile and value != profile[name]:
-            words += _option(name, value)
-    return shlex.join(words)
+    commands = []
+    for profile, config in artifact.profiles.items():
+        if record.profile in (profile, CUSTOM):
+            values = config_dict(config)
+            options = [
+                _option(name, value)
+                for name, value in record.config.items()
+                if name in values and value != values[name]
+            ]
+            commands.append((len(options), profile, chain.from_iterable(options)))
+    _, profile, words = min(commands, key=lambda command: command[0])
+    return shlex.join(["repro", "run", artifact.slug, "--profile", profile, *words])
 
 
 def _run(artifact: Artifact, path: Path, count: int) -> Run:
