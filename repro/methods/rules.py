@@ -18,8 +18,9 @@ def by_spread(estimates: Sequence[Estimate]) -> list[float]:
     """Return the projected gradients over the standard deviation of the perturbed losses.
 
     FZOO (arXiv 2506.09034): theta <- theta - lr g / sigma, where sigma squared is the variance of
-    the N losses at theta + eps z, with N - 1 below. Equal losses give no direction, so the step is
-    0.
+    the N losses at theta + eps z. The paper's text was not available: the rule follows published
+    descriptions of it, and the N - 1 below the variance is our reading. Equal losses give no
+    direction, so the step is 0.
     """
     spread = statistics.stdev(estimate.loss_plus for estimate in estimates)
     return [e.projected_gradient / spread if spread else 0.0 for e in estimates]

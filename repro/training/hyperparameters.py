@@ -52,7 +52,7 @@ TUNED: Mapping[Family, Mapping[MethodName, Settings]] = {
         "full_bp": FloatSettings(lr=0.1),
     },
     ("modelnet40", "fp32"): {
-        "full_zo": FloatSettings(lr=0.032, clip=0.025),
+        "full_zo": FloatSettings(lr=0.032, clip=0.025, eps=3e-3),
         "cls2": FloatSettings(lr=0.032, clip=0.025, eps=1e-3),
         "cls1": FloatSettings(lr=0.032, clip=0.0125, eps=1e-3),
         "full_bp": FloatSettings(lr=0.02),
