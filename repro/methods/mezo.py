@@ -141,7 +141,8 @@ class MeZO(ZerothOrder):
         def mean_loss() -> float:
             self._randomness.rewind()
             with timer("forward"):
-                return sum(float(self._call(loss)) for loss in closures) / len(closures)
+                # a list: a generator turns a closure's StopIteration into another error
+                return sum([float(self._call(loss)) for loss in closures]) / len(closures)
 
         with self._restoring():
             passes = [mean_loss, mean_loss]

@@ -155,7 +155,7 @@ def claim_rows(results: Path, slugs: Iterable[str] = index.SLUGS) -> list[ClaimR
         ReproError: a file of records is corrupted or of a newer schema.
     """
     found = [f for slug in slugs for f in _found(slug, current_runs(results, slug))]
-    return _with_holm(_rows(found, _ranges(results)))
+    return with_holm(_rows(found, _ranges(results)))
 
 
 def run_rows(slug: str, runs: Sequence[Path]) -> list[ClaimRow]:
@@ -167,7 +167,7 @@ def run_rows(slug: str, runs: Sequence[Path]) -> list[ClaimRow]:
     Raises:
         ReproError: a file of records is corrupted or of a newer schema.
     """
-    return _with_holm(_rows(_found(slug, runs), _ranges(runs[0].parents[1]) if runs else {}))
+    return with_holm(_rows(_found(slug, runs), _ranges(runs[0].parents[1]) if runs else {}))
 
 
 def open_setting_runs(results: Path) -> list[Path]:
@@ -308,7 +308,7 @@ def _row(
     )
 
 
-def _with_holm(rows: Sequence[ClaimRow]) -> list[ClaimRow]:
+def with_holm(rows: Sequence[ClaimRow]) -> list[ClaimRow]:
     """Adjust the p-values for the number of rankings among ``rows``."""
     tested = [row for row in rows if row.p_value is not None]
     adjusted = dict(

@@ -107,13 +107,14 @@ def _table(rows: Sequence[ClaimRow], *, header: bool) -> Table:
     table = Table(box=None, pad_edge=False, expand=True, show_header=header)
     table.add_column("id", no_wrap=True, min_width=max(len(row.id) for row in rows))
     table.add_column("statement", no_wrap=True, overflow="ellipsis", ratio=1)
-    for name, justify in (("published", "right"), ("ours", "right"), ("verdict", "left")):
-        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for name in ("published", "ours"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True, min_width=max(len(row.shown_verdict) for row in rows))
     for row in rows:
         table.add_row(
             Text(row.id),
             Text(row.statement),
-            Text(wording.published(row)),
+            Text(wording.claimed(row)),
             Text(wording.ours(row).removesuffix(f" {wording.unit(row)}")),
             Text(row.shown_verdict, _COLOURS.get(row.verdict, "red")),
         )

@@ -11,8 +11,12 @@ NOTHING = "–"  # noqa: RUF001
 
 def published(row: ClaimRow) -> str:
     """Return the paper's number with its unit, the claimed side of a bound, and a misprint."""
-    printed = "" if row.printed == row.published else f" (printed: {row.printed:g})"
-    return f"{SIGNS[row.relation]}{row.published:.{row.digits}f} {unit(row)}{printed}"
+    return claimed(row) + ("" if row.printed == row.published else f" (printed: {row.printed:g})")
+
+
+def claimed(row: ClaimRow) -> str:
+    """Return the number that ours is judged by, with its unit and the claimed side of a bound."""
+    return f"{SIGNS[row.relation]}{row.published:.{row.digits}f} {unit(row)}"
 
 
 def correction(row: ClaimRow) -> str:
