@@ -115,7 +115,7 @@ def _table(rows: Sequence[ClaimRow], *, header: bool) -> Table:
             Text(row.id),
             Text(row.statement),
             Text(wording.claimed(row)),
-            Text(wording.ours(row).removesuffix(f" {wording.unit(row)}")),
+            Text(wording.NOTHING if row.ours is None else f"{row.ours:.4g}"),
             Text(row.shown_verdict, _COLOURS.get(row.verdict, "red")),
         )
     return table
