@@ -66,6 +66,9 @@ def evaluation(threads: int) -> Step:
     return lambda: native.forward(clouds)
 
 
+@pytest.mark.filterwarnings(
+    "ignore::repro.methods.watch.PassesDifferWarning"
+)  # the paper's batch norm
 @pytest.mark.parametrize("threads", [1, 2])
 def test_pointnet_on_the_engine_beside_pytorch(
     benchmark: Any, timed: Any, engine: Any, threads: int
