@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from faults.sessions import session
 from repro.core.commands import run_command
 from repro.core.environ import ROOT
 
@@ -20,19 +21,6 @@ ONE_LINE = "repro: interrupted. Progress is saved; run the same command to resum
 LONG = ["--profile", "smoke", "--methods", "full_bp", "cls1", "--seeds", "0", "--epochs", "5000"]
 """Of ``elasticzo_fig2``: two training runs, of a minute or more."""
 PATIENCE_S = 60
-
-
-def session(leader: int) -> set[int]:
-    """Return the processes of a session that still run."""
-    found = set()
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (place / "stat").read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        if int(fields[3]) == leader and fields[0] != "Z":
-            found.add(int(place.name))
-    return found
 
 
 def wait_until(holds: Any, what: str) -> None:
