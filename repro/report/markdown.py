@@ -113,7 +113,7 @@ def artifact_section(results: Path, slug: str) -> str:
             f"`tox -e repro-{slug} -- --profile {profiles[0]}`.",
         ]
     if rows:
-        summary = f"<summary>{_count(rows)}</summary>"
+        summary = f"<summary>{count_verdicts(rows)}</summary>"
         parts += [f"<details>{summary}", claims_markdown(rows), "</details>"]
     return "\n\n".join(parts)
 
@@ -182,8 +182,8 @@ def _why(row: ClaimRow) -> str:
     return "; ".join(parts)
 
 
-def _count(rows: Sequence[ClaimRow]) -> str:
-    """Say how many claims have each verdict, in the order of ``VERDICTS``."""
+def count_verdicts(rows: Sequence[ClaimRow]) -> str:
+    """Return a sentence with the number of claims of each verdict, in the order of ``VERDICTS``."""
     ordered = sorted(rows, key=lambda row: (VERDICTS.index(row.verdict), row.shown_verdict))
     counts = Counter(row.shown_verdict for row in ordered)
     found = [f"{count} × {verdict}" for verdict, count in counts.items()]  # noqa: RUF001

@@ -1,7 +1,10 @@
-"""Results notebooks: generated from each artifact's template, executed, dated by their records.
+"""Generate and execute the results notebooks, all in one order.
 
-A notebook reads records and never trains. It keeps the hashes of its template, of the records it
-shows and of the claims' verdicts, so that a stale one can be told without running it.
+A notebook reads records and never trains. It opens with the verdicts and the main figure; then the
+template tells the story and ends it with a conclusion. Everything after the conclusion is folded:
+the template's raw tables, all statements, how the records were made, deviations from the paper.
+
+A notebook keeps the hashes of its cells, records and verdicts, so ``is_stale`` need not execute it.
 """
 
 import hashlib
@@ -24,8 +27,14 @@ from repro.core.errors import ReproError
 from repro.report import view
 from repro.report.claims_table import run_rows
 from repro.report.markdown import claims_markdown
+from repro.report.wording import FOLDED
 
+CONCLUSION = "## Conclusion"
+"""Heading of a template's last open section; the sections after it are folded."""
+FEW_CLAIMS = 6
+"""With more claims, a notebook opens with their counts and folds their table."""
 _ARTIFACTS = Path(index.__file__).parent
+_TEMPLATE_FORMAT = {"extension": ".md", "split_at_heading": True}
 _TIMEOUT_S = 600
 
 
@@ -54,7 +63,7 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
     Raises:
         ReproError: a cell failed (on corrupted records, the first), or it cannot be written.
     """
-    content: Any = jupytext.read(template(slug))
+    content = assemble(slug)
     executor: Any = ExecutePreprocessor(timeout=_TIMEOUT_S, kernel_name="python3")  # type: ignore[no-untyped-call]
     records = os.pathsep.join(str(run.resolve()) for run in runs)
     variables = same_package() | {view.RECORDS: records}
@@ -74,13 +83,57 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
     atomic.replace(notebook, text.encode() + b"\n")
 
 
+def assemble(slug: str) -> Any:  # noqa: ANN401 - nbformat is untyped
+    """Return the artifact's notebook before execution: template and shared cells in order."""
+    content: Any = jupytext.read(template(slug), fmt=_TEMPLATE_FORMAT)
+    title, imports, *story = content.cells
+    if not any("view.claims(" in cell.source for cell in story):  # else it has its own order
+        story = [*_opening(slug), *story, *_closing(slug)]
+    content.cells = [title, imports, *story]
+    return content
+
+
+def _opening(slug: str) -> list[Any]:
+    """Return the answer: verdicts, then the main figure."""
+    artifact = index.load(slug)
+    figure = next(iter(artifact.captions))
+    cells = [_code(f'view.figure(artifact.ARTIFACT, "{figure}", records)')]
+    if artifact.claims:
+        show = "claims" if len(artifact.claims) <= FEW_CLAIMS else "verdicts"
+        cells.insert(0, _code(f'view.{show}("{slug}")'))
+    return cells
+
+
+def _closing(slug: str) -> list[Any]:
+    """Return the sections that every notebook ends with."""
+    sections = [
+        ("How the records were made", "view.provenance(records)"),
+        ("Deviations from the paper", "view.about(artifact.ARTIFACT)"),
+    ]
+    if len(index.load(slug).claims) > FEW_CLAIMS:
+        sections.insert(0, ("Every statement", f'view.claims("{slug}")'))
+    return [cell for name, code in sections for cell in (_text(f"## {name}"), _code(code))]
+
+
+def _text(source: str) -> Any:  # noqa: ANN401 - nbformat is untyped
+    return nbformat.v4.new_markdown_cell(source)  # type: ignore[no-untyped-call]
+
+
+def _code(source: str) -> Any:  # noqa: ANN401 - nbformat is untyped
+    return nbformat.v4.new_code_cell(source)  # type: ignore[no-untyped-call]
+
+
 def _sources(slug: str, runs: Sequence[Path]) -> dict[str, Any]:
     table = claims_markdown(run_rows(slug, runs), reasons=True)
     return {
         "records_sha256": {run.name: _sha256(run) for run in runs},
-        "template_sha256": _sha256(template(slug)),
+        "cells_sha256": hashlib.sha256(_cells(slug).encode()).hexdigest(),
         "claims_sha256": hashlib.sha256(table.encode()).hexdigest(),
     }
+
+
+def _cells(slug: str) -> str:
+    return json.dumps([[cell.cell_type, cell.source] for cell in assemble(slug).cells])
 
 
 def _sha256(path: Path) -> str:
@@ -88,11 +141,17 @@ def _sha256(path: Path) -> str:
 
 
 def _make_reproducible(notebook: Any, slug: str) -> None:  # noqa: ANN401 - nbformat is untyped
-    """Drop what changes from one execution to the next: times, random ids, the kernel's version."""
+    """Fold code and the last sections; drop times, random ids and the kernel's version."""
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
     }
+    concluded = False
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"{slug}-{number}"
         cell["metadata"] = {}
+        if cell["cell_type"] == "code":
+            cell["metadata"] = {"jupyter": {"source_hidden": True}}
+        elif concluded and cell["source"].startswith("## "):
+            cell["metadata"] = {FOLDED: True}
+        concluded = concluded or cell["source"].startswith(CONCLUSION)

@@ -1,4 +1,4 @@
-"""What a notebook imports: the records of an artifact that stand, and its claims as a table."""
+"""Functions for notebooks: read an artifact's records; show its claims, figures and provenance."""
 
 import io
 import os
@@ -17,7 +17,7 @@ from repro.measurement.environment import commit_label
 from repro.measurement.records import Record, read_runs
 from repro.plotting.style import style
 from repro.report.claims_table import run_rows
-from repro.report.markdown import claims_markdown
+from repro.report.markdown import claims_markdown, count_verdicts
 from repro.report.runs import require_runs
 
 RECORDS = "REPRO_RECORDS"
@@ -25,13 +25,13 @@ RECORDS = "REPRO_RECORDS"
 as those of ``PATH`` are."""
 _DPI = 120
 
-pd.set_option("display.max_colwidth", None)  # commits, reasons: what a table says is not cut
+pd.set_option("display.max_colwidth", None)  # show commits and reasons whole
 
 
 def record_files(slug: str) -> list[Path]:
-    """Return the files that ``REPRO_RECORDS`` names, else those that stand for ``slug``.
+    """Return the files that ``REPRO_RECORDS`` names, else the current records of ``slug``.
 
-    These are looked for in ``REPRO_RESULTS``, else in the nearest ``results`` directory upwards.
+    They are looked for in ``REPRO_RESULTS``, else in the nearest ``results`` directory upwards.
     """
     if chosen := os.environ.get(RECORDS):
         return [Path(name) for name in chosen.split(os.pathsep)]
@@ -82,6 +82,17 @@ def claims(slug: str) -> Markdown:
     """Return the artifact's claims: published, ours, verdict and reason."""
     table = claims_markdown(run_rows(slug, record_files(slug)), reasons=True)
     return Markdown(table)  # type: ignore[no-untyped-call]
+
+
+def verdicts(slug: str) -> Markdown:
+    """Return how many of the artifact's claims have each verdict, as a sentence."""
+    count = count_verdicts(run_rows(slug, record_files(slug)))
+    return Markdown(f"**{count}.** The table of all statements is at the end.")  # type: ignore[no-untyped-call]
+
+
+def about(artifact: Artifact) -> Markdown:
+    """Return what the artifact shows and its numbered deviations from the paper."""
+    return Markdown(artifact.about)  # type: ignore[no-untyped-call]
 
 
 @contextmanager

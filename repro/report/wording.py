@@ -1,4 +1,4 @@
-"""How a claim's numbers are put into words, wherever they are shown."""
+"""Words for a claim's numbers, the same wherever they are shown."""
 
 from repro.claims.claim import SIGNS
 from repro.claims.verdict import CORRECTED
@@ -6,6 +6,8 @@ from repro.report.claims_table import ClaimRow
 
 CAVEAT = "Adjusted values (Holm) allow for the number of rankings that were tested."
 ENGINES = {"torch": "PyTorch", "native": "C++ engine", "native and torch": "both engines"}
+FOLDED = "jp-MarkdownHeadingCollapsed"
+"""JupyterLab's mark of a heading whose section is folded; the site folds it, too."""
 NOTHING = "–"  # noqa: RUF001
 
 

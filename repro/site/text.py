@@ -9,6 +9,8 @@ from latex2mathml.converter import convert
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
+from repro.report.wording import FOLDED
+
 
 class Renderer(IPythonRenderer):
     """nbconvert's, but for formulas, which it leaves to a script."""
@@ -25,12 +27,22 @@ class Renderer(IPythonRenderer):
         return _mathml(body, "inline")
 
 
+_FOLDED_CODE = """{% extends "basic/index.html.j2" %}
+{% block input_group %}<details class="code"><summary>Code</summary>
+{{ super() }}
+</details>{% endblock %}
+"""
+
+
 class _Exporter(HTMLExporter):
-    """The ``basic`` template: a body without scripts, fonts or links of its own."""
+    """nbconvert's ``basic`` template with folded code: no scripts, fonts or links of its own."""
 
     def __init__(self) -> None:
         super().__init__(  # type: ignore[no-untyped-call]
-            template_name="basic", exclude_input_prompt=True, exclude_output_prompt=True
+            template_name="basic",
+            raw_template=_FOLDED_CODE,
+            exclude_input_prompt=True,
+            exclude_output_prompt=True,
         )
 
     def markdown2html(self, source: str) -> str:
@@ -55,8 +67,29 @@ def render(source: str, renderer: Renderer) -> str:
 def notebook(content: str) -> str:
     """Return an executed notebook, given as its file's JSON, as the HTML of a page's body."""
     node: Any = nbformat.reads(content, as_version=4)  # type: ignore[no-untyped-call]
-    body, _ = _Exporter().from_notebook_node(node)
-    return _accessible(str(body))
+    exporter = _Exporter()
+    html = []
+    for cells in _sections(node.cells):
+        node.cells = cells
+        body, _ = exporter.from_notebook_node(node)
+        html.append(_folded(str(body)) if FOLDED in cells[0].metadata else str(body))
+    return _accessible("".join(html))
+
+
+def _sections(cells: list[Any]) -> list[list[Any]]:
+    """Split a notebook's cells before each heading of the second level."""
+    sections: list[list[Any]] = [[]]
+    for cell in cells:
+        if cell.cell_type == "markdown" and cell.source.startswith("## ") and sections[-1]:
+            sections.append([])
+        sections[-1].append(cell)
+    return sections
+
+
+def _folded(section: str) -> str:
+    """Return a section that opens by a click on its heading."""
+    before, heading, rest = re.split(r"(<h2.*?</h2>)", section, maxsplit=1, flags=re.DOTALL)
+    return f"<details><summary>{heading}</summary>{before}{rest}</details>"
 
 
 def _accessible(html: str) -> str:
