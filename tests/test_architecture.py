@@ -22,7 +22,7 @@ from repro.measurement import isolation
 from repro.measurement.records import PROFILES
 from repro.methods.walk import Walk
 from repro.report.markdown import artifact_section
-from repro.report.notebooks import is_stale, template
+from repro.report.notebooks import assemble, is_stale, template
 from repro.report.runs import require_runs
 
 ROOT = Path(__file__).parents[1]
@@ -143,10 +143,19 @@ def test_notebook_is_as_new_as_its_records(slug: str) -> None:
 
 
 @pytest.mark.parametrize("slug", index.SLUGS)
-def test_notebook_says_how_its_records_were_made_where_it_shows_it(slug: str) -> None:
-    text = template(slug).read_text(encoding="utf-8")
-    assert "How the records were made:\n\n```python\nview.provenance(records)\n```\n" in text
-    assert len(re.findall("were made:", text)) == 1
+def test_notebook_answers_first_and_says_how_it_was_made_last(slug: str) -> None:
+    artifact = index.load(slug)
+    sources = [cell.source for cell in assemble(slug).cells]
+    figure = f'view.figure(artifact.ARTIFACT, "{next(iter(artifact.captions))}", records)'
+    claims, counts = f'view.claims("{slug}")', f'view.verdicts("{slug}")'
+    (conclusion,) = [s for s in sources if s.startswith(("## Conclusion", "## What follows"))]
+    shown = [figure, conclusion, "view.provenance(records)"]
+    if artifact.claims:
+        shown.insert(0, counts if counts in sources else claims)
+        assert sources.count(claims) == 1
+    places = [sources.index(cell) for cell in shown]
+    assert places == sorted(places)
+    assert sources.count(figure) == sources.count(shown[-1]) == 1
 
 
 @pytest.mark.parametrize("slug", index.SLUGS)

@@ -27,7 +27,7 @@ from repro.measurement.records import CUSTOM, read_run, write_run
 from repro.report import wording
 from repro.report.claims_table import claim_rows
 from repro.report.headlines import HEADLINES
-from repro.report.notebooks import template
+from repro.report.notebooks import assemble
 from repro.report.runs import current_runs
 from repro.site import pages, provenance, text
 from repro.site.build import build
@@ -398,10 +398,34 @@ def test_every_figure_has_a_caption_and_notebooks_show_it(slug: str) -> None:
     artifact = index.load(slug)
     captions = artifact.captions
     assert captions.keys() == artifact.figures().keys()
-    cells = template(slug).read_text(encoding="utf-8")
+    cells = "\n".join(cell.source for cell in assemble(slug).cells)
     shown = re.findall(r'view\.figure\(artifact\.ARTIFACT, "(\w+)", records\)', cells)
     assert shown
     assert {*shown} <= captions.keys()
+
+
+def test_code_and_sections_after_the_conclusion_are_folded() -> None:
+    raw = {"output_type": "display_data", "data": {"text/plain": "42"}, "metadata": {}}
+    cells: list[dict[str, object]] = [
+        {"cell_type": "markdown", "source": "# Title", "metadata": {}},
+        {"cell_type": "code", "source": "answer()", "metadata": {}, "outputs": [raw]},
+        {"cell_type": "markdown", "source": "## Conclusion\n\nIt holds.", "metadata": {}},
+        {"cell_type": "markdown", "source": "## Points", "metadata": {wording.FOLDED: True}},
+        {"cell_type": "markdown", "source": "Text between.", "metadata": {}},
+        {"cell_type": "markdown", "source": "## Later", "metadata": {}},
+    ]
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            cell["execution_count"] = None
+    html = text.notebook(
+        json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
+    )
+    code, points = re.findall(r"<details.*?</details>", html, re.DOTALL)
+    assert "answer" in code
+    assert "42" not in code
+    assert re.search(r"<summary><h2.*?>Points</h2></summary>.*Text between\.", points, re.DOTALL)
+    assert "holds" not in code + points
+    assert "Later" not in code + points
 
 
 def test_formulas_become_mathml_and_nothing_else_does() -> None:

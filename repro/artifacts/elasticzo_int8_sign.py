@@ -312,7 +312,7 @@ def batches(records: "Sequence[Record]") -> "Figure":
     import matplotlib.pyplot as plt
 
     from repro.claims.elasticzo import DATASETS, METHODS
-    from repro.plotting.style import BLUE, GREEN, INK, ORANGE, style
+    from repro.plotting.style import INK, METHOD_COLOURS, style
 
     lines: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for (dataset, method, batch), cell in cells(records).items():
@@ -320,7 +320,6 @@ def batches(records: "Sequence[Record]") -> "Figure":
         if found is not None:
             lines.setdefault((dataset, method), []).append((batch, found))
     datasets = list(dict.fromkeys(dataset for dataset, _ in lines)) or [""]
-    colours = dict(zip(ZEROTH_ORDER, (BLUE, ORANGE, GREEN), strict=True))
     with style():
         figure, (panels,) = plt.subplots(
             1, len(datasets), figsize=(4 * len(datasets), 3.2), squeeze=False, sharey=True
@@ -328,7 +327,8 @@ def batches(records: "Sequence[Record]") -> "Figure":
         for (dataset, method), points in lines.items():
             panel = panels[datasets.index(dataset)]
             xs, ys = zip(*points, strict=True)
-            panel.plot(xs, ys, color=colours[method], marker="o", ms=4, label=METHODS[method])
+            look = {"color": METHOD_COLOURS[method], "label": METHODS[method]}
+            panel.plot(xs, ys, marker="o", ms=4, **look)
             panel.set_title(DATASETS[dataset])
         for panel in panels:
             panel.axhline(_PUBLISHED, color=INK, lw=0.8, label=f"published: {_PUBLISHED} %")

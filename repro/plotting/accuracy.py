@@ -1,4 +1,4 @@
-"""Accuracies of several methods beside the published ones, as dots and as a table."""
+"""Compare accuracies of several methods with the published ones, as dots and as a table."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ import pandas as pd
 from matplotlib.lines import Line2D
 
 from repro.plotting.remarks import PAPER, remark, title
-from repro.plotting.style import BLUE, INK, style
+from repro.plotting.style import INK, NEUTRAL, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LAST: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 4.5, "linestyle": "none"}
+_LAST: dict[str, Any] = {"marker": "o", "markersize": 4.5, "linestyle": "none"}
 _BEST: dict[str, Any] = {**_LAST, "markersize": 9, "markerfacecolor": "none"}
 _PUBLISHED: dict[str, Any] = {
     "color": INK,
@@ -42,7 +42,9 @@ class Score:
     profile: str | None = None
     """Profile of our records."""
     caveat: str = ""
-    """What ours does not show, as in ``1 of 3 diverged``."""
+    """A limit of our mean, as in ``1 of 3 diverged``."""
+    colour: Any = NEUTRAL
+    """Of its marks, by its method."""
 
 
 Columns = Mapping[tuple[str, ...], Sequence[Score]]
@@ -72,9 +74,10 @@ def dots(scores: Columns, *, per_row: int = 3) -> "Figure":
             unused.set_axis_off()
         with_best = any(score.best is not None for column in scores.values() for score in column)
         last = "ours, last epoch," if with_best else "ours"
-        handles = [Line2D([], [], label=f"{last} with 95 % interval over seeds", **_LAST)]
+        last += " with 95 % interval over seeds"
+        handles = [Line2D([], [], color=NEUTRAL, label=last, **_LAST)]
         if with_best:
-            handles.append(Line2D([], [], label="ours, best epoch", **_BEST))
+            handles.append(Line2D([], [], color=NEUTRAL, label="ours, best epoch", **_BEST))
         handles.append(Line2D([], [], label="published", **{**_PUBLISHED, "markersize": 11}))
         figure.legend(handles=handles, loc="outside lower center", ncols=3 if per_row > 1 else 1)
     return figure
@@ -100,7 +103,7 @@ def _panel(panel: "Axes", headings: Sequence[str], column: Sequence[Score]) -> N
         if score.published is not None:
             panel.plot(score.published, height, zorder=3, **_PUBLISHED)
         if score.best is not None:
-            panel.plot(score.best, height, zorder=4, **_BEST)
+            panel.plot(score.best, height, zorder=4, color=score.colour, **_BEST)
         if score.last is not None:
             panel.errorbar(
                 score.last,
@@ -109,6 +112,7 @@ def _panel(panel: "Axes", headings: Sequence[str], column: Sequence[Score]) -> N
                 capsize=2.5,
                 elinewidth=1.2,
                 zorder=5,
+                color=score.colour,
                 **_LAST,
             )
     panel.set_yticks(range(len(column)), [_name(score, profiles) for score in column])

@@ -12,17 +12,17 @@ from matplotlib.ticker import MaxNLocator
 
 from repro.core.names import METHOD_LABELS
 from repro.plotting.remarks import PAPER, remark, title
-from repro.plotting.style import BLUE, GREEN, INK, ORANGE, PINK, label_logarithms, style
+from repro.plotting.style import INK, METHOD_COLOURS, label_logarithms, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _LINES: dict[str, dict[str, Any]] = {
-    METHOD_LABELS["full_zo"]: {"color": BLUE, "linestyle": "solid"},
-    METHOD_LABELS["cls2"]: {"color": GREEN, "linestyle": (0, (5, 1.5))},
-    METHOD_LABELS["cls1"]: {"color": PINK, "linestyle": (0, (3, 1.2, 1, 1.2))},
-    METHOD_LABELS["full_bp"]: {"color": ORANGE, "linestyle": (0, (1, 1.2))},
+    METHOD_LABELS["full_zo"]: {"color": METHOD_COLOURS["full_zo"], "linestyle": "solid"},
+    METHOD_LABELS["cls2"]: {"color": METHOD_COLOURS["cls2"], "linestyle": (0, (5, 1.5))},
+    METHOD_LABELS["cls1"]: {"color": METHOD_COLOURS["cls1"], "linestyle": (0, (3, 1.2, 1, 1.2))},
+    METHOD_LABELS["full_bp"]: {"color": METHOD_COLOURS["full_bp"], "linestyle": (0, (1, 1.2))},
 }
 """A method has the same line whichever are drawn; dashes tell them apart where colours cannot."""
 _LOG_FROM = 10

@@ -41,9 +41,9 @@ class PhaseBar:
     lengths: Mapping[str, float]
     """By phase."""
     remark: str = ""
-    """What stands at its end."""
+    """Text at its end."""
     marked: tuple[float, float] | None = None
-    """A range in which the paper has the end of the first phase."""
+    """A range that the paper gives."""
 
 
 @dataclass(frozen=True)
@@ -54,28 +54,40 @@ class Panel:
     groups: Mapping[str, Sequence[PhaseBar]]
 
 
-def phases(rows: Sequence[Sequence[Panel]], unit: str) -> "Figure":
-    """Draw the panels; ``unit`` is what the bars' lengths are in."""
+def phases(rows: Sequence[Sequence[Panel]], unit: str, mark: str) -> "Figure":
+    """Draw the panels; those of a column share their axis.
+
+    Args:
+        rows: panels, row by row.
+        unit: of the bars' lengths.
+        mark: what the marked ranges are, for the legend.
+    """
     bars = max(sum(len(group) + 1 for group in p.groups.values()) for row in rows for p in row)
     columns = max(len(row) for row in rows)
     with style():
         figure, grid = plt.subplots(
             len(rows),
             columns,
-            figsize=(5.2 * columns, len(rows) * (0.24 * bars + 0.7) + 0.4),
+            figsize=(4.6 * columns + 0.8, len(rows) * (0.24 * bars + 0.5) + 0.6),
             squeeze=False,
+            sharex="col",
         )
         for axes, row in zip(grid, rows, strict=True):
             for panel, content in zip(axes, row, strict=True):
-                _panel(panel, content, unit)
+                _panel(panel, content)
+        for axes in grid.T:
+            longest = max(panel.dataLim.x1 for panel in axes)
+            axes[0].set_xlim(0, 1.45 * longest)  # room for the remarks
+            axes[0].set_xticks([tick for tick in axes[0].get_xticks() if tick <= 1.001 * longest])
+            axes[-1].set_xlabel(unit)
         handles: list[Any] = [Patch(label=phase, color=look) for phase, look in _LOOKS.items()]
         if any(bar.marked for row in rows for p in row for g in p.groups.values() for bar in g):
-            handles.append(Patch(label="end of Forward, as published", **_MARK))
+            handles.append(Patch(label=mark, **_MARK))
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure
 
 
-def _panel(panel: "Axes", content: Panel, unit: str) -> None:
+def _panel(panel: "Axes", content: Panel) -> None:
     place, names = 0, {}
     for heading, bars in content.groups.items():
         panel.annotate(
@@ -92,14 +104,11 @@ def _panel(panel: "Axes", content: Panel, unit: str) -> None:
             if bar.marked:
                 low, high = bar.marked
                 panel.barh(place, high - low, 1, left=low, zorder=3, **_MARK)
-            panel.annotate(f" {bar.remark}", (left, place), va="center", fontsize=7.5)
+                left = max(left, high)
+            panel.annotate(f"  {bar.remark}", (left, place), va="center", fontsize=7.5)
             names[place] = bar.name
             place += 1
     panel.set_title(content.title)
     panel.set_yticks(list(names), list(names.values()))
     panel.set_ylim(place - 0.4, -0.6)
-    panel.set_xlabel(unit)
-    longest = max(sum(bar.lengths.values()) for bars in content.groups.values() for bar in bars)
-    panel.set_xticks([tick for tick in panel.get_xticks() if tick <= 1.001 * longest])
-    panel.set_xlim(0, 1.28 * longest)  # room for the remarks
     panel.grid(visible=False, axis="y")

@@ -17,6 +17,16 @@ if TYPE_CHECKING:
 
 BLUE, ORANGE, GREEN, RED, PINK, BROWN, _, _, _, CYAN = sns.color_palette("colorblind")
 INK = "#333333"
+NEUTRAL = "#7a7a7a"
+"""Of results that belong to no method."""
+METHOD_COLOURS: dict[str, Any] = {
+    "full_zo": BLUE,
+    "cls2": GREEN,
+    "cls1": PINK,
+    "full_bp": ORANGE,
+    "none": NEUTRAL,
+}
+"""The colour of each method of the ElasticZO paper, the same in every figure."""
 _DECADES_FROM = 3000
 """Ratio of the values on an axis from which the labels at 2 and 5 would overlap others."""
 

@@ -110,11 +110,11 @@ SMOKE = Config(
     batches=(32, 256),
 )
 CAPTIONS = {
+    "test_images": "Accuracy on other rotated test images than ours, minus the published accuracy",
     "integer_tuning": (
         "Accuracy after fine-tuning in INT8 on Fashion-MNIST by each suspected cause"
     ),
-    "batch": ("Accuracy after fine-tuning in INT8 by batch, beside the published"),
-    "test_images": ("Accuracy on other rotated test images than ours, beside the published"),
+    "batch": "Accuracy after fine-tuning in INT8 by batch, and the published accuracy",
     "pre_training": (
         "Accuracy without fine-tuning at 30 and at 45 degrees by rate and batch of pre-training"
     ),
@@ -123,7 +123,7 @@ CAPTIONS = {
         "cause"
     ),
     "integer_training": (
-        "Accuracy of ZO-Feat-Cls2 on MNIST in INT8* by each suspected cause, beside the published"
+        "Accuracy of ZO-Feat-Cls2 on MNIST in INT8* by each suspected cause, and the published one"
     ),
 }
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -13,7 +12,7 @@ from repro.artifacts.elasticzo_search.selection import Combination, best, grids,
 from repro.artifacts.shared.scores import STAND_INS
 from repro.claims.elasticzo import DATASETS, METHODS, PRECISIONS
 from repro.measurement.records import Record
-from repro.plotting.style import style
+from repro.plotting.style import METHOD_COLOURS, style
 
 Variant = tuple[str, float]
 _ABSCISSAE = {"batch": "batch size B", "r_max": "$r_{max}$", "lr": "learning rate"}
@@ -21,8 +20,6 @@ _ABSCISSAE = {"batch": "batch size B", "r_max": "$r_{max}$", "lr": "learning rat
 _CHOSEN: dict[str, Any] = {"color": "k", "ls": "none", "marker": "o", "ms": 12, "mfc": "none"}
 _AT_THE_EDGE: dict[str, Any] = {**_CHOSEN, "marker": "s"}
 _MARKERS = "sD^v<>P"
-_PALETTE = sns.color_palette("colorblind")
-_COLOURS = dict(zip(("full_zo", "cls2", "cls1", "full_bp"), _PALETTE, strict=False))
 _STYLES = ("--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
 
 
@@ -50,7 +47,7 @@ def epsilon(records: Sequence[Record]) -> Figure:
             lines = {group: line for group, line in found.items() if group[0] == family}
             tried = {eps for line in lines.values() for eps, _ in line}
             for group, line in lines.items():
-                panel.plot(*zip(*line, strict=True), marker="o", color=_COLOURS[group[2]])
+                panel.plot(*zip(*line, strict=True), marker="o", color=METHOD_COLOURS[group[2]])
                 eps, accuracy = max(line, key=lambda at: at[1])
                 panel.plot(eps, accuracy, **_mark(eps in (min(tried), max(tried))))
             panel.set(
@@ -115,7 +112,7 @@ def _panel(
             if line:
                 panel.plot(
                     *zip(*line, strict=True),
-                    color=_COLOURS[group[2]],
+                    color=METHOD_COLOURS[group[2]],
                     **_look(None if variant is None else variants[variant]),
                 )
         wanted = {name: value for name, value in chosen[group].items() if name != "eps"}
@@ -198,7 +195,7 @@ def _methods(records: Sequence[Record]) -> list[Line2D]:
     present = {group[2] for group in grids(records)}
     return [
         Line2D([], [], color=colour, label=METHODS[method])
-        for method, colour in _COLOURS.items()
+        for method, colour in METHOD_COLOURS.items()
         if method in present
     ]
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from repro.core.units import GB
 from repro.measurement.records import Record, of_kind
@@ -63,6 +63,9 @@ FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {"memory": memor
 def _panel(panel: "Axes", records: Sequence[Record], size: str) -> None:
     panel.set_xscale("log", base=2)
     panel.set_yscale("log")
+    sizes = [record.point[size] for record in records]
+    many = max(sizes, default=1) > _MANY * min(sizes, default=1)
+    panel.xaxis.set_major_locator(LogLocator(base=4 if many else 2))
     panel.xaxis.set_major_formatter("{x:,.0f}")
     panel.yaxis.set_major_formatter("{x:,.10g}")
     panel.yaxis.set_minor_formatter(NullFormatter())
@@ -93,5 +96,7 @@ def _panel(panel: "Axes", records: Sequence[Record], size: str) -> None:
         )
 
 
+_MANY = 64
+"""Ratio of the largest to the smallest size from which labels at powers of two would overlap."""
 _OPEN: dict[str, Any] = {"marker": "o", "ms": 7, "mfc": "none"}
 _FILLED: dict[str, Any] = {"marker": "o", "ms": 3.5}

@@ -39,7 +39,7 @@ def steps(records: Sequence[Record]) -> "Figure":
                     panel.text(1.05, place, "out of memory", va="center", fontsize=8, color=INK)
                     continue
                 middle, (low, high) = ratio(seconds, arm, _BASE), ratio_range(seconds, arm, _BASE)
-                colour = BLUE if arm.startswith("mezo") else ORANGE
+                colour = BLUE if LABELS[arm].startswith("MeZO") else ORANGE
                 panel.plot([low, high], [place, place], color=colour, lw=1.5)
                 panel.plot(middle, place, "o", color=colour, ms=5)
                 panel.annotate(
@@ -48,6 +48,7 @@ def steps(records: Sequence[Record]) -> "Figure":
                 )  # fmt: skip
             panel.axvline(1, color=INK, lw=0.8)
             panel.set_xscale("log", base=2)
+            panel.set_xlim(right=1.25 * panel.get_xlim()[1])  # room for the last number
             panel.xaxis.set_major_formatter("{x:g}")
             point = record.point
             panel.set_title(

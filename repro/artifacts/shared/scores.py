@@ -13,6 +13,7 @@ from repro.claims.trained import Cell, Cells
 from repro.measurement.records import Record
 from repro.plotting import accuracy
 from repro.plotting.accuracy import Columns, Score
+from repro.plotting.style import METHOD_COLOURS
 
 STAND_INS = {
     "shapes40": "generated shapes (stand-in)",
@@ -140,11 +141,11 @@ def published() -> Mapping[Key, float]:
 
 
 def _score(cell: Cell | None, published: float | None, method: str) -> Score:
-    name = METHODS[method]
+    name, colour = METHODS[method], METHOD_COLOURS[method]
     if cell is None:
         return Score(name, published)
     if not cell.evaluated:
         return Score(name, published, profile=cell.profile, caveat=cell.caveat)
     last = estimate(list(cell.last.values()))
     best = estimate(list(cell.best.values())).mean if cell.is_trained else None
-    return Score(name, published, last.mean, last.interval, best, cell.profile, cell.caveat)
+    return Score(name, published, last.mean, last.interval, best, cell.profile, cell.caveat, colour)
