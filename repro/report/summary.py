@@ -34,15 +34,21 @@ def read_summary() -> Summary:
 
 def write_summary(results: Path, claims: Sequence[dict[str, Any]], path: Path) -> None:
     """Write the statements and the recorded time of each artifact, one statement a line."""
+    known = recorded_times(results)
+    lines = ",\n".join(json.dumps(claim, ensure_ascii=False) for claim in claims)
+    text = f'{{"recorded_seconds": {json.dumps(known)},\n"claims": [\n{lines}\n]}}\n'
+    atomic.replace(path, text.encode())
+
+
+def recorded_times(results: Path) -> dict[str, int]:
+    """Return the seconds of compute in each artifact's current records, where they hold a time."""
     known = {}
     for slug in index.SLUGS:
         paths = current_runs(results, slug)
         total = recorded_seconds(read_runs(paths)) if paths else None
         if total is not None:
             known[slug] = round(total)
-    lines = ",\n".join(json.dumps(claim, ensure_ascii=False) for claim in claims)
-    text = f'{{"recorded_seconds": {json.dumps(known)},\n"claims": [\n{lines}\n]}}\n'
-    atomic.replace(path, text.encode())
+    return known
 
 
 def recorded_seconds(records: Sequence[Record]) -> float | None:

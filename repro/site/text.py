@@ -95,7 +95,8 @@ def _folded(section: str) -> str:
 def _accessible(html: str) -> str:
     """Let the keyboard reach parts that scroll sideways, and leave no heading of a column empty."""
     html = re.sub(r"<th([^>]*)>\s*</th>", r"<td\1></td>", html)
-    return html.replace("<pre>", '<pre tabindex="0">').replace("<table", '<table tabindex="0"')
+    html = re.sub(r"<(pre|table)(?=>| (?!tabindex))", r'<\1 tabindex="0"', html)
+    return html.replace('<div class="output_png', '<div tabindex="0" class="output_png')
 
 
 def _mathml(body: str, display: str) -> str:
