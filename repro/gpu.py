@@ -1,7 +1,7 @@
 """A session on a GPU: what to run there, in which order, and what fits in the time.
 
-Jobs are ordered by value for each minute. A job that has a record of the same code on the same GPU
-is done; a job that was killed resumes from the points it had finished.
+Jobs are ordered by value for each minute. A job with a record of the same code on the same GPU
+is done; a killed job resumes from the points it had finished.
 """
 
 import subprocess
@@ -26,22 +26,22 @@ class Job:
 
     name: str
     shows: str
-    """What is known after it, in a line."""
+    """Its finding, in a line."""
     minutes: float
     """Time on an H100, estimated; no GPU has run it yet."""
     value: float
     """Statements of the papers that it measures, or methods that it compares."""
     artifact: Artifact | None = None
-    """What is run; ``None`` for the tests."""
+    """The artifact to run; ``None`` for the tests."""
     config: Config | None = None
     largest: dict[str, Any] | None = None
     """The step that takes most memory and still fits 80 GB: arguments of ``planned_bytes``."""
 
 
 PACKAGES = ("docstring-parser", "msgspec", "pebble", "platformdirs", "typeguard", "tyro")
-"""What a job needs beside torch, transformers, peft and pytest: wheels of 0.6 MB in all."""
+"""Packages besides torch, transformers, peft and pytest: wheels of 0.6 MB in all."""
 SOURCE = ("repro", "tests", "pyproject.toml", "constraints.txt")
-"""What a job needs of the clone."""
+"""Paths of the clone that a job needs."""
 
 
 def _fig3(**chosen: Any) -> Config:  # noqa: ANN401 - fields of the configuration
@@ -146,7 +146,7 @@ def planned_bytes(
     batch: int = 1,
     method: str = "bp",
 ) -> float:
-    """Return the bytes that the planner expects of a step of a Llama decoder in float16."""
+    """Return the planner's estimate in bytes for a step of a Llama decoder in float16."""
     from repro.memory.setting import Setting
     from repro.models.decoder import llama_config
     from repro.planner.configurations import architecture
@@ -160,10 +160,10 @@ def planned_bytes(
 
 
 def run_session(minutes: float, out: Path, jobs: Sequence[Job], say: Callable[[str], None]) -> bool:
-    """Run the jobs that fit in ``minutes``, and tell what is left.
+    """Run the jobs that fit in ``minutes``, and list the others.
 
     Args:
-        minutes: time that the session may take.
+        minutes: time limit of the session.
         out: directory of the results.
         jobs: what to run, in this order.
         say: takes a line for the user.
@@ -231,7 +231,7 @@ def _run_tests() -> None:
     options = ["-q", "-m", "gpu", "-p", "no:cacheprovider", "-W", "default"]
     command = [sys.executable, "-m", "pytest", *options, *map(str, marked)]
     if not marked:
-        msg = "there are no tests beside the installed package; run from a clone"
+        msg = "the installed package has no tests; run from a clone"
         raise ReproError(msg)
     done = subprocess.run(command, cwd=tests.parent, check=False)  # noqa: S603 - a fixed command
     if done.returncode != 0:

@@ -341,7 +341,7 @@ def _figures() -> "Mapping[str, Draw]":
 ARTIFACT = Artifact(
     slug="elasticzo_int8_choices",
     paper="elasticzo",
-    title="ElasticZO in INT8: accuracy by our answers to what the papers leave open",
+    title="ElasticZO in INT8: an ablation of our choices",
     about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},

@@ -1,1 +1,1 @@
-"""What the papers publish, as data, and the rule that says whether it holds."""
+"""The papers' published statements as data, and the rule for their verdicts."""

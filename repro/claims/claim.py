@@ -9,7 +9,7 @@ another machine, or training, of which a verdict speaks by the spread over seeds
 
 Relation = Literal["equals", "at least", "at most"]
 SIGNS: dict[str, str] = {"equals": "", "at least": "≥ ", "at most": "≤ "}
-"""What stands before a published number, by its relation."""
+"""Signs printed before a published number, by its relation."""
 
 
 @dataclass(frozen=True)
@@ -37,20 +37,20 @@ class Claim:
     """Decimals the paper prints, to which ours is rounded before it is held against published."""
     relation: Relation = "equals"
     quote: str = ""
-    """The paper's own words in ASCII, with [...] for what is left out or lost in our copy; of a
+    """The paper's own words in ASCII, with [...] for words left out or lost in our copy; of a
     number in a table, its row and column."""
     printed: float | None = None
     """The number as the paper prints it, where ``published`` is another."""
     correction: str = ""
     """The slip in the paper that ``published`` is corrected for."""
     remark: str = ""
-    """Context that a reader needs, independent of our value."""
+    """Context for the reader, independent of our value."""
     same_as: str = ""
-    """Id of the statement that this is our value of on another basis; empty for a statement."""
+    """Id of the statement, if this is its value on another basis; empty for a statement."""
     is_stated: bool = True
     """Whether the paper says so; else it is our reading of its numbers."""
     unknown: tuple[str, ...] = ()
-    """Settings that the result depends on and that the paper, or our copy of it, does not give."""
+    """Settings that decide the result and are missing from the paper, or from our copy of it."""
     judged_by: tuple[str, ...] = ()
     """Profiles whose records give a verdict; where none is named, every profile, and of what was
     trained the published setting alone."""

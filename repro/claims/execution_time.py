@@ -73,7 +73,7 @@ class PublishedShare:
 
     @property
     def picked(self) -> str:
-        """The end of the printed range that the claim is on."""
+        """Which end of the printed range the claim is on."""
         low, _, high = self.printed.partition("-")
         return low if self.pick == "smallest" or not high else high
 
@@ -110,7 +110,7 @@ SPEED_UPS: dict[Pick, str] = {"smallest": "1.38", "largest": "1.42"}
 
 
 def _entries(batch: int) -> Iterator[Entry]:
-    """Yield all that is said of Fig. 7, for one batch size."""
+    """Yield all claims on Fig. 7, for one batch size."""
     both = tuple(
         (_point("fp32", method, batch), _point("int8", method, batch)) for method in METHODS
     )
@@ -167,4 +167,4 @@ _ENTRIES = tuple(entry for batch in BATCHES for entry in _entries(batch))
 
 CLAIMS: tuple[Claim, ...] = tuple(claim for claim, _ in _ENTRIES)
 QUANTITIES: dict[str, Quantity] = {claim.id: quantity for claim, quantity in _ENTRIES}
-"""What each claim is about."""
+"""The share or ratio behind each claim."""

@@ -31,13 +31,13 @@ class Contrast:
     pairs: tuple[tuple[Point, Point | None], ...]
     """The curve, and the one whose number is subtracted, if any; the least certain one counts."""
     epochs: int
-    """Epochs that a curve needs for the number."""
+    """Minimum number of epochs in a curve."""
 
 
 def fluctuation(curve: Curve) -> float:
     """Return the mean distance of a loss from the mean of its neighbours, after epoch 10.
 
-    A curve that is straight over three epochs does not fluctuate, however steep it is.
+    A straight curve over three epochs does not fluctuate, however steep.
     """
     middles = range(_TREND + 1, len(curve) - 1)
     return fmean(abs(curve[at] - (curve[at - 1] + curve[at + 1]) / 2) for at in middles)

@@ -25,7 +25,7 @@ LENET5_PARAMETERS = 107_786
 
 @dataclass(frozen=True)
 class Comparison:
-    """A number about the memory of steps, some of them beside others.
+    """A number about the memory of training steps, alone or compared.
 
     - ``total``: of the first step, in MiB;
     - ``extra``: how much more than the second step it takes, in KiB;
@@ -40,7 +40,7 @@ class Comparison:
 
     measure: Measure
     pairs: tuple[tuple[Point, Point], ...]
-    """The step that it is about, and the one beside it."""
+    """The step in question, and the one it is compared with."""
     pick: Literal["smallest", "largest"] = "largest"
     """Which of several pairs counts: the text speaks of several methods or batch sizes."""
     corrected_pairs: tuple[tuple[Point, Point], ...] = ()
@@ -93,7 +93,7 @@ _QUOTES = {
     "6-zo": "ZO handles 82.7% and 98.7% of the parameters",
     "6-parameters": "PointNet (which has 7.6x more parameters than LeNet-5)",
 }
-"""The paper's words, by figure and by what is compared; lost symbols are left out as [...]."""
+"""The paper's words, by figure and comparison; lost symbols are left out as [...]."""
 
 
 def _quote(stem: str) -> str:
@@ -139,7 +139,7 @@ def describe(point: Point) -> str:
 
 
 def _float_lenet5() -> Iterator[Entry]:
-    """Yield what is said of Fig. 4."""
+    """Yield the claims on Fig. 4."""
     overheads = {32: ("0.17", "2.4"), 256: ("0.072", "1.2")}
     extras = {32: ("4.6", "65.3"), 256: ("13.3", "221.0")}
     totals = {32: ("5.2", "2.6"), 256: ("36.1", "18.0")}
@@ -167,7 +167,7 @@ def _float_lenet5() -> Iterator[Entry]:
 
 
 def _integer_lenet5() -> Iterator[Entry]:
-    """Yield what is said of Fig. 5."""
+    """Yield the claims on Fig. 5."""
     overheads = {32: ("0.26", "4.1"), 256: ("0.052", "1.4")}
     for batch, published in ((32, "1.8"), (256, "1.6")):
         yield from _twice(_INT8[batch], published)
@@ -209,7 +209,7 @@ def _integer_lenet5() -> Iterator[Entry]:
 
 
 def _pointnet() -> Iterator[Entry]:
-    """Yield what is said of Fig. 6."""
+    """Yield the claims on Fig. 6."""
     pairs = tuple(_POINTNET.pair("full_bp", tail) for tail in _TAILS)
     yield from _entries(
         "B-M6-32-bp",
@@ -241,7 +241,7 @@ def _overall(
     printed: float | None = None,
     slip: str = "",
 ) -> Iterator[Entry]:
-    """Yield the largest overhead that the paper gives for ElasticZO as a whole."""
+    """Yield the largest published overhead of ElasticZO as a whole."""
     pairs, of_cls2 = (
         tuple(setting.pair(tail, "full_zo") for setting in settings.values() for tail in tails)
         for tails in (_TAILS, _TAILS[:1])
@@ -344,4 +344,4 @@ _ENTRIES = (*_float_lenet5(), *_integer_lenet5(), *_pointnet())
 
 CLAIMS: tuple[Claim, ...] = tuple(claim for claim, _ in _ENTRIES)
 COMPARISONS: dict[str, Comparison] = {claim.id: comparison for claim, comparison in _ENTRIES}
-"""What each claim is about."""
+"""The quantity behind each claim."""

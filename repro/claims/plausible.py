@@ -55,7 +55,7 @@ def _range(quantity: Quantity, means: Mapping[Key, Mapping[Key, float]]) -> Rang
 
 
 def _gaps(low: Mapping[Key, float], high: Mapping[Key, float]) -> Iterable[float]:
-    """Yield the gaps between groups that are evaluated on the same images."""
+    """Yield the gaps between groups evaluated on the same images."""
     by_images = defaultdict(list)
     for settings, value in low.items():
         by_images[_images(settings)].append(value)

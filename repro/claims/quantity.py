@@ -1,4 +1,4 @@
-"""What a claim on trained accuracies is about: one cell of a table, or gaps between cells.
+"""Quantities in claims on trained accuracies: one cell of a table, or gaps between cells.
 
 A cell is one row and column of a table: all seeds of one data set, precision and method.
 """
@@ -22,10 +22,10 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Gaps:
-    """How much higher the accuracy of one cell is than that of another, in percentage points."""
+    """Accuracy of one cell minus the accuracy of another, in percentage points."""
 
     pairs: tuple[tuple[Point, Point], ...]
-    """The cell that is subtracted, and the one it is subtracted from."""
+    """The subtracted cell, and the cell it is subtracted from."""
     pick: Literal["smallest", "largest", "least certain"] = "smallest"
     """Which of the gaps counts: by their means over seeds, or by how far their intervals reach
     below 0."""
@@ -35,7 +35,7 @@ Quantity = Accuracy | Gaps
 
 
 def key(point: Point) -> Key:
-    """Return the coordinates as what a dictionary can be keyed by, whatever their order."""
+    """Return a dictionary key for the coordinates, independent of their order."""
     return frozenset(point.items())
 
 

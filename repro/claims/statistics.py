@@ -54,11 +54,11 @@ def prediction_half_width(values: Sequence[float], variance: float = 0.0) -> flo
 
     ``t s sqrt(1 + 1/n)``: a further run differs from the mean of n by its own spread and by the
     mean's (Hahn and Meeker, "Statistical intervals", 1991, section 4.2). Added in squares are 1.96
-    standard deviations of what the seeds do not show, such as which images were drawn.
+    standard deviations of effects that seeds do not show, such as the images drawn.
 
     Args:
         values: one for each seed.
-        variance: of a further run beside that over seeds, in the square of the values' unit.
+        variance: of a further run besides the variance over seeds, in the values' unit squared.
 
     Returns:
         ``None`` for one seed.

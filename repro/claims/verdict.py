@@ -45,15 +45,15 @@ MEANINGS: dict[str, str] = {
     UNDECIDED: "it was tested, and the result is compatible with both answers",
     NOT_RUN: "there is no test yet",
 }
-"""What each verdict says, for legends."""
+"""The meaning of each verdict, for legends."""
 
 CLOSE_FRACTION = 0.05
-"""Largest relative difference at which a value that is the same at every run is still close."""
+"""Largest relative difference at which a deterministic value is still close."""
 CLOSE_POINTS = 3.0
 """Largest difference, in percentage points, at which a trained accuracy is still close. A
 prediction interval wider than this to either side would hold most results, so it confirms none."""
 TRAINED_PROFILE = "paper"
-"""The profile whose records give verdicts on what was trained."""
+"""The profile whose records give verdicts on training."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Finding:
     bootstrap: tuple[float, float] | None = None
     """Ends of the 95 % interval of the mean by the stratified bootstrap, in the claim's unit."""
     p_value: float | None = None
-    """Of differences: one-sided, over seeds, that the least certain of them is positive."""
+    """One-sided p over seeds: the least certain of the differences is positive."""
     prediction: float | None = None
     """Half-width of the 95 % prediction interval for one further run, in the claim's unit."""
     best: float | None = None
@@ -216,7 +216,7 @@ def _by_open_settings(claim: Claim, finding: Finding, ours: float, spread: float
 
 
 def _distance(claim: Claim, ours: float) -> float:
-    """Return how far ours, rounded as printed, lies from what is claimed; 0 if it holds."""
+    """Return the distance of our value, rounded as printed, from the claim; 0 if it holds."""
     excess = _round_half_up(ours, claim.digits) - Decimal(repr(claim.published))
     if claim.relation == "at least":
         return float(max(-excess, Decimal(0)))

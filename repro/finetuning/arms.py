@@ -12,7 +12,7 @@ the last block and the layers after it by backpropagation."""
 
 ARMS: tuple[Arm, ...] = get_args(Arm)
 PAPER_ARMS: tuple[Arm, ...] = ("bp", "bp_checkpoint", "mezo_1", "mezo_5")
-"""The methods that the paper's statements compare; the others are baselines of this suite."""
+"""The methods in the paper's statements; the others are baselines of this suite."""
 
 
 class Specification(NamedTuple):
@@ -24,7 +24,7 @@ class Specification(NamedTuple):
     passes: int
     """Forward passes of a step; checkpointing makes its own a second time."""
     estimates: int = 0
-    """n, the projected gradients that a step averages; 0 without a zeroth-order part."""
+    """n, the projected gradients averaged in a step; 0 without a zeroth-order part."""
 
 
 SPECIFICATIONS: dict[Arm, Specification] = {

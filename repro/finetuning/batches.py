@@ -38,7 +38,7 @@ def collate(
     Padding is no token of its own, so that a tokenizer needs none: see ``Batch``.
 
     Raises:
-        UsageError: ``context`` cuts into what is never cut, such as a question.
+        UsageError: ``context`` would cut a part that is never cut, such as a question.
     """
     prompts = [split.prompt(int(index), context) for index in indices]
     width = padded_width([len(prompt) for prompt in prompts], context)

@@ -1,4 +1,4 @@
-"""Biases of answers, chosen on training items so that a zero-shot classifier prefers none."""
+"""Choose biases of answers on training items, so a zero-shot classifier prefers none."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ _TWO = 2
 
 
 def accuracy(logits: Logits, labels: Labels, bias: Logits | None = None) -> float:
-    """Return the fraction of items whose highest logit, less the bias, is that of their label.
+    """Return the fraction of items whose label has the highest logit, less the bias.
 
     Args:
         logits: [M, K].
@@ -23,7 +23,7 @@ def accuracy(logits: Logits, labels: Labels, bias: Logits | None = None) -> floa
 
 
 def biases(logits: Logits, labels: Labels) -> Mapping[str, Logits]:
-    """Return the biases that the logits of training items suggest, each [K].
+    """Return the biases by each rule from the logits of training items, each [K].
 
     - ``mean``: the mean logit of each answer; takes no labels.
     - ``median``, of two answers: the median of the second logit less the first, so that each answer

@@ -139,7 +139,7 @@ def _curve_metrics(
 
 
 def _items(items: Items, run: LanguageModelRun) -> dict[str, Any]:
-    """Count the items, and the prompts that were cut to fit the context."""
+    """Count the items, and the prompts cut to fit the context."""
     truncated = {
         "training": items.train.truncated(run.context)[items.training],
         "final": items.validation.truncated(run.context)[items.final],

@@ -18,7 +18,7 @@ from repro.data.text.tokens import TokenisedSplit, Tokenizer, load_tokenised
 
 @dataclass(frozen=True)
 class Items:
-    """The two published splits, and the items of each that are used."""
+    """The two published splits, and the used items of each."""
 
     train: TokenisedSplit
     validation: TokenisedSplit
@@ -34,7 +34,7 @@ class Items:
     """How many training rows share their text with a ``validation`` or a ``tuning`` item."""
 
     def majority(self, which: str) -> float:
-        """Fraction of the ``monitored`` or ``final`` items that have the most frequent answer."""
+        """Fraction of the ``monitored`` or ``final`` items with the most frequent answer."""
         labels = self.validation.labels[getattr(self, which)]
         return float(np.bincount(labels).max() / len(labels))
 
@@ -83,7 +83,7 @@ def load_items(
         final: ... and at its end. 0 is all of them, and so is more than there are. All three are
             stratified by answer. A task with tuning rows of its own has all of those held out, or
             ``tuning`` of them.
-        context: N, the longest prompt in tokens; if given, prompts that do not fit are refused.
+        context: N, the longest prompt in tokens; if given, longer prompts are refused.
 
     Raises:
         UsageError: more items are to be held out than there are, the sample of one split has no

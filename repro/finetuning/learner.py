@@ -77,7 +77,7 @@ class LanguageModelLearner(Learner[Batch]):
         return self.optimizer.log if isinstance(self.optimizer, MeZO) else None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a resumed run needs beside the base model."""
+        """Return the state of a resumed run, without the base model."""
         kept = {name: value.detach() for name, value in self._backpropagated()}
         state = {"optimizer": self.optimizer.state_dict()}
         return state | {"parameters": kept} if kept else state
@@ -127,7 +127,7 @@ def prepared(model: "PreTrainedModel", arm: Arm, seed: int = 0) -> "PreTrainedMo
 def restore_of(arm: Arm, dtype: Dtype) -> Restore:
     """Return how the perturbed weights come back: exactly in half precision, where they drift.
 
-    Adapters are float32 whatever the ``dtype`` of the model's own weights.
+    Adapters are float32 for any ``dtype`` of the model's own weights.
     """
     return "rounded" if dtype == "float32" or trains_adapters(arm) else "exact"
 
@@ -138,7 +138,7 @@ def can_help(restore: Restore, device: str) -> bool:
 
 
 def noise_of(name: str, chunk: int | None = None, *, helped: bool = False) -> Noise:
-    """Return the noise that a run or a log names.
+    """Return the noise of a run or a log.
 
     Args:
         name: of the noise.

@@ -1,4 +1,4 @@
-"""Propose the model, N and B that each arm can train in a given memory, by the planner's formula.
+"""Propose model, N and B for each arm in a given memory, by the planner's formula.
 
 The largest model that fits at the wanted N and B comes first. If none fits, it is the smallest
 model at the largest N x B that fits, N and B being halved; if nothing fits, the least of all these.
@@ -24,7 +24,7 @@ class Proposal:
     batch: int
     context: int
     planned_bytes: float
-    """What the formula says of it."""
+    """Its memory by the formula."""
 
 
 def propose(
@@ -39,14 +39,14 @@ def propose(
 ) -> list[Proposal]:
     """Return what fits into ``budget`` bytes by the formula, the most wanted first.
 
-    Where nothing does that is what takes the least: only a measurement can refuse it.
+    If nothing fits, the smallest is returned: only a measurement can refuse it.
 
     Args:
         arm: what trains.
         sizes: the models that can be had, by name.
         dtype: of weights and activations.
-        batch: B that is wanted.
-        context: N that is wanted.
+        batch: the wanted B.
+        context: the wanted N.
         least_context: the shortest N, which leaves every question whole.
         budget: bytes of a training step, weights included.
     """

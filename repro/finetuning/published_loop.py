@@ -28,7 +28,7 @@ class PublishedLoop:
     lr: float
     eps: float
     noise: Noise | None = None
-    """In the place of the global generator's: what another method draws."""
+    """Another method's noise, in place of the global generator's."""
 
     def loss(self, batch: Batch) -> Tensor:
         """Score each option by the log-probability of its token after the prompt."""

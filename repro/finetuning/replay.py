@@ -27,13 +27,13 @@ def weights_sha256(parameters: Iterable[torch.Tensor]) -> str:
 
 
 def packed(log: StepLog) -> dict[str, Any]:
-    """Return ``log`` as what a record can hold: its entries as base64 of zlib, and its settings."""
+    """Return ``log`` for a record: its entries as base64 of zlib, and its settings."""
     entries = base64.b64encode(zlib.compress(bytes(log.data), 9)).decode()
     return log.settings | {"chunk": log.chunk or 0, "entries": entries}
 
 
 def unpacked(stored: Mapping[str, Any], steps: int | None = None) -> StepLog:
-    """Return the log that ``packed`` stored, of so many ``steps`` if that is known.
+    """Return the log stored in ``packed``, of so many ``steps`` if given.
 
     Raises:
         ReproError: it is damaged, or has more entries than steps.
@@ -61,7 +61,7 @@ def _inflated(entries: bytes, most: int) -> bytes:
 
 
 def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrained:
-    """Return the model that a MeZO run ended with, from the base model and the recorded log.
+    """Return the final model of a MeZO run, from the base model and the recorded log.
 
     Adapters are merged into the model's own weights, in the number format of those.
 

@@ -17,7 +17,7 @@ NoiseName = Literal["torch", "engine"]
 """Where MeZO's perturbations come from: PyTorch's generator, or the on-device engine."""
 
 _PACKAGES = ("finetuning", "memory", "ondevice", "planner")
-"""The code that decides the outcome of a run, beside the code that ``CheckpointStore`` knows."""
+"""The code that decides the outcome of a run, besides the code known to ``CheckpointStore``."""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class Setup:
 def account(setup: Setup) -> dict[str, Any]:
     """Return the memory of a step in bytes: by the planner's formula, simulated, and measured.
 
-    The paper's equations and their L' stand beside them for the methods that they describe.
+    The paper's equations and their L' are added for the methods that they describe.
 
     Raises:
         UsageError: the device does not exist here, or the planner does not know the model.

@@ -3,7 +3,7 @@
 Copies of the input, shifted along its rows, lie in a buffer row after row: n rows of the output
 need n + k - 1 of the input. The weight of such a block is a band matrix: that of one row of the
 output, moved on by one row of the input for the next. Its zeros cost products, but few rows of
-outputs leave the vector units idle, each product takes its window apart anew, and threads wait for
+outputs leave the vector units idle, each product takes its window apart again, and threads wait for
 one another after each: one product for four rows of six outputs takes half the time of four.
 """
 

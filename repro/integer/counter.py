@@ -32,7 +32,7 @@ def stream_key(seed: int, step: int, purpose: int) -> int:
     Args:
         seed: of the run, any whole number; its low 64 bits count.
         step: training step, from 0.
-        purpose: what the stream is for, a small number.
+        purpose: a small number for the use of the stream.
     """
     return splitmix64(splitmix64(splitmix64(seed & _MASK_64) ^ step) ^ purpose)
 

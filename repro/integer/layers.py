@@ -45,7 +45,7 @@ class Selecting(ABC):
 
     @abstractmethod
     def backward(self, x: Tensor, y: Tensor, error: Tensor) -> Tensor:
-        """Return the error of the input ``x`` from that of the output ``y``; all int8."""
+        """Return the error of the input ``x``, given the error of the output ``y``; all int8."""
 
 
 class Flatten(Selecting):

@@ -18,7 +18,7 @@ SPAN = 10
 GRADIENT_BITS = 11
 """The gradient of the logits is in units of 2^-11 before it is rounded."""
 ERROR_SHIFT = 4
-"""Bits of it that are rounded away: errors are in units of 2^-7."""
+"""Its bits lost by rounding: errors are in units of 2^-7."""
 
 SERIES_EXPONENT = -7
 """At this exponent of the logits or below, |x| <= 1, and e^x is 1 + x + x^2/2."""
@@ -29,7 +29,7 @@ _LARGEST_SHIFT = 30  # of a difference of at least 1, far beyond SPAN
 def float_cross_entropy(logits: IntegerTensor, labels: Tensor) -> Tensor:
     """Return the cross-entropy of each sample, float64 [B], of the dequantised logits.
 
-    In float64, so that the sign of a difference is not decided by the order of a sum.
+    In float64: the order of a sum must not decide the sign of a difference.
     """
     return cross_entropy(logits.dequantise(torch.float64), labels, reduction="none")
 

@@ -39,7 +39,7 @@ def matmul(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
         [M, N]: int32 if K <= ``BLOCK``, else int64.
 
     Raises:
-        UsageError: other types, or shapes that do not match.
+        UsageError: other types, or unequal shapes.
     """
     if a.dtype != torch.int8 or b.dtype != torch.int8:
         msg = f"matmul of {a.dtype} and {b.dtype}: both must be torch.int8"
@@ -90,7 +90,7 @@ PATHS: tuple[Path, ...] = (by_int_mm, by_int32, by_products)
 
 @lru_cache
 def fastest_exact(device: torch.device) -> Path:
-    """Return the first of ``PATHS`` that is exact on ``device``.
+    """Return the first exact path of ``PATHS`` on ``device``.
 
     Raises:
         ReproError: none is.

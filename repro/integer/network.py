@@ -22,7 +22,7 @@ from repro.integer.tensor import IntegerTensor
 
 @dataclass(frozen=True)
 class Record:
-    """What the backward pass needs of one layer."""
+    """Tensors of one layer for the backward pass."""
 
     layer: Layer
     x: Tensor
@@ -39,7 +39,7 @@ class _Activation:
     exponent: int
     """That of the values once they are int8."""
     k: int = 0
-    """The shift that the accumulators wait for; 0 if the values are int8."""
+    """Pending shift of the accumulators; 0 if the values are int8."""
     rectified: bool = False
     """Whether they wait for a ReLU, too."""
 
@@ -81,8 +81,8 @@ class IntegerNetwork:
         """Return a network of new weights with the layers and the names of ``structure``.
 
         Args:
-            structure: its layers are used, not its weights; see ``convert`` for what is possible
-                and ``without_bias_and_norm`` for what is not.
+            structure: its layers are used, not its weights; see ``convert`` for supported layers
+                and ``without_bias_and_norm`` for the others.
             seed: of the weights.
             policy: NITI's shift policy.
             distribution: of the weights.
@@ -136,7 +136,7 @@ class IntegerNetwork:
         Args:
             inputs: [B, C, H, W], [B, N, F] or [B, F].
             tape: gets a record of every layer from ``start`` on.
-            start: index of the first layer that is recorded.
+            start: index of the first recorded layer.
 
         Raises:
             UsageError: the input does not fit the first layer.
@@ -163,7 +163,7 @@ class IntegerNetwork:
         where a layer passes its error on before it is updated.
 
         Args:
-            tape: what ``forward`` recorded; used up, so that activations go as soon as they can.
+            tape: the record of ``forward``; consumed, to free activations as soon as possible.
             error: of the logits, int8 [B, classes].
             bits: b_BP.
         """
@@ -247,7 +247,7 @@ class IntegerNetwork:
         return _Activation(self.policy.narrow(accumulator, k), exponent)
 
     def _narrowed(self, now: _Activation) -> _Activation:
-        """Do what the accumulators wait for."""
+        """Apply the pending shift to the accumulators."""
         if now.k == 0:
             return now
         values = self.policy.narrow(now.values, now.k)

@@ -2,7 +2,7 @@
 
 Algorithm 2 moves the weights in place by +z, -2z and +z, each time clipped to +-127. Where one of
 the first two moves is clipped, the third does not lead back: such a weight comes back nearer to
-zero by what was cut off. That is the paper's behaviour and the default. It is counted, and
+zero by the clipped part. This is the paper's behaviour and the default. It is counted, and
 ``exact`` does without it.
 
 Ctrl-C waits for the end of a pass: within one, some weights would be moved and others not, and
@@ -38,7 +38,7 @@ class Perturbation:
         """
         self.clipped = 0
         """Weights that a clip kept from reaching theta + z or theta - z. Without ``exact`` these
-        are the weights that the restore does not give back; no weight is counted twice, because
+        are the weights that are not restored; no weight is counted twice, because
         two clips would take |z| > 127."""
         self._weights = weights
         self._bounds = [0, *accumulate(sizes)]

@@ -56,7 +56,7 @@ class MaxOverPoints(Selecting):
         return x.amax(1)
 
     def backward(self, x: Tensor, y: Tensor, error: Tensor) -> Tensor:
-        """Give each error to the first point that has the maximum."""
+        """Give each error to the first point with the maximum."""
         points = torch.arange(x.shape[1], dtype=torch.int32, device=x.device)
         absent = x.shape[1]
         numbered = torch.where(x == y.unsqueeze(1), points.view(1, -1, 1), absent)

@@ -14,7 +14,7 @@ class Phase:
     b_bp: int
     """Bits of the tail's update."""
     p_zero: float
-    """Share of the perturbation's entries that are zero."""
+    """Share of zeros among the perturbation's entries."""
 
 
 PAPER = (Phase(0.0, 5, 0.33), Phase(0.2, 4, 0.5), Phase(0.5, 3, 0.9))

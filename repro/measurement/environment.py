@@ -1,4 +1,4 @@
-"""What a number was made on: code, machine, libraries, backend flags."""
+"""Describe where a number was made: code, machine, libraries, backend flags."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""What the driver of an NVIDIA GPU says of it."""
+"""Read an NVIDIA GPU's state from its driver."""
 
 import subprocess
 

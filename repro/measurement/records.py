@@ -1,4 +1,4 @@
-"""Records: one JSON line for each thing that was computed or measured.
+"""Records: one JSON line for each computed or measured result.
 
 A file of records is one run of one artifact. It appears whole or not at all, is never overwritten,
 and is validated line by line when it is read: a truncated, foreign or future line is refused with
@@ -24,7 +24,7 @@ PROFILES: tuple[Profile, ...] = get_args(Profile)
 """From the cheapest to the published setting; a later one outranks an earlier one in tables. Every
 artifact has ``smoke``, ``quick`` and ``paper``; what each of them is, the artifact says."""
 CUSTOM = "custom"
-"""What a record has in the place of a profile if its configuration is none of theirs."""
+"""The profile of a record whose configuration is no profile's."""
 
 RUN_FILE = re.compile(
     r"(?P<profile>[a-z]+)-(?P<utc>\d{8}T\d{6}Z)-(?P<commit>[0-9a-f]{7}|nocommit)"
@@ -48,7 +48,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     kind: str
     """What sort of result this is; each artifact documents its kinds."""
     point: dict[str, Any]
-    """What this result is of: the coordinates within the run."""
+    """Coordinates that identify this result within its run."""
     metrics: dict[str, Any]
     """Raw values: bytes, seconds, fractions; never rounded, never in other units."""
     utc: str
@@ -170,9 +170,9 @@ def run_files(directory: Path) -> list[Path]:
 
 
 def latest_run(directory: Path) -> Path | None:
-    """Return the newest run file of the highest profile that has one, or ``None``.
+    """Return the newest run file of the highest recorded profile, or ``None``.
 
-    Custom runs do not count: only a profile's own configuration stands for it.
+    Custom runs do not count: a profile's results come from its own configuration.
     """
     return max(profile_runs(directory), key=lambda path: rank(_profile(path)), default=None)
 

@@ -1,4 +1,4 @@
-"""Points of a run that are done already, so that a killed run goes on where it stopped.
+"""Cache the finished points of a run, so a killed run resumes where it stopped.
 
 Each point is one small file, written atomically and named by the hash of all that decides its
 value. A file that cannot be read is dropped and its point computed again.
@@ -19,7 +19,7 @@ class ResultCache:
     """A directory of finished points under the cache directory."""
 
     def __init__(self, name: str, identity: Mapping[str, Any]) -> None:
-        """``identity`` is what all points share (code, versions, machine)."""
+        """``identity`` is shared by all points (code, versions, machine)."""
         self.directory = cache_dir() / "points" / f"{name}-{_digest(identity)[:16]}"
 
     def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 
 @dataclass(frozen=True)
 class MemoryBreakdown:
-    """Bytes, by what they are; the parts of the ElasticZO paper's Figs. 4 to 6, and two more."""
+    """Bytes by kind: the parts of the ElasticZO paper's Figs. 4 to 6, and two more."""
 
     parameters: int = 0
     gradients: int = 0
@@ -18,7 +18,7 @@ class MemoryBreakdown:
     input: int = 0
     """The batch as the first layer reads it; the paper's formulas do not count it."""
     other: int = 0
-    """What the formulas do not know: indices of maxima, columns of a convolution, the loss."""
+    """Tensors outside the formulas: indices of maxima, columns of a convolution, the loss."""
 
     @property
     def total(self) -> int:

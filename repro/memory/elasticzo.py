@@ -32,7 +32,7 @@ def training_bytes(
     precision: Format = "fp32",
     optimizer: Optimizer = "sgd",
 ) -> MemoryBreakdown:
-    """Return what the formulas count for one training step.
+    """Return the memory of one training step by the formulas.
 
     With nothing in the tail this is Full ZO, equations (3) and (14); with everything in it Full BP,
     equations (2) and (13); else ElasticZO, equations (4) and (15).

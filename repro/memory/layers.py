@@ -1,4 +1,4 @@
-"""What the memory of a sequential model depends on, layer by layer, found by tracing one sample."""
+"""Trace one sample through a sequential model and describe each layer's memory."""
 
 import copy
 from collections.abc import Iterator, Sequence
@@ -38,11 +38,11 @@ class Layer:
     """Dotted, as in ``named_modules``."""
     kind: Kind
     parameters: int
-    """Trainable and not; a tied parameter belongs to the first layer that has it."""
+    """Trainable and not; a tied parameter belongs to its first layer."""
     inputs: int
     """Elements of its input for one sample."""
     outputs: int
-    """Elements that its output keeps for one sample; none for a reshape, which is a view."""
+    """Elements of its output for one sample; none for a reshape, which is a view."""
 
     @property
     def accumulates(self) -> bool:

@@ -8,7 +8,7 @@ from repro.memory.breakdown import MemoryBreakdown
 
 @dataclass
 class Buffer:
-    """Memory that is written once as a whole, and free after its last use."""
+    """A buffer: written once as a whole, and freed after its last use."""
 
     part: str
     """Field of ``MemoryBreakdown`` that it counts as."""
@@ -37,7 +37,7 @@ class Program:
         Args:
             part: field of ``MemoryBreakdown``.
             size: bytes.
-            reads: what it reads; ``None`` stands for memory that is not counted here.
+            reads: its inputs; ``None`` is memory not counted here.
         """
         self.use(reads)
         buffer = Buffer(part, size, self._operations, self._operations)
@@ -52,7 +52,7 @@ class Program:
                 buffer.last = self._operations
 
     def peak(self) -> MemoryBreakdown:
-        """Return what is alive when most is, by part."""
+        """Return the memory at the peak, by part."""
         sizes = [0] * (self._operations + 2)  # changes of the total, then the total
         for buffer in self._buffers:
             sizes[buffer.first] += buffer.size

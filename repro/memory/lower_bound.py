@@ -48,7 +48,7 @@ def lower_bound(
     precision: Format = "fp32",
     recorded: Recorded = "plus",
 ) -> MemoryBreakdown:
-    """Return what is alive at the peak of one step with plain SGD, weights and input included.
+    """Return the memory at the peak of one step with plain SGD, weights and input included.
 
     The input is alive throughout: the second forward pass, or the first layer's gradient, needs it.
     It is a part of its own because the paper's formulas do not count it.
@@ -104,7 +104,7 @@ class _Step:
         self._needed: list[Buffer] = []  # by the backward pass, as they are
 
     def forward(self, start: int) -> tuple[Buffer | None, _Tape]:
-        """Do a forward pass; return the logits and what the layers from ``start`` on keep."""
+        """Do a forward pass; return the logits and the tensors stored from layer ``start`` on."""
         value: Buffer | None = None  # the input, which is the caller's
         tape: _Tape = []
         self._needed = []
@@ -175,7 +175,7 @@ class _Step:
 
 
 def _kept(layer: Layer, x: Buffer | None, y: Buffer | None) -> list[Buffer | None]:
-    """Return what the backward pass through ``layer`` needs."""
+    """Return the inputs of the backward pass through ``layer``."""
     if layer.kind == "pooling":
         return [x, y]
     if layer.kind == "ReLU":

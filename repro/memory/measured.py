@@ -1,4 +1,4 @@
-"""Measured memory: what the allocator really gave to a real training step.
+"""Measure the memory that the allocator gives to a real training step.
 
 On the host memray watches every allocation of the process, so scratch of the backends counts. The
 interpreter's memory does not: not what was there before, nor the pools of 1 MiB that it maps for
@@ -49,7 +49,7 @@ class MeasuredPeak:
     weights: int
     """What building the model left allocated: parameters, buffers, larger objects of modules."""
     step: int
-    """Peak of the step above what was allocated before it."""
+    """Peak of the step above the memory allocated before it."""
     reserved: int | None = None
     """On a GPU: most that PyTorch's allocator held of it, weights included."""
 
@@ -96,8 +96,8 @@ def measure_step(
     """Measure one step of any training; return ``None`` if memory is too small for it.
 
     Args:
-        build: makes the model, on the device that is PyTorch's default when it is called.
-        start: returns a function that does a step of the model on ``device``.
+        build: makes the model, on PyTorch's default device at the time of the call.
+        start: returns a function for one step of the model on ``device``.
         device: where memory is watched.
     """
     on_device = _on_cuda if device == "cuda" else _on_host
@@ -130,7 +130,7 @@ def _on_host(
 
 
 def peak_of_step(step: Callable[[], object]) -> int:
-    """Return the bytes that ``step`` takes on the host, above what is allocated before it.
+    """Return the peak of ``step`` on the host in bytes, above earlier allocations.
 
     It is done twice and watched the second time; call this in a fresh process.
     """
@@ -159,7 +159,7 @@ class CudaPeak(NamedTuple):
     """Bytes of a step on a GPU."""
 
     allocated: int
-    """Largest sum of tensors above what was there before the step."""
+    """Largest sum of tensors above those from before the step."""
     reserved: int
     """Largest amount that PyTorch's allocator held of the device, weights included."""
 
@@ -215,7 +215,7 @@ def _peak(capture: Path) -> int:
 
 
 def _allocated(records: "Iterable[memray.AllocationRecord]") -> int:
-    """Add up what was allocated; a map is a pool of the interpreter's."""
+    """Add up allocations; a map is a pool of the interpreter's."""
     from memray import AllocatorType
 
     return sum(record.size for record in records if record.allocator != AllocatorType.MMAP)

@@ -1,6 +1,6 @@
-"""Measured memory of a small network's step: what the host's allocator really gave.
+"""Measure the memory that the host's allocator gives to a small network's step.
 
-At this size a process's own doings are as large as what is measured. So each point has a fresh
+At this size a process's other allocations are as large as the step's. So each point has a fresh
 process, which first trains another learner of the same kind: primitives are then compiled and
 threads started. Blocks are told apart by how they were asked for. PyTorch and its backends ask for
 aligned memory for tensors and scratch, and for nothing else. What comes by ``malloc`` are objects
@@ -92,7 +92,7 @@ def measure_network(task: NetworkTask) -> NetworkPeak:
 
 
 def _balance(records: Iterable[memray.AllocationRecord]) -> NetworkPeak:
-    """Add up allocations and what is freed of them, maps left out."""
+    """Add up allocations and frees, without maps."""
     blocks: dict[int, tuple[bool, int]] = {}  # by address: whether it is aligned, its size
     total, peak = {True: 0, False: 0}, {True: 0, False: 0}
     for record in records:

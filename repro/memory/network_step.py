@@ -39,7 +39,7 @@ class NetworkStep:
     """N, points of each cloud; for PointNet alone."""
 
     def __post_init__(self) -> None:
-        """Refuse what there is no step of."""
+        """Refuse combinations without a training step."""
         require_choice("network", self.network, _PROBLEMS)
         require_choice("precision", self.precision, WIDTHS)
         require_choice("method", self.method, METHODS)

@@ -1,4 +1,4 @@
-"""The parameters of the real decoder, counted by what they belong to (MeZO paper, Fig. 2)."""
+"""Count the parameters of the real decoder by part (MeZO paper, Fig. 2)."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Which reading of the MeZO paper's equations gives the numbers that the paper prints.
+"""Search for the reading of the MeZO paper's equations that gives the printed numbers.
 
 Several numbers of section 2.4 do not follow from equations (1) to (3) as printed. A *reading*
 keeps or drops each term of the equations and says how many layers checkpointing keeps and where on
@@ -38,7 +38,7 @@ KEPT: dict[str, Callable[[Float], Float]] = {
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read the equations and the axes; the defaults are what the paper prints."""
+    """One way to read the equations and the axes; the defaults are the printed ones."""
 
     block_gradients: bool = True
     """Whether BP holds a gradient for each weight of the decoder blocks."""
@@ -164,7 +164,7 @@ PRINTED: tuple[Printed, ...] = (
 
 
 def readings() -> Iterator[Reading]:
-    """Yield every reading that is searched."""
+    """Yield every reading in the search."""
     terms = [(a, b, c, d) for a, b, c, d in product((True, False), repeat=4)]
     for fields in product(
         (True, False),

@@ -1,4 +1,4 @@
-"""What is planned: how the weights are stored, the method, and the sizes of a step."""
+"""The planned setting: storage of the weights, method, and sizes of a step."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -37,7 +37,7 @@ class Setting:
     """Last blocks that ElasticZO trains by backpropagation, with final norm and head; from 0."""
 
     def __post_init__(self) -> None:
-        """Refuse sizes below 1 (the tail: below 0) and names that do not exist."""
+        """Refuse sizes below 1 (the tail: below 0) and unknown names."""
         require_positive_int("context N", self.context)
         require_positive_int("batch B", self.batch)
         require_positive_int("LoRA rank", self.rank)
@@ -53,5 +53,5 @@ class Setting:
 
     @property
     def width(self) -> int:
-        """b, bytes of an activation, and of a weight that is not quantised."""
+        """b, bytes of an activation, and of an unquantised weight."""
         return _WIDTHS[self.format]

@@ -24,7 +24,7 @@ class DecoderShape:
     """B, sequences per step."""
 
     def __post_init__(self) -> None:
-        """Refuse sizes that are no whole number of at least 1, and heads that do not divide D."""
+        """Refuse sizes below 1 or not whole, and heads that do not divide D."""
         require_positive_int("context length N", self.context)
         require_positive_int("layers L", self.layers)
         require_positive_int("hidden dimension D", self.hidden)

@@ -1,4 +1,4 @@
-"""Simulated memory of a small network's step: the tensors of the step, by what they are.
+"""Simulate the memory of a small network's step: its tensors, by kind.
 
 Unlike the decoders', these steps are small enough to be done: no value need be made up, and integer
 steps, whose shifts depend on values, are counted in the same way.
@@ -19,7 +19,7 @@ from repro.training.integer_learner import IntegerLearner
 
 
 def simulate_network(step: NetworkStep) -> MemoryBreakdown:
-    """Return what is alive at the peak of a step, weights and input included.
+    """Return the memory at the peak of a step, weights and input included.
 
     It is the second step, since some buffers stay from the first. These are ``other``, and so are
     noise, losses, and indices and statistics in float32.

@@ -1,6 +1,6 @@
 """A real training step of the actual architecture, run on fake tensors and counted.
 
-The optimizers are those of ``repro.methods``. No size depends on a value, so the few values that
+The optimizers come from ``repro.methods``. No size depends on a value, so the few values that
 they read, of losses and seeds, are made up. Optimizer state is there from the beginning, as after
 the first step. What comes out is the peak of *logical* bytes: no allocator rounding, and nothing
 that the kernels themselves allocate.
@@ -39,7 +39,7 @@ class StepError(ReproError):
 def simulate(
     config: Mapping[str, Any], method: TrainingMethod, setting: Setting
 ) -> MemoryBreakdown:
-    """Return what is alive at the peak of one step of the model of ``config``, weights included.
+    """Return the memory at the peak of one step of the model of ``config``, weights included.
 
     Raises:
         StepError: the model's code does not run on fake tensors by this method.
@@ -61,13 +61,13 @@ def simulate_step(
     method: TrainingMethod,
     tail: int = 1,
 ) -> MemoryBreakdown:
-    """Return what is alive at the peak of one step of any training, weights included.
+    """Return the memory at the peak of one step of any training, weights included.
 
     Args:
         make: makes the model; called under FakeTensorMode, like the others.
-        read: makes the tensors that a step reads.
+        read: makes the tensors of a batch.
         loss: of the model on that batch.
-        method: what is done with the loss.
+        method: the training method.
         tail: last blocks that ElasticZO trains by backpropagation.
 
     Raises:

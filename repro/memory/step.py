@@ -25,7 +25,7 @@ LR, EPS = 1e-4, 1e-3  # no byte depends on them
 
 @dataclass(frozen=True)
 class StepSpec:
-    """One training step of one model: what a memory figure has as a point."""
+    """One training step of one model: a point of a memory figure."""
 
     shape: DecoderShape
     method: Method
@@ -35,7 +35,7 @@ class StepSpec:
     """n of a MeZO step."""
 
     def __post_init__(self) -> None:
-        """Refuse names that do not exist."""
+        """Refuse unknown names."""
         require_choice("method", self.method, METHODS)
         require_choice("attention", self.attention, ATTENTIONS)
         require_choice("dtype", self.dtype, BYTES)
@@ -104,7 +104,7 @@ def last_position_loss(
 def make_step(
     spec: StepSpec, model: PreTrainedModel, batch: tuple[torch.Tensor, torch.Tensor]
 ) -> Callable[[], object]:
-    """Return a function that does one step of ``spec.method`` on ``model``."""
+    """Return a function for one step of ``spec.method`` on ``model``."""
 
     def loss() -> torch.Tensor:
         return last_position_loss(model, *batch)

@@ -13,12 +13,12 @@ from torch.utils._pytree import tree_iter
 from repro.memory.breakdown import MemoryBreakdown
 
 STANDING = ("parameters", "input")
-"""What a step finds and leaves behind."""
+"""Memory that outlives a step."""
 
 
 @dataclass
 class Storage:
-    """A storage that was seen."""
+    """A known storage."""
 
     size: int
     """Bytes."""
@@ -29,14 +29,14 @@ class Storage:
 class StorageTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees the outputs of every operator inside its ``with`` block, and when their storages go.
 
-    What a kernel allocates and frees within is not seen: backend scratch, allocator rounding.
+    Memory inside a kernel is not seen: backend scratch, allocator rounding.
     """
 
     def __init__(self, part_of: Callable[[Tensor], str], parameters: Sequence[Tensor] = ()) -> None:
         """Begin without a storage.
 
         Args:
-            part_of: says what a new storage is, asked with the first tensor on it.
+            part_of: returns the kind of a new storage, given the first tensor on it.
             parameters: whose ``grad`` is looked at after every operator: it is a gradient.
         """
         super().__init__()  # type: ignore[no-untyped-call]
@@ -49,7 +49,7 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._peak: list[Storage] = []
 
     def add(self, tensors: Sequence[Tensor], part: str) -> None:
-        """Count storages that were there before, or say anew what they are."""
+        """Count earlier storages, or change their kind."""
         for tensor in tensors:
             self._see(tensor).part = part
 
@@ -58,14 +58,14 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._passed_by += tensors
 
     def next_step(self) -> None:
-        """Forget the peak; what is alive without being of ``STANDING`` is "other" from now on."""
+        """Forget the peak; live storages outside ``STANDING`` count as "other" from now on."""
         self._peak_total, self._peak = 0, []
         for storage, _ in self._live.values():
             if storage.part not in STANDING:
                 storage.part = "other"
 
     def peak(self) -> MemoryBreakdown:
-        """Return what was alive at the peak, by what each storage turned out to be."""
+        """Return the memory at the peak, by the final kind of each storage."""
         parts: dict[str, int] = {}
         for storage in self._peak:
             parts[storage.part] = parts.get(storage.part, 0) + storage.size
@@ -109,7 +109,7 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class Phases:
-    """What the code that runs now is doing, as code around it says."""
+    """Kind of work that the running code does, as set by its caller."""
 
     def __init__(self, start: str) -> None:
         """Begin in the phase ``start``."""

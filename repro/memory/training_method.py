@@ -11,9 +11,9 @@ class TrainingMethod:
     slug: str
     label: str
     trains: Literal["all", "adapters", "tail"]
-    """What is trained; of ElasticZO, what backpropagation trains of it: the tail."""
+    """Trained parameters; for ElasticZO the backpropagated ones: the tail."""
     estimator: Literal["backpropagation", "zeroth-order", "both"]
     checkpointed: bool = False
     """Whether every block is recomputed in the backward pass."""
     adam: bool = False
-    """Whether two more copies of what is trained are kept; else plain SGD."""
+    """Whether two more copies of the trained parameters are kept (Adam); else plain SGD."""

@@ -1,4 +1,4 @@
-"""Backpropagation with SGD or Adam, the arm that the zeroth-order methods are compared with."""
+"""Backpropagation with SGD or Adam, the baseline of the zeroth-order methods."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, get_args
@@ -66,7 +66,7 @@ class Backprop:
         return self.optimizer.param_groups
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a resumed run needs beside the weights."""
+        """Return the state of a resumed run, without the weights."""
         return self.optimizer.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ class Backprop:
         self.optimizer.load_state_dict(state_dict)
 
     def descend(self, loss: torch.Tensor, timer: PhaseTimer) -> None:
-        """Update along the gradient of ``loss``, whatever its value."""
+        """Update along the gradient of ``loss`` for any value of it."""
         with timer("backward"):
             loss.backward()  # type: ignore[no-untyped-call]
         with timer("update"):

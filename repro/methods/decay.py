@@ -26,7 +26,7 @@ def shrink_(
         factor: of all weights.
         seed: of the random rounding of weights on a lattice.
         eps: scale of the perturbation, which decides the lattice; ``None`` where there is none.
-        chunk: elements that are rounded at a time.
+        chunk: elements rounded at a time.
     """
     if eps is None:
         for parameter in parameters:

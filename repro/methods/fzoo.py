@@ -1,4 +1,4 @@
-"""FZOO: N one-sided estimates along random signs, and a step that follows the losses' spread."""
+"""FZOO: N one-sided estimates along random signs, with a step scaled by the losses' spread."""
 
 import math
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ class FZOO(MeZO):
     The losses are l_0 at theta and l_i at theta + eps u_i, u_i of random signs. The step is
     lr g / sigma with g = sum of (l_i - l_0) u_i / (eps N) and sigma the standard deviation of
     l_1 to l_N. As sigma is about eps times the norm of the gradient, lr / eps is the length of the
-    step in the direction of the gradient, whatever the scale of the loss.
+    step in the direction of the gradient, for any scale of the loss.
 
     The paper evaluates the N directions in one batched pass on a GPU. Here they run one after
     another, in the memory of one forward pass.

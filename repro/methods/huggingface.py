@@ -13,7 +13,7 @@ from repro.methods.zeroth_order import Closure, ZerothOrder
 
 
 class ZerothOrderTrainer(Trainer):
-    """``Trainer`` whose steps are those of a method of this package.
+    """A ``transformers.Trainer`` that trains by a method of this package.
 
     Example::
 
@@ -24,7 +24,7 @@ class ZerothOrderTrainer(Trainer):
         trainer.train()
 
     The method brings learning rate, weight decay, clip and seed. ``args`` brings the schedule,
-    batches, logging, evaluation and checkpoints, which hold the method's state beside the weights.
+    batches, logging, evaluation and checkpoints, which hold the method's state and the weights.
     With ``gradient_accumulation_steps`` above 1 a step averages the losses of as many batches. The
     model is in evaluation mode in training too, as in the authors' code, so there is no dropout.
     ``bf16=True`` works as usual; there is no gradient that needs the loss scaling of ``fp16=True``,

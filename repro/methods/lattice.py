@@ -1,4 +1,4 @@
-"""Weights on a lattice coarse enough that a perturbed weight still tells which one it was.
+"""Weights on a lattice so coarse that a perturbed weight identifies the original.
 
 Rounding loses bits when a perturbation lifts a weight into a coarser binade, so no arithmetic in
 the weights' own format restores every weight. It restores every weight of a lattice that leaves
@@ -36,7 +36,7 @@ _DEVIATIONS = 4
 
 
 class Lattice:
-    """The weights of one number format that are restored exactly from perturbations of scale eps.
+    """The weights of one number format with exact restores from perturbations of scale eps.
 
     All arithmetic is on tensors of the next ``wide`` format.
     """

@@ -29,7 +29,7 @@ _ENTRY = struct.Struct("<Idd")
 _LR = struct.Struct("<d")
 _SETTINGS = ("eps", "perturbations", "chunk", "restore", "noise", "estimator", "groups")
 MOST_BYTES = 2**28
-"""Of the entries of a log whose steps are not known: 13 million steps."""
+"""Size limit of a log with an unknown number of steps: 13 million steps."""
 
 
 class Entry(NamedTuple):
@@ -100,7 +100,7 @@ class StepLog:
         }
 
     def bytes_of(self, steps: int) -> int:
-        """Return the bytes that the entries of so many steps take."""
+        """Return the size in bytes of the entries of so many steps."""
         return steps * self.perturbations * self._size
 
     def append(self, estimates: Sequence[Estimate], lr: float, *others: float) -> None:
@@ -223,8 +223,8 @@ def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise | None
 
     Args:
         log: the log of the run.
-        parameters: the tensors that were perturbed, in the same order, on the same kind of device.
-        noise: that of the run; none stands for PyTorch's.
+        parameters: the perturbed tensors, in the same order, on the same kind of device.
+        noise: of the run; ``None`` is PyTorch's.
 
     Raises:
         UsageError: the run had other noise, or it does not go with the parameters.

@@ -11,7 +11,7 @@ Batch = TypeVar("Batch")
 
 
 class Steps(Protocol):
-    """An optimizer of this package: it computes a step from a closure and tells about it."""
+    """An optimizer of this package: it computes a step from a closure and reports on it."""
 
     last: StepInfo | None
 
@@ -34,7 +34,7 @@ class Method(Generic[Batch]):
         self.loss = loss
 
     def step(self, batch: Batch) -> StepInfo:
-        """Do one step on ``batch`` and return what it tells about itself.
+        """Do one step on ``batch`` and return its report.
 
         Raises:
             ReproError: a loss is not finite; the parameters are as they were before.

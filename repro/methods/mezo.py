@@ -31,7 +31,7 @@ class MeZO(ZerothOrder):
                 loss = mezo.step(lambda: cross_entropy(model(x), y))
             schedule.step()
 
-    ``last`` tells about the last step, and ``log`` holds all of them in a few bytes each: replayed
+    ``last`` reports on the last step, and ``log`` holds all of them in a few bytes each: replayed
     on the initial weights (``repro.methods.log.replay``) it gives the trained ones bit by bit.
 
     A method is a direction z (``noise``), an ``estimator`` of the derivative along it and an update
@@ -80,7 +80,7 @@ class MeZO(ZerothOrder):
             parameters: what to train, as optimizers of torch take it: ``model.parameters()``,
                 ``model.named_parameters()`` or groups with ``lr``, ``eps`` and ``weight_decay`` of
                 their own; all on one device. Those that need no gradient are left alone, and one
-                that is given twice is trained once.
+                given twice is trained once.
             lr: learning rate.
             eps: scale of the perturbation.
             clip: largest magnitude of the projected gradient (ElasticZO's g_clip).

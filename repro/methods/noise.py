@@ -1,4 +1,4 @@
-"""Where perturbations come from, and the passes that add them to weights."""
+"""Draw perturbations and add them to weights."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +42,7 @@ class Noise(Protocol):
     """
 
     name: str
-    """What a log calls it, so that a replay draws the same."""
+    """Its name in a log, by which a replay draws the same noise."""
 
     def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:
         """Raise ``UsageError`` unless noise can be added to ``parameters``."""
@@ -56,7 +56,7 @@ class Noise(Protocol):
         """Make ``step`` along z(seed), in place; pieces of ``chunk`` elements have own seeds."""
 
     def release(self) -> None:
-        """Free what the passes of a step share."""
+        """Free the memory shared by the passes of a step."""
 
 
 class PiecewiseNoise(ABC):
@@ -168,13 +168,13 @@ def thresholds(lattice: Lattice, weights: torch.Tensor, seed: int) -> torch.Tens
 
 
 def _parts(*vectors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
-    """Cut vectors of one length so that what is computed of a part stays in a host's cache."""
+    """Cut vectors of one length into parts that stay in a host's cache."""
     size = _PART if vectors[0].device.type == "cpu" else max(1, len(vectors[0]))
     return zip(*(torch.split(vector, size) for vector in vectors), strict=True)
 
 
 def noise_of_log(name: str, chunk: int | None, noise: Noise | None) -> Noise:
-    """Return the noise that a log names, which the caller has to bring if it is not PyTorch's.
+    """Return a log's noise; the caller must give it unless it is PyTorch's.
 
     Raises:
         UsageError: ``noise`` is another.

@@ -22,7 +22,7 @@ def parallel_for(
 ) -> None:
     """Let ``threads`` threads, of which this is one, ``work`` on pieces until none is left.
 
-    What they do is not recorded by autograd.
+    Autograd does not record them.
     """
     lock = Lock()
 

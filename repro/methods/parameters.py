@@ -14,7 +14,7 @@ Parameters = (
 """What optimizers of torch take: ``parameters()``, ``named_parameters()`` or groups of either."""
 
 GROUP_SETTINGS = ("lr", "eps", "weight_decay")
-"""Settings that a parameter group may have of its own."""
+"""Settings that may differ between parameter groups."""
 
 
 def trainable(parameters: Iterable[torch.Tensor]) -> list[torch.Tensor]:
@@ -31,7 +31,7 @@ def trainable(parameters: Iterable[torch.Tensor]) -> list[torch.Tensor]:
 def parameter_groups(parameters: Parameters) -> list[dict[str, Any]]:
     """Return groups for ``torch.optim.Optimizer`` with the parameters that need a gradient.
 
-    A parameter that is given twice in a group, as a tied weight may be, is kept once.
+    A parameter given twice in a group, such as a tied weight, is kept once.
 
     Raises:
         UsageError: a group has nothing to train or an unknown setting, a parameter is in two

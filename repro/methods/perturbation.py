@@ -46,11 +46,11 @@ def gaussian_(vector: torch.Tensor, generator: torch.Generator) -> None:
 
 
 class KeptNoise:
-    """The noise that was drawn last, if it is not too long to keep."""
+    """The last noise, if it is short enough to keep."""
 
     def __init__(self, elements: int = KEPT) -> None:
         self.elements = elements
-        """The longest vector that is kept."""
+        """Length limit of kept vectors."""
         self.vector = torch.empty(0)
         """The noise, float32, or nothing."""
         self.drawn: object = None

@@ -36,7 +36,7 @@ class PhiloxNoise:
 
     def __init__(self) -> None:
         self._parameters: Sequence[torch.Tensor] = ()
-        """The weights that the tables are of."""
+        """The weights behind the tables."""
         self._tables: list[_Table] = []
         self._kernels: Any = None
 

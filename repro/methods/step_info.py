@@ -1,4 +1,4 @@
-"""What a training step tells about itself."""
+"""Reports of training steps."""
 
 import math
 import time
@@ -47,7 +47,7 @@ def require_finite(loss: "torch.Tensor | float", which: str, before: str = "") -
     Args:
         loss: of a batch.
         which: names the loss in the error.
-        before: what the error tells about the steps before.
+        before: the error's text on earlier steps.
 
     Raises:
         DivergedError: it is not finite.

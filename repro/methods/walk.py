@@ -106,7 +106,7 @@ class Walk:
             shrink_(self.parameters, factor, self._own(rates[0][0]), eps, self.chunk)
 
     def release(self) -> None:
-        """Free the noise that the passes of a step share."""
+        """Free the noise shared by the passes of a step."""
         self.noise.release()
 
     def _step_on_lattice(self, seed: int, after: float, *, is_update: bool) -> None:

@@ -31,7 +31,7 @@ class FirstStep(TorchFunctionMode):
     def __init__(self, parameters: Iterable[torch.Tensor], device: torch.device) -> None:
         super().__init__()
         self.order: dict[int, None] = {}
-        """The ``id`` of each parameter that was used, by first use."""
+        """The ``id`` of each used parameter, by first use."""
         self._parameters = {id(parameter) for parameter in parameters}
         self._device = device
         self._random: dict[nn.Module | None, None] = {}  # None stands for the closure itself

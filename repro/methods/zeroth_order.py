@@ -1,4 +1,4 @@
-"""What the zeroth-order optimizers share: the step of n estimates, and what a resumed run needs."""
+"""The base of the zeroth-order optimizers: the step of n estimates, and the state to resume."""
 
 import math
 from abc import abstractmethod
@@ -55,7 +55,7 @@ class ZerothOrder(torch.optim.Optimizer):
         rule: Rule = sgd,
         group: "ProcessGroup | None" = None,
     ) -> None:
-        """Check what all methods have; see their own constructors.
+        """Check the settings of all methods; see their own constructors.
 
         Zeroth order trains ``groups`` (see ``parameter_groups``), backpropagation ``bp_params``
         with the settings of the first group.
@@ -143,7 +143,7 @@ class ZerothOrder(torch.optim.Optimizer):
         return "\n    ".join([f"{type(self).__name__}(", *lines]) + "\n)"
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a resumed run needs beside the weights."""
+        """Return the state of a resumed run, without the weights."""
         own = {
             "seeds": self._seeds.get_state(),
             "log": torch.from_numpy(np.array(self.log.data, np.uint8)),
@@ -155,7 +155,7 @@ class ZerothOrder(torch.optim.Optimizer):
         """Go on from what ``state_dict`` returned.
 
         Raises:
-            UsageError: it is of a run with other settings, which one log cannot hold.
+            UsageError: it belongs to a run with other settings, which one log cannot hold.
         """
         state = dict(state_dict)
         if state["settings"] != self.log.settings:
@@ -197,7 +197,7 @@ class ZerothOrder(torch.optim.Optimizer):
 
     @contextmanager
     def _restoring(self) -> Iterator[None]:
-        """Bring the weights back to theta if the block fails; free what its passes share."""
+        """Bring the weights back to theta if the block fails; free its shared memory."""
         try:
             yield
         except BaseException:

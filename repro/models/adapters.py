@@ -47,12 +47,12 @@ class AdaptedMatrix(MatrixReplacement):
 def add_adapters(model: nn.Module, rank: int, dtype: torch.dtype = torch.float32) -> None:
     """Freeze ``model`` and add adapters to every matrix but the output layer, in place.
 
-    They are drawn on the host, so that a seed gives the same ones on every device.
+    They are drawn on the host: a seed gives equal adapters on every device.
 
     Args:
         model: a language model of transformers.
         rank: r of the adapters.
-        dtype: of the adapters; float32 beside weights in half precision, so that small updates
+        dtype: of the adapters; float32 with half-precision weights, so that small updates
             count.
     """
     model.requires_grad_(False)  # noqa: FBT003 - torch's own signature
@@ -67,7 +67,7 @@ def add_adapters(model: nn.Module, rank: int, dtype: torch.dtype = torch.float32
 
 @torch.no_grad()
 def merge_adapters(model: nn.Module) -> None:
-    """Add every adapter's product to the matrix beside it and remove the adapter, in place."""
+    """Add every adapter's product to its matrix and remove the adapter, in place."""
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, AdaptedMatrix):

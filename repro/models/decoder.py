@@ -1,6 +1,6 @@
 """Llama-architecture decoders of any size with random weights, for memory work.
 
-The class is transformers' own ``LlamaForCausalLM``, so what is simulated or measured is the model
+The class is transformers' own ``LlamaForCausalLM``: simulations and measurements use the model
 people train, not a rendering of it.
 """
 

@@ -1,6 +1,6 @@
 """Read the header of a GGUF file, checking every declared size before it is used.
 
-The libraries that read GGUF files believe the sizes that a file declares. A damaged or forged file
+Libraries for GGUF files trust the sizes in a file. A damaged or forged file
 can make them loop or allocate without bound, so this header is read first.
 """
 
@@ -45,7 +45,7 @@ class TensorInfo(NamedTuple):
     """Shape and storage of one tensor."""
 
     shape: tuple[int, ...]
-    """As the file lists it: the dimension that is contiguous in memory comes first."""
+    """As the file lists it: the dimension contiguous in memory comes first."""
     size: int
     """Bytes in the file."""
 
@@ -67,7 +67,7 @@ class Header(NamedTuple):
     metadata: Mapping[str, Scalar]
     """Numbers and strings."""
     arrays: Mapping[str, int]
-    """How many entries each array has that is among the metadata."""
+    """Number of entries of each array in the metadata."""
     tensors: Mapping[str, TensorInfo]
 
     def of_architecture(self, name: str) -> Scalar | None:

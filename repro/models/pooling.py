@@ -1,4 +1,4 @@
-"""Max pooling that is quick, and takes no memory but its output, where no gradient is needed."""
+"""Quick max pooling without gradients: it takes no memory but its output."""
 
 import torch
 from torch import nn

@@ -77,8 +77,8 @@ def load_pretrained(name: str, dtype: str = "float32") -> Pretrained:
     float32, its weights are those of bfloat16.
 
     Raises:
-        UsageError: another dtype, or an architecture of GGUF file that is not converted.
-        ReproError: it cannot be fetched or read; the message says what was tried.
+        UsageError: another dtype, or an architecture of GGUF file without conversion.
+        ReproError: it cannot be fetched or read; the message lists the attempts.
     """
     require_choice("dtype", dtype, BYTES)
     path = Path(name)
@@ -93,8 +93,8 @@ def of_catalogue(name: str) -> Path:
     """Return the directory of the model ``name`` of the catalogue, fetching it if need be.
 
     Raises:
-        UsageError: it has terms that were not accepted.
-        ReproError: it cannot be fetched; the message says what is in the caches.
+        UsageError: its terms were not accepted.
+        ReproError: it cannot be fetched; the message lists the caches' content.
     """
     try:
         files = cache.load(name)
@@ -115,7 +115,7 @@ def converted(gguf: Path, sha256: str | None = None) -> Path:
         sha256: its hash, if known and verified; computed if not given.
 
     Raises:
-        UsageError: an architecture that is not converted, or scaled positions.
+        UsageError: an architecture without conversion, or scaled positions.
         ReproError: the file cannot be read, or there is no room for the result.
     """
     header = read_header(gguf)
@@ -141,7 +141,7 @@ def converted(gguf: Path, sha256: str | None = None) -> Path:
 
 
 def _require_convertible(gguf: Path, header: Header) -> None:
-    """Check that transformers computes what the file's model does.
+    """Check that transformers computes the same outputs as the file's model.
 
     Raises:
         UsageError: an architecture or a kind of positions that it does not read.
@@ -183,7 +183,7 @@ def _overrides(header: Header) -> dict[str, Any]:
 
 
 def _rotary(header: Header) -> dict[str, Any] | None:
-    """Return the rotary positions: their base, and the part of a head that is rotated."""
+    """Return the rotary positions: their base, and the rotated part of a head."""
     base, rotated, width, heads = (
         header.of_architecture(name)
         for name in (
@@ -300,7 +300,7 @@ def _distance(one: Any, other: Any) -> float:  # noqa: ANN401 - layers, untyped 
 
 
 def cached() -> list[str]:
-    """Return the models of the catalogue that are in the cache."""
+    """Return the catalogue's models in the cache."""
     return [dataset.name for dataset in DATA_SETS if cache.is_cached(dataset)]
 
 

@@ -1,4 +1,4 @@
-"""What a model of transformers must be told of rows that it need not look into."""
+"""Switch off the check of transformers' models for rows that pack several sequences."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

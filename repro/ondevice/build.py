@@ -1,8 +1,8 @@
 """Builds the engine on demand, into the user's cache, and loads it.
 
 The package holds no binary and installs without a compiler. ``repro engine build`` compiles the
-sources beside this file. The result is kept under a name made of their content, the Python and the
-chosen compiler, so that a change of any of them asks for a new build and never loads an old one.
+sources in this directory. The result is kept under a name made of their content, the Python and the
+chosen compiler: a change of any of them asks for a new build and never loads an old one.
 """
 
 import hashlib

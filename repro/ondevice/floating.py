@@ -147,7 +147,7 @@ class NativeElasticZO(EngineTraining):
         self.training.move(key, factor)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a resumed run needs beside the weights."""
+        """Return the state of a resumed run, without the weights."""
         return {"seed": self.seed, "steps": self.steps, "lr": self.param_groups[0]["lr"]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

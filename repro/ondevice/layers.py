@@ -12,7 +12,7 @@ from repro.models import pointnet
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer with weights and what follows it, for one size of input (``cpp/layer.hpp``).
+    """A layer with weights and the layers fused with it, for one size of input (``cpp/layer.hpp``).
 
     A batch norm comes first, then a ReLU and a pooling.
 
@@ -61,7 +61,7 @@ def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[
         input_shape: of a sample: [C, H, W], [N, F] for clouds, or [F].
 
     Raises:
-        UsageError: a module, a setting or an order that the engine has no kernel for.
+        UsageError: a module, a setting or an order without a kernel in the engine.
     """
     shape = _as_image(input_shape)
     layers: list[Layer] = []
@@ -106,7 +106,7 @@ _AXES: dict[type[nn.Module], tuple[int, ...]] = {
     nn.Flatten: (1, 3),
     pointnet.MaxOverPoints: (2,),
 }
-"""Axes of the samples that each module is given: images have 3, clouds of points 2, features 1."""
+"""Axes of a sample at each module: images have 3, clouds of points 2, features 1."""
 
 
 def _check_axes(name: str, module: nn.Module, axes: int) -> None:
@@ -213,7 +213,7 @@ def first_bp_layer(structure: nn.Sequential, layers: list[Layer], partition: str
     """Return the index in ``layers`` of the first layer that backpropagation trains.
 
     Args:
-        structure: what the layers were made of.
+        structure: the modules that the layers were made from.
         layers: its layer table.
         partition: the name of a child with weights, or the number C of children before it.
 

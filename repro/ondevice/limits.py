@@ -1,4 +1,4 @@
-"""Limits of the engine that do not depend on the network (``check`` of ``cpp/layer.cpp``)."""
+"""Limits of the engine for any network (``check`` of ``cpp/layer.cpp``)."""
 
 from repro.core.errors import UsageError
 from repro.core.validation import require_positive_int

@@ -1,4 +1,4 @@
-"""What training on the engine has in common, whatever its number format."""
+"""Shared parts of training on the engine, for both number formats."""
 
 from dataclasses import asdict
 from typing import Any, Literal
@@ -67,14 +67,14 @@ class EngineTraining:
         )
 
     def info(self, plus: float, minus: float, key: int, gradient: float) -> StepInfo:
-        """Return what a step tells: with backpropagation alone there is one loss, ``plus``."""
+        """Return a step's report: with backpropagation alone there is one loss, ``plus``."""
         if self.start == 0:
             return StepInfo(plus)
         return StepInfo((plus + minus) / 2, (Estimate(key, plus, minus, gradient),))
 
     @property
     def arena_bytes(self) -> int:
-        """All memory that the engine uses for the network, its activations and its training."""
+        """All of the engine's memory for the network, its activations and its training."""
         size: int = self.training.arena_bytes
         return size
 
@@ -90,7 +90,7 @@ class EngineTraining:
 
 
 def called(function: Any, *arguments: Any, **settings: Any) -> Any:  # noqa: ANN401 - the engine's
-    """Return what a function of the engine returns.
+    """Call a function of the engine and return its result.
 
     Raises:
         UsageError: the engine refuses an argument; its first line says why.

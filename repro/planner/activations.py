@@ -32,7 +32,7 @@ def kept(a: Architecture, s: Setting, *, frozen: bool, masked: float = 0) -> flo
 
 
 def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> float:
-    """Return the most that is alive at once inside a block while nothing is kept for later.
+    """Return the peak inside a block while nothing is kept for later.
 
     The model's code holds the embedded tokens and the block's input throughout. An adapter's output
     stands beside its matrix's; a composed activation takes more than that.
@@ -54,7 +54,7 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
 
 
 def backward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> float:
-    """Return the most by which a block's backward pass exceeds what the block keeps.
+    """Return the peak of a block's backward pass above the block's stored activations.
 
     The gradient of a matrix's input has two parts, the matrix's and its adapter's.
     """
@@ -68,26 +68,26 @@ def backward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> 
 
 
 def final_norm_working(a: Architecture, s: Setting) -> float:
-    """Return the most by which the final norm's backward pass exceeds what all blocks keep."""
+    """Return the peak of the final norm's backward pass above all stored activations."""
     token = 6 * FLOAT32 * a.hidden if a.norm != "layer" else 4 * s.width * a.hidden
     return s.batch * s.context * token
 
 
 def kept_at_the_end(a: Architecture, s: Setting, *, frozen: bool) -> float:
-    """Return what the final norm and the head keep."""
+    """Return the stored activations of the final norm and the head."""
     norm = s.width if a.norm == "layer" else _rms(a, s, frozen=frozen)
     head = s.width if s.loss == "all" and not frozen else 0
     return s.batch * s.context * a.hidden * (norm + head)
 
 
 def shared_input(a: Architecture, s: Setting) -> float:
-    """Return what a block keeps of its input as it is: checkpointing keeps the same tensor."""
+    """Return the part of its input that a block stores; checkpointing stores the same tensor."""
     same = a.norm == "layer" or s.width == FLOAT32
     return s.batch * s.context * s.width * a.hidden if same else 0
 
 
 def unkept(a: Architecture, s: Setting) -> float:
-    """Return what the first block of a backward pass keeps less than the others.
+    """Return how much less the first block of a backward pass stores than the others.
 
     Nothing before it is trained, so its first RMSNorm needs no input to pass a gradient on.
     """
@@ -95,7 +95,7 @@ def unkept(a: Architecture, s: Setting) -> float:
 
 
 def shared(a: Architecture, s: Setting) -> float:
-    """Return the bytes of what all blocks share: a mask, and the tables of the rotation.
+    """Return the bytes shared by all blocks: a mask, and the tables of the rotation.
 
     Eager attention adds a mask of the activations' format; SDPA needs one, of booleans, for blocks
     with a window no wider than the context.
@@ -118,7 +118,7 @@ def logits(a: Architecture, s: Setting, *, backward: bool = False) -> float:
 
 
 def _norms(a: Architecture, s: Setting, *, frozen: bool) -> float:
-    """Return what the norms of width D keep, without their outputs.
+    """Return the stored activations of the norms of width D, without their outputs.
 
     An RMSNorm keeps its input in float32 and, for the gradient of its weight, the normalised input;
     a LayerNorm keeps its input, which two norms in parallel share.
@@ -139,7 +139,7 @@ def _reads(a: Architecture) -> int:
 
 
 def _attention(a: Architecture, s: Setting, masked: float, *, frozen: bool) -> float:
-    """Return what attention keeps from the outputs of its matrices to the input of the last."""
+    """Return attention's stored activations, from its matrices' outputs to the last input."""
     Q, K, b = a.query_width, a.kv_width, s.width
     norm = 0.0
     if a.query_key_norm != "none":
@@ -157,7 +157,7 @@ def _attention(a: Architecture, s: Setting, masked: float, *, frozen: bool) -> f
 
 
 def _mask(a: Architecture, s: Setting) -> float:
-    """Return elements a token that a block keeps because of an explicit mask.
+    """Return the elements per token that a block stores for an explicit mask.
 
     It keeps the mask in the activations' format, for every sequence; and with a mask keys
     and values are copied for every head, unless there is but one.
@@ -185,7 +185,7 @@ def _scores_gradient(a: Architecture, s: Setting) -> float:
 
 
 def _feed_forward(a: Architecture, s: Setting) -> float:
-    """Return what the feed-forward network keeps, its input aside."""
+    """Return the feed-forward network's stored activations without its input."""
     if a.gated:
         tensors = 3 if a.activation == "relu" else 4
     else:

@@ -40,7 +40,7 @@ class Architecture:
     vocabulary: int
     """V, rows of the embedding."""
     positions: int
-    """The longest context that the configuration names."""
+    """The longest context in the configuration."""
     tied: bool
     """Whether the LM head is the embedding."""
     gated: bool = True
@@ -81,7 +81,7 @@ class Architecture:
     """Whether eager attention computes the softmax in float32."""
 
     def __post_init__(self) -> None:
-        """Refuse sizes that are no whole number of at least 1, and heads that do not divide."""
+        """Refuse sizes below 1 or not whole, and heads that do not divide."""
         for name in (
             "layers", "hidden", "heads", "kv_heads", "head_size", "feed_forward", "vocabulary",
             "positions",
@@ -137,7 +137,7 @@ class Architecture:
 
     @property
     def head_parameters(self) -> int:
-        """Parameters of the LM head that are not the embedding's."""
+        """Parameters of the LM head, if not shared with the embedding."""
         matrix = 0 if self.tied else self.vocabulary * self.hidden
         return matrix + (self.vocabulary if self.head_bias else 0)
 

@@ -44,7 +44,7 @@ def architecture(config: Config) -> Architecture:
     """Return the sizes of the model that ``config`` describes; of several parts, the text's.
 
     Raises:
-        NoFormulaError: a model type or a variant that the formula does not know.
+        NoFormulaError: a model type or a variant outside the formula.
         UsageError: a size is missing or wrong; the message says what to do.
     """
     text = config.get("text_config")
@@ -295,7 +295,7 @@ def _falcon(config: Config) -> Architecture:
 
 
 def _with(config: Config, **defaults: object) -> Config:
-    """Return ``config`` with what the model's class assumes where the file says nothing."""
+    """Return ``config`` with the defaults of the model's class."""
     return {**defaults, **{key: value for key, value in config.items() if value is not None}}
 
 
@@ -311,7 +311,7 @@ def _size(config: Config, key: str) -> int:
 
 
 def _require_heads_divide(config: Config) -> None:
-    """Refuse what the model's class refuses, even with a ``head_dim`` of its own."""
+    """Refuse sizes that the model's class refuses, even with a ``head_dim`` of its own."""
     _quotient(_size(config, "hidden_size"), _size(config, "num_attention_heads"))
 
 

@@ -387,6 +387,6 @@ def family(name: str) -> tuple[Member, ...]:
 
 
 def find(name: str) -> Member | None:
-    """Return the model called ``name`` here or on the hub, whatever its case."""
+    """Return the model called ``name`` here or on the hub; case is ignored."""
     wanted = name.lower()
     return next((m for m in members() if wanted in (m.name, m.repository.lower())), None)

@@ -1,4 +1,4 @@
-"""The planner's formula: what is alive at the moments of a step that can be its peak.
+"""The planner's formula: memory at each moment of a step that can be its peak.
 
 Between these moments memory grows or shrinks block by block at a constant rate, so one of them is
 the peak. ``repro.planner.paper`` has the MeZO paper's own equations.
@@ -136,7 +136,7 @@ class _Step:
         return self.s.width * self.a.block_parameters
 
     def _last_matrix_gradient(self) -> float:
-        """Return the gradient of a block's last matrix, the first that its backward pass makes."""
+        """Return the gradient of a block's last matrix, the first in its backward pass."""
         if self.adapters or not self.blocks:
             return 0
         return self.s.width * self.a.feed_forward * self.a.hidden

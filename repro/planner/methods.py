@@ -1,4 +1,4 @@
-"""The methods that are planned, and where one of them makes no sense."""
+"""The planner's methods, and the cases where one makes no sense."""
 
 from repro.memory.setting import Setting
 from repro.memory.training_method import TrainingMethod
@@ -39,7 +39,7 @@ PAPER: dict[str, TrainingMethod] = {
     "bp_checkpoint": METHODS["checkpoint-sgd"],
     "mezo": METHODS["mezo"],
 }
-"""What the MeZO paper compares, by the names in its artifacts' records."""
+"""Methods compared in the MeZO paper, by the names in its artifacts' records."""
 
 
 def objection(method: TrainingMethod, setting: Setting) -> str | None:

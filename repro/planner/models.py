@@ -1,4 +1,4 @@
-"""The model that a user names: a shape of the table, a ``config.json``, or a name on the hub."""
+"""Find the user's model: a shape of the table, a ``config.json``, or a name on the hub."""
 
 import difflib
 import json
@@ -35,7 +35,7 @@ def named(name: str) -> Model:
             taken from the hub's cache on this machine or fetched.
 
     Raises:
-        UsageError: an empty name, or a file that is no configuration.
+        UsageError: an empty name, or a file without a configuration.
         ReproError: nothing has that name, or the hub does not answer; the message says what to do.
     """
     if not name:

@@ -21,9 +21,9 @@ WEB = Path(__file__).with_name("web")
 """The page's parts: markup, style, the formula, and what fills the tables."""
 
 FIRST = "llama-2-7b"
-"""What the page opens with if no model is given, and this is one of its families'."""
+"""The page's first model if none is given and its families include it."""
 LLAMA = architecture(family("llama-2")[0].config)
-"""What a model of own sizes is beside them."""
+"""Name of a model with the user's own sizes."""
 
 
 def page(

@@ -1,6 +1,6 @@
 """The MeZO paper's equations (2) and (3), as they are, for the methods they describe.
 
-They count 12 L D^2 + 2 V D parameters of b bytes whatever the architecture, activations of b bytes
+They count 12 L D^2 + 2 V D parameters of b bytes for any architecture, activations of b bytes
 too, and for MeZO the activations of L' layers. That count is of a decoder with as many key/value
 heads as heads, a feed-forward network of 8 D^2 and an embedding of its own at either end. Small
 models share heads and embeddings: SmolLM2-135M has 135 million parameters where the count is 176.
@@ -20,7 +20,7 @@ BYTES_PER_PARAMETER = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0, "int8": 
 
 
 def paper_bytes(a: Architecture, method: TrainingMethod, s: Setting) -> float | None:
-    """Return what the paper's equations give, or ``None`` where it has none.
+    """Return the value of the paper's equation, or ``None`` where it has none.
 
     It has none for Adam, adapters and ElasticZO, nor where the heads do not divide the hidden size.
     """

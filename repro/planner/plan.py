@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from repro.planner.unknown import Unknown
 
 Report = Callable[[str], object]
-"""Is told what goes on, a line at a time."""
+"""Receives progress, a line at a time."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Plan:
     unknown: "Unknown | None"
     """... and what transformers says of it then."""
     notes: tuple[str, ...]
-    """Sentences on what was done because it was not asked for otherwise."""
+    """Sentences on defaults that the plan chose."""
     setting: Setting
     budget: float
     """Bytes."""
@@ -99,7 +99,7 @@ class Plan:
 
     @property
     def positions(self) -> int | None:
-        """The longest context that the configuration names, if it does."""
+        """The longest context in the configuration, if it has one."""
         return self._sizes.positions
 
     @property
@@ -146,7 +146,7 @@ def plan_model(
         NoFormulaError: the formula does not know the model: see ``plan_unknown``.
         UsageError: a learned position embedding has no row for the last tokens of the context, or
             the tail has more blocks than the model.
-        ReproError: transformers cannot build the model that is to be simulated.
+        ReproError: transformers cannot build the model to simulate.
     """
     known = architecture(model.config)
     if shorten:
@@ -169,7 +169,7 @@ def plan_unknown(
     fall_back: bool = False,
     report: Report = lambda line: None,  # noqa: ARG005 - the signature
 ) -> Plan:
-    """Plan a ``model`` that the formula does not know: by simulated steps alone.
+    """Plan a ``model`` outside the formula by simulated steps alone.
 
     Longest context and largest batch are searched with a few more steps of each method, but for
     recurrent models, whose steps are simulated token by token.
@@ -180,7 +180,7 @@ def plan_unknown(
         setting: how.
         budget: bytes.
         shorten: whether a context beyond the model's positions becomes all of them.
-        fall_back: whether eager attention stands in where the model has no SDPA.
+        fall_back: whether to use eager attention where the model has no SDPA.
         report: told of each method before its steps, which take seconds to minutes.
 
     Raises:

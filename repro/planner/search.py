@@ -13,7 +13,7 @@ LARGEST_BATCH = 1 << 20
 LARGEST_CONTEXT = 1 << 20
 """Where the search for a context ends, in models that name no positions."""
 SECANTS = 12
-"""Guesses by secants before the search halves what is left: where memory bends, they may creep."""
+"""Secant guesses before the search halves the rest: they may creep where memory bends."""
 
 
 def longest_context(a: Architecture, method: TrainingMethod, s: Setting, budget: float) -> int:

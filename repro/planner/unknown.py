@@ -1,4 +1,4 @@
-"""What transformers says of a model that the formula does not know, before a step is simulated."""
+"""Facts from transformers about a model outside the formula, before a step is simulated."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,10 +26,10 @@ class Unknown:
     fused: int
     """Elements of matrices that belong to no linear layer: experts in a tensor of three axes."""
     positions: int | None
-    """The longest context that the configuration names; ``None`` if it names none."""
+    """The longest context in the configuration; ``None`` if it has none."""
     layers: int | None
     attention: Attention
-    """What its code can do: SDPA, if it has it."""
+    """SDPA if the model's code supports it, else eager."""
     recurrent: bool
     """Whether its blocks keep a state, which is simulated token by token."""
 
@@ -61,7 +61,7 @@ def inspected(config: Mapping[str, Any]) -> Unknown:
 
 
 def fused_caution(model: Unknown, method: TrainingMethod, setting: Setting) -> str | None:
-    """Return what adapters and quantisation leave out of ``model``, or ``None``."""
+    """Return the parts of ``model`` that adapters and quantisation leave out, or ``None``."""
     if method.trains != "adapters" or model.fused < NOTABLE * model.parameters:
         return None
     left = format_bytes(setting.width * model.fused)

@@ -1,4 +1,4 @@
-"""Bytes of weights in every storage format, and of what is trained beside them."""
+"""Bytes of weights in every storage format, and of the tensors trained with them."""
 
 from repro.memory.setting import BLOCK_4BIT, Setting
 from repro.planner.architecture import Architecture

@@ -11,7 +11,7 @@ from repro.report.kept import kept, key_of, sha256
 def draw(slug: str, runs: Sequence[Path], directory: Path) -> list[Path]:
     """Write the artifact's figures of the records in ``runs`` to ``directory``; return their paths.
 
-    Figures there that were drawn from the same records by the same code are left as they are.
+    Figures drawn there from the same records by the same code are left as they are.
 
     Raises:
         ReproError: the records are corrupted, or the directory cannot be written.

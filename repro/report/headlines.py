@@ -25,7 +25,7 @@ HEADLINES: Mapping[str, str] = {
     "B-F7-32-speed-up-largest": "INT8 is up to 1.42 × faster (Raspberry Pi Zero 2)",  # noqa: RUF001
     "B-sign": "The integer loss gets 95 % of the signs right",
 }
-"""Statements by id, in words that stand without the paper."""
+"""Statements by id, in words for a reader without the paper."""
 
 
 def headline_table(rows: Sequence[ClaimRow]) -> str:

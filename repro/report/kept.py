@@ -23,13 +23,13 @@ _LIBRARIES = ("jinja2", "latex2mathml", "matplotlib", "nbconvert", "numpy", "pan
 
 
 def key_of(paths: Iterable[Path], *more: str) -> str:
-    """Return the key of what is made from the files ``paths`` and the texts ``more``."""
+    """Return the cache key of results made from the files ``paths`` and the texts ``more``."""
     parts = [_of_the_code(), *(f"{path.name} {sha256(path)}" for path in paths), *more]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def kept(name: str, key: str, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - as JSON has it
-    """Return the value that is kept as ``name`` if its key is ``key``; else make and keep it.
+    """Return the cached value ``name`` if its key is ``key``; else make and cache it.
 
     Args:
         name: file in the cache; a value with another key is replaced.

@@ -1,4 +1,4 @@
-"""Where the statements come from: the records at hand, or the summary that the package ships."""
+"""Sources of the statements: the records at hand, or the summary in the package."""
 
 import os
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def read_ledger(results: Path | None) -> Ledger:
     """Return the statements from the records in ``results``.
 
     Without ``results``, read the default directory; if it holds no records, as outside a clone,
-    return the summary that the package ships.
+    return the package's summary.
 
     Raises:
         UsageError: ``results`` is not a directory.

@@ -41,7 +41,7 @@ _TIMEOUT_S = 600
 def template(slug: str) -> Path:
     """Return the template of an artifact's notebook, in jupytext's Markdown.
 
-    It lies beside the artifact's module, or in its package.
+    It lies next to the artifact's module, or in its package.
     """
     package = _ARTIFACTS / slug
     return package / "notebook.md" if package.is_dir() else _ARTIFACTS / f"{slug}.md"

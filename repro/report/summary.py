@@ -1,4 +1,4 @@
-"""The summary of the ledger that the package ships, for use without the records.
+"""The ledger's summary in the package, for use without the records.
 
 ``repro report --readme`` writes it. A test holds it equal to the committed records.
 """
@@ -28,7 +28,7 @@ class Summary:
 
 
 def read_summary() -> Summary:
-    """Return the summary that the package ships."""
+    """Return the package's summary."""
     return Summary(**json.loads(SUMMARY.read_text(encoding="utf-8")))
 
 

@@ -63,7 +63,7 @@ def summary_text(rows: Sequence[ClaimRow]) -> str:
 
 
 def claim_text(row: ClaimRow) -> str:
-    """Return everything that the ledger holds about one statement, one fact a line."""
+    """Return all facts in the ledger about one statement, one a line."""
     facts = {
         "statement": row.statement + ("" if row.is_stated else " (our reading of the paper)"),
         "quotation": f'"{row.quote}"',

@@ -22,7 +22,7 @@ def claimed(row: ClaimRow) -> str:
 
 
 def correction(row: ClaimRow) -> str:
-    """Return the slip that is corrected, with our value if it is ours that changes; or nothing."""
+    """Return the corrected slip, with our value if that changes; or nothing."""
     if row.corrected is None or not row.correction:
         return row.correction
     return f"{row.correction}: {row.corrected:.4g} {unit(row)}"
@@ -70,7 +70,7 @@ def difference(row: ClaimRow) -> str:
 
 
 def source(row: ClaimRow) -> str:
-    """Return the basis; of what was timed or trained also how much, and by what."""
+    """Return the basis; for times and trained accuracies also profile, seeds and engine."""
     if row.basis not in ("timed", "trained") or row.profile is None:
         return row.basis
     seeds = f", {row.n_seeds} seed{'s' if row.n_seeds > 1 else ''}" if row.n_seeds else ""

@@ -1,4 +1,4 @@
-"""ElasticZO: what the numbers that we miss hang on.
+"""ElasticZO: causes of the discrepancies in Tables 1 and 2.
 
 Where Tables 1 and 2 are missed, one suspected cause is changed at a time: what the paper leaves
 open in fine-tuning, in pre-training and in the making of the rotated images.
@@ -143,7 +143,7 @@ def _figures() -> "Mapping[str, Draw]":
 ARTIFACT = Artifact(
     slug="elasticzo_misses",
     paper="elasticzo",
-    title="ElasticZO: what the numbers that we miss hang on",
+    title="ElasticZO: causes of the discrepancies in Tables 1 and 2",
     about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
