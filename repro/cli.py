@@ -83,7 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that answers a wrong choice with the nearest one."""
+    """A parser that suggests the nearest choice."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - inherited
         if action.choices is None or value in action.choices:

@@ -47,7 +47,7 @@ def run_artifact(
 
     Args:
         artifact: what to run.
-        profile: what it is recorded as, if ``config`` is of it.
+        profile: its name in records, if ``config`` is the profile's.
         config: its configuration.
         out: directory of the results.
         executor: what trains its runs; by default processes of this machine, one for each core.
@@ -186,7 +186,7 @@ def _record(
 
 
 def _identity(config: Config, here: Environment) -> dict[str, Any]:
-    """Return what a point of an earlier run must agree with to be taken over."""
+    """Return the settings that a reused point of an earlier run must share."""
     return {
         "config": config_dict(config),
         "source": here.source_sha256,

@@ -23,7 +23,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "claims",
         help="list the published statements with our values and verdicts",
         description="List the published statements with our values and verdicts, one a line. "
-        "Filters that are given together must all hold.",
+        "A statement must pass all given filters.",
     )
     parser.add_argument("--paper", choices=("mezo", "elasticzo"), metavar="PAPER",
                         help="only this paper: mezo or elasticzo")  # fmt: skip

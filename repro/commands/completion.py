@@ -44,7 +44,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _complete_names(parser: argparse.ArgumentParser) -> None:
-    """Give the arguments that are names their choices, which the commands check themselves."""
+    """Give name arguments their choices, which the commands check themselves."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for subparser in action.choices.values():

@@ -16,7 +16,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     parser.add_argument(
         "--check",
         action="store_true",
-        help="list the notebooks that are out of date and write none; status 1 if there is one",
+        help="list outdated notebooks and write none; status 1 if there is one",
     )
     parser.add_argument(
         "--results",

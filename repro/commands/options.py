@@ -1,4 +1,4 @@
-"""Command lines that are derived from an artifact's configuration."""
+"""Derive command lines from an artifact's configuration."""
 
 import dataclasses
 from itertools import pairwise
@@ -36,7 +36,7 @@ def parse(
 
     Raises:
         SystemExit: status 2 for a usage error, 0 after help.
-        UsageError: a value that the configuration refuses.
+        UsageError: the configuration refuses a value.
     """
     import tyro
 

@@ -198,7 +198,7 @@ def _names_a_model(args: argparse.Namespace) -> bool:
 
 
 def _of_model(plan: "Plan") -> list[tuple[float, str]]:
-    """Return what each method needs, with its name."""
+    """Return each method's memory, with its name."""
     return [(row.needs, row.method.label) for row in plan.rows if row.needs is not None]
 
 

@@ -32,8 +32,8 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "--readme",
         type=Path,
         metavar="FILE",
-        help="Markdown file whose results section is rewritten, with the ledger beside the records "
-        "and the summary that the package ships (default: none)",
+        help="Markdown file whose results section is rewritten, with the ledger in the results "
+        "and the summary in the package (default: none)",
     )
     parser.add_argument(
         "--html",
@@ -47,14 +47,14 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         type=Path,
         default=notebooks_dir(),
         metavar="DIR",
-        help="directory of the notebooks that the site shows (default: notebooks)",
+        help="directory of the site's notebooks (default: notebooks)",
     )
     parser.add_argument(
         "--documents",
         type=Path,
         default=Path(),
         metavar="DIR",
-        help="directory of the README.md and docs/ that the site shows (default: .)",
+        help="directory of the site's README.md and docs/ (default: .)",
     )
     parser.set_defaults(execute=execute, next_step="repro open shows the site or a figure")
 

@@ -26,7 +26,7 @@ class RunOptions(CommonOptions[Configuration]):
     """Options of ``repro run``."""
 
     report: bool = False
-    """Also draw the figures and build the notebook, in a directory beside the records."""
+    """Also draw the figures and build the notebook, in a directory next to the records."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class SweepOptions(CommonOptions[Configuration]):
     memory: float | None = None
     """Memory in GB for all training runs together on this machine (default: the free memory)."""
     gpus_per_run: float | None = None
-    """Share of a GPU that a training run on cuda takes (default: 1/16)."""
+    """Share of a GPU for a training run on cuda (default: 1/16)."""
     again: bool = False
     """Repeat training runs that earlier records contain."""
     dry_run: bool = False

@@ -1,4 +1,4 @@
-"""Files that are either wholly there or not there at all."""
+"""Write files as a whole or not at all."""
 
 import os
 import tempfile
@@ -29,7 +29,7 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write ``data`` to ``path`` in one step, replacing what was there.
+    """Write ``data`` to ``path`` in one step, replacing an earlier file.
 
     Raises:
         ReproError: the directory of ``path`` cannot be written.
@@ -64,7 +64,7 @@ def require_writable(directory: Path) -> None:
 
 @contextmanager
 def _written_beside(path: Path, write: Callable[[BinaryIO], object]) -> Iterator[Path]:
-    """Offer a file beside ``path`` that ``write`` has filled, synced to the disk."""
+    """Offer a file next to ``path``, filled by ``write`` and synced to the disk."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary_file(path) as (descriptor, temporary):

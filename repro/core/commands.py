@@ -1,4 +1,4 @@
-"""Run programs that do not outlive this process."""
+"""Run programs that end with this process."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What a user can get wrong, and the exit status of each."""
+"""User errors, and the exit status of each."""
 
 
 class ReproError(Exception):

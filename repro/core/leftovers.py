@@ -24,7 +24,7 @@ _ABANDONED_S = 24 * 3600
 
 @contextmanager
 def temporary_file(path: Path) -> Iterator[tuple[int, Path]]:
-    """Make a file beside ``path`` and remove it at the end, if it is still there.
+    """Make a file next to ``path`` and remove it at the end, if it still exists.
 
     Leftovers of killed processes that wrote ``path`` are removed first.
 
@@ -47,12 +47,12 @@ def temporary_file(path: Path) -> Iterator[tuple[int, Path]]:
 def temporary_directory(
     path: Path, rescue: Callable[[Path], object] = lambda _: None
 ) -> Iterator[Path]:
-    """Make an empty directory beside ``path`` and remove it at the end.
+    """Make an empty directory next to ``path`` and remove it at the end.
 
     Leftovers of killed processes that prepared ``path`` are removed first.
 
     Args:
-        path: the target that is prepared in the directory.
+        path: the target prepared in the directory.
         rescue: called with each leftover, and at the end with the directory itself, before it is
             removed; what it raises ``OSError`` for is kept.
 

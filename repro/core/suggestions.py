@@ -1,4 +1,4 @@
-"""Messages about a name that does not exist."""
+"""Messages about unknown names."""
 
 import difflib
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ def unknown(kind: str, name: str, known: Iterable[str], elsewhere: str) -> str:
 
     Args:
         kind: the noun before the name, as in ``artifact``.
-        name: the name that does not exist.
+        name: the unknown name.
         known: the names that do.
         elsewhere: what lists all names, as in ``repro list``.
     """

@@ -91,7 +91,7 @@ class ClusterPool:
         )
 
     def has_room(self, run: NetworkRun) -> bool:  # noqa: ARG002 - of the protocol
-        """Return that there is room: Ray keeps what has to wait."""
+        """Return True: Ray queues tasks without free resources."""
         return True
 
     def start(self, run: NetworkRun) -> None:
@@ -135,7 +135,7 @@ def cluster(address: str, *, threads: int, gpus: float) -> Iterator[ClusterExecu
 
     Args:
         address: ``auto`` for the cluster of this machine, ``local`` for a new one on it, or
-            ``HOST:PORT`` of the head of one that this machine is a node of.
+            ``HOST:PORT`` of the head of a cluster with this machine as a node.
         threads: CPUs of a run.
         gpus: share of a GPU of a run; 0 for runs on the host.
 

@@ -42,7 +42,7 @@ class LocalExecutor:
     threads: int = 1
     """Threads of each."""
     memory: int | None = None
-    """Bytes that they may take together; by default what is free when the run begins."""
+    """Bytes that they may take together; by default the free memory at the start."""
     gpus_per_run: float = GPUS_PER_RUN
     """Share of the GPU for each run on it."""
 
@@ -67,7 +67,7 @@ class LocalExecutor:
 
 
 class LocalPool:
-    """The processes, and what they take; see ``repro.execution.schedule.Pool``."""
+    """The processes and their memory; see ``repro.execution.schedule.Pool``."""
 
     def __init__(self, executor: LocalExecutor, store: CheckpointStore, pool: Processes) -> None:
         """Begin with nothing running."""

@@ -26,7 +26,7 @@ class RunOutcome:
     problem: str = ""
     """Reason of the failure; empty if the run came to its end."""
     lost: bool = False
-    """Whether its process or machine was lost, so that another attempt may succeed."""
+    """Whether its process or machine was lost; another attempt may then succeed."""
 
 
 class WorkerPool(Protocol):
@@ -60,7 +60,7 @@ class RunsFailedError(ReproError):
 
 
 def described(run: NetworkRun) -> str:
-    """Return a label that is unique in a sweep: it names all settings that are not the default."""
+    """Return a label that is unique in a sweep: it names all changed settings."""
     settings: Any = run.settings
     differing = [f"{run.epochs} epochs"]
     for part in (settings, run):

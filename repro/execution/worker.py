@@ -26,7 +26,7 @@ class Node:
     """Which on-device engine is built there, empty if none is."""
 
     def facts(self) -> dict[str, Any]:
-        """Return what all nodes must have in common, by name."""
+        """Return the properties that all nodes must share, by name."""
         here = self.environment
         versions = {f"version of {name}": value for name, value in here.versions.items()}
         return {
@@ -46,7 +46,7 @@ class Job:
     run: NetworkRun
     threads: int
     expected: str
-    """Identity of the code, versions and machine that is to run it."""
+    """Identity of the code, versions and machine that must run it."""
     code: Mapping[str, Any]
     """Commit and dirty flag, where known."""
     states: tuple[tuple[NetworkRun, bytes], ...]
@@ -54,7 +54,7 @@ class Job:
 
 
 def describe() -> Node:
-    """Return what this node is."""
+    """Describe this node."""
     engine = module_path()
     return Node(environment.capture(), engine.parent.name if engine.is_file() else "")
 
@@ -63,7 +63,7 @@ def run_job(job: Job) -> tuple[dict[str, Any], bytes]:
     """Train a run here and return its metrics and its last state.
 
     Raises:
-        ReproError: this node is not like those that the sweep began with.
+        ReproError: this node differs from the sweep's first nodes.
     """
     here = environment.capture()
     if identity(here) != job.expected:
@@ -93,12 +93,12 @@ def states_of(run: NetworkRun, store: CheckpointStore) -> Iterator[tuple[Network
 
 
 def require_alike(nodes: Mapping[str, Node], driver: Environment) -> Environment:
-    """Return the environment that all ``nodes`` have, with the commit of ``driver``.
+    """Return the shared environment of ``nodes``, with the commit of ``driver``.
 
     A run must give the same bits on every node, and the nodes must have the driver's code.
 
     Args:
-        nodes: what each node is, by its address.
+        nodes: the description of each node, by its address.
         driver: where the sweep is begun, which may be another kind of machine.
 
     Raises:

@@ -55,8 +55,8 @@ _LEAST_WIDTH = 5.0  # inches, for the title of a single panel beside its methods
 def dots(scores: Columns, *, per_row: int = 3) -> "Figure":
     """Draw a panel for each column, the methods from top to bottom.
 
-    A profile other than the published one is named: in the panel's title, or beside the method
-    where the panel has several. Seeds that diverged are counted beside the method.
+    A profile other than the published one is named: in the panel's title, or next to the method
+    where the panel has several. Diverged seeds are counted next to the method.
     """
     rows = -(-len(scores) // per_row)
     tallest = max(len(column) for column in scores.values())

@@ -24,7 +24,7 @@ _LINES: dict[str, dict[str, Any]] = {
     METHOD_LABELS["cls1"]: {"color": METHOD_COLOURS["cls1"], "linestyle": (0, (3, 1.2, 1, 1.2))},
     METHOD_LABELS["full_bp"]: {"color": METHOD_COLOURS["full_bp"], "linestyle": (0, (1, 1.2))},
 }
-"""A method has the same line whichever are drawn; dashes tell them apart where colours cannot."""
+"""The line of each method, the same in every figure; dashes help where colours do not."""
 _LOG_FROM = 10
 """Ratio of the largest to the smallest loss from which a logarithmic axis shows more."""
 
@@ -38,7 +38,7 @@ class Curve:
     profile: str = PAPER
     """Profile of the records."""
     caveat: str = ""
-    """What a mean over the seeds does not show, as in ``1 of 3 diverged``."""
+    """A limit of the mean over seeds, as in ``1 of 3 diverged``."""
 
 
 Losses = Mapping[str, Curve]

@@ -43,7 +43,7 @@ class PhaseBar:
     remark: str = ""
     """Text at its end."""
     marked: tuple[float, float] | None = None
-    """A range that the paper gives."""
+    """A published range."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def phases(rows: Sequence[Sequence[Panel]], unit: str, mark: str) -> "Figure":
     Args:
         rows: panels, row by row.
         unit: of the bars' lengths.
-        mark: what the marked ranges are, for the legend.
+        mark: label of the marked ranges in the legend.
     """
     bars = max(sum(len(group) + 1 for group in p.groups.values()) for row in rows for p in row)
     columns = max(len(row) for row in rows)

@@ -31,9 +31,9 @@ def build(results: Path, notebooks: Path, clone: Path, target: Path) -> None:
 
     Args:
         results: directory of the records.
-        notebooks: directory of the notebooks; those that are missing are left out.
+        notebooks: directory of the notebooks; missing ones are left out.
         clone: directory with ``docs``.
-        target: directory that is made, or an earlier site, which is replaced.
+        target: a new directory, or an earlier site to replace.
 
     Raises:
         UsageError: ``results`` is no directory, ``clone`` no clone, or ``target`` holds anything
@@ -61,7 +61,7 @@ def build(results: Path, notebooks: Path, clone: Path, target: Path) -> None:
 
 
 def _shown(site: Path, slug: str, results: Path, notebooks: Path, pages: Pages) -> Shown:
-    """Copy an artifact's files, write its pages, and return what the index shows of it."""
+    """Copy an artifact's files, write its pages, and return its part of the index."""
     artifact = index.load(slug)
     paths = current_runs(results, slug)
     for path in paths:

@@ -1,4 +1,4 @@
-"""The documents in ``docs/`` as HTML, with links to the files of the clone that the site has.
+"""The documents in ``docs/`` as HTML, with links to the site's files.
 
 A link to any other file of the clone, such as code, is dropped and its text kept. The identifier of
 a statement becomes a link to it.
@@ -75,15 +75,15 @@ class Document:
 
 @dataclass(frozen=True)
 class Documents:
-    """The clone's texts, as the pages of a site that also has some of its notebooks."""
+    """The clone's texts as pages of a site with some of its notebooks."""
 
     root: Path
     """Directory of ``README.md`` and ``docs``."""
     notebooks: Collection[str]
-    """Names of those that the site has."""
+    """Names of the site's notebooks."""
 
     def __post_init__(self) -> None:
-        """Refuse a directory that is not a clone.
+        """Refuse a directory without a clone's files.
 
         Raises:
             UsageError: it has no ``docs/README.md`` or no ``docs/discrepancies.md``.
@@ -101,7 +101,7 @@ class Documents:
     def readers(self) -> list[tuple[str, list[str]]]:
         """Return the documents by reader: a heading, and a line of HTML for each document.
 
-        The links are those of a page at the top of the site.
+        The links are relative to the top of the site.
         """
         lists = _READER.findall(self._source(OVERVIEW))
         return [
@@ -115,7 +115,7 @@ class Documents:
         return [self._document(name) for name in self.names]
 
     def images(self) -> list[Path]:
-        """Return the images that documents show, below ``root``."""
+        """Return the images in documents, below ``root``."""
         return sorted(p.relative_to(self.root) for p in (self.root / "docs").rglob("*.png"))
 
     def causes(self) -> set[str]:

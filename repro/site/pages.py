@@ -49,12 +49,12 @@ _PLANNER_HEAD = (
 )
 """Description and icon of the planner's page, which loads no file."""
 BUDGET = 16e9
-"""Bytes that the planner's page opens with."""
+"""Initial budget of the planner's page in bytes."""
 
 
 @dataclass(frozen=True)
 class Exhibit:
-    """Everything that is shown of an artifact."""
+    """The content of an artifact's page."""
 
     artifact: Artifact
     rows: Sequence[ClaimRow]
@@ -63,7 +63,7 @@ class Exhibit:
     notebook: bool
     """Whether it has one."""
     stale: bool
-    """Whether that is older than the records."""
+    """Whether the notebook is older than the records."""
 
     @property
     def slug(self) -> str:
@@ -84,7 +84,7 @@ class Exhibit:
 
 @dataclass(frozen=True)
 class Shown:
-    """Everything that the index shows of an artifact."""
+    """An artifact's part of the index."""
 
     artifact: Artifact
     rows: Sequence[ClaimRow]
@@ -107,7 +107,7 @@ class Pages:
 
     @property
     def fingerprint(self) -> str:
-        """Everything of the documents that a page of an artifact depends on."""
+        """Key of the documents' content behind an artifact's page."""
         return json.dumps([self._documents.names, sorted(self._causes)])
 
     def index(self, exhibits: Sequence[Shown]) -> str:
@@ -131,7 +131,7 @@ class Pages:
         )
 
     def entries(self, rows: Sequence[ClaimRow]) -> str:
-        """Return the script that holds what the search finds: sections, then statements."""
+        """Return the script with the search's entries: sections, then statements."""
         found = [
             (document.title, one.text, f"docs/{document.name}.html#{one.id}", one.section)
             for document in self._documents.all
@@ -180,7 +180,7 @@ class Pages:
         )
 
     def planner(self) -> str:
-        """Return the planner's page, with the links that all pages have."""
+        """Return the planner's page, with the site's navigation."""
         page = planner_page(list(FAMILIES), list(METHODS.values()), Setting(), BUDGET)
         links = self._render("navigation.html", root="")
         look = self._render("planner.css", root="")

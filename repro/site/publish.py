@@ -1,4 +1,4 @@
-"""A directory that appears whole or not at all, and that knows its own files."""
+"""Publish a directory as a whole or not at all, with a list of its own files."""
 
 import fcntl
 import hashlib
@@ -13,7 +13,7 @@ from repro.core.leftovers import temporary_directory
 MANIFEST = "SHA256SUMS"
 """Names every other file with its hash, as ``sha256sum`` does."""
 MARK = ".zo-repro-site"
-"""Tells a directory that may be replaced from any other that has sums."""
+"""Marks a directory that may be replaced."""
 _OLD = "old"
 """Directory of the replaced site until the new one is in place."""
 

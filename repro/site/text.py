@@ -1,4 +1,4 @@
-"""Markdown and notebooks as HTML that asks nothing of anybody: formulas are MathML."""
+"""Convert Markdown and notebooks to HTML without scripts or remote files; formulas are MathML."""
 
 import re
 from html import unescape

@@ -24,7 +24,7 @@ class Curve:
     """The same of a sample of the training items; without a sample, the mean loss of the steps
     since the evaluation before, and nothing for the first evaluation."""
     divergence: str = ""
-    """Place and reason, if the run ended early at a loss that is not finite; else empty."""
+    """Place and reason, if the run ended early at a non-finite loss; else empty."""
     trained: dict[str, Any] = field(default_factory=dict)
     """Time and code of the last steps, as returned by the ``stamp`` of ``train``."""
 

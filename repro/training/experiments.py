@@ -75,7 +75,7 @@ def from_scratch(
     """Return the run that trains a network from random weights.
 
     Args:
-        task: any set that is not rotated.
+        task: any unrotated set.
         precision: of training.
         method: of training.
         settings: of training.

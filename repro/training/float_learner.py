@@ -63,7 +63,7 @@ class FloatLearner(NetworkLearner):
         return float(loss), int((logits.argmax(1) == labels).sum())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a resumed run needs."""
+        """Return the state of a resumed run."""
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -86,7 +86,7 @@ class FloatLearner(NetworkLearner):
 
 
 class NativeLearner(FloatLearner):
-    """A network that the on-device engine trains and evaluates.
+    """A network trained and evaluated by the on-device engine.
 
     The engine has noise of its own, so that a run resumes only a run of the engine; the weights to
     begin with may be PyTorch's.

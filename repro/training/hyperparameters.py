@@ -1,4 +1,4 @@
-"""The hyperparameters that the search found on validation items (artifact ``elasticzo_search``).
+"""The hyperparameters found by the search on validation items (artifact ``elasticzo_search``).
 
 A test holds this table equal to the best of the committed records of that search. Where the paper
 gives a value it is not searched: the decay (0.8 every 10 epochs), b_ZO and the schedules of the
@@ -83,7 +83,7 @@ PRE_TRAINING = FloatSettings(lr=1e-3, rule="adam")
 
 
 def family(task: str) -> str:
-    """Return the name that a task's hyperparameters are kept under.
+    """Return the key of a task's hyperparameters.
 
     The two angles of a rotated set share theirs, and so do the stand-ins for ModelNet40.
     """

@@ -18,7 +18,7 @@ COUNTS = ("steps", "integer_is_float", "exact_is_float", "integer_is_exact", "in
 
 
 class IntegerLearner(NetworkLearner):
-    """Trains on a set that was quantised once, at one exponent."""
+    """Trains on a set quantised once, at one exponent."""
 
     def __init__(
         self, method: Algorithm2, exponent: int, schedule: Schedule, *, count_signs: bool = False
@@ -73,7 +73,7 @@ class IntegerLearner(NetworkLearner):
         return self._counts
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a resumed run needs: weights, exponents, streams, counts."""
+        """Return the state of a resumed run: weights, exponents, streams, counts."""
         return {
             "network": self.method.network.state_dict(),
             "method": self.method.state_dict(),

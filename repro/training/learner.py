@@ -1,4 +1,4 @@
-"""What the training loop needs of a model under training by some method."""
+"""The training loop's interface to a model and its method."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
@@ -35,12 +35,12 @@ class Learner(ABC, Generic[Minibatch]):
         """
 
     def counts(self) -> dict[str, list[dict[str, int]]]:
-        """Return what is counted while it trains, by name, for each epoch; by default nothing."""
+        """Return the counts of each epoch of training, by name; by default none."""
         return {}
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a resumed run needs."""
+        """Return the state of a resumed run."""
 
     @abstractmethod
     def load_state_dict(self, state: dict[str, Any]) -> None:

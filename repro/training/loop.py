@@ -37,7 +37,7 @@ class TrainingData(Protocol[Minibatch_co]):
         """Return the minibatch of training step ``step``, from 0; steps come in their order."""
 
     def evaluation(self) -> Iterable[Minibatch_co]:
-        """Yield the items that accuracy and loss are evaluated on."""
+        """Yield the items for accuracy and loss."""
 
     def training_sample(self) -> Iterable[Minibatch_co] | None:
         """Return training items to evaluate the loss on, or ``None`` to take that of the steps."""
@@ -80,7 +80,7 @@ class Epochs:
         return f"epoch {epoch + 1}, minibatch {number + 1}: "
 
     def evaluation(self, at: Position) -> str:
-        """Name the epoch that has ended."""
+        """Report the end of an epoch."""
         return f"epoch {at.steps // self.steps}, " if at.steps else "before the first epoch: "
 
     def progress(self, at: Position) -> str:

@@ -127,7 +127,7 @@ class TrainingRun(ABC):
         """Build the learner and the data for the loop.
 
         Args:
-            final_state: returns the last state of a run that this one starts from.
+            final_state: returns the last state of the run that this one starts from.
         """
 
 

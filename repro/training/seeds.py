@@ -1,4 +1,4 @@
-"""One seed for a run, and an independent stream for each thing that is random in it."""
+"""One seed for a run, and an independent stream for each of its random parts."""
 
 import numpy as np
 

@@ -26,7 +26,7 @@ class Split:
 
 
 class SplitBatches:
-    """The minibatches of a split: every epoch in another order, the last one with what is left.
+    """The minibatches of a split: every epoch in another order, the last batch may be smaller.
 
     A checkpoint needs no state of the order: a resumed run draws that of the epochs before again.
     """

@@ -45,7 +45,7 @@ class CheckpointStore:
 
     directory: Path
     threads: int = 1
-    """Threads that a run is trained with: sums in float32 depend on them in the last bits."""
+    """Training threads: the last bits of sums in float32 depend on their number."""
 
     @classmethod
     def of(cls, environment: Environment, threads: int = 1) -> "CheckpointStore":

@@ -13,7 +13,7 @@ from repro.data.splits import holdout, sample
 
 Network = Literal["lenet5", "pointnet"]
 Evaluation = Literal["test", "validation"]
-"""What is evaluated on: the test split, or items held out of the training split for tuning."""
+"""Items for evaluation: the test split, or items held out of the training split for tuning."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class VisionTask:
     network: Network
     classes: int
     angle: int | None = None
-    """Degrees of rotation, for the sets that have them."""
+    """Degrees of rotation, for rotated sets."""
     pixels_of: str | None = None
     """For images: the set whose mean and deviation they are normalised by."""
     vertical: int | None = None

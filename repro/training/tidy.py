@@ -11,10 +11,10 @@ _OTHER_CODE_S = 30 * 24 * 3600
 
 
 def tidy(directory: Path) -> None:
-    """Remove leftovers of killed runs, and old states beside ``directory``, never in it.
+    """Remove leftovers of killed runs, and old states next to ``directory``, never in it.
 
     Args:
-        directory: states of the present code, versions and machine; those of others lie beside it.
+        directory: states of the present code, versions and machine; others lie next to it.
     """
     now = time.time()
     for store in directory.parent.glob("*/"):
