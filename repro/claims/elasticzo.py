@@ -130,7 +130,7 @@ def _where(column: Point) -> str:
 def _table(number: int, columns: Sequence[Point], rows: Mapping[str, str]) -> Iterator[Entry]:
     """Yield a claim for each number of a table, and one for the order of each column.
 
-    A number is no bound: a far higher accuracy comes from another experiment.
+    A number is no bound: an accuracy far above it is that of another experiment.
     """
     section, artifact = f"5.2, Table {number}", f"elasticzo_table{number}"
     for place, column in enumerate(columns):
@@ -323,7 +323,7 @@ def _claim(
     is_stated: bool = True,
     unknown: tuple[str, ...] = (),
 ) -> Claim:
-    """Return a claim on trained accuracies; ``published`` keeps its printed digits."""
+    """Return a claim on what was trained; ``published`` as printed, for its digits count."""
     return Claim(
         id=claim_id,
         paper="elasticzo",
@@ -379,7 +379,7 @@ def _pairs(
 
 
 def _label(column: Point) -> str:
-    """Return a column as written in claim ids: ``mnist-30-fp32``."""
+    """Return a column as it stands in claim ids: ``mnist-30-fp32``."""
     return "-".join(str(value) for value in column.values())
 
 
@@ -394,4 +394,4 @@ _ENTRIES: tuple[Entry, ...] = (
 
 CLAIMS: tuple[Claim, ...] = (*(claim for claim, _ in _ENTRIES), _SIGNS)
 QUANTITIES: dict[str, Quantity] = {claim.id: quantity for claim, quantity in _ENTRIES}
-"""The accuracies behind each claim; claims on signs have none and are not listed."""
+"""What each claim is about; those on signs are about no accuracy and are not here."""

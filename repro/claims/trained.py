@@ -1,8 +1,8 @@
-"""Our values for claims on trained accuracies, from the recorded training runs.
+"""Our values for claims on trained accuracies, from the cells that were trained.
 
 A record of kind ``run`` is one seed of one cell. Of its ``metrics``, ``test_accuracy`` holds the
 fractions before training and after each epoch, ``settings`` how it was trained, and ``diverged``
-whether it ended early at a non-finite loss.
+whether it ended early at a loss that is not finite.
 """
 
 import math
@@ -29,7 +29,7 @@ BySeed = Mapping[Seed, float]
 
 @dataclass(frozen=True)
 class Cell:
-    """All seeds of one point, trained with equal settings."""
+    """All seeds of one point that were trained alike."""
 
     records: tuple[Record, ...]
     """One for each seed, in the order of the seeds."""
@@ -64,7 +64,7 @@ class Cell:
 
     @property
     def seeds(self) -> list[Seed]:
-        """Seeds in the means."""
+        """Seeds that the means are of."""
         return [record.seed for record in self.records]
 
     @property
@@ -75,7 +75,7 @@ class Cell:
 
     @property
     def is_trained(self) -> bool:
-        """Whether the cell's method trains."""
+        """Whether the cell is of a method that trains."""
         return self.point["method"] != "none"
 
     @property
@@ -85,7 +85,7 @@ class Cell:
 
     @property
     def caveat(self) -> str:
-        """A limit of the mean over seeds, in a few words; empty if there is none."""
+        """What a mean over the seeds does not show, in a few words; empty if there is nothing."""
         return caveat(len(self.records), self.diverged, self.left_out)
 
     @property
@@ -112,7 +112,7 @@ class Cells:
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
-        """Take an artifact's current records; kinds other than ``run`` are ignored."""
+        """Take the records that stand of an artifact; other kinds than ``run`` are passed by."""
         groups: dict[Key, dict[tuple[str, str], list[Record]]] = {}
         for record in of_kind(records, "run"):
             trained = groups.setdefault(key(record.point), {})
@@ -141,12 +141,12 @@ def _lead(cell: Cell) -> tuple[int, int, str]:
 
 @dataclass(frozen=True)
 class _Gap:
-    """Accuracy of one cell minus the accuracy of another, in points, by seed."""
+    """How much higher the accuracy of one cell is than that of another, in points, by seed."""
 
     name: str
     by_seed: BySeed
     sides: tuple[Cell, Cell]
-    """The subtracted cell, and the cell it is subtracted from."""
+    """The cell that is subtracted, and the one it is subtracted from."""
     by_best: BySeed
     """The same of the best epochs."""
 
@@ -170,7 +170,7 @@ _PICKS: Mapping[str, Callable[[_Gap], Any]] = {
     # one whose whole interval lies below 0 decides; where there is none, the lowest end
     "least certain": lambda gap: (gap.interval[1] >= 0, gap.interval[0], gap.mean),
 }
-"""The gap that is first by this key decides."""
+"""The gap that counts is the first by this."""
 
 
 def caveat(n_seeds: int, diverged: Collection[Seed], left_out: Collection[object]) -> str:
@@ -189,7 +189,7 @@ def findings(
     """Return a finding for each claim id of ``quantities``; those of absent cells have no value.
 
     Args:
-        quantities: the quantity of each claim, by claim id.
+        quantities: what each claim is about, by claim id.
         records: of the artifact.
         images: test images, if the published run evaluated on a sample that is not known: its
             choice is part of the prediction interval then.
@@ -204,7 +204,7 @@ def findings(
 
 
 def sampling_variance(share: float, images: int | None) -> float:
-    """Return the variance of a percentage counted on a sample of images.
+    """Return the variance of a percentage that is counted on a sample of images.
 
     The binomial ``p (1 - p) / n``, in squared percentage points. Of a difference of two accuracies
     on the same images it is a lower bound, reached if one method is right wherever the other is.
@@ -317,7 +317,7 @@ def _bootstrap(gaps: Sequence[_Gap], pick: str) -> tuple[float, float] | None:
 
 
 def _least_certain(gaps: Sequence[_Gap]) -> float | None:
-    """Return the largest p: all gaps are positive with the certainty of the least certain one.
+    """Return the largest p: that all gaps are positive is as certain as the least certain one.
 
     (Intersection-union test, Berger 1982: no correction for their number is needed.) ``None`` if a
     gap is of one seed.

@@ -1,6 +1,6 @@
 """ElasticZO-INT8: Algorithm 2 of arXiv 2501.04287, on NITI's integer format.
 
-docs/integer.md lists every rule with its source, the paper's open questions, and our choices.
+docs/integer.md lists every rule with its source, what the paper leaves open, and our choice.
 """
 
 from abc import ABC, abstractmethod
@@ -50,7 +50,7 @@ class Restores:
 
 
 class Algorithm2(ABC):
-    """The settings and the state of Algorithm 2, for any engine.
+    """The settings and the state of Algorithm 2, whatever computes its steps.
 
     ``p_zero`` and ``b_bp`` may be set between steps; ``repro.integer.schedule`` has the paper's.
     """
@@ -107,7 +107,7 @@ class Algorithm2(ABC):
         self.restores = Restores(self.restores.inexact + inexact, self.restores.total + weights)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of a resumed run, without the network's weights."""
+        """Return all that a resumed run needs beside the network's weights."""
         return {
             "seed": self.seed,
             "steps": self.steps,
@@ -158,7 +158,7 @@ class ElasticZOInt8(Algorithm2):
             network: to train, in place.
             partition: name of the first layer of the tail, or the number C of layers before it.
             r_max: largest entry of a perturbation (tuned in the paper, range unknown).
-            p_zero: share of zeros among its entries.
+            p_zero: share of its entries that are zero.
             b_zo: bits of the zeroth-order update.
             b_bp: bits of the tail's update.
             sign: how the losses of the two passes are compared.
@@ -295,7 +295,7 @@ class ElasticZOInt8(Algorithm2):
         return draws.to(torch.int64).view_as(logits)
 
     def _check_batch(self, inputs: IntegerTensor, labels: Tensor) -> None:
-        """Try one sample of every new shape: validate shapes before any weight is changed."""
+        """Try one sample of every new shape, so that what does not fit meets unmoved weights."""
         values = inputs.values
         if len(values) == 0 or labels.shape != values.shape[:1] or labels.dtype != torch.int64:
             msg = (

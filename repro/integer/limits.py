@@ -26,7 +26,7 @@ def check_p_zero(p_zero: float) -> None:
 
 
 def check_bits(name: str, bits: object) -> None:
-    """Raise ``UsageError`` unless gradients can be rounded to ``bits``."""
+    """Raise ``UsageError`` unless ``bits`` is a width that a gradient can be rounded to."""
     if isinstance(bits, bool) or not isinstance(bits, int) or not 0 <= bits < MAGNITUDE_BITS:
         msg = f"{name} = {bits!r}: must be a whole number from 0 to {MAGNITUDE_BITS - 1}"
         raise UsageError(msg)

@@ -1,4 +1,4 @@
-"""Find results in the records of earlier runs."""
+"""Results that stand in the records of earlier runs."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,11 +15,11 @@ class PriorResults:
     A result counts as recorded if what people read has one of the same kind, point, seed and
     settings: all that decides what is computed, the engine included, whatever the commit, library
     versions or machine that computed it, since the tables, too, are put together from all of them.
-    Results of a changed working tree do not count: nobody can reproduce them.
+    What a changed working tree computed does not count: nobody can make it again.
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
-        """Take the records; none by default, for a run from scratch."""
+        """Take the records; none by default, for a run that makes everything anew."""
         self._metrics = {
             _key(record.kind, record.point, record.seed, record.metrics.get("settings")): dict(
                 record.metrics
@@ -34,8 +34,8 @@ class PriorResults:
 
         Args:
             directory: the results of one artifact.
-            profile: of the records.
-            having: required values of a run's configuration, by name.
+            profile: what they are recorded as.
+            having: what the configuration of a run must have, by name; others are left out.
 
         Raises:
             ReproError: a file cannot be read.

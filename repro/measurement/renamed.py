@@ -35,7 +35,7 @@ def _without_steps(record: "Record") -> "Record":
 
 
 def _with_batch(record: "Record") -> "Record":
-    """Add the batch size to records of signs from before it could be chosen."""
+    """Name the batch size of signs that were counted before there was a choice of it."""
     if record.artifact != "elasticzo_int8_sign" or "batch" in record.point:
         return record
     batch = record.metrics["settings"]["batch"]

@@ -10,7 +10,7 @@ class Conv2d(nn.Conv2d):
     """``nn.Conv2d``; a forward pass alone by oneDNN has the channels innermost in memory.
 
     With channels outermost oneDNN computes in blocks of 8 or 16 channels and copies: LeNet-5's
-    first layer, of 6, then takes 2.7 times its output more. The results differ by the order of
+    first layer, of 6, then takes 2.7 times its output beside it. The results differ by the order of
     sums, at most. The backward pass is leaner the other way.
     """
 

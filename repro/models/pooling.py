@@ -1,4 +1,4 @@
-"""Quick max pooling without gradients: it takes no memory but its output."""
+"""Max pooling that is quick, and takes no memory but its output, where no gradient is needed."""
 
 import torch
 from torch import nn

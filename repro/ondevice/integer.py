@@ -1,4 +1,4 @@
-"""ElasticZO-INT8 on the engine: after every step the weights equal ``repro.integer``'s."""
+"""ElasticZO-INT8 on the engine: after every step the weights are those of ``repro.integer``."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
@@ -18,7 +18,7 @@ from repro.ondevice.layers import layer_table, samples
 from repro.ondevice.training import EngineTraining, called
 
 NativeSign = Literal["float", "integer"]
-"""The engine's rules for the gradient's sign; see ``repro.integer.sign``."""
+"""The rules for the gradient's sign that the engine has; see ``repro.integer.sign``."""
 
 
 class NativeElasticZOInt8(Algorithm2, EngineTraining):
@@ -155,7 +155,7 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         return _logits(values, exponent)
 
     def _exponent(self, inputs: IntegerTensor) -> int:
-        """Return the inputs' exponent and the weights', which may be replaced.
+        """Return the inputs' exponent and the weights', which may be loaded anew.
 
         The logits' exponent is the sum of these and of the shifts; nothing else depends on them.
         """

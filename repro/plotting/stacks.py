@@ -37,7 +37,7 @@ class MemoryBar:
     parts: Mapping[str, int]
     """Bytes by part."""
     remark: str = ""
-    """Text at its end."""
+    """What stands at its end."""
 
 
 Groups = Mapping[str, Sequence[MemoryBar]]
@@ -97,7 +97,7 @@ def _published(panel: "Axes", setting: MemoryPanel) -> None:
 
 
 def _inset(panel: "Axes", extra: Mapping[str, Mapping[str, int]]) -> None:
-    """Draw the bars' excess over the smallest, which is too small to see in the bars."""
+    """Draw what the bars take more than the least, which they are too large to show."""
     for place, parts in enumerate(extra.values()):
         left = 0.0
         for part, look in _LOOKS.items():

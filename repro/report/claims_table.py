@@ -40,7 +40,7 @@ BASES = {
 }
 """The ledger's name of each basis."""
 _OPEN_SETTINGS = "elasticzo_misses"
-"""The artifact that tries other values of settings missing from the ElasticZO paper."""
+"""The artifact that tries other values of the settings that the ElasticZO paper leaves open."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,12 @@ class ClaimRow:
     printed: float
     """The number as the paper prints it."""
     digits: int
-    """Decimals printed in the paper."""
+    """Decimals that the paper prints of it."""
     unit: str
     """``x`` is a ratio, ``GB`` is 1e9 bytes, ``MiB`` and ``KiB`` are 2**20 and 2**10, ``%`` is per
     cent, ``points`` percentage points, ``s`` seconds, ``settings`` a count."""
     basis: str
-    """The statement's own basis: a name of ``BASES``."""
+    """The basis that the statement is about: a name of ``BASES``."""
     values: dict[str, float]
     """Our value on each basis that has one, by the names of ``BASES``. A second value on the
     statement's own basis is named after the engine or the data set that gave it, as in ``trained,
@@ -83,13 +83,13 @@ class ClaimRow:
     verdict: str
     """One of ``repro.claims.verdict.VERDICTS``."""
     correction: str
-    """The corrected slip in the paper, where the verdict says so."""
+    """The slip in the paper that is corrected, where the verdict says so."""
     corrected: float | None
     """Our value with that correction."""
     reason: str
     """How our value came about; where it differs, the suspected cause."""
     setting_unknown: tuple[str, ...]
-    """Settings that decide the result and are missing from the paper, or from our copy of it."""
+    """Settings that the result depends on and that the paper, or our copy of it, does not give."""
     plausible: tuple[float, float] | None
     """Least and greatest mean that other values of those settings gave, where they were tried."""
     interval_kind: str | None
@@ -101,7 +101,7 @@ class ClaimRow:
     p_value: float | None
     """Of rankings: of an exact one-sided test over seeds."""
     p_holm: float | None
-    """The same, adjusted for the number of rankings tested (Holm)."""
+    """The same, adjusted for the number of rankings that were tested (Holm)."""
     n_seeds: int
     """Independent seeds behind our value; 0 where nothing is random."""
     last_epoch: float | None
@@ -119,7 +119,7 @@ class ClaimRow:
     records: str | None
     """Name of the newest of ``record_files``, or null if not run."""
     record_files: list[str]
-    """Names of the artifact's current record files; empty if not run."""
+    """Names of the files of records that the artifact is read from; empty if not run."""
 
     @property
     def shown_verdict(self) -> str:
@@ -162,7 +162,7 @@ def run_rows(slug: str, runs: Sequence[Path]) -> list[ClaimRow]:
     """Return the statements of one artifact from the files ``runs``, newest first.
 
     Without any, its statements are not run. Records of other settings are looked for in the
-    directory of results with the newest file.
+    directory of results that the newest file is in.
 
     Raises:
         ReproError: a file of records is corrupted or of a newer schema.
@@ -171,7 +171,7 @@ def run_rows(slug: str, runs: Sequence[Path]) -> list[ClaimRow]:
 
 
 def open_setting_runs(results: Path) -> list[Path]:
-    """Return the records with other values of settings missing from the ElasticZO paper."""
+    """Return the records of other values of the settings that the ElasticZO paper leaves open."""
     return current_runs(results, _OPEN_SETTINGS)
 
 
@@ -205,7 +205,7 @@ def _found(slug: str, runs: Sequence[Path]) -> list[_Found]:
 
 
 def points_of(claim: Claim) -> Iterator[Point]:
-    """Yield the points of a claim's training runs."""
+    """Yield the points of the training runs that a claim is on."""
     if claim in CONTRASTS:
         for pair in CONTRASTS[claim].pairs:
             yield from (point for point in pair if point is not None)
@@ -218,7 +218,7 @@ def points_of(claim: Claim) -> Iterator[Point]:
 
 
 def _command(artifact: Artifact, claim: Claim, finding: Finding, records: Sequence[Record]) -> str:
-    """Return the command for a claim's training runs, by the engine of its finding."""
+    """Return the command of the training runs that a claim is on, by the engine of its finding."""
     points = list(points_of(claim))
     if not points:
         return command_of(artifact, records)
@@ -232,8 +232,7 @@ def _command(artifact: Artifact, claim: Claim, finding: Finding, records: Sequen
 
 
 def _rows(found: Sequence[_Found], ranges: Mapping[str, tuple[float, float]]) -> list[ClaimRow]:
-    """Return a row for each statement, with the values of its claims on other bases."""
-    present = {one.claim.id for one in found}
+    """Return a row for each statement, with the values of the claims that are the same."""
     others: dict[str, list[_Found]] = {}
     for one in found:
         if one.claim.same_as:
@@ -241,7 +240,7 @@ def _rows(found: Sequence[_Found], ranges: Mapping[str, tuple[float, float]]) ->
     return [
         _row(one, others.get(one.claim.id, []), ranges.get(one.claim.id))
         for one in found
-        if not one.claim.same_as or one.claim.same_as not in present
+        if not one.claim.same_as
     ]
 
 

@@ -51,7 +51,7 @@ class Made:
 
     @property
     def duration(self) -> str:
-        """Its duration, if recorded."""
+        """How long it took, if that was recorded."""
         total = seconds_of(self.record)
         return "" if total is None else format_seconds(total)
 
@@ -81,7 +81,7 @@ class Run:
 
 
 def standing(paths: Sequence[Path]) -> list[Made]:
-    """Return the current records in the files ``paths``, each with its file's name."""
+    """Return the records that stand of the files ``paths``, each with its file's name."""
     stand = {msgspec.json.encode(record) for record in read_runs(paths)}
     found = [(path.name, record) for path in paths for record in read_run(path)]
     kept = [(file, record) for file, record in found if msgspec.json.encode(record) in stand]
@@ -89,7 +89,7 @@ def standing(paths: Sequence[Path]) -> list[Made]:
 
 
 def runs(artifact: Artifact, paths: Sequence[Path], made: Sequence[Made]) -> list[Run]:
-    """Return the origin of each file of ``paths``."""
+    """Return what is known of each file of ``paths``."""
     return [_run(artifact, path, sum(one.file == path.name for one in made)) for path in paths]
 
 
