@@ -46,7 +46,7 @@ RULES = {
     "integer_is_exact": "integer = without the floor",
     "integer_is_zero": "integer = 0",
 }
-"""What is counted, and how it is drawn."""
+"""A counted share, and its line in the figure."""
 BATCHES = (32, 64, 128, 256, 512, 1024)
 JUDGED_BATCH = 256
 """The batch size of the accuracies in INT8*, by which the statement is judged."""
@@ -153,7 +153,7 @@ def mean_by_epoch(cell: "Cell", rule: str) -> list[float]:
 _RIGHT = "integer_is_float"
 _PHASES = ((1, 20), (21, 50), (51, 100))
 _PARTS = 6
-"""Methods times data sets that the paper's one number is about."""
+"""Methods times data sets behind the paper's one number."""
 
 
 def findings(records: "Sequence[Record]") -> "list[Finding]":

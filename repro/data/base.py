@@ -1,4 +1,4 @@
-"""What a data set is: the exact content it must have and the sources that may supply it."""
+"""Data sets: their exact content, and the sources that may supply it."""
 
 import hashlib
 import re
@@ -16,7 +16,7 @@ from repro.data.arrays import BadArrayError, map_npy
 
 Array = npt.NDArray[Any]
 Value = Array | Path
-"""What a source supplies under one name: an array, or the path of a file."""
+"""One named part of a source's content: an array, or the path of a file."""
 
 
 class SourceUnavailableError(ReproError):
@@ -24,7 +24,7 @@ class SourceUnavailableError(ReproError):
 
 
 class BadContentError(ReproError):
-    """A source delivered something that is not what it should be; nothing of it is kept."""
+    """A source delivered wrong content; nothing of it is kept."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ Spec = ArraySpec | FileSpec
 
 @dataclass(frozen=True)
 class Request:
-    """What a source may use to supply a set."""
+    """Services for a source that supplies a set."""
 
     workspace: Path
     """A directory for downloads; it survives a broken connection, so that clients can resume."""
@@ -157,7 +157,7 @@ class Source(Protocol):
 
         Raises:
             SourceUnavailableError: the source cannot be used; the message says why and what to do.
-            BadContentError: what arrived is not what it should be.
+            BadContentError: wrong content arrived.
         """
 
 
@@ -171,7 +171,7 @@ class DataSet:
     content: Mapping[str, Spec]
     sources: tuple[Source, ...]
     terms: str | None = None
-    """Where the terms stand that a user must accept before fetching, if there are any."""
+    """Address of the terms that a user must accept before fetching, if any."""
 
     def __post_init__(self) -> None:
         if re.fullmatch(r"[a-z0-9_-][a-z0-9._-]*", self.name) is None:

@@ -23,14 +23,14 @@ def to_tensors(
 def batches(
     inputs: Tensor, labels: Tensor, size: int, generator: torch.Generator | None = None
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield one epoch of minibatches; the last one has what is left.
+    """Yield one epoch of minibatches; the last one may be smaller.
 
     Args:
         inputs: [N, ...].
         labels: [N], on the same device.
         size: items in a batch.
         generator: decides the order (a CPU generator: the same on every device); without one the
-            order is that of the set, as for evaluation.
+            order is the set's, as for evaluation.
     """
     require_positive_int("batch size", size)
     starts = range(0, len(inputs), size)

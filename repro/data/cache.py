@@ -45,10 +45,10 @@ def fetch(name: str, mirror: Path | None = None, *, accept_terms: bool = False) 
     Args:
         name: the set's name in the catalogue.
         mirror: local mirror directory, the last source tried; ``REPRO_DATA_MIRROR`` if not given.
-        accept_terms: whether the user accepts the terms of a set that has any.
+        accept_terms: whether the user accepts the set's terms, if any.
 
     Raises:
-        UsageError: no such set or mirror, or terms that were not accepted.
+        UsageError: no such set or mirror, or the terms were not accepted.
         ReproError: every source failed (the message lists each), or the cache cannot be written.
     """
     dataset = load_set(name)

@@ -1,4 +1,4 @@
-"""Pictures of what is in a set."""
+"""Draw pictures of a data set's items."""
 
 import importlib
 import io

@@ -9,7 +9,7 @@ END = "<!-- end of sets -->"
 
 
 def markdown() -> str:
-    """Return the table of sets with their sources, and that of their arrays with their hashes."""
+    """Return two tables: sets with their sources, and their arrays with their hashes."""
     sets = [load_set(name) for name in MODULES]
     rows = [_set_row(dataset) for dataset in sets]
     contents = [row for dataset in sets for row in _content_rows(dataset)]

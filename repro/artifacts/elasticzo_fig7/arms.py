@@ -22,7 +22,7 @@ from repro.training.run import NetworkRun
 from repro.training.split import Split
 
 PARTS = 10
-"""Of an epoch: each arm has done one of them before the next is begun."""
+"""Parts of an epoch: each arm completes one before the next starts."""
 _WARM_UP = 2  # steps, which find cold caches and the kernels to use
 _EPOCHS = 100  # of the paper's run, whose first epoch is timed
 
@@ -77,7 +77,7 @@ class _NativeSteps:
 
 
 class _TorchSteps:
-    """Adds up what each step tells; in float32 the loss is told apart from the forward pass."""
+    """Adds up the times of steps; in float32 the loss is timed apart from the forward pass."""
 
     def __init__(self, learner: Any) -> None:  # noqa: ANN401 - of either precision
         self._learner = learner
@@ -132,7 +132,7 @@ class _Epoch:
         self._wall += time.perf_counter() - start
 
     def seconds(self) -> dict[str, float]:
-        """Return the time of each phase; what is in none of them is ``other``."""
+        """Return the time of each phase; the rest is ``other``."""
         now = self._steps.seconds
         told = {
             phase: now.get(phase, 0.0) - self._before.get(phase, 0.0)

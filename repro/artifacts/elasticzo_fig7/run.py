@@ -46,7 +46,7 @@ class Task:
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
-    """Yield every arm's times; epochs that are done are kept if the run is killed.
+    """Yield every arm's times; finished epochs are kept if the run is killed.
 
     Raises:
         ReproError: the engine is to be timed and cannot be built, or a process failed.
@@ -75,7 +75,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
 
 def time_task(task: Task) -> dict[str, Any]:
-    """Time one epoch of every arm; at the top level, so that another process can do it."""
+    """Time one epoch of every arm; at the top level of the module for use in another process."""
     torch.set_num_threads(task.config.threads)
     engine = load() if "native" in task.config.engines else None
     peaks: dict[str, list[float]] = {"fp32": [], "int8": []}

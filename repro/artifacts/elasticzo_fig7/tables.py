@@ -32,7 +32,7 @@ def seconds(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def shares(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the published shares beside ours, in per cent of the epoch."""
+    """Return the published shares and ours, in per cent of the epoch."""
     times = Times(records)
     rows = []
     for point in _ordered(times):
@@ -52,7 +52,7 @@ def ratios(records: Sequence[Record]) -> pd.DataFrame:
     """Return how the times of an epoch compare, each ratio the median over epochs.
 
     FP32 over INT8 (published: 1.38 to 1.42), ElasticZO over Full ZO, PyTorch over the engine; and
-    the engine's forward passes beside the peak of the machine.
+    the engine's forward passes and the machine's peak.
     """
     times = Times(records)
     rows = []

@@ -31,7 +31,7 @@ class Times:
         self.images = {int(record.metrics["images"]) for record in of_kind(records, "epoch")}
         """Images of an epoch."""
         self.machine: dict[str, Any] = {}
-        """What the engine found of the machine; empty if it was not timed."""
+        """Machine properties found by the engine; empty if it was not timed."""
         for record in of_kind(records, "machine"):
             self.machine = record.metrics
 

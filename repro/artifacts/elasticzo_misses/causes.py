@@ -1,4 +1,4 @@
-"""The suspected causes: what the paper leaves open, and the values it is changed to."""
+"""The suspected causes: the paper's open settings, and our other values for them."""
 
 from repro.artifacts.shared.ablation import Axis
 from repro.core.names import MethodName
@@ -38,6 +38,6 @@ CAUSES = tuple(
         for axis in axes
     }.values()
 )
-"""Each setting that is changed anywhere, once."""
+"""Every changed setting, once."""
 SETTINGS = tuple(axis.setting for axis in CAUSES if axis.setting != "precision")
-"""Coordinates of the runs beside those of the tables."""
+"""Coordinates of the runs in addition to the tables'."""

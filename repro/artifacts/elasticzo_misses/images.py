@@ -1,4 +1,4 @@
-"""Other rotated images to evaluate a network on than those of Table 2."""
+"""Evaluate networks on other rotated images than Table 2's."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -57,7 +57,7 @@ VIEWS = (
     RotatedImages(30, turn="clockwise"),
     RotatedImages(30, interpolation="nearest"),
 )
-"""Those of Table 2, and what differs from them in one respect; the angle stands for both."""
+"""Table 2's images, and images with one difference; the angle is an example."""
 
 
 def evaluations(

@@ -131,5 +131,5 @@ def _pair(found: Iterable[Estimate]) -> str:
 
 
 def _seeds(found: Iterable[Estimate]) -> str:
-    """Return how many seeds the means are of: one number if all are of as many."""
+    """Return the number of seeds behind the means: one number if it is the same for all."""
     return " to ".join(map(str, sorted({one.n_seeds for one in found})))

@@ -1,4 +1,4 @@
-"""The axes and rows that the figures of this artifact share."""
+"""Axes and rows shared by this artifact's figures."""
 
 import math
 from collections.abc import Sequence

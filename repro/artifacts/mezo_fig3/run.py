@@ -57,7 +57,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
 
 def _analytic(config: Config) -> Iterator[Result]:
-    """Yield the lines of the paper's panels, and those of the small models' panels."""
+    """Yield the lines of the paper's panels and of the small models' panels."""
     ranges: dict[Axis, list[int]] = {
         "context": _geometric(1, 32768, step=1),
         "layers": list(range(1, 101)),
@@ -222,7 +222,7 @@ def _measured_points(
 
 
 def measure_point(task: MeasureTask) -> dict[str, int]:
-    """Measure one point; at the top level, so that another process can run it."""
+    """Measure one point; at the top level of the module for use in another process."""
     peak: MeasuredPeak | None = measure(task)
     return {"out_of_memory": True} if peak is None else peak.as_metrics()
 

@@ -16,7 +16,7 @@ _SYMBOLS = {"context": "N", "layers": "L", "hidden": "D"}
 
 
 def parameters(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the real model's parameters by part, and the formula's count beside their sum."""
+    """Return the real model's parameters by part, their sum and the formula's count."""
     record = single(records, "parameters")
     table: dict[str, int] = record.metrics["table"]
     total = sum(table.values())
@@ -26,7 +26,7 @@ def parameters(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def points(records: Sequence[Record], kind: str) -> pd.DataFrame:
-    """Return every simulated or measured peak beside the formula, with the effective L'."""
+    """Return every simulated or measured peak, the formula's value and the effective L'."""
     rows = []
     for record in of_kind(records, kind):
         point, metrics = record.point, record.metrics
@@ -48,7 +48,7 @@ def points(records: Sequence[Record], kind: str) -> pd.DataFrame:
 
 
 def breakdown(records: Sequence[Record]) -> pd.DataFrame:
-    """Return what is alive at the simulated peak around the paper's setting.
+    """Return the memory at the simulated peak around the paper's setting, by part.
 
     The parts are those that the records name, but for what no step has.
     """
@@ -96,7 +96,7 @@ def extra_over_forward(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def readings() -> pd.DataFrame:
-    """Return every printed number of section 2.4 beside two readings of the equations."""
+    """Return every printed number of section 2.4 and its value in two readings."""
     return pd.DataFrame(
         [
             {

@@ -47,7 +47,7 @@ _ORDER: tuple[Method, ...] = ("forward", "mezo", "bp_checkpoint", "bp")
 
 @dataclass(frozen=True)
 class ShapeTask:
-    """Steps that are measured in one process, on one model."""
+    """Steps measured in one process, on one model."""
 
     spec: StepSpec
     """Of the first step; ``methods`` and ``attentions`` take its place in the others."""
@@ -130,7 +130,7 @@ def _points(tasks: list[ShapeTask], context: Context) -> Iterator[tuple[ShapeTas
 
 
 def measure_shape(task: ShapeTask) -> dict[str, Any]:
-    """Measure the steps of one shape; at the top level, so that another process can run it."""
+    """Measure the steps of one shape; at the top level of the module for use in another process."""
     if task.device == "cpu":
         spec = replace(task.spec, method=task.methods[0], attention=task.attentions[0])
         peak = measure(MeasureTask(spec, "cpu", threads=1, onednn=True))

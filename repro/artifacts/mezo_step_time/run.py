@@ -1,4 +1,4 @@
-"""Time the steps of all methods on one model, in turns, and measure what they take.
+"""Time the steps of all methods on one model, in turns, and measure their memory.
 
 Kinds of results:
 
@@ -84,7 +84,7 @@ _FUSED = ("mezo_philox", "mezo_philox_exact")
 
 @dataclass(frozen=True)
 class StepTask:
-    """The steps that are timed against each other in one process."""
+    """Steps timed against each other in one process."""
 
     model: ModelName
     arms: tuple[Arm, ...]
@@ -223,7 +223,7 @@ def _checkpointed(
 
 
 def _lora(model: "PreTrainedModel", batch: Batch) -> Step:
-    """Return a step of Adam on adapters of rank 8 beside a second, frozen copy of the weights."""
+    """Return a step of Adam on adapters of rank 8 with a second, frozen copy of the weights."""
     from copy import deepcopy
 
     from peft import LoraConfig, get_peft_model

@@ -37,7 +37,7 @@ class Axis:
     base: str = ""
     """The base run's value as drawn, where it has a name."""
     changes: Mapping[Any, Changes] = field(default_factory=dict)
-    """What a value changes, where that is not ``setting`` alone."""
+    """The settings that a value changes, if not ``setting`` alone."""
 
     def changes_to(self, value: object) -> Changes:
         """Return what differs from the base run at ``value``."""
@@ -62,7 +62,7 @@ class Ablation:
     """Base runs and the axes along which they are changed."""
 
     bases: Sequence["NetworkRun"]
-    """The runs that are changed, one for each seed."""
+    """The base runs, one for each seed."""
     axes: tuple[Axis, ...]
     every_combination: bool = False
     """Whether every combination of the axes' values is trained, and no base run; by default the
@@ -103,7 +103,7 @@ def run_ablations(
 
     Args:
         ablations: what to run; of a run that belongs to several, the last says what differs.
-        context: what the harness gives to a run.
+        context: the harness's services for a run.
         coordinates: settings that the points of the results name.
         engine: what trains.
     """

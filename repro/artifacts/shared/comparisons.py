@@ -1,4 +1,4 @@
-"""What records hold of an ablation: each base run beside the runs that differ along one axis."""
+"""Read an ablation's records: each base run, and the runs that differ along one axis."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class Comparison:
 
     @property
     def published(self) -> float:
-        """The accuracy that the paper prints for the base run, in per cent."""
+        """The published accuracy of the base run, in per cent."""
         return published()[key(self.row)]
 
     @property

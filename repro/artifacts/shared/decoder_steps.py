@@ -23,7 +23,7 @@ def equation_bytes(spec: StepSpec, live_layers: float = 1) -> float:
 def simulate_decoder_step(spec: StepSpec) -> dict[str, int]:
     """Return the bytes at the peak of a step under fake tensors, weights included.
 
-    It stands at the top level of a module, so that another process can run it.
+    It is at the top level of a module for use in another process.
     """
     peak = simulate_step(
         partial(build_model, spec),

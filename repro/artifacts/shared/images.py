@@ -1,4 +1,4 @@
-"""Settings that the artifacts that train have in common."""
+"""Shared settings of the artifacts that train."""
 
 from dataclasses import dataclass, fields
 from typing import Any, get_args

@@ -53,7 +53,7 @@ def memory_figure(
     network: "Network" = "lenet5",
     precisions: "Sequence[Format]" = ("fp32",),
 ) -> Artifact:
-    """Return the artifact that accounts for the training steps of one network.
+    """Return the artifact on the memory of one network's training steps.
 
     Args:
         slug: its name; the figure's is what follows the paper's.
@@ -61,8 +61,8 @@ def memory_figure(
         about: the docstring of its module.
         paper: the steps of the paper's figure. A field ``points`` gives the size of clouds.
         smoke: fewer and smaller steps.
-        network: what is trained.
-        precisions: what is accounted for; the figure draws the first.
+        network: the trained network.
+        precisions: number formats; the figure draws the first.
     """
     figure_name = slug.removeprefix("elasticzo_")
 

@@ -21,7 +21,7 @@ PARTS = {
 }
 """Fields of ``MemoryBreakdown`` as people read them, from the bottom of a bar up."""
 ABOVE = "not told apart"
-"""What an allocator gave above the weights."""
+"""Bytes from the allocator above the weights."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class StepMemory:
     total: int
     """Bytes."""
     parts: Mapping[str, int]
-    """Bytes by label, of the parts that are not empty."""
+    """Bytes by label, without empty parts."""
     objects: int = 0
     """Bytes of objects that the process held besides, at most; measured only."""
 

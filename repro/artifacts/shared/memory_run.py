@@ -42,12 +42,12 @@ def account(
 
 
 def simulate_point(step: NetworkStep) -> dict[str, int]:
-    """Simulate one point; at the top level, so that another process can run it."""
+    """Simulate one point; at the top level of the module for use in another process."""
     return simulate_network(step).as_metrics()
 
 
 def measure_point(task: NetworkTask) -> dict[str, int]:
-    """Measure one point; at the top level, so that another process can run it."""
+    """Measure one point; at the top level of the module for use in another process."""
     return measure_network(task).as_metrics()
 
 

@@ -1,4 +1,4 @@
-"""Points that are computed or measured in processes of their own, and kept if a run is killed."""
+"""Compute points in separate processes, and keep them if a run is killed."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -27,17 +27,17 @@ def run_in_subprocesses(
     A value that names ``out_of_memory`` is not kept: next time there may be more.
 
     Args:
-        title: what is done, for the progress.
+        title: of the progress bar.
         function: of one task, at the top level of a module.
         tasks: small, picklable and hashable.
         key: what tells the value of a task from others in ``store``.
         label: a few words on a task, for the progress.
         store: where values are kept.
         workers: how many processes run at a time.
-        preload: modules that are imported once, for all processes.
+        preload: modules to import once, for all processes.
 
     Raises:
-        ReproError: a process died; what was done is kept.
+        ReproError: a process died; finished points are kept.
         Exception: what ``function`` raised, as it is.
     """
     values = {task: store.get(key(task)) for task in tasks}

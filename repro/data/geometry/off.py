@@ -45,7 +45,7 @@ def read_off(data: bytes, name: str) -> Mesh:
 
 
 def _content_lines(data: bytes, name: str) -> list[str]:
-    """Return the lines that are not blank or comment, the magic word joined to the counts."""
+    """Return the lines without blanks and comments, the magic word joined to the counts."""
     try:
         text = data.decode("ascii")
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Rotated MNIST and Fashion-MNIST, the sets that the ElasticZO paper fine-tunes on (Table 2).
+"""Rotated MNIST and Fashion-MNIST, the sets for fine-tuning in the ElasticZO paper (Table 2).
 
 Deviations from the paper: which 1,024 images of each split it takes, the direction and the
 interpolation of its rotation are not said. Here they are a uniform sample (``SEED``), the same for
@@ -38,7 +38,7 @@ def make(base: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def tuning_images(base: Mapping[str, Any], angle: int) -> tuple[Array, Array]:
-    """Return rotated images, and their labels, that are in neither split: for tuning.
+    """Return rotated images outside both splits, and their labels: for tuning.
 
     They are the next ``SIZE`` of the base set's training images, in the order of which those of the
     training split are the first.

@@ -35,7 +35,7 @@ def rotate(images: npt.NDArray[np.uint8], degrees: float) -> npt.NDArray[np.uint
 def _origins(
     height: int, width: int, degrees: float
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return row and column that each pixel comes from, [H, W] in units of 2^-16."""
+    """Return each pixel's source row and column, [H, W] in units of 2^-16."""
     cosine = round(math.cos(math.radians(degrees)) * _ONE)
     sine = round(math.sin(math.radians(degrees)) * _ONE)
     y = 2 * np.arange(height, dtype=np.int64)[:, None] - (height - 1)  # half pixels from the centre

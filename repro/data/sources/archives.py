@@ -94,7 +94,7 @@ def read_member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
 
 
 def gunzip(data: bytes, most: int, name: str) -> bytes:
-    """Return what the gzip file ``data`` holds.
+    """Return the content of the gzip file ``data``.
 
     Args:
         data: the whole file.

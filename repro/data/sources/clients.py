@@ -10,7 +10,7 @@ from repro.data.base import SourceUnavailableError
 
 _STANDARD_ERROR = 2
 _ERROR = re.compile(r"E: |ERROR|error|cause|\w*Error: ")
-"""How apt, pip, uv and a traceback of Python begin the lines that say what is wrong."""
+"""First words of error lines in apt, pip, uv and a Python traceback."""
 
 
 def run_client(command: Sequence[str], directory: Path) -> None:

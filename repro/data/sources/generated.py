@@ -1,4 +1,4 @@
-"""Sets that are computed: from nothing but a seed, or from another set."""
+"""Computed sets: from a seed alone, or from another set."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

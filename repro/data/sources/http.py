@@ -1,4 +1,4 @@
-"""Files from a web address; a download that broke off goes on where it stopped."""
+"""Download files from a web address; an interrupted download resumes where it stopped."""
 
 import http.client
 import urllib.error
@@ -69,7 +69,7 @@ def download(url: str, path: Path) -> None:
 
 
 def _receive(response: http.client.HTTPResponse, partial: Path, present: int) -> None:
-    """Append the body to ``partial``, or start it anew if the server sends the whole file."""
+    """Append the body to ``partial``, or start again if the server sends the whole file."""
     resumed = response.status == http.HTTPStatus.PARTIAL_CONTENT
     received = present if resumed else 0
     length = response.headers.get("Content-Length")

@@ -1,4 +1,4 @@
-"""Wheels from a Python package index, through pip: whatever index, mirror or proxy it is set to."""
+"""Wheels from a Python package index, through pip with its index, mirror or proxy."""
 
 import hashlib
 import importlib.util

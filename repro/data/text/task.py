@@ -51,9 +51,9 @@ class PromptTask:
     """Where the training rows are: ``SET/KEY`` for an array of the catalogue, or the path of a
     ``.jsonl`` or ``.tsv`` file."""
     validation: str | Path
-    """Where the rows are that accuracy is measured on."""
+    """Source of the rows for measuring accuracy."""
     tuning: str | Path | None = None
-    """Where rows are that are held out of training; without it they are drawn from ``train``."""
+    """Source of held-out rows; without it they are drawn from ``train``."""
     label: str = "label"
     """Name of the field that holds the label."""
     truncate: str | None = None
@@ -64,7 +64,7 @@ class PromptTask:
     left out of training, and so are those that have them in common with a held-out row. All fields
     of the template if empty."""
     edits: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
-    """Field -> function that its text goes through before it is filled in."""
+    """Field -> function applied to its text before it is filled in."""
     title: str = ""
     """How figures call the task; its name if empty."""
     version: str = "1"

@@ -1,4 +1,4 @@
-"""The tasks there are: five published or generated ones, and those that a user adds."""
+"""The tasks: five published or generated ones, and the user's own."""
 
 import difflib
 import tomllib
@@ -19,7 +19,7 @@ def _as_sentence(question: str) -> str:
 
 
 def _yes_no(name: str, dataset: str, title: str) -> PromptTask:
-    """Return yes/no reading with the prompt that the MeZO authors give large models.
+    """Return yes/no reading with the MeZO authors' prompt for large models.
 
     Appendix on prompts of arXiv 2305.17333, after LM-BFF: passage, then the question with a capital
     and a question mark.
@@ -114,7 +114,7 @@ def register(task: PromptTask) -> PromptTask:
 
 
 def get_task(name: str | PromptTask) -> PromptTask:
-    """Return the task called ``name``, or the one that a TOML file describes.
+    """Return the task called ``name``, or a TOML file's task.
 
     Args:
         name: a registered name (``-`` and ``_`` are the same), the path of a ``.toml`` file (see
@@ -137,7 +137,7 @@ def get_task(name: str | PromptTask) -> PromptTask:
 
 
 def read_task(path: Path) -> PromptTask:
-    """Return the task that a TOML file describes.
+    """Return a TOML file's task.
 
     Its keys are fields of ``PromptTask``: ``template``, ``train`` and ``validation`` (paths from
     the file's directory), a table ``answers``, and if wanted ``tuning``, ``label``, ``truncate``

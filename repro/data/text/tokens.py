@@ -24,11 +24,11 @@ from repro.data.text.tasks import get_task
 Tokens = npt.NDArray[np.int32]
 _ARRAYS = ("tokens", "offsets", "prefix", "suffix", "labels", "answers")
 _PROBED = 8
-"""Prompts of a split on which it is checked that each answer is one token."""
+"""Number of prompts in a split for the check that each answer is one token."""
 
 
 class Tokenizer(Protocol):
-    """The part of a fast tokenizer of ``transformers`` that is used."""
+    """The used part of a fast tokenizer of ``transformers``."""
 
     @property
     def backend_tokenizer(self) -> Any:  # noqa: ANN401 - a tokenizers.Tokenizer
@@ -54,9 +54,9 @@ class TokenisedSplit:
     offsets: Indices
     """[N + 1], where each prompt starts, and T."""
     prefix: Tokens
-    """[N], tokens at the start of each prompt that are never cut, such as that of start-of-text."""
+    """[N], tokens at the start of each prompt that are never cut, such as start-of-text."""
     suffix: Tokens
-    """[N], tokens at the end of each prompt that are never cut, such as those of the question."""
+    """[N], tokens at the end of each prompt that are never cut, such as the question's."""
     labels: npt.NDArray[np.uint8]
     """[N], number of each row's answer, from 0."""
     answers: Tokens
@@ -88,7 +88,7 @@ class TokenisedSplit:
         A longer one loses the start of the field that may be cut, and nothing else.
 
         Raises:
-            UsageError: ``max_length`` does not hold what is never cut.
+            UsageError: ``max_length`` is too small for the parts that are never cut.
         """
         least = int(self.prefix[index] + self.suffix[index])
         if max_length < least:
@@ -212,7 +212,7 @@ def _answer_tokens(task: PromptTask, texts: Sequence[str], tokenizer: Tokenizer)
 def _only_token(
     task: PromptTask, answer: str, bare: list[int], ids: list[int], tokenizer: Tokenizer
 ) -> int:
-    """Return the one token that the answer adds to the prompt."""
+    """Return the answer's one token after the prompt."""
     if ids[: len(bare)] != bare:
         msg = (
             f"task {task.name}: answer {answer!r} changes the tokens of the prompt, must be one "
