@@ -3,7 +3,7 @@
 An artifact is a module ``repro/artifacts/<slug>.py``, or a package of that name where it is long.
 It holds ``ARTIFACT`` and the ``Config`` class. ``repro.artifacts.index`` imports all of them, so
 everything heavy (torch, matplotlib, pandas) is imported inside the functions that need it. The
-template of its notebook lies next to it as ``<slug>.md``, or in the package as ``notebook.md``.
+template of its notebook lies beside it as ``<slug>.md``, or in the package as ``notebook.md``.
 """
 
 import dataclasses
@@ -49,18 +49,18 @@ class Result:
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """The harness's services for a run."""
+    """What the harness gives to a run."""
 
     environment: "Environment"
     """Code, machine and versions of the run."""
     result_cache: "ResultCache"
-    """Finished points of this run; forgotten once its records are written."""
+    """Points of this very run that are done; forgotten once its records are written."""
     workers: int
     """How many processes may run at a time."""
     executor: "Executor"
     """What trains runs."""
     prior_results: "PriorResults"
-    """Results in earlier records, for reuse."""
+    """Results that stand in earlier records and need not be made again."""
 
 
 def _no_findings(records: "Sequence[Record]") -> "list[Finding]":  # noqa: ARG001 - as the others
@@ -87,7 +87,7 @@ class Artifact:
     figures: "Callable[[], Mapping[str, Draw]]" = dict
     """Returns a function of the records for each figure's name."""
     captions: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Caption and text alternative of each figure, by its name; the first is the main figure."""
+    """What each figure shows, by its name, also for those who cannot see it."""
     claims: tuple[str, ...] = ()
     """Ids of the claims it gives a finding for."""
     findings: "Callable[[Sequence[Record]], list[Finding]]" = _no_findings

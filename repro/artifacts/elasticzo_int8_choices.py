@@ -100,7 +100,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
 
 def effects(records: "Sequence[Record]") -> "list[Comparison]":
-    """Return the records' comparisons: by data set, question and method.
+    """Return what the records hold of each question: by data set, question and method.
 
     Raises:
         ReproError: two sides were trained differently in more than the answer.
@@ -147,7 +147,7 @@ def restored(records: "Sequence[Record]") -> "Iterator[tuple[str, Cell]]":
 
 
 def shares(cell: "Cell") -> list[float]:
-    """Return the share of clipped weights in each epoch, in per cent of the perturbed ones.
+    """Return the share of clipped weights in each epoch, in per cent of all that were perturbed.
 
     It is over all seeds, and ends where the first one does.
     """

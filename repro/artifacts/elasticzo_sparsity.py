@@ -138,7 +138,7 @@ def _panel(
 
 
 def _published(cell: "Cell") -> float:
-    """Return an arm's published accuracy: for the schedule, from Table 1."""
+    """Return what the paper prints of an arm: of the schedule, in Table 1."""
     from repro.artifacts.shared.scores import published
     from repro.claims.quantity import key
 

@@ -1,4 +1,4 @@
-"""Draw pictures of a data set's items."""
+"""Pictures of what is in a set."""
 
 import importlib
 import io

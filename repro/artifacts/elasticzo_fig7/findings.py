@@ -1,4 +1,4 @@
-"""Our value for every claim on execution time: the engine's, and PyTorch's for comparison."""
+"""Our value for every claim on execution time: the engine's, with PyTorch's beside it."""
 
 from collections.abc import Iterable
 
@@ -60,7 +60,7 @@ def _points(quantity: Quantity) -> list[Point]:
 
 
 def _machine(record: Record, times: Times) -> str:
-    """Describe the timed machine and program, which differ from the paper's."""
+    """Say what the times are of, and that it is not what the paper's are of."""
     threads = record.config["threads"]
     here = f"{record.environment.cpu}, {threads} thread{'s' if threads > 1 else ''}"
     if times.machine:

@@ -1,4 +1,4 @@
-"""Read the records: runs with changed settings, and networks on other rotated images."""
+"""What the records hold: runs beside those of the tables, and networks on other rotated images."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ VIEWS: dict[str, Point] = {
     "clockwise": {**TABLE_2, "turn": "clockwise"},
     "nearest pixel": {**TABLE_2, "interpolation": "nearest"},
 }
-"""Images for evaluation, by the names in figures and tables."""
+"""What is evaluated on, as people read it."""
 START: Point = {"start_lr": 1e-3, "start_batch": 32}
 """How the networks of our Table 2 are pre-trained in float32 ..."""
 INTEGER_START: Point = {"start_lr": None, "start_batch": 256}
-"""... and in integers, without a rate."""
+"""... and in integers, that have no rate."""
 ANGLES = (30, 45)
 _IN_TABLE = ("dataset", "angle", "precision", "method")
 
@@ -94,7 +94,7 @@ class Evaluations:
             self._seeds.setdefault(where, {})[record.seed] = 100 * record.metrics["accuracy"]
 
     def get(self, *parts: Point) -> SeedMean | None:
-        """Return the mean over seeds at the union of the points ``parts``."""
+        """Return the mean over seeds at the point that the parts make together."""
         point = {name: value for part in parts for name, value in part.items()}
         by_seed = self._seeds.get(key(point))
         if by_seed is None:
@@ -105,13 +105,13 @@ class Evaluations:
 
 
 def comparisons(records: Sequence[Record]) -> list[Comparison]:
-    """Return the records' comparisons of each cell and cause, in the order of the tables."""
+    """Return what the records hold of each cell and cause, in the order of the tables."""
     found = shared.comparisons(records, CAUSES, lambda cell: not cell.records[0].metrics["changed"])
     return sorted(found, key=lambda one: place(one.row))
 
 
 def rows(records: Sequence[Record]) -> list[NetworkScores]:
-    """Return every network evaluated on several kinds of rotated images."""
+    """Return every network that was evaluated on all kinds of rotated images or on some."""
     found = Evaluations(records)
     made = []
     for cell in _cells(found):
@@ -132,7 +132,7 @@ def rows(records: Sequence[Record]) -> list[NetworkScores]:
 
 
 def settings(records: Sequence[Record]) -> Iterator[PreTraining]:
-    """Yield every recorded rate and batch of pre-training with both angles."""
+    """Yield every rate and batch of pre-training that the records hold at both angles."""
     found = Evaluations(records)
     network: Point = {"precision": "fp32", "method": "none"}
     starts = {
@@ -152,7 +152,7 @@ def settings(records: Sequence[Record]) -> Iterator[PreTraining]:
 
 
 def pair(dataset: str) -> tuple[float, ...]:
-    """Return the published accuracies at both angles without fine-tuning in float32."""
+    """Return what the paper prints at both angles without fine-tuning in float32."""
     where = {"dataset": dataset, "precision": "fp32", "method": "none"}
     return tuple(published()[key({**where, "angle": angle})] for angle in ANGLES)
 

@@ -51,7 +51,7 @@ def integer_tuning(records: Sequence[Record]) -> Figure:
 
 
 def batch(records: Sequence[Record]) -> Figure:
-    """Draw every row of Table 2 in INT8 by its own batch and by the batches in ``BATCH``."""
+    """Draw every row of Table 2 in INT8 by its own batch and by those of ``BATCH``."""
     columns: dict[tuple[str, ...], list[Score]] = {}
     for one in _of(comparisons(records), "int8", tuned=True):
         if one.axis.setting == "batch":
@@ -133,7 +133,7 @@ def _misses(panel: Axes, rows: Sequence[NetworkScores]) -> None:
 
 
 def pre_training(records: Sequence[Record]) -> Figure:
-    """Draw accuracy at 45 over accuracy at 30 degrees for each rate and batch of pre-training.
+    """Draw accuracy at 45 over that at 30 degrees for each rate and batch of pre-training.
 
     A row for the images of Table 2 here and one for the first ones of the test split; means, each
     with lines to its seeds, whose intervals would hide each other.

@@ -1,4 +1,4 @@
-"""Train with each suspected cause changed alone, and evaluate the networks on other images.
+"""Train with each suspected cause changed alone, and evaluate what was trained on other images.
 
 Kinds of results:
 
@@ -60,7 +60,7 @@ def _test_images(config: Config) -> Asked:
 
 
 def _of_tuned() -> Sequence[RotatedImages]:
-    """Return the images for a network fine-tuned on others of the same rotation."""
+    """Return the images for a network that was fine-tuned on others turned and made alike."""
     own = VIEWS[0]
     return [v for v in VIEWS if (v.turn, v.interpolation) == (own.turn, own.interpolation)]
 

@@ -16,7 +16,7 @@ from repro.plotting.style import METHOD_COLOURS, style
 
 Variant = tuple[str, float]
 _ABSCISSAE = {"batch": "batch size B", "r_max": "$r_{max}$", "lr": "learning rate"}
-"""A panel's horizontal axis is the first searched setting of these."""
+"""What a panel shows is the first of these that was searched for."""
 _CHOSEN: dict[str, Any] = {"color": "k", "ls": "none", "marker": "o", "ms": 12, "mfc": "none"}
 _AT_THE_EDGE: dict[str, Any] = {**_CHOSEN, "marker": "s"}
 _MARKERS = "sD^v<>P"
@@ -24,7 +24,7 @@ _STYLES = ("--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
 
 
 def grid(records: Sequence[Record]) -> Figure:
-    """Draw a panel for each family of problems and precision, and mark the choices."""
+    """Draw a panel for each family of problems and precision, and mark what was chosen."""
     columns = list(dict.fromkeys(group[:2] for group in grids(records)))
     with style():
         across = min(len(columns), 3)
@@ -129,14 +129,14 @@ def _panel(
 
 
 def _problems(records: Iterable[Record], family: str) -> str:
-    """Name the data sets of a family's problems."""
+    """Name the data sets that a family's problems are of."""
     sets = dict.fromkeys(r.point["dataset"] for r in records if group_of(r)[0] == family)
     names = ", ".join(DATASETS.get(name) or STAND_INS[name] for name in sets)
     return f"rotated {names}" if family.startswith("rotated") else names
 
 
 def _at_the_edge(point: Combination, grid: Iterable[Combination]) -> bool:
-    """Tell whether any setting is the smallest or the largest of several values."""
+    """Tell whether any setting is the smallest or the largest that was tried of several."""
     tried = [dict(other) for other in grid]
     values = {name: {each[name] for each in tried} for name in dict(point)}
     return any(
@@ -185,7 +185,7 @@ def _variants(records: Sequence[Record]) -> dict[Variant, int]:
 
 
 def _look(place: int | None) -> dict[str, Any]:
-    """Return the marker and the dashes of a variant, or of a line without variants."""
+    """Return the marker and the dashes of a variant, or those of a line that has none."""
     if place is None:
         return {"marker": "o", "linestyle": "-"}
     return {"marker": _MARKERS[place % len(_MARKERS)], "linestyle": _STYLES[place % len(_STYLES)]}

@@ -12,7 +12,7 @@ Group = tuple[str, str, str]
 
 
 class Run(Protocol):
-    """The input of the choice: a record, or a result before it is recorded."""
+    """What the choice depends on: of a record, or of a result that is none yet."""
 
     @property
     def point(self) -> Mapping[str, Any]:
@@ -31,7 +31,7 @@ _STAND_INS = ("modelnet40_hdf5", "modelnet10_voxel", "shrec11", "shapes40")
 
 
 def group_of(record: Run) -> Group:
-    """Return the group that a record's hyperparameters are chosen for."""
+    """Return what a record's hyperparameters are chosen for."""
     point = record.point
     family = point["dataset"]
     if family in _STAND_INS:
@@ -42,7 +42,7 @@ def group_of(record: Run) -> Group:
 
 
 def searched(group: Group) -> tuple[str, ...]:
-    """Return the names of a group's searched hyperparameters."""
+    """Return the names of the hyperparameters that are searched for in a group."""
     family, precision, method = group
     if precision == "fp32":
         return ("lr",) if method == "full_bp" else ("lr", "clip", "eps")
@@ -69,11 +69,11 @@ def grids(records: Sequence[Run]) -> dict[Group, dict[Combination, float]]:
 
     It is the mean over seeds, and over the problems that share their hyperparameters. Records of a
     search for fewer hyperparameters than are searched for in their group now are left out, and so
-    have fewer epochs than the group's longest: a longer search takes a shorter one's place.
+    are those of fewer epochs than the group's longest: a longer search takes a shorter one's place.
 
     Raises:
         ReproError: the runs of a group were trained differently in more than the searched
-            hyperparameters: their accuracies do not show the best of those.
+            hyperparameters, so that their accuracies do not say which of those is the best.
     """
     groups: dict[Group, list[Run]] = {}
     for record in filter(_is_of_this_search, records):

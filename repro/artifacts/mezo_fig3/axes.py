@@ -1,4 +1,4 @@
-"""Axes and rows shared by this artifact's figures."""
+"""The axes and rows that the figures of this artifact share."""
 
 import math
 from collections.abc import Sequence

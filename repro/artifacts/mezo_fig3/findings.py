@@ -299,7 +299,7 @@ def _inference(records: Sequence[Record]) -> Finding:
 def _corrected(
     claim_id: str, ours: float, reason: str, *, checkpointing: bool = False, **sizes: int
 ) -> Finding:
-    """Return a finding with the values of the equations and of the recovered reading."""
+    """Return a finding with the value of the recovered reading beside that of the equations."""
     return Finding(
         claim_id,
         ours,
@@ -344,7 +344,7 @@ def _simulated(points: Sequence[Point]) -> list[Finding]:
 
 
 def _beside(metrics: dict[str, Any]) -> str:
-    """Describe the count and the formula's prediction."""
+    """Say what was counted and what the formula predicts."""
     found, formula = (format_bytes(metrics[f"{name}_bytes"]) for name in ("peak", "formula"))
     return f"{found} (formula {formula})"
 

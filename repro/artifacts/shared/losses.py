@@ -27,7 +27,7 @@ def figure(records: Sequence[Record]) -> Figure:
 
 
 def table(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the last losses of every run, in nats, including runs left out of means."""
+    """Return the last losses of every run, in nats; also of those that the means leave out."""
     rows = [
         {
             "": ", ".join(headings(cell.point)),

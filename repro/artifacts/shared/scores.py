@@ -1,4 +1,4 @@
-"""The accuracies of a table's cells, ours and the published, for figures and tables."""
+"""The accuracies of a table's cells, ours beside the published, as figures and tables take them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ STAND_INS = {
 
 
 def columns(records: Sequence[Record]) -> Columns:
-    """Return the scores of every column with records, in the order of the table."""
+    """Return the scores of every column that any record belongs to, in the order of the table."""
     cells, printed = Cells(records), published()
     found: dict[tuple[str, ...], list[Score]] = {}
     for column in _columns(cells):
@@ -105,7 +105,7 @@ def _row(cell: Cell) -> dict[str, Any]:
 
 
 def _form(cell: Cell) -> str:
-    """Return the data set trained on, if it is another form of the column's."""
+    """Return the data set trained on, if it is another form of the one that the column names."""
     problem = str(cell.settings.get("problem", ""))
     return "" if problem == cell.point["dataset"] else problem
 
@@ -131,7 +131,7 @@ def _columns(cells: Cells) -> Sequence[Point]:
 
 
 def published() -> Mapping[Key, float]:
-    """Return the published accuracy of each point, in per cent."""
+    """Return the accuracy that the paper prints for each point, in per cent."""
     claims = {claim.id: claim.published for claim in CLAIMS}
     return {
         key(quantity.point): claims[claim_id]
