@@ -171,6 +171,20 @@ def test_what_was_not_timed_has_no_value(made: dict[str, Any]) -> None:
     assert {finding.ours for finding in findings(records(**made))} == {None}
 
 
+def test_bars_of_int8_show_where_the_published_speed_up_would_end_them() -> None:
+    figure = figures.fig7(records())
+    engine = figure.axes[1]
+    marks = [bar for bar in engine.patches if bar.get_facecolor()[3] == 0]
+    assert len(marks) == 3  # Full ZO, ZO-Feat-Cls2, ZO-Feat-Cls1
+    said = [text.get_text() for text in engine.texts]
+    in_fp32 = [float(text.split()[0]) for text in said if text.endswith(" s")]
+    assert [mark.get_x() for mark in marks] == pytest.approx([t / 1.42 for t in in_fp32], rel=0.01)
+    ends = [mark.get_x() + mark.get_width() for mark in marks]
+    assert ends == pytest.approx([t / 1.38 for t in in_fp32], rel=0.01)
+    assert sum(": 2.00 × as fast" in text for text in said) == 3  # noqa: RUF001
+    plt.close(figure)
+
+
 def test_figures_and_tables_show_every_arm() -> None:
     made = records()
     for draw in figures.FIGURES.values():

@@ -283,8 +283,14 @@ def test_networks_are_shown_on_every_kind_of_images() -> None:
     assert (shown["published"], shown["seeds"]) == ("60.25", "1 to 2")
     figure = figures.test_images(records)
     (panel,) = figure.axes
-    labels = [label.get_text() for label in panel.get_yticklabels()]
-    assert labels == ["ours", "first 1,024", "clockwise"]
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["untuned, 45°"]
+    assert panel.get_title(loc="left").startswith("MNIST, INT8")
+    drawn = [float(bar[0].get_xdata()[0]) for bar in panel.containers]
+    assert drawn == pytest.approx([4.75, -10.25, -20.25])  # points from the published 60.25
+    named = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert named == [
+        "1,024 drawn at random (ours)", "the first 1,024", "ours, turned clockwise", "published"
+    ]  # fmt: skip
     plt.close(figure)
 
 
