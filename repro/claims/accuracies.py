@@ -13,7 +13,7 @@ SAMPLED_IMAGES = 1024
 
 
 def findings(slug: str, records: Iterable[Record]) -> list[Finding]:
-    """Return a finding for every claim that the artifact ``slug`` answers, from its records."""
+    """Return a finding for every claim of the artifact ``slug``, from its records."""
     quantities = {claim.id: QUANTITIES[claim.id] for claim in of_artifact(slug)}
     images = SAMPLED_IMAGES if slug == "elasticzo_table2" else None
     return trained.findings(quantities, records, images)

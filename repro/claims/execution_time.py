@@ -5,7 +5,7 @@ of another program on another machine. So the verdict is always *not comparable*
 our values next to the paper's.
 
 The batch size is lost from our copy of the paper; both of its figures on memory are looked at. Its
-ranges are taken as those of Full ZO, ZO-Feat-Cls2 and -Cls1, its two shares of the backward pass as
+ranges are read as Full ZO, ZO-Feat-Cls2 and -Cls1, its two shares of the backward pass as
 the largest in FP32 and in INT8.
 """
 

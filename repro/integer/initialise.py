@@ -18,7 +18,7 @@ def initialise(
 ) -> IntegerTensor:
     """Return a random weight: round(127 w / max|w|), with the exponent ceil(log2(max|w|)) - 7.
 
-    The exponent does not match the scale of the mantissas: the weight is that of Xavier times
+    The exponent does not match the scale of the mantissas: the weight is Xavier's times
     c = (127/128) 2^ceil(log2 max|w|) / max|w|, from 0.99 to 1.98.
 
     Args:

@@ -1,7 +1,7 @@
 """The two kinds of integer layers, and the layout of their values.
 
 Values are kept with the batch last: images are [H, C, W, B], point clouds [F, N, B], features
-[F, B]. A layer with weights is then matrix products W @ x whatever its kind, nothing is transposed
+[F, B]. Any layer with weights is then matrix products W @ x, nothing is transposed
 before the features, and the rows of a convolution or a pooling window are long contiguous runs.
 """
 

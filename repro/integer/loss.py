@@ -60,7 +60,7 @@ def powers_of_two(values: Tensor, exponent: int) -> Tensor:
 def logit_gradient(logits: IntegerTensor, labels: Tensor) -> Tensor:
     """Return about 2048 (softmax - one hot): int64 [B, classes] whose rows sum to zero.
 
-    g_i = trunc(2^11 q_i / sum_j q_j), then g_y -= sum_i g_i, where q_i stands for e^(x_i):
+    g_i = trunc(2^11 q_i / sum_j q_j), then g_y -= sum_i g_i, where q_i approximates e^(x_i):
     2^(p_i) - 1 for exponents e above -7, else 2 + 2x + x^2 in units of 2^(2e).
     """
     values = logits.values.to(torch.int64)

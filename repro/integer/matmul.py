@@ -105,7 +105,7 @@ def fastest_exact(device: torch.device) -> Path:
 def is_exact(path: Path, device: torch.device) -> bool:
     """Tell whether ``path`` multiplies the ends of the int8 range on ``device`` without an error.
 
-    Shapes are those of a convolution, of its weight gradient (a transposed operand) and of a
+    The shapes come from a convolution, its weight gradient (a transposed operand) and a
     matrix-vector product, since a library may choose another kernel for each.
     """
     for m, k, n in ((6, 25, 512), (25, 512, 6), (16, 150, 96), (10, 84, 1), (1, 100, 3)):

@@ -159,7 +159,7 @@ class IntegerNetwork:
     ) -> list[tuple[Weighted, Tensor]]:
         """Return the updates of all recorded layers with weights, the last layer's first.
 
-        No weight is changed: every error is that of the weights of the forward pass, as in NITI,
+        No weight is changed: every error belongs to the weights of the forward pass, as in NITI,
         where a layer passes its error on before it is updated.
 
         Args:

@@ -37,7 +37,7 @@ class SparseNoise:
     r_max: int
     """Entries are uniform on the whole numbers from -r_max to r_max."""
     p_zero: float
-    """Probability that an entry is set to zero, in steps of 2^-16."""
+    """Probability of a zero entry, in steps of 2^-16."""
 
     def __post_init__(self) -> None:
         check_r_max(self.r_max)

@@ -1,6 +1,6 @@
 """From an accumulator to int8: a right shift by k with one of NITI's roundings.
 
-All roundings are of sign and magnitude. For an accumulator a and a shift k, with s = sign(a)::
+All roundings treat sign and magnitude apart. For an accumulator a and a shift k, with s = sign(a)::
 
     q = floor(|a| / 2^k)        f = |a| - q 2^k, from 0 to 2^k - 1
 

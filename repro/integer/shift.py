@@ -1,6 +1,6 @@
 """NITI's shift policies: how far an accumulator is shifted, and by which rounding.
 
-Two algorithms live in NITI's history (docs/integer.md): v1 is that of the LeNet experiments, v2
+Two algorithms live in NITI's history (docs/integer.md): v1 from the LeNet experiments, v2
 that of the VGG experiments, whose 5/4/3 schedule ElasticZO follows. They share the rule for
 gradients and differ in activations and errors.
 """

@@ -4,9 +4,9 @@ Three answers to the same question:
 
 - ``float``: the cross-entropy of the dequantised logits (the paper's INT8);
 - ``integer``: equations 6 to 12, with powers of two and floor(log2) (the paper's INT8*);
-- ``exact``: the same powers of two without the floor, compared as whole numbers of any length. What
-  it decides differently from ``integer`` is what the floor costs; what it decides differently from
-  ``float`` is what the powers of two cost.
+- ``exact``: the same powers of two without the floor, compared as whole numbers of any length.
+  Its differences from ``integer`` are the cost of the floor, its differences from
+  ``float`` are the cost of the powers of two.
 """
 
 import math

@@ -22,7 +22,7 @@ SCHEMA_VERSION = 1
 Profile = Literal["smoke", "quick", "hours", "day", "gpu", "paper"]
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 """From the cheapest to the published setting; a later one outranks an earlier one in tables. Every
-artifact has ``smoke``, ``quick`` and ``paper``; what each of them is, the artifact says."""
+artifact has ``smoke``, ``quick`` and ``paper``, and defines each of them."""
 CUSTOM = "custom"
 """The profile of a record whose configuration is no profile's."""
 
@@ -66,7 +66,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def dataset(self) -> str:
-        """The data set trained on; the one of ``point`` may stand for several forms of it."""
+        """The data set trained on; ``point`` may name a set with several forms."""
         settings = self.metrics.get("settings", {})
         named = settings.get("problem") if isinstance(settings, dict) else None
         return str(named or self.point.get("dataset", ""))

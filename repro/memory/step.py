@@ -94,7 +94,7 @@ def last_position_loss(
     """Return the mean cross-entropy of the token after each sequence, in float32.
 
     Only the last position's logits are computed, in every method alike: a classification prompt
-    needs no others, and N x V logits would hide what the formulas describe.
+    needs no others, and N x V logits would hide the memory in the formulas.
     """
     forward: Any = model  # the types do not say that a model can be called
     logits = forward(input_ids=tokens, logits_to_keep=1).logits[:, -1]  # [B, V]

@@ -45,7 +45,7 @@ class ElasticZO(ZerothOrder):
     computed, so autograd starts at the tail. With an empty tail this is MeZO (Full ZO); with
     C = 0 one forward pass is made, and it is plain SGD (Full BP).
 
-    The order of layers is that of their registration. The first step holds it against the order in
+    Layers are ordered by registration. The first step compares this order with the one in
     which the loss uses them, and refuses to train if a layer of the tail runs before one of the
     others; with ``trace`` the order is taken from a forward pass instead.
     """

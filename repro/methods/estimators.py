@@ -10,5 +10,5 @@ OFFSETS: dict[Estimator, tuple[int, int]] = {"two-sided": (1, -1), "one-sided": 
 Training, replay and the projected gradient g = (first loss - last loss) / ((first - last) eps) all
 follow them. ``two-sided`` is SPSA (MeZO, Malladi et al. 2023, definition 1), whose error is of
 order eps squared. ``one-sided`` (FZOO, arXiv 2506.09034) takes the loss at theta once a step,
-whatever the number of directions, and its error is of order eps.
+for any number of directions, and its error has order eps.
 """

@@ -24,7 +24,7 @@ KEPT = 1 << 17
 _LARGE = 1 << 24
 _BUFFER = 1 << 13
 """Elements of a chunk drawn at a time for a model between ``KEPT`` and ``_LARGE``, on the host: a
-whole chunk may be more than all that its forward pass takes.
+whole chunk may be more than its forward pass takes.
 """
 
 _SEED_SPACE = 1 << 32  # torch's host generator uses the low 32 bits of a seed

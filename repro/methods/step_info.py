@@ -12,7 +12,7 @@ from repro.core.errors import ReproError
 
 
 class DivergedError(ReproError):
-    """A loss is not finite, or a descent beyond what the format holds."""
+    """A loss is not finite, or an update exceeds the number format."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def require_finite(loss: "torch.Tensor | float", which: str, before: str = "") -
     if not math.isfinite(value):
         msg = (
             f"{which} = {value}{before}: lower the learning rate, eps or the gradient clip; the "
-            "trained parameters are those from before the step, but buffers that a forward pass "
+            "trained parameters are as before the step, but buffers that a forward pass "
             "changes, such as the running statistics of batch norm, stay changed"
         )
         raise DivergedError(msg)

@@ -61,8 +61,8 @@ class ZerothOrder(torch.optim.Optimizer):
         with the settings of the first group.
 
         Raises:
-            UsageError: the learning rate, eps, weight decay or the clip is out of range, another
-                ``restore``, or one, or a ``noise``, that does not go with the weights.
+            UsageError: the learning rate, eps, weight decay or the clip is out of range; or the weights
+                do not support the ``restore`` or the ``noise``.
         """
         require_positive("learning rate lr", lr)
         self.eps = require_positive("perturbation scale eps", eps)

@@ -22,7 +22,7 @@ def lenet5(*, bias: bool = True, classes: int = 10) -> nn.Sequential:
 
     Layers are named; a partition point is a slice, as in ``model[:index]`` and ``model[index:]``.
     A forward pass alone takes no more memory than the input and the output of one layer: ReLU and
-    pooling overwrite what they are given, so ``model[1:]`` changes its input.
+    pooling overwrite their input, so ``model[1:]`` changes its own.
 
     Args:
         bias: whether layers have biases: 107,786 parameters with, 107,550 without, as in INT8.

@@ -22,7 +22,7 @@ def pointnet(*, classes: int = 40) -> nn.Sequential:
 
     Layers are named; a partition point is a slice, as in ``model[:index]`` and ``model[index:]``.
     On the host a forward pass alone takes no more memory than the input and the output of one fully
-    connected layer: batch norm and ReLU overwrite what they are given.
+    connected layer: batch norm and ReLU overwrite their input.
 
     Args:
         classes: number of outputs; 40 give 818,088 parameters.

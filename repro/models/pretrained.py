@@ -52,7 +52,7 @@ LARGE = 1_000_000_000
 float32 costs twice the disk and twice the conversion's memory. It buys no accuracy: the rounding of
 bfloat16 (0.2 %) is small beside that of a 4-bit file (7 %), and most large models are released in
 bfloat16. Smaller models stay in float32, since committed results depend on their exact bits. The
-rule depends on the file alone, so one file stands for one set of weights, whichever type is loaded.
+rule depends on the file alone, so one file gives one set of weights, for any type loaded.
 """
 _CHUNK = 4096
 """Rows of an output layer compared at a time."""
@@ -74,7 +74,7 @@ def load_pretrained(name: str, dtype: str = "float32") -> Pretrained:
         dtype: type of the weights: ``float32``, ``float16`` or ``bfloat16``.
 
     The dense form of a GGUF file of ``LARGE`` weights or more is kept in bfloat16. Loaded as
-    float32, its weights are those of bfloat16.
+    float32, its weights have bfloat16's values.
 
     Raises:
         UsageError: another dtype, or an architecture of GGUF file without conversion.
@@ -238,7 +238,7 @@ def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
 
 
 def _require_same_weights(config: "PreTrainedConfig", header: Header) -> None:
-    """Check that the model which the metadata describe has as many weights as the file.
+    """Check that the model in the metadata has as many weights as the file.
 
     transformers skips tensors whose names it does not know, and takes metadata that are missing
     from a default, which may be a model of many gigabytes. Nothing is allocated here.

@@ -28,7 +28,7 @@ class NativeElasticZO(EngineTraining):
             elastic.step(images, labels)
 
     The model's parameters and running statistics move into the engine's memory and stay views of
-    it. The noise is that of a counter (docs/ondevice.md): the same bits for any number of threads
+    it. The noise comes from a counter (docs/ondevice.md): the same bits for any number of threads
     and on any machine, and not PyTorch's. Sums are taken in another order than PyTorch's.
 
     Batch norm goes by the batch in ``step``, whose passes move the running statistics, and by the

@@ -22,7 +22,7 @@ class EngineNoise(PiecewiseNoise):
         ...
         replay(mezo.log, parameters, noise=EngineNoise())
 
-    The numbers are those of docs/ondevice.md, the same bits on every processor and for any number
+    docs/ondevice.md defines the numbers: the same bits on every processor and for any number
     of threads; PyTorch's number of threads share the work. Each parameter begins at the next
     multiple of ``piece`` elements. Sums are rounded to float32, and to the nearest bfloat16 or
     float16 where the weights have those formats.

@@ -1,6 +1,6 @@
 """Bytes of the activations of one decoder block, from the sizes of the model's own class.
 
-What a backward pass keeps is what autograd saves for the operators that transformers runs, storage
+A backward pass stores the tensors that autograd saves for transformers' operators, storage
 by storage: two views of one tensor count once. Derived from the source of transformers 5 operator
 by operator; docs/plan.md compares the sums with simulated steps. All sizes are for B sequences of N
 tokens; a width below is elements of one token.
@@ -19,7 +19,7 @@ def kept(a: Architecture, s: Setting, *, frozen: bool, masked: float = 0) -> flo
         a: the model.
         s: sizes and number format.
         frozen: whether only adapters are trained: then the norms keep no input of their weights.
-        masked: share of the blocks meant that have a mask, if the context is as wide as their
+        masked: share of these blocks with a mask, if the context is as wide as their
             window: the mean of these blocks is returned.
     """
     token = (
@@ -35,7 +35,7 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
     """Return the peak inside a block while nothing is kept for later.
 
     The model's code holds the embedded tokens and the block's input throughout. An adapter's output
-    stands beside its matrix's; a composed activation takes more than that.
+    exists with its matrix's; a composed activation takes more.
     """
     D, Q, K, b = a.hidden, a.query_width, a.kv_width, s.width
     outside = 2 * D + (D / s.batch if a.position_rows else 0)
