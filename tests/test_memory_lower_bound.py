@@ -219,7 +219,7 @@ def test_peak_of_a_program_is_that_of_its_moments(operations: list[tuple[int, li
 
 def test_layers_of_unknown_lifetimes_are_refused() -> None:
     table = layer_table(nn.Sequential(nn.Linear(3, 5), nn.GELU()), (3,))
-    with pytest.raises(UsageError, match="layer 1: no rule for the memory of other layers in fp32"):
+    with pytest.raises(UsageError, match="layer 1: no memory rule for other layers in fp32"):
         lower_bound(table, 0, 1)
     with pytest.raises(UsageError, match="layer bn1: what a batch norm layer in int8 keeps"):
         lower_bound(POINTNET, 0, 1, precision="int8")

@@ -187,7 +187,7 @@ ARTIFACT = Artifact(
     figures=_figures,
     captions={
         "table1": (
-            "Test accuracy of four methods on each data set and precision, and the published "
+            "Test accuracy of four methods on each data set and precision beside the published "
             "accuracy"
         ),
     },

@@ -44,7 +44,7 @@ class Config:
     """Which cells of the table are run, and for how long."""
 
     datasets: tuple[str, ...] = DATASETS
-    """Data sets for pre-training, and rotated for fine-tuning."""
+    """Sets that are pre-trained on, and rotated."""
     angles: tuple[int, ...] = ANGLES
     """Degrees."""
     precisions: tuple[Precision, ...] = PRECISIONS
@@ -145,7 +145,7 @@ ARTIFACT = Artifact(
     figures=_figures,
     captions={
         "table2": (
-            "Accuracy on rotated images before and after fine-tuning by four methods, and the "
+            "Accuracy on rotated images before and after fine-tuning by four methods, beside the "
             "published"
         ),
     },

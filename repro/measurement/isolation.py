@@ -114,7 +114,7 @@ def run_isolated(
 
     Raises:
         ReproError: a process died, out of memory most often.
-        Exception: the function's own exception.
+        Exception: what the function raised, as it is.
     """
     with processes(workers=workers, preload=preload) as pool:
         pending = {pool.submit(function, task): task for task in tasks}
@@ -123,7 +123,7 @@ def run_isolated(
 
 
 def _end_with_driver() -> None:
-    """End this process when the pool's own process ends, even in the middle of work.
+    """Have this process end when the one that runs the pool does, whatever it does by then.
 
     The fork server, its parent, ends with the driver where the kernel sees to that (Linux); a
     thread of this process does it elsewhere.
@@ -145,6 +145,6 @@ def _result(get: Callable[[], Result], task: object) -> Result:
     except ProcessExpired as error:
         msg = (
             f"the process of {task} died with exit code {error.exitcode}, most often for lack of "
-            "memory; finished points are kept: run again, with smaller points or fewer workers"
+            "memory; what was done is kept: run again, with smaller points or fewer workers"
         )
         raise ReproError(msg) from error

@@ -68,7 +68,7 @@ def lower_bound(
     require_choice("precision", precision, WIDTHS)
     for layer in layers:
         if layer.kind == "other" or (layer.kind == "batch norm" and precision == "int8"):
-            msg = f"layer {layer.name}: no rule for the memory of {layer.kind} layers in {precision}"
+            msg = f"layer {layer.name}: no memory rule for {layer.kind} layers in {precision}"
             raise UsageError(msg)
     start = partition_index(partition, [layer.name for layer in layers])
     step = _Step(layers, batch, WIDTHS[precision], accumulators=precision == "int8")

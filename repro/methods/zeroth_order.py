@@ -61,7 +61,7 @@ class ZerothOrder(torch.optim.Optimizer):
         with the settings of the first group.
 
         Raises:
-            UsageError: the learning rate, eps, weight decay or the clip is out of range; or the weights
+            UsageError: the learning rate, eps, weight decay or clip is out of range; or the weights
                 do not support the ``restore`` or the ``noise``.
         """
         require_positive("learning rate lr", lr)

@@ -1,6 +1,6 @@
 """Whether a computation is a forward pass alone, of which autograd keeps nothing.
 
-Such layers then overwrite their input, where it saves memory: in a network no other layer
+The layers that ask overwrite their input then, where that saves memory: in a network no other layer
 reads it.
 """
 

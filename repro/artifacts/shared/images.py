@@ -1,4 +1,4 @@
-"""Shared settings of the artifacts that train."""
+"""Settings that the artifacts that train have in common."""
 
 from dataclasses import dataclass, fields
 from typing import Any, get_args
