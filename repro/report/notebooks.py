@@ -21,6 +21,7 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbconvert.preprocessors import CellExecutionError, ExecutePreprocessor
 
 from repro.artifacts import index
+from repro.claims.index import CLAIMS
 from repro.core import atomic
 from repro.core.environ import environment_set, same_package
 from repro.core.errors import ReproError
@@ -98,8 +99,8 @@ def _opening(slug: str) -> list[Any]:
     artifact = index.load(slug)
     figure = next(iter(artifact.captions))
     cells = [_code(f'view.figure(artifact.ARTIFACT, "{figure}", records)')]
-    if artifact.claims:
-        show = "claims" if len(artifact.claims) <= FEW_CLAIMS else "verdicts"
+    if statements := _statements(slug):
+        show = "claims" if statements <= FEW_CLAIMS else "verdicts"
         cells.insert(0, _code(f'view.{show}("{slug}")'))
     return cells
 
@@ -110,9 +111,14 @@ def _closing(slug: str) -> list[Any]:
         ("How the records were made", "view.provenance(records)"),
         ("Deviations from the paper", "view.about(artifact.ARTIFACT)"),
     ]
-    if len(index.load(slug).claims) > FEW_CLAIMS:
+    if _statements(slug) > FEW_CLAIMS:
         sections.insert(0, ("Every statement", f'view.claims("{slug}")'))
     return [cell for name, code in sections for cell in (_text(f"## {name}"), _code(code))]
+
+
+def _statements(slug: str) -> int:
+    """Return the number of statements under the artifact's name."""
+    return sum(not CLAIMS[name].same_as for name in index.load(slug).claims)
 
 
 def _text(source: str) -> Any:  # noqa: ANN401 - nbformat is untyped
