@@ -27,7 +27,6 @@ from repro.core.errors import ReproError, UsageError
 from repro.data.base import ArraySpec, BadContentError
 from repro.data.images.idx import read_idx
 from repro.data.points import modelnet40_hdf5
-from repro.data.points.modelnet10_voxel import read_grids
 from repro.data.points.modelnet40_points import read_file
 from repro.data.sources.archives import gunzip, open_zip, read_member
 from repro.data.text.boolq import read_directory
@@ -327,21 +326,6 @@ def test_a_damaged_step_log_is_named_or_read_as_it_was(method: int, tmp_path: Pa
             assert str(path) in error
         else:  # a byte that means nothing, such as a time
             assert found.entries == log_of(40).entries
-
-
-@pytest.mark.parametrize("name", ["X_train", "y_train"])
-def test_grids_that_are_no_numbers_are_refused(name: str, tmp_path: Path) -> None:
-    fields = {
-        **{f"X_{split}": npy(np.ones((1, 4, 4, 4), bool)) for split in ("train", "test")},
-        **{f"y_{split}": npy(np.zeros(1, np.uint8)) for split in ("train", "test")},
-    }
-    path = tmp_path / "grids.npz"
-    path.write_bytes(npz(**fields))
-    assert len(read_grids(path)) == 4
-    for wrong in (np.array(["a"]), np.ones(1, complex), np.full((1, 4, 4, 4), np.nan)):
-        path.write_bytes(npz(**{**fields, name: npy(wrong)}))
-        with pytest.raises(BadContentError, match=r"grids\.npz: "):
-            read_grids(path)
 
 
 def test_a_points_file_without_a_field_is_named(tmp_path: Path) -> None:

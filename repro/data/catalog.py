@@ -14,7 +14,6 @@ MODULES = {
     "modelnet40": "repro.data.points.modelnet40",
     "modelnet40_hdf5": "repro.data.points.modelnet40_hdf5",
     "modelnet40_points": "repro.data.points.modelnet40_points",
-    "modelnet10_voxel": "repro.data.points.modelnet10_voxel",
     "shrec11": "repro.data.points.shrec11",
     "shapes40": "repro.data.points.shapes40",
     "boolq": "repro.data.text.boolq",
