@@ -29,8 +29,8 @@ from repro.data.images.idx import read_idx
 from repro.data.points import modelnet40_hdf5
 from repro.data.points.modelnet40_points import read_file
 from repro.data.sources.archives import gunzip, open_zip, read_member
-from repro.data.text.boolq import read_directory
-from repro.data.text.examples import decode_lines
+from repro.data.text.published import BOOLQ
+from repro.data.text.rows import read_rows
 from repro.finetuning.replay import packed, unpacked
 from repro.measurement.result_cache import ResultCache
 from repro.methods.log import StepLog
@@ -377,13 +377,15 @@ def test_a_lone_surrogate_is_named_with_its_line(text: str, tmp_path: Path) -> N
     good = '{"question": "is it", "passage": "b", "answer": false}\n'
     (tmp_path / "train.jsonl").write_text(good + text)
     (tmp_path / "validation.jsonl").write_text(good)
-    with pytest.raises(BadContentError, match=r"train\.jsonl:2: character \d+ is a lone surrogate"):
-        read_directory(tmp_path)
+    with pytest.raises(
+        BadContentError, match=r"train\.jsonl:2: .*character \d+ is a lone surrogate"
+    ):
+        BOOLQ.read_directory(tmp_path)
 
 
-def test_json_that_is_nested_too_deep_is_no_example() -> None:
-    with pytest.raises(BadContentError, match="file:1: not an example"):
-        decode_lines(b"[" * 100_000 + b"\n", "file")
+def test_json_that_is_nested_too_deep_is_no_row() -> None:
+    with pytest.raises(BadContentError, match="file:1: not JSON"):
+        read_rows(b"[" * 100_000 + b"\n", "file", ("text",), "label")
 
 
 def state() -> dict[str, Any]:

@@ -35,8 +35,7 @@ from repro.data.points.modelnet40 import CLASSES
 from repro.data.points.modelnet40_hdf5 import read_file as read_hdf5
 from repro.data.points.modelnet40_points import read_file as read_points
 from repro.data.sources.archives import open_zip, read_member
-from repro.data.text.examples import decode_lines, encode_lines
-from repro.data.text.rows import read_rows
+from repro.data.text.rows import encode_rows, read_rows
 from repro.data.text.tasks import get_task
 from repro.finetuning.replay import unpacked
 from repro.measurement.records import read_run
@@ -203,8 +202,8 @@ def _examples() -> list[bytes]:
 
 
 def _read_text(path: Path) -> None:
-    encode_lines(decode_lines(path.read_bytes(), path.name))
-    read_rows(path.read_bytes(), path.name, ("question", "passage"), "answer")
+    rows = read_rows(path.read_bytes(), path.name, ("question", "passage"), "answer")
+    encode_rows({**row.values, "answer": row.label} for row in rows)
 
 
 def _config() -> list[bytes]:
