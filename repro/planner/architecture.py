@@ -117,7 +117,8 @@ class Architecture:
         """Inputs and outputs of each matrix of a block, in order."""
         D, Q, K, inner = self.hidden, self.query_width, self.kv_width, self.feed_forward
         attention = ((D, Q + 2 * K),) if self.fused_qkv else ((D, Q), (D, K), (D, K))
-        entry = ((D, 2 * inner),) if self.fused_gate else ((D, inner),) * (1 + self.gated)
+        whole = 2 * inner if self.fused_gate else inner
+        entry = ((D, whole), (D, whole)) if self.gated and not self.fused_gate else ((D, whole),)
         return (*attention, (Q, D), *entry, (inner, D))
 
     @property

@@ -80,7 +80,7 @@ class _Step:
         block, backward = self._kept_block(a.masked_share(self.blocks or 1)), self._backward()
         inputs = self.blocks * self.stream if self.method.checkpointed else 0
         every = inputs or self.blocks * block - self._unkept()
-        again = self._kept_block(masked=any(a.masked)) - activations.shared_input(a, s)
+        again = self._kept_block(any(a.masked)) - activations.shared_input(a, s)
         recomputed = again if inputs else 0
         head, last = self._head_gradient(), self._last_matrix_gradient()
         final = activations.kept_at_the_end(a, s, frozen=self.adapters)
@@ -98,8 +98,8 @@ class _Step:
 
     def _at(self, moment: str, gradients: float, kept: float, working: float) -> Estimate:
         state = 2 * self._trained() if self.method.adam else 0
-        shared = activations.shared(self.a, self.s) + TOKEN * self.s.batch * self.s.context
-        return Estimate(moment, self._weights(), state, gradients, kept, working + shared)
+        always = activations.shared(self.a, self.s) + TOKEN * self.s.batch * self.s.context
+        return Estimate(moment, self._weights(), state, gradients, kept, working + always)
 
     def _weights(self) -> float:
         adapters = self.a.adapter_parameters(self.s.rank) if self.adapters else 0
