@@ -13,9 +13,8 @@ from repro.core.errors import UsageError
 from repro.data.base import BadContentError
 from repro.data.catalog import load_set
 from repro.data.points import shapes40, shrec11
-from repro.data.points.preview import draw_clouds
 from repro.data.points.solids import KINDS
-from repro.data.preview import draw_samples
+from repro.data.preview import draw_clouds, draw_samples
 
 
 @pytest.fixture
