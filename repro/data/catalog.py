@@ -7,8 +7,8 @@ from repro.core.suggestions import unknown
 from repro.data.base import DataSet
 
 MODULES = {
-    "mnist": "repro.data.images.mnist",
-    "fashion_mnist": "repro.data.images.fashion_mnist",
+    "mnist": "repro.data.images.labelled",
+    "fashion_mnist": "repro.data.images.labelled",
     "rotated_mnist": "repro.data.images.rotated",
     "rotated_fashion_mnist": "repro.data.images.rotated",
     "modelnet40": "repro.data.points.modelnet40",

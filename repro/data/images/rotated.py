@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from repro.data.base import Array, ArraySpec, DataSet
-from repro.data.images.fashion_mnist import FASHION_MNIST
-from repro.data.images.mnist import MNIST
+from repro.data.images.labelled import FASHION_MNIST, MNIST
 from repro.data.images.rotation import rotate
 from repro.data.sources.generated import Derived
 from repro.data.splits import permutation, sample
