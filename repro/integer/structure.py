@@ -7,10 +7,9 @@ from torch import Tensor, nn
 
 from repro.core.errors import UsageError
 from repro.integer.conv import Conv2d
-from repro.integer.layers import Flatten, Layer
+from repro.integer.layers import Flatten, Layer, ReLU
 from repro.integer.linear import Linear
 from repro.integer.pooling import MaxOverPoints, MaxPool2d
-from repro.integer.relu import ReLU
 from repro.integer.tensor import IntegerTensor
 from repro.models import pointnet
 

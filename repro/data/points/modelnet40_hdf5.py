@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from repro.data.base import BadContentError, DataSet, Value
+from repro.data.base import BadContentError, DataSet, Value, check_labels
 from repro.data.geometry.sampling import normalise
-from repro.data.labels import check_labels
 from repro.data.points.clouds import POINTS, SPLITS, cloud_specs, make_clouds
 from repro.data.points.modelnet40 import CLASSES, TERMS
 from repro.data.sources.archives import open_member, open_zip
