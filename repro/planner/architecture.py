@@ -129,7 +129,15 @@ class Architecture:
     @property
     def block_parameters(self) -> int:
         """Parameters of one block: matrices, biases, norms."""
-        return self.block_matrix_parameters + self._biases() + self._norm_parameters(self.norms)
+        D, Q, K, inner = self.hidden, self.query_width, self.kv_width, self.feed_forward
+        biases = (
+            (Q + 2 * K) * self.qkv_bias
+            + D * self.output_bias
+            + (inner * (1 + self.gated) + D) * self.feed_forward_bias
+        )
+        heads = {"none": 0, "head": 2 * self.head_size, "wide": Q + K}[self.query_key_norm]
+        norms = self.norms * self.final_norm_parameters + heads
+        return self.block_matrix_parameters + biases + norms
 
     @property
     def embedding_parameters(self) -> int:
@@ -145,7 +153,7 @@ class Architecture:
     @property
     def final_norm_parameters(self) -> int:
         """Parameters of the norm after the last block."""
-        return self._width_of_norm()
+        return self.hidden * (2 if self.norm == "layer" else 1)
 
     @property
     def parameters(self) -> int:
@@ -165,22 +173,3 @@ class Architecture:
     def tail_parameters(self, blocks: int) -> int:
         """Parameters of the last ``blocks`` blocks, the final norm, and the head unless tied."""
         return blocks * self.block_parameters + self.final_norm_parameters + self.head_parameters
-
-    def _biases(self) -> int:
-        D, inner = self.hidden, self.feed_forward * (1 + self.gated)
-        return (
-            (self.query_width + 2 * self.kv_width) * self.qkv_bias
-            + D * self.output_bias
-            + (inner + D) * self.feed_forward_bias
-        )
-
-    def _width_of_norm(self) -> int:
-        return self.hidden * (2 if self.norm == "layer" else 1)
-
-    def _norm_parameters(self, norms: int) -> int:
-        width = {
-            "none": 0,
-            "head": 2 * self.head_size,
-            "wide": self.query_width + self.kv_width,
-        }[self.query_key_norm]
-        return norms * self._width_of_norm() + width
