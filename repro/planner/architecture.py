@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from repro.core.errors import UsageError
-from repro.core.validation import require_positive_int
+from repro.core.validation import require_whole
 
 Norm = Literal["rms", "rms32", "layer"]
 """RMSNorm as in Llama, RMSNorm whose product with its weight is in float32 too (Gemma, OLMo 2),
@@ -86,11 +86,8 @@ class Architecture:
             "layers", "hidden", "heads", "kv_heads", "head_size", "feed_forward", "vocabulary",
             "positions",
         ):  # fmt: skip
-            value = require_positive_int(f"{self.model_type}: {name}", getattr(self, name))
             most = MOST_LAYERS if name == "layers" else LARGEST_SIZE
-            if value > most:
-                msg = f"{self.model_type}: {name} = {value!r:.40}: must be at most {most}"
-                raise UsageError(msg)
+            require_whole(f"{self.model_type}: {name}", getattr(self, name), 1, most)
         if self.heads % self.kv_heads:
             msg = (
                 f"{self.model_type}: {self.kv_heads} key/value heads do not divide {self.heads} "

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from repro.core.errors import UsageError
+from repro.core.validation import require_whole
 from repro.planner.architecture import LARGEST_SIZE, MOST_LAYERS, Activation, Architecture
 
 Config = Mapping[str, Any]
@@ -300,14 +301,9 @@ def _with(config: Config, **defaults: object) -> Config:
 
 
 def _size(config: Config, key: str) -> int:
-    value, most = config.get(key), MOST_LAYERS if key in _LAYERS else LARGEST_SIZE
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        msg = (
-            f"configuration of type {config.get('model_type')!r}: {key} = {value!r:.40}: must be a "
-            f"whole number from 1 to {most}"
-        )
-        raise UsageError(msg)
-    return value
+    most = MOST_LAYERS if key in _LAYERS else LARGEST_SIZE
+    where = f"configuration of type {config.get('model_type')!r}: {key}"
+    return require_whole(where, config.get(key), 1, most)
 
 
 def _require_heads_divide(config: Config) -> None:
