@@ -86,13 +86,8 @@ def _llama_like(config: Config, **differences: Any) -> Architecture:  # noqa: AN
 
 def _llama(config: Config) -> Architecture:
     _require_heads_divide(config)
-    bias = bool(config.get("attention_bias", False))
-    return _llama_like(
-        config,
-        qkv_bias=bias,
-        output_bias=bias,
-        feed_forward_bias=bool(config.get("mlp_bias", False)),
-    )
+    mlp_bias = bool(config.get("mlp_bias", False))
+    return _llama_like(config, **_attention_bias(config), feed_forward_bias=mlp_bias)
 
 
 def _smollm3(config: Config) -> Architecture:
@@ -109,25 +104,18 @@ def _qwen2(config: Config) -> Architecture:
 
 
 def _qwen3(config: Config) -> Architecture:
-    bias = bool(config.get("attention_bias", False))
-    return _llama_like(
-        _with(config, head_dim=128),
-        qkv_bias=bias,
-        output_bias=bias,
-        query_key_norm="head",
-        **_qwen_windows(config),
-    )
+    config = _with(config, head_dim=128)
+    flags = {**_attention_bias(config), **_qwen_windows(config)}
+    return _llama_like(config, query_key_norm="head", **flags)
 
 
 def _olmo2(config: Config) -> Architecture:
-    bias = bool(config.get("attention_bias", False))
-    return _llama_like(config, norm="rms32", qkv_bias=bias, output_bias=bias, query_key_norm="wide")
+    return _llama_like(config, norm="rms32", query_key_norm="wide", **_attention_bias(config))
 
 
 def _gemma(config: Config) -> Architecture:
     config = _with(config, head_dim=256, tie_word_embeddings=True)
-    bias = bool(config.get("attention_bias", False))
-    return _llama_like(config, norm="rms32", activation="fused", qkv_bias=bias, output_bias=bias)
+    return _llama_like(config, norm="rms32", activation="fused", **_attention_bias(config))
 
 
 def _gemma3(config: Config) -> Architecture:
@@ -143,7 +131,6 @@ def _gemma3(config: Config) -> Architecture:
     _require_heads_divide(config)
     if config.get("attn_logit_softcapping"):
         raise _unknown(config, "attn_logit_softcapping")
-    bias = bool(config.get("attention_bias", False))
     types = config.get("layer_types") or _GEMMA3_PATTERN * _size(config, "num_hidden_layers")
     windowed = [name == "sliding_attention" for name in types[: _size(config, "num_hidden_layers")]]
     return _llama_like(
@@ -152,8 +139,7 @@ def _gemma3(config: Config) -> Architecture:
         norms=4,
         activation="fused",
         query_key_norm="head",
-        qkv_bias=bias,
-        output_bias=bias,
+        **_attention_bias(config),
         masked=tuple(windowed),
         window=_size({"sliding_window": 4096, **config}, "sliding_window"),
     )
@@ -199,7 +185,6 @@ def _phi(config: Config) -> Architecture:
 
 def _gpt_neox(config: Config) -> Architecture:
     _require_heads_divide(config)
-    bias = bool(config.get("attention_bias", True))
     return _llama_like(
         config,
         norm="layer",
@@ -208,8 +193,7 @@ def _gpt_neox(config: Config) -> Architecture:
         activation=_activation(config.get("hidden_act", "gelu")),
         joined_rotation=True,
         fused_qkv=True,
-        qkv_bias=bias,
-        output_bias=bias,
+        **_attention_bias(config, default=True),
         feed_forward_bias=True,
     )
 
@@ -293,6 +277,11 @@ def _falcon(config: Config) -> Architecture:
         feed_forward_bias=bias,
         float32_softmax=False,
     )
+
+
+def _attention_bias(config: Config, *, default: bool = False) -> dict[str, Any]:
+    bias = bool(config.get("attention_bias", default))
+    return {"qkv_bias": bias, "output_bias": bias}
 
 
 def _with(config: Config, **defaults: object) -> Config:
