@@ -50,7 +50,7 @@ class Restores:
 
 
 class Rules(TypedDict, total=False):
-    """The settings of Algorithm 2; ``Algorithm2`` says what they are without being given."""
+    """The settings of Algorithm 2; ``Algorithm2`` has the defaults."""
 
     r_max: int
     """Largest entry of a perturbation (tuned in the paper, range unknown)."""

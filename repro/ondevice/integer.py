@@ -53,8 +53,8 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
     ) -> None:
         """Check every setting and allocate all memory.
 
-        ``network``, which was made of ``structure``, is trained; its weights are moved. The
-        ``rules`` are those of ``ElasticZOInt8``, the other settings those of ``EngineTraining``.
+        ``network``, which was made of ``structure``, is trained; its weights are moved. See
+        ``Rules`` for ``rules`` and ``EngineTraining`` for the other settings.
 
         Raises:
             UsageError: a setting is out of range, the partition names no layer, or the engine has

@@ -62,12 +62,12 @@ def _series(
     """Return models that differ in little but their sizes.
 
     Args:
-        name: with braces where a row's first entry stands.
+        name: with braces for a row's first entry.
         repository: likewise, ``{upper}`` for capitals.
-        rows: of each model what tells it from the others, its parameters, its values of ``keys``
-            and, where it has any, a mapping with more of its own.
-        keys: of the configuration that a row gives.
-        common: what all configurations say.
+        rows: each model's part of the name, its parameters, its values of ``keys`` and, if it
+            differs in other fields, a mapping with these.
+        keys: fields of the configuration, in the order of a row.
+        common: fields with the same value in all configurations.
     """
     members = []
     for size, parameters, *values in rows:

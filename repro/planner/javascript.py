@@ -1,7 +1,7 @@
-"""The planner's formula in JavaScript, translated from its Python, so that there is one formula.
+"""Translate the planner's formula from Python to JavaScript, so that there is one formula.
 
-Only the part of Python that the formula's modules are written in is known; anything else is refused
-when the page is made. ``web/builtins.js`` has the functions of Python that the result calls.
+The translation knows the syntax of the formula's modules and refuses any other when the page is
+made. ``web/builtins.js`` has Python's own functions.
 """
 
 import ast
@@ -13,7 +13,7 @@ from repro.planner import activations, architecture, formula, search, weights
 
 MODULES = (setting, architecture, weights, activations, formula, search)
 LEFT_OUT = {"__post_init__", "as_dict", "largest_by_secants", "_secant"}
-"""Functions that the page does not need."""
+"""Functions without a use on the page."""
 
 _OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.LShift: "<<",

@@ -36,7 +36,7 @@ class Format:
     """How the rows of a set are kept."""
 
     keys: tuple[str, ...]
-    """Of a row, in the order in which they are kept."""
+    """Keys of a row, in the order of a kept line."""
     labels: Mapping[str, str | int]
     """Label in a file to label as kept, in the order of the hub's numbers."""
     files: Mapping[str, str]
@@ -53,7 +53,7 @@ class Format:
         return {split: self._read(directory / file) for split, file in self.files.items()}
 
     def read_hub(self, splits: Any) -> Mapping[str, Value]:  # noqa: ANN401 - a datasets.DatasetDict
-        """Return the splits from the rows that the hub has of them."""
+        """Return the splits from the rows of the hub."""
         kept = list(self.labels.values())
         return {
             split: encode_rows(
@@ -93,7 +93,7 @@ RTE = Format(
 
 
 def text_specs(**splits: tuple[int, str]) -> dict[str, ArraySpec]:
-    """Return the specifications of splits from their bytes and hashes; ``_`` stands for ``-``."""
+    """Return the specifications of splits from bytes and hashes; ``_`` means ``-``."""
     return {
         split.replace("_", "-"): ArraySpec((size,), "|u1", sha256)
         for split, (size, sha256) in splits.items()
