@@ -18,7 +18,6 @@ from repro.plotting.style import METHOD_COLOURS
 STAND_INS = {
     "shapes40": "generated shapes (stand-in)",
     "shrec11": "SHREC11 (stand-in)",
-    "modelnet10_voxel": "ModelNet10 voxels (stand-in)",
     "modelnet40_hdf5": "ModelNet40 (HDF5)",
 }
 
