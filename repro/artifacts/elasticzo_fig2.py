@@ -11,20 +11,13 @@ Deviations from the paper:
 3. The curves begin before the first epoch.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from repro.artifacts.base import Artifact, Context, Result
+from repro.artifacts.base import Artifact, Context, Result, lazy
 from repro.artifacts.shared.images import ImageRuns
-from repro.claims.index import of_artifact
 from repro.core.names import METHODS, MethodName
 from repro.core.validation import require_names
-
-if TYPE_CHECKING:
-    from repro.artifacts.base import Draw
-    from repro.claims.verdict import Finding
-    from repro.measurement.records import Record
 
 
 @dataclass(frozen=True)
@@ -59,29 +52,16 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     yield from results(runs, context, engine=config.engine)
 
 
-def _findings(records: "Sequence[Record]") -> "list[Finding]":
-    from repro.artifacts.shared.loss_findings import findings
-
-    return findings("elasticzo_fig2", records)
-
-
-def _figures() -> "Mapping[str, Draw]":
-    from repro.artifacts.shared import losses
-
-    return {"fig2": losses.figure}
-
-
 ARTIFACT = Artifact(
     slug="elasticzo_fig2",
     paper="elasticzo",
     title="ElasticZO Fig. 2: train and test loss of LeNet-5 in float32",
-    claims=tuple(claim.id for claim in of_artifact("elasticzo_fig2")),
     about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=run,
-    findings=_findings,
-    figures=_figures,
+    findings=lazy("repro.artifacts.shared.loss_findings:findings", "elasticzo_fig2"),
+    figures=lambda: {"fig2": lazy("repro.artifacts.shared.losses:figure")},
     captions={
         "fig2": "Train and test loss by epoch for four methods on MNIST and Fashion-MNIST",
     },

@@ -16,20 +16,13 @@ Deviations from the paper:
    papers leave open.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from repro.artifacts.base import Artifact, Context, Result
+from repro.artifacts.base import Artifact, Context, Result, lazy
 from repro.artifacts.shared.images import ImageRuns
-from repro.claims.index import of_artifact
 from repro.core.names import METHODS, MethodName, Precision
 from repro.core.validation import require_names
-
-if TYPE_CHECKING:
-    from repro.artifacts.base import Draw
-    from repro.claims.verdict import Finding
-    from repro.measurement.records import Record
 
 
 @dataclass(frozen=True)
@@ -67,29 +60,16 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     yield from results(runs, context, engine=config.engine)
 
 
-def _findings(records: "Sequence[Record]") -> "list[Finding]":
-    from repro.artifacts.shared.loss_findings import findings
-
-    return findings("elasticzo_fig3", records)
-
-
-def _figures() -> "Mapping[str, Draw]":
-    from repro.artifacts.shared import losses
-
-    return {"fig3": losses.figure}
-
-
 ARTIFACT = Artifact(
     slug="elasticzo_fig3",
     paper="elasticzo",
     title="ElasticZO Fig. 3: train and test loss of LeNet-5 in integers",
-    claims=tuple(claim.id for claim in of_artifact("elasticzo_fig3")),
     about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=run,
-    findings=_findings,
-    figures=_figures,
+    findings=lazy("repro.artifacts.shared.loss_findings:findings", "elasticzo_fig3"),
+    figures=lambda: {"fig3": lazy("repro.artifacts.shared.losses:figure")},
     captions={
         "fig3": "Train and test loss by epoch for four methods on MNIST and Fashion-MNIST",
     },

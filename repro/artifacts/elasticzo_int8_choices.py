@@ -18,7 +18,7 @@ Deviations from the paper:
 6. All that is the same on both sides is as in Table 1; ``docs/integer.md`` lists every rule.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import fmean
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from repro.artifacts.base import Draw
     from repro.artifacts.shared.comparisons import Comparison, Variant
     from repro.claims.trained import Cell
     from repro.measurement.records import Record
@@ -334,10 +333,6 @@ def _plot(panel: "Axes", values: Sequence[float], **line: object) -> None:
     panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
-def _figures() -> "Mapping[str, Draw]":
-    return {"accuracy": draw_accuracy, "restores": draw_restores}
-
-
 ARTIFACT = Artifact(
     slug="elasticzo_int8_choices",
     paper="elasticzo",
@@ -346,7 +341,7 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=run,
-    figures=_figures,
+    figures=lambda: {"accuracy": draw_accuracy, "restores": draw_restores},
     captions={
         "accuracy": (
             "Test accuracy by epoch by each answer, a row for each choice and a panel for each "

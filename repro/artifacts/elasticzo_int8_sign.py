@@ -19,7 +19,7 @@ Deviations from the paper:
    papers leave open.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-    from repro.artifacts.base import Draw
     from repro.claims.trained import Cell
     from repro.claims.verdict import Finding
     from repro.measurement.records import Record
@@ -341,10 +340,6 @@ def batches(records: "Sequence[Record]") -> "Figure":
     return figure
 
 
-def _figures() -> "Mapping[str, Draw]":
-    return {"signs": signs, "batches": batches}
-
-
 ARTIFACT = Artifact(
     slug="elasticzo_int8_sign",
     paper="elasticzo",
@@ -353,14 +348,13 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=run,
-    figures=_figures,
+    figures=lambda: {"signs": signs, "batches": batches},
     captions={
         "signs": (
             "Share of steps at which the rules agree, by epoch, for each data set and method"
         ),
         "batches": "Share of right signs in runs of six epochs by batch size and method",
     },
-    claims=CLAIMS,
     findings=findings,
     selector_fields=("datasets", "methods", "batches", "seeds"),
     can_sweep=True,

@@ -15,19 +15,16 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from repro.artifacts.base import Artifact, Context, Result
+from repro.artifacts.base import Artifact, Context, Result, lazy
 from repro.artifacts.shared.ablation import Ablation, Axis, run_ablations
 from repro.artifacts.shared.images import ImageRuns
-from repro.claims.index import of_artifact
 from repro.integer.limits import check_p_zero
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from repro.artifacts.base import Draw
     from repro.claims.trained import Cell
-    from repro.claims.verdict import Finding
     from repro.measurement.records import Record
 
 _SCHEDULE = "0.33, then 0.5, then 0.9"
@@ -68,12 +65,6 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         [ablation], context, coordinates=("p_zero",), engine=config.engine
     ):
         yield result
-
-
-def _findings(records: "Sequence[Record]") -> "list[Finding]":
-    from repro.claims.accuracies import findings
-
-    return findings("elasticzo_sparsity", records)
 
 
 def sparsity(records: "Sequence[Record]") -> "Figure":
@@ -152,10 +143,6 @@ def _label(p_zero: object) -> str:
     return f"$p_{{zero}}$ = {_SCHEDULE if p_zero is None else f'{p_zero} in every epoch'}"
 
 
-def _figures() -> "Mapping[str, Draw]":
-    return {"sparsity": sparsity}
-
-
 ARTIFACT = Artifact(
     slug="elasticzo_sparsity",
     paper="elasticzo",
@@ -164,14 +151,13 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=run,
-    figures=_figures,
+    figures=lambda: {"sparsity": sparsity},
     captions={
         "sparsity": (
             "Test accuracy of Full ZO in INT8 by epoch, with rising and with fixed sparsity"
         ),
     },
-    claims=tuple(claim.id for claim in of_artifact("elasticzo_sparsity")),
-    findings=_findings,
+    findings=lazy("repro.claims.accuracies:findings", "elasticzo_sparsity"),
     selector_fields=("datasets", "seeds"),
     can_sweep=True,
 )

@@ -30,14 +30,13 @@ Deviations from the paper:
    which it reports.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, get_args
 
-from repro.artifacts.base import Artifact, Context, Result
+from repro.artifacts.base import Artifact, Context, Result, lazy
 from repro.artifacts.shared.images import require_training
-from repro.claims.index import of_artifact
 from repro.core.limits import require_points
 from repro.core.names import (
     METHODS,
@@ -51,9 +50,6 @@ from repro.core.validation import require_choice, require_names
 from repro.measurement.device import Device
 
 if TYPE_CHECKING:
-    from repro.artifacts.base import Draw
-    from repro.claims.verdict import Finding
-    from repro.measurement.records import Record
     from repro.training.run import NetworkRun
 
 DATASETS = ("mnist", "fashion_mnist", "modelnet40")
@@ -162,29 +158,16 @@ def _runs(config: Config) -> "Iterator[NetworkRun]":
         )
 
 
-def _findings(records: "Sequence[Record]") -> "list[Finding]":
-    from repro.claims.accuracies import findings
-
-    return findings("elasticzo_table1", records)
-
-
-def _figures() -> "Mapping[str, Draw]":
-    from repro.artifacts.shared import scores
-
-    return {"table1": scores.figure}
-
-
 ARTIFACT = Artifact(
     slug="elasticzo_table1",
     paper="elasticzo",
     title="ElasticZO Table 1: accuracy of LeNet-5 and PointNet by ZO, ElasticZO and BP",
-    claims=tuple(claim.id for claim in of_artifact("elasticzo_table1")),
     about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "hours": HOURS, "paper": PAPER},
     run=run,
-    findings=_findings,
-    figures=_figures,
+    findings=lazy("repro.claims.accuracies:findings", "elasticzo_table1"),
+    figures=lambda: {"table1": lazy("repro.artifacts.shared.scores:figure")},
     captions={
         "table1": (
             "Test accuracy of four methods on each data set and precision beside the published "

@@ -2,18 +2,16 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from repro.plotting.remarks import PAPER, remark, title
 from repro.plotting.style import BLUE, INK, style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _LAST: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 4.5, "linestyle": "none"}
 _BEST: dict[str, Any] = {**_LAST, "markersize": 9, "markerfacecolor": "none"}
@@ -50,7 +48,7 @@ Columns = Mapping[tuple[str, ...], Sequence[Score]]
 _LEAST_WIDTH = 5.0  # inches, for the title of a single panel beside its methods' names
 
 
-def dots(scores: Columns, *, per_row: int = 3) -> "Figure":
+def dots(scores: Columns, *, per_row: int = 3) -> Figure:
     """Draw a panel for each column, the methods from top to bottom.
 
     A profile other than the published one is named: in the panel's title, or beside the method
@@ -93,7 +91,7 @@ def table(scores: Columns) -> pd.DataFrame:
     return frame
 
 
-def _panel(panel: "Axes", headings: Sequence[str], column: Sequence[Score]) -> None:
+def _panel(panel: Axes, headings: Sequence[str], column: Sequence[Score]) -> None:
     profiles = {score.profile for score in column if score.profile is not None}
     panel.set_title(title(", ".join(headings), profiles))
     for height, score in enumerate(column):

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
@@ -13,10 +15,6 @@ from matplotlib.ticker import MaxNLocator
 from repro.core.names import METHOD_LABELS
 from repro.plotting.remarks import PAPER, remark, title
 from repro.plotting.style import BLUE, GREEN, INK, ORANGE, PINK, label_logarithms, style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _LINES: dict[str, dict[str, Any]] = {
     METHOD_LABELS["full_zo"]: {"color": BLUE, "linestyle": "solid"},
@@ -45,7 +43,7 @@ Losses = Mapping[str, Curve]
 """By method, under its name of ``METHOD_LABELS``."""
 
 
-def curves(panels: Mapping[str, Mapping[str, Losses]]) -> "Figure":
+def curves(panels: Mapping[str, Mapping[str, Losses]]) -> Figure:
     """Draw a column for each data set and a row for each kind of loss, each on a scale of its own.
 
     The mean of a method ends where its first seed does: one that diverged is not left out of it.
@@ -87,7 +85,7 @@ def curves(panels: Mapping[str, Mapping[str, Losses]]) -> "Figure":
     return figure
 
 
-def _panel(panel: "Axes", name: str, losses: Losses) -> None:
+def _panel(panel: Axes, name: str, losses: Losses) -> None:
     profiles = {curve.profile for curve in losses.values()}
     panel.set_title(title(name, profiles))
     remarks = []
@@ -99,9 +97,7 @@ def _panel(panel: "Axes", name: str, losses: Losses) -> None:
         panel.legend(handles=remarks, loc="best")
 
 
-def _mean_and_range(
-    panel: "Axes", seeds: Sequence[Sequence[float]], line: Mapping[str, Any]
-) -> None:
+def _mean_and_range(panel: Axes, seeds: Sequence[Sequence[float]], line: Mapping[str, Any]) -> None:
     if len(seeds) == 0:
         return
     epochs = range(min(len(curve) for curve in seeds))
@@ -114,7 +110,7 @@ def _mean_and_range(
     )
 
 
-def _loss_axis(panel: "Axes", losses: Sequence[Sequence[float]]) -> None:
+def _loss_axis(panel: Axes, losses: Sequence[Sequence[float]]) -> None:
     """Choose a logarithmic axis where the losses span much."""
     values = [loss for curve in losses for loss in curve]
     if values and min(values) > 0 and max(values) / min(values) >= _LOG_FROM:

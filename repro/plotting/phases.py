@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
 from repro.plotting.style import BLUE, GREEN, INK, ORANGE, PINK, style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _LOOKS: dict[str, str] = {
     "Forward": BLUE,
@@ -54,7 +52,7 @@ class Panel:
     groups: Mapping[str, Sequence[PhaseBar]]
 
 
-def phases(rows: Sequence[Sequence[Panel]], unit: str) -> "Figure":
+def phases(rows: Sequence[Sequence[Panel]], unit: str) -> Figure:
     """Draw the panels; ``unit`` is what the bars' lengths are in."""
     bars = max(sum(len(group) + 1 for group in p.groups.values()) for row in rows for p in row)
     columns = max(len(row) for row in rows)
@@ -75,7 +73,7 @@ def phases(rows: Sequence[Sequence[Panel]], unit: str) -> "Figure":
     return figure
 
 
-def _panel(panel: "Axes", content: Panel, unit: str) -> None:
+def _panel(panel: Axes, content: Panel, unit: str) -> None:
     place, names = 0, {}
     for heading, bars in content.groups.items():
         panel.annotate(

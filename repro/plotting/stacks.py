@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from repro.core.units import KIB, MIB
 from repro.plotting.style import BLUE, GREEN, INK, ORANGE, PINK, style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _LOOKS: dict[str, dict[str, Any]] = {
     "parameters": {"color": INK},
@@ -56,7 +54,7 @@ class MemoryPanel:
     """All accounts of each published bar."""
 
 
-def stacks(settings: Sequence[MemoryPanel]) -> "Figure":
+def stacks(settings: Sequence[MemoryPanel]) -> Figure:
     """Draw a row for each setting: on the left the published bars, on the right all accounts."""
     bars = max(sum(len(group) + 1 for group in s.accounts.values()) for s in settings)
     with style():
@@ -79,7 +77,7 @@ def stacks(settings: Sequence[MemoryPanel]) -> "Figure":
     return figure
 
 
-def _published(panel: "Axes", setting: MemoryPanel) -> None:
+def _published(panel: Axes, setting: MemoryPanel) -> None:
     for place, bar in enumerate(setting.published):
         bottom = 0.0
         for part, look in _LOOKS.items():
@@ -96,7 +94,7 @@ def _published(panel: "Axes", setting: MemoryPanel) -> None:
         _inset(panel.inset_axes((0.53, 0.62, 0.44, 0.28)), setting.extra)
 
 
-def _inset(panel: "Axes", extra: Mapping[str, Mapping[str, int]]) -> None:
+def _inset(panel: Axes, extra: Mapping[str, Mapping[str, int]]) -> None:
     """Draw what the bars take more than the least, which they are too large to show."""
     for place, parts in enumerate(extra.values()):
         left = 0.0
@@ -113,7 +111,7 @@ def _inset(panel: "Axes", extra: Mapping[str, Mapping[str, int]]) -> None:
     panel.grid(visible=False)
 
 
-def _accounts(panel: "Axes", groups: Groups) -> None:
+def _accounts(panel: Axes, groups: Groups) -> None:
     place, names = 0, {}
     for group, bars in groups.items():
         panel.annotate(

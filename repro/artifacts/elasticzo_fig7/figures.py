@@ -1,6 +1,6 @@
 """Times of an epoch by phase, and their shares."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from matplotlib.figure import Figure
 
@@ -68,4 +68,6 @@ def _method(point: Point) -> str:
     return METHOD_LABELS[str(point["method"])]
 
 
-FIGURES = {"fig7": fig7, "shares": shares}
+def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
+    """Return the functions that draw, by the name of the figure."""
+    return {"fig7": fig7, "shares": shares}

@@ -18,11 +18,9 @@ Deviations from the paper:
    engine, those of Table 2 by PyTorch: other noise, and so other networks of the same settings.
 """
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from repro.artifacts.base import Artifact, Context, Result
+from repro.artifacts.base import Artifact, lazy
 from repro.artifacts.shared.images import DATASETS, require_training
 from repro.core.limits import require_seeds
 from repro.core.names import EngineChoice
@@ -33,9 +31,6 @@ from repro.core.validation import (
     require_positive_int,
 )
 from repro.measurement.device import Device
-
-if TYPE_CHECKING:
-    from repro.artifacts.base import Draw
 
 EXPERIMENTS = (
     "test_images",
@@ -128,18 +123,6 @@ CAPTIONS = {
 }
 
 
-def _run(config: Config, context: Context) -> Iterator[Result]:
-    from repro.artifacts.elasticzo_misses.run import run
-
-    return run(config, context)
-
-
-def _figures() -> "Mapping[str, Draw]":
-    from repro.artifacts.elasticzo_misses.figures import FIGURES
-
-    return FIGURES
-
-
 ARTIFACT = Artifact(
     slug="elasticzo_misses",
     paper="elasticzo",
@@ -147,8 +130,8 @@ ARTIFACT = Artifact(
     about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=_run,
-    figures=_figures,
+    run=lazy("repro.artifacts.elasticzo_misses.run:run"),
+    figures=lazy("repro.artifacts.elasticzo_misses.figures:figures"),
     captions=CAPTIONS,
     selector_fields=("experiments", "datasets", "angles", "seeds", "long_seeds"),
     can_sweep=True,

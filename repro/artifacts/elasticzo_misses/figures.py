@@ -1,6 +1,6 @@
 """Accuracies by each value of each suspected cause, and on other rotated images."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -183,11 +183,13 @@ def _nothing() -> Figure:
     return figure
 
 
-FIGURES = {
-    "integer_tuning": integer_tuning,
-    "batch": batch,
-    "test_images": test_images,
-    "pre_training": pre_training,
-    "float_tuning": float_tuning,
-    "integer_training": integer_training,
-}
+def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
+    """Return the functions that draw, by the name of the figure."""
+    return {
+        "integer_tuning": integer_tuning,
+        "batch": batch,
+        "test_images": test_images,
+        "pre_training": pre_training,
+        "float_tuning": float_tuning,
+        "integer_training": integer_training,
+    }

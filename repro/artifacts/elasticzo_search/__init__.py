@@ -33,11 +33,9 @@ Deviations from the paper:
    and fewer combinations; these runs are of no profile.
 """
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from repro.artifacts.base import Artifact, Context, Result
+from repro.artifacts.base import Artifact, lazy
 from repro.artifacts.shared.images import require_training
 from repro.core.errors import UsageError
 from repro.core.limits import require_points
@@ -50,9 +48,6 @@ from repro.core.validation import (
 )
 from repro.integer.limits import check_r_max
 from repro.measurement.device import Device
-
-if TYPE_CHECKING:
-    from repro.artifacts.base import Draw
 
 PROBLEMS = (
     "mnist",
@@ -169,18 +164,6 @@ CAPTIONS = {
 }
 
 
-def _run(config: Config, context: Context) -> Iterator[Result]:
-    from repro.artifacts.elasticzo_search.run import run
-
-    return run(config, context)
-
-
-def _figures() -> "Mapping[str, Draw]":
-    from repro.artifacts.elasticzo_search.figures import FIGURES
-
-    return FIGURES
-
-
 ARTIFACT = Artifact(
     slug="elasticzo_search",
     paper="elasticzo",
@@ -188,8 +171,8 @@ ARTIFACT = Artifact(
     about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=_run,
-    figures=_figures,
+    run=lazy("repro.artifacts.elasticzo_search.run:run"),
+    figures=lazy("repro.artifacts.elasticzo_search.figures:figures"),
     captions=CAPTIONS,
     selector_fields=("problems", "precisions", "methods", "seeds"),
     reads_custom=True,

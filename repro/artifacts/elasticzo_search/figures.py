@@ -1,6 +1,6 @@
 """Held-out accuracy over the grid."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -208,4 +208,6 @@ def _key(variant: Variant, place: int) -> Line2D:
     return Line2D([], [], color="grey", label=f"{kind} = {value:g}", **_look(place))
 
 
-FIGURES = {"grid": grid, "epsilon": epsilon}
+def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
+    """Return the functions that draw, by the name of the figure."""
+    return {"grid": grid, "epsilon": epsilon}

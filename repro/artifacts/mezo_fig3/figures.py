@@ -1,9 +1,11 @@
 """Memory over N, L and D with simulated and with measured points, and formula against both."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -13,10 +15,6 @@ from repro.core.units import format_bytes
 from repro.measurement.records import Record, of_kind
 from repro.plotting.style import BLUE, INK, ORANGE, style
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 _COLOURS = {"bp": ORANGE, "bp_checkpoint": ORANGE, "mezo": BLUE, "forward": BLUE}
 _FILLED: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": "none"}
 _OPEN: dict[str, Any] = {**_FILLED, "markersize": 7.5, "markerfacecolor": "none"}
@@ -24,7 +22,7 @@ _OPEN: dict[str, Any] = {**_FILLED, "markersize": 7.5, "markerfacecolor": "none"
 _SHAPES = {"bp": "o", "bp_checkpoint": "s", "mezo": "o"}
 
 
-def fig3_memory(records: Sequence[Record]) -> "Figure":
+def fig3_memory(records: Sequence[Record]) -> Figure:
     """Draw the memory of the paper's six panels with the simulated points on it."""
     config = records[0].config
     title = (
@@ -35,7 +33,7 @@ def fig3_memory(records: Sequence[Record]) -> "Figure":
     return _six_panels(records, "paper", base, list(of_kind(records, "simulated")), title)
 
 
-def fig3_measured(records: Sequence[Record]) -> "Figure":
+def fig3_measured(records: Sequence[Record]) -> Figure:
     """Draw the same six panels for the measured models."""
     config = records[0].config
     base = {
@@ -52,7 +50,7 @@ def fig3_measured(records: Sequence[Record]) -> "Figure":
     return _six_panels(records, "measured", base, points, title)
 
 
-def predicted(records: Sequence[Record]) -> "Figure":
+def predicted(records: Sequence[Record]) -> Figure:
     """Draw formula over observed peak for every simulated and measured point."""
     with style():
         groups = _prediction_groups(records)
@@ -73,21 +71,13 @@ def predicted(records: Sequence[Record]) -> "Figure":
     return figure
 
 
-FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {
-    "fig3": fig3,
-    "fig3_memory": fig3_memory,
-    "fig3_measured": fig3_measured,
-    "predicted": predicted,
-}
-
-
 def _six_panels(
     records: Sequence[Record],
     scope: str,
     base: Mapping[str, int],
     points: Sequence[Record],
     title: str,
-) -> "Figure":
+) -> Figure:
     curves = {
         record.point["axis"]: record.metrics
         for record in of_kind(records, "analytic")
@@ -130,7 +120,7 @@ def _six_panels(
     return figure
 
 
-def _panel(panel: "Axes", axis: str, curve: Mapping[str, Any] | None, method: str) -> None:
+def _panel(panel: Axes, axis: str, curve: Mapping[str, Any] | None, method: str) -> None:
     panel.margins(x=0.05, y=0.08)
     if axis != "layers":
         panel.set_xscale("log", base=2)
@@ -143,7 +133,7 @@ def _panel(panel: "Axes", axis: str, curve: Mapping[str, Any] | None, method: st
         label_powers_of_two(panel, values)
 
 
-def _bytes_axis(panel: "Axes") -> None:
+def _bytes_axis(panel: Axes) -> None:
     panel.set_yscale("log")
     bottom, top = panel.get_ylim()
     steps = (1, 2, 5) if top / bottom < 200 else (1,)
@@ -152,7 +142,7 @@ def _bytes_axis(panel: "Axes") -> None:
     panel.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _error_strip(strip: "Axes", axis: str, points: Iterable[Record]) -> None:
+def _error_strip(strip: Axes, axis: str, points: Iterable[Record]) -> None:
     """Draw by which factor the formula is off: above 1 it asks for more than was observed."""
     _mark(strip, axis, points, lambda metrics: metrics["formula_bytes"] / metrics["peak_bytes"])
     strip.axhline(1, color=INK, linewidth=0.8)
@@ -166,7 +156,7 @@ def _error_strip(strip: "Axes", axis: str, points: Iterable[Record]) -> None:
 
 
 def _mark(
-    panel: "Axes",
+    panel: Axes,
     axis: str,
     records: Iterable[Record],
     height: Callable[[dict[str, Any]], float],
@@ -191,7 +181,7 @@ def _prediction_groups(records: Sequence[Record]) -> dict[str, list[Record]]:
     return groups
 
 
-def _prediction_panel(panel: "Axes", name: str, records: Sequence[Record]) -> None:
+def _prediction_panel(panel: Axes, name: str, records: Sequence[Record]) -> None:
     for record in records:
         colour = _COLOURS[record.point["method"]]
         panel.plot(
@@ -215,3 +205,13 @@ def _on_axis(record: Record, axis: str, base: Mapping[str, int]) -> bool:
 
 def _handle(label: str, colour: Any, **style: Any) -> Line2D:  # noqa: ANN401 - matplotlib's own
     return Line2D([], [], color=colour, label=label, **style)
+
+
+def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
+    """Return the functions that draw, by the name of the figure."""
+    return {
+        "fig3": fig3,
+        "fig3_memory": fig3_memory,
+        "fig3_measured": fig3_measured,
+        "predicted": predicted,
+    }

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -16,10 +18,6 @@ from repro.memory.analytic import sizes_of
 from repro.memory.readings import RECOVERED
 from repro.memory.shape import DecoderShape
 from repro.plotting.style import BLUE, GREEN, INK, ORANGE, PINK, style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 class Printed(NamedTuple):
@@ -54,7 +52,7 @@ _RECOVERED: dict[str, Any] = {"color": PINK, "linewidth": 1.8}
 _AS_PRINTED: dict[str, Any] = {"color": GREEN, "linestyle": "--", "linewidth": 1.4}
 
 
-def fig3(records: Sequence[Record]) -> "Figure":
+def fig3(records: Sequence[Record]) -> Figure:
     """Draw the ratio over N, L and D, without checkpointing above and with it below."""
     config = records[0].config
     curves = {
@@ -110,7 +108,7 @@ def recovered_ratio(config: dict[str, Any], axis: str, values: Sequence[int], me
 
 
 def _panel(
-    panel: "Axes", axis: str, method: str, curve: dict[str, Any] | None, config: dict[str, Any]
+    panel: Axes, axis: str, method: str, curve: dict[str, Any] | None, config: dict[str, Any]
 ) -> None:
     panel.margins(x=0.06)
     if axis != "layers":
@@ -125,7 +123,7 @@ def _panel(
         label_powers_of_two(panel, values)
 
 
-def _stars(panel: "Axes", printed: Sequence[Printed]) -> None:
+def _stars(panel: Axes, printed: Sequence[Printed]) -> None:
     """Mark the printed ratios, each with its number where the lines leave room."""
     for number in printed:
         panel.plot(number.at, number.value, **_STAR, zorder=4)

@@ -16,18 +16,14 @@ Deviations from the paper:
 6. The simulated step takes the operators of the host, some of which are fused on a GPU.
 """
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
-from repro.artifacts.base import Artifact, Context, Result
+from repro.artifacts.base import Artifact, lazy
 from repro.core.names import ATTENTIONS, BYTES, Attention, Dtype
 from repro.core.validation import require_choice, require_names
 from repro.measurement.device import Device
 from repro.memory.shape import LLAMA2_7B, DecoderShape
-
-if TYPE_CHECKING:
-    from repro.artifacts.base import Draw
 
 Part = Literal["measured", "simulated"]
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -103,24 +99,12 @@ SMOKE = Config(
 )
 
 
-def _run(config: Config, context: Context) -> Iterator[Result]:
-    from repro.artifacts.mezo_fig3_gpu.run import run
-
-    return run(config, context)
-
-
 CAPTIONS = {
     "memory": (
         "Peak memory of BP, checkpointed BP and MeZO over N, L and D at Llama 2's sizes in "
         "float16: the paper's equations, the simulated step, and the step measured on a GPU"
     ),
 }
-
-
-def _figures() -> "Mapping[str, Draw]":
-    from repro.artifacts.mezo_fig3_gpu.figures import FIGURES
-
-    return FIGURES
 
 
 ARTIFACT = Artifact(
@@ -130,8 +114,8 @@ ARTIFACT = Artifact(
     about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=_run,
-    figures=_figures,
+    run=lazy("repro.artifacts.mezo_fig3_gpu.run:run"),
+    figures=lazy("repro.artifacts.mezo_fig3_gpu.figures:figures"),
     captions=CAPTIONS,
     selector_fields=("parts", "contexts", "depths", "hiddens", "fig4_models"),
 )
