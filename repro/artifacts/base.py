@@ -1,7 +1,7 @@
 """The interface of an artifact: one figure or table of a paper, run and drawn by the harness.
 
 An artifact is a module ``repro/artifacts/<slug>.py``, or a package of that name where it is long.
-It holds ``ARTIFACT`` and the ``Config`` class. ``repro.artifacts.index`` imports all of them, so
+It holds ``ARTIFACT`` and its configuration. ``repro.artifacts.index`` imports all of them, so
 everything heavy (torch, matplotlib, pandas) is imported inside the functions that need it, and
 functions of modules that import it are declared by ``lazy``. The template of its notebook lies
 beside it as ``<slug>.md``, or in the package as ``notebook.md``.

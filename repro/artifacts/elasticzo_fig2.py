@@ -12,33 +12,16 @@ Deviations from the paper:
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
-from repro.artifacts.shared.images import ImageRuns
-from repro.core.names import METHODS, MethodName
-from repro.core.validation import require_names
+from repro.artifacts.shared.images import CurveRuns
+
+PAPER = CurveRuns()
+QUICK = CurveRuns(seeds=(0,), epochs=6)
+SMOKE = CurveRuns(datasets=("mnist",), seeds=(0,), epochs=1, image_items=512)
 
 
-@dataclass(frozen=True)
-class Config(ImageRuns):
-    """Which curves are run, and for how long."""
-
-    methods: tuple[MethodName, ...] = METHODS
-    """Curves."""
-
-    def __post_init__(self) -> None:
-        """Refuse any name or number that cannot be run, before anything runs."""
-        super().__post_init__()
-        require_names("methods", self.methods, METHODS)
-
-
-PAPER = Config()
-QUICK = Config(seeds=(0,), epochs=6)
-SMOKE = Config(datasets=("mnist",), seeds=(0,), epochs=1, image_items=512)
-
-
-def run(config: Config, context: Context) -> Iterator[Result]:
+def run(config: CurveRuns, context: Context) -> Iterator[Result]:
     """Yield a result for each curve; runs that Table 1 has made under the same code are reused.
 
     Kinds of results:
@@ -57,7 +40,7 @@ ARTIFACT = Artifact(
     paper="elasticzo",
     title="ElasticZO Fig. 2: train and test loss of LeNet-5 in float32",
     about=__doc__,
-    config=Config,
+    config=CurveRuns,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=run,
     findings=lazy("repro.artifacts.shared.loss_findings:findings", "elasticzo_fig2"),

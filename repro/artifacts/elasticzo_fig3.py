@@ -20,25 +20,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
-from repro.artifacts.shared.images import ImageRuns
-from repro.core.names import METHODS, MethodName, Precision
+from repro.artifacts.shared.images import CurveRuns
+from repro.core.names import Precision
 from repro.core.validation import require_names
 
 
 @dataclass(frozen=True)
-class Config(ImageRuns):
+class Config(CurveRuns):
     """Which curves are run, and for how long."""
 
     precisions: tuple[Precision, ...] = ("int8",)
     """int8 (the gradient's sign from a float loss), int8s (integers alone)."""
-    methods: tuple[MethodName, ...] = METHODS
-    """Curves; Full BP estimates no gradient, and is the same in both."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
         super().__post_init__()
         require_names("precisions", self.precisions, ("int8", "int8s"))
-        require_names("methods", self.methods, METHODS)
 
 
 PAPER = Config()

@@ -36,18 +36,16 @@ from itertools import product
 from typing import TYPE_CHECKING, get_args
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
-from repro.artifacts.shared.images import require_training
+from repro.artifacts.shared.images import TrainingRuns
 from repro.core.limits import require_points
 from repro.core.names import (
     METHODS,
     PRECISIONS,
     Augmentation,
-    EngineChoice,
     MethodName,
     Precision,
 )
 from repro.core.validation import require_choice, require_names
-from repro.measurement.device import Device
 
 if TYPE_CHECKING:
     from repro.training.run import NetworkRun
@@ -58,7 +56,7 @@ OTHER_CLOUDS = ("modelnet40_points", "modelnet40_hdf5", "shapes40", "shrec11")
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(TrainingRuns):
     """Which cells of the table are run, and for how long."""
 
     datasets: tuple[str, ...] = DATASETS
@@ -69,8 +67,6 @@ class Config:
     """fp32, int8 (the gradient's sign from a float loss), int8s (integers alone)."""
     methods: tuple[MethodName, ...] = METHODS
     """Rows."""
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    """Independent runs of each cell."""
     epochs: int = 100
     """Epochs on images (the paper's 100)."""
     image_items: int | None = None
@@ -84,11 +80,6 @@ class Config:
     cloud_augmentation: Augmentation = "none"
     """Random changes of the clouds trained on: none, or pointnet (rotation about the vertical axis
     and jitter, as in the code of PointNet's authors)."""
-    device: Device = "cpu"
-    """Where the networks are trained: cpu, or cuda."""
-    engine: EngineChoice = "torch"
-    """What trains: torch; native, the on-device engine, which refuses what it cannot train; auto,
-    the engine where it can and PyTorch where it cannot."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
@@ -96,7 +87,7 @@ class Config:
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)
         require_choice("cloud_augmentation", self.cloud_augmentation, get_args(Augmentation))
-        require_training(self)
+        super().__post_init__()
         require_points("cloud_points", self.cloud_points)
 
 

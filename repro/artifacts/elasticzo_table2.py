@@ -23,17 +23,16 @@ from dataclasses import dataclass
 from itertools import product
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
-from repro.artifacts.shared.images import DATASETS, require_training
-from repro.core.names import METHODS, EngineChoice, MethodName, Precision
+from repro.artifacts.shared.images import DATASETS, TrainingRuns
+from repro.core.names import METHODS, MethodName, Precision
 from repro.core.validation import require_names
-from repro.measurement.device import Device
 
 ANGLES = (30, 45)
 PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(TrainingRuns):
     """Which cells of the table are run, and for how long."""
 
     datasets: tuple[str, ...] = DATASETS
@@ -44,17 +43,10 @@ class Config:
     """fp32, int8: of pre-training and of fine-tuning."""
     methods: tuple[MethodName, ...] = METHODS
     """Rows."""
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    """Independent runs of each cell."""
     epochs: int = 50
     """Epochs of fine-tuning (the paper's 50)."""
     integer_pretraining_epochs: int = 100
     """Epochs of NITI before fine-tuning in int8 (the paper's 100)."""
-    device: Device = "cpu"
-    """Where the networks are trained: cpu, or cuda."""
-    engine: EngineChoice = "torch"
-    """What trains: torch; native, the on-device engine, which refuses what it cannot train; auto,
-    the engine where it can and PyTorch where it cannot."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
@@ -62,7 +54,7 @@ class Config:
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)
         require_names("angles", [str(a) for a in self.angles], [str(a) for a in ANGLES])
-        require_training(self)
+        super().__post_init__()
 
 
 PAPER = Config()

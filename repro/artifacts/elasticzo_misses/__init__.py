@@ -21,16 +21,14 @@ Deviations from the paper:
 from dataclasses import dataclass
 
 from repro.artifacts.base import Artifact, lazy
-from repro.artifacts.shared.images import DATASETS, require_training
+from repro.artifacts.shared.images import DATASETS, TrainingRuns
 from repro.core.limits import require_seeds
-from repro.core.names import EngineChoice
 from repro.core.validation import (
     require_distinct,
     require_names,
     require_positive,
     require_positive_int,
 )
-from repro.measurement.device import Device
 
 EXPERIMENTS = (
     "test_images",
@@ -43,7 +41,7 @@ ANGLES = (30, 45)
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(TrainingRuns):
     """Which experiments are made, and how long their runs are."""
 
     experiments: tuple[str, ...] = EXPERIMENTS
@@ -53,10 +51,8 @@ class Config:
     """Sets of images."""
     angles: tuple[int, ...] = ANGLES
     """Degrees."""
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    """Independent runs of test_images and integer_tuning ..."""
     long_seeds: tuple[int, ...] = (0, 1, 2)
-    """... and of the others, that take longer."""
+    """Runs of all but test_images and integer_tuning, that take longer."""
     epochs: int = 50
     """Epochs of fine-tuning (the paper's 50)."""
     integer_pretraining_epochs: int = 100
@@ -69,18 +65,13 @@ class Config:
     """Adam's learning rates in pre-training (1e-3 in Table 2) ..."""
     batches: tuple[int, ...] = (32, 64, 128, 256)
     """... and its batches (32 in Table 2), every pair of both."""
-    device: Device = "cpu"
-    """Where the networks are trained: cpu, or cuda."""
-    engine: EngineChoice = "torch"
-    """What trains: torch; native, the on-device engine, which refuses what it cannot train; auto,
-    the engine where it can and PyTorch where it cannot."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
         require_names("experiments", self.experiments, EXPERIMENTS)
         require_names("datasets", self.datasets, DATASETS)
         require_names("angles", [str(a) for a in self.angles], [str(a) for a in ANGLES])
-        require_training(self)
+        super().__post_init__()
         require_seeds(self.long_seeds)
         require_distinct("rates", self.rates)
         require_distinct("batches", self.batches)
