@@ -91,9 +91,17 @@ def accuracy(tasks: Sequence[Setting], axes: Sequence[str] = tuple(_AXES)) -> Fi
                 panel.set_xlabel(_AXES[axis])
                 panel.sharey(panels[0])
             panels[0].set_ylabel("validation accuracy (%)")
-            panels[0].set_title(f"{setting.title}: {_how(setting)}", loc="left")
-            if setting.dataset == "boolq":
-                _published(panels[0])
+            how = "no run came to an evaluation"
+            if setting.lines:
+                how = f"{setting.lines[0].settings['monitored_items']} items"
+            panels[0].set_title(f"{setting.title}: {how}", loc="left")
+            for name, value in _PUBLISHED.items() if setting.dataset == "boolq" else ():
+                panels[0].axhline(value, color=INK, linestyle=(0, (6, 2, 1, 2)), linewidth=0.8)
+                panels[0].annotate(
+                    f"published after 2 h: {name} {value:g} %", (0.99, value), (0, 2),
+                    xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
+                    fontsize=7,
+                )  # fmt: skip
             _set_limits(panels[0], setting)
         _memory(figure.add_subplot(cells[:, -1]), tasks[0])
         machines = dict.fromkeys(name for setting in tasks for name in setting.machines)
@@ -130,12 +138,6 @@ def _looks(tasks: Sequence[Setting]) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
-def _how(setting: Setting) -> str:
-    if not setting.lines:
-        return "no run came to an evaluation"
-    return f"{setting.lines[0].settings['monitored_items']} items"
-
-
 def _run(line: Line) -> str:
     seeds = len(line.records)
     return f"lr {line.settings['lr']:g}, {seeds} seed{'s' if seeds > 1 else ''}"
@@ -162,16 +164,6 @@ def _curves(
     if axis == "flops":
         panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1e12:g}"))
         panel.xaxis.set_major_locator(MaxNLocator(4))
-
-
-def _published(panel: Axes) -> None:
-    for name, accuracy in _PUBLISHED.items():
-        panel.axhline(accuracy, color=INK, linestyle=(0, (6, 2, 1, 2)), linewidth=0.8)
-        panel.annotate(
-            f"published after 2 h: {name} {accuracy:g} %", (0.99, accuracy), (0, 2),
-            xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
-            fontsize=7,
-        )  # fmt: skip
 
 
 def _set_limits(panel: Axes, setting: Setting) -> None:
