@@ -6,7 +6,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any
 
-from pebble import ProcessExpired
+from pebble import ProcessExpired, ProcessPool
 
 from repro.core.errors import ReproError
 from repro.core.units import format_bytes
@@ -16,7 +16,7 @@ from repro.execution.schedule import RunOutcome, need_engine, train_all
 from repro.measurement.device import require_device
 from repro.measurement.environment import Environment
 from repro.measurement.free_memory import free_bytes
-from repro.measurement.isolation import Processes, processes
+from repro.measurement.isolation import processes
 from repro.ondevice import build
 from repro.training.run import NetworkRun
 from repro.training.store import CheckpointStore
@@ -69,7 +69,7 @@ class LocalExecutor:
 class LocalPool:
     """The processes, and what they take; see ``repro.execution.schedule.Pool``."""
 
-    def __init__(self, executor: LocalExecutor, store: CheckpointStore, pool: Processes) -> None:
+    def __init__(self, executor: LocalExecutor, store: CheckpointStore, pool: ProcessPool) -> None:
         """Begin with nothing running."""
         self._store, self._pool = store, pool
         self._workers, self._share = executor.workers, executor.gpus_per_run
@@ -100,7 +100,7 @@ class LocalPool:
     def start(self, run: NetworkRun) -> None:
         """Start to train ``run``."""
         task = TrainingTask(run, self._store, self._code)
-        self._running[self._pool.submit(train_run, task)] = run
+        self._running[self._pool.schedule(train_run, args=[task])] = run
 
     def wait(self) -> list[RunOutcome]:
         """Wait until runs end and return their outcomes."""
