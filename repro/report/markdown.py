@@ -106,22 +106,22 @@ def artifact_section(results: Path, slug: str) -> str:
         profiles = list(dict.fromkeys(run.name.partition("-")[0] for run in runs))
         named = ", ".join(f"`{profile}`" for profile in profiles)
         figure = next(iter(artifact.captions))
+        records = f"[{len(runs)} records]({slug})"
+        if len(runs) == 1:
+            records = f"record [`{runs[0].name}`]({slug}/{runs[0].name})"
         parts += [
             f"![{artifact.title}]({slug}/figures/{figure}.png)",
-            f"Profile {named}, {_records(slug, runs)}, notebook "
+            f"Profile {named}, {records}, notebook "
             f"[`{slug}.ipynb`](../notebooks/{slug}.ipynb); again with "
             f"`tox -e repro-{slug} -- --profile {profiles[0]}`.",
         ]
     if rows:
-        summary = f"<summary>{_count(rows)}</summary>"
+        ordered = sorted(rows, key=lambda row: (VERDICTS.index(row.verdict), row.shown_verdict))
+        counts = Counter(row.shown_verdict for row in ordered)
+        told = ", ".join(f"{count} × {name}" for name, count in counts.items())  # noqa: RUF001
+        summary = f"<summary>Of {len(rows)} statements: {told}</summary>"
         parts += [f"<details>{summary}", claims_markdown(rows), "</details>"]
     return "\n\n".join(parts)
-
-
-def _records(slug: str, runs: Sequence[Path]) -> str:
-    if len(runs) > 1:
-        return f"[{len(runs)} records]({slug})"
-    return f"record [`{runs[0].name}`]({slug}/{runs[0].name})"
 
 
 def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
@@ -139,12 +139,13 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
         ],
         ["---", "---", "--:", "--:", "---", "---", "---", "---"],
     ]
+    chances = {row.id: f" ({chance})" for row in rows if (chance := wording.p_value(row))}
     table += [
         [
             row.id,
             f"{row.statement} ({row.section})" + ("" if row.is_stated else " (our reading)"),
             wording.published(row),
-            _ours(row),
+            wording.ours(row) + chances.get(row.id, ""),
             wording.source(row),
             wording.other_values(row),
             _bold(row.shown_verdict),
@@ -153,20 +154,15 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
         for row in rows
     ]
     lines = [f"| {' | '.join(line if reasons else line[:-1])} |" for line in table]
-    return "\n".join([*lines, *_tests(rows)])
-
-
-def _tests(rows: Sequence[ClaimRow]) -> list[str]:
-    """Say what the p of a table are, and that with their number some are small by chance."""
-    found = [row.p_value for row in rows if row.p_value is not None]
-    if not found:
-        return []
-    some = f"{len(found)} rankings are" if len(found) > 1 else "One ranking is"
-    return [
-        "",
-        f"{some} tested over seeds (p: exact sign flips, one-sided; of n seeds never below 2⁻ⁿ). "
-        f"{wording.CAVEAT}",
-    ]
+    tested = sum(row.p_value is not None for row in rows)
+    if tested:
+        some = f"{tested} rankings are" if tested > 1 else "One ranking is"
+        lines += [
+            "",
+            f"{some} tested over seeds (p: exact sign flips, one-sided; of n seeds never below "
+            f"2⁻ⁿ). {wording.CAVEAT}",
+        ]
+    return "\n".join(lines)
 
 
 def _why(row: ClaimRow) -> str:
@@ -180,19 +176,6 @@ def _why(row: ClaimRow) -> str:
         low, high = row.plausible
         parts.append(f"other settings gave {low:.4g} to {high:.4g}")
     return "; ".join(parts)
-
-
-def _count(rows: Sequence[ClaimRow]) -> str:
-    """Say how many claims have each verdict, in the order of ``VERDICTS``."""
-    ordered = sorted(rows, key=lambda row: (VERDICTS.index(row.verdict), row.shown_verdict))
-    counts = Counter(row.shown_verdict for row in ordered)
-    found = [f"{count} × {verdict}" for verdict, count in counts.items()]  # noqa: RUF001
-    return f"Of {len(rows)} statements: {', '.join(found)}"
-
-
-def _ours(row: ClaimRow) -> str:
-    chance = wording.p_value(row)
-    return f"{wording.ours(row)} ({chance})" if chance else wording.ours(row)
 
 
 def _bold(verdict: str) -> str:

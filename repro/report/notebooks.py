@@ -23,6 +23,7 @@ from repro.core.environ import environment_set, same_package
 from repro.core.errors import ReproError
 from repro.report import view
 from repro.report.claims_table import run_rows
+from repro.report.kept import sha256
 from repro.report.markdown import claims_markdown
 
 _ARTIFACTS = Path(index.__file__).parent
@@ -68,8 +69,15 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
     except (CellTimeoutError, DeadKernelError) as error:
         msg = f"the notebook of {slug} failed: {error}"
         raise ReproError(msg) from error
-    _make_reproducible(content, slug)
-    content.metadata["zo_repro"] = _sources(slug, runs)
+    # nothing that changes from one execution to the next: times, random ids, the kernel's version
+    content.metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+        "zo_repro": _sources(slug, runs),
+    }
+    for number, cell in enumerate(content.cells):
+        cell["id"] = f"{slug}-{number}"
+        cell["metadata"] = {}
     text: str = nbformat.writes(content)  # type: ignore[no-untyped-call]
     atomic.replace(notebook, text.encode() + b"\n")
 
@@ -77,22 +85,7 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
 def _sources(slug: str, runs: Sequence[Path]) -> dict[str, Any]:
     table = claims_markdown(run_rows(slug, runs), reasons=True)
     return {
-        "records_sha256": {run.name: _sha256(run) for run in runs},
-        "template_sha256": _sha256(template(slug)),
+        "records_sha256": {run.name: sha256(run) for run in runs},
+        "template_sha256": sha256(template(slug)),
         "claims_sha256": hashlib.sha256(table.encode()).hexdigest(),
     }
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _make_reproducible(notebook: Any, slug: str) -> None:  # noqa: ANN401 - nbformat is untyped
-    """Drop what changes from one execution to the next: times, random ids, the kernel's version."""
-    notebook.metadata = {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-        "language_info": {"name": "python"},
-    }
-    for number, cell in enumerate(notebook.cells):
-        cell["id"] = f"{slug}-{number}"
-        cell["metadata"] = {}
