@@ -5,17 +5,15 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from repro.artifacts.elasticzo_misses import evaluated
 from repro.artifacts.elasticzo_misses.causes import BATCH
-from repro.artifacts.elasticzo_misses.evaluated import PreTraining, comparisons
+from repro.artifacts.elasticzo_misses.evaluated import comparisons
 from repro.artifacts.shared.comparisons import Comparison, Variant
 from repro.artifacts.shared.scores import headings
 from repro.claims.elasticzo import DATASETS, METHODS
-from repro.claims.quantity import Point
 from repro.measurement.records import Record
 from repro.plotting.accuracy import Columns, Score, dots
 from repro.plotting.remarks import title
@@ -66,11 +64,12 @@ def integer_training(records: Sequence[Record]) -> Figure:
 def test_images(records: Sequence[Record]) -> Figure:
     """Draw a panel for each cell of Table 2, its networks on each kind of rotated images."""
     columns: dict[tuple[str, ...], list[Score]] = {}
+    profile = next((r.profile for r in reversed(records) if r.kind == "evaluation"), "")
     for row in evaluated.rows(records):
         column = columns.setdefault((*headings(row.row), _METHODS[str(row.row["method"])]), [])
         batch = f", B = {row.batch}" if row.row["precision"] == "int8" and row.batch else ""
         column += [
-            Score(name + batch, row.published, score.mean, score.interval, profile=row.profile)
+            Score(name + batch, row.published, score.mean, score.interval, profile=profile)
             for name, score in row.scores.items()
         ]
     return _dots(columns, per_row=4)
@@ -86,6 +85,7 @@ def pre_training(records: Sequence[Record]) -> Figure:
     datasets = list(dict.fromkeys(one.dataset for one in found))
     if not found:
         return _nothing()
+    profile = next(r.profile for r in reversed(records) if r.kind == "evaluation")
     rates = sorted({one.rate for one in found})
     colours = dict(zip(rates, sns.color_palette("colorblind"), strict=False))
     markers = dict(zip(sorted({one.batch for one in found}), _MARKERS, strict=False))
@@ -96,9 +96,19 @@ def pre_training(records: Sequence[Record]) -> Figure:
         for column, dataset in enumerate(datasets):
             of_set = [one for one in found if one.dataset == dataset]
             for panel, what in zip(panels[:, column], _IMAGES, strict=True):
-                _pairs(panel, of_set, what, colours, markers)
+                for one in of_set:
+                    at_30, at_45 = one.scores[what]
+                    colour = colours[one.rate]
+                    panel.plot(
+                        at_30.mean, at_45.mean, color=colour, marker=markers[one.batch], ls="none"
+                    )
+                    for seed_30, seed_45 in zip(at_30.seeds, at_45.seeds, strict=True):
+                        ends = [at_30.mean, seed_30], [at_45.mean, seed_45]
+                        panel.plot(*ends, color=colour, **_SEED)
+                panel.plot(*of_set[0].published, zorder=5, **_CROSS)
+                panel.set(xlabel="accuracy at 30° (%)", ylabel="accuracy at 45° (%)")
                 name = f"{DATASETS[dataset]}, {_IMAGES[what]}"
-                panel.set_title(title(name, {one.profile for one in of_set}))
+                panel.set_title(title(name, {profile}))
         handles = [Line2D([], [], color=c, label=f"rate {r:g}") for r, c in colours.items()]
         handles += [
             Line2D([], [], color=INK, ls="none", marker=m, label=f"batch {b}")
@@ -115,26 +125,6 @@ _SEED: dict[str, Any] = {"marker": ".", "markersize": 4, "linewidth": 0.7, "alph
 _CROSS: dict[str, Any] = {"color": INK, "ls": "none", "marker": "X", "markersize": 10}
 
 
-def _pairs(
-    panel: Axes,
-    found: Iterable[PreTraining],
-    images: str,
-    colours: dict[float, Any],
-    markers: dict[int, str],
-) -> None:
-    for one in found:
-        at_30, at_45 = getattr(one, images)
-        look = {"color": colours[one.rate], "marker": markers[one.batch]}
-        panel.plot(at_30.mean, at_45.mean, ls="none", **look)
-        for seed_30, seed_45 in zip(at_30.seeds, at_45.seeds, strict=True):
-            panel.plot(
-                [at_30.mean, seed_30], [at_45.mean, seed_45], color=colours[one.rate], **_SEED
-            )
-        dataset = one.dataset
-    panel.plot(*evaluated.pair(dataset), zorder=5, **_CROSS)
-    panel.set(xlabel="accuracy at 30° (%)", ylabel="accuracy at 45° (%)")
-
-
 def _of(found: Iterable[Comparison], precision: str, *, tuned: bool) -> list[Comparison]:
     return [
         one for one in found if one.row["precision"] == precision and ("angle" in one.row) == tuned
@@ -145,7 +135,9 @@ def _causes(found: Iterable[Comparison]) -> Figure:
     """Draw a panel for each cell of a table: with the setting there, then by each cause."""
     columns: dict[tuple[str, ...], list[Score]] = {}
     for one in found:
-        scores = columns.setdefault(_where(one.row), [])
+        dataset, *rotation, precision = headings(one.row)
+        table = f"Table {2 if rotation else 1}, {precision}\n{dataset}"
+        scores = columns.setdefault((table, *rotation, METHODS[str(one.row["method"])]), [])
         if not scores:
             own = next(variant for variant in one.variants if variant.is_base)
             scores.append(_score("the table's setting", own, one.published))
@@ -155,13 +147,6 @@ def _causes(found: Iterable[Comparison]) -> Figure:
             if not variant.is_base
         ]
     return _dots(columns, per_row=3)
-
-
-def _where(row: Point) -> tuple[str, ...]:
-    """Return the table, the precision, and below them the rest of a row's heading."""
-    dataset, *rotation, precision = headings(row)
-    table = 2 if rotation else 1
-    return f"Table {table}, {precision}\n{dataset}", *rotation, METHODS[str(row["method"])]
 
 
 def _score(name: str, variant: Variant, published: float) -> Score:
