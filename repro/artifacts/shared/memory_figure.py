@@ -32,7 +32,7 @@ Step = Mapping[str, StepMemory]
 """The accounts of a step, by name."""
 
 
-def figure(records: Sequence[Record], precision: str) -> Figure:
+def figure(precision: str, records: Sequence[Record]) -> Figure:
     """Draw a row for each batch size: on the left the published bars, on the right all accounts."""
     found = Accounts(records)
     rows = {
