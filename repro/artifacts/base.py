@@ -103,7 +103,7 @@ class Artifact:
     captions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """What each figure shows, by its name, also for those who cannot see it."""
     claims: tuple[str, ...] = ()
-    """Ids of the claims it gives a finding for: all that name it."""
+    """Ids of the claims it gives a finding for; by default all that name it."""
     findings: "Callable[[Sequence[Record]], list[Finding]]" = lambda _: []
     """Returns our value for each of ``claims``, from the current records."""
     selector_fields: tuple[str, ...] = ()
@@ -121,5 +121,6 @@ class Artifact:
     """Whether time is its result. A run on another device or engine is then not of its profile."""
 
     def __post_init__(self) -> None:
-        """Find the claims."""
-        object.__setattr__(self, "claims", tuple(claim.id for claim in of_artifact(self.slug)))
+        """Find the claims if none are given."""
+        if not self.claims:
+            object.__setattr__(self, "claims", tuple(claim.id for claim in of_artifact(self.slug)))
