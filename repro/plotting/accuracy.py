@@ -1,6 +1,6 @@
 """Accuracies of several methods beside the published ones, as dots and as a table."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,17 +109,16 @@ def _panel(panel: Axes, headings: Sequence[str], column: Sequence[Score]) -> Non
                 zorder=5,
                 **_LAST,
             )
-    panel.set_yticks(range(len(column)), [_name(score, profiles) for score in column])
+    names = []
+    for score in column:
+        said = score.profile and remark(score.profile, score.caveat, profiles)
+        names.append(f"{score.method}\n({said})" if said else score.method)
+    panel.set_yticks(range(len(column)), names)
     panel.set_ylim(len(column) - 0.5, -0.5)
     panel.margins(x=0.08)
     left, right = panel.get_xlim()
     panel.set_xlim(max(left, 0), min(right, 101))  # an interval may reach beyond what there is
     panel.set_xlabel("test accuracy (%)")
-
-
-def _name(score: Score, profiles: Collection[str]) -> str:
-    said = "" if score.profile is None else remark(score.profile, score.caveat, profiles)
-    return f"{score.method}\n({said})" if said else score.method
 
 
 def _text(score: Score) -> str:

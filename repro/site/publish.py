@@ -39,23 +39,19 @@ def published(target: Path) -> Iterator[Path]:
             lines = [f"{digest}  {name}\n" for name, digest in sums.items()]
             (fresh / MANIFEST).write_text("".join(lines), encoding="utf-8")
             with _alone_in(target.parent):
-                _swap(fresh, target, scratch / _OLD)
+                if target.exists():
+                    target.rename(scratch / _OLD)
+                try:
+                    fresh.rename(target)
+                except OSError:
+                    _rescue(scratch / _OLD, target)
+                    raise
     except OSError as error:
         msg = (
             f"cannot write {error.filename or target}: {error.strerror}; {target} is as it was; "
             "give another directory"
         )
         raise ReproError(msg) from error
-
-
-def _swap(fresh: Path, target: Path, old: Path) -> None:
-    if target.exists():
-        target.rename(old)
-    try:
-        fresh.rename(target)
-    except OSError:
-        _rescue(old, target)
-        raise
 
 
 def _rescue(old: Path, target: Path) -> None:

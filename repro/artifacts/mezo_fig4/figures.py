@@ -110,7 +110,13 @@ def accuracy(tasks: Sequence[Setting], axes: Sequence[str] = tuple(_AXES)) -> Fi
         )
         lines = {line.label: line for setting in tasks for line in setting.lines}
         handles: list[Any] = [
-            Line2D([], [], label=f"{line.label} ({_run(line)})", **looks[line.label])
+            Line2D(
+                [],
+                [],
+                label=f"{line.label} (lr {line.settings['lr']:g}, {len(line.records)} "
+                f"seed{'s' if len(line.records) > 1 else ''})",
+                **looks[line.label],
+            )
             for line in lines.values()
         ]
         handles.append(Line2D([], [], color=INK, linestyle=":", label="majority answer"))
@@ -136,11 +142,6 @@ def _looks(tasks: Sequence[Setting]) -> Mapping[str, Mapping[str, Any]]:
         }
         for line in lines
     }
-
-
-def _run(line: Line) -> str:
-    seeds = len(line.records)
-    return f"lr {line.settings['lr']:g}, {seeds} seed{'s' if seeds > 1 else ''}"
 
 
 def _curves(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from repro.artifacts.mezo_fig4.findings import of_setting
-from repro.artifacts.mezo_fig4.points import Setting, settings
+from repro.artifacts.mezo_fig4.points import settings
 from repro.claims.claim import SIGNS
 from repro.claims.index import CLAIMS
 from repro.claims.statistics import estimate
@@ -133,7 +133,12 @@ def learning_rates(records: Sequence[Record]) -> pd.DataFrame:
     """Return each grid: how many steps a rate had, the loss after them, and which was chosen."""
     rows = []
     for setting in settings(records):
-        for grid in _grids(setting):
+        grids: dict[tuple[object, ...], list[Record]] = {}
+        for record in setting.grids:
+            at = tuple(record.point[name] for name in ("arm", "model", "batch", "context"))
+            grids.setdefault(at, []).append(record)
+        for grid in grids.values():
+            grid.sort(key=lambda record: float(record.point["lr"]))
             ended = [record for record in grid if record.metrics.get("loss")]
             best = min(ended, key=lambda record: float(record.metrics["loss"][-1]), default=None)
             for record in grid:
@@ -151,16 +156,6 @@ def learning_rates(records: Sequence[Record]) -> pd.DataFrame:
                     }
                 )
     return pd.DataFrame(rows)
-
-
-def _grids(setting: Setting) -> list[list[Record]]:
-    """Return the grids of a setting, each by rising learning rate."""
-    grids: dict[tuple[object, ...], list[Record]] = {}
-    for record in setting.grids:
-        point = record.point
-        key = tuple(point[name] for name in ("arm", "model", "batch", "context"))
-        grids.setdefault(key, []).append(record)
-    return [sorted(grid, key=lambda record: float(record.point["lr"])) for grid in grids.values()]
 
 
 def verdicts(records: Sequence[Record]) -> pd.DataFrame:

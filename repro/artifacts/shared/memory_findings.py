@@ -20,7 +20,6 @@ from repro.measurement.records import Record
 
 _ACTIVATIONS = (PARTS["activations"], PARTS["int32_buffers"], ABOVE)
 _PLAIN = "measured, no oneDNN"
-_OF_PARAMETERS = ("zo_share", "parameters")
 FLOAT32 = 4
 
 Pair = tuple[Point, Point]
@@ -39,8 +38,15 @@ def _finding(claim: Claim, comparison: Comparison, accounts: Accounts) -> Findin
     pick = min if comparison.pick == "smallest" else max
     chosen = pick(values, key=lambda number: values[number])
     pair = comparison.pairs[chosen]
-    if comparison.measure in _OF_PARAMETERS:
-        return Finding(claim.id, values[chosen], _parameters(comparison.measure, pair[0], accounts))
+    if comparison.measure in ("zo_share", "parameters"):
+        row = accounts.get("analytic", pair[0])
+        assert row is not None  # noqa: S101 - the value was computed from it
+        total = row.parts[PARTS["parameters"]] // FLOAT32
+        by_zo = total - row.parts.get(PARTS["gradients"], 0) // FLOAT32
+        said = f"{by_zo:,} of {total:,} parameters are trained by ZO"
+        if comparison.measure == "parameters":
+            said = f"{total:,} parameters, LeNet-5 {LENET5_PARAMETERS:,}"
+        return Finding(claim.id, values[chosen], said)
     reason = _sides(pair, claim.basis, accounts)
     if len(values) > 1:
         listed = ", ".join(_number(value, claim) for value in values.values())
@@ -66,17 +72,6 @@ def _values(
         for number, pair in enumerate(pairs)
         if (value := _value(measure, pair, basis, accounts)) is not None
     }
-
-
-def _parameters(measure: Measure, step: Point, accounts: Accounts) -> str:
-    """Say how many parameters a network has, and how many of them ZO trains."""
-    row = accounts.get("analytic", step)
-    assert row is not None  # noqa: S101 - the value was computed from it
-    total = row.parts[PARTS["parameters"]] // FLOAT32
-    if measure == "parameters":
-        return f"{total:,} parameters, LeNet-5 {LENET5_PARAMETERS:,}"
-    by_bp = row.parts.get(PARTS["gradients"], 0) // FLOAT32
-    return f"{total - by_bp:,} of {total:,} parameters are trained by ZO"
 
 
 def _value(measure: Measure, pair: Pair, name: str, accounts: Accounts) -> float | None:

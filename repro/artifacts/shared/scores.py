@@ -136,10 +136,11 @@ def published() -> Mapping[Key, float]:
 
 def _score(cell: Cell | None, published: float | None, method: str) -> Score:
     name = METHODS[method]
-    if cell is None:
-        return Score(name, published)
-    if not cell.evaluated:
-        return Score(name, published, profile=cell.profile, caveat=cell.caveat)
+    if cell is None or not cell.evaluated:
+        about: dict[str, Any] = (
+            {} if cell is None else {"profile": cell.profile, "caveat": cell.caveat}
+        )
+        return Score(name, published, **about)
     last = estimate(list(cell.last.values()))
     best = estimate(list(cell.best.values())).mean if cell.is_trained else None
     return Score(name, published, last.mean, last.interval, best, cell.profile, cell.caveat)
