@@ -23,37 +23,26 @@ from dataclasses import dataclass
 from itertools import product
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
-from repro.artifacts.shared.images import DATASETS, TrainingRuns
+from repro.artifacts.shared.images import RotatedRuns
 from repro.core.names import METHODS, MethodName, Precision
 from repro.core.validation import require_names
 
-ANGLES = (30, 45)
 PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
 
 
 @dataclass(frozen=True)
-class Config(TrainingRuns):
+class Config(RotatedRuns):
     """Which cells of the table are run, and for how long."""
 
-    datasets: tuple[str, ...] = DATASETS
-    """Sets that are pre-trained on, and rotated."""
-    angles: tuple[int, ...] = ANGLES
-    """Degrees."""
     precisions: tuple[Precision, ...] = PRECISIONS
     """fp32, int8: of pre-training and of fine-tuning."""
     methods: tuple[MethodName, ...] = METHODS
     """Rows."""
-    epochs: int = 50
-    """Epochs of fine-tuning (the paper's 50)."""
-    integer_pretraining_epochs: int = 100
-    """Epochs of NITI before fine-tuning in int8 (the paper's 100)."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
-        require_names("datasets", self.datasets, DATASETS)
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)
-        require_names("angles", [str(a) for a in self.angles], [str(a) for a in ANGLES])
         super().__post_init__()
 
 

@@ -3,11 +3,11 @@
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 from repro.artifacts.index import load
 from repro.claims.verdict import VERDICTS
+from repro.commands.options import add_results
 from repro.core.errors import UsageError
 from repro.core.suggestions import unknown
 
@@ -39,9 +39,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         help=f"only statements about this basis: {', '.join(_BASES)}",
     )
     parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
-    parser.add_argument(
-        "--results", type=Path, metavar="DIR", help="directory of the records (default: results)"
-    )
+    add_results(parser)
     parser.set_defaults(
         execute=execute, next_step="repro claim ID shows one statement in full, with its quotation"
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.artifacts.index import load
+from repro.commands.options import add_results
 from repro.core.errors import ReproError
 from repro.core.paths import results_dir
 
@@ -24,13 +25,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     parser.add_argument(
         "--site", type=Path, default=Path("site"), metavar="DIR", help="site (default: site)"
     )
-    parser.add_argument(
-        "--results",
-        type=Path,
-        default=results_dir(),
-        metavar="DIR",
-        help="directory of the records and figures (default: results)",
-    )
+    add_results(parser, results_dir(), "directory of the records and figures")
     parser.set_defaults(execute=execute, next_step="repro claims lists every statement")
 
 

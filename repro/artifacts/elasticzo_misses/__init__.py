@@ -21,7 +21,7 @@ Deviations from the paper:
 from dataclasses import dataclass
 
 from repro.artifacts.base import Artifact, lazy
-from repro.artifacts.shared.images import DATASETS, TrainingRuns
+from repro.artifacts.shared.images import RotatedRuns
 from repro.core.limits import require_seeds
 from repro.core.validation import (
     require_distinct,
@@ -37,26 +37,17 @@ EXPERIMENTS = (
     "pre_training",
     "integer_training",
 )
-ANGLES = (30, 45)
 
 
 @dataclass(frozen=True)
-class Config(TrainingRuns):
+class Config(RotatedRuns):
     """Which experiments are made, and how long their runs are."""
 
     experiments: tuple[str, ...] = EXPERIMENTS
     """test_images: other rotated images to evaluate on; integer_tuning, float_tuning: fine-tuning
     in INT8 and FP32; pre_training: FP32 before fine-tuning; integer_training: Table 1 in INT8*."""
-    datasets: tuple[str, ...] = DATASETS
-    """Sets of images."""
-    angles: tuple[int, ...] = ANGLES
-    """Degrees."""
     long_seeds: tuple[int, ...] = (0, 1, 2)
     """Runs of all but test_images and integer_tuning, that take longer."""
-    epochs: int = 50
-    """Epochs of fine-tuning (the paper's 50)."""
-    integer_pretraining_epochs: int = 100
-    """Epochs of NITI before fine-tuning in int8 (the paper's 100)."""
     integer_training_epochs: int = 100
     """Epochs of training from scratch (the paper's 100)."""
     image_items: int | None = None
@@ -69,8 +60,6 @@ class Config(TrainingRuns):
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
         require_names("experiments", self.experiments, EXPERIMENTS)
-        require_names("datasets", self.datasets, DATASETS)
-        require_names("angles", [str(a) for a in self.angles], [str(a) for a in ANGLES])
         super().__post_init__()
         require_seeds(self.long_seeds)
         require_distinct("rates", self.rates)

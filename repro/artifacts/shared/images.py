@@ -9,6 +9,7 @@ from repro.core.validation import require_choice, require_names, require_positiv
 from repro.measurement.device import Device
 
 DATASETS = ("mnist", "fashion_mnist")
+ANGLES = (30, 45)
 
 
 @dataclass(frozen=True)
@@ -62,3 +63,23 @@ class CurveRuns(ImageRuns):
         """Refuse any name or number that cannot be run, before anything runs."""
         super().__post_init__()
         require_names("methods", self.methods, METHODS)
+
+
+@dataclass(frozen=True)
+class RotatedRuns(TrainingRuns):
+    """Which rotated images LeNet-5 is fine-tuned on, how often and for how long."""
+
+    datasets: tuple[str, ...] = DATASETS
+    """Sets that are pre-trained on, and rotated."""
+    angles: tuple[int, ...] = ANGLES
+    """Degrees."""
+    epochs: int = 50
+    """Epochs of fine-tuning (the paper's 50)."""
+    integer_pretraining_epochs: int = 100
+    """Epochs of NITI before fine-tuning in int8 (the paper's 100)."""
+
+    def __post_init__(self) -> None:
+        """Refuse any name or number that cannot be run, before anything runs."""
+        require_names("datasets", self.datasets, DATASETS)
+        require_names("angles", [str(a) for a in self.angles], [str(a) for a in ANGLES])
+        super().__post_init__()
