@@ -11,43 +11,11 @@ Deviations from the paper:
 3. The curves begin before the first epoch.
 """
 
-from collections.abc import Iterator
+from repro.artifacts.shared.images import CurveRuns, loss_figure
 
-from repro.artifacts.base import Artifact, Context, Result, lazy
-from repro.artifacts.shared.images import CurveRuns
-
-PAPER = CurveRuns()
-QUICK = CurveRuns(seeds=(0,), epochs=6)
-SMOKE = CurveRuns(datasets=("mnist",), seeds=(0,), epochs=1, image_items=512)
-
-
-def run(config: CurveRuns, context: Context) -> Iterator[Result]:
-    """Yield a result for each curve; runs that Table 1 has made under the same code are reused.
-
-    Kinds of results:
-
-    - ``run``: one training run; the point names data set, precision and method, the metrics are
-      its curves and its settings.
-    """
-    from repro.artifacts.shared.training_runs import image_runs, results
-
-    runs = image_runs(config, ("fp32",), config.methods)
-    yield from results(runs, context, engine=config.engine)
-
-
-ARTIFACT = Artifact(
-    slug="elasticzo_fig2",
-    paper="elasticzo",
-    title="ElasticZO Fig. 2: train and test loss of LeNet-5 in float32",
-    about=__doc__,
-    config=CurveRuns,
-    profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=run,
-    findings=lazy("repro.artifacts.shared.loss_findings:findings", "elasticzo_fig2"),
-    figures=lambda: {"fig2": lazy("repro.artifacts.shared.losses:figure")},
-    captions={
-        "fig2": "Train and test loss by epoch for four methods on MNIST and Fashion-MNIST",
-    },
-    selector_fields=("datasets", "methods", "seeds"),
-    can_sweep=True,
+ARTIFACT = loss_figure(
+    "elasticzo_fig2",
+    "ElasticZO Fig. 2: train and test loss of LeNet-5 in float32",
+    __doc__,
+    CurveRuns,
 )

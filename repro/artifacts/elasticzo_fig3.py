@@ -16,11 +16,9 @@ Deviations from the paper:
    papers leave open.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from repro.artifacts.base import Artifact, Context, Result, lazy
-from repro.artifacts.shared.images import CurveRuns
+from repro.artifacts.shared.images import CurveRuns, loss_figure
 from repro.core.names import Precision
 from repro.core.validation import require_names
 
@@ -38,38 +36,9 @@ class Config(CurveRuns):
         require_names("precisions", self.precisions, ("int8", "int8s"))
 
 
-PAPER = Config()
-QUICK = Config(seeds=(0,), epochs=6)
-SMOKE = Config(datasets=("mnist",), seeds=(0,), epochs=1, image_items=512)
-
-
-def run(config: Config, context: Context) -> Iterator[Result]:
-    """Yield a result for each curve; runs that Table 1 has made under the same code are reused.
-
-    Kinds of results:
-
-    - ``run``: one training run; the point names data set, precision and method, the metrics are
-      its curves and its settings.
-    """
-    from repro.artifacts.shared.training_runs import image_runs, results
-
-    runs = image_runs(config, config.precisions, config.methods)
-    yield from results(runs, context, engine=config.engine)
-
-
-ARTIFACT = Artifact(
-    slug="elasticzo_fig3",
-    paper="elasticzo",
-    title="ElasticZO Fig. 3: train and test loss of LeNet-5 in integers",
-    about=__doc__,
-    config=Config,
-    profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=run,
-    findings=lazy("repro.artifacts.shared.loss_findings:findings", "elasticzo_fig3"),
-    figures=lambda: {"fig3": lazy("repro.artifacts.shared.losses:figure")},
-    captions={
-        "fig3": "Train and test loss by epoch for four methods on MNIST and Fashion-MNIST",
-    },
-    selector_fields=("datasets", "precisions", "methods", "seeds"),
-    can_sweep=True,
+ARTIFACT = loss_figure(
+    "elasticzo_fig3",
+    "ElasticZO Fig. 3: train and test loss of LeNet-5 in integers",
+    __doc__,
+    Config,
 )

@@ -7,7 +7,6 @@ from typing import Literal
 from repro.artifacts.elasticzo_misses.causes import CAUSES
 from repro.artifacts.shared import comparisons as shared
 from repro.artifacts.shared.comparisons import Comparison
-from repro.artifacts.shared.images import ANGLES
 from repro.artifacts.shared.scores import place, published
 from repro.claims.quantity import Key, Point, key
 from repro.claims.statistics import Estimate, estimate
@@ -32,6 +31,7 @@ START: Point = {"start_lr": 1e-3, "start_batch": 32}
 """How the networks of our Table 2 are pre-trained in float32 ..."""
 INTEGER_START: Point = {"start_lr": None, "start_batch": 256}
 """... and in integers, that have no rate."""
+ANGLES = (30, 45)
 _UNTUNED: Point = {"precision": "fp32", "method": "none"}
 _IN_TABLE = ("dataset", "angle", "precision", "method")
 

@@ -1,8 +1,10 @@
-"""Settings that the artifacts that train have in common."""
+"""Settings that the artifacts that train have in common, and the figures of loss curves."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import get_args
 
+from repro.artifacts.base import Artifact, Context, Result, lazy
 from repro.core.limits import require_seeds
 from repro.core.names import METHODS, EngineChoice, MethodName
 from repro.core.validation import require_choice, require_names, require_positive_int
@@ -63,6 +65,53 @@ class CurveRuns(ImageRuns):
         """Refuse any name or number that cannot be run, before anything runs."""
         super().__post_init__()
         require_names("methods", self.methods, METHODS)
+
+
+def loss_figure(slug: str, title: str, about: str | None, config: type[CurveRuns]) -> Artifact:
+    """Return the artifact that draws loss curves, a column for each data set and precision.
+
+    Args:
+        slug: its name; the figure's is what follows the paper's.
+        title: one line for listings.
+        about: the docstring of its module.
+        config: its configuration. Without a field ``precisions`` networks train in float32.
+    """
+    figure_name = slug.removeprefix("elasticzo_")
+    selected = tuple(field.name for field in fields(config) if field.name == "precisions")
+
+    def run(config: CurveRuns, context: Context) -> Iterator[Result]:
+        """Yield a result for each curve; runs that Table 1 has made under the same code are reused.
+
+        Kinds of results:
+
+        - ``run``: one training run; the point names data set, precision and method, the metrics are
+          its curves and its settings.
+        """
+        from repro.artifacts.shared.training_runs import image_runs, results
+
+        runs = image_runs(config, getattr(config, "precisions", ("fp32",)), config.methods)
+        yield from results(runs, context, engine=config.engine)
+
+    return Artifact(
+        slug=slug,
+        paper="elasticzo",
+        title=title,
+        about=about,
+        config=config,
+        profiles={
+            "smoke": config(datasets=("mnist",), seeds=(0,), epochs=1, image_items=512),
+            "quick": config(seeds=(0,), epochs=6),
+            "paper": config(),
+        },
+        run=run,
+        findings=lazy("repro.artifacts.shared.loss_findings:findings", slug),
+        figures=lambda: {figure_name: lazy("repro.artifacts.shared.losses:figure")},
+        captions={
+            figure_name: "Train and test loss by epoch for four methods on MNIST and Fashion-MNIST",
+        },
+        selector_fields=("datasets", *selected, "methods", "seeds"),
+        can_sweep=True,
+    )
 
 
 @dataclass(frozen=True)
