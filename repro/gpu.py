@@ -12,12 +12,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from repro.artifacts import elasticzo_table1, mezo_fig3_gpu, mezo_step_time
+from repro.artifacts import elasticzo_table1, mezo_fig3_gpu, mezo_fig4, mezo_step_time
 from repro.artifacts.base import Artifact, Config
 from repro.core.errors import ReproError
+from repro.core.names import Precision
+from repro.data import cache
+from repro.data.catalog import load_set
 
 if TYPE_CHECKING:
     from repro.measurement.environment import Environment
+    from repro.measurement.records import Profile
 
 
 @dataclass(frozen=True)
@@ -36,10 +40,19 @@ class Job:
     config: Config | None = None
     largest: dict[str, Any] | None = None
     """The step that takes most memory and still fits 80 GB: arguments of ``planned_bytes``."""
+    profile: "Profile" = "paper"
+    """Of the artifact; ``config`` leaves out runs of it and changes nothing else."""
+    data: tuple[str, ...] = ()
+    """Data sets and models of ``repro data list`` that must be in the cache."""
+
+    def missing(self) -> list[str]:
+        """Return what is not in the cache; the job is then left: no GPU waits for a download."""
+        return [name for name in self.data if not cache.is_cached(load_set(name))]
 
 
 PACKAGES = ("docstring-parser", "msgspec", "pebble", "platformdirs", "typeguard", "tyro")
 """What a job needs beside torch, transformers, peft and pytest: wheels of 0.6 MB in all."""
+IMAGES = ("mnist", "fashion_mnist")
 SOURCE = ("repro", "tests", "pyproject.toml", "constraints.txt")
 """What a job needs of the clone."""
 
@@ -47,6 +60,16 @@ SOURCE = ("repro", "tests", "pyproject.toml", "constraints.txt")
 def _fig3(**chosen: Any) -> Config:  # noqa: ANN401 - fields of the configuration
     none: dict[str, Any] = {"contexts": (), "depths": (), "hiddens": (), "fig4_models": ()}
     return replace(mezo_fig3_gpu.PAPER, parts=("measured",), **none | chosen)
+
+
+def _table1(datasets: tuple[str, ...], *precisions: Precision) -> Config:
+    return replace(
+        elasticzo_table1.PAPER,
+        datasets=datasets,
+        precisions=precisions,
+        seeds=(0,),
+        device="cuda",
+    )
 
 
 def _steps(model: str) -> Config:
@@ -92,18 +115,41 @@ JOBS: tuple[Job, ...] = (
         {"layers": 40, "hidden": 5120, "context": 1024, "batch": 8, "method": "mezo"},
     ),
     Job(
+        "table1-fp32",
+        "Table 1 in float32, one seed, on images",
+        15.0,
+        4,
+        elasticzo_table1.ARTIFACT,
+        _table1(IMAGES, "fp32"),
+        data=IMAGES,
+    ),
+    Job(
         "table1-int8",
         "Table 1 in INT8 and INT8*, one seed, on images",
         8.0,
         4,
         elasticzo_table1.ARTIFACT,
-        replace(
-            elasticzo_table1.PAPER,
-            datasets=("mnist", "fashion_mnist"),
-            precisions=("int8", "int8s"),
-            seeds=(0,),
-            device="cuda",
-        ),
+        _table1(IMAGES, "int8", "int8s"),
+        data=IMAGES,
+    ),
+    Job(
+        "table1-pointnet",
+        "Table 1 on ModelNet40, one seed of 200 epochs",
+        20.0,
+        5,
+        elasticzo_table1.ARTIFACT,
+        _table1(("modelnet40_points",), "fp32"),
+        data=("modelnet40_points",),
+    ),
+    Job(
+        "fig4",
+        "Fig. 4 on SST-2 by BP and MeZO at equal memory, one seed (A9-order, A10)",
+        15.0,
+        5,
+        mezo_fig4.ARTIFACT,
+        replace(mezo_fig4.GPU, datasets=("sst2",), arms=("bp", "mezo_1", "mezo_5"), seeds=(0,)),
+        data=("sst2", "smollm2-135m", "qwen2.5-coder-1.5b"),
+        profile="gpu",
     ),
     *(
         Job(
@@ -187,6 +233,10 @@ def run_session(minutes: float, out: Path, jobs: Sequence[Job], say: Callable[[s
         if job.artifact and is_recorded(job, out, here):
             say(f"{job.name}: recorded before")
             continue
+        if missing := job.missing():
+            left.append(job)
+            say(f"{job.name}: not in the data cache: {', '.join(missing)}; see docs/gpu.md")
+            continue
         remaining = (end - time.monotonic()) / 60
         if job.minutes > remaining:
             left.append(job)
@@ -197,7 +247,7 @@ def run_session(minutes: float, out: Path, jobs: Sequence[Job], say: Callable[[s
                 _run_tests()
             else:
                 assert job.config is not None  # noqa: S101 - every artifact's job has one
-                say(f"{job.name}: {run_artifact(job.artifact, 'paper', job.config, out)}")
+                say(f"{job.name}: {run_artifact(job.artifact, job.profile, job.config, out)}")
         except ReproError as error:
             failed.append(job)
             say(f"{job.name}: failed: {error}")

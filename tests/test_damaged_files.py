@@ -73,6 +73,14 @@ def damaged_stream() -> bytes:
     return bytes(archive)
 
 
+def name_that_is_no_text() -> bytes:
+    """In the local header alone: its name is said to be UTF-8 and is not."""
+    archive = zip_of(b"x" * 99)
+    archive[6:8] = struct.pack("<H", 0x800)
+    archive[30] = 0x96
+    return bytes(archive)
+
+
 DAMAGED_ZIPS: dict[str, Callable[[], bytes]] = {
     "an unsupported method": lambda: set_field(zip_of(b"x" * 99), 8, 10, struct.pack("<H", 99)),
     "lzma": lambda: bytes(zip_of(b"x" * 99, compression=zipfile.ZIP_LZMA)),
@@ -81,6 +89,7 @@ DAMAGED_ZIPS: dict[str, Callable[[], bytes]] = {
     "patched data": lambda: set_field(zip_of(b"x" * 99), 6, 8, struct.pack("<H", 0x20)),
     "a future version": lambda: set_field(zip_of(b"x" * 99), 4, 6, struct.pack("<H", 99)),
     "a damaged stream": damaged_stream,
+    "a name that is no text": name_that_is_no_text,
     "a wrong checksum": lambda: set_field(zip_of(b"x" * 99), 14, 16, b"abcd"),
     "a truncated directory": lambda: bytes(zip_of(b"x" * 99))[:-30],
     "no archive": lambda: b"PK\x05\x06" + b"\xff" * 18,

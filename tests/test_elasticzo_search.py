@@ -8,11 +8,14 @@ import pytest
 from matplotlib.axes import Axes
 
 from repro.artifacts.elasticzo_search import figures
-from repro.artifacts.elasticzo_search.selection import best, grids
+from repro.artifacts.elasticzo_search.selection import best, grids, group_of
+from repro.artifacts.shared.training_runs import point_of
 from repro.core.errors import ReproError
 from repro.measurement.records import read_runs
 from repro.report.runs import current_runs
-from repro.training.hyperparameters import TUNED
+from repro.training.hyperparameters import TUNED, family
+from repro.training.run import FloatSettings, NetworkRun
+from repro.training.task import VISION_TASKS
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -30,6 +33,15 @@ def test_chosen_hyperparameters_are_the_best_of_the_committed_search() -> None:
     for group, searched in found.items():
         used = {name: getattr(chosen[group], name) for name in searched}
         assert used == searched, group
+
+
+@pytest.mark.parametrize("task", VISION_TASKS)
+def test_a_task_is_trained_by_what_its_own_records_chose(task: str) -> None:
+    """The group of a record of the task, as the search writes it, is the task's family."""
+    run = NetworkRun(task, "fp32", "cls1", FloatSettings(lr=0.1), 1, 0)
+    record: Any = Made(0, 0.5, lr=0.1)
+    record.point = point_of(run)
+    assert group_of(record)[0] == family(task)
 
 
 class Made:

@@ -11,6 +11,7 @@ import pytest
 from repro import gpu
 from repro.artifacts import mezo_fig3_gpu
 from repro.cli import main
+from repro.harness import is_of_profile
 from repro.measurement import device, environment
 from repro.measurement.records import read_run
 
@@ -69,6 +70,24 @@ def test_planned_memory_is_the_simulated_steps() -> None:
     for context in (2048, 8192):
         planned = gpu.planned_bytes(layers=32, hidden=4096, context=context, method="bp")
         assert planned == pytest.approx(found[context], rel=0.02)
+
+
+def test_every_job_makes_records_of_its_profile() -> None:
+    """Others would be recorded as custom, which no statement is judged by."""
+    for one in gpu.JOBS:
+        if one.artifact is not None:
+            assert one.config is not None
+            assert is_of_profile(one.artifact, one.profile, one.config), one.name
+
+
+@pytest.mark.usefixtures("as_if_cuda")
+def test_a_job_without_its_data_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path / "data"))
+    said: list[str] = []
+    jobs = [replace(job("unfed"), data=("mnist", "shapes40")), job()]
+    assert not gpu.run_session(5, tmp_path, jobs, said.append)
+    assert any(line.startswith("unfed: not in the data cache: mnist, shapes40") for line in said)
+    assert len(list((tmp_path / "mezo_fig3_gpu").glob("*.jsonl"))) == 1
 
 
 @pytest.mark.usefixtures("as_if_cuda")

@@ -10,6 +10,7 @@ from repro.core.paths import results_dir
 from repro.core.suggestions import unknown
 from repro.core.units import format_bytes
 from repro.core.validation import require_positive
+from repro.data.catalog import load_set
 
 
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
@@ -61,13 +62,17 @@ def _list(jobs: Any, minutes: float) -> int:  # noqa: ANN401 - of repro.gpu, whi
         passed += job.minutes
         memory = "" if job.largest is None else format_bytes(gpu.planned_bytes(**job.largest))
         fits = "" if passed <= minutes else "  (not within --minutes)"
-        _say(f"{job.name:<14} {job.minutes:4.1f} min {memory:>8}  {job.shows}{fits}")
-    _say(f"{'total':<14} {passed:4.1f} min on an H100; memory as the planner predicts it")
+        _say(f"{job.name:<15} {job.minutes:4.1f} min {memory:>8}  {job.shows}{fits}")
+    _say(f"{'total':<15} {passed:4.1f} min on an H100; memory as the planner predicts it")
     _say(
         f"copy to the GPU machine: {', '.join(gpu.SOURCE)} ({format_bytes(gpu.source_bytes())}) "
         f"and, if they are missing, the packages {', '.join(gpu.PACKAGES)}"
     )
-    _say("table1-int8 also needs the data sets: repro data fetch mnist fashion_mnist")
+    for job in jobs:
+        if job.data:
+            size = format_bytes(sum(load_set(name).size for name in job.data))
+            names = " ".join(job.data)
+            _say(f"{job.name} also needs {size} of data: repro data fetch {names}")
     return 0
 
 

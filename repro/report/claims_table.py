@@ -238,7 +238,6 @@ def _command(artifact: Artifact, claim: Claim, finding: Finding, records: Sequen
 
 def _rows(found: Sequence[_Found], ranges: Mapping[str, tuple[float, float]]) -> list[ClaimRow]:
     """Return a row for each statement, with the values of the claims that are the same."""
-    present = {one.claim.id for one in found}
     others: dict[str, list[_Found]] = {}
     for one in found:
         if one.claim.same_as:
@@ -246,7 +245,7 @@ def _rows(found: Sequence[_Found], ranges: Mapping[str, tuple[float, float]]) ->
     return [
         _row(one, others.get(one.claim.id, []), ranges.get(one.claim.id))
         for one in found
-        if not one.claim.same_as or one.claim.same_as not in present
+        if not one.claim.same_as
     ]
 
 

@@ -85,11 +85,13 @@ PRE_TRAINING = FloatSettings(lr=1e-3, rule="adam")
 def family(task: str) -> str:
     """Return the name that a task's hyperparameters are kept under.
 
-    The two angles of a rotated set share theirs, and so do the stand-ins for ModelNet40.
+    The two angles of a rotated set share theirs, and so do the forms of ModelNet40, and the
+    stand-ins for it.
     """
     found = vision_task(task)
-    is_stand_in = found.network == "pointnet" and found.dataset != "modelnet40"
-    return "clouds" if is_stand_in else found.dataset
+    name = found.recorded_as or found.dataset
+    is_stand_in = found.network == "pointnet" and name != "modelnet40"
+    return "clouds" if is_stand_in else name
 
 
 def tuned_hyperparameters(task: str, precision: Precision, method: MethodName) -> Settings:

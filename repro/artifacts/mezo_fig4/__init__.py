@@ -273,7 +273,7 @@ GPU = replace(
     DAY,
     setting="one GPU",
     context=512,
-    seconds=600,
+    seconds=180,
     bp_steps=0,
     zo_forwards=(0,),
     tuning_items=512,

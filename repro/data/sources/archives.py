@@ -27,6 +27,7 @@ _DAMAGED = (
     EOFError,
     NotImplementedError,
     RuntimeError,
+    UnicodeDecodeError,
     struct.error,
     zlib.error,
 )

@@ -1,0 +1,62 @@
+"""What a GPU measured, as a basis of the statements on Fig. 3 and on the 17 GB of Fig. 4."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from repro.artifacts.mezo_fig3.points import Point, ratios
+from repro.artifacts.mezo_fig3_gpu import ARTIFACT
+from repro.claims.verdict import Finding
+from repro.core.units import GB, format_bytes
+from repro.measurement.records import Record, of_kind
+from repro.memory.shape import LLAMA2_7B
+
+_WHERE = {
+    "A3-measured": ("bp_checkpoint", "context", 32768),
+    "A4-measured": ("bp", "layers", 1),
+    "A7-measured": ("bp", "hidden", 512),
+}
+"""Kind of BP, axis and place of each saving; the other sizes are Llama 2 7B's."""
+
+
+def findings(records: Sequence[Record]) -> list[Finding]:
+    """Return a finding for every claim of the artifact, without a value if no GPU measured it."""
+    on_gpu = [r for r in records if r.point.get("device") == "cuda"]
+    savings = ratios(of_kind(on_gpu, "measured"))
+    found = [*_savings(savings), *_peaks(of_kind(on_gpu, "fig4_model"))]
+    done = {finding.claim_id for finding in found}
+    reason = "not measured on a GPU, or the device was too small"
+    return found + [Finding(name, None, reason) for name in ARTIFACT.claims if name not in done]
+
+
+def _savings(points: Sequence[Point]) -> Iterator[Finding]:
+    """Yield the savings by eager attention, which forms the scores that the equations count."""
+    for claim_id, (method, axis, value) in _WHERE.items():
+        sizes = {name: getattr(LLAMA2_7B, name) for name in ("context", "layers", "hidden")}
+        wanted = sizes | {axis: value}
+        here = {
+            p.attention: p
+            for p in points
+            if p.method == method and all(getattr(p, n) == v for n, v in wanted.items())
+        }
+        point = here.get("eager") or here.get("sdpa")
+        if point is None:
+            continue
+        others = {name: p.ratio for name, p in here.items() if p is not point}
+        reason = (
+            f"torch.cuda's allocator, {point.attention} attention: BP "
+            f"{format_bytes(point.bp['peak_bytes'])}, MeZO {format_bytes(point.mezo['peak_bytes'])}"
+        )
+        yield Finding(claim_id, point.ratio, reason, others=others)
+
+
+def _peaks(records: Iterable[Record]) -> Iterator[Finding]:
+    """Yield the memory of the three set-ups of Fig. 4, by eager attention where it fits."""
+    eager_first = sorted(records, key=lambda record: record.point["attention"] != "eager")
+    seen: set[str] = set()
+    for record in eager_first:
+        model, attention = record.point["model"], record.point["attention"]
+        if model in seen or "peak_bytes" not in record.metrics:
+            continue
+        seen.add(model)
+        peak = record.metrics["peak_bytes"]
+        reason = f"torch.cuda's allocator, {attention} attention"
+        yield Finding(f"A8-{model}-measured", peak / GB, reason)
