@@ -25,11 +25,15 @@ from repro.core.parent import end_with_parent
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+Submit = Callable[[Callable[..., Any], Any], Future[Any]]
 
 
 @contextmanager
-def processes(*, workers: int, preload: Sequence[str]) -> Iterator[ProcessPool]:
-    """Offer processes, a fresh one for each task, while the block runs; what still runs is killed.
+def processes(*, workers: int, preload: Sequence[str]) -> Iterator[Submit]:
+    """Offer to run functions in fresh processes while the block runs; what still runs is killed.
+
+    What is offered takes a function at the top level of a module and its argument, and returns the
+    future of its result, which is a ``ProcessExpired`` error if the process dies.
 
     Args:
         workers: how many processes run at a time.
@@ -43,8 +47,13 @@ def processes(*, workers: int, preload: Sequence[str]) -> Iterator[ProcessPool]:
     pool: Any = ProcessPool(
         max_workers=workers, max_tasks=1, context=context, initializer=_end_with_driver
     )
+
+    def submit(function: Callable[[Task], Result], task: Task) -> Future[Result]:
+        future: Future[Result] = pool.schedule(function, args=[task])
+        return future
+
     try:
-        yield pool
+        yield submit
     except BaseException as error:
         for process in set(multiprocessing.active_children()) - others:
             process.kill()  # pebble would wait up to three seconds for each of them
@@ -100,10 +109,8 @@ def run_isolated(
         ReproError: a process died, out of memory most often.
         Exception: what the function raised, as it is.
     """
-    with processes(workers=workers, preload=preload) as pool:
-        pending: dict[Future[Result], Task] = {
-            pool.schedule(function, args=[task]): task for task in tasks
-        }
+    with processes(workers=workers, preload=preload) as submit:
+        pending: dict[Future[Result], Task] = {submit(function, task): task for task in tasks}
         for future in as_completed(pending):
             try:
                 result = future.result()
