@@ -136,29 +136,25 @@ def _change(claim: Claim, measure: Measure, pair: Pair, accounts: Accounts) -> s
 
 
 def _extra(pair: Pair, name: str, accounts: Accounts) -> str:
-    """Say how much more the first step takes, observed and by the formula."""
+    """Say how much more the first step takes, observed, by the formula and by its tensors."""
     found, counted = (
         format_binary_bytes(KIB * (_value("extra", pair, n, accounts) or 0))
         for n in (name, "analytic")
     )
+    first, second = (accounts.get("simulated", step) for step in pair)
+    differences = "not known, for they were not counted"
+    if first is not None and second is not None:
+        gaps = {p: first.parts.get(p, 0) - second.parts.get(p, 0) for p in PARTS.values()}
+        said = [
+            f"{format_binary_bytes(abs(gap))} {'more' if gap > 0 else 'less'} of {part}"
+            for part, gap in gaps.items()
+            if gap
+        ]
+        differences = ", ".join(said) or "nothing"
     return (
         f"{found} more at the peak, where the formula counts {counted}; by its tensors that is "
-        f"{_differences(pair, accounts)}"
+        f"{differences}"
     )
-
-
-def _differences(pair: Pair, accounts: Accounts) -> str:
-    """Name the parts in which the tensors of two steps differ."""
-    first, second = (accounts.get("simulated", step) for step in pair)
-    if first is None or second is None:
-        return "not known, for they were not counted"
-    gaps = {part: first.parts.get(part, 0) - second.parts.get(part, 0) for part in PARTS.values()}
-    said = [
-        f"{format_binary_bytes(abs(gap))} {'more' if gap > 0 else 'less'} of {part}"
-        for part, gap in gaps.items()
-        if gap
-    ]
-    return ", ".join(said) or "nothing"
 
 
 def _missing(step: Point, pair: Pair, accounts: Accounts) -> str:
