@@ -25,7 +25,7 @@ _MARK: dict[str, Any] = {
 """Of the published range, to be seen on every phase."""
 
 Bar = tuple[list[float], str]
-"""Lengths of the phases of ``PHASES``, and what stands at the end."""
+"""Lengths in the order of ``PHASES``, and the text at the end of the bar."""
 Ends = Mapping[str, tuple[float, float]]
 """By precision, the range in which the paper has the end of the first phase."""
 
@@ -62,7 +62,7 @@ def shares(records: Sequence[Record]) -> Figure:
 
 
 def _draw(times: Times, bar: Callable[[str, Point], Bar], unit: str, published: Ends) -> Figure:
-    """Draw a panel for each batch size and engine; ``unit`` is what the bars' lengths are in."""
+    """Draw a panel for each batch size and engine; ``unit`` labels the axis."""
     groups = {
         (batch, engine): {
             precision: {

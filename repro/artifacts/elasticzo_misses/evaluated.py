@@ -64,7 +64,7 @@ class NetworkScores:
 
     @property
     def published(self) -> float:
-        """What the table has, in per cent."""
+        """The published accuracy in per cent."""
         return published()[key(self.row)]
 
 
@@ -80,7 +80,7 @@ class PreTraining:
 
     @property
     def published(self) -> tuple[float, ...]:
-        """What the paper prints at each angle without fine-tuning in float32."""
+        """The published accuracies without fine-tuning in float32, one for each angle."""
         where = {**_UNTUNED, "dataset": self.dataset}
         return tuple(published()[key({**where, "angle": angle})] for angle in ANGLES)
 
@@ -138,7 +138,7 @@ def settings(records: Sequence[Record]) -> Iterator[PreTraining]:
 
 
 def _means(records: Sequence[Record]) -> dict[Key, SeedMean]:
-    """Return the accuracy at each point that was evaluated, in per cent."""
+    """Return the mean accuracy in per cent by evaluated point."""
     by_seed: dict[Key, dict[int, float]] = {}
     for record in of_kind(records, "evaluation"):
         seeds = by_seed.setdefault(key(record.point), {})

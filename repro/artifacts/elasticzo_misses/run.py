@@ -56,7 +56,7 @@ def _test_images(config: Config) -> Asked:
                 variants = (
                     [own] if precision == "fp32" else [c for c, _ in Ablation([own], _BATCH).runs()]
                 )
-                # those for a network that was fine-tuned on others turned and made alike
+                # a fine-tuned network is evaluated only on images rotated as its training images
                 views = [
                     replace(view, angle=angle)
                     for view in VIEWS

@@ -72,7 +72,7 @@ def _peaks(setting: Setting) -> str:
 
 
 def _unmeasured(setting: Setting) -> Iterator[str]:
-    """Yield what has no measured plan: a method, or a model of it where every one is to be run."""
+    """Yield methods without a plan, models without one where all are to be run, and failures."""
     for method, names, zo in (("BP", "bp_models", False), ("MeZO", "mezo_models", True)):
         plans = [plan for plan in setting.plans if bool(estimates(plan.point["arm"])) == zo]
         if not plans:

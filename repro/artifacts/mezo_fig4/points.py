@@ -152,7 +152,7 @@ def _setting(name: str, dataset: str, records: Sequence[Record]) -> Setting:
         _line(runs, arm, model)
         for arm, model in sorted(keys, key=lambda key: (ARMS.index(key[0]), key[1]))
     )
-    # B and N are part of a set-up's point: one that an earlier run chose stands beside it
+    # B and N are part of a set-up's point, so an earlier run may have left another choice
     chosen = [record for record in of_kind(records, "plan") if record.metrics["chosen"]]
     chosen.sort(key=lambda record: record.utc)
     plans = {(plan.point["arm"], plan.point["model"]): plan for plan in chosen}

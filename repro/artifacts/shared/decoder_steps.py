@@ -56,7 +56,7 @@ def simulated_steps(
 ) -> Iterator[tuple[StepSpec, dict[str, int]]]:
     """Yield a step of each training method at each shape with its bytes at the peak.
 
-    What was simulated before by the same code is kept, for it is the same on every machine.
+    Results of the same code are reused: they do not depend on the machine.
     """
     specs = [
         StepSpec(shape, method, attention, dtype)
