@@ -56,7 +56,7 @@ def _grid(base: NetworkRun, **values: Sequence[float]) -> Ablation:
 def _float_grids(
     config: Config, chosen: Mapping[Group, Mapping[str, Any]] | None = None
 ) -> Iterator[Ablation]:
-    """Yield the grids in float32 or, given their best points ``chosen``, lines of other epsilons."""
+    """Yield the grids in float32 or, given the points ``chosen`` there, lines of other epsilons."""
     runs = product(config.problems, config.methods, config.seeds)
     for problem, method, seed in runs if "fp32" in config.precisions else ():
         base = partial(_base, config, problem, "fp32", method, seed)
