@@ -26,14 +26,18 @@ METHODS: tuple[MethodName, ...] = ("full_zo", "cls1", "full_bp")
 
 def arena_bytes(
     network: nn.Sequential, sample: tuple[int, ...], precision: Precision, tail: Any, batch: int
-) -> int:
-    """Return the size of the block that the engine trains in."""
+) -> list[int]:
+    """Return the size of the block that the engine trains in; in integers, the compact one too."""
     if precision == "fp32":
-        return NativeElasticZO(
-            network, sample, tail, lr=0.1, eps=0.1, clip=0.1, capacity=batch
-        ).arena_bytes
+        floats = NativeElasticZO(network, sample, tail, lr=0.1, eps=0.1, clip=0.1, capacity=batch)
+        return [floats.arena_bytes]
     integers = IntegerNetwork.random(network, seed=0)
-    return NativeElasticZOInt8(integers, network, sample, tail, capacity=batch).arena_bytes
+    return [
+        NativeElasticZOInt8(
+            integers, network, sample, tail, capacity=batch, compact=compact
+        ).arena_bytes
+        for compact in (False, True)
+    ]
 
 
 def rows() -> Iterator[str]:
@@ -61,7 +65,7 @@ def row(
         found = (
             training_bytes(layers, tail, batch=batch, precision=precision).total,
             lower_bound(layers, tail, batch, precision=precision).total,
-            arena_bytes(network, sample, precision, tail, batch),
+            *arena_bytes(network, sample, precision, tail, batch),
         )
         cells.append(" / ".join(f"{size / KIB:,.0f}" for size in found))
     cells += [""] * (len(BATCHES) - len(batches))

@@ -1,7 +1,9 @@
 """The engine in integers: bit for bit what repro.integer does, on every instruction set."""
 
+from pathlib import Path
 from typing import Any
 
+import memray
 import pytest
 import torch
 from torch import nn
@@ -10,6 +12,8 @@ from repro.core.errors import UsageError
 from repro.integer.elasticzo_int8 import ElasticZOInt8
 from repro.integer.network import IntegerNetwork
 from repro.integer.tensor import IntegerTensor
+from repro.memory.layers import layer_table
+from repro.memory.lower_bound import lower_bound
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import MaxOverPoints
 from repro.ondevice.integer import NativeElasticZOInt8
@@ -54,17 +58,18 @@ def assert_equal_training(
         assert native.restores == reference.restores
 
 
-@pytest.mark.parametrize("instructions", INSTRUCTIONS)
+@pytest.mark.parametrize("instructions", [*INSTRUCTIONS, "compact"])
 @pytest.mark.parametrize("sign", ["float", "integer"])
 @pytest.mark.parametrize("method", PARTITIONS)
 def test_weights_are_those_of_the_reference(
     engine: Any, method: str, sign: Any, instructions: str
 ) -> None:
-    if instructions not in engine.instruction_sets():
+    native_only: dict[str, Any] = {"capacity": 40, "instructions": instructions}
+    if instructions == "compact":
+        native_only = {"capacity": 40, "compact": True}
+    elif instructions not in engine.instruction_sets():
         pytest.skip(f"this machine has no {instructions}")
-    reference, native = both(
-        PARTITIONS[method], sign=sign, native={"instructions": instructions, "capacity": 40}
-    )
+    reference, native = both(PARTITIONS[method], sign=sign, native=native_only)
     assert_equal_training(reference, native, 4, (40, 17))
 
 
@@ -77,12 +82,12 @@ def test_weights_are_those_of_the_reference_for_200_steps(method: str, sign: Any
     assert_equal_training(reference, native, 200, (64, 48))
 
 
+@pytest.mark.parametrize("compact", [False, True])
 @pytest.mark.parametrize("restore", ["clip", "exact"])
 @pytest.mark.parametrize("activations", ["plus", "minus"])
-def test_every_setting_means_the_same(restore: Any, activations: Any) -> None:
-    reference, native = both(
-        "fc2", restore=restore, activations=activations, r_max=127, b_zo=3, seed=9
-    )
+def test_every_setting_means_the_same(restore: Any, activations: Any, compact: bool) -> None:
+    settings = {"restore": restore, "activations": activations, "r_max": 127, "b_zo": 3}
+    reference, native = both("fc2", seed=9, native={"compact": compact}, **settings)
     for p_zero, b_bp in ((0.0, 0), (0.9, 6)):
         reference.p_zero = native.p_zero = p_zero
         reference.b_bp = native.b_bp = b_bp
@@ -90,10 +95,11 @@ def test_every_setting_means_the_same(restore: Any, activations: Any) -> None:
     assert native.restores.inexact > 0
 
 
-def test_no_result_depends_on_the_number_of_threads() -> None:
+@pytest.mark.parametrize("compact", [False, True])
+def test_no_result_depends_on_the_number_of_threads(compact: bool) -> None:
     networks = []
     for threads in (1, 2, 3):
-        _, native = both("fc2", native={"threads": threads})
+        _, native = both(0, native={"threads": threads, "compact": compact})
         for step in range(2):
             native.step(*batch(step, 37))
         networks.append(native.network.parameters.clone())
@@ -189,17 +195,17 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("instructions", ["auto", "baseline"])
+@pytest.mark.parametrize(
+    "machine", [{}, {"instructions": "baseline"}, {"compact": True, "threads": 2}]
+)
 @pytest.mark.parametrize("partition", [0, 1, 2, "all"])
 @pytest.mark.parametrize("name", SHAPES)
-def test_other_networks(name: str, partition: str | int, instructions: str) -> None:
+def test_other_networks(name: str, partition: str | int, machine: dict[str, Any]) -> None:
     structure, shape = SHAPES[name]
     before = len(structure) if partition == "all" else min(int(partition), len(structure))
     reference, network = (IntegerNetwork.random(structure, seed=2) for _ in range(2))
     slow = ElasticZOInt8(reference, before, sign="integer")
-    native = NativeElasticZOInt8(
-        network, structure, shape, before, sign="integer", instructions=instructions
-    )
+    native = NativeElasticZOInt8(network, structure, shape, before, sign="integer", **machine)
     generator = torch.Generator().manual_seed(0)
     classes = network.classes
     for _ in range(3):
@@ -230,8 +236,9 @@ def test_batches_of_any_size(engine: Any, size: int) -> None:
         assert torch.equal(network.parameters, reference.parameters), instructions
 
 
+@pytest.mark.parametrize("compact", [False, True])
 @pytest.mark.parametrize("largest", [1, 2, 4])
-def test_small_sums_are_cast_and_128_wraps(largest: int) -> None:
+def test_small_sums_are_cast_and_128_wraps(largest: int, compact: bool) -> None:
     """Sums of at most 128 in magnitude are not shifted: +128 becomes -128 before any maximum."""
     structure = nn.Sequential(
         nn.Conv2d(1, 2, 2, padding=1, bias=False),
@@ -249,7 +256,7 @@ def test_small_sums_are_cast_and_128_wraps(largest: int) -> None:
     values[1] = 128 // largest if largest > 1 else 127
     values.clamp_(-128 // largest, 127 if largest == 1 else 128 // largest)
     for partition in (4, 0):
-        native = NativeElasticZOInt8(network, structure, (1, 3, 3), partition)
+        native = NativeElasticZOInt8(network, structure, (1, 3, 3), partition, compact=compact)
         expected = reference.forward(IntegerTensor(values, 0))
         logits = native.forward(IntegerTensor(values, 0))
         assert torch.equal(logits.values, expected.values)
@@ -314,6 +321,35 @@ def test_refuses_networks_that_it_has_no_kernels_for() -> None:
         NativeElasticZOInt8(IntegerNetwork.random(cloud, seed=0), cloud, (0, shape[1]), 0)
     with pytest.raises(UsageError, match="instructions = 'mmx'"):
         NativeElasticZOInt8(network, structure, IMAGE, 0, instructions="mmx")
+
+
+@pytest.mark.parametrize("method", PARTITIONS)
+@pytest.mark.parametrize("size", [1, 16, 32, 256])
+def test_a_compact_network_takes_little_more_than_the_bound(method: str, size: int) -> None:
+    """The rest is choices of pooling, pieces of noise, and errors that the bound frees earlier."""
+    partition = PARTITIONS[method]
+    layers = layer_table(lenet5(bias=False), IMAGE)
+    first = len(layers) if method == "Full ZO" else partition
+    bound = lower_bound(layers, first, size, precision="int8").total
+    _, native = both(partition, native={"capacity": size, "compact": True})
+    assert native.arena_bytes <= 1.25 * bound
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_training_allocates_the_arena_and_nothing_else(tmp_path: Path, compact: bool) -> None:
+    """By memray: the blocks that the engine asks for while it is made and does two steps."""
+    inputs, labels = batch(0, 32)
+    both("fc2", native={"compact": compact})[1].step(inputs, labels)  # imports and threads
+    with memray.Tracker(tmp_path / "engine.memray"):
+        _, native = both("fc2", native={"capacity": 32, "compact": compact})
+        for _ in range(2):
+            native.step(inputs, labels)
+    blocks = [
+        record.size
+        for record in memray.FileReader(tmp_path / "engine.memray").get_allocation_records()
+        if record.allocator == memray.AllocatorType.ALIGNED_ALLOC
+    ]
+    assert blocks == [native.arena_bytes]
 
 
 def test_the_arena_holds_the_tail_only_where_there_is_one() -> None:

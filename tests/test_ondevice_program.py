@@ -90,17 +90,19 @@ def initial(path: Path) -> IntegerNetwork:
     return network
 
 
-@pytest.mark.parametrize("precision", ["int8", "int8s"])
+@pytest.mark.parametrize(
+    ("precision", "mode"), [("int8", []), ("int8s", []), ("int8s", ["--compact"])]
+)
 @pytest.mark.parametrize("method", PARTITIONS)
 def test_two_hundred_steps_are_those_of_the_reference(
-    program: list[str], data: Any, tmp_path: Path, method: str, precision: str
+    program: list[str], data: Any, tmp_path: Path, method: str, precision: str, mode: list[str]
 ) -> None:
     images, labels, files = data
     network = initial(tmp_path / "begin")
     steps = 200
     options = ["--load", tmp_path / "begin", "--save", tmp_path / "end", "--sequential"]
     options += ["--method", method, "--precision", precision, "--seed", 3, "--batch", BATCH]
-    done = run(program, *files, *options, "--steps", steps, "--epochs", 1000)
+    done = run(program, *files, *options, *mode, "--steps", steps, "--epochs", 1000)
     assert done.returncode == 0, done.stderr
 
     sign = "integer" if precision == "int8s" else "float"
@@ -140,6 +142,7 @@ def test_prints_accuracy_and_the_time_of_each_phase(
         (["--method", "sgd"], "--method sgd: must be full_zo"),
         (["--isa", "mmx"], "instruction set mmx: this machine has auto"),
         (["--r-max", "200"], "r_max = 200: must be from 2 to 127"),
+        (["--precision", "fp32", "--compact"], "--compact: for int8"),
         (["--classes", "5"], "a label beyond 4"),
         (["--load", "/"], "must be a file of"),
     ],
@@ -185,7 +188,7 @@ def test_no_file_crashes_it(program: list[str], data: Any, tmp_path: Path, conte
 NAMES = [
     *("--test-images", "--test-labels", "--precision", "--method", "--batch", "--classes"),
     *("--seed", "--lr", "--eps", "--clip", "--r-max", "--mean", "--deviation", "--isa", "--load"),
-    *("--save", "--sequential", "--epochs", "--help", ""),
+    *("--save", "--sequential", "--compact", "--epochs", "--help", ""),
 ]
 VALUES = st.one_of(
     st.sampled_from(["", "0", "-1", "nan", "inf", "1e400", "9" * 30, "127", "1e-46", "0x10", "."]),

@@ -57,12 +57,14 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         capacity: int = 512,
         threads: int = 1,
         instructions: str = "auto",
+        compact: bool = False,
     ) -> None:
         """Check every setting and allocate all memory.
 
         ``network``, which was made of ``structure``, is trained; its weights are moved. The
         settings of the algorithm are those of ``ElasticZOInt8``, the others those of
-        ``EngineTraining``.
+        ``EngineTraining``. With ``compact`` the engine takes a sample at a time: the results are
+        the same, and a step takes less memory and more time (docs/ondevice.md).
 
         Raises:
             UsageError: a setting is out of range, the partition names no layer, or the engine has
@@ -107,6 +109,7 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
             sign=sign,
             minus_activations=activations == "minus",
             exact_restore=restore == "exact",
+            compact=compact,
         )
         self._zo_weights = sum(network.sizes[: self.start])
         shared = torch.from_numpy(self.training.parameters)

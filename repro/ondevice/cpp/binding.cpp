@@ -12,6 +12,7 @@
 #include <cmath>
 
 #include "float_training.hpp"
+#include "int_convolution.hpp"
 #include "int_training.hpp"
 #include "kernels.hpp"
 #include "noise.hpp"
@@ -130,10 +131,11 @@ NB_MODULE(_engine, m) {
             [](zo::IntTraining* at, std::vector<zo::Layer> layers, std::vector<int> exponents,
                int tail, int capacity, int threads, const std::string& isa, int r_max, int b_zo,
                const std::string& sign, bool minus_activations, bool exact_restore,
-               std::uint64_t seed) {
+               std::uint64_t seed, bool compact) {
                 new (at) zo::IntTraining(
                     std::move(layers), std::move(exponents), tail,
-                    {zo::kernels(isa), threads, padded(capacity, zo::kBatchUnit)},
+                    {zo::kernels(isa), threads, padded(capacity, compact ? 1 : zo::kBatchUnit),
+                     compact},
                     {.r_max = r_max,
                      .b_zo = b_zo,
                      .sign = sign == "integer" ? zo::SignRule::kInteger : zo::SignRule::kFloat,
@@ -142,7 +144,8 @@ NB_MODULE(_engine, m) {
                      .seed = seed});
             },
             nb::kw_only(), "layers"_a, "exponents"_a, "tail"_a, "capacity"_a, "threads"_a, "isa"_a,
-            "r_max"_a, "b_zo"_a, "sign"_a, "minus_activations"_a, "exact_restore"_a, "seed"_a)
+            "r_max"_a, "b_zo"_a, "sign"_a, "minus_activations"_a, "exact_restore"_a, "seed"_a,
+            "compact"_a)
         .def(
             "step",
             [](zo::IntTraining& self, In<std::int8_t> inputs, int exponent, In<std::int64_t> labels,

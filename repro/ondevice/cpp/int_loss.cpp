@@ -110,8 +110,8 @@ double cross_entropy(const IntLogits& logits, std::span<const std::int64_t> labe
     return all;
 }
 
-void logit_error(const IntLogits& logits, std::span<const std::int64_t> labels, std::uint64_t key,
-                 std::span<std::int64_t> work, const IntMap& error) {
+void logit_errors(const IntLogits& logits, std::span<const std::int64_t> labels, std::uint64_t key,
+                 std::span<std::int64_t> work, const LogitErrors& errors) {
     const int classes = logits.classes, e = std::max(logits.exponent, kLeastExponent);
     const Logarithms logarithms(logits.exponent);
     for (int b = 0; b < logits.batch; ++b) {
@@ -135,7 +135,8 @@ void logit_error(const IntLogits& logits, std::span<const std::int64_t> labels, 
             const std::int64_t up = (magnitude & ((1 << kErrorShift) - 1)) > draw;
             const std::int64_t rounded =
                 std::min<std::int64_t>((magnitude >> kErrorShift) + up, 127);
-            error.at(c, 0, 0)[b] = std::int8_t(g < 0 ? -rounded : rounded);
+            errors.values[c * errors.of_class + b * errors.of_sample] =
+                std::int8_t(g < 0 ? -rounded : rounded);
         }
     }
 }

@@ -27,9 +27,9 @@ double mean_loss(SignRule rule, const IntLogits& logits, std::span<const std::in
 /// The sum of the samples' cross-entropy in float64.
 double cross_entropy(const IntLogits& logits, std::span<const std::int64_t> labels);
 
-/// NITI's error of the logits, a channel of `error` for each class: about 128 (softmax - one hot),
-/// rounded stochastically by the stream of that key. `work` holds one value for each class.
-void logit_error(const IntLogits& logits, std::span<const std::int64_t> labels, std::uint64_t key,
-                 std::span<std::int64_t> work, const IntMap& error);
+/// NITI's errors of the logits: about 128 (softmax - one hot), rounded stochastically by the stream
+/// of that key. `work` holds one value for each class.
+void logit_errors(const IntLogits& logits, std::span<const std::int64_t> labels, std::uint64_t key,
+                 std::span<std::int64_t> work, const LogitErrors& errors);
 
 }  // namespace zo

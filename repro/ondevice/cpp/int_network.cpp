@@ -2,64 +2,40 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 
-#include "parallel.hpp"
 #include "rounding.hpp"
 
 namespace zo {
 namespace {
 
-constexpr std::size_t kMostProducts = ((std::size_t(1) << 31) - 2) / (128 * 128);  // in int32
-
-/// Whether sums are pooled while they are computed: no range is lost if every sum is in a window.
-bool fuses(const Layer& l) { return !l.fully_connected() && l.pools_by_two(); }
-
-/// Offsets of the weights of one output in a map.
-std::vector<std::int32_t> tap_places(const Layer& l, const IntMap& map) {
-    std::vector<std::int32_t> taps;
-    for (int c = 0; c < l.channels; ++c)
-        for (int y = 0; y < l.kernel_height; ++y)
-            for (int x = 0; x < l.kernel_width; ++x)
-                taps.push_back(
-                    std::int32_t(((c * l.padded_height() + y) * l.padded_width() + x) * map.batch));
-    return taps;
+template <class T>
+void rounded(std::span<const T> sums, int bits,
+             std::uint64_t (*largest)(const T* sums, std::size_t count),
+             void (*round)(const T* sums, std::size_t count, int k, std::int8_t* rounded),
+             std::span<std::int8_t> update) {
+    const GradientShift shift(largest(sums.data(), sums.size()), bits);
+    if (shift.vanishes)
+        std::ranges::fill(update, 0);
+    else if (shift.k >= 1)
+        round(sums.data(), sums.size(), shift.k, update.data());
+    else
+        std::ranges::copy(sums, update.begin());  // a cast
 }
 
 }  // namespace
 
-IntNetwork::Stage::Stage(const Layer& layer, bool signed_input, const Machine& machine,
-                         bool in_tail, bool passes_error, bool reads_sums, Arena& arena)
-    : input{{},
-            layer.channels,
-            layer.height,
-            layer.width,
-            layer.padding,
-            in_tail ? machine.capacity : kGroup,
-            in_tail ? 1 : machine.capacity / kGroup},
-      convolution(layer, signed_input, machine, arena),
-      in_tail(in_tail),
-      reads_sums(reads_sums) {
-    if (!in_tail) return;
-    pooled_error = {{}, layer.outputs,   layer.pooled_rows(), layer.pooled_columns(),
-                    0,  machine.capacity};
-    error = {
-        {}, layer.outputs, layer.rows(), layer.columns(), layer.error_padding(), machine.capacity};
-    if (passes_error)
-        backward = std::make_unique<IntConvolution>(transposed(layer), true, machine, arena);
-}
-
 IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, int tail,
-                       Machine machine)
+                       Machine machine, int unit)
     : layers_(std::move(layers)), exponents_(std::move(exponents)), tail_(tail), machine_(machine) {
     zo::check(layers_);
-    zo::check(machine_, kBatchUnit);
+    zo::check(machine_, unit);
     if (exponents_.size() != layers_.size())
         throw std::invalid_argument("one exponent for each layer is needed");
     const int count = int(layers_.size());
     if (tail < 0 || tail > count)
         throw std::invalid_argument("tail " + std::to_string(tail) + ": must be from 0 to " +
                                     std::to_string(count));
-    std::size_t most_of_rows = 0, most_of_windows = 0;
     for (int i = 0; i < count; ++i) {
         const Layer& l = layers_[i];
         if (l.bias || l.normed)
@@ -73,54 +49,15 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
             throw std::invalid_argument("layer " + l.name + ": its gradient in a batch of " +
                                         std::to_string(machine_.capacity) +
                                         " samples may leave int32, that of 131071 stays in it");
-        const bool in_tail = i >= tail, unfused = in_tail || !fuses(l);
         offsets_.push_back(zo::parameters(std::span(layers_).first(i)));
-        const bool reads_sums = i > 0 && (fuses(layers_[i - 1]) || !layers_[i - 1].pools());
-        stages_.emplace_back(l, i == 0 || !layers_[i - 1].rectified, machine_, in_tail, i > tail,
-                             reads_sums, arena_);
-        Stage& s = stages_.back();
-        if (s.input.elements() * s.input.parts >= (std::size_t(1) << 31))
-            throw std::invalid_argument("layer " + l.name +
-                                        ": more than 2^31 inputs in a batch of " +
-                                        std::to_string(machine_.capacity));
-        if (in_tail || !reads_sums) s.input.reserve(arena_);
-        const std::size_t places = unfused ? std::size_t(l.rows()) * l.columns()
-                                           : std::size_t(l.pooled_rows()) * l.pooled_columns();
-        IntSums& sums = l.fully_connected() ? joint_ : sums_;
-        sums.group = std::max(sums.group, l.outputs * places * kGroup);
-        if (!in_tail) continue;
-        std::size_t& most = l.fully_connected() ? most_of_rows : most_of_windows;
+        if (i < tail) continue;
+        std::size_t& most = l.fully_connected() ? most_of_rows_ : most_of_windows_;
         most = std::max(most, l.weights());
-        if (l.rectified || l.pools())
-            arena_.reserve(s.choices, std::size_t(l.features()) * machine_.capacity);
-        arena_.keep(s.taps, tap_places(l, s.input));
-        s.pooled_error.reserve(arena_);
-        s.error.reserve(arena_);
-        if (!s.backward) continue;
-        arena_.reserve(s.turned, l.weights() + kGroup);  // a row is written by 16
-        const Layer& t = s.backward->layer;
-        IntSums& errors = t.fully_connected() ? joint_ : sums_;
-        errors.group =
-            std::max(errors.group, std::size_t(t.outputs) * t.rows() * t.columns() * kGroup);
     }
     offsets_.push_back(zo::parameters(layers_));
-    output_ = {{}, classes(), 1, 1, 0, machine_.capacity};
-    output_.reserve(arena_);
     arena_.reserve(parameters_, offsets_.back());
     arena_.reserve(logits_, std::size_t(machine_.capacity) * classes());
     arena_.reserve(updates_, offsets_.back() - offsets_[tail]);
-    for (IntSums* sums : {&sums_, &joint_})
-        arena_.reserve(sums->values, sums->group * (machine_.capacity / kGroup));
-    arena_.reserve(row_gradient_, most_of_rows);
-    arena_.reserve(window_gradient_, most_of_windows);
-}
-
-void IntNetwork::allocate() {
-    arena_.allocate();
-    for (Stage& s : stages_) {
-        s.convolution.prepare();
-        if (s.backward) s.backward->prepare();
-    }
 }
 
 std::size_t IntNetwork::inputs() const {
@@ -132,91 +69,31 @@ std::span<const std::int8_t> IntNetwork::weights(int layer) const {
     return parameters_.subspan(offsets_[layer], layers_[layer].weights());
 }
 
-void IntNetwork::read(const std::int8_t* inputs, int batch, int exponent) {
-    IntMap& map = stages_.front().input;
-    const std::size_t features = this->inputs();
-    parallel(machine_.threads, groups(batch), [=, this](long g) {
-        const int samples = std::min(kGroup, batch - int(g) * kGroup);
-        const std::int8_t* from = inputs + g * kGroup * features;
-        for (int c = 0; c < map.channels; ++c)
-            for (int y = 0; y < map.height; ++y, from += map.width)
-                machine_.kernels.transpose_i8(from, std::ptrdiff_t(features), samples, map.width,
-                                              map.at(g) + map.row(c, y, 0) * map.batch, map.batch);
-        stages_.front().convolution.read_group(map, g);
-    });
-    // Gradients read errors in whole vectors of samples; those behind the batch have to be zero.
-    if (batch < with_errors_) forget_errors();
-    batch_ = batch;
-    exponent_ = exponent;
+std::span<std::int8_t> IntNetwork::update_of(int layer) const {
+    return updates_.subspan(offsets_[layer] - offsets_[tail_], layers_[layer].weights());
 }
 
-IntLogits IntNetwork::forward(bool recorded) {
-    const int groups = this->groups(batch_);
-    int exponent = exponent_;
-    for (std::size_t i = 0; i < stages_.size(); ++i) {
-        Stage& s = stages_[i];
-        const bool kept = recorded && s.in_tail, pooled = fuses(layers_[i]) && !kept;
-        if (i > 0 && (kept || !s.reads_sums)) s.convolution.read(s.input, groups);
-        s.convolution.take(weights(int(i)));
-        const IntSums& sums = sums_of(layers_[i]);
-        const Range range = s.convolution.run(sums, groups, pooled, false);
-        const int shift = activation_shift(range.least, range.greatest);
-        // A cast turns 128 into -128, which is no maximum any more.
-        if (pooled && shift == 0 && range.greatest > kLargest)
-            s.convolution.run(sums, groups, pooled, true);
-        exponent += exponents_[i] + shift;
-        const bool last = i + 1 == stages_.size();
-        Stage* const next = last ? nullptr : &stages_[i + 1];
-        if (next && next->reads_sums && !(recorded && next->in_tail)) {
-            next->convolution.read(sums, groups, shift, layers_[i].rectified);
-            continue;
-        }
-        IntMap out = last ? output_ : next->input;
-        if (last || layers_[i + 1].fully_connected())
-            out = out.reshaped(layers_[i].outputs, layers_[i].pooled_rows(),
-                               layers_[i].pooled_columns());
-        narrow(layers_[i], out, groups, shift, pooled,
-               recorded ? s.choices : std::span<std::uint16_t>());
-    }
-    const int classes = this->classes();
-    for (int c = 0; c < classes; ++c) {
-        const std::int8_t* const from = output_.at(c, 0, 0);
-        std::int8_t* const to = logits_.data() + c;
-        for (int b = 0; b < batch_; ++b) to[std::ptrdiff_t(b) * classes] = from[b];
-    }
-    return {logits_.data(), batch_, classes, exponent};
+std::span<std::int32_t> IntNetwork::row_gradient(int layer) const {
+    return row_gradient_.first(layers_[layer].weights());
 }
 
-void IntNetwork::narrow(const Layer& l, const IntMap& out, int groups, int shift, bool pooled,
-                        std::span<std::uint16_t> choices) {
-    const IntSums& sums = sums_of(l);
-    const int rows = pooled ? l.pooled_rows() : l.rows(),
-              columns = pooled ? l.pooled_columns() : l.columns();
-    // Outputs of one sum each are narrowed as if they were a row, not in a job of one vector each.
-    const bool single = rows * columns == 1;
-    const int jobs = single ? 1 : l.outputs;
-    const int threads =
-        sharing(machine_.threads, std::size_t(groups) * l.outputs * rows * columns * 8);
-    parallel(threads, long(groups) * jobs, [=, this, &l](long number) {
-        const long g = number / jobs, o = number % jobs;
-        Narrow job{};
-        job.x = sums.at(g) + o * rows * columns * kGroup;
-        job.rows = rows;
-        job.columns = single ? l.outputs : columns;
-        job.pool_height = pooled ? 1 : l.pool_height;
-        job.pool_width = pooled ? 1 : l.pool_width;
-        job.shift = shift;
-        job.rectified = l.rectified;
-        job.y = out.at(g) + out.row(int(o), 0, 0) * out.batch;
-        job.y_row = std::ptrdiff_t(out.padded_width()) * out.batch;
-        job.y_column = (single ? out.row(1, 0, 0) - out.row(0, 0, 0) : 1) * out.batch;
-        if (!choices.empty()) {
-            job.choices = choices.data() +
-                          o * l.pooled_rows() * l.pooled_columns() * machine_.capacity + g * kGroup;
-            job.choice_step = machine_.capacity;
-        }
-        machine_.kernels.narrow(job);
-    });
+std::span<std::int64_t> IntNetwork::window_gradient(int layer) const {
+    return window_gradient_.first(layers_[layer].weights());
+}
+
+void IntNetwork::round_gradient(int layer, int bits) {
+    const Kernels& kernels = machine_.kernels;
+    if (layers_[layer].fully_connected())
+        rounded<std::int32_t>(row_gradient(layer), bits, kernels.largest_i32, kernels.round_i32,
+                              update_of(layer));
+    else
+        rounded<std::int64_t>(window_gradient(layer), bits, kernels.largest_i64,
+                              kernels.round_i64, update_of(layer));
+}
+
+void IntNetwork::descend() {
+    std::int8_t* const w = parameters_.data() + offsets_[tail_];
+    machine_.kernels.move_i8({w, w, updates_.data(), updates_.size(), -1});
 }
 
 }  // namespace zo

@@ -5,6 +5,8 @@
 #include <stdexcept>
 
 #include "counter.hpp"
+#include "int_compact.hpp"
+#include "int_groups.hpp"
 #include "rounding.hpp"
 #include "team.hpp"
 
@@ -13,6 +15,15 @@ namespace {
 
 void require(bool holds, const std::string& rule) {
     if (!holds) throw std::invalid_argument(rule);
+}
+
+std::unique_ptr<IntNetwork> network_of(std::vector<Layer> layers, std::vector<int> exponents,
+                                       int tail, Machine machine) {
+    if (machine.compact)
+        return std::make_unique<CompactIntNetwork>(std::move(layers), std::move(exponents), tail,
+                                                   machine);
+    return std::make_unique<GroupedIntNetwork>(std::move(layers), std::move(exponents), tail,
+                                               machine);
 }
 
 }  // namespace
@@ -30,27 +41,27 @@ void IntSettings::check() const {
 
 IntTraining::IntTraining(std::vector<Layer> layers, std::vector<int> exponents, int tail,
                          Machine machine, IntSettings settings)
-    : network_(std::move(layers), std::move(exponents), tail, machine),
-      walk_(network_),
+    : network_(network_of(std::move(layers), std::move(exponents), tail, machine)),
+      walk_(*network_),
       settings_(settings) {
     settings.check();
-    Arena& arena = network_.arena();
-    if (settings.exact_restore) arena.reserve(saved_, network_.head_parameters());
+    Arena& arena = network_->arena();
+    if (settings.exact_restore) arena.reserve(saved_, network_->head_parameters());
     walk_.reserve(arena);
-    const std::size_t logits = std::size_t(machine.capacity) * network_.classes();
+    const std::size_t logits = std::size_t(machine.capacity) * network_->classes();
     arena.reserve(plus_, logits);
-    arena.reserve(work_, network_.classes());
-    network_.allocate();
+    arena.reserve(work_, network_->classes());
+    network_->allocate();
 }
 
 IntLogits IntTraining::pass(std::span<const std::int64_t> labels, std::uint64_t number,
                             bool recorded) {
-    const IntLogits logits = network_.forward(recorded);
+    const IntLogits logits = network_->forward(recorded);
     timers_.lap(kForward);
     if (!recorded) return logits;
-    logit_error(logits, labels, stream_key(settings_.seed, number, Purpose::kLossRounding), work_,
-                network_.logit_error());
-    network_.backward(settings_.b_bp);
+    logit_errors(logits, labels, stream_key(settings_.seed, number, Purpose::kLossRounding), work_,
+                 network_->logit_errors());
+    network_->backward(settings_.b_bp);
     timers_.lap(kBackward);
     return logits;
 }
@@ -58,7 +69,7 @@ IntLogits IntTraining::pass(std::span<const std::int64_t> labels, std::uint64_t 
 IntStep IntTraining::step(const std::int8_t* inputs, int exponent,
                           std::span<const std::int64_t> labels, std::uint64_t number) {
     IntStep step{};
-    Team::run(network_.machine().threads,
+    Team::run(network_->machine().threads,
               [&] { step = led_step(inputs, exponent, labels, number); });
     return step;
 }
@@ -66,21 +77,21 @@ IntStep IntTraining::step(const std::int8_t* inputs, int exponent,
 IntStep IntTraining::led_step(const std::int8_t* inputs, int exponent,
                               std::span<const std::int64_t> labels, std::uint64_t number) {
     timers_.start();
-    network_.read(inputs, int(labels.size()), exponent);
+    network_->read(inputs, int(labels.size()), exponent);
     timers_.lap(kOther);
-    const bool tail = network_.tail() < int(network_.layers().size());
+    const bool tail = network_->tail() < int(network_->layers().size());
     if (walk_.empty()) {
         const IntLogits logits = pass(labels, number, true);
         const double loss = mean_loss(settings_.sign, logits, labels);
         timers_.lap(kLoss);
-        network_.descend();
+        network_->descend();
         timers_.lap(kBackward);
         return {{0, loss, loss}, 0, 0};
     }
     const std::uint64_t key = stream_key(settings_.seed, number, Purpose::kNoise);
     const bool exact = settings_.exact_restore;
     const std::span<const std::int8_t> weights =
-        network_.parameters().first(network_.head_parameters());
+        network_->parameters().first(network_->head_parameters());
     if (exact) std::ranges::copy(weights, saved_.begin());
     const std::span<const std::int8_t> from =
         exact ? std::span<const std::int8_t>(saved_) : weights;
@@ -103,7 +114,7 @@ IntStep IntTraining::led_step(const std::int8_t* inputs, int exponent,
     else
         walk_.move(exact ? 0 : 1, from);
     timers_.lap(kUpdate);
-    network_.descend();
+    network_->descend();
     timers_.lap(kBackward);
     return {losses, key, clipped};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "int_loss.hpp"
@@ -39,7 +40,7 @@ class IntTraining {
     IntTraining(std::vector<Layer> layers, std::vector<int> exponents, int tail, Machine machine,
                 IntSettings settings);
 
-    IntNetwork& network() { return network_; }
+    IntNetwork& network() { return *network_; }
     IntSettings& settings() { return settings_; }
     Timers& timers() { return timers_; }
 
@@ -55,7 +56,7 @@ class IntTraining {
                      std::uint64_t number);
     IntLogits pass(std::span<const std::int64_t> labels, std::uint64_t number, bool recorded);
 
-    IntNetwork network_;
+    const std::unique_ptr<IntNetwork> network_;
     IntWalk walk_;
     IntSettings settings_;
     Timers timers_;

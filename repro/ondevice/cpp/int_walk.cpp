@@ -32,7 +32,8 @@ void IntWalk::reserve(Arena& arena) {
     arena.keep(starts_, std::move(starts));
     arena.keep(pieces_, std::move(pieces));
     arena.reserve(largest_, network_.tail());
-    if (network_.head_parameters() <= kKeptNoise) arena.reserve(kept_, network_.head_parameters());
+    if (!network_.machine().compact && network_.head_parameters() <= kKeptNoise)
+        arena.reserve(kept_, network_.head_parameters());
 }
 
 template <class Work>

@@ -225,6 +225,19 @@ struct LatticeWalk {
     const float* uniform = nullptr;  ///< the random numbers themselves, if they are drawn already
 };
 
+/// The sums of a few outputs of a convolution over one sample. Up to a vector may be read before
+/// and behind a row of `x`; it counts as zero.
+struct IntPlanes {
+    static constexpr int kMost = 4;
+    const std::int8_t* x;  ///< [channels][height][width]
+    int channels, height, width;
+    const std::int8_t* w;  ///< [outputs][channels][kernel_height][kernel_width]
+    int kernel_height, kernel_width, padding;
+    std::int32_t* y;  ///< [outputs][rows][columns]
+    int rows, columns;
+    int outputs;  ///< from 1 to kMost
+};
+
 struct Kernels {
     const char* name;
     bool unsigned_inputs;  ///< whether int8 inputs have 128 added
@@ -235,6 +248,11 @@ struct Kernels {
     void (*products_i8)(const IntProducts&);
     void (*outer_f32)(const FloatOuter&);
     void (*outer_i8)(const IntOuter&);
+    void (*planes_i8)(const IntPlanes&);
+    /// The sum of a[i] b[i].
+    std::int32_t (*dot_i8)(const std::int8_t* a, const std::int8_t* b, std::size_t count);
+    /// y[i] += w x[i].
+    void (*add_i8)(std::int32_t* y, std::int32_t w, const std::int8_t* x, std::size_t count);
     /// to[b] = choices[b] == choice ? from[b] : 0, for a multiple of kGroup of samples.
     void (*route_i8)(const std::int8_t* from, const std::uint16_t* choices, int choice, int count,
                      std::int8_t* to);

@@ -8,7 +8,8 @@ namespace zo {
 struct Machine {
     const Kernels& kernels;
     int threads;
-    int capacity;  ///< most samples of a batch
+    int capacity;          ///< most samples of a batch
+    bool compact = false;  ///< integers: least memory instead of speed
 };
 
 /// Throws std::invalid_argument unless it can be used; `unit` is what batches are padded to.

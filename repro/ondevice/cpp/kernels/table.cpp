@@ -6,6 +6,7 @@
 #include "norm.hpp"
 #include "outer.hpp"
 #include "peak.hpp"
+#include "planes.hpp"
 #include "products.hpp"
 #include "quads.hpp"
 #include "sparse_noise.hpp"
@@ -28,6 +29,9 @@ const Kernels kTable = {
     .products_i8 = products_i8,
     .outer_f32 = outer_f32,
     .outer_i8 = outer_i8,
+    .planes_i8 = planes_i8,
+    .dot_i8 = dot_i8,
+    .add_i8 = add_i8,
     .route_i8 = route_i8,
     .largest_i32 = largest<std::int32_t>,
     .largest_i64 = largest<std::int64_t>,

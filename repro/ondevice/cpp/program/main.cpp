@@ -6,6 +6,7 @@
 #include <new>
 #include <numeric>
 
+#include "../int_convolution.hpp"
 #include "runs.hpp"
 
 namespace {
@@ -44,8 +45,8 @@ void train(const Options& o) {
         lenet5(int(shape[1]), int(shape[2]), o.classes, Run::has_bias());
     const int largest = int(std::min<std::size_t>(o.batch, items.count())),
               most = std::max(largest, tested ? kEvaluated : 0),
-              capacity = (most + kBatchUnit - 1) / kBatchUnit * kBatchUnit;
-    const Machine machine{kernels(o.isa), o.threads, capacity};
+              unit = o.compact ? 1 : kBatchUnit, capacity = (most + unit - 1) / unit * unit;
+    const Machine machine{kernels(o.isa), o.threads, capacity, o.compact};
     Run run(o, layers, tail_of(o.method, int(layers.size())), machine);
     std::printf("%s %s, %zu images, batch %d, %s, %d threads, arena %zu bytes\n",
                 o.precision.c_str(), o.method.c_str(), items.count(), o.batch, machine.kernels.name,
@@ -84,6 +85,8 @@ int main(int argc, char** argv) {
         if (argc == 2 && std::strcmp(argv[1], "--help") == 0)
             return std::fputs(usage().c_str(), stdout) < 0;
         const Options options = parse(argc, argv);
+        if (options.compact && options.precision == "fp32")
+            throw std::invalid_argument("--compact: for int8 and int8s only");
         if (options.precision == "fp32")
             train<FloatRun>(options);
         else if (options.precision == "int8" || options.precision == "int8s")

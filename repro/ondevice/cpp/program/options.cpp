@@ -77,8 +77,11 @@ void set(Options& options, const Option& option, const std::string& text) {
 Options parse(int argc, char** argv) {
     Options options;
     for (int i = 1; i < argc; ++i) {
-        if (std::strcmp(argv[i], "--sequential") == 0) {
-            options.sequential = true;
+        bool* flag = nullptr;
+        if (std::strcmp(argv[i], "--sequential") == 0) flag = &options.sequential;
+        if (std::strcmp(argv[i], "--compact") == 0) flag = &options.compact;
+        if (flag) {
+            *flag = true;
             continue;
         }
         const Option* found = nullptr;
@@ -106,7 +109,9 @@ std::string usage() {
         line.resize(18, ' ');
         text += line + option.help + "\n";
     }
-    return text + "  --sequential    take the images in the files' order, not a random one\n";
+    return text +
+           "  --compact       int8: least memory, not speed; the same results\n"
+           "  --sequential    take the images in the files' order, not a random one\n";
 }
 
 }  // namespace zo

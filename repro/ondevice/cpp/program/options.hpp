@@ -14,7 +14,7 @@ struct Options {
     std::string isa = "auto";
     int batch = 256, epochs = 1, threads = 1, classes = 10;
     long steps = 0;  ///< at most so many, if not 0
-    bool sequential = false;
+    bool sequential = false, compact = false;
     std::uint64_t seed = 0;
     double lr = 2e-3, eps = 1e-2, clip = 0.3;
     int r_max = 15;

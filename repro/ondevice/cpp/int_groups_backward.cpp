@@ -2,41 +2,31 @@
 #include <algorithm>
 #include <cstring>
 
-#include "int_network.hpp"
+#include "int_groups.hpp"
 #include "parallel.hpp"
 #include "rounding.hpp"
 
 namespace zo {
-namespace {
-
-/// Rounds a layer's gradient to its update.
-template <class T>
-void round_gradient(std::span<const T> sums, int bits,
-                    std::uint64_t (*largest)(const T* sums, std::size_t count),
-                    void (*round)(const T* sums, std::size_t count, int k, std::int8_t* rounded),
-                    std::span<std::int8_t> update) {
-    const GradientShift shift(largest(sums.data(), sums.size()), bits);
-    if (shift.vanishes)
-        std::ranges::fill(update, 0);
-    else if (shift.k >= 1)
-        round(sums.data(), sums.size(), shift.k, update.data());
-    else
-        std::ranges::copy(sums, update.begin());  // a cast
+LogitErrors GroupedIntNetwork::logit_errors() {
+    const IntMap& map = stages_.back().pooled_error;
+    return {map.at(0, 0, 0), (map.row(1, 0, 0) - map.row(0, 0, 0)) * map.batch, 1};
 }
 
-}  // namespace
-
-void IntNetwork::backward(int bits) {
+void GroupedIntNetwork::backward(int bits) {
     with_errors_ = std::max(with_errors_, batch_);
     for (int i = int(stages_.size()) - 1; i >= tail_; --i) {
         Stage& s = stages_[i];
         spread_error(s, groups(batch_) * kGroup);
-        update(s, i, bits);
+        if (layers_[i].fully_connected())
+            multiply_rows(s, row_gradient(i));
+        else
+            multiply_windows(s, window_gradient(i));
+        round_gradient(i, bits);
         if (i > tail_) pass_error_on(s, i, stages_[i - 1].pooled_error);
     }
 }
 
-void IntNetwork::forget_errors() {
+void GroupedIntNetwork::forget_errors() {
     for (Stage& s : stages_) {
         std::ranges::fill(s.pooled_error.values, 0);
         std::ranges::fill(s.error.values, 0);
@@ -45,7 +35,7 @@ void IntNetwork::forget_errors() {
 }
 
 /// From the error of the output to that of the sums: each goes to its window's first maximum.
-void IntNetwork::spread_error(Stage& s, int batch) {
+void GroupedIntNetwork::spread_error(Stage& s, int batch) {
     const Layer& l = s.convolution.layer;
     const std::size_t places = std::size_t(l.pooled_rows()) * l.pooled_columns();
     const std::size_t sums = std::size_t(l.outputs) * l.rows() * l.columns();
@@ -68,24 +58,8 @@ void IntNetwork::spread_error(Stage& s, int batch) {
     });
 }
 
-void IntNetwork::update(Stage& s, int layer, int bits) {
-    const Layer& l = s.convolution.layer;
-    const Kernels& kernels = machine_.kernels;
-    const std::span<std::int8_t> update =
-        updates_.subspan(offsets_[layer] - offsets_[tail_], l.weights());
-    if (l.fully_connected()) {
-        const std::span<std::int32_t> sums = row_gradient_.first(l.weights());
-        multiply_rows(s, sums);
-        round_gradient<std::int32_t>(sums, bits, kernels.largest_i32, kernels.round_i32, update);
-    } else {
-        const std::span<std::int64_t> sums = window_gradient_.first(l.weights());
-        multiply_windows(s, sums);
-        round_gradient<std::int64_t>(sums, bits, kernels.largest_i64, kernels.round_i64, update);
-    }
-}
-
 /// The gradient of a fully connected layer.
-void IntNetwork::multiply_rows(const Stage& s, std::span<std::int32_t> sums) {
+void GroupedIntNetwork::multiply_rows(const Stage& s, std::span<std::int32_t> sums) {
     const Layer& l = s.convolution.layer;
     constexpr int kTaps = 16;  // whole vectors
     const int threads = sharing(machine_.threads, l.weights() * batch_ / 64);
@@ -105,7 +79,7 @@ void IntNetwork::multiply_rows(const Stage& s, std::span<std::int32_t> sums) {
 }
 
 /// The gradient of a convolution.
-void IntNetwork::multiply_windows(const Stage& s, std::span<std::int64_t> sums) {
+void GroupedIntNetwork::multiply_windows(const Stage& s, std::span<std::int64_t> sums) {
     const Layer& l = s.convolution.layer;
     std::ranges::fill(sums, 0);
     constexpr int kOutputs = 8;
@@ -136,7 +110,7 @@ void IntNetwork::multiply_windows(const Stage& s, std::span<std::int64_t> sums) 
 }
 
 /// The weights for the error of the input. Those of a fully connected layer are a matrix.
-void IntNetwork::turn(Stage& s, const std::int8_t* weights) {
+void GroupedIntNetwork::turn(Stage& s, const std::int8_t* weights) {
     const Layer& l = s.convolution.layer;
     if (!l.fully_connected()) return zo::turn(l, weights, s.turned.data());
     const int step = std::min(l.outputs, kGroup);
@@ -147,7 +121,7 @@ void IntNetwork::turn(Stage& s, const std::int8_t* weights) {
     }
 }
 
-void IntNetwork::pass_error_on(Stage& s, int layer, IntMap& to) {
+void GroupedIntNetwork::pass_error_on(Stage& s, int layer, IntMap& to) {
     const Layer& t = s.backward->layer;
     turn(s, weights(layer).data());
     const int groups = this->groups(batch_);
@@ -156,11 +130,6 @@ void IntNetwork::pass_error_on(Stage& s, int layer, IntMap& to) {
     const Range range = s.backward->run(sums_of(t), groups, false, false);
     IntMap out = to.reshaped(t.outputs, t.rows(), t.columns());
     narrow(t, out, groups, activation_shift(range.least, range.greatest), false, {});
-}
-
-void IntNetwork::descend() {
-    std::int8_t* const w = parameters_.data() + offsets_[tail_];
-    machine_.kernels.move_i8({w, w, updates_.data(), updates_.size(), -1});
 }
 
 }  // namespace zo
