@@ -188,7 +188,7 @@ def test_both_passes_of_a_step_see_the_same_clouds_and_evaluation_the_original(
     assert all(tuple(row) in original for x in evaluated for row in x.flatten(0, 1).tolist())
 
 
-@pytest.mark.parametrize("problem", ["mnist", "shrec11", "modelnet10_voxel"])
+@pytest.mark.parametrize("problem", ["mnist", "shrec11"])
 def test_what_has_no_vertical_axis_is_not_augmented(problem: str) -> None:
     message = rf"augmentation = 'pointnet' of {problem}: .* vertical axis.*use 'none'"
     with pytest.raises(UsageError, match=message):

@@ -27,11 +27,10 @@ from repro.core.errors import ReproError, UsageError
 from repro.data.base import ArraySpec, BadContentError
 from repro.data.images.idx import read_idx
 from repro.data.points import modelnet40_hdf5
-from repro.data.points.modelnet10_voxel import read_grids
 from repro.data.points.modelnet40_points import read_file
 from repro.data.sources.archives import gunzip, open_zip, read_member
-from repro.data.text.boolq import read_directory
-from repro.data.text.examples import decode_lines
+from repro.data.text.published import BOOLQ
+from repro.data.text.rows import read_rows
 from repro.finetuning.replay import packed, unpacked
 from repro.measurement.result_cache import ResultCache
 from repro.methods.log import StepLog
@@ -338,21 +337,6 @@ def test_a_damaged_step_log_is_named_or_read_as_it_was(method: int, tmp_path: Pa
             assert found.entries == log_of(40).entries
 
 
-@pytest.mark.parametrize("name", ["X_train", "y_train"])
-def test_grids_that_are_no_numbers_are_refused(name: str, tmp_path: Path) -> None:
-    fields = {
-        **{f"X_{split}": npy(np.ones((1, 4, 4, 4), bool)) for split in ("train", "test")},
-        **{f"y_{split}": npy(np.zeros(1, np.uint8)) for split in ("train", "test")},
-    }
-    path = tmp_path / "grids.npz"
-    path.write_bytes(npz(**fields))
-    assert len(read_grids(path)) == 4
-    for wrong in (np.array(["a"]), np.ones(1, complex), np.full((1, 4, 4, 4), np.nan)):
-        path.write_bytes(npz(**{**fields, name: npy(wrong)}))
-        with pytest.raises(BadContentError, match=r"grids\.npz: "):
-            read_grids(path)
-
-
 def test_a_points_file_without_a_field_is_named(tmp_path: Path) -> None:
     path = tmp_path / "points.npz"
     path.write_bytes(npz(x=npy(np.ones((1, 1024, 3), "<i2"))))
@@ -402,13 +386,15 @@ def test_a_lone_surrogate_is_named_with_its_line(text: str, tmp_path: Path) -> N
     good = '{"question": "is it", "passage": "b", "answer": false}\n'
     (tmp_path / "train.jsonl").write_text(good + text)
     (tmp_path / "validation.jsonl").write_text(good)
-    with pytest.raises(BadContentError, match=r"train\.jsonl:2: character \d+ is a lone surrogate"):
-        read_directory(tmp_path)
+    with pytest.raises(
+        BadContentError, match=r"train\.jsonl:2: .*character \d+ is a lone surrogate"
+    ):
+        BOOLQ.read_directory(tmp_path)
 
 
-def test_json_that_is_nested_too_deep_is_no_example() -> None:
-    with pytest.raises(BadContentError, match="file:1: not an example"):
-        decode_lines(b"[" * 100_000 + b"\n", "file")
+def test_json_that_is_nested_too_deep_is_no_row() -> None:
+    with pytest.raises(BadContentError, match="file:1: not JSON"):
+        read_rows(b"[" * 100_000 + b"\n", "file", ("text",), "label")
 
 
 def state() -> dict[str, Any]:

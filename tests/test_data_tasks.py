@@ -17,8 +17,8 @@ from transformers import PreTrainedTokenizerFast
 from repro.core.errors import ReproError, UsageError
 from repro.data import cache
 from repro.data.base import BadContentError
-from repro.data.text import rte, sst2, tasks
-from repro.data.text.examples import Example, encode_lines
+from repro.data.text import tasks
+from repro.data.text.published import RTE, SEEDS, SST2
 from repro.data.text.rows import Row, encode_rows, read_rows
 from repro.data.text.task import PromptTask
 from repro.data.text.tasks import get_task, read_task, register, task_names
@@ -113,7 +113,7 @@ def test_a_damaged_line_is_named(file: str, data: bytes, reason: str) -> None:
 
 def test_lone_surrogates_are_not_written() -> None:
     with pytest.raises(BadContentError, match=r"record 1: .* lone surrogate \(U\+DFFF\)"):
-        encode_lines([Example("is it", "a \udfff", answer=True)])
+        encode_rows([{"question": "is it", "passage": "a \udfff"}])
 
 
 def test_labels_are_read_as_text() -> None:
@@ -295,12 +295,12 @@ def test_mirror_and_hub_end_in_the_same_bytes(tmp_path: Path) -> None:
         "train": [{"sentence": "good “film” ", "label": 1}, {"sentence": "bad ", "label": 0}],
         "validation": [{"sentence": "so so", "label": 0}],
     }
-    mirror = sst2.read_directory(tmp_path)
-    for split, found in sst2.read_hub(hub).items():
+    mirror = SST2.read_directory(tmp_path)
+    for split, found in SST2.read_hub(hub).items():
         np.testing.assert_array_equal(found, mirror[split])
     (tmp_path / "dev.tsv").write_text("sentence\tlabel\nso so\t2\n")
     with pytest.raises(BadContentError, match=r"dev.tsv:2: label is '2'"):
-        sst2.read_directory(tmp_path)
+        SST2.read_directory(tmp_path)
 
 
 def test_rte_of_mirror_and_hub_end_in_the_same_bytes(tmp_path: Path) -> None:
@@ -311,8 +311,8 @@ def test_rte_of_mirror_and_hub_end_in_the_same_bytes(tmp_path: Path) -> None:
         "train": [{"sentence1": "A “b”.", "sentence2": "B.", "label": 1, "idx": 0}],
         "validation": [{"sentence1": "C.", "sentence2": "D.", "label": 0, "idx": 0}],
     }
-    mirror = rte.read_directory(tmp_path)
-    for split, found in rte.read_hub(hub).items():
+    mirror = RTE.read_directory(tmp_path)
+    for split, found in RTE.read_hub(hub).items():
         np.testing.assert_array_equal(found, mirror[split])
 
 
@@ -326,9 +326,7 @@ def test_published_sets_have_the_rows_of_their_files(
         ("sst2", "validation"): "sst2/dev.tsv",
         ("rte", "train"): "rte/train.tsv",
         ("rte", "validation"): "rte/dev.tsv",
-        **{
-            (f"sst2-k16-{seed}", "train"): f"sst2/k-shot/16-{seed}/train.tsv" for seed in sst2.SEEDS
-        },
+        **{(f"sst2-k16-{seed}", "train"): f"sst2/k-shot/16-{seed}/train.tsv" for seed in SEEDS},
     }
     counts = {}
     for (name, split), file in files.items():
@@ -344,7 +342,7 @@ def test_published_sets_have_the_rows_of_their_files(
     assert counts["sst2", "validation"] == {"0": 428, "1": 444}
     assert counts["rte", "train"] == {"entailment": 1249, "not_entailment": 1241}
     assert counts["rte", "validation"] == {"entailment": 146, "not_entailment": 131}
-    for seed in sst2.SEEDS:
+    for seed in SEEDS:
         assert counts[f"sst2-k16-{seed}", "train"] == {"0": 32, "1": 32}  # with those to tune on
     for name in ("sst2", "sst2-k16", "rte"):
         cache.verify(name)

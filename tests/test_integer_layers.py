@@ -8,10 +8,9 @@ from torch.nn import functional as F  # noqa: N812
 
 from repro.core.errors import UsageError
 from repro.integer.conv import Conv2d, windows
-from repro.integer.layers import Flatten, Selecting
+from repro.integer.layers import Flatten, ReLU, Selecting
 from repro.integer.linear import Linear
 from repro.integer.pooling import MaxOverPoints, MaxPool2d
-from repro.integer.relu import ReLU
 from repro.integer.tensor import IntegerTensor
 
 

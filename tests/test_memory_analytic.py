@@ -14,7 +14,6 @@ from repro.memory.analytic import (
     activation_bytes,
     bp_bytes,
     effective_layers,
-    memory_ratio,
     mezo_bytes,
     parameter_count,
     ratio_limit,
@@ -89,15 +88,15 @@ def test_checkpointing_puts_the_square_root_of_the_layers_in_their_place() -> No
 def test_ratio_at_the_points_the_paper_quotes(
     changes: dict[str, int], checkpointing: bool, ratio: float
 ) -> None:
-    digits = len(str(ratio).partition(".")[2])
-    assert (
-        round(float(memory_ratio(paper(**changes), checkpointing=checkpointing)), digits) == ratio
-    )
+    digits, s = len(str(ratio).partition(".")[2]), paper(**changes)
+    found = float(bp_bytes(s, checkpointing=checkpointing) / mezo_bytes(s))
+    assert round(found, digits) == ratio
 
 
 def test_checkpointed_ratio_peaks_at_23_layers() -> None:
     layers = np.arange(1, 101)
-    ratio = memory_ratio(paper(layers=layers), checkpointing=True)
+    s = paper(layers=layers)
+    ratio = bp_bytes(s, checkpointing=True) / mezo_bytes(s)
     assert layers[ratio.argmax()] == 23
 
 
@@ -121,7 +120,7 @@ def test_none_of_the_settings_of_fig_4_takes_17_gb(
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_limit_is_where_the_ratio_goes(axis: Any, checkpointing: bool) -> None:
     far = paper(**{axis: 2**40})
-    value = float(memory_ratio(far, checkpointing=checkpointing))
+    value = float(bp_bytes(far, checkpointing=checkpointing) / mezo_bytes(far))
     limit = float(ratio_limit(paper(), axis, checkpointing=checkpointing))
     assert value == pytest.approx(limit, rel=1e-4)
 

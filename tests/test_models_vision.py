@@ -5,10 +5,9 @@ import torch
 from torch import nn
 
 from repro.data.points.shapes40 import make
-from repro.models.conv import Conv2d
+from repro.models.lean import Conv2d, MaxPool2x2
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import MaxOverPoints, PointBatchNorm, pointnet
-from repro.models.pooling import MaxPool2x2
 
 IMAGES = torch.zeros(2, 1, 28, 28)
 CLOUDS = torch.zeros(2, 1024, 3)

@@ -36,11 +36,15 @@ SETTING = Setting()
 BUDGET = 16e9
 
 EVALUATE = """
-JSON.stringify(CASES.map(({ a, method, s, budget, b }) => ({
-  ...estimate(a, method, s), parameters: parameters(a), stored: weightBytes(a, s),
-  longest: longestContext(a, method, s, budget), largest: largestBatch(a, method, s, budget),
-  paper: paperBytes(a, method, s, b, 1),
-})))
+JSON.stringify(CASES.map(({ sizes, method, given, budget, b }) => {
+  const a = Object.assign(new Architecture(), sizes), s = Object.assign(new Setting(), given);
+  const peak = estimate(a, method, s);
+  return {
+    ...peak, total: peak.total, parameters: a.parameters, stored: weight_bytes(a, s),
+    longest: longest_context(a, method, s, budget), largest: largest_batch(a, method, s, budget),
+    paper: paperBytes(a, method, s, b, 1),
+  };
+}))
 """
 
 
@@ -134,22 +138,24 @@ def test_the_pages_formula_is_that_of_python(tmp_path: Path, rounds: int) -> Non
     ]
     given = [
         {
-            "a": asdict(a),
+            "sizes": asdict(a),
             "method": asdict(method),
-            "s": asdict(s),
+            "given": asdict(s),
             "budget": budget,
             "b": BYTES_PER_PARAMETER[s.format],
         }
         for a, method, s, budget in cases
     ]
-    source = f"{script(made(), 'formula')}\nconst CASES = {json.dumps(given)};"
+    by_the_paper = re.search(r"^function paperBytes.*?^}", script(made(), "page"), re.M | re.S)
+    assert by_the_paper is not None
+    source = f"{script(made(), 'formula')}\n{by_the_paper[0]}\nconst CASES = {json.dumps(given)};"
     found = evaluated(source, EVALUATE, tmp_path)
     assert len(found) == len(cases)
     for (a, method, s, budget), ours in zip(cases, found, strict=True):
         peak = estimate(a, method, s)
         assert ours.pop("moment") == peak.moment
-        by_the_paper = paper_bytes(a, method, s)
-        assert ours.pop("paper") == (by_the_paper and pytest.approx(by_the_paper, rel=1e-12))
+        printed = paper_bytes(a, method, s)
+        assert ours.pop("paper") == (printed and pytest.approx(printed, rel=1e-12))
         assert ours == pytest.approx(
             {
                 **{name: value for name, value in asdict(peak).items() if name != "moment"},
@@ -240,9 +246,9 @@ const move = (id, value) => {
 const seen = [move("budget-slider", 1000), move("context-slider", 1000), move("batch-slider", 0),
   move("context-slider", 0), move("context", 1e9)];
 move("model", "own");
-const own = [parameters(chosenArchitecture())];
+const own = [chosenArchitecture().parameters];
 move("layers", 1);
-own.push(parameters(chosenArchitecture()));
+own.push(chosenArchitecture().parameters);
 move("kv_heads", 5);
 own.push(byId("summary").textContent, byId("methods").tBodies[0].rows.length);
 document.body.append(element("pre", {}, JSON.stringify([seen, own])));

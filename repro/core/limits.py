@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from repro.core.errors import UsageError
-from repro.core.validation import require_distinct, require_positive_int
+from repro.core.validation import require_distinct, require_positive_int, require_whole
 
 CLOUD_POINTS = 1024
 """Points of each cloud in every data set of clouds."""
@@ -21,10 +21,7 @@ def require_points(name: str, value: object) -> int:
 
 def require_seed(value: object) -> int:
     """Return ``value`` if it can seed a run, else raise ``UsageError``."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_SEED:
-        msg = f"seed = {value!r}: must be a whole number from 0 to {LARGEST_SEED}"
-        raise UsageError(msg)
-    return value
+    return require_whole("seed", value, 0, LARGEST_SEED)
 
 
 def require_seeds(values: Collection[object]) -> None:

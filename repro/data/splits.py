@@ -53,17 +53,11 @@ def holdout(labels: Array, size: int | None = None, seed: int = 0) -> tuple[Indi
         msg = f"validation size {size}: must be in 1..{len(labels) - 1}"
         raise UsageError(msg)
     _, classes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    quotas, remainders = np.divmod(counts * size, counts.sum())
+    quotas[np.argsort(-remainders, kind="stable")[: size - quotas.sum()]] += 1
     order = permutation(len(labels), seed)
     held_out = np.zeros(len(labels), dtype=bool)
-    for index, quota in enumerate(_quotas(counts, size)):
+    for index, quota in enumerate(quotas):
         members = order[classes[order] == index]
         held_out[members[:quota]] = True
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
-
-
-def _quotas(counts: Indices, size: int) -> Indices:
-    """Divide ``size`` in proportion to ``counts``, in whole numbers."""
-    exact, remainders = np.divmod(counts * size, counts.sum())
-    largest = np.argsort(-remainders, kind="stable")[: size - exact.sum()]
-    exact[largest] += 1
-    return exact

@@ -6,7 +6,7 @@ docs/integer.md lists every rule with its source, what the paper leaves open, an
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
 import torch
 from torch import Tensor
@@ -49,6 +49,27 @@ class Restores:
     """Weights perturbed."""
 
 
+class Rules(TypedDict, total=False):
+    """The settings of Algorithm 2; ``Algorithm2`` has the defaults."""
+
+    r_max: int
+    """Largest entry of a perturbation (tuned in the paper, range unknown)."""
+    p_zero: float
+    """Share of its entries that are zero."""
+    b_zo: int
+    """Bits of the zeroth-order update."""
+    b_bp: int
+    """Bits of the tail's update."""
+    sign: SignRule
+    """How the losses of the two passes are compared."""
+    activations: Activations
+    """Which of the two passes the tail's backward pass uses."""
+    restore: Restore
+    """Whether clipped weights come back."""
+    seed: int
+    """Of all random streams; they depend on it and on the number of the step only."""
+
+
 class Algorithm2(ABC):
     """The settings and the state of Algorithm 2, whatever computes its steps.
 
@@ -59,16 +80,16 @@ class Algorithm2(ABC):
         self,
         network: IntegerNetwork,
         *,
-        r_max: int,
-        p_zero: float,
-        b_zo: int,
-        b_bp: int,
-        sign: SignRule,
-        activations: Activations,
-        restore: Restore,
-        seed: int,
+        r_max: int = 15,
+        p_zero: float = 0.33,
+        b_zo: int = 1,
+        b_bp: int = 5,
+        sign: SignRule = "float",
+        activations: Activations = "plus",
+        restore: Restore = "clip",
+        seed: int = 0,
     ) -> None:
-        """Check every setting; see ``ElasticZOInt8``."""
+        """Check every setting; see ``Rules``."""
         self.network = network
         self.r_max = r_max
         self.p_zero = p_zero
@@ -142,45 +163,21 @@ class ElasticZOInt8(Algorithm2):
         network: IntegerNetwork,
         partition: str | int,
         *,
-        r_max: int = 15,
-        p_zero: float = 0.33,
-        b_zo: int = 1,
-        b_bp: int = 5,
-        sign: SignRule = "float",
-        activations: Activations = "plus",
-        restore: Restore = "clip",
-        seed: int = 0,
         timed: bool = False,
+        **rules: Unpack[Rules],
     ) -> None:
         """Check every setting before a weight is touched.
 
         Args:
             network: to train, in place.
             partition: name of the first layer of the tail, or the number C of layers before it.
-            r_max: largest entry of a perturbation (tuned in the paper, range unknown).
-            p_zero: share of its entries that are zero.
-            b_zo: bits of the zeroth-order update.
-            b_bp: bits of the tail's update.
-            sign: how the losses of the two passes are compared.
-            activations: which of the two passes the tail's backward pass uses.
-            restore: whether clipped weights come back.
-            seed: of all random streams; they depend on it and on the number of the step only.
             timed: whether ``last.seconds`` is filled.
+            rules: of the algorithm; see ``Rules``.
 
         Raises:
             UsageError: a setting is out of range, or the partition names no layer.
         """
-        super().__init__(
-            network,
-            r_max=r_max,
-            p_zero=p_zero,
-            b_zo=b_zo,
-            b_bp=b_bp,
-            sign=sign,
-            activations=activations,
-            restore=restore,
-            seed=seed,
-        )
+        super().__init__(network, **rules)
         self.timed = timed
         self.start = network.partition_index(partition)
         self._fitting: tuple[int, ...] | None = None  # shape of a sample known to fit

@@ -48,6 +48,18 @@ class Selecting(ABC):
         """Return the error of the input ``x`` from that of the output ``y``; all int8."""
 
 
+class ReLU(Selecting):
+    """max(x, 0), the exponent unchanged."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the positive part."""
+        return x.clamp(min=0)
+
+    def backward(self, x: Tensor, y: Tensor, error: Tensor) -> Tensor:  # noqa: ARG002
+        """Pass the error where x > 0, strictly (v2, ReLU.backward)."""
+        return error * (y > 0)
+
+
 class Flatten(Selecting):
     """[H, C, W, B] to [C H W, B], in the order of ``torch.nn.Flatten``; [F, B] stays as it is."""
 

@@ -1,6 +1,7 @@
 """The ranges of integer settings. Configurations check them too, so nothing heavy is imported."""
 
 from repro.core.errors import UsageError
+from repro.core.validation import require_whole
 
 LARGEST = 127
 """Largest magnitude of a rounded value: the clip is symmetric, and -128 left out."""
@@ -13,9 +14,7 @@ def check_r_max(r_max: object) -> None:
 
     With r_max = 1 every product g z has R = 0, and NITI rounds it to zero: nothing would move.
     """
-    if isinstance(r_max, bool) or not isinstance(r_max, int) or not 2 <= r_max <= LARGEST:
-        msg = f"r_max = {r_max!r}: must be a whole number from 2 to {LARGEST}"
-        raise UsageError(msg)
+    require_whole("r_max", r_max, 2, LARGEST)
 
 
 def check_p_zero(p_zero: float) -> None:
@@ -27,6 +26,4 @@ def check_p_zero(p_zero: float) -> None:
 
 def check_bits(name: str, bits: object) -> None:
     """Raise ``UsageError`` unless ``bits`` is a width that a gradient can be rounded to."""
-    if isinstance(bits, bool) or not isinstance(bits, int) or not 0 <= bits < MAGNITUDE_BITS:
-        msg = f"{name} = {bits!r}: must be a whole number from 0 to {MAGNITUDE_BITS - 1}"
-        raise UsageError(msg)
+    require_whole(name, bits, 0, MAGNITUDE_BITS - 1)

@@ -12,8 +12,7 @@ from repro.core.errors import UsageError
 from repro.core.partition import partition_index
 from repro.core.validation import require_choice
 from repro.integer.initialise import Distribution, initialise
-from repro.integer.layers import Layer, Weighted
-from repro.integer.relu import ReLU
+from repro.integer.layers import Layer, ReLU, Weighted
 from repro.integer.rounding import LARGEST, largest_magnitude
 from repro.integer.shift import ShiftPolicy, Version, gradient, policy_of
 from repro.integer.structure import convert

@@ -113,17 +113,15 @@ class Perturbation:
         """Set the weights to clip(weights + factor z)."""
         for start, z in self._noise.chunks(len(self._weights), self._weights.device):
             if self._offset == 0:
-                self._see(start, z)
+                for layer, low, high in self._layers(start, start + len(z)):
+                    largest = max(self._largest[layer], largest_magnitude(z[low:high]))
+                    self._largest[layer] = largest
             part = self._weights[start : start + len(z)]
             moved = (z if factor == 1 else z.mul_(factor)).add_(part)
             clipped = moved.clamp(-LARGEST, LARGEST)
             part.copy_(clipped)
             if count:
                 self.clipped += int(torch.count_nonzero(moved.sub_(clipped)))
-
-    def _see(self, start: int, z: Tensor) -> None:
-        for layer, low, high in self._layers(start, start + len(z)):
-            self._largest[layer] = max(self._largest[layer], largest_magnitude(z[low:high]))
 
     def _layers(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
         """Yield (layer, low, high) of all layers in [start, stop), counted from ``start``."""

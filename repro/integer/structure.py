@@ -1,5 +1,6 @@
 """From the structure of a floating-point network to integer layers."""
 
+import copy
 from collections import OrderedDict
 from collections.abc import Callable
 
@@ -7,10 +8,9 @@ from torch import Tensor, nn
 
 from repro.core.errors import UsageError
 from repro.integer.conv import Conv2d
-from repro.integer.layers import Flatten, Layer
+from repro.integer.layers import Flatten, Layer, ReLU
 from repro.integer.linear import Linear
 from repro.integer.pooling import MaxOverPoints, MaxPool2d
-from repro.integer.relu import ReLU
 from repro.integer.tensor import IntegerTensor
 from repro.models import pointnet
 
@@ -21,24 +21,13 @@ NewWeight = Callable[[tuple[int, ...]], IntegerTensor]
 def without_bias_and_norm(model: nn.Sequential) -> nn.Sequential:
     """Return the structure of ``model`` as NITI trains it: no biases and no batch norm.
 
-    Its weights are new; names are kept.
+    The layers are copies under the same names.
     """
     layers = OrderedDict[str, nn.Module]()
-    for name, module in model.named_children():
-        if isinstance(module, nn.Linear):
-            layers[name] = nn.Linear(module.in_features, module.out_features, bias=False)
-        elif isinstance(module, nn.Conv2d):
-            layers[name] = nn.Conv2d(
-                module.in_channels,
-                module.out_channels,
-                module.kernel_size,  # type: ignore[arg-type]
-                module.stride,  # type: ignore[arg-type]
-                module.padding,  # type: ignore[arg-type]
-                module.dilation,  # type: ignore[arg-type]
-                module.groups,
-                bias=False,
-            )
-        elif not isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+    for name, module in copy.deepcopy(model).named_children():
+        if isinstance(module, nn.Linear | nn.Conv2d):
+            module.bias = None
+        if not isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
             layers[name] = module
     return nn.Sequential(layers)
 

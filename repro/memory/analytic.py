@@ -120,16 +120,10 @@ def mezo_bytes(s: Sizes, *, live_layers: ArrayLike = 1) -> Float:
     return _evaluate(_mezo(s, live_layers), s)
 
 
-def memory_ratio(s: Sizes, *, checkpointing: bool = False, live_layers: ArrayLike = 1) -> Float:
-    """Return how many times the memory of MeZO backpropagation takes: (2) over (3)."""
-    bp = bp_bytes(s, checkpointing=checkpointing)
-    return np.asarray(bp / mezo_bytes(s, live_layers=live_layers))
-
-
 def ratio_limit(
     s: Sizes, axis: Axis, *, checkpointing: bool = False, live_layers: ArrayLike = 1
 ) -> Float:
-    """Return the limit of ``memory_ratio`` as one size grows without bound, the others fixed.
+    """Return the limit of equation (2) over (3) as one size grows without bound, others fixed.
 
     It is the quotient of the leading coefficients of the two formulas in that size; the value of
     the growing size in ``s`` does not matter (but L' must not exceed it).

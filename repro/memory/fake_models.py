@@ -23,11 +23,12 @@ def build(config: Mapping[str, Any], method: TrainingMethod, setting: Setting) -
     from transformers import AutoConfig, AutoModelForCausalLM
 
     values = {key: value for key, value in config.items() if key != "model_type"}
+    dtype = getattr(torch, "bfloat16" if setting.quantised else setting.format)
     try:
         checked = AutoConfig.for_model(config.get("model_type", ""), **values).get_text_config()
         checked.use_cache = False
         model: nn.Module = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
-            checked, dtype=_dtype(setting), attn_implementation=setting.attention
+            checked, dtype=dtype, attn_implementation=setting.attention
         )
     except Exception as error:  # whatever a model's own code raises
         other = "; try --attention eager" if "scaled_dot_product" in str(error) else ""
@@ -42,7 +43,9 @@ def build(config: Mapping[str, Any], method: TrainingMethod, setting: Setting) -
         model.requires_grad_(False)  # noqa: FBT003 - torch's own signature
     _replace_matrices(model, method, setting)
     if method.checkpointed:
-        _checkpoint(model, method)
+        model.activation_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
+        if method.trains == "adapters":
+            model.enable_input_require_grads()  # type: ignore[operator]
     return model
 
 
@@ -121,12 +124,6 @@ def _replace_matrices(model: nn.Module, method: TrainingMethod, setting: Setting
     replace_matrices(model, replacement)
 
 
-def _checkpoint(model: nn.Module, method: TrainingMethod) -> None:
-    model.activation_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
-    if method.trains == "adapters":
-        model.enable_input_require_grads()  # type: ignore[operator]
-
-
 def _blocks(model: nn.Module) -> tuple[str, nn.ModuleList]:
     """Return the list of the model's decoder blocks: the list of modules with most parameters."""
     lists = [(name, m) for name, m in model.named_modules() if isinstance(m, nn.ModuleList)]
@@ -134,9 +131,3 @@ def _blocks(model: nn.Module) -> tuple[str, nn.ModuleList]:
         msg = f"{type(model).__name__} has no list of blocks: ElasticZO cannot be partitioned"
         raise ReproError(msg)
     return max(lists, key=lambda named: sum(p.numel() for p in named[1].parameters()))
-
-
-def _dtype(setting: Setting) -> torch.dtype:
-    name = "bfloat16" if setting.quantised else setting.format
-    dtype: torch.dtype = getattr(torch, name)
-    return dtype

@@ -75,7 +75,7 @@ def layer_table(model: nn.Module, sample: Sequence[int]) -> tuple[Layer, ...]:
     for name, module in _leaves(without_data):
         inputs = value.numel()
         value = _output(name, module, value)
-        kind = _kind(module)
+        kind: Kind = next((kind for types, kind in _KINDS if isinstance(module, types)), "other")
         own = set(model.get_submodule(name).parameters()) - counted  # the copy unties weights
         counted |= own
         layers.append(
@@ -107,7 +107,3 @@ def _output(name: str, module: nn.Module, value: torch.Tensor) -> torch.Tensor:
         msg = f"layer {name} ({module}) does not take a sample of shape {shape}: {error}"
         raise UsageError(msg) from error
     return output
-
-
-def _kind(module: nn.Module) -> Kind:
-    return next((kind for types, kind in _KINDS if isinstance(module, types)), "other")

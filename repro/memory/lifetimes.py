@@ -57,9 +57,7 @@ class Program:
         for buffer in self._buffers:
             sizes[buffer.first] += buffer.size
             sizes[buffer.last + 1] -= buffer.size
-        return self._alive(_argmax_of_sums(sizes))
-
-    def _alive(self, moment: int) -> MemoryBreakdown:
+        moment = _argmax_of_sums(sizes)
         parts: dict[str, int] = {}
         for buffer in self._buffers:
             if buffer.first <= moment <= buffer.last:

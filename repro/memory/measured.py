@@ -125,7 +125,7 @@ def _on_host(
         with memray.Tracker(built):
             model = build()
             gc.collect()
-        weights = _left_allocated(built)
+        weights = _allocated(memray.FileReader(built).get_leaked_allocation_records())
     return MeasuredPeak(_parameters(model), weights, peak_of_step(start(model)))
 
 
@@ -141,7 +141,7 @@ def peak_of_step(step: Callable[[], object]) -> int:
         capture = Path(directory, "step.memray")
         with _garbage_collected(), memray.Tracker(capture):
             step()
-        return _peak(capture)
+        return _allocated(memray.FileReader(capture).get_high_watermark_allocation_records())
 
 
 def _on_cuda(
@@ -200,18 +200,6 @@ def _garbage_collected() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-def _left_allocated(capture: Path) -> int:
-    import memray
-
-    return _allocated(memray.FileReader(capture).get_leaked_allocation_records())
-
-
-def _peak(capture: Path) -> int:
-    import memray
-
-    return _allocated(memray.FileReader(capture).get_high_watermark_allocation_records())
 
 
 def _allocated(records: "Iterable[memray.AllocationRecord]") -> int:

@@ -109,7 +109,8 @@ class SparseNoise(PiecewiseNoise):
 
     def _keep(self, weights: torch.Tensor, moved: torch.Tensor) -> None:
         """Take over the small ones of ``moved``."""
-        small = _unpacked(self._masks[weights.data_ptr()], len(weights))
+        packed = self._masks[weights.data_ptr()]
+        small = (packed[:, None] & _BITS.to(packed.device)).view(-1)[: len(weights)] != 0
         weights.copy_(torch.where(small, moved, weights))
 
 
@@ -117,7 +118,3 @@ def _packed(mask: torch.Tensor) -> torch.Tensor:
     """Return eight bits a byte."""
     padded = torch.nn.functional.pad(mask, (0, -len(mask) % 8)).view(-1, 8)
     return (padded * _BITS.to(mask.device)).sum(1, dtype=torch.uint8)
-
-
-def _unpacked(packed: torch.Tensor, length: int) -> torch.Tensor:
-    return (packed[:, None] & _BITS.to(packed.device)).view(-1)[:length] != 0

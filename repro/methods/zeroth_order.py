@@ -72,7 +72,10 @@ class ZerothOrder(torch.optim.Optimizer):
         self.estimator: Estimator = estimator
         self.rule, self.seed, self.timed = rule, seed, timed
         own = [_with_settings(g, lr=lr, eps=eps, weight_decay=weight_decay) for g in groups]
-        parts = [_tensors(group) for group in own]
+        parts: list[list[torch.Tensor]] = [
+            [entry[1] if isinstance(entry, tuple) else entry for entry in group["params"]]
+            for group in own
+        ]
         self.zo_params: list[torch.Tensor] = [p for part in parts for p in part]
         self.bp_params = list(bp_params)
         restore = default_restore(self.zo_params) if restore is None else restore
@@ -319,10 +322,6 @@ def _with_settings(group: Mapping[str, Any], **common: float) -> dict[str, Any]:
     require_positive("perturbation scale eps", own["eps"])
     require_not_negative("weight_decay", own["weight_decay"])
     return own
-
-
-def _tensors(group: Mapping[str, Any]) -> list[torch.Tensor]:
-    return [entry[1] if isinstance(entry, tuple) else entry for entry in group["params"]]
 
 
 def _size(parameters: Sequence[torch.Tensor]) -> str:

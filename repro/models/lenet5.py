@@ -9,9 +9,7 @@ from collections import OrderedDict
 
 from torch import nn
 
-from repro.models.conv import Conv2d
-from repro.models.pooling import MaxPool2x2
-from repro.models.relu import ReLU
+from repro.models.lean import Conv2d, MaxPool2x2, ReLU
 
 SAMPLE_SHAPE = (1, 28, 28)
 """Channels, rows and columns of an image."""

@@ -10,8 +10,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from repro.models.forward_only import forward_only
-from repro.models.relu import ReLU
+from repro.models.lean import ReLU, forward_only
 
 _POINT_WIDTHS = (3, 64, 64, 64, 128, 1024)
 _HEAD_WIDTHS = (1024, 512, 256)

@@ -1,7 +1,7 @@
 """ElasticZO-INT8 on the engine: after every step the weights are those of ``repro.integer``."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from repro.core.errors import UsageError
 from repro.core.validation import require_choice
-from repro.integer.elasticzo_int8 import Activations, Algorithm2, Restore
+from repro.integer.elasticzo_int8 import Algorithm2, Rules
 from repro.integer.network import IntegerNetwork
 from repro.integer.tensor import IntegerTensor
 from repro.methods.step_info import StepInfo
 from repro.ondevice.layers import layer_table, samples
 from repro.ondevice.training import EngineTraining, called
 
-NativeSign = Literal["float", "integer"]
+SIGNS = ("float", "integer")
 """The rules for the gradient's sign that the engine has; see ``repro.integer.sign``."""
 
 
@@ -46,44 +46,26 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         input_shape: tuple[int, ...],
         partition: str | int,
         *,
-        r_max: int = 15,
-        p_zero: float = 0.33,
-        b_zo: int = 1,
-        b_bp: int = 5,
-        sign: NativeSign = "float",
-        activations: Activations = "plus",
-        restore: Restore = "clip",
-        seed: int = 0,
         capacity: int = 512,
         threads: int = 1,
         instructions: str = "auto",
         compact: bool = False,
+        **rules: Unpack[Rules],
     ) -> None:
         """Check every setting and allocate all memory.
 
-        ``network``, which was made of ``structure``, is trained; its weights are moved. The
-        settings of the algorithm are those of ``ElasticZOInt8``, the others those of
-        ``EngineTraining``. With ``compact`` the engine takes a sample at a time: the results are
-        the same, and a step takes less memory and more time (docs/ondevice.md).
+        ``network``, which was made of ``structure``, is trained; its weights are moved. See
+        ``Rules`` for ``rules`` and ``EngineTraining`` for the other settings. With ``compact`` the
+        engine takes a sample at a time: the results are the same, and a step takes less memory and
+        more time (docs/ondevice.md).
 
         Raises:
             UsageError: a setting is out of range, the partition names no layer, or the engine has
                 no kernel for a layer or for the network's shift policy.
             EngineError: the engine is not built.
         """
-        require_choice("sign", sign, get_args(NativeSign))
-        Algorithm2.__init__(
-            self,
-            network,
-            r_max=r_max,
-            p_zero=p_zero,
-            b_zo=b_zo,
-            b_bp=b_bp,
-            sign=sign,
-            activations=activations,
-            restore=restore,
-            seed=seed,
-        )
+        Algorithm2.__init__(self, network, **rules)
+        require_choice("sign", self.sign, SIGNS)
         if network.policy.version != "v2":
             msg = f"shift policy {network.policy.version!r}: the engine has 'v2' only"
             raise UsageError(msg)
@@ -102,13 +84,13 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
             capacity=capacity,
             threads=threads,
             instructions=instructions,
-            seed=seed,
+            seed=self.seed,
             exponents=[0] * len(names),  # see _exponent
-            r_max=r_max,
-            b_zo=b_zo,
-            sign=sign,
-            minus_activations=activations == "minus",
-            exact_restore=restore == "exact",
+            r_max=self.r_max,
+            b_zo=self.b_zo,
+            sign=self.sign,
+            minus_activations=self.activations == "minus",
+            exact_restore=self.restore == "exact",
             compact=compact,
         )
         self._zo_weights = sum(network.sizes[: self.start])

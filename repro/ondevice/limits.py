@@ -1,7 +1,6 @@
 """Limits of the engine that do not depend on the network (``check`` of ``cpp/layer.cpp``)."""
 
-from repro.core.errors import UsageError
-from repro.core.validation import require_positive_int
+from repro.core.validation import require_whole
 
 LARGEST_BATCH = 2**20
 MOST_THREADS = 1024
@@ -9,10 +8,5 @@ MOST_THREADS = 1024
 
 def require_machine(capacity: int, threads: int) -> None:
     """Raise ``UsageError`` unless the engine can have so many samples in a batch, and threads."""
-    for name, value, most in (
-        ("capacity", capacity, LARGEST_BATCH),
-        ("threads", threads, MOST_THREADS),
-    ):
-        if require_positive_int(name, value) > most:
-            msg = f"{name} = {value}: must be from 1 to {most}"
-            raise UsageError(msg)
+    require_whole("capacity", capacity, 1, LARGEST_BATCH)
+    require_whole("threads", threads, 1, MOST_THREADS)

@@ -1,6 +1,6 @@
 """Perturbations of any PyTorch model on the host: the engine's noise, or PyTorch's quickly."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -58,12 +58,14 @@ class EngineNoise(PiecewiseNoise):
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
         """Add ``scale`` z(``seed``) to the parameters, in place."""
         settings = (torch.get_num_threads(), self._instructions)
-        for parameter, first in self._placed(parameters):
+        first = 0
+        for parameter in parameters:
             flat = parameter.detach().view(-1)
             if flat.dtype == torch.float32:
                 self._engine.add(flat.numpy(), seed, first, scale, *settings)
             else:
                 self._engine.add_halves(*_bits(flat), seed, first, scale, *settings)
+            first += -(-len(flat) // self.piece) * self.piece
         torch.autograd.graph.increment_version(parameters)  # autograd did not see it
 
     def draw_(self, vector: torch.Tensor, seed: int) -> None:
@@ -87,13 +89,6 @@ class EngineNoise(PiecewiseNoise):
 
     def release(self) -> None:
         """Do nothing: nothing is kept."""
-
-    def _placed(self, parameters: Sequence[torch.Tensor]) -> Iterator[tuple[torch.Tensor, int]]:
-        """Yield each parameter and where its noise begins."""
-        first = 0
-        for parameter in parameters:
-            yield parameter, first
-            first += -(-parameter.numel() // self.piece) * self.piece
 
 
 class TorchNoiseOnEngine(TorchNoise):

@@ -22,9 +22,10 @@ def kept(a: Architecture, s: Setting, *, frozen: bool, masked: float = 0) -> flo
         masked: share of the blocks meant that have a mask, if the context is as wide as their
             window: the mean of these blocks is returned.
     """
+    reads = 1 if a.parallel and a.norms == 1 else 2  # where attention and FFN share their input
     token = (
         _norms(a, s, frozen=frozen)
-        + s.width * a.hidden * _reads(a)
+        + s.width * a.hidden * reads
         + _attention(a, s, masked, frozen=frozen)
         + _feed_forward(a, s)
     )
@@ -131,11 +132,6 @@ def _norms(a: Architecture, s: Setting, *, frozen: bool) -> float:
 def _rms(a: Architecture, s: Setting, *, frozen: bool) -> float:
     normalised = FLOAT32 if a.norm == "rms32" else s.width
     return FLOAT32 + (0 if frozen else normalised)
-
-
-def _reads(a: Architecture) -> int:
-    """Return how many tensors of width D the matrices read: one if attention and FFN share it."""
-    return 1 if a.parallel and a.norms == 1 else 2
 
 
 def _attention(a: Architecture, s: Setting, masked: float, *, frozen: bool) -> float:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from repro.core.errors import UsageError
-from repro.core.validation import require_positive_int
+from repro.core.validation import require_whole
 
 Norm = Literal["rms", "rms32", "layer"]
 """RMSNorm as in Llama, RMSNorm whose product with its weight is in float32 too (Gemma, OLMo 2),
@@ -86,11 +86,8 @@ class Architecture:
             "layers", "hidden", "heads", "kv_heads", "head_size", "feed_forward", "vocabulary",
             "positions",
         ):  # fmt: skip
-            value = require_positive_int(f"{self.model_type}: {name}", getattr(self, name))
             most = MOST_LAYERS if name == "layers" else LARGEST_SIZE
-            if value > most:
-                msg = f"{self.model_type}: {name} = {value!r:.40}: must be at most {most}"
-                raise UsageError(msg)
+            require_whole(f"{self.model_type}: {name}", getattr(self, name), 1, most)
         if self.heads % self.kv_heads:
             msg = (
                 f"{self.model_type}: {self.kv_heads} key/value heads do not divide {self.heads} "
@@ -117,7 +114,8 @@ class Architecture:
         """Inputs and outputs of each matrix of a block, in order."""
         D, Q, K, inner = self.hidden, self.query_width, self.kv_width, self.feed_forward
         attention = ((D, Q + 2 * K),) if self.fused_qkv else ((D, Q), (D, K), (D, K))
-        entry = ((D, 2 * inner),) if self.fused_gate else ((D, inner),) * (1 + self.gated)
+        whole = 2 * inner if self.fused_gate else inner
+        entry = ((D, whole), (D, whole)) if self.gated and not self.fused_gate else ((D, whole),)
         return (*attention, (Q, D), *entry, (inner, D))
 
     @property
@@ -128,7 +126,15 @@ class Architecture:
     @property
     def block_parameters(self) -> int:
         """Parameters of one block: matrices, biases, norms."""
-        return self.block_matrix_parameters + self._biases() + self._norm_parameters(self.norms)
+        D, Q, K, inner = self.hidden, self.query_width, self.kv_width, self.feed_forward
+        biases = (
+            (Q + 2 * K) * self.qkv_bias
+            + D * self.output_bias
+            + (inner * (1 + self.gated) + D) * self.feed_forward_bias
+        )
+        heads = {"none": 0, "head": 2 * self.head_size, "wide": Q + K}[self.query_key_norm]
+        norms = self.norms * self.final_norm_parameters + heads
+        return self.block_matrix_parameters + biases + norms
 
     @property
     def embedding_parameters(self) -> int:
@@ -144,7 +150,7 @@ class Architecture:
     @property
     def final_norm_parameters(self) -> int:
         """Parameters of the norm after the last block."""
-        return self._width_of_norm()
+        return self.hidden * (2 if self.norm == "layer" else 1)
 
     @property
     def parameters(self) -> int:
@@ -164,22 +170,3 @@ class Architecture:
     def tail_parameters(self, blocks: int) -> int:
         """Parameters of the last ``blocks`` blocks, the final norm, and the head unless tied."""
         return blocks * self.block_parameters + self.final_norm_parameters + self.head_parameters
-
-    def _biases(self) -> int:
-        D, inner = self.hidden, self.feed_forward * (1 + self.gated)
-        return (
-            (self.query_width + 2 * self.kv_width) * self.qkv_bias
-            + D * self.output_bias
-            + (inner + D) * self.feed_forward_bias
-        )
-
-    def _width_of_norm(self) -> int:
-        return self.hidden * (2 if self.norm == "layer" else 1)
-
-    def _norm_parameters(self, norms: int) -> int:
-        width = {
-            "none": 0,
-            "head": 2 * self.head_size,
-            "wide": self.query_width + self.kv_width,
-        }[self.query_key_norm]
-        return norms * self._width_of_norm() + width

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from repro.core.errors import UsageError
+from repro.core.validation import require_whole
 from repro.planner.architecture import LARGEST_SIZE, MOST_LAYERS, Activation, Architecture
 
 Config = Mapping[str, Any]
@@ -85,13 +86,8 @@ def _llama_like(config: Config, **differences: Any) -> Architecture:  # noqa: AN
 
 def _llama(config: Config) -> Architecture:
     _require_heads_divide(config)
-    bias = bool(config.get("attention_bias", False))
-    return _llama_like(
-        config,
-        qkv_bias=bias,
-        output_bias=bias,
-        feed_forward_bias=bool(config.get("mlp_bias", False)),
-    )
+    mlp_bias = bool(config.get("mlp_bias", False))
+    return _llama_like(config, **_attention_bias(config), feed_forward_bias=mlp_bias)
 
 
 def _smollm3(config: Config) -> Architecture:
@@ -108,25 +104,18 @@ def _qwen2(config: Config) -> Architecture:
 
 
 def _qwen3(config: Config) -> Architecture:
-    bias = bool(config.get("attention_bias", False))
-    return _llama_like(
-        _with(config, head_dim=128),
-        qkv_bias=bias,
-        output_bias=bias,
-        query_key_norm="head",
-        **_qwen_windows(config),
-    )
+    config = _with(config, head_dim=128)
+    flags = {**_attention_bias(config), **_qwen_windows(config)}
+    return _llama_like(config, query_key_norm="head", **flags)
 
 
 def _olmo2(config: Config) -> Architecture:
-    bias = bool(config.get("attention_bias", False))
-    return _llama_like(config, norm="rms32", qkv_bias=bias, output_bias=bias, query_key_norm="wide")
+    return _llama_like(config, norm="rms32", query_key_norm="wide", **_attention_bias(config))
 
 
 def _gemma(config: Config) -> Architecture:
     config = _with(config, head_dim=256, tie_word_embeddings=True)
-    bias = bool(config.get("attention_bias", False))
-    return _llama_like(config, norm="rms32", activation="fused", qkv_bias=bias, output_bias=bias)
+    return _llama_like(config, norm="rms32", activation="fused", **_attention_bias(config))
 
 
 def _gemma3(config: Config) -> Architecture:
@@ -142,7 +131,6 @@ def _gemma3(config: Config) -> Architecture:
     _require_heads_divide(config)
     if config.get("attn_logit_softcapping"):
         raise _unknown(config, "attn_logit_softcapping")
-    bias = bool(config.get("attention_bias", False))
     types = config.get("layer_types") or _GEMMA3_PATTERN * _size(config, "num_hidden_layers")
     windowed = [name == "sliding_attention" for name in types[: _size(config, "num_hidden_layers")]]
     return _llama_like(
@@ -151,8 +139,7 @@ def _gemma3(config: Config) -> Architecture:
         norms=4,
         activation="fused",
         query_key_norm="head",
-        qkv_bias=bias,
-        output_bias=bias,
+        **_attention_bias(config),
         masked=tuple(windowed),
         window=_size({"sliding_window": 4096, **config}, "sliding_window"),
     )
@@ -198,7 +185,6 @@ def _phi(config: Config) -> Architecture:
 
 def _gpt_neox(config: Config) -> Architecture:
     _require_heads_divide(config)
-    bias = bool(config.get("attention_bias", True))
     return _llama_like(
         config,
         norm="layer",
@@ -207,8 +193,7 @@ def _gpt_neox(config: Config) -> Architecture:
         activation=_activation(config.get("hidden_act", "gelu")),
         joined_rotation=True,
         fused_qkv=True,
-        qkv_bias=bias,
-        output_bias=bias,
+        **_attention_bias(config, default=True),
         feed_forward_bias=True,
     )
 
@@ -294,20 +279,20 @@ def _falcon(config: Config) -> Architecture:
     )
 
 
+def _attention_bias(config: Config, *, default: bool = False) -> dict[str, Any]:
+    bias = bool(config.get("attention_bias", default))
+    return {"qkv_bias": bias, "output_bias": bias}
+
+
 def _with(config: Config, **defaults: object) -> Config:
     """Return ``config`` with what the model's class assumes where the file says nothing."""
     return {**defaults, **{key: value for key, value in config.items() if value is not None}}
 
 
 def _size(config: Config, key: str) -> int:
-    value, most = config.get(key), MOST_LAYERS if key in _LAYERS else LARGEST_SIZE
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        msg = (
-            f"configuration of type {config.get('model_type')!r}: {key} = {value!r:.40}: must be a "
-            f"whole number from 1 to {most}"
-        )
-        raise UsageError(msg)
-    return value
+    most = MOST_LAYERS if key in _LAYERS else LARGEST_SIZE
+    where = f"configuration of type {config.get('model_type')!r}: {key}"
+    return require_whole(where, config.get(key), 1, most)
 
 
 def _require_heads_divide(config: Config) -> None:

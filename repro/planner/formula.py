@@ -70,7 +70,9 @@ class _Step:
         """Yield every moment that can be the peak."""
         if self.method.estimator != "backpropagation":
             waiting = self._trained() if self.method.estimator == "both" else 0
-            yield self._at("forward pass", waiting, 0, self._forward())
+            working = activations.forward_working(self.a, self.s, adapters=self.adapters)
+            working += dequantised_bytes(self.a, self.s)
+            yield self._at("forward pass", waiting, 0, working)
             yield self._at("loss", waiting, 0, self.stream + activations.logits(self.a, self.s))
         if self.method.estimator != "zeroth-order":
             yield from self._backpropagation()
@@ -80,7 +82,7 @@ class _Step:
         block, backward = self._kept_block(a.masked_share(self.blocks or 1)), self._backward()
         inputs = self.blocks * self.stream if self.method.checkpointed else 0
         every = inputs or self.blocks * block - self._unkept()
-        again = self._kept_block(masked=any(a.masked)) - activations.shared_input(a, s)
+        again = self._kept_block(any(a.masked)) - activations.shared_input(a, s)
         recomputed = again if inputs else 0
         head, last = self._head_gradient(), self._last_matrix_gradient()
         final = activations.kept_at_the_end(a, s, frozen=self.adapters)
@@ -91,19 +93,19 @@ class _Step:
         first = again + self.stream if inputs else block
         yield self._at("backward pass ends", others + last, first, backward)
         # a tied embedding's gradient comes in two parts, and autograd adds them out of place
-        parts = 2 * self._embedding_gradient() if a.tied else 0
+        parts = (
+            2 * s.width * a.embedding_parameters if a.tied and self.method.trains == "all" else 0
+        )
         yield self._at("gradients complete", self._trained() + parts, 0, self.stream)
         if self.method.adam:
             yield self._at("update", self._trained(), 0, self._update())
 
     def _at(self, moment: str, gradients: float, kept: float, working: float) -> Estimate:
         state = 2 * self._trained() if self.method.adam else 0
-        shared = activations.shared(self.a, self.s) + TOKEN * self.s.batch * self.s.context
-        return Estimate(moment, self._weights(), state, gradients, kept, working + shared)
-
-    def _weights(self) -> float:
+        always = activations.shared(self.a, self.s) + TOKEN * self.s.batch * self.s.context
         adapters = self.a.adapter_parameters(self.s.rank) if self.adapters else 0
-        return weight_bytes(self.a, self.s) + self.s.width * adapters
+        weights = weight_bytes(self.a, self.s) + self.s.width * adapters
+        return Estimate(moment, weights, state, gradients, kept, working + always)
 
     def _trained(self) -> float:
         """Return the bytes of what backpropagation trains: of its gradients, of one moment."""
@@ -118,9 +120,6 @@ class _Step:
         if self.adapters or (self.method.trains == "tail" and self.a.tied):
             return 0
         return self.s.width * self.a.embedding_parameters
-
-    def _embedding_gradient(self) -> float:
-        return self.s.width * self.a.embedding_parameters if self.method.trains == "all" else 0
 
     def _gradients_to_come(self) -> float:
         """Return the gradients made after the last block's: those of the embeddings."""
@@ -153,10 +152,6 @@ class _Step:
         if not self.blocks or self.method.trains == "all":
             return 0
         return activations.unkept(self.a, self.s)
-
-    def _forward(self) -> float:
-        working = activations.forward_working(self.a, self.s, adapters=self.adapters)
-        return working + dequantised_bytes(self.a, self.s)
 
     def _backward(self) -> float:
         if not self.blocks:

@@ -12,13 +12,14 @@ from repro.memory.training_method import TrainingMethod
 from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture
 from repro.planner.families import family
+from repro.planner.javascript import formula_script
 from repro.planner.methods import caution, objection
 from repro.planner.models import Model
 from repro.planner.paper import BYTES_PER_PARAMETER, LIVE_LAYERS
 from repro.planner.table import NOT_COUNTED, short_name
 
 WEB = Path(__file__).with_name("web")
-"""The page's parts: markup, style, the formula, and what fills the tables."""
+"""The page's parts: markup, style, and what fills the tables."""
 
 FIRST = "llama-2-7b"
 """What the page opens with if no model is given, and this is one of its families'."""
@@ -74,7 +75,7 @@ def page(
     text = _part("page.html")
     for name, content in {
         "style": _part("page.css"),
-        "formula": _part("formula.js"),
+        "formula": _part("builtins.js") + formula_script(),
         "page": _part("page.js"),
         "data": json.dumps(data).replace("<", "\\u003c"),  # a name must not end the script
     }.items():

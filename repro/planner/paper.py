@@ -30,7 +30,9 @@ def paper_bytes(a: Architecture, method: TrainingMethod, s: Setting) -> float | 
         checked = _sizes(a, s)
     except UsageError:
         return None
-    return _bytes(a, method, checked)
+    if method.estimator == "zeroth-order":
+        return float(mezo_bytes(checked, live_layers=min(LIVE_LAYERS, a.layers)))
+    return float(bp_bytes(checked, checkpointing=method.checkpointed))
 
 
 def effective_layers(a: Architecture, s: Setting, peak: float) -> float:
@@ -41,12 +43,6 @@ def effective_layers(a: Architecture, s: Setting, peak: float) -> float:
     """
     weights = BYTES_PER_PARAMETER[s.format] * a.parameters
     return float(analytic.effective_layers(_sizes(a, s), peak, weights))
-
-
-def _bytes(a: Architecture, method: TrainingMethod, checked: Sizes) -> float:
-    if method.estimator == "zeroth-order":
-        return float(mezo_bytes(checked, live_layers=min(LIVE_LAYERS, a.layers)))
-    return float(bp_bytes(checked, checkpointing=method.checkpointed))
 
 
 def _sizes(a: Architecture, s: Setting) -> Sizes:

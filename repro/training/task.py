@@ -55,7 +55,6 @@ VISION_TASKS: Mapping[str, VisionTask] = {
     "modelnet40": _clouds("modelnet40", 40, vertical=2),
     "modelnet40_points": _clouds("modelnet40_points", 40, vertical=2, recorded_as="modelnet40"),
     "modelnet40_hdf5": _clouds("modelnet40_hdf5", 40, vertical=1),
-    "modelnet10_voxel": _clouds("modelnet10_voxel", 10, vertical=None),
     "shrec11": _clouds("shrec11", 30, vertical=None),
     "shapes40": _clouds("shapes40", 40, vertical=2),
 }

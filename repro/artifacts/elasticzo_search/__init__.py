@@ -58,7 +58,7 @@ PROBLEMS = (
     "shapes40",
 )
 PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
-_CLOUDS = ("modelnet40", "modelnet40_points", "modelnet40_hdf5", "modelnet10_voxel", "shrec11")
+_CLOUDS = ("modelnet40", "modelnet40_points", "modelnet40_hdf5", "shrec11")
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class Run(Protocol):
 _MAY_DIFFER = ("problem", "start")
 """Settings not searched for that may differ within a group: its problems, and what they start from,
 are several."""
-_STAND_INS = ("modelnet40_hdf5", "modelnet10_voxel", "shrec11", "shapes40")
+_STAND_INS = ("modelnet40_hdf5", "shrec11", "shapes40")
 """Sets of clouds in the place of ModelNet40, which share their hyperparameters."""
 
 

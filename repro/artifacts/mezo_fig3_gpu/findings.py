@@ -5,10 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from repro.artifacts.mezo_fig3_gpu import ARTIFACT
 from repro.artifacts.shared.decoder_points import Point, ratios
 from repro.claims.verdict import Finding
+from repro.core.names import ATTENTIONS
 from repro.core.units import GB, format_bytes
 from repro.measurement.records import Record, of_kind
 from repro.memory.shape import LLAMA2_7B
 
+_SIZES = ("context", "layers", "hidden")
 _WHERE = {
     "A3-measured": ("bp_checkpoint", "context", 32768),
     "A4-measured": ("bp", "layers", 1),
@@ -20,32 +22,36 @@ _WHERE = {
 def findings(records: Sequence[Record]) -> list[Finding]:
     """Return a finding for every claim of the artifact, without a value if no GPU measured it."""
     on_gpu = [r for r in records if r.point.get("device") == "cuda"]
-    savings = ratios(of_kind(on_gpu, "measured"))
-    found = [*_savings(savings), *_peaks(of_kind(on_gpu, "fig4_model"))]
+    found = [*_savings(of_kind(on_gpu, "measured")), *_peaks(of_kind(on_gpu, "fig4_model"))]
     done = {finding.claim_id for finding in found}
     reason = "not measured on a GPU, or the device was too small"
     return found + [Finding(name, None, reason) for name in ARTIFACT.claims if name not in done]
 
 
-def _savings(points: Sequence[Point]) -> Iterator[Finding]:
+def _savings(records: Iterable[Record]) -> Iterator[Finding]:
     """Yield the savings by eager attention, which forms the scores that the equations count."""
+    peaks = {
+        tuple(record.point[name] for name in (*_SIZES, "attention", "method")): bytes_
+        for record in records
+        if (bytes_ := record.metrics.get("peak_bytes"))
+    }
     for claim_id, (method, axis, value) in _WHERE.items():
-        sizes = {name: getattr(LLAMA2_7B, name) for name in ("context", "layers", "hidden")}
-        wanted = sizes | {axis: value}
-        here = {
-            p.attention: p
-            for p in points
-            if p.method == method and all(getattr(p, n) == v for n, v in wanted.items())
+        sizes = [value if name == axis else getattr(LLAMA2_7B, name) for name in _SIZES]
+        pairs = {
+            attention: (peaks[*sizes, attention, method], peaks[*sizes, attention, "mezo"])
+            for attention in ATTENTIONS
+            if {(*sizes, attention, method), (*sizes, attention, "mezo")} <= peaks.keys()
         }
-        point = here.get("eager") or here.get("sdpa")
-        if point is None:
+        if not pairs:
             continue
-        others = {name: p.ratio for name, p in here.items() if p is not point}
+        attention = "eager" if "eager" in pairs else next(iter(pairs))
+        bp, mezo = pairs.pop(attention)
         reason = (
-            f"torch.cuda's allocator, {point.attention} attention: BP "
-            f"{format_bytes(point.bp['peak_bytes'])}, MeZO {format_bytes(point.mezo['peak_bytes'])}"
+            f"torch.cuda's allocator, {attention} attention: BP {format_bytes(bp)}, MeZO "
+            f"{format_bytes(mezo)}"
         )
-        yield Finding(claim_id, point.ratio, reason, others=others)
+        others = {str(name): pair[0] / pair[1] for name, pair in pairs.items()}
+        yield Finding(claim_id, bp / mezo, reason, others=others)
 
 
 def _peaks(records: Iterable[Record]) -> Iterator[Finding]:

@@ -17,7 +17,6 @@ from repro.plotting.accuracy import Columns, Score
 STAND_INS = {
     "shapes40": "generated shapes (stand-in)",
     "shrec11": "SHREC11 (stand-in)",
-    "modelnet10_voxel": "ModelNet10 voxels (stand-in)",
     "modelnet40_hdf5": "ModelNet40 (HDF5)",
 }
 

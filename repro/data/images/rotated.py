@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from repro.data.base import Array, ArraySpec, DataSet
-from repro.data.images.fashion_mnist import FASHION_MNIST
-from repro.data.images.mnist import MNIST
+from repro.data.images.labelled import FASHION_MNIST, MNIST
 from repro.data.images.rotation import rotate
 from repro.data.sources.generated import Derived
 from repro.data.splits import permutation, sample
@@ -49,19 +48,17 @@ def tuning_images(base: Mapping[str, Any], angle: int) -> tuple[Array, Array]:
 
 
 def _rotated(base: DataSet, hashes: Mapping[str, str]) -> DataSet:
+    content = {}
+    for key, sha256 in hashes.items():
+        shape = (SIZE, 28, 28) if "images" in key else (SIZE,)
+        content[key] = ArraySpec(shape, "<i8" if "indices" in key else "|u1", sha256)
     return DataSet(
         name=f"rotated_{base.name}",
         title=f"{base.title}: {SIZE:,} + {SIZE:,}, rotated by 30 and 45 degrees",
         licence=base.licence,
-        content={key: _spec(key, sha256) for key, sha256 in hashes.items()},
+        content=content,
         sources=(Derived(base.name, make),),
     )
-
-
-def _spec(key: str, sha256: str) -> ArraySpec:
-    if "images" in key:
-        return ArraySpec((SIZE, 28, 28), "|u1", sha256)
-    return ArraySpec((SIZE,), "<i8" if "indices" in key else "|u1", sha256)
 
 
 DATA_SETS = (

@@ -8,14 +8,14 @@ to unit radius like the other sets.
 import hashlib
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from repro.data.base import BadContentError, DataSet, Value
+from repro.data.base import BadContentError, DataSet, Value, check_labels
 from repro.data.geometry.sampling import normalise
-from repro.data.labels import check_labels
 from repro.data.points.clouds import POINTS, SPLITS, cloud_specs, make_clouds
 from repro.data.points.modelnet40 import CLASSES, TERMS
 from repro.data.sources.archives import open_member, open_zip
@@ -62,7 +62,9 @@ def read_verified(directory: Path) -> Mapping[str, Value]:
     """
     for name, expected in FILES_MD5.items():
         with (directory / name).open("rb") as file:
-            digest = hashlib.file_digest(file, _md5).hexdigest()
+            digest = hashlib.file_digest(
+                file, partial(hashlib.md5, usedforsecurity=False)
+            ).hexdigest()
         if digest != expected:
             msg = f"{directory / name}: MD5 is {digest}, must be {expected}"
             raise BadContentError(msg)
@@ -135,10 +137,6 @@ def read_file(path: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
 
 def _first_points(points: NDArray[np.float32], index: int) -> NDArray[np.float32]:
     return normalise(points[:POINTS], f"shape {index}").astype(np.float32)
-
-
-def _md5() -> "hashlib._Hash":
-    return hashlib.md5(usedforsecurity=False)
 
 
 DATA_SETS = (

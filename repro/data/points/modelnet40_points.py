@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from repro.data.arrays import BadArrayError, read_npz
-from repro.data.base import Array, BadContentError, DataSet, Value
-from repro.data.labels import check_labels
+from repro.data.base import Array, BadContentError, DataSet, Value, check_labels
 from repro.data.points.clouds import POINTS, SPLITS, check_classes, cloud_specs
 from repro.data.points.modelnet40 import CLASSES, TERMS
 from repro.data.sources.mirror import Mirror

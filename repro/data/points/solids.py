@@ -31,54 +31,6 @@ Draw = Callable[[float, float], float]
 """Returns a uniform random number between two limits."""
 
 
-def _cuboid(draw: Draw) -> Solid:
-    return box((1, draw(0.4, 1), draw(0.2, 0.9)))
-
-
-def _cylinder(draw: Draw) -> Solid:
-    return cylinder(1, draw(0.8, 3))
-
-
-def _cone(draw: Draw) -> Solid:
-    return cone(1, draw(1.2, 3))
-
-
-def _ellipsoid(draw: Draw) -> Solid:
-    return ball((1, draw(0.7, 1), draw(0.5, 1)))
-
-
-def _torus(draw: Draw) -> Solid:
-    return torus(1, draw(0.15, 0.4))
-
-
-def _capsule(draw: Draw) -> Solid:
-    return capsule(draw(0.4, 0.7), draw(1, 3))
-
-
-def _triangular_prism(draw: Draw) -> Solid:
-    return cylinder(1, draw(1, 3), sides=3)
-
-
-def _square_pyramid(draw: Draw) -> Solid:
-    return cone(1, draw(0.8, 2), sides=4)
-
-
-def _tetrahedron(draw: Draw) -> Solid:
-    return cone(1, draw(1, 1.8), sides=3)
-
-
-def _octahedron(draw: Draw) -> Solid:
-    return turned([(0, -draw(0.8, 1.5)), (1, 0), (0, draw(0.8, 1.5))], sides=4)
-
-
-def _tube(draw: Draw) -> Solid:
-    return tube(draw(0.5, 0.85), 1, draw(0.6, 2.5))
-
-
-def _hemisphere(draw: Draw) -> Solid:
-    return turned([(0, 0), *elliptic_arc(1, draw(0.8, 1.2), 0, 90)])
-
-
 def _frustum(draw: Draw) -> Solid:
     height = draw(0.8, 1.8)
     return turned([(0, 0), (1, 0), (draw(0.3, 0.65), height), (0, height)])
@@ -118,11 +70,6 @@ def _mushroom(draw: Draw) -> Solid:
     stem = draw(1, 1.8)
     cap = [(0.0, stem), *((r, stem + z) for r, z in elliptic_arc(1, draw(0.4, 0.9), 0, 90))]
     return joined(cylinder(draw(0.2, 0.4), stem, at=(0, 0, stem / 2)), turned(cap))
-
-
-def _star(draw: Draw) -> Solid:
-    inner = draw(0.35, 0.5)
-    return extruded([1.0, inner] * 5, draw(0.15, 0.5))
 
 
 def _gear(draw: Draw) -> Solid:
@@ -292,18 +239,18 @@ KINDS: dict[str, Callable[[Draw], Solid]] = {
     "bookshelf": _bookshelf,
     "bottle": _bottle,
     "bowl": _bowl,
-    "capsule": _capsule,
+    "capsule": lambda draw: capsule(draw(0.4, 0.7), draw(1, 3)),
     "chair": _chair,
-    "cone": _cone,
+    "cone": lambda draw: cone(1, draw(1.2, 3)),
     "cross": _cross,
-    "cuboid": _cuboid,
-    "cylinder": _cylinder,
+    "cuboid": lambda draw: box((1, draw(0.4, 1), draw(0.2, 0.9))),
+    "cylinder": lambda draw: cylinder(1, draw(0.8, 3)),
     "dumbbell": _dumbbell,
-    "ellipsoid": _ellipsoid,
+    "ellipsoid": lambda draw: ball((1, draw(0.7, 1), draw(0.5, 1))),
     "frustum": _frustum,
     "gear": _gear,
     "hammer": _hammer,
-    "hemisphere": _hemisphere,
+    "hemisphere": lambda draw: turned([(0, 0), *elliptic_arc(1, draw(0.8, 1.2), 0, 90)]),
     "hourglass": _hourglass,
     "i_beam": _i_beam,
     "l_profile": _l_profile,
@@ -311,22 +258,22 @@ KINDS: dict[str, Callable[[Draw], Solid]] = {
     "lamp": _lamp,
     "mug": _mug,
     "mushroom": _mushroom,
-    "octahedron": _octahedron,
+    "octahedron": lambda draw: turned([(0, -draw(0.8, 1.5)), (1, 0), (0, draw(0.8, 1.5))], sides=4),
     "snowman": _snowman,
     "spindle": _spindle,
     "spring": _spring,
-    "square_pyramid": _square_pyramid,
+    "square_pyramid": lambda draw: cone(1, draw(0.8, 2), sides=4),
     "stairs": _stairs,
-    "star": _star,
+    "star": lambda draw: extruded([1.0, draw(0.35, 0.5)] * 5, draw(0.15, 0.5)),
     "stool": _stool,
     "t_profile": _t_profile,
     "table": _table,
-    "tetrahedron": _tetrahedron,
-    "torus": _torus,
-    "triangular_prism": _triangular_prism,
-    "tube": _tube,
+    "tetrahedron": lambda draw: cone(1, draw(1, 1.8), sides=3),
+    "torus": lambda draw: torus(1, draw(0.15, 0.4)),
+    "triangular_prism": lambda draw: cylinder(1, draw(1, 3), sides=3),
+    "tube": lambda draw: tube(draw(0.5, 0.85), 1, draw(0.6, 2.5)),
     "u_profile": _u_profile,
     "vase": _vase,
     "wheel": _wheel,
 }
-"""One function for each class, in the order of their names."""
+"""The solid of each class, in the order of their names."""

@@ -31,12 +31,9 @@ def run_client(command: Sequence[str], directory: Path) -> None:
         msg = f"the client {command[0]} is not installed"
         raise SourceUnavailableError(msg) from error
     if done.returncode != 0:
-        msg = f"{_name(command)} failed: {_errors(done.stderr)}"
+        name = " ".join([Path(command[0]).name, *command[1:4]])
+        msg = f"{name} failed: {_errors(done.stderr)}"
         raise SourceUnavailableError(msg)
-
-
-def _name(command: Sequence[str]) -> str:
-    return " ".join([Path(command[0]).name, *command[1:4]])
 
 
 def _errors(output: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.core.errors import UsageError
-from repro.data.text.sst2 import SEEDS
+from repro.data.text.published import SEEDS
 from repro.data.text.task import PromptTask
 
 

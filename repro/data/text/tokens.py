@@ -120,7 +120,9 @@ def load_tokenised(
             tokens cannot be kept.
     """
     task = get_task(name)
-    identity = _identity(task, split, tokenizer)[:16]
+    # all that decides the tokens: rows, prompt, and the tokenizer's own state
+    parts = (task.fingerprint(split), _ARRAYS, tokenizer.backend_tokenizer.to_str())
+    identity = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     directory = cache_dir() / "tokens" / f"{task.name}-{split}-{identity}"
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
@@ -228,13 +230,6 @@ def _only_token(
         )
         raise ReproError(msg)
     return added[0]
-
-
-def _identity(task: PromptTask, split: str, tokenizer: Tokenizer) -> str:
-    """Hash all that decides the tokens: rows, prompt, and the tokenizer's own state."""
-    state = tokenizer.backend_tokenizer.to_str()
-    parts = (task.fingerprint(split), _ARRAYS, state)
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def _store(split: TokenisedSplit, directory: Path) -> None:

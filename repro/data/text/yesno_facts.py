@@ -9,9 +9,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from repro.data.base import ArraySpec, DataSet, Value
+from repro.data.base import DataSet, Value
 from repro.data.sources.generated import Generated
-from repro.data.text.examples import Example, encode_lines
+from repro.data.text.published import text_specs
+from repro.data.text.rows import encode_rows
 
 SIZES = {"train": 2000, "validation": 500}
 SEED = 0
@@ -54,18 +55,18 @@ class _Draws:
 def make() -> Mapping[str, Value]:
     """Return both splits as JSON lines; no passage occurs twice."""
     draws = _Draws(SEED)
-    examples: dict[str, Example] = {}
+    examples: dict[str, dict[str, str | int]] = {}
     while len(examples) < sum(SIZES.values()):
         example = _example(draws, answer=len(examples) % 2 == 0)
-        examples.setdefault(example.passage, example)
+        examples.setdefault(str(example["passage"]), example)
     ordered = list(examples.values())
     return {
-        "train": encode_lines(ordered[: SIZES["train"]]),
-        "validation": encode_lines(ordered[SIZES["train"] :]),
+        "train": encode_rows(ordered[: SIZES["train"]]),
+        "validation": encode_rows(ordered[SIZES["train"] :]),
     }
 
 
-def _example(draws: _Draws, *, answer: bool) -> Example:
+def _example(draws: _Draws, *, answer: bool) -> dict[str, str | int]:
     names = [_NAMES[index] for index in draws.distinct(FACTS, len(_NAMES))]
     kinds = [_KINDS[index] for index in draws.distinct(FACTS, len(_KINDS))]
     values = [draws.below(len(kind[2])) for kind in kinds]
@@ -78,21 +79,18 @@ def _example(draws: _Draws, *, answer: bool) -> Example:
     shift = 0 if answer else 1 + draws.below(len(options) - 1)
     value = options[(values[asked] + shift) % len(options)]
     text = question.format(name=names[asked], value=value).lower()
-    return Example(text, " ".join(sentences), answer)
+    return {"question": text, "answer": answer, "passage": " ".join(sentences)}
 
 
-YESNO_FACTS = DataSet(
-    name="yesno-facts",
-    title="Generated yes/no reading set in BoolQ's format, 2,000 + 500",
-    licence="MIT",
-    content={
-        "train": ArraySpec(
-            (330_794,), "|u1", "cf3152f80ef996db035406c7b41b3e0352ce58a285bf5e771ca9918de2253bd8"
+DATA_SETS = (
+    DataSet(
+        name="yesno-facts",
+        title="Generated yes/no reading set in BoolQ's format, 2,000 + 500",
+        licence="MIT",
+        content=text_specs(
+            train=(330_794, "cf3152f80ef996db035406c7b41b3e0352ce58a285bf5e771ca9918de2253bd8"),
+            validation=(82_853, "8edb34e62fcf00cdabd76bfb677433d2416337f3b450723cb9b0a4a4f320f269"),
         ),
-        "validation": ArraySpec(
-            (82_853,), "|u1", "8edb34e62fcf00cdabd76bfb677433d2416337f3b450723cb9b0a4a4f320f269"
-        ),
-    },
-    sources=(Generated(make),),
+        sources=(Generated(make),),
+    ),
 )
-DATA_SETS = (YESNO_FACTS,)

@@ -1,7 +1,8 @@
 "use strict";
-/* Controls and tables; what they show is computed by formula.js. */
+/* Controls and tables; what they show is computed by the formula of repro.planner. */
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
+for (const model of DATA.models) model.sizes = Object.assign(new Architecture(), model.sizes);
 const OWN_SIZES = ["layers", "hidden", "heads", "kv_heads", "feed_forward", "vocabulary", "positions"];
 const PARTS = { weights: "weights", optimizer_state: "Adam's state", gradients: "gradients",
   activations: "kept activations", working: "working memory" };
@@ -66,12 +67,13 @@ function chosenArchitecture() {
     return known;
   }
   const sizes = Object.fromEntries(OWN_SIZES.map((name) => [name, number(name)]));
-  return { ...DATA.defaults, ...sizes, head_size: sizes.hidden / sizes.heads,
-    tied: byId("tied").checked };
+  return Object.assign(new Architecture(), DATA.defaults, sizes,
+    { head_size: sizes.hidden / sizes.heads, tied: byId("tied").checked });
 }
 
 function setting() {
-  const s = Object.fromEntries(["context", "batch", "rank", "tail"].map((id) => [id, number(id)]));
+  const s = new Setting();
+  for (const id of ["context", "batch", "rank", "tail"]) s[id] = number(id);
   for (const id of ["format", "attention", "loss"]) s[id] = byId(id).value;
   return s;
 }
@@ -91,6 +93,16 @@ function mistake(a) {
 }
 
 /* Tables */
+
+/** Bytes by the MeZO paper's equations (2) and (3), or null where it has none; b is a parameter's. */
+function paperBytes(a, method, s, b, liveLayers) {
+  if (method.adam || method.trains !== "all" || a.hidden % a.heads) return null;
+  const { context: N, batch: B } = s, { layers: L, hidden: D, heads: H, vocabulary: V } = a;
+  const weights = b * (12 * L * D ** 2 + 2 * V * D);
+  const layer = B * (N * D * (2 + 16 * b) + N ** 2 * (2 * b + 1) * H);
+  if (method.estimator === "zeroth-order") return weights + Math.min(liveLayers, L) * layer;
+  return 2 * weights + (method.checkpointed ? Math.sqrt(L) : L) * layer;
+}
 
 function label(method, s) {
   if (method.trains === "adapters") return `${method.label}, r = ${s.rank}`;
@@ -132,8 +144,8 @@ function methodRow(a, method, s, budget) {
     element("td", { "data-label": "needs" }, formatBytes(peak.total)),
     element("td", { className: "bars" }, bar(peak, budget)),
     element("td", { className: spare >= 0 ? "yes" : "no" }, verdict),
-    element("td", { "data-label": "longest N" }, limit(longestContext(a, method, s, budget), a.positions)),
-    element("td", { "data-label": "largest B" }, limit(largestBatch(a, method, s, budget), LARGEST_BATCH)),
+    element("td", { "data-label": "longest N" }, limit(longest_context(a, method, s, budget), a.positions)),
+    element("td", { "data-label": "largest B" }, limit(largest_batch(a, method, s, budget), LARGEST_BATCH)),
     element("td", { "data-label": "MeZO paper" }, byThePaper(a, method, s)));
 }
 
@@ -141,10 +153,10 @@ function methodRow(a, method, s, budget) {
 function largestModel(models, method, s, budget) {
   const fitting = models.filter(({ sizes }) => {
     const context = Math.min(s.context, sizes.positions);
-    return estimate(sizes, method, { ...s, context }).total <= budget;
+    return estimate(sizes, method, replace(s, { context })).total <= budget;
   });
   return fitting.reduce(
-    (best, model) => (best && parameters(best.sizes) >= parameters(model.sizes) ? best : model), null);
+    (best, model) => (best && best.sizes.parameters >= model.sizes.parameters ? best : model), null);
 }
 
 function showFamilies(s, budget) {
@@ -182,8 +194,8 @@ function show() {
   const s = setting(), budget = 1e9 * number("budget");
   rows.replaceChildren(...DATA.methods.map((method) => methodRow(a, method, s, budget)));
   const fitting = rows.querySelectorAll(".yes").length;
-  byId("summary").textContent = `${parameters(a).toLocaleString("en")} parameters, `
-    + `${formatBytes(weightBytes(a, s))} of weights; ${s.attention} attention, loss of `
+  byId("summary").textContent = `${a.parameters.toLocaleString("en")} parameters, `
+    + `${formatBytes(weight_bytes(a, s))} of weights; ${s.attention} attention, loss of `
     + `${LOSSES[s.loss]}; ${fitting} of ${DATA.methods.length} methods fit ${formatBytes(budget)}.`;
   showFamilies(s, budget);
 }
