@@ -9,7 +9,7 @@ import pytest
 
 from repro.artifacts.mezo_fig3 import figures, tables
 from repro.artifacts.mezo_fig3.main_figure import PRINTED, fig3, recovered_ratio
-from repro.artifacts.shared.decoder_points import by_shape, ratios
+from repro.artifacts.mezo_fig3.points import by_shape, ratios
 from repro.artifacts.shared.decoder_steps import simulate_decoder_step
 from repro.measurement.records import Record, of_kind, read_runs, single
 from repro.memory.shape import DecoderShape

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from repro.artifacts.mezo_fig3_gpu import ARTIFACT
-from repro.artifacts.shared.decoder_points import Point, ratios
 from repro.claims.verdict import Finding
 from repro.core.names import ATTENTIONS
 from repro.core.units import GB, format_bytes
