@@ -97,7 +97,7 @@ def test_table_1_has_the_published_cells(ran: list[NetworkRun]) -> None:
 def test_the_engine_trains_what_it_can_and_changes_nothing_else(
     module: Any, ran: list[NetworkRun]
 ) -> None:
-    config = module.SMOKE
+    config = module.ARTIFACT.profiles["smoke"]
     results(module, config)
     by_torch = [*ran]
     ran.clear()
@@ -142,7 +142,7 @@ def test_an_engine_that_is_not_built_is_missed_before_anything_runs(
     monkeypatch.setenv("REPRO_ENGINE_DIR", str(tmp_path))
     monkeypatch.delitem(sys.modules, "repro.ondevice._engine", raising=False)
     for engine in ("native", "auto"):
-        config = replace(elasticzo_fig3.SMOKE, engine=engine)  # type: ignore[arg-type]
+        config = replace(elasticzo_fig3.ARTIFACT.profiles["smoke"], engine=engine)
         with pytest.raises(EngineError, match="run `repro engine build`"):
             results(elasticzo_fig3, config)
     assert not (tmp_path / "cache").exists()
@@ -151,7 +151,7 @@ def test_an_engine_that_is_not_built_is_missed_before_anything_runs(
 @pytest.mark.parametrize("module", ARTIFACTS, ids=lambda module: module.ARTIFACT.slug)
 def test_engines_are_checked(module: Any) -> None:
     with pytest.raises(UsageError, match="engine = 'c': must be one of torch, native, auto"):
-        replace(module.SMOKE, engine="c")
+        replace(module.ARTIFACT.profiles["smoke"], engine="c")
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_engines_are_checked(module: Any) -> None:
 )
 @pytest.mark.usefixtures("ran")
 def test_every_published_accuracy_has_its_runs(module: Any, claims: str) -> None:
-    points = [dict(result.point) for result in results(module, module.PAPER)]
+    points = [dict(result.point) for result in results(module, module.ARTIFACT.profiles["paper"])]
     wanted = [
         dict(quantity.point)
         for claim in CLAIMS
@@ -227,7 +227,7 @@ def test_absent_data_are_refused_before_anything_runs(
 
 
 def test_fig_2_shares_its_runs_with_table_1(ran: list[NetworkRun]) -> None:
-    results(elasticzo_fig2, elasticzo_fig2.PAPER)
+    results(elasticzo_fig2, elasticzo_fig2.ARTIFACT.profiles["paper"])
     of_figure = set(ran)
     ran.clear()
     results(elasticzo_table1, elasticzo_table1.PAPER)
@@ -341,7 +341,7 @@ def test_configurations_that_cannot_be_run_are_refused(
     module: Any, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        replace(module.QUICK, **changes)
+        replace(module.ARTIFACT.profiles["quick"], **changes)
 
 
 @pytest.mark.parametrize(
@@ -365,7 +365,7 @@ def test_settings_that_would_fail_after_hours_are_refused_before(
 @pytest.mark.parametrize(("methods", "message"), [(("cls3",), "'cls3'"), ((), "methods is empty")])
 def test_unknown_methods_are_refused(module: Any, methods: tuple[str, ...], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        replace(module.QUICK, methods=methods)
+        replace(module.ARTIFACT.profiles["quick"], methods=methods)
 
 
 @pytest.mark.usefixtures("ran")

@@ -442,9 +442,8 @@ def test_an_artifact_can_be_swept_if_its_run_trains() -> None:
     for slug in SLUGS:
         files = [directory / f"{slug}.py", *(directory / slug).glob("*.py")]
         text = "".join(file.read_text() for file in files if file.is_file())
-        trains = any(
-            f"repro.artifacts.shared.{name}" in text for name in ("training_runs", "ablation")
-        )
+        modules = ("training_runs", "ablation", "images")
+        trains = any(f"repro.artifacts.shared.{name}" in text for name in modules)
         assert load(slug).can_sweep == trains, slug
 
 

@@ -1,15 +1,18 @@
 """The interface of an artifact: one figure or table of a paper, run and drawn by the harness.
 
 An artifact is a module ``repro/artifacts/<slug>.py``, or a package of that name where it is long.
-It holds ``ARTIFACT`` and the ``Config`` class. ``repro.artifacts.index`` imports all of them, so
-everything heavy (torch, matplotlib, pandas) is imported inside the functions that need it. The
-template of its notebook lies beside it as ``<slug>.md``, or in the package as ``notebook.md``.
+It holds ``ARTIFACT`` and its configuration. ``repro.artifacts.index`` imports all of them, so
+everything heavy (torch, matplotlib, pandas) is imported inside the functions that need it, and
+functions of modules that import it are declared by ``lazy``. The template of its notebook lies
+beside it as ``<slug>.md``, or in the package as ``notebook.md``.
 """
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from repro.claims.index import of_artifact
 from repro.measurement.records import Profile
 
 if TYPE_CHECKING:
@@ -63,8 +66,19 @@ class Context:
     """Results that stand in earlier records and need not be made again."""
 
 
-def _no_findings(records: "Sequence[Record]") -> "list[Finding]":  # noqa: ARG001 - as the others
-    return []
+def lazy(path: str, *first: object) -> Callable[..., Any]:
+    """Return a function whose module is imported when it is called.
+
+    Args:
+        path: the function, as in ``repro.claims.accuracies:findings``.
+        first: arguments that it gets before those of a call.
+    """
+
+    def imported(*arguments: object) -> Any:  # noqa: ANN401 - as the function has it
+        module, _, name = path.partition(":")
+        return getattr(import_module(module), name)(*first, *arguments)
+
+    return imported
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,8 +103,8 @@ class Artifact:
     captions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """What each figure shows, by its name, also for those who cannot see it."""
     claims: tuple[str, ...] = ()
-    """Ids of the claims it gives a finding for."""
-    findings: "Callable[[Sequence[Record]], list[Finding]]" = _no_findings
+    """Ids of the claims it gives a finding for; by default all that name it."""
+    findings: "Callable[[Sequence[Record]], list[Finding]]" = lambda _: []
     """Returns our value for each of ``claims``, from the current records."""
     selector_fields: tuple[str, ...] = ()
     """Configuration fields, all tuples, that only choose which training runs are made and change
@@ -105,3 +119,8 @@ class Artifact:
     """Whether ``repro sweep`` can spread its training runs over machines."""
     timed: bool = False
     """Whether time is its result. A run on another device or engine is then not of its profile."""
+
+    def __post_init__(self) -> None:
+        """Find the claims if none are given."""
+        if not self.claims:
+            object.__setattr__(self, "claims", tuple(claim.id for claim in of_artifact(self.slug)))

@@ -11,80 +11,11 @@ Deviations from the paper:
 3. The curves begin before the first epoch.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from repro.artifacts.shared.images import CurveRuns, loss_figure
 
-from repro.artifacts.base import Artifact, Context, Result
-from repro.artifacts.shared.images import ImageRuns
-from repro.claims.index import of_artifact
-from repro.core.names import METHODS, MethodName
-from repro.core.validation import require_names
-
-if TYPE_CHECKING:
-    from repro.artifacts.base import Draw
-    from repro.claims.verdict import Finding
-    from repro.measurement.records import Record
-
-
-@dataclass(frozen=True)
-class Config(ImageRuns):
-    """Which curves are run, and for how long."""
-
-    methods: tuple[MethodName, ...] = METHODS
-    """Curves."""
-
-    def __post_init__(self) -> None:
-        """Refuse any name or number that cannot be run, before anything runs."""
-        super().__post_init__()
-        require_names("methods", self.methods, METHODS)
-
-
-PAPER = Config()
-QUICK = Config(seeds=(0,), epochs=6)
-SMOKE = Config(datasets=("mnist",), seeds=(0,), epochs=1, image_items=512)
-
-
-def run(config: Config, context: Context) -> Iterator[Result]:
-    """Yield a result for each curve; runs that Table 1 has made under the same code are reused.
-
-    Kinds of results:
-
-    - ``run``: one training run; the point names data set, precision and method, the metrics are
-      its curves and its settings.
-    """
-    from repro.artifacts.shared.training_runs import image_runs, results
-
-    runs = image_runs(config, ("fp32",), config.methods)
-    yield from results(runs, context, engine=config.engine)
-
-
-def _findings(records: "Sequence[Record]") -> "list[Finding]":
-    from repro.artifacts.shared.loss_findings import findings
-
-    return findings("elasticzo_fig2", records)
-
-
-def _figures() -> "Mapping[str, Draw]":
-    from repro.artifacts.shared import losses
-
-    return {"fig2": losses.figure}
-
-
-ARTIFACT = Artifact(
-    slug="elasticzo_fig2",
-    paper="elasticzo",
-    title="ElasticZO Fig. 2: train and test loss of LeNet-5 in float32",
-    claims=tuple(claim.id for claim in of_artifact("elasticzo_fig2")),
-    about=__doc__,
-    config=Config,
-    profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=run,
-    findings=_findings,
-    figures=_figures,
-    captions={
-        "fig2": "Train and test loss by epoch for four methods on MNIST and Fashion-MNIST",
-    },
-    selector_fields=("datasets", "methods", "seeds"),
-    can_sweep=True,
+ARTIFACT = loss_figure(
+    "elasticzo_fig2",
+    "ElasticZO Fig. 2: train and test loss of LeNet-5 in float32",
+    __doc__,
+    CurveRuns,
 )

@@ -16,83 +16,29 @@ Deviations from the paper:
    papers leave open.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from repro.artifacts.base import Artifact, Context, Result
-from repro.artifacts.shared.images import ImageRuns
-from repro.claims.index import of_artifact
-from repro.core.names import METHODS, MethodName, Precision
+from repro.artifacts.shared.images import CurveRuns, loss_figure
+from repro.core.names import Precision
 from repro.core.validation import require_names
-
-if TYPE_CHECKING:
-    from repro.artifacts.base import Draw
-    from repro.claims.verdict import Finding
-    from repro.measurement.records import Record
 
 
 @dataclass(frozen=True)
-class Config(ImageRuns):
+class Config(CurveRuns):
     """Which curves are run, and for how long."""
 
     precisions: tuple[Precision, ...] = ("int8",)
     """int8 (the gradient's sign from a float loss), int8s (integers alone)."""
-    methods: tuple[MethodName, ...] = METHODS
-    """Curves; Full BP estimates no gradient, and is the same in both."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
         super().__post_init__()
         require_names("precisions", self.precisions, ("int8", "int8s"))
-        require_names("methods", self.methods, METHODS)
 
 
-PAPER = Config()
-QUICK = Config(seeds=(0,), epochs=6)
-SMOKE = Config(datasets=("mnist",), seeds=(0,), epochs=1, image_items=512)
-
-
-def run(config: Config, context: Context) -> Iterator[Result]:
-    """Yield a result for each curve; runs that Table 1 has made under the same code are reused.
-
-    Kinds of results:
-
-    - ``run``: one training run; the point names data set, precision and method, the metrics are
-      its curves and its settings.
-    """
-    from repro.artifacts.shared.training_runs import image_runs, results
-
-    runs = image_runs(config, config.precisions, config.methods)
-    yield from results(runs, context, engine=config.engine)
-
-
-def _findings(records: "Sequence[Record]") -> "list[Finding]":
-    from repro.artifacts.shared.loss_findings import findings
-
-    return findings("elasticzo_fig3", records)
-
-
-def _figures() -> "Mapping[str, Draw]":
-    from repro.artifacts.shared import losses
-
-    return {"fig3": losses.figure}
-
-
-ARTIFACT = Artifact(
-    slug="elasticzo_fig3",
-    paper="elasticzo",
-    title="ElasticZO Fig. 3: train and test loss of LeNet-5 in integers",
-    claims=tuple(claim.id for claim in of_artifact("elasticzo_fig3")),
-    about=__doc__,
-    config=Config,
-    profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=run,
-    findings=_findings,
-    figures=_figures,
-    captions={
-        "fig3": "Train and test loss by epoch for four methods on MNIST and Fashion-MNIST",
-    },
-    selector_fields=("datasets", "precisions", "methods", "seeds"),
-    can_sweep=True,
+ARTIFACT = loss_figure(
+    "elasticzo_fig3",
+    "ElasticZO Fig. 3: train and test loss of LeNet-5 in integers",
+    __doc__,
+    Config,
 )

@@ -18,7 +18,7 @@ Deviations from the paper:
 6. All that is the same on both sides is as in Table 1; ``docs/integer.md`` lists every rule.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import fmean
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from repro.artifacts.base import Draw
     from repro.artifacts.shared.comparisons import Comparison, Variant
     from repro.claims.trained import Cell
     from repro.measurement.records import Record
@@ -115,16 +114,14 @@ def effects(records: "Sequence[Record]") -> "list[Comparison]":
             found.append(replace(one, others=others))
             found[-1].require_alike()
     datasets = list(DATASETS)
-
-    def place(one: "Comparison") -> tuple[int, int, int]:
-        point = one.base.cell.point
-        return (
-            datasets.index(str(point["dataset"])),
+    return sorted(
+        found,
+        key=lambda one: (
+            datasets.index(str(one.row["dataset"])),
             AXES.index(one.axis),
-            one.axis.methods.index(point["method"]),
-        )
-
-    return sorted(found, key=place)
+            one.axis.methods.index(one.base.cell.point["method"]),
+        ),
+    )
 
 
 def restored(records: "Sequence[Record]") -> "Iterator[tuple[str, Cell]]":
@@ -146,24 +143,20 @@ def restored(records: "Sequence[Record]") -> "Iterator[tuple[str, Cell]]":
                     yield answer, cell
 
 
-def shares(cell: "Cell") -> list[float]:
-    """Return the share of clipped weights in each epoch, in per cent of all that were perturbed.
+def shares(cell: "Cell") -> tuple[list[float], float]:
+    """Return the share of clipped weights in each epoch, and in all of them together.
 
-    It is over all seeds, and ends where the first one does.
+    In per cent of all that were perturbed, over all seeds; the epochs end where the first seed
+    does.
     """
+
+    def share(counts: Sequence[dict[str, int]]) -> float:
+        inexact, weights = (sum(count[name] for count in counts) for name in ("inexact", "weights"))
+        return 100 * inexact / weights
+
     seeds = [record.metrics["restores"] for record in cell.records]
-    return [_share(epoch) for epoch in zip(*seeds, strict=False)]
-
-
-def whole_share(cell: "Cell") -> float:
-    """Return the share over all epochs and seeds, in per cent."""
-    return _share([epoch for record in cell.records for epoch in record.metrics["restores"]])
-
-
-def _share(counts: Sequence[dict[str, int]]) -> float:
-    inexact: int = sum(count["inexact"] for count in counts)
-    weights: int = sum(count["weights"] for count in counts)
-    return 100 * inexact / weights
+    whole = [epoch for seed in seeds for epoch in seed]
+    return [share(epoch) for epoch in zip(*seeds, strict=False)], share(whole)
 
 
 def accuracy_table(records: "Sequence[Record]") -> "pd.DataFrame":
@@ -174,9 +167,24 @@ def accuracy_table(records: "Sequence[Record]") -> "pd.DataFrame":
     """
     import pandas as pd
 
-    return pd.DataFrame(
-        [_accuracy_row(one, variant) for one in effects(records) for variant in one.others]
-    )
+    rows = []
+    for one, other in _pairs(records):
+        gains, last, base = one.gain_by_epoch(other), one.gain(other), one.base.cell
+        of, notes = _names(base), (base.caveat, other.cell.caveat)
+        row = {
+            "data set": of["data set"],
+            "choice": one.axis.name,
+            "method": of["method"],
+            "default (%)": f"{one.base.value} {one.base.last.mean:.2f}",
+            "other (%)": f"{other.value} {other.last.mean:.2f}",
+            "difference (points)": last.text("+"),
+            "lowest, highest": f"{min(gains):+.2f}, {max(gains):+.2f}",
+            "epochs": base.epochs,
+            "seeds": str(last.n_seeds),
+            "note": "; ".join(dict.fromkeys(note for note in notes if note)),
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def clipped_weights_table(records: "Sequence[Record]") -> "pd.DataFrame":
@@ -185,26 +193,21 @@ def clipped_weights_table(records: "Sequence[Record]") -> "pd.DataFrame":
 
     rows = []
     for answer, cell in restored(records):
-        epochs = shares(cell)
-        values = {
-            "first epoch": epochs[0],
-            "last epoch": epochs[-1],
-            "all epochs": whole_share(cell),
+        epochs, whole = shares(cell)
+        row = {
+            **_names(cell),
+            "restore": answer,
+            "first epoch (%)": f"{epochs[0]:.3f}",
+            "last epoch (%)": f"{epochs[-1]:.3f}",
+            "all epochs (%)": f"{whole:.3f}",
         }
-        rows.append(
-            {
-                **_names(cell),
-                "restore": answer,
-                **{f"{name} (%)": f"{share:.3f}" for name, share in values.items()},
-            }
-        )
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
 def summary(records: "Sequence[Record]") -> str:
     """Return a sentence that names the differences with the same sign after every epoch."""
-    found = [(one, variant) for one in effects(records) for variant in one.others]
-    named = []
+    found, named = _pairs(records), []
     for one, variant in found:
         gains, of = one.gain_by_epoch(variant), _names(one.base.cell)
         if min(gains) > 0 or max(gains) < 0:
@@ -218,22 +221,8 @@ def summary(records: "Sequence[Record]") -> str:
     return f"{sentence} ({len(named)} of {len(found)}): {'; '.join(named)}."
 
 
-def _accuracy_row(one: "Comparison", other: "Variant") -> dict[str, str]:
-    gains, last, base = one.gain_by_epoch(other), one.gain(other), one.base.cell
-    of = _names(base)
-    notes = (base.caveat, other.cell.caveat)
-    return {
-        "data set": of["data set"],
-        "choice": one.axis.name,
-        "method": of["method"],
-        "default (%)": f"{one.base.value} {one.base.last.mean:.2f}",
-        "other (%)": f"{other.value} {other.last.mean:.2f}",
-        "difference (points)": last.text("+"),
-        "lowest, highest": f"{min(gains):+.2f}, {max(gains):+.2f}",
-        "epochs": base.epochs,
-        "seeds": str(last.n_seeds),
-        "note": "; ".join(dict.fromkeys(note for note in notes if note)),
-    }
+def _pairs(records: "Sequence[Record]") -> "list[tuple[Comparison, Variant]]":
+    return [(one, variant) for one in effects(records) for variant in one.others]
 
 
 def _names(cell: "Cell") -> dict[str, str]:
@@ -316,7 +305,7 @@ def draw_restores(records: "Sequence[Record]") -> "Figure":
             for answer, cell in variants:
                 colour = colours[str(cell.point["method"])]
                 label = f"{_names(cell)['method']}, {answer}"
-                _plot(panel, shares(cell), label=label, color=colour, ls=dashes[answer])
+                _plot(panel, shares(cell)[0], label=label, color=colour, ls=dashes[answer])
             panel.set(xlabel="epoch", yscale="log")
             lowest, highest = panel.get_ylim()
             label_logarithms(panel.yaxis, highest / lowest)
@@ -334,10 +323,6 @@ def _plot(panel: "Axes", values: Sequence[float], **line: object) -> None:
     panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
-def _figures() -> "Mapping[str, Draw]":
-    return {"accuracy": draw_accuracy, "restores": draw_restores}
-
-
 ARTIFACT = Artifact(
     slug="elasticzo_int8_choices",
     paper="elasticzo",
@@ -346,7 +331,7 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=run,
-    figures=_figures,
+    figures=lambda: {"accuracy": draw_accuracy, "restores": draw_restores},
     captions={
         "accuracy": (
             "Test accuracy by epoch by each answer, a row for each choice and a panel for each "

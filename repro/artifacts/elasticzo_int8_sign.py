@@ -19,7 +19,7 @@ Deviations from the paper:
    papers leave open.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-    from repro.artifacts.base import Draw
     from repro.claims.trained import Cell
     from repro.claims.verdict import Finding
     from repro.measurement.records import Record
@@ -110,9 +109,16 @@ def share(record: "Record", rule: str) -> float:
     return 100 * agreed / steps
 
 
-def by_epoch(record: "Record", rule: str) -> list[float]:
-    """Return the share of the steps of each epoch, in per cent."""
-    return [100 * epoch[rule] / epoch["steps"] for epoch in record.metrics["signs"]]
+def mean_by_epoch(cell: "Cell", rule: str) -> list[float]:
+    """Return the share of the steps of each epoch, in per cent, mean over seeds.
+
+    It ends where the first seed does.
+    """
+    seeds = (record.metrics["signs"] for record in cell.records)
+    return [
+        fmean(100 * counts[rule] / counts["steps"] for counts in epoch)
+        for epoch in zip(*seeds, strict=False)
+    ]
 
 
 def cells(records: "Iterable[Record]") -> "dict[tuple[str, str, int], Cell]":
@@ -120,34 +126,28 @@ def cells(records: "Iterable[Record]") -> "dict[tuple[str, str, int], Cell]":
     from repro.artifacts.shared.scores import place
     from repro.claims.trained import Cells
 
-    ordered = sorted(
-        Cells(records), key=lambda cell: (place(cell.point), int(cell.point["batch"] or 0))
-    )
-    return {
-        (str(p["dataset"]), str(p["method"]), int(p["batch"] or 0)): cell
-        for cell in ordered
-        for p in (cell.point,)
+    found = {
+        (str(cell.point["dataset"]), str(cell.point["method"]), int(cell.point["batch"] or 0)): cell
+        for cell in Cells(records)
     }
+    return dict(sorted(found.items(), key=lambda item: (place(item[1].point), item[0][2])))
 
 
 def judged(records: "Iterable[Record]") -> "dict[tuple[str, str], Cell]":
     """Return the runs of each data set and method at the batch size of the verdict."""
-    return {
-        (dataset, method): cell
-        for (dataset, method, batch), cell in cells(records).items()
-        if batch == JUDGED_BATCH
-    }
+    return {at[:2]: cell for at, cell in cells(records).items() if at[2] == JUDGED_BATCH}
 
 
-def mean_by_epoch(cell: "Cell", rule: str) -> list[float]:
-    """Return the share of the steps of each epoch, in per cent, mean over seeds.
+def short_runs(records: "Iterable[Record]") -> dict[tuple[str, str, int], float]:
+    """Return the share of right signs of the runs of six epochs.
 
-    It ends where the first seed does.
+    The schedule of p_zero is stretched over a run, so that epochs of a longer run differ.
     """
-    return [
-        fmean(shares)
-        for shares in zip(*(by_epoch(record, rule) for record in cell.records), strict=False)
-    ]
+    return {
+        at: fmean(share(record, _RIGHT) for record in cell.records)
+        for at, cell in cells(records).items()
+        if cell.settings["epochs"] == _SHORT
+    }
 
 
 _RIGHT = "integer_is_float"
@@ -190,12 +190,20 @@ def findings(records: "Sequence[Record]") -> "list[Finding]":
         for (dataset, method), cell in found.items()
     )
     exact = fmean(share(r, "exact_is_float") for cell in found.values() for r in cell.records)
+    by_batch: dict[int, list[float]] = {}
+    for (_, _, batch), right in short_runs(records).items():
+        by_batch.setdefault(batch, []).append(right)
+    listed = ", ".join(
+        f"{min(shares):.1f} to {max(shares):.1f} % at B = {batch}"
+        for batch, shares in sorted(by_batch.items())
+    )
+    others = f"in runs of {_SHORT} epochs {listed}" if listed else "no other batch size was run"
     return [
         Finding(
             "B-sign",
             mean.mean,
             f"over all steps at B = {JUDGED_BATCH}: {parts}; by epoch from {min(epochs):.1f} to "
-            f"{max(epochs):.1f} %; {_by_batch(records)}; {_PUBLISHED} % is reached in {reached} of "
+            f"{max(epochs):.1f} %; {others}; {_PUBLISHED} % is reached in {reached} of "
             f"{len(every)} epochs of all data sets, methods and batch sizes; without the floor of "
             f"the logarithm {exact:.1f} % would be right",
             n_seeds=mean.n_seeds,
@@ -206,32 +214,6 @@ def findings(records: "Sequence[Record]") -> "list[Finding]":
             engine=" and ".join(sorted({cell.engine for cell in found.values()})),
         )
     ]
-
-
-def of_short_run(cell: "Cell") -> float | None:
-    """Return the share of right signs in runs of six epochs; ``None`` of runs of another length.
-
-    The schedule of p_zero is stretched over a run, so that epochs of a longer run differ.
-    """
-    if cell.settings["epochs"] != _SHORT:
-        return None
-    return fmean(share(record, _RIGHT) for record in cell.records)
-
-
-def _by_batch(records: "Sequence[Record]") -> str:
-    """Say what other batch sizes give in short runs."""
-    shares: dict[int, list[float]] = {}
-    for (_, _, batch), cell in cells(records).items():
-        found = of_short_run(cell)
-        if found is not None:
-            shares.setdefault(batch, []).append(found)
-    if not shares:
-        return "no other batch size was run"
-    listed = ", ".join(
-        f"{min(every):.1f} to {max(every):.1f} % at B = {batch}"
-        for batch, every in sorted(shares.items())
-    )
-    return f"in runs of {_SHORT} epochs {listed}"
 
 
 def by_phase(records: "Sequence[Record]") -> "DataFrame":
@@ -315,10 +297,8 @@ def batches(records: "Sequence[Record]") -> "Figure":
     from repro.plotting.style import INK, METHOD_COLOURS, style
 
     lines: dict[tuple[str, str], list[tuple[int, float]]] = {}
-    for (dataset, method, batch), cell in cells(records).items():
-        found = of_short_run(cell)
-        if found is not None:
-            lines.setdefault((dataset, method), []).append((batch, found))
+    for (dataset, method, batch), right in short_runs(records).items():
+        lines.setdefault((dataset, method), []).append((batch, right))
     datasets = list(dict.fromkeys(dataset for dataset, _ in lines)) or [""]
     with style():
         figure, (panels,) = plt.subplots(
@@ -341,10 +321,6 @@ def batches(records: "Sequence[Record]") -> "Figure":
     return figure
 
 
-def _figures() -> "Mapping[str, Draw]":
-    return {"signs": signs, "batches": batches}
-
-
 ARTIFACT = Artifact(
     slug="elasticzo_int8_sign",
     paper="elasticzo",
@@ -353,14 +329,13 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=run,
-    figures=_figures,
+    figures=lambda: {"signs": signs, "batches": batches},
     captions={
         "signs": (
             "Share of steps at which the rules agree, by epoch, for each data set and method"
         ),
         "batches": "Share of right signs in runs of six epochs by batch size and method",
     },
-    claims=CLAIMS,
     findings=findings,
     selector_fields=("datasets", "methods", "batches", "seeds"),
     can_sweep=True,

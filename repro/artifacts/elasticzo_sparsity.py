@@ -15,19 +15,16 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from repro.artifacts.base import Artifact, Context, Result
+from repro.artifacts.base import Artifact, Context, Result, lazy
 from repro.artifacts.shared.ablation import Ablation, Axis, run_ablations
 from repro.artifacts.shared.images import ImageRuns
-from repro.claims.index import of_artifact
 from repro.integer.limits import check_p_zero
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from repro.artifacts.base import Draw
     from repro.claims.trained import Cell
-    from repro.claims.verdict import Finding
     from repro.measurement.records import Record
 
 _SCHEDULE = "0.33, then 0.5, then 0.9"
@@ -70,12 +67,6 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         yield result
 
 
-def _findings(records: "Sequence[Record]") -> "list[Finding]":
-    from repro.claims.accuracies import findings
-
-    return findings("elasticzo_sparsity", records)
-
-
 def sparsity(records: "Sequence[Record]") -> "Figure":
     """Draw a panel for each data set: mean and range of each arm over seeds, and the published.
 
@@ -102,7 +93,13 @@ def sparsity(records: "Sequence[Record]") -> "Figure":
             _panel(panel, dataset, [c for c in cells if c.point["dataset"] == dataset], colours)
         panels[0, 0].set_ylabel("test accuracy (%)")
         handles: list[Any] = [
-            Line2D([], [], color=colour, label=_label(arm)) for arm, colour in colours.items()
+            Line2D(
+                [],
+                [],
+                color=colour,
+                label=f"$p_{{zero}}$ = {_SCHEDULE if arm is None else f'{arm} in every epoch'}",
+            )
+            for arm, colour in colours.items()
         ]
         handles.append(Line2D([], [], color=INK, label="published, by colour", **_DOTTED))
         handles.append(Patch(color=INK, alpha=0.2, linewidth=0, label="range over seeds"))
@@ -115,7 +112,9 @@ def _panel(
 ) -> None:
     from matplotlib.lines import Line2D
 
+    from repro.artifacts.shared.scores import published
     from repro.claims.elasticzo import DATASETS
+    from repro.claims.quantity import key
     from repro.plotting.remarks import remark, title
 
     profiles = {cell.profile for cell in cells}
@@ -129,31 +128,15 @@ def _panel(
         panel.fill_between(
             range(len(epochs)), [*lowest], [*highest], color=colour, alpha=0.2, linewidth=0
         )
-        panel.axhline(_published(cell), color=colour, **_DOTTED)
+        point: dict[str, Any] = {"dataset": dataset, "precision": "int8", "method": "full_zo"}
+        if cell.point["p_zero"] is not None:  # the schedule stands in Table 1
+            point["p_zero"] = PAPER.p_zero
+        panel.axhline(published()[key(point)], color=colour, **_DOTTED)
         if said := remark(cell.profile, cell.caveat, profiles):
             remarks.append(Line2D([], [], color=colour, label=said))
     panel.set(title=title(DATASETS[dataset], profiles), xlabel="epoch")
     if remarks:
         panel.legend(handles=remarks, loc="best")
-
-
-def _published(cell: "Cell") -> float:
-    """Return what the paper prints of an arm: of the schedule, in Table 1."""
-    from repro.artifacts.shared.scores import published
-    from repro.claims.quantity import key
-
-    point = {"dataset": cell.point["dataset"], "precision": "int8", "method": "full_zo"}
-    if cell.point["p_zero"] is not None:
-        point = {**point, "p_zero": PAPER.p_zero}
-    return published()[key(point)]
-
-
-def _label(p_zero: object) -> str:
-    return f"$p_{{zero}}$ = {_SCHEDULE if p_zero is None else f'{p_zero} in every epoch'}"
-
-
-def _figures() -> "Mapping[str, Draw]":
-    return {"sparsity": sparsity}
 
 
 ARTIFACT = Artifact(
@@ -164,14 +147,13 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=run,
-    figures=_figures,
+    figures=lambda: {"sparsity": sparsity},
     captions={
         "sparsity": (
             "Test accuracy of Full ZO in INT8 by epoch, with rising and with fixed sparsity"
         ),
     },
-    claims=tuple(claim.id for claim in of_artifact("elasticzo_sparsity")),
-    findings=_findings,
+    findings=lazy("repro.claims.accuracies:findings", "elasticzo_sparsity"),
     selector_fields=("datasets", "seeds"),
     can_sweep=True,
 )

@@ -30,30 +30,24 @@ Deviations from the paper:
    which it reports.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, get_args
 
-from repro.artifacts.base import Artifact, Context, Result
-from repro.artifacts.shared.images import require_training
-from repro.claims.index import of_artifact
+from repro.artifacts.base import Artifact, Context, Result, lazy
+from repro.artifacts.shared.images import TrainingRuns
 from repro.core.limits import require_points
 from repro.core.names import (
     METHODS,
     PRECISIONS,
     Augmentation,
-    EngineChoice,
     MethodName,
     Precision,
 )
 from repro.core.validation import require_choice, require_names
-from repro.measurement.device import Device
 
 if TYPE_CHECKING:
-    from repro.artifacts.base import Draw
-    from repro.claims.verdict import Finding
-    from repro.measurement.records import Record
     from repro.training.run import NetworkRun
 
 DATASETS = ("mnist", "fashion_mnist", "modelnet40")
@@ -62,7 +56,7 @@ OTHER_CLOUDS = ("modelnet40_points", "modelnet40_hdf5", "shapes40", "shrec11")
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(TrainingRuns):
     """Which cells of the table are run, and for how long."""
 
     datasets: tuple[str, ...] = DATASETS
@@ -73,8 +67,6 @@ class Config:
     """fp32, int8 (the gradient's sign from a float loss), int8s (integers alone)."""
     methods: tuple[MethodName, ...] = METHODS
     """Rows."""
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    """Independent runs of each cell."""
     epochs: int = 100
     """Epochs on images (the paper's 100)."""
     image_items: int | None = None
@@ -88,11 +80,6 @@ class Config:
     cloud_augmentation: Augmentation = "none"
     """Random changes of the clouds trained on: none, or pointnet (rotation about the vertical axis
     and jitter, as in the code of PointNet's authors)."""
-    device: Device = "cpu"
-    """Where the networks are trained: cpu, or cuda."""
-    engine: EngineChoice = "torch"
-    """What trains: torch; native, the on-device engine, which refuses what it cannot train; auto,
-    the engine where it can and PyTorch where it cannot."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
@@ -100,7 +87,7 @@ class Config:
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)
         require_choice("cloud_augmentation", self.cloud_augmentation, get_args(Augmentation))
-        require_training(self)
+        super().__post_init__()
         require_points("cloud_points", self.cloud_points)
 
 
@@ -162,29 +149,16 @@ def _runs(config: Config) -> "Iterator[NetworkRun]":
         )
 
 
-def _findings(records: "Sequence[Record]") -> "list[Finding]":
-    from repro.claims.accuracies import findings
-
-    return findings("elasticzo_table1", records)
-
-
-def _figures() -> "Mapping[str, Draw]":
-    from repro.artifacts.shared import scores
-
-    return {"table1": scores.figure}
-
-
 ARTIFACT = Artifact(
     slug="elasticzo_table1",
     paper="elasticzo",
     title="ElasticZO Table 1: accuracy of LeNet-5 and PointNet by ZO, ElasticZO and BP",
-    claims=tuple(claim.id for claim in of_artifact("elasticzo_table1")),
     about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "hours": HOURS, "paper": PAPER},
     run=run,
-    findings=_findings,
-    figures=_figures,
+    findings=lazy("repro.claims.accuracies:findings", "elasticzo_table1"),
+    figures=lambda: {"table1": lazy("repro.artifacts.shared.scores:figure")},
     captions={
         "table1": (
             "Test accuracy of four methods on each data set and precision beside the published "

@@ -18,58 +18,32 @@ Deviations from the paper:
 8. Both the last and the best epoch are reported; the verdicts take the last.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
 
-from repro.artifacts.base import Artifact, Context, Result
-from repro.artifacts.shared.images import DATASETS, require_training
-from repro.claims.index import of_artifact
-from repro.core.names import METHODS, EngineChoice, MethodName, Precision
+from repro.artifacts.base import Artifact, Context, Result, lazy
+from repro.artifacts.shared.images import RotatedRuns
+from repro.core.names import METHODS, MethodName, Precision
 from repro.core.validation import require_names
-from repro.measurement.device import Device
 
-if TYPE_CHECKING:
-    from repro.artifacts.base import Draw
-    from repro.claims.verdict import Finding
-    from repro.measurement.records import Record
-
-ANGLES = (30, 45)
 PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(RotatedRuns):
     """Which cells of the table are run, and for how long."""
 
-    datasets: tuple[str, ...] = DATASETS
-    """Sets that are pre-trained on, and rotated."""
-    angles: tuple[int, ...] = ANGLES
-    """Degrees."""
     precisions: tuple[Precision, ...] = PRECISIONS
     """fp32, int8: of pre-training and of fine-tuning."""
     methods: tuple[MethodName, ...] = METHODS
     """Rows."""
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    """Independent runs of each cell."""
-    epochs: int = 50
-    """Epochs of fine-tuning (the paper's 50)."""
-    integer_pretraining_epochs: int = 100
-    """Epochs of NITI before fine-tuning in int8 (the paper's 100)."""
-    device: Device = "cpu"
-    """Where the networks are trained: cpu, or cuda."""
-    engine: EngineChoice = "torch"
-    """What trains: torch; native, the on-device engine, which refuses what it cannot train; auto,
-    the engine where it can and PyTorch where it cannot."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
-        require_names("datasets", self.datasets, DATASETS)
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)
-        require_names("angles", [str(a) for a in self.angles], [str(a) for a in ANGLES])
-        require_training(self)
+        super().__post_init__()
 
 
 PAPER = Config()
@@ -120,29 +94,16 @@ def _without_fine_tuning(tuned: Result) -> Result:
     )
 
 
-def _findings(records: "Sequence[Record]") -> "list[Finding]":
-    from repro.claims.accuracies import findings
-
-    return findings("elasticzo_table2", records)
-
-
-def _figures() -> "Mapping[str, Draw]":
-    from repro.artifacts.shared import scores
-
-    return {"table2": scores.figure}
-
-
 ARTIFACT = Artifact(
     slug="elasticzo_table2",
     paper="elasticzo",
     title="ElasticZO Table 2: fine-tuning LeNet-5 on rotated images",
-    claims=tuple(claim.id for claim in of_artifact("elasticzo_table2")),
     about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=run,
-    findings=_findings,
-    figures=_figures,
+    findings=lazy("repro.claims.accuracies:findings", "elasticzo_table2"),
+    figures=lambda: {"table2": lazy("repro.artifacts.shared.scores:figure")},
     captions={
         "table2": (
             "Accuracy on rotated images before and after fine-tuning by four methods, beside the "

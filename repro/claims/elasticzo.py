@@ -15,8 +15,9 @@ table, and is marked so.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
-from repro.claims.claim import Claim, Relation
+from repro.claims.claim import Claim
 from repro.claims.quantity import Accuracy, Gaps, Point, Quantity, order
 from repro.core.names import METHOD_LABELS, ZEROTH_ORDER
 
@@ -138,23 +139,23 @@ def _table(number: int, columns: Sequence[Point], rows: Mapping[str, str]) -> It
         printed = {method: row.split()[place] for method, row in rows.items()}
         printed = {method: digits for method, digits in printed.items() if digits != "-"}
         for method, digits in printed.items():
-            claim = _claim(
+            yield _entry(
                 f"{stem}-{method}",
-                section,
                 f"{METHODS[method]} on {where}: test accuracy",
                 digits,
+                Accuracy({**column, "method": method}),
+                section=section,
                 artifact=artifact,
                 quote=f"Table {number}, row {METHODS[method]}, column {where}: {digits}",
                 unknown=_unknown(column, number),
             )
-            yield claim, Accuracy({**column, "method": method})
         ascending = sorted(printed, key=lambda method: Decimal(printed[method]))
-        yield _gap(
+        yield _entry(
             f"{stem}-order",
             f"{' < '.join(METHODS[method] for method in ascending)} on {where}: least certain gap",
             "0.00",
             order(*({**column, "method": method} for method in ascending)),
-            "at least",
+            relation="at least",
             section=section,
             artifact=artifact,
             quote=f"Table {number}, column {where}: "
@@ -176,12 +177,11 @@ def _gaps() -> Iterator[Entry]:
         fp32, int8, int8s = ({"dataset": dataset, "precision": p} for p in PRECISIONS)
         for (precision, method), published in _GAINS.items():
             column: Point = {"dataset": dataset, "precision": precision}
-            claim, gaps = _gap(
+            claim, gaps = _entry(
                 f"B-T1-{_label(column)}-{method}-gain",
                 f"{METHODS[method]} minus Full ZO on {_where(column)}",
                 published[number],
                 Gaps(_pairs(column, ["full_zo"], column, [method])),
-                "equals",
                 quote=_GAIN_QUOTES[precision],
                 unknown=_unknown(column, 1),
             )
@@ -191,31 +191,29 @@ def _gaps() -> Iterator[Entry]:
             yield claim, gaps
         for (precision, method), published in _GAPS_TO_BP.items():
             column = {"dataset": dataset, "precision": precision}
-            yield _gap(
+            yield _entry(
                 f"B-T1-{_label(column)}-{method}-gap",
                 f"Full BP minus {METHODS[method]} on {_where(column)}",
                 published[number],
                 Gaps(_pairs(column, [method], column, ["full_bp"])),
-                "equals",
                 quote=_GAP_QUOTES[precision, method == "full_zo"],
                 unknown=_unknown(column, 1),
             )
-        yield _gap(
+        yield _entry(
             f"B-T1-{dataset}-int8-loss",
             f"INT8 minus FP32 on {DATASETS[dataset]}, smaller of ZO-Feat-Cls2 and -Cls1",
             _INT8_MINUS_FP32[number],
             Gaps(_pairs(fp32, _ELASTIC, int8, _ELASTIC)),
-            "at least",
+            relation="at least",
             quote="The accuracy difference is at most 0.5% and 2.0% in MNIST and Fashion-MNIST",
             unknown=_unknown(int8, 1),
         )
         for pick in ("smallest", "largest"):
-            yield _gap(
+            yield _entry(
                 f"B-T1-{dataset}-int8s-drop-{pick}",
                 f"INT8 minus INT8* on {DATASETS[dataset]}, {pick} of the methods'",
                 _INT8S_DROPS[pick][number],
                 Gaps(_pairs(int8s, ZEROTH_ORDER, int8, ZEROTH_ORDER), pick),
-                "equals",
                 quote="The proposed integer-only gradient estimation [...] leads to 0.4-1.5% and "
                 "2.4-3.1% accuracy drop in MNIST and Fashion-MNIST",
                 unknown=_unknown(int8, 1),
@@ -227,12 +225,11 @@ def _tuning_gains() -> Iterator[Entry]:
     for (dataset, angle), gains in _TUNING_GAINS.items():
         column: Point = {"dataset": dataset, "angle": angle, "precision": "fp32"}
         for method, published in gains.items():
-            yield _gap(
+            yield _entry(
                 f"B-T2-{_label(column)}-{method}-gain",
                 f"{METHODS[method]} minus {METHODS['none'].lower()} on {_where(column)}",
                 published,
                 Gaps(_pairs(column, ["none"], column, [method])),
-                "equals",
                 artifact="elasticzo_table2",
                 quote=_TUNING_QUOTES[dataset],
                 unknown=_unknown(column, 2),
@@ -245,7 +242,7 @@ def _rotated() -> Iterator[Entry]:
         [{"dataset": "fashion_mnist", "angle": angle, "precision": p} for angle in (30, 45)]
         for p in ("int8", "fp32")
     )
-    yield _gap(
+    yield _entry(
         "B-T2-fashion_mnist-int8-loss",
         "Full ZO in FP32 minus Full ZO in INT8 on rotated Fashion-MNIST: the less certain gap of "
         "the two angles",
@@ -257,7 +254,7 @@ def _rotated() -> Iterator[Entry]:
             ),
             "least certain",
         ),
-        "at least",
+        relation="at least",
         artifact="elasticzo_table2",
         quote="Full ZO is affected by 8-bit quantization especially with Rotated Fashion-MNIST",
         unknown=(*_UNKNOWN_FP32, *_UNKNOWN_INT8, *_UNKNOWN_TABLE2),
@@ -270,24 +267,20 @@ def _sparsity() -> Iterator[Entry]:
         column: Point = {"dataset": dataset, "precision": "int8", "method": "full_zo"}
         fixed, scheduled = ({**column, "p_zero": p_zero} for p_zero in (0.33, None))
         where = f"Full ZO on {DATASETS[dataset]}, INT8"
-        yield (
-            _claim(
-                f"B-sparsity-{dataset}-fixed",
-                "5.2",
-                f"{where}, p_zero = 0.33 in every epoch: test accuracy",
-                _FIXED_SPARSITY[number],
-                artifact="elasticzo_sparsity",
-                quote=_SPARSITY_QUOTE,
-                unknown=_UNKNOWN_INT8,
-            ),
+        yield _entry(
+            f"B-sparsity-{dataset}-fixed",
+            f"{where}, p_zero = 0.33 in every epoch: test accuracy",
+            _FIXED_SPARSITY[number],
             Accuracy(fixed),
+            artifact="elasticzo_sparsity",
+            quote=_SPARSITY_QUOTE,
+            unknown=_UNKNOWN_INT8,
         )
-        yield _gap(
+        yield _entry(
             f"B-sparsity-{dataset}-gain",
             f"{where}: p_zero raised in steps minus p_zero = 0.33 in every epoch",
             _SCHEDULE_GAINS[number],
             Gaps(((fixed, scheduled),)),
-            "equals",
             artifact="elasticzo_sparsity",
             quote=_SPARSITY_QUOTE,
             unknown=_UNKNOWN_INT8,
@@ -310,63 +303,25 @@ _SIGNS = Claim(
 )
 
 
-def _claim(
+def _entry(
     claim_id: str,
-    section: str,
     statement: str,
     published: str,
-    *,
-    artifact: str,
-    unit: str = "%",
-    relation: Relation = "equals",
-    quote: str = "",
-    is_stated: bool = True,
-    unknown: tuple[str, ...] = (),
-) -> Claim:
+    quantity: Quantity,
+    **others: Any,  # noqa: ANN401 - fields of Claim
+) -> Entry:
     """Return a claim on what was trained; ``published`` as printed, for its digits count."""
-    return Claim(
+    claim = Claim(
         id=claim_id,
         paper="elasticzo",
-        section=section,
-        artifact=artifact,
         statement=statement,
         published=float(published),
-        unit=unit,
+        unit="%" if isinstance(quantity, Accuracy) else "points",
         basis="trained",
         digits=len(published.partition(".")[2]),
-        relation=relation,
-        quote=quote,
-        is_stated=is_stated,
-        unknown=unknown,
+        **{"section": "5.2", "artifact": "elasticzo_table1", **others},
     )
-
-
-def _gap(
-    claim_id: str,
-    statement: str,
-    published: str,
-    gaps: Gaps,
-    relation: Relation,
-    *,
-    section: str = "5.2",
-    artifact: str = "elasticzo_table1",
-    quote: str = "",
-    is_stated: bool = True,
-    unknown: tuple[str, ...] = (),
-) -> Entry:
-    claim = _claim(
-        claim_id,
-        section,
-        statement,
-        published,
-        artifact=artifact,
-        unit="points",
-        relation=relation,
-        quote=quote,
-        is_stated=is_stated,
-        unknown=unknown,
-    )
-    return claim, gaps
+    return claim, quantity
 
 
 def _pairs(

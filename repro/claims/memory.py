@@ -148,10 +148,8 @@ def _float_lenet5() -> Iterator[Entry]:
         for method, published in zip(("full_bp", "full_zo"), totals[batch], strict=True):
             total = Comparison("total", (setting.pair(method, method),))
             yield from _entries(f"B-M4-{batch}-{method}", published, total, observed=())
-        yield from _overheads(setting, overheads[batch])
-        for tail, published in zip(_TAILS, extras[batch], strict=True):
-            extra = Comparison("extra", (setting.pair(tail, "full_zo"),))
-            yield from _entries(f"B-M4-{batch}-{tail}-extra", published, extra, observed=())
+        yield from _tails("overhead", setting, overheads[batch])
+        yield from _tails("extra", setting, extras[batch], "-extra", observed=())
     yield from _overall(
         "B-M4-overhead",
         "0.17",
@@ -163,7 +161,7 @@ def _float_lenet5() -> Iterator[Entry]:
     yield from _trained_by_zo(_FP32[32], ("99.2", "89.8"))
     activations = Comparison("activations", (_FP32[256].pair("full_zo", "full_zo"),))
     yield from _entries("B-M4-256-activations", "42.9", activations)
-    yield from _shares(_FP32[256], ("97.6", "96.6"))
+    yield from _tails("share", _FP32[256], ("97.6", "96.6"), "-share")
 
 
 def _integer_lenet5() -> Iterator[Entry]:
@@ -171,7 +169,7 @@ def _integer_lenet5() -> Iterator[Entry]:
     overheads = {32: ("0.26", "4.1"), 256: ("0.052", "1.4")}
     for batch, published in ((32, "1.8"), (256, "1.6")):
         yield from _twice(_INT8[batch], published)
-        yield from _overheads(_INT8[batch], overheads[batch])
+        yield from _tails("overhead", _INT8[batch], overheads[batch])
     yield from _overall("B-M5-overhead", "0.26", _INT8, section="6")
     pairs = tuple(setting.pair("full_bp", "full_zo") for setting in _INT8.values())
     half = Comparison("ratio", pairs, "largest")
@@ -185,7 +183,7 @@ def _integer_lenet5() -> Iterator[Entry]:
         statement="In integers Full ZO halves the memory of Full BP, or better: LeNet-5, the "
         "larger ratio of B = 32 and 256",
     )
-    yield from _shares(_INT8[32], ("93.5", "90.0"))
+    yield from _tails("share", _INT8[32], ("93.5", "90.0"), "-share")
     for batch, published in ((32, "1.60"), (256, "1.46")):
         saving = Comparison(
             "ratio", ((_FP32[batch].step("full_zo"), _INT8[batch].step("full_zo")),)
@@ -218,8 +216,8 @@ def _pointnet() -> Iterator[Entry]:
         statement="Memory of Full BP over that of ElasticZO, smaller of ZO-Feat-Cls2 and -Cls1: "
         "PointNet, B = 32, N = 1024",
     )
-    yield from _overheads(_POINTNET, ("0.0087", "0.12"))
-    yield from _shares(_POINTNET, ("99.4", "99.3"))
+    yield from _tails("overhead", _POINTNET, ("0.0087", "0.12"))
+    yield from _tails("share", _POINTNET, ("99.4", "99.3"), "-share")
     yield from _trained_by_zo(_POINTNET, ("98.7", "82.7"))
     parameters = Comparison("parameters", (_POINTNET.pair("full_zo", "full_zo"),))
     yield from _entries(
@@ -256,39 +254,38 @@ def _overall(
         yield replace(claim, printed=printed), comparison
 
 
-def _trained_by_zo(setting: _Setting, published: tuple[str, str]) -> Iterator[Entry]:
-    """Yield the shares of the parameters that ZO trains."""
-    network = describe(setting.step("full_zo")).partition(",")[0]
-    for tail, printed in zip(_TAILS, published, strict=True):
-        share = Comparison("zo_share", (setting.pair(tail, tail),))
-        yield from _entries(
-            f"B-M{setting.figure}-{setting.batch}-{tail}-zo",
-            printed,
-            share,
-            observed=(),
-            section="5.1.1",
-            statement=f"Share of the parameters that ZO trains in {METHOD_LABELS[tail]}: {network}",
-        )
-
-
 def _twice(setting: _Setting, published: str) -> Iterator[Entry]:
     """Yield how many times the memory of Full ZO Full BP takes."""
     ratio = Comparison("ratio", (setting.pair("full_bp", "full_zo"),))
     yield from _entries(f"B-M{setting.figure}-{setting.batch}-bp", published, ratio)
 
 
-def _overheads(setting: _Setting, published: tuple[str, str]) -> Iterator[Entry]:
-    """Yield how much more than Full ZO ZO-Feat-Cls2 and -Cls1 take."""
+def _tails(
+    measure: Measure,
+    setting: _Setting,
+    published: tuple[str, str],
+    suffix: str = "",
+    observed: tuple[Basis, ...] = _OBSERVED,
+) -> Iterator[Entry]:
+    """Yield a number on ZO-Feat-Cls2 and on -Cls1, beside Full ZO."""
     for tail, printed in zip(_TAILS, published, strict=True):
-        overhead = Comparison("overhead", (setting.pair(tail, "full_zo"),))
-        yield from _entries(f"B-M{setting.figure}-{setting.batch}-{tail}", printed, overhead)
+        stem = f"B-M{setting.figure}-{setting.batch}-{tail}{suffix}"
+        comparison = Comparison(measure, (setting.pair(tail, "full_zo"),))
+        yield from _entries(stem, printed, comparison, observed=observed)
 
 
-def _shares(setting: _Setting, published: tuple[str, str]) -> Iterator[Entry]:
-    """Yield how much of ZO-Feat-Cls2 and -Cls1 activations are."""
+def _trained_by_zo(setting: _Setting, published: tuple[str, str]) -> Iterator[Entry]:
+    """Yield the shares of the parameters that ZO trains."""
+    network = describe(setting.step("full_zo")).partition(",")[0]
     for tail, printed in zip(_TAILS, published, strict=True):
-        share = Comparison("share", (setting.pair(tail, "full_zo"),))
-        yield from _entries(f"B-M{setting.figure}-{setting.batch}-{tail}-share", printed, share)
+        yield from _entries(
+            f"B-M{setting.figure}-{setting.batch}-{tail}-zo",
+            printed,
+            Comparison("zo_share", (setting.pair(tail, tail),)),
+            observed=(),
+            section="5.1.1",
+            statement=f"Share of the parameters that ZO trains in {METHOD_LABELS[tail]}: {network}",
+        )
 
 
 def _entries(

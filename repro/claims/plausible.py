@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from statistics import fmean
 
 from repro.claims.elasticzo import QUANTITIES
-from repro.claims.quantity import Accuracy, Key, Quantity, key
+from repro.claims.quantity import Accuracy, Key, key
 from repro.measurement.records import Record
 
 _CELL = ("dataset", "angle", "precision", "method")
@@ -38,20 +38,18 @@ def plausible_ranges(records: Iterable[Record]) -> dict[str, Range]:
         cell: {settings: fmean(values) for settings, values in groups.items()}
         for cell, groups in accuracies.items()
     }
-    found = {claim_id: _range(quantity, means) for claim_id, quantity in QUANTITIES.items()}
-    return {claim_id: span for claim_id, span in found.items() if span is not None}
-
-
-def _range(quantity: Quantity, means: Mapping[Key, Mapping[Key, float]]) -> Range | None:
-    if isinstance(quantity, Accuracy):
-        values = list(means.get(key(quantity.point), {}).values())
-    else:
-        values = [
-            gap
-            for low, high in quantity.pairs
-            for gap in _gaps(means.get(key(low), {}), means.get(key(high), {}))
-        ]
-    return (min(values), max(values)) if values else None
+    found = {}
+    for claim_id, quantity in QUANTITIES.items():
+        if isinstance(quantity, Accuracy):
+            values = list(means.get(key(quantity.point), {}).values())
+        else:
+            sides = [
+                (means.get(key(low), {}), means.get(key(high), {})) for low, high in quantity.pairs
+            ]
+            values = [gap for low, high in sides for gap in _gaps(low, high)]
+        if values:
+            found[claim_id] = min(values), max(values)
+    return found
 
 
 def _gaps(low: Mapping[Key, float], high: Mapping[Key, float]) -> Iterable[float]:

@@ -5,7 +5,7 @@ The seed is the unit of replication: epochs and test samples of one run are not 
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -143,6 +143,17 @@ def sign_flip_p(gaps: Sequence[float]) -> float | None:
         n_resamples=np.inf,
     )  # fmt: skip
     return float(found.pvalue)
+
+
+def largest_p(gaps: Iterable[Sequence[float]]) -> float | None:
+    """Return the largest ``sign_flip_p``: that all are positive is as certain as the least is.
+
+    (Intersection-union test, Berger 1982: no correction for their number is needed.) ``None`` if
+    one of ``gaps`` is of one seed.
+    """
+    found = [sign_flip_p(seeds) for seeds in gaps]
+    certain = [p for p in found if p is not None]
+    return max(certain) if len(certain) == len(found) else None
 
 
 def last_and_best(curve: Sequence[float]) -> tuple[float, float]:

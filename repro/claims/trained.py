@@ -16,9 +16,9 @@ from repro.claims.quantity import Accuracy, Gaps, Key, Point, Quantity, key
 from repro.claims.statistics import (
     bootstrap_interval,
     estimate,
+    largest_p,
     last_and_best,
     prediction_half_width,
-    sign_flip_p,
 )
 from repro.claims.verdict import Finding
 from repro.measurement.records import Record, of_kind, rank
@@ -35,6 +35,19 @@ class Cell:
     """One for each seed, in the order of the seeds."""
     left_out: tuple[Record, ...] = ()
     """Seeds trained otherwise than the newest one: their mean would be that of two experiments."""
+
+    @classmethod
+    def of(cls, seeds: Sequence[Record]) -> "Cell":
+        """Return the cell of the records of one point: those trained as the newest was."""
+        settings = max(seeds, key=lambda record: record.utc).metrics["settings"]
+        alike = [record for record in seeds if record.metrics["settings"] == settings]
+        alike.sort(key=lambda record: record.seed or 0)
+        others = [record for record in seeds if record.metrics["settings"] != settings]
+        return cls(tuple(alike), tuple(others))
+
+    def lead(self) -> tuple[int, int, str]:
+        """Return what sorts the cells of one point: profile, seeds, age."""
+        return rank(self.profile), len(self.records), max(record.utc for record in self.records)
 
     @property
     def point(self) -> Point:
@@ -118,7 +131,7 @@ class Cells:
             trained = groups.setdefault(key(record.point), {})
             trained.setdefault((record.engine, record.dataset), []).append(record)
         self._cells = {
-            where: sorted(map(_cell, trained.values()), key=_lead, reverse=True)
+            where: sorted(map(Cell.of, trained.values()), key=Cell.lead, reverse=True)
             for where, trained in groups.items()
         }
 
@@ -133,10 +146,6 @@ class Cells:
     def others(self, point: Point) -> list[Cell]:
         """Return the cells of ``point`` by another engine, or on another form of its data set."""
         return self._cells.get(key(point), [])[1:]
-
-
-def _lead(cell: Cell) -> tuple[int, int, str]:
-    return rank(cell.profile), len(cell.records), max(record.utc for record in cell.records)
 
 
 @dataclass(frozen=True)
@@ -220,31 +229,20 @@ def _accuracy(claim_id: str, quantity: Accuracy, cells: Cells, images: int | Non
     if not cell.evaluated:
         return Finding(claim_id, None, f"no accuracy of {describe(quantity.point)}: {cell.caveat}")
     what = "without training"
-    others = {
-        (cell.engine, cell.dataset): estimate(list(cell.last.values())).mean
-        for cell in cells.others(quantity.point)
-        if cell.evaluated
-    }
     if cell.is_trained:
         best = estimate(list(cell.best.values())).mean
         what = f"after the last of {cell.epochs} epochs ({best:.2f} % after the best)"
-    found = _finding(claim_id, what, cell.last, [cell], cell.profile)
-    last, best_values = list(cell.last.values()), list(cell.best.values())
-    best_mean = estimate(best_values).mean
+    others = {}
+    for other in cells.others(quantity.point):
+        if other.evaluated:
+            names = ((other.engine, cell.engine), (other.dataset, cell.dataset))
+            name = ", ".join(name for name, leads in names if name != leads)
+            others[name] = estimate(list(other.last.values())).mean
     return replace(
-        found,
-        bootstrap=bootstrap_interval([last], itemgetter(0)),
-        prediction=prediction_half_width(last, sampling_variance(found.ours or 0.0, images)),
-        best=best_mean,
-        best_prediction=prediction_half_width(best_values, sampling_variance(best_mean, images)),
-        others={
-            ", ".join(
-                name
-                for name, leads in ((engine, cell.engine), (dataset, cell.dataset))
-                if name != leads
-            ): value
-            for (engine, dataset), value in others.items()
-        },
+        _finding(claim_id, what, cell.last, [cell], cell.profile),
+        bootstrap=bootstrap_interval([list(cell.last.values())], itemgetter(0)),
+        others=others,
+        **_predictions(cell.last, cell.best, images),
     )
 
 
@@ -273,21 +271,20 @@ def _gap(claim_id: str, quantity: Gaps, cells: Cells, images: int | None) -> Fin
     return replace(
         found,
         interval=_reach(counts, of_all, quantity.pick),
-        **_predictions(counts, images),
-        p_value=_least_certain(gaps),
+        **_predictions(counts.by_seed, counts.by_best, images),
+        p_value=largest_p(list(gap.by_seed.values()) for gap in gaps),
         bootstrap=_bootstrap(of_all, quantity.pick),
     )
 
 
-def _predictions(gap: _Gap, images: int | None) -> dict[str, Any]:
-    """Return the prediction intervals of a gap by the last and by the best epochs."""
-    last, best = list(gap.by_seed.values()), list(gap.by_best.values())
-    best_mean = estimate(best).mean
-    return {
-        "prediction": prediction_half_width(last, sampling_variance(gap.mean, images)),
-        "best": best_mean,
-        "best_prediction": prediction_half_width(best, sampling_variance(best_mean, images)),
-    }
+def _predictions(last: BySeed, best: BySeed, images: int | None) -> dict[str, Any]:
+    """Return the value by the best epochs, and the prediction intervals by last and best."""
+    found: dict[str, Any] = {"best": estimate(list(best.values())).mean}
+    for name, by_seed in (("prediction", last), ("best_prediction", best)):
+        values = list(by_seed.values())
+        variance = sampling_variance(estimate(values).mean, images)
+        found[name] = prediction_half_width(values, variance)
+    return found
 
 
 def _reach(counts: _Gap, gaps: Sequence[_Gap], pick: str) -> float | None:
@@ -316,17 +313,6 @@ def _bootstrap(gaps: Sequence[_Gap], pick: str) -> tuple[float, float] | None:
     return bootstrap_interval(list(strata.values()), found)
 
 
-def _least_certain(gaps: Sequence[_Gap]) -> float | None:
-    """Return the largest p: that all gaps are positive is as certain as the least certain one.
-
-    (Intersection-union test, Berger 1982: no correction for their number is needed.) ``None`` if a
-    gap is of one seed.
-    """
-    found = [sign_flip_p(list(gap.by_seed.values())) for gap in gaps]
-    certain = [p for p in found if p is not None]
-    return max(certain) if len(certain) == len(found) else None
-
-
 def _finding(
     claim_id: str, what: str, by_seed: BySeed, cells: Sequence[Cell], profile: str
 ) -> Finding:
@@ -349,11 +335,3 @@ def _finding(
         profile,
         engine=" and ".join(sorted(engines)),
     )
-
-
-def _cell(group: Sequence[Record]) -> Cell:
-    newest = max(group, key=lambda record: record.utc)
-    alike = [r for r in group if r.metrics["settings"] == newest.metrics["settings"]]
-    alike.sort(key=lambda record: record.seed or 0)
-    left_out = [r for r in group if r.metrics["settings"] != newest.metrics["settings"]]
-    return Cell(tuple(alike), tuple(left_out))

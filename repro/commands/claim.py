@@ -2,9 +2,9 @@
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
+from repro.commands.options import add_results
 from repro.core.errors import UsageError
 from repro.core.suggestions import unknown
 
@@ -16,9 +16,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         help="show one statement in full: quotation, our value, verdict and its reason",
     )
     parser.add_argument("id", metavar="ID", help="identifier, as in the first column of `claims`")
-    parser.add_argument(
-        "--results", type=Path, metavar="DIR", help="directory of the records (default: results)"
-    )
+    add_results(parser)
     parser.set_defaults(execute=execute, next_step="repro claims lists all statements")
 
 

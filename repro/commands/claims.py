@@ -3,16 +3,13 @@
 import argparse
 import json
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from repro.artifacts.index import load
 from repro.claims.verdict import VERDICTS
+from repro.commands.options import add_results
 from repro.core.errors import UsageError
 from repro.core.suggestions import unknown
-
-if TYPE_CHECKING:
-    from repro.report.claims_table import ClaimRow
 
 _BASES = ("equations", "simulated", "measured", "timed", "trained")
 
@@ -42,9 +39,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         help=f"only statements about this basis: {', '.join(_BASES)}",
     )
     parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
-    parser.add_argument(
-        "--results", type=Path, metavar="DIR", help="directory of the records (default: results)"
-    )
+    add_results(parser)
     parser.set_defaults(
         execute=execute, next_step="repro claim ID shows one statement in full, with its quotation"
     )
@@ -63,22 +58,20 @@ def execute(args: argparse.Namespace) -> int:
     from repro.report.terminal import claims_text
 
     ledger = read_ledger(args.results)
-    rows = [row for row in ledger.rows if _passes(row, args, verdicts)]
+    rows = [
+        row
+        for row in ledger.rows
+        if args.paper in (None, row.paper)
+        and args.artifact in (None, row.artifact)
+        and args.basis in (None, row.basis)
+        and (not verdicts or row.verdict in verdicts)
+    ]
     if args.json:
         sys.stdout.write(json.dumps([row.as_dict() for row in rows], indent=2) + "\n")
     else:
         sys.stdout.write(claims_text(rows))
         sys.stderr.write(ledger.note)
     return 0
-
-
-def _passes(row: "ClaimRow", args: argparse.Namespace, verdicts: list[str]) -> bool:
-    return (
-        args.paper in (None, row.paper)
-        and args.artifact in (None, row.artifact)
-        and args.basis in (None, row.basis)
-        and (not verdicts or row.verdict in verdicts)
-    )
 
 
 def _verdict(text: str) -> str:

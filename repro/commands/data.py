@@ -73,7 +73,20 @@ def list_sets(args: argparse.Namespace) -> int:
         return 0
     sets = [load_set(name) for name in MODULES]
     if args.json:
-        sys.stdout.write(json.dumps([_describe(dataset) for dataset in sets], indent=2) + "\n")
+        rows = [
+            {
+                "name": dataset.name,
+                "title": dataset.title,
+                "licence": dataset.licence,
+                "terms": dataset.terms,
+                "bytes": dataset.size,
+                "cached": cache.is_cached(dataset),
+                "sources": [source.name for source in dataset.sources],
+                "content": {key: dataclasses.asdict(spec) for key, spec in dataset.content.items()},
+            }
+            for dataset in sets
+        ]
+        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
         return 0
     width = max(len(dataset.name) for dataset in sets)
     sys.stdout.write(f"{'set':<{width}}  {'size':>8}  in the cache  content (licence)\n")
@@ -143,16 +156,3 @@ def _each(names: Sequence[str], act: Callable[[DataSet], str]) -> int:
             failures.append(error)
             sys.stderr.write(f"repro: error: {error}\n")
     return max((failure.exit_code for failure in failures), default=0)
-
-
-def _describe(dataset: DataSet) -> dict[str, Any]:
-    return {
-        "name": dataset.name,
-        "title": dataset.title,
-        "licence": dataset.licence,
-        "terms": dataset.terms,
-        "bytes": dataset.size,
-        "cached": cache.is_cached(dataset),
-        "sources": [source.name for source in dataset.sources],
-        "content": {key: dataclasses.asdict(spec) for key, spec in dataset.content.items()},
-    }

@@ -6,8 +6,7 @@ import sys
 from collections import Counter
 from typing import Any
 
-from repro.artifacts.base import Artifact
-from repro.artifacts.index import SLUGS, load
+from repro.artifacts.index import ARTIFACTS, SLUGS
 from repro.claims.verdict import VERDICTS
 from repro.core.units import format_seconds
 
@@ -31,7 +30,18 @@ def execute(args: argparse.Namespace) -> int:
     verdicts = {slug: Counter[str]() for slug in SLUGS}
     for row in summary.claims:
         verdicts[row["artifact"]][row["verdict"]] += 1
-    rows = [_describe(load(slug), summary.recorded_seconds, verdicts[slug]) for slug in SLUGS]
+    rows: list[dict[str, Any]] = [
+        {
+            "slug": slug,
+            "paper": artifact.paper,
+            "title": artifact.title,
+            "claims": list(artifact.claims),
+            "profiles": list(artifact.profiles),
+            "recorded_seconds": summary.recorded_seconds.get(slug),
+            "verdicts": {name: verdicts[slug][name] for name in VERDICTS if verdicts[slug][name]},
+        }
+        for slug, artifact in ARTIFACTS.items()
+    ]
     if args.json:
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
         return 0
@@ -54,17 +64,3 @@ def execute(args: argparse.Namespace) -> int:
         "- where none is recorded\n"
     )
     return 0
-
-
-def _describe(
-    artifact: Artifact, seconds: dict[str, float], verdicts: Counter[str]
-) -> dict[str, Any]:
-    return {
-        "slug": artifact.slug,
-        "paper": artifact.paper,
-        "title": artifact.title,
-        "claims": list(artifact.claims),
-        "profiles": list(artifact.profiles),
-        "recorded_seconds": seconds.get(artifact.slug),
-        "verdicts": {name: verdicts[name] for name in VERDICTS if verdicts[name]},
-    }

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.artifacts.index import load
+from repro.commands.options import add_results
 from repro.core.errors import ReproError
 from repro.core.paths import results_dir
 
@@ -24,39 +25,26 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     parser.add_argument(
         "--site", type=Path, default=Path("site"), metavar="DIR", help="site (default: site)"
     )
-    parser.add_argument(
-        "--results",
-        type=Path,
-        default=results_dir(),
-        metavar="DIR",
-        help="directory of the records and figures (default: results)",
-    )
+    add_results(parser, results_dir(), "directory of the records and figures")
     parser.set_defaults(execute=execute, next_step="repro claims lists every statement")
 
 
 def execute(args: argparse.Namespace) -> int:
     """Open the page or figure, if there is a browser, and print its path."""
-    path: Path = _page_or_figure(args)
+    choices = [args.site / "index.html"]
+    if args.slug is not None:
+        figures = args.results / args.slug / "figures"
+        choices = [
+            args.site / "artifacts" / f"{args.slug}.html",
+            *(figures / f"{name}.png" for name in load(args.slug).captions),
+        ]
+    path: Path | None = next((path for path in choices if path.is_file()), None)
+    if path is None:
+        wanted = " nor ".join(map(str, choices[:2]))
+        msg = f"there is no {wanted}; write the site with: repro report --html {args.site}"
+        raise ReproError(msg)
     sys.stdout.write(f"{path}\n")
     sys.stdout.flush()  # before a browser writes to the terminal
     if not webbrowser.open(path.resolve().as_uri()):
         sys.stderr.write("No browser was found; open the file above in one.\n")
     return 0
-
-
-def _page_or_figure(args: argparse.Namespace) -> Path:
-    if args.slug is None:
-        choices = [args.site / "index.html"]
-    else:
-        artifact = load(args.slug)
-        figures = args.results / args.slug / "figures"
-        choices = [
-            args.site / "artifacts" / f"{args.slug}.html",
-            *(figures / f"{name}.png" for name in artifact.captions),
-        ]
-    found: Path | None = next((path for path in choices if path.is_file()), None)
-    if found is None:
-        wanted = " nor ".join(map(str, choices[:2]))
-        msg = f"there is no {wanted}; write the site with: repro report --html {args.site}"
-        raise ReproError(msg)
-    return found

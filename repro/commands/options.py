@@ -1,5 +1,6 @@
 """Derive command lines from an artifact's configuration."""
 
+import argparse
 import dataclasses
 from itertools import pairwise
 from pathlib import Path
@@ -9,6 +10,18 @@ from repro.artifacts.base import Artifact
 from repro.core.paths import results_dir
 from repro.core.validation import require_choice
 from repro.measurement.records import PROFILES, Profile
+
+
+def add_results(
+    parser: argparse.ArgumentParser,
+    default: Path | None = None,
+    what: str = "directory of the records",
+) -> None:
+    """Add the option ``--results``, whose default may be found when it is read."""
+    parser.add_argument(
+        "--results", type=Path, default=default, metavar="DIR", help=f"{what} (default: results)"
+    )
+
 
 _PROFILE_HELP = (
     "Amount of work: smoke (seconds), quick (minutes on two cores), paper (the published setting), "

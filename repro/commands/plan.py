@@ -141,7 +141,7 @@ def execute(args: argparse.Namespace) -> int:
     methods = [METHODS[slug] for slug in dict.fromkeys(args.method)]
     if args.html is not None:
         return _write_page(args, methods, setting, budget)
-    if _names_a_model(args):
+    if args.model is not None or args.params is not None:
         return _plan_model(args, methods, setting, budget)
     if args.simulate:
         msg = "--simulate needs a model; add --model or --params"
@@ -153,16 +153,25 @@ def _plan_model(
     args: argparse.Namespace, methods: list[TrainingMethod], setting: Setting, budget: float
 ) -> int:
     from repro.planner.configurations import NoFormulaError
-    from repro.planner.plan import plan_model
+    from repro.planner.plan import plan_model, plan_unknown
 
     model, shorten = _model(args), args.context is None
+    assert model is not None  # noqa: S101 - there is an option that names it
     try:
         plan = plan_model(model, methods, setting, budget, shorten=shorten, simulated=args.simulate)
     except NoFormulaError as error:
         sys.stderr.write(
             f"The formula does not cover {error.subject}; training steps are simulated.\n"
         )
-        plan = _plan_unknown(args, model, methods, setting, budget)
+        plan = plan_unknown(
+            model,
+            methods,
+            setting,
+            budget,
+            shorten=shorten,
+            fall_back=args.attention is None,
+            report=lambda line: sys.stderr.write(f"{line}\n"),
+        )
     if args.json:
         _print_json(plan.as_dict())
     else:
@@ -173,28 +182,13 @@ def _plan_model(
     return _require_any(_of_model(plan), budget, objections)
 
 
-def _plan_unknown(
-    args: argparse.Namespace,
-    model: "Model",
-    methods: list[TrainingMethod],
-    setting: Setting,
-    budget: float,
-) -> "Plan":
-    from repro.planner.plan import plan_unknown
+def _model(args: argparse.Namespace) -> "Model | None":
+    """Return the model that the options name, if any."""
+    from repro.planner.models import named, of_size
 
-    return plan_unknown(
-        model,
-        methods,
-        setting,
-        budget,
-        shorten=args.context is None,
-        fall_back=args.attention is None,
-        report=lambda line: sys.stderr.write(f"{line}\n"),
-    )
-
-
-def _names_a_model(args: argparse.Namespace) -> bool:
-    return args.model is not None or args.params is not None
+    if args.model is not None:
+        return named(args.model)
+    return None if args.params is None else of_size(args.params)
 
 
 def _of_model(plan: "Plan") -> list[tuple[float, str]]:
@@ -204,16 +198,6 @@ def _of_model(plan: "Plan") -> list[tuple[float, str]]:
 
 def _of_families(chosen: Sequence["Choice"]) -> list[tuple[float, str]]:
     return [(choice.needed_bytes, f"{choice.method.label} on {choice.shown}") for choice in chosen]
-
-
-def _model(args: argparse.Namespace) -> "Model":
-    from repro.planner.models import named, of_size
-
-    return of_size(args.params) if args.model is None else named(args.model)
-
-
-def _families(args: argparse.Namespace) -> list[str]:
-    return [args.family] if args.family else list(FAMILIES)
 
 
 def _write_page(
@@ -227,12 +211,13 @@ def _write_page(
     if args.json or args.simulate:
         msg = "--html: the page computes by the formula; drop --json and --simulate"
         raise UsageError(msg)
-    model = _model(args) if _names_a_model(args) else None
+    model = _model(args)
+    families = [args.family] if args.family else list(FAMILIES)
     if model is None:
-        needs = _of_families(choose(_families(args), methods, setting, budget, shorten=True))
+        needs = _of_families(choose(families, methods, setting, budget, shorten=True))
     else:
         needs = _of_model(plan_model(model, methods, setting, budget, shorten=True))
-    text = page(_families(args), methods, setting, budget, model)
+    text = page(families, methods, setting, budget, model)
     atomic.replace(args.html, text.encode())
     sys.stdout.write(f"{args.html}\n")
     return _require_any(needs, budget)
@@ -244,7 +229,8 @@ def _plan_families(
     from repro.planner.choices import choose
 
     shorten = args.context is None
-    chosen = choose(_families(args), methods, setting, budget, shorten=shorten)
+    families = [args.family] if args.family else list(FAMILIES)
+    chosen = choose(families, methods, setting, budget, shorten=shorten)
     if args.json:
         _print_json(
             {

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.artifacts.index import SLUGS, load
+from repro.commands.options import add_results
 from repro.core.paths import notebooks_dir, results_dir
 
 
@@ -21,13 +22,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         metavar="SLUG",
         help="artifacts to draw (default: all with records)",
     )
-    parser.add_argument(
-        "--results",
-        type=Path,
-        default=results_dir(),
-        metavar="DIR",
-        help="directory of the records (default: results)",
-    )
+    add_results(parser, results_dir())
     parser.add_argument(
         "--readme",
         type=Path,

@@ -49,22 +49,17 @@ class ClusterExecutor:
             EngineError: the on-device engine is asked for and not built on a node.
             ReproError: runs failed.
         """
-        if need_engine(runs):
-            self._require_engine()
+        built = module_path().parent.name
+        without = [name for name, node in self.nodes.items() if node.engine != built]
+        if without and need_engine(runs):
+            msg = f"run `repro engine build` on {', '.join(without)}: the engine is not built there"
+            raise EngineError(msg)
         store = CheckpointStore.of(self.environment, self.threads)
         pool = ClusterPool(self, store)
         try:
             yield from train_all(runs, store, pool)
         finally:
             pool.cancel()
-
-    def _require_engine(self) -> None:
-        without = [
-            name for name, node in self.nodes.items() if node.engine != module_path().parent.name
-        ]
-        if without:
-            msg = f"run `repro engine build` on {', '.join(without)}: the engine is not built there"
-            raise EngineError(msg)
 
 
 class ClusterPool:

@@ -16,7 +16,7 @@ from repro.execution.schedule import RunOutcome, need_engine, train_all
 from repro.measurement.device import require_device
 from repro.measurement.environment import Environment
 from repro.measurement.free_memory import free_bytes
-from repro.measurement.isolation import Processes, processes
+from repro.measurement.isolation import Submit, processes
 from repro.ondevice import build
 from repro.training.run import NetworkRun
 from repro.training.store import CheckpointStore
@@ -62,16 +62,16 @@ class LocalExecutor:
         store = CheckpointStore.of(self.environment, self.threads)
         require_data(run for run in runs if store.progress(run).metrics is None)
         tidy(store.directory)
-        with processes(workers=self.workers, preload=["repro.execution.local"]) as pool:
-            yield from train_all(runs, store, LocalPool(self, store, pool))
+        with processes(workers=self.workers, preload=["repro.execution.local"]) as submit:
+            yield from train_all(runs, store, LocalPool(self, store, submit))
 
 
 class LocalPool:
     """The processes and their memory; see ``repro.execution.schedule.Pool``."""
 
-    def __init__(self, executor: LocalExecutor, store: CheckpointStore, pool: Processes) -> None:
+    def __init__(self, executor: LocalExecutor, store: CheckpointStore, submit: Submit) -> None:
         """Begin with nothing running."""
-        self._store, self._pool = store, pool
+        self._store, self._submit = store, submit
         self._workers, self._share = executor.workers, executor.gpus_per_run
         self._memory = free_bytes() if executor.memory is None else executor.memory
         self._code = executor.environment.code
@@ -100,7 +100,7 @@ class LocalPool:
     def start(self, run: NetworkRun) -> None:
         """Start to train ``run``."""
         task = TrainingTask(run, self._store, self._code)
-        self._running[self._pool.submit(train_run, task)] = run
+        self._running[self._submit(train_run, task)] = run
 
     def wait(self) -> list[RunOutcome]:
         """Wait until runs end and return their outcomes."""

@@ -126,10 +126,15 @@ class _Queue:
         while self.running:
             for outcome in self.pool.wait():
                 self.running.remove(outcome.run)
-                if outcome.problem:
-                    self._failed(outcome)
-                else:
+                run, attempts = outcome.run, self.attempts[outcome.run]
+                if not outcome.problem:
                     yield outcome
+                elif outcome.lost and attempts < ATTEMPTS:
+                    sys.stderr.write(f"  {run.label()}: {outcome.problem}; retrying\n")
+                    self.waiting = {run: None, **self.waiting}
+                else:
+                    counted = f" ({attempts} attempts)" if outcome.lost else ""
+                    self._give_up(run, outcome.problem + counted)
             self._start()
 
     def _add(self, run: NetworkRun) -> None:
@@ -154,15 +159,6 @@ class _Queue:
                 self.attempts[run] += 1
                 self.pool.start(run)
                 self.running.add(run)
-
-    def _failed(self, outcome: RunOutcome) -> None:
-        run = outcome.run
-        if outcome.lost and self.attempts[run] < ATTEMPTS:
-            sys.stderr.write(f"  {run.label()}: {outcome.problem}; retrying\n")
-            self.waiting = {run: None, **self.waiting}
-            return
-        attempts = f" ({self.attempts[run]} attempts)" if outcome.lost else ""
-        self._give_up(run, outcome.problem + attempts)
 
     def _give_up(self, run: NetworkRun, problem: str) -> None:
         self.waiting.pop(run, None)

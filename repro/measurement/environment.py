@@ -59,16 +59,25 @@ def capture() -> Environment:
     """Return this process's environment; imports torch."""
     import torch
 
-    in_checkout = _in_checkout()
+    commit, dirty = None, None
+    if _git("ls-files", "--error-unmatch", "__init__.py") is not None:  # not only a folder in it
+        commit = _git("rev-parse", "HEAD")
+        inputs = (".", "../pyproject.toml", "../constraints.txt")
+        changes = _git("status", "--porcelain", "--", *inputs)
+        dirty = None if changes is None else bool(changes)
+    lock = SOURCE.parent / "constraints.txt"
+    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
     return Environment(
-        commit=_git("rev-parse", "HEAD") if in_checkout else None,
-        dirty=_dirty() if in_checkout else None,
+        commit=commit,
+        dirty=dirty,
         source_sha256=source_sha256(),
-        constraints_sha256=_constraints_sha256(),
+        constraints_sha256=(
+            hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else None
+        ),
         python=platform.python_version(),
         system=f"{platform.system()} {platform.machine()}",
         cpu=_cpu_model(),
-        cores=_usable_cores(),
+        cores=len(affinity(0)) if affinity else os.cpu_count() or 1,
         memory_bytes=memory_of("cpu"),
         threads=torch.get_num_threads(),
         cpu_capability=torch.backends.cpu.get_cpu_capability(),
@@ -131,27 +140,6 @@ def _git(*arguments: str) -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()
-
-
-def _in_checkout() -> bool:
-    """Tell whether git has the source, and not only a folder that it is installed in."""
-    return _git("ls-files", "--error-unmatch", "__init__.py") is not None
-
-
-def _dirty() -> bool | None:
-    changes = _git("status", "--porcelain", "--", ".", "../pyproject.toml", "../constraints.txt")
-    return None if changes is None else bool(changes)
-
-
-def _constraints_sha256() -> str | None:
-    path = SOURCE.parent / "constraints.txt"
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _cpu_model() -> str:

@@ -25,27 +25,15 @@ from repro.core.parent import end_with_parent
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-
-
-class Processes:
-    """Runs functions in fresh processes, some at a time."""
-
-    def __init__(self, pool: ProcessPool) -> None:
-        """Take pebble's pool."""
-        self._pool = pool
-
-    def submit(self, function: Callable[[Task], Result], task: Task) -> Future[Result]:
-        """Run ``function(task)`` in a process of its own.
-
-        The result is a ``ProcessExpired`` error if the process dies.
-        """
-        future: Future[Result] = self._pool.schedule(function, args=[task])
-        return future
+Submit = Callable[[Callable[..., Any], Any], Future[Any]]
 
 
 @contextmanager
-def processes(*, workers: int, preload: Sequence[str]) -> Iterator[Processes]:
-    """Offer processes while the block runs; what still runs then is killed.
+def processes(*, workers: int, preload: Sequence[str]) -> Iterator[Submit]:
+    """Offer to run functions in fresh processes while the block runs; what still runs is killed.
+
+    What is offered takes a function at the top level of a module and its argument, and returns the
+    future of its result, which is a ``ProcessExpired`` error if the process dies.
 
     Args:
         workers: how many processes run at a time.
@@ -59,8 +47,13 @@ def processes(*, workers: int, preload: Sequence[str]) -> Iterator[Processes]:
     pool: Any = ProcessPool(
         max_workers=workers, max_tasks=1, context=context, initializer=_end_with_driver
     )
+
+    def submit(function: Callable[[Task], Result], task: Task) -> Future[Result]:
+        future: Future[Result] = pool.schedule(function, args=[task])
+        return future
+
     try:
-        yield Processes(pool)
+        yield submit
     except BaseException as error:
         for process in set(multiprocessing.active_children()) - others:
             process.kill()  # pebble would wait up to three seconds for each of them
@@ -116,10 +109,19 @@ def run_isolated(
         ReproError: a process died, out of memory most often.
         Exception: what the function raised, as it is.
     """
-    with processes(workers=workers, preload=preload) as pool:
-        pending = {pool.submit(function, task): task for task in tasks}
+    with processes(workers=workers, preload=preload) as submit:
+        pending: dict[Future[Result], Task] = {submit(function, task): task for task in tasks}
         for future in as_completed(pending):
-            yield pending[future], _result(future.result, pending[future])
+            try:
+                result = future.result()
+            except ProcessExpired as error:
+                msg = (
+                    f"the process of {pending[future]} died with exit code {error.exitcode}, most "
+                    "often for lack of memory; what was done is kept: run again, with smaller "
+                    "points or fewer workers"
+                )
+                raise ReproError(msg) from error
+            yield pending[future], result
 
 
 def _end_with_driver() -> None:
@@ -137,14 +139,3 @@ def _wait_and_end() -> None:
     assert driver is not None  # noqa: S101 - for the type checker: this is a worker
     driver.join()
     os._exit(1)
-
-
-def _result(get: Callable[[], Result], task: object) -> Result:
-    try:
-        return get()
-    except ProcessExpired as error:
-        msg = (
-            f"the process of {task} died with exit code {error.exitcode}, most often for lack of "
-            "memory; what was done is kept: run again, with smaller points or fewer workers"
-        )
-        raise ReproError(msg) from error

@@ -20,13 +20,13 @@ class PriorResults:
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         """Take the records; none by default, for a run that makes everything anew."""
-        self._metrics = {
-            _key(record.kind, record.point, record.seed, record.metrics.get("settings")): dict(
-                record.metrics
-            )
-            for record in records
-            if not _of_changed_code(record)
-        }
+        self._metrics = {}
+        for record in records:
+            # the code that trained, where that is older than the record
+            made_by, metrics = record.metrics.get("trained", {}), dict(record.metrics)
+            if not made_by.get("dirty", record.environment.dirty):
+                at = _key(record.kind, record.point, record.seed, metrics.get("settings"))
+                self._metrics[at] = metrics
 
     @classmethod
     def of(cls, directory: Path, profile: str, having: Mapping[str, Any]) -> "PriorResults":
@@ -41,23 +41,20 @@ class PriorResults:
             ReproError: a file cannot be read.
         """
         paths = [path for path in run_files(directory) if path.name.startswith(f"{profile}-")]
-        return cls(together(run for run in map(read_run, paths) if _has(run[0], having)))
+        runs = [read_run(path) for path in paths]
+        return cls(
+            together(
+                run
+                for run in runs
+                if all(run[0].config.get(name) == value for name, value in having.items())
+            )
+        )
 
     def metrics(
         self, kind: str, point: Mapping[str, Any], seed: int | None, settings: object
     ) -> dict[str, Any] | None:
         """Return the metrics of a recorded result, or ``None`` if there is none."""
         return self._metrics.get(_key(kind, point, seed, settings))
-
-
-def _has(record: Record, having: Mapping[str, Any]) -> bool:
-    return all(record.config.get(name) == value for name, value in having.items())
-
-
-def _of_changed_code(record: Record) -> bool:
-    """Tell it by the code that trained, where that is older than the record."""
-    made_by = record.metrics.get("trained", {})
-    return bool(made_by.get("dirty", record.environment.dirty))
 
 
 def _key(kind: str, point: Mapping[str, Any], seed: int | None, settings: object) -> bytes:

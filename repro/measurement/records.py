@@ -91,7 +91,11 @@ def write_run(directory: Path, records: Sequence[Record]) -> Path:
     ]
     for record in numbered:
         validate(record, directory)
-    path = directory / _file_name(records[-1])
+    last = records[-1]
+    stamp = last.utc.replace("-", "").replace(":", "")
+    commit = last.environment.commit[:7] if last.environment.commit else "nocommit"
+    dirty = "-dirty" if last.environment.dirty else ""
+    path = directory / f"{last.profile}-{stamp}-{commit}{dirty}.jsonl"
     atomic.write_new(path, b"".join(msgspec.json.encode(record) + b"\n" for record in numbered))
     return path
 
@@ -138,11 +142,12 @@ def together(runs: Iterable[Sequence[Record]]) -> list[Record]:
     profile stand, and of each seed those of the newest run. A single run is returned as it is.
     """
     by_age = sorted(runs, key=lambda run: run[-1].utc)
-    made = [
-        (_result(record), rank(record.profile), age, record)
-        for age, run in enumerate(by_age)
-        for record in run
-    ]
+    made = []
+    for age, run in enumerate(by_age):
+        for record in run:
+            of = (record.kind, record.point, record.engine, record.dataset)
+            result = msgspec.json.encode(of, order="deterministic")
+            made.append((result, rank(record.profile), age, record))
     highest: dict[bytes, int] = {}
     newest: dict[tuple[bytes, int, int | None], int] = {}
     for result, height, age, record in made:
@@ -205,20 +210,8 @@ def of_kind(records: Iterable[Record], kind: str) -> Iterator[Record]:
     return (record for record in records if record.kind == kind)
 
 
-def _result(record: Record) -> bytes:
-    coordinates = (record.kind, record.point, record.engine, record.dataset)
-    return msgspec.json.encode(coordinates, order="deterministic")
-
-
 def _profile(path: Path) -> str:
     return path.name.partition("-")[0]
-
-
-def _file_name(record: Record) -> str:
-    stamp = record.utc.replace("-", "").replace(":", "")
-    commit = record.environment.commit
-    dirty = "-dirty" if record.environment.dirty else ""
-    return f"{record.profile}-{stamp}-{commit[:7] if commit else 'nocommit'}{dirty}.jsonl"
 
 
 def _decode(line: bytes, where: str) -> Record:

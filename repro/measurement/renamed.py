@@ -16,35 +16,23 @@ _CLOUDS = ("modelnet40", "modelnet40_hdf5", "shapes40")
 def with_present_names(records: "Sequence[Record]") -> "list[Record]":
     """Return the records of one run file with present names in their configuration.
 
-    The data set ``clouds`` becomes the one that the run trained on; ``shapes40``, which it was
-    without ModelNet40, if the file does not say.
+    - The data set ``clouds`` becomes the one that the run trained on; ``shapes40``, which it was
+      without ModelNet40, if the file does not say.
+    - The signs that were counted before there was a choice of the batch size have it in the point.
+    - A fine-tuning run from before runs had steps and controls is one without them.
     """
     trained = [name for record in records if (name := record.point.get("dataset")) in _CLOUDS]
     clouds = trained[0] if trained else "shapes40"
-    return [_without_steps(_with_batch(_renamed(record, clouds))) for record in records]
-
-
-def _without_steps(record: "Record") -> "Record":
-    """Describe a fine-tuning run from before runs had steps and controls as one without them."""
-    if "grid_seconds" not in record.config:
-        return record
-    config = {name: value for name, value in record.config.items() if name != "grid_seconds"}
-    config["grid_share"] = record.config["grid_seconds"] / record.config["seconds"]
-    config |= {"bp_steps": 0, "zo_forwards": [0], "zero_shot": False}
-    return msgspec.structs.replace(record, config=config)
-
-
-def _with_batch(record: "Record") -> "Record":
-    """Name the batch size of signs that were counted before there was a choice of it."""
-    if record.artifact != "elasticzo_int8_sign" or "batch" in record.point:
-        return record
-    batch = record.metrics["settings"]["batch"]
-    return msgspec.structs.replace(record, point={**record.point, "batch": batch})
-
-
-def _renamed(record: "Record", clouds: str) -> "Record":
-    datasets = record.config.get("datasets")
-    if not isinstance(datasets, list) or _COLUMN not in datasets:
-        return record
-    named = [clouds if name == _COLUMN else name for name in datasets]
-    return msgspec.structs.replace(record, config={**record.config, "datasets": named})
+    found = []
+    for record in records:
+        config, point = dict(record.config), record.point
+        datasets = config.get("datasets")
+        if isinstance(datasets, list) and _COLUMN in datasets:
+            config["datasets"] = [clouds if name == _COLUMN else name for name in datasets]
+        if record.artifact == "elasticzo_int8_sign" and "batch" not in point:
+            point = {**point, "batch": record.metrics["settings"]["batch"]}
+        if "grid_seconds" in config:
+            config["grid_share"] = config.pop("grid_seconds") / config["seconds"]
+            config |= {"bp_steps": 0, "zo_forwards": [0], "zero_shot": False}
+        found.append(msgspec.structs.replace(record, config=config, point=point))
+    return found

@@ -1,19 +1,17 @@
 """Compare accuracies of several methods with the published ones, as dots and as a table."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from repro.plotting.remarks import PAPER, remark, title
 from repro.plotting.style import INK, NEUTRAL, style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _LAST: dict[str, Any] = {"marker": "o", "markersize": 4.5, "linestyle": "none"}
 _BEST: dict[str, Any] = {**_LAST, "markersize": 9, "markerfacecolor": "none"}
@@ -52,7 +50,7 @@ Columns = Mapping[tuple[str, ...], Sequence[Score]]
 _LEAST_WIDTH = 5.0  # inches, for the title of a single panel beside its methods' names
 
 
-def dots(scores: Columns, *, per_row: int = 3) -> "Figure":
+def dots(scores: Columns, *, per_row: int = 3) -> Figure:
     """Draw a panel for each column, the methods from top to bottom.
 
     A profile other than the published one is named: in the panel's title, or next to the method
@@ -96,7 +94,7 @@ def table(scores: Columns) -> pd.DataFrame:
     return frame
 
 
-def _panel(panel: "Axes", headings: Sequence[str], column: Sequence[Score]) -> None:
+def _panel(panel: Axes, headings: Sequence[str], column: Sequence[Score]) -> None:
     profiles = {score.profile for score in column if score.profile is not None}
     panel.set_title(title(", ".join(headings), profiles))
     for height, score in enumerate(column):
@@ -115,17 +113,16 @@ def _panel(panel: "Axes", headings: Sequence[str], column: Sequence[Score]) -> N
                 color=score.colour,
                 **_LAST,
             )
-    panel.set_yticks(range(len(column)), [_name(score, profiles) for score in column])
+    names = []
+    for score in column:
+        said = score.profile and remark(score.profile, score.caveat, profiles)
+        names.append(f"{score.method}\n({said})" if said else score.method)
+    panel.set_yticks(range(len(column)), names)
     panel.set_ylim(len(column) - 0.5, -0.5)
     panel.margins(x=0.08)
     left, right = panel.get_xlim()
     panel.set_xlim(max(left, 0), min(right, 101))  # an interval may reach beyond what there is
     panel.set_xlabel("test accuracy (%)")
-
-
-def _name(score: Score, profiles: Collection[str]) -> str:
-    said = "" if score.profile is None else remark(score.profile, score.caveat, profiles)
-    return f"{score.method}\n({said})" if said else score.method
 
 
 def _text(score: Score) -> str:

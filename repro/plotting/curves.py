@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
@@ -13,10 +15,6 @@ from matplotlib.ticker import MaxNLocator
 from repro.core.names import METHOD_LABELS
 from repro.plotting.remarks import PAPER, remark, title
 from repro.plotting.style import INK, METHOD_COLOURS, label_logarithms, style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _LINES: dict[str, dict[str, Any]] = {
     METHOD_LABELS["full_zo"]: {"color": METHOD_COLOURS["full_zo"], "linestyle": "solid"},
@@ -45,7 +43,7 @@ Losses = Mapping[str, Curve]
 """By method, under its name of ``METHOD_LABELS``."""
 
 
-def curves(panels: Mapping[str, Mapping[str, Losses]]) -> "Figure":
+def curves(panels: Mapping[str, Mapping[str, Losses]]) -> Figure:
     """Draw a column for each data set and a row for each kind of loss, each on a scale of its own.
 
     The mean of a method ends where its first seed does: one that diverged is not left out of it.
@@ -71,7 +69,6 @@ def curves(panels: Mapping[str, Mapping[str, Losses]]) -> "Figure":
         for axes, (dataset, by_kind) in zip(grid.T, panels.items(), strict=True):
             for panel, kind in zip(axes, kinds, strict=True):
                 _panel(panel, f"{dataset}, {kind}", by_kind[kind])
-                _loss_axis(panel, [s for curve in by_kind[kind].values() for s in curve.seeds])
             axes[-1].set_xlabel("epoch")
             axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         for panel in grid[:, 0]:
@@ -87,36 +84,22 @@ def curves(panels: Mapping[str, Mapping[str, Losses]]) -> "Figure":
     return figure
 
 
-def _panel(panel: "Axes", name: str, losses: Losses) -> None:
+def _panel(panel: Axes, name: str, losses: Losses) -> None:
     profiles = {curve.profile for curve in losses.values()}
     panel.set_title(title(name, profiles))
     remarks = []
     for method, curve in losses.items():
-        _mean_and_range(panel, curve.seeds, _LINES[method])
+        values = np.array([*zip(*curve.seeds, strict=False)]).T  # [seeds, epochs + 1]
+        if len(values):
+            panel.plot(range(values.shape[1]), values.mean(axis=0), linewidth=1.4, **_LINES[method])
+        if len(values) > 1:
+            ends, colour = (values.min(axis=0), values.max(axis=0)), _LINES[method]["color"]
+            panel.fill_between(range(values.shape[1]), *ends, color=colour, alpha=0.2, linewidth=0)
         if said := remark(curve.profile, curve.caveat, profiles):
             remarks.append(Line2D([], [], label=f"{method}: {said}", **_LINES[method]))
     if remarks:
         panel.legend(handles=remarks, loc="best")
-
-
-def _mean_and_range(
-    panel: "Axes", seeds: Sequence[Sequence[float]], line: Mapping[str, Any]
-) -> None:
-    if len(seeds) == 0:
-        return
-    epochs = range(min(len(curve) for curve in seeds))
-    values = np.array([curve[: len(epochs)] for curve in seeds])  # [seeds, epochs + 1]
-    panel.plot(epochs, values.mean(axis=0), linewidth=1.4, **line)
-    if len(seeds) == 1:
-        return
-    panel.fill_between(
-        epochs, values.min(axis=0), values.max(axis=0), color=line["color"], alpha=0.2, linewidth=0
-    )
-
-
-def _loss_axis(panel: "Axes", losses: Sequence[Sequence[float]]) -> None:
-    """Choose a logarithmic axis where the losses span much."""
-    values = [loss for curve in losses for loss in curve]
-    if values and min(values) > 0 and max(values) / min(values) >= _LOG_FROM:
+    every = [loss for curve in losses.values() for seed in curve.seeds for loss in seed]
+    if every and min(every) > 0 and max(every) / min(every) >= _LOG_FROM:
         panel.set_yscale("log")
-        label_logarithms(panel.yaxis, max(values) / min(values))
+        label_logarithms(panel.yaxis, max(every) / min(every))

@@ -3,17 +3,15 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib as mpl
 import seaborn as sns
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from repro.core import atomic
-
-if TYPE_CHECKING:
-    from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, RED, PINK, BROWN, _, _, _, CYAN = sns.color_palette("colorblind")
 INK = "#333333"
@@ -60,7 +58,7 @@ def style() -> Iterator[None]:
         yield
 
 
-def label_logarithms(axis: "Axis", spread: float) -> None:
+def label_logarithms(axis: Axis, spread: float) -> None:
     """Label a logarithmic axis at 1, 2 and 5 of each decade, or at decades where those overlap.
 
     Args:
@@ -73,7 +71,7 @@ def label_logarithms(axis: "Axis", spread: float) -> None:
 
 
 def save(
-    figure: "Figure", directory: Path, name: str, formats: tuple[str, ...] = ("svg", "png")
+    figure: Figure, directory: Path, name: str, formats: tuple[str, ...] = ("svg", "png")
 ) -> list[Path]:
     """Write ``figure`` in each format, the same bytes for the same figure, and close it."""
     import io

@@ -39,6 +39,11 @@ BASES = {
     "trained": "trained",
 }
 """The ledger's name of each basis."""
+_OF_THE_CLAIM = (
+    *("id", "paper", "section", "artifact", "quote", "statement", "is_stated", "relation"),
+    *("published", "digits", "unit"),
+)
+"""Fields that a row has as the claim has them."""
 _OPEN_SETTINGS = "elasticzo_misses"
 """The artifact that tries other values of the settings that the ElasticZO paper leaves open."""
 
@@ -269,18 +274,8 @@ def _row(
     interval = finding.interval if ranking else finding.prediction
     kind = "confidence" if ranking else "prediction"
     return ClaimRow(
-        id=claim.id,
-        paper=claim.paper,
-        section=claim.section,
-        artifact=claim.artifact,
-        quote=claim.quote,
-        statement=claim.statement,
-        is_stated=claim.is_stated,
-        relation=claim.relation,
-        published=claim.published,
+        **{name: getattr(claim, name) for name in _OF_THE_CLAIM},
         printed=claim.published if claim.printed is None else claim.printed,
-        digits=claim.digits,
-        unit=claim.unit,
         basis=BASES[claim.basis],
         values=values,
         ours=finding.ours,
@@ -309,12 +304,6 @@ def _row(
 
 def with_holm(rows: Sequence[ClaimRow]) -> list[ClaimRow]:
     """Adjust the p-values for the number of rankings among ``rows``."""
-    tested = [row for row in rows if row.p_value is not None]
-    adjusted = dict(
-        zip(
-            (row.id for row in tested),
-            holm([row.p_value for row in tested if row.p_value is not None]),
-            strict=True,
-        )
-    )
+    tested = {row.id: row.p_value for row in rows if row.p_value is not None}
+    adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
     return [replace(row, p_holm=adjusted.get(row.id)) for row in rows]

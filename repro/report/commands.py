@@ -37,7 +37,13 @@ def command_of(artifact: Artifact, records: Sequence[Record]) -> str:
         if field not in artifact.selector_fields:
             continue
         values = _values(field, records)
-        if values and (field in _ALWAYS or set(values) != _of_profile(artifact, newest, field)):
+        whole = {
+            value
+            for name, of_profile in artifact.profiles.items()
+            if name == newest.profile  # none of a custom run
+            for value in getattr(of_profile, field)
+        }
+        if values and (field in _ALWAYS or set(values) != whole):
             words += [f"--{field}", *map(str, values)]
     return shlex.join(words)
 
@@ -64,12 +70,3 @@ def _values(field: str, records: Iterable[Record]) -> list[Any]:
         if value in allowed:
             found.add(value)
     return sorted(found)
-
-
-def _of_profile(artifact: Artifact, record: Record, field: str) -> set[Any]:
-    return {
-        value
-        for name, config in artifact.profiles.items()
-        if name == record.profile
-        for value in getattr(config, field)
-    }

@@ -31,11 +31,14 @@ HEADLINES: Mapping[str, str] = {
 def headline_table(rows: Sequence[ClaimRow]) -> str:
     """Return the headline statements as a Markdown table."""
     lines = ["| statement | published | ours | verdict | id |", "| --- | --: | --: | --- | --- |"]
-    lines += [
-        f"| {HEADLINES[row.id]} | {wording.published(row)} | {_ours(row)} | "
-        f"{row.shown_verdict} | `{row.id}` |"
-        for row in headline_rows(rows)
-    ]
+    for row in headline_rows(rows):
+        ours = wording.ours(row)
+        if corrected := wording.corrected(row):
+            ours = f"{corrected} corrected ({ours} as printed)"
+        lines.append(
+            f"| {HEADLINES[row.id]} | {wording.published(row)} | {ours} | {row.shown_verdict} | "
+            f"`{row.id}` |"
+        )
     return "\n".join(lines)
 
 
@@ -55,15 +58,6 @@ def headline_rows(rows: Sequence[ClaimRow]) -> list[ClaimRow]:
     """Return the headline statements among ``rows``, in the order of ``HEADLINES``."""
     by_id = {row.id: row for row in rows}
     return [by_id[name] for name in HEADLINES if name in by_id]
-
-
-def _ours(row: ClaimRow) -> str:
-    corrected = wording.corrected(row)
-    return (
-        f"{corrected} corrected ({wording.ours(row)} as printed)"
-        if corrected
-        else wording.ours(row)
-    )
 
 
 _COLOURS = {

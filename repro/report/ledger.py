@@ -34,7 +34,8 @@ def read_ledger(results: Path | None) -> Ledger:
         ReproError: a file of records is corrupted or of a newer schema.
     """
     directory = results or results_dir()
-    if results is not None or "REPRO_RESULTS" in os.environ or _holds_records(directory):
+    held = any(next((directory / slug).glob("*.jsonl"), None) for slug in index.SLUGS)
+    if results is not None or "REPRO_RESULTS" in os.environ or held:
         return Ledger(claim_rows(directory))
     rows = [msgspec.convert(claim, ClaimRow) for claim in read_summary().claims]
     note = (
@@ -42,7 +43,3 @@ def read_ledger(results: Path | None) -> Ledger:
         "released with.\n"
     )
     return Ledger(rows, note)
-
-
-def _holds_records(directory: Path) -> bool:
-    return any(next((directory / slug).glob("*.jsonl"), None) for slug in index.SLUGS)

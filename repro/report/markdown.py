@@ -119,9 +119,12 @@ def artifact_section(results: Path, slug: str) -> str:
         profiles = list(dict.fromkeys(run.name.partition("-")[0] for run in runs))
         named = ", ".join(f"`{profile}`" for profile in profiles)
         figure = next(iter(artifact.captions))
+        records = f"[{len(runs)} records]({slug})"
+        if len(runs) == 1:
+            records = f"record [`{runs[0].name}`]({slug}/{runs[0].name})"
         parts += [
             f"![{artifact.title}]({slug}/figures/{figure}.png)",
-            f"Profile {named}, {_records(slug, runs)}, notebook "
+            f"Profile {named}, {records}, notebook "
             f"[`{slug}.ipynb`](../notebooks/{slug}.ipynb); again with "
             f"`tox -e repro-{slug} -- --profile {profiles[0]}`.",
         ]
@@ -129,12 +132,6 @@ def artifact_section(results: Path, slug: str) -> str:
         summary = f"<summary>{count_verdicts(rows)}</summary>"
         parts += [f"<details>{summary}", claims_markdown(rows), "</details>"]
     return "\n\n".join(parts)
-
-
-def _records(slug: str, runs: Sequence[Path]) -> str:
-    if len(runs) > 1:
-        return f"[{len(runs)} records]({slug})"
-    return f"record [`{runs[0].name}`]({slug}/{runs[0].name})"
 
 
 def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
@@ -157,12 +154,13 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
         ],
         ["---", "---", "--:", "--:", "---", "---", "---", "---"],
     ]
+    chances = {row.id: f" ({chance})" for row in rows if (chance := wording.p_value(row))}
     table += [
         [
             row.id,
             f"{row.statement} ({row.section})" + ("" if row.is_stated else " (our reading)"),
             wording.published(row),
-            _ours(row),
+            wording.ours(row) + chances.get(row.id, ""),
             wording.source(row),
             wording.other_values(row),
             _bold(row.shown_verdict),

@@ -27,6 +27,7 @@ from repro.core.environ import environment_set, same_package
 from repro.core.errors import ReproError
 from repro.report import view
 from repro.report.claims_table import run_rows
+from repro.report.kept import sha256
 from repro.report.markdown import claims_markdown
 from repro.report.wording import FOLDED
 
@@ -78,8 +79,15 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
     except (CellTimeoutError, DeadKernelError) as error:
         msg = f"the notebook of {slug} failed: {error}"
         raise ReproError(msg) from error
-    _make_reproducible(content, slug)
-    content.metadata["zo_repro"] = _sources(slug, runs)
+    # nothing that changes from one execution to the next: times, random ids, the kernel's version
+    content.metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+        "zo_repro": _sources(slug, runs),
+    }
+    for number, cell in enumerate(content.cells):
+        cell["id"] = f"{slug}-{number}"
+        cell["metadata"] = {}
     text: str = nbformat.writes(content)  # type: ignore[no-untyped-call]
     atomic.replace(notebook, text.encode() + b"\n")
 
@@ -132,7 +140,7 @@ def _code(source: str) -> Any:  # noqa: ANN401 - nbformat is untyped
 def _sources(slug: str, runs: Sequence[Path]) -> dict[str, Any]:
     table = claims_markdown(run_rows(slug, runs), reasons=True)
     return {
-        "records_sha256": {run.name: _sha256(run) for run in runs},
+        "records_sha256": {run.name: sha256(run) for run in runs},
         "cells_sha256": hashlib.sha256(_cells(slug).encode()).hexdigest(),
         "claims_sha256": hashlib.sha256(table.encode()).hexdigest(),
     }
@@ -140,10 +148,6 @@ def _sources(slug: str, runs: Sequence[Path]) -> dict[str, Any]:
 
 def _cells(slug: str) -> str:
     return json.dumps([[cell.cell_type, cell.source] for cell in assemble(slug).cells])
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _make_reproducible(notebook: Any, slug: str) -> None:  # noqa: ANN401 - nbformat is untyped

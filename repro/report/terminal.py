@@ -49,17 +49,11 @@ def claims_text(rows: Sequence[ClaimRow]) -> str:
         for number, (slug, of_slug) in enumerate(groupby(rows, key=lambda row: row.artifact)):
             console.print(Text(f"{slug}: {index.load(slug).title}", "bold"), no_wrap=True)
             console.print(_table(list(of_slug), header=number == 0))
-        console.print(Text(summary_text(rows)))
+        counts = Counter(row.verdict for row in rows)
+        told = "; ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
+        total = f"{len(rows)} statement{'s' if len(rows) > 1 else ''}: {told}"
+        console.print(Text(total if rows else "No statement passes the filters."))
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
-
-
-def summary_text(rows: Sequence[ClaimRow]) -> str:
-    """Return how many statements there are and how many of them have each verdict."""
-    if not rows:
-        return "No statement passes the filters."
-    counts = Counter(row.verdict for row in rows)
-    told = "; ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
-    return f"{len(rows)} statement{'s' if len(rows) > 1 else ''}: {told}"
 
 
 def claim_text(row: ClaimRow) -> str:

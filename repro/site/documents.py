@@ -103,11 +103,12 @@ class Documents:
 
         The links are relative to the top of the site.
         """
-        lists = _READER.findall(self._source(OVERVIEW))
-        return [
-            (reader, [self._line(item.removeprefix("- ")) for item in items.splitlines()])
-            for reader, items in lists
-        ]
+        found = []
+        for reader, items in _READER.findall(self._source(OVERVIEW)):
+            sources = (item.removeprefix("- ") for item in items.splitlines())
+            lines = (text.render(source, _Renderer(self, page="")).strip() for source in sources)
+            found.append((reader, [x.removeprefix("<p>").removesuffix("</p>") for x in lines]))
+        return found
 
     @cached_property
     def all(self) -> list[Document]:
@@ -177,10 +178,6 @@ class Documents:
 
     def _path(self, name: str) -> Path:
         return self.root / "docs" / f"{name}.md"
-
-    def _line(self, source: str) -> str:
-        html = text.render(source, _Renderer(self, page=""))
-        return html.strip().removeprefix("<p>").removesuffix("</p>")
 
 
 class _Renderer(text.Renderer):

@@ -14,7 +14,8 @@ from markupsafe import Markup
 
 from repro.artifacts.base import Artifact
 from repro.claims.elasticzo import QUANTITIES
-from repro.claims.quantity import Accuracy, Quantity, key
+from repro.claims.index import CLAIMS
+from repro.claims.quantity import key
 from repro.claims.statistics import RESAMPLES
 from repro.claims.verdict import (
     CLOSE_FRACTION,
@@ -30,7 +31,7 @@ from repro.planner.families import FAMILIES
 from repro.planner.methods import METHODS
 from repro.planner.page import page as planner_page
 from repro.report import wording
-from repro.report.claims_table import ClaimRow
+from repro.report.claims_table import ClaimRow, points_of
 from repro.report.headlines import HEADLINES, headline_rows
 from repro.site import text
 from repro.site.documents import Document, Documents
@@ -78,8 +79,13 @@ class Exhibit:
     @property
     def made_of(self) -> dict[str, list[Made]]:
         """The runs behind each claim on trained cells, by its id."""
-        quantities = ((row.id, QUANTITIES.get(row.id)) for row in self.rows)
-        return {name: _behind(quantity, self.made) for name, quantity in quantities if quantity}
+        found = {}
+        for row in self.rows:
+            if row.id in QUANTITIES:
+                cells = {key(point) for point in points_of(CLAIMS[row.id])}
+                runs = (made for made in self.made if made.record.kind == "run")
+                found[row.id] = [made for made in runs if key(made.record.point) in cells]
+        return found
 
 
 @dataclass(frozen=True)
@@ -214,12 +220,6 @@ def rule() -> str:
     for name, value in values.items():
         said = said.replace(f"``{name}``", value)
     return said
-
-
-def _behind(quantity: Quantity, made: Sequence[Made]) -> list[Made]:
-    points = [quantity.point] if isinstance(quantity, Accuracy) else sum(quantity.pairs, ())
-    cells = {key(point) for point in points}
-    return [one for one in made if one.record.kind == "run" and key(one.record.point) in cells]
 
 
 def _class(label: str) -> str:

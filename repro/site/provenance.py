@@ -12,7 +12,7 @@ import msgspec
 
 from repro.artifacts.base import Artifact
 from repro.core.units import GB, format_seconds
-from repro.measurement.environment import Environment, commit_label
+from repro.measurement.environment import commit_label
 from repro.measurement.records import CUSTOM, Record, read_run, read_runs
 from repro.report.summary import recorded_seconds, seconds_of
 
@@ -90,7 +90,40 @@ def standing(paths: Sequence[Path]) -> list[Made]:
 
 def runs(artifact: Artifact, paths: Sequence[Path], made: Sequence[Made]) -> list[Run]:
     """Return what is known of each file of ``paths``."""
-    return [_run(artifact, path, sum(one.file == path.name for one in made)) for path in paths]
+    found = []
+    for path in paths:
+        records = read_run(path)
+        last = records[-1]
+        here, total = last.environment, recorded_seconds(records)
+        trained = [
+            record.metrics.get("trained", {"threads": record.environment.threads})
+            for record in records
+        ]  # older records of training runs do not say how many threads there were
+        threads = sorted({int(one["threads"]) for one in trained if "threads" in one})
+        machine = [
+            here.cpu,
+            f"{here.cores} cores",
+            here.cpu_capability,
+            f"{here.memory_bytes / GB:.0f} GB",
+            here.gpu or "no GPU",
+        ]
+        if threads:
+            noun = "thread" if threads == [1] else "threads"
+            machine.insert(-1, f"{' or '.join(map(str, threads))} {noun}")
+        run = Run(
+            name=path.name,
+            profile=last.profile,
+            command=command(artifact, last),
+            count=len(records),
+            standing=sum(one.file == path.name for one in made),
+            utc=last.utc,
+            commit=commit_label(here.commit, here.dirty),
+            machine=", ".join(filter(None, machine)),
+            software=f"Python {here.python}, torch {here.versions['torch']}, {here.system}",
+            duration="" if total is None else format_seconds(total),
+        )
+        found.append(run)
+    return found
 
 
 def command(artifact: Artifact, record: Record) -> str:
@@ -113,45 +146,6 @@ def command(artifact: Artifact, record: Record) -> str:
             commands.append((len(options), profile, chain.from_iterable(options)))
     _, profile, words = min(commands, key=lambda command: command[0])
     return shlex.join(["repro", "run", artifact.slug, "--profile", profile, *words])
-
-
-def _run(artifact: Artifact, path: Path, count: int) -> Run:
-    records = read_run(path)
-    here = records[-1].environment
-    total = recorded_seconds(records)
-    return Run(
-        name=path.name,
-        profile=records[-1].profile,
-        command=command(artifact, records[-1]),
-        count=len(records),
-        standing=count,
-        utc=records[-1].utc,
-        commit=commit_label(here.commit, here.dirty),
-        machine=_machine(here, _threads(records)),
-        software=f"Python {here.python}, torch {here.versions['torch']}, {here.system}",
-        duration="" if total is None else format_seconds(total),
-    )
-
-
-def _machine(here: Environment, threads: str) -> str:
-    parts = [
-        here.cpu,
-        f"{here.cores} cores",
-        f"{here.cpu_capability}",
-        f"{here.memory_bytes / GB:.0f} GB",
-        threads,
-        here.gpu or "no GPU",
-    ]
-    return ", ".join(part for part in parts if part)
-
-
-def _threads(records: Sequence[Record]) -> str:
-    """Return how many threads made the records; older ones of cells do not say it."""
-    made = [
-        record.metrics.get("trained", {"threads": record.environment.threads}) for record in records
-    ]
-    found = sorted({int(one["threads"]) for one in made if "threads" in one})
-    return f"{' or '.join(map(str, found))} thread{'' if found == [1] else 's'}" if found else ""
 
 
 def _option(name: str, value: Any) -> list[str]:  # noqa: ANN401 - as JSON has it

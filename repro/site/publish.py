@@ -35,25 +35,23 @@ def published(target: Path) -> Iterator[Path]:
             fresh.mkdir()
             yield fresh
             (fresh / MARK).write_text("`repro report --html` replaces this directory.\n")
-            (fresh / MANIFEST).write_text(_manifest(fresh), encoding="utf-8")
+            sums = {n: hashlib.sha256((fresh / n).read_bytes()).hexdigest() for n in _files(fresh)}
+            lines = [f"{digest}  {name}\n" for name, digest in sums.items()]
+            (fresh / MANIFEST).write_text("".join(lines), encoding="utf-8")
             with _alone_in(target.parent):
-                _swap(fresh, target, scratch / _OLD)
+                if target.exists():
+                    target.rename(scratch / _OLD)
+                try:
+                    fresh.rename(target)
+                except OSError:
+                    _rescue(scratch / _OLD, target)
+                    raise
     except OSError as error:
         msg = (
             f"cannot write {error.filename or target}: {error.strerror}; {target} is as it was; "
             "give another directory"
         )
         raise ReproError(msg) from error
-
-
-def _swap(fresh: Path, target: Path, old: Path) -> None:
-    if target.exists():
-        target.rename(old)
-    try:
-        fresh.rename(target)
-    except OSError:
-        _rescue(old, target)
-        raise
 
 
 def _rescue(old: Path, target: Path) -> None:
@@ -71,14 +69,6 @@ def _alone_in(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _manifest(directory: Path) -> str:
-    lines = [
-        f"{hashlib.sha256((directory / name).read_bytes()).hexdigest()}  {name}\n"
-        for name in _files(directory)
-    ]
-    return "".join(lines)
 
 
 def _files(directory: Path) -> list[str]:

@@ -22,20 +22,13 @@ Deviations from the paper:
    What is in no phase is other: to gather a batch, to normalise it, to lay it out.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
-from repro.artifacts.base import Artifact, Context, Result
+from repro.artifacts.base import Artifact, lazy
 from repro.claims.execution_time import BATCHES, METHODS
-from repro.claims.index import of_artifact
 from repro.core.names import Engine, MethodName, Precision
 from repro.core.validation import require_distinct, require_names, require_positive_int
-
-if TYPE_CHECKING:
-    from repro.artifacts.base import Draw
-    from repro.claims.verdict import Finding
-    from repro.measurement.records import Record
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
@@ -86,35 +79,16 @@ CAPTIONS = {
 }
 
 
-def _run(config: Config, context: Context) -> Iterator[Result]:
-    from repro.artifacts.elasticzo_fig7.run import run
-
-    return run(config, context)
-
-
-def _findings(records: "Sequence[Record]") -> "list[Finding]":
-    from repro.artifacts.elasticzo_fig7.findings import findings
-
-    return findings(records)
-
-
-def _figures() -> "Mapping[str, Draw]":
-    from repro.artifacts.elasticzo_fig7.figures import FIGURES
-
-    return FIGURES
-
-
 ARTIFACT = Artifact(
     slug="elasticzo_fig7",
     paper="elasticzo",
     title="ElasticZO Fig. 7: time of an epoch of LeNet-5 by phase, in float32 and in integers",
-    claims=tuple(claim.id for claim in of_artifact("elasticzo_fig7")),
     about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=_run,
-    findings=_findings,
-    figures=_figures,
+    run=lazy("repro.artifacts.elasticzo_fig7.run:run"),
+    findings=lazy("repro.artifacts.elasticzo_fig7.findings:findings"),
+    figures=lazy("repro.artifacts.elasticzo_fig7.figures:figures"),
     captions=CAPTIONS,
     timed=True,
 )

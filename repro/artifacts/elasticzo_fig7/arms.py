@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -47,17 +47,6 @@ class Arm:
             train_items=items,
             engine=self.engine,
         )
-
-
-class TimedSteps(Protocol):
-    """A network under training."""
-
-    def step(self, batch: Labelled) -> None:
-        """Train on one minibatch."""
-
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        """Time of each phase in all steps so far."""
 
 
 class _NativeSteps:
@@ -113,7 +102,7 @@ class _Epoch:
         learner = build_learner(arm.cell(items))
         learner.start_epoch(0)
         wrap = _NativeSteps if arm.engine == "native" else _TorchSteps
-        self._steps: TimedSteps = wrap(learner)
+        self._steps: _NativeSteps | _TorchSteps = wrap(learner)
         images, labels = split.train_inputs, split.train_labels
         for batch in islice(batches(images, labels, arm.batch), _WARM_UP):
             self._steps.step(batch)

@@ -133,4 +133,6 @@ def _panel(panel: Axes, groups: Mapping[str, Mapping[str, Bar]]) -> None:
     panel.grid(visible=False, axis="y")
 
 
-FIGURES = {"fig7": fig7, "shares": shares}
+def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
+    """Return the functions that draw, by the name of the figure."""
+    return {"fig7": fig7, "shares": shares}

@@ -51,8 +51,13 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     Raises:
         ReproError: the engine is to be timed and cannot be built, or a process failed.
     """
-    if "native" in config.engines:
-        _build()
+    native = "native" in config.engines
+    if native:
+        try:
+            build()
+        except ToolsMissingError as error:
+            msg = f"{error}; or time PyTorch alone, with --engines torch"
+            raise ReproError(msg) from error
     tasks = [Task(number, config) for number in range(config.epochs)]
     done = run_in_subprocesses(
         "elasticzo_fig7",
@@ -70,8 +75,15 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         of_arm = [epoch["arms"][number] for epoch in epochs]
         seconds = {phase: [one[phase] for one in of_arm] for phase in PHASES}
         yield Result("epoch", asdict(arm), {"seconds": seconds, "images": images})
-    if "native" in config.engines:
-        yield Result("machine", {}, _machine(epochs))
+    if native:
+        peaks = {name: [epoch[name] for epoch in epochs] for name in ("peak_fp32", "peak_int8")}
+        multiplications = sum(
+            layer.channels * layer.kernel_height * layer.kernel_width
+            * layer.outputs * layer.rows * layer.columns
+            for layer in layer_table(lenet5(), SAMPLE_SHAPE)
+        )  # fmt: skip
+        metrics = {"instructions": load().instruction_sets()[0], **peaks}
+        yield Result("machine", {}, metrics | {"multiplications": multiplications})
 
 
 def time_task(task: Task) -> dict[str, Any]:
@@ -88,24 +100,3 @@ def time_task(task: Task) -> dict[str, Any]:
     arms, images = timed_epoch(task.arms(), task.config.image_items, measure_peaks)
     best = {f"peak_{precision}": max(found) for precision, found in peaks.items() if found}
     return {"arms": arms, "images": images, **best}
-
-
-def _build() -> None:
-    try:
-        build()
-    except ToolsMissingError as error:
-        msg = f"{error}; or time PyTorch alone, with --engines torch"
-        raise ReproError(msg) from error
-
-
-def _machine(epochs: list[dict[str, Any]]) -> dict[str, Any]:
-    layers = layer_table(lenet5(), SAMPLE_SHAPE)
-    return {
-        "instructions": load().instruction_sets()[0],
-        **{name: [epoch[name] for epoch in epochs] for name in ("peak_fp32", "peak_int8")},
-        "multiplications": sum(
-            layer.channels * layer.kernel_height * layer.kernel_width
-            * layer.outputs * layer.rows * layer.columns
-            for layer in layers
-        ),
-    }  # fmt: skip

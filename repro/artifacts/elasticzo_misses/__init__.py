@@ -18,24 +18,17 @@ Deviations from the paper:
    engine, those of Table 2 by PyTorch: other noise, and so other networks of the same settings.
 """
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from repro.artifacts.base import Artifact, Context, Result
-from repro.artifacts.shared.images import DATASETS, require_training
+from repro.artifacts.base import Artifact, lazy
+from repro.artifacts.shared.images import RotatedRuns
 from repro.core.limits import require_seeds
-from repro.core.names import EngineChoice
 from repro.core.validation import (
     require_distinct,
     require_names,
     require_positive,
     require_positive_int,
 )
-from repro.measurement.device import Device
-
-if TYPE_CHECKING:
-    from repro.artifacts.base import Draw
 
 EXPERIMENTS = (
     "test_images",
@@ -44,28 +37,17 @@ EXPERIMENTS = (
     "pre_training",
     "integer_training",
 )
-ANGLES = (30, 45)
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(RotatedRuns):
     """Which experiments are made, and how long their runs are."""
 
     experiments: tuple[str, ...] = EXPERIMENTS
     """test_images: other rotated images to evaluate on; integer_tuning, float_tuning: fine-tuning
     in INT8 and FP32; pre_training: FP32 before fine-tuning; integer_training: Table 1 in INT8*."""
-    datasets: tuple[str, ...] = DATASETS
-    """Sets of images."""
-    angles: tuple[int, ...] = ANGLES
-    """Degrees."""
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    """Independent runs of test_images and integer_tuning ..."""
     long_seeds: tuple[int, ...] = (0, 1, 2)
-    """... and of the others, that take longer."""
-    epochs: int = 50
-    """Epochs of fine-tuning (the paper's 50)."""
-    integer_pretraining_epochs: int = 100
-    """Epochs of NITI before fine-tuning in int8 (the paper's 100)."""
+    """Runs of all but test_images and integer_tuning, that take longer."""
     integer_training_epochs: int = 100
     """Epochs of training from scratch (the paper's 100)."""
     image_items: int | None = None
@@ -74,18 +56,11 @@ class Config:
     """Adam's learning rates in pre-training (1e-3 in Table 2) ..."""
     batches: tuple[int, ...] = (32, 64, 128, 256)
     """... and its batches (32 in Table 2), every pair of both."""
-    device: Device = "cpu"
-    """Where the networks are trained: cpu, or cuda."""
-    engine: EngineChoice = "torch"
-    """What trains: torch; native, the on-device engine, which refuses what it cannot train; auto,
-    the engine where it can and PyTorch where it cannot."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
         require_names("experiments", self.experiments, EXPERIMENTS)
-        require_names("datasets", self.datasets, DATASETS)
-        require_names("angles", [str(a) for a in self.angles], [str(a) for a in ANGLES])
-        require_training(self)
+        super().__post_init__()
         require_seeds(self.long_seeds)
         require_distinct("rates", self.rates)
         require_distinct("batches", self.batches)
@@ -128,18 +103,6 @@ CAPTIONS = {
 }
 
 
-def _run(config: Config, context: Context) -> Iterator[Result]:
-    from repro.artifacts.elasticzo_misses.run import run
-
-    return run(config, context)
-
-
-def _figures() -> "Mapping[str, Draw]":
-    from repro.artifacts.elasticzo_misses.figures import FIGURES
-
-    return FIGURES
-
-
 ARTIFACT = Artifact(
     slug="elasticzo_misses",
     paper="elasticzo",
@@ -147,8 +110,8 @@ ARTIFACT = Artifact(
     about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=_run,
-    figures=_figures,
+    run=lazy("repro.artifacts.elasticzo_misses.run:run"),
+    figures=lazy("repro.artifacts.elasticzo_misses.figures:figures"),
     captions=CAPTIONS,
     selector_fields=("experiments", "datasets", "angles", "seeds", "long_seeds"),
     can_sweep=True,

@@ -8,7 +8,7 @@ from repro.artifacts.elasticzo_misses.causes import CAUSES
 from repro.artifacts.shared import comparisons as shared
 from repro.artifacts.shared.comparisons import Comparison
 from repro.artifacts.shared.scores import place, published
-from repro.claims.quantity import Point, key
+from repro.claims.quantity import Key, Point, key
 from repro.claims.statistics import Estimate, estimate
 from repro.measurement.records import Record, of_kind
 
@@ -32,6 +32,7 @@ START: Point = {"start_lr": 1e-3, "start_batch": 32}
 INTEGER_START: Point = {"start_lr": None, "start_batch": 256}
 """... and in integers, that have no rate."""
 ANGLES = (30, 45)
+_UNTUNED: Point = {"precision": "fp32", "method": "none"}
 _IN_TABLE = ("dataset", "angle", "precision", "method")
 
 
@@ -60,8 +61,11 @@ class NetworkScores:
     """Of fine-tuning; none without."""
     scores: dict[str, SeedMean]
     """By the names of ``VIEWS``, in per cent."""
-    published: float
-    profile: str
+
+    @property
+    def published(self) -> float:
+        """The published accuracy in per cent."""
+        return published()[key(self.row)]
 
 
 @dataclass(frozen=True)
@@ -71,37 +75,19 @@ class PreTraining:
     dataset: str
     rate: float
     batch: int
-    drawn: tuple[SeedMean, ...]
-    """Per cent, at each angle, on the images of Table 2 ..."""
-    first: tuple[SeedMean, ...]
-    """... and on the first ones of the test split."""
-    profile: str
+    scores: dict[str, tuple[SeedMean, ...]]
+    """Per cent at each angle, on the images of Table 2 (``drawn``) and on the ``first`` ones."""
 
+    @property
+    def published(self) -> tuple[float, ...]:
+        """The published accuracies without fine-tuning in float32, one for each angle."""
+        where = {**_UNTUNED, "dataset": self.dataset}
+        return tuple(published()[key({**where, "angle": angle})] for angle in ANGLES)
 
-class Evaluations:
-    """The evaluations that records hold, found by their points."""
-
-    def __init__(self, records: Sequence[Record]) -> None:
-        """Take the records that stand, all of one profile; other kinds are passed by."""
-        self.points: list[Point] = []
-        self.profile = ""
-        self._seeds: dict[object, dict[int | None, float]] = {}
-        for record in of_kind(records, "evaluation"):
-            self.profile = record.profile
-            where = key(record.point)
-            if where not in self._seeds:
-                self.points.append(record.point)
-            self._seeds.setdefault(where, {})[record.seed] = 100 * record.metrics["accuracy"]
-
-    def get(self, *parts: Point) -> SeedMean | None:
-        """Return the mean over seeds at the point that the parts make together."""
-        point = {name: value for part in parts for name, value in part.items()}
-        by_seed = self._seeds.get(key(point))
-        if by_seed is None:
-            return None
-        seeds = [value for _, value in sorted(by_seed.items())]
-        found = estimate(seeds)
-        return SeedMean(found.mean, found.interval, found.n_seeds, tuple(seeds))
+    def distance(self, images: str) -> float:
+        """Return the larger of the distances to the published pair, in points."""
+        pairs = zip(self.scores[images], self.published, strict=True)
+        return max(abs(ours.mean - theirs) for ours, theirs in pairs)
 
 
 def comparisons(records: Sequence[Record]) -> list[Comparison]:
@@ -111,59 +97,55 @@ def comparisons(records: Sequence[Record]) -> list[Comparison]:
 
 
 def rows(records: Sequence[Record]) -> list[NetworkScores]:
-    """Return every network that was evaluated on all kinds of rotated images or on some."""
-    found = Evaluations(records)
-    made = []
-    for cell in _cells(found):
+    """Return every network that was evaluated on all kinds of rotated images or on some.
+
+    By data set, precision, method and angle, and the largest batch first.
+    """
+    found, made = _means(records), {}
+    for point in (record.point for record in of_kind(records, "evaluation")):
+        cell = {name: point[name] for name in (*_IN_TABLE, "batch") if name in point}
         row = {name: cell[name] for name in _IN_TABLE}
         start = START if row["precision"] == "fp32" else INTEGER_START
-        scores = {
-            name: score
-            for name, view in VIEWS.items()
-            if (score := found.get(cell, start, view)) is not None
-        }
+        at = {name: key({**cell, **start, **view}) for name, view in VIEWS.items()}
+        scores = {name: found[where] for name, where in at.items() if where in found}
         if len(scores) > len((TABLE_2, FIRST)):  # these two are of the grid of pre-training
-            batch = cell.get("batch")
-            tuned_with = None if batch is None else int(batch)
-            made.append(
-                NetworkScores(row, tuned_with, scores, published()[key(row)], found.profile)
-            )
-    return sorted(made, key=_place)
+            made[key(cell)] = NetworkScores(row, cell.get("batch"), scores)
+
+    def order(one: NetworkScores) -> tuple[object, ...]:
+        dataset, precision, angle, method = place(one.row)
+        return dataset, precision, method, angle, -(one.batch or 0)
+
+    return sorted(made.values(), key=order)
 
 
 def settings(records: Sequence[Record]) -> Iterator[PreTraining]:
     """Yield every rate and batch of pre-training that the records hold at both angles."""
-    found = Evaluations(records)
-    network: Point = {"precision": "fp32", "method": "none"}
+    found = _means(records)
     starts = {
-        (str(p["dataset"]), float(p["start_lr"] or 0), int(p["start_batch"] or 0))
-        for p in found.points
-        if network.items() <= p.items()
+        (str(point["dataset"]), float(point["start_lr"]), int(point["start_batch"]))
+        for point in (record.point for record in of_kind(records, "evaluation"))
+        if _UNTUNED.items() <= point.items()
     }
     for dataset, rate, batch in sorted(starts, key=lambda s: (s[0] != "mnist", s[1], s[2])):
-        start: Point = {**network, "dataset": dataset, "start_lr": rate, "start_batch": batch}
-        scores = [
-            [found.get(start, view, {"angle": angle}) for angle in ANGLES]
-            for view in (TABLE_2, FIRST)
-        ]
-        drawn, first = (tuple(s for s in of if s is not None) for of in scores)
-        if len(drawn) == len(first) == len(ANGLES):
-            yield PreTraining(dataset, rate, batch, drawn, first, found.profile)
+        start = {**_UNTUNED, "dataset": dataset, "start_lr": rate, "start_batch": batch}
+        at = {
+            images: [key({**start, **view, "angle": angle}) for angle in ANGLES]
+            for images, view in (("drawn", TABLE_2), ("first", FIRST))
+        }
+        if all(where in found for pair in at.values() for where in pair):
+            scores = {images: tuple(found[where] for where in pair) for images, pair in at.items()}
+            yield PreTraining(dataset, rate, batch, scores)
 
 
-def pair(dataset: str) -> tuple[float, ...]:
-    """Return what the paper prints at both angles without fine-tuning in float32."""
-    where = {"dataset": dataset, "precision": "fp32", "method": "none"}
-    return tuple(published()[key({**where, "angle": angle})] for angle in ANGLES)
-
-
-def _cells(found: Evaluations) -> list[Point]:
-    names = (*_IN_TABLE, "batch")
-    cells = ({name: p[name] for name in names if name in p} for p in found.points)
-    return list({key(cell): cell for cell in cells}.values())
-
-
-def _place(one: NetworkScores) -> tuple[object, ...]:
-    """Sort by data set, precision, method, angle, and the largest batch first."""
-    dataset, precision, angle, method = place(one.row)
-    return dataset, precision, method, angle, -(one.batch or 0)
+def _means(records: Sequence[Record]) -> dict[Key, SeedMean]:
+    """Return the mean accuracy in per cent by evaluated point."""
+    by_seed: dict[Key, dict[int, float]] = {}
+    for record in of_kind(records, "evaluation"):
+        seeds = by_seed.setdefault(key(record.point), {})
+        seeds[record.seed or 0] = 100 * record.metrics["accuracy"]
+    found = {}
+    for where, seeds in by_seed.items():
+        values = [value for _, value in sorted(seeds.items())]
+        mean = estimate(values)
+        found[where] = SeedMean(mean.mean, mean.interval, mean.n_seeds, tuple(values))
+    return found

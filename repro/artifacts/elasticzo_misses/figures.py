@@ -1,6 +1,6 @@
 """Accuracies by each value of each suspected cause, and on other rotated images."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -11,11 +11,10 @@ from matplotlib.lines import Line2D
 
 from repro.artifacts.elasticzo_misses import evaluated
 from repro.artifacts.elasticzo_misses.causes import BATCH
-from repro.artifacts.elasticzo_misses.evaluated import NetworkScores, PreTraining, comparisons
+from repro.artifacts.elasticzo_misses.evaluated import NetworkScores, comparisons
 from repro.artifacts.shared.comparisons import Comparison, Variant
 from repro.artifacts.shared.scores import headings
 from repro.claims.elasticzo import DATASETS, METHODS
-from repro.claims.quantity import Point
 from repro.measurement.records import Record
 from repro.plotting.accuracy import Columns, Score, dots
 from repro.plotting.remarks import title
@@ -86,10 +85,11 @@ def test_images(records: Sequence[Record]) -> Figure:
     found = [row for row in evaluated.rows(records) if row.batch in (None, _BATCH)]
     if not found:
         return _nothing()
+    profile = next(r.profile for r in reversed(records) if r.kind == "evaluation")
     panels: dict[str, list[NetworkScores]] = {}
     for row in found:
         dataset, _, precision = headings(row.row)
-        panels.setdefault(title(f"{dataset}, {precision}", {row.profile}), []).append(row)
+        panels.setdefault(title(f"{dataset}, {precision}", {profile}), []).append(row)
     columns = min(2, len(panels))
     lines = [list(panels.items())[n : n + columns] for n in range(0, len(panels), columns)]
     heights = [max(len(rows) for _, rows in line) for line in lines]
@@ -142,6 +142,7 @@ def pre_training(records: Sequence[Record]) -> Figure:
     datasets = list(dict.fromkeys(one.dataset for one in found))
     if not found:
         return _nothing()
+    profile = next(r.profile for r in reversed(records) if r.kind == "evaluation")
     rates = sorted({one.rate for one in found})
     colours = dict(zip(rates, sns.color_palette("colorblind"), strict=False))
     markers = dict(zip(sorted({one.batch for one in found}), _MARKERS, strict=False))
@@ -152,9 +153,19 @@ def pre_training(records: Sequence[Record]) -> Figure:
         for column, dataset in enumerate(datasets):
             of_set = [one for one in found if one.dataset == dataset]
             for panel, what in zip(panels[:, column], _IMAGES, strict=True):
-                _pairs(panel, of_set, what, colours, markers)
+                for one in of_set:
+                    at_30, at_45 = one.scores[what]
+                    colour = colours[one.rate]
+                    panel.plot(
+                        at_30.mean, at_45.mean, color=colour, marker=markers[one.batch], ls="none"
+                    )
+                    for seed_30, seed_45 in zip(at_30.seeds, at_45.seeds, strict=True):
+                        ends = [at_30.mean, seed_30], [at_45.mean, seed_45]
+                        panel.plot(*ends, color=colour, **_SEED)
+                panel.plot(*of_set[0].published, zorder=5, **_CROSS)
+                panel.set(xlabel="accuracy at 30° (%)", ylabel="accuracy at 45° (%)")
                 name = f"{DATASETS[dataset]}, {_IMAGES[what]}"
-                panel.set_title(title(name, {one.profile for one in of_set}))
+                panel.set_title(title(name, {profile}))
         handles = [Line2D([], [], color=c, label=f"rate {r:g}") for r, c in colours.items()]
         handles += [
             Line2D([], [], color=INK, ls="none", marker=m, label=f"batch {b}")
@@ -171,26 +182,6 @@ _SEED: dict[str, Any] = {"marker": ".", "markersize": 4, "linewidth": 0.7, "alph
 _CROSS: dict[str, Any] = {"color": INK, "ls": "none", "marker": "X", "markersize": 10}
 
 
-def _pairs(
-    panel: Axes,
-    found: Iterable[PreTraining],
-    images: str,
-    colours: dict[float, Any],
-    markers: dict[int, str],
-) -> None:
-    for one in found:
-        at_30, at_45 = getattr(one, images)
-        look = {"color": colours[one.rate], "marker": markers[one.batch]}
-        panel.plot(at_30.mean, at_45.mean, ls="none", **look)
-        for seed_30, seed_45 in zip(at_30.seeds, at_45.seeds, strict=True):
-            panel.plot(
-                [at_30.mean, seed_30], [at_45.mean, seed_45], color=colours[one.rate], **_SEED
-            )
-        dataset = one.dataset
-    panel.plot(*evaluated.pair(dataset), zorder=5, **_CROSS)
-    panel.set(xlabel="accuracy at 30° (%)", ylabel="accuracy at 45° (%)")
-
-
 def _of(found: Iterable[Comparison], precision: str, *, tuned: bool) -> list[Comparison]:
     return [
         one for one in found if one.row["precision"] == precision and ("angle" in one.row) == tuned
@@ -201,7 +192,9 @@ def _causes(found: Iterable[Comparison]) -> Figure:
     """Draw a panel for each cell of a table: with the setting there, then by each cause."""
     columns: dict[tuple[str, ...], list[Score]] = {}
     for one in found:
-        scores = columns.setdefault(_where(one.row), [])
+        dataset, *rotation, precision = headings(one.row)
+        table = f"Table {2 if rotation else 1}, {precision}\n{dataset}"
+        scores = columns.setdefault((table, *rotation, METHODS[str(one.row["method"])]), [])
         if not scores:
             own = next(variant for variant in one.variants if variant.is_base)
             scores.append(_score("the table's setting", own, one))
@@ -211,13 +204,6 @@ def _causes(found: Iterable[Comparison]) -> Figure:
             if not variant.is_base
         ]
     return _dots(columns, per_row=3)
-
-
-def _where(row: Point) -> tuple[str, ...]:
-    """Return the table, the precision, and below them the rest of a row's heading."""
-    dataset, *rotation, precision = headings(row)
-    table = 2 if rotation else 1
-    return f"Table {table}, {precision}\n{dataset}", *rotation, METHODS[str(row["method"])]
 
 
 def _score(name: str, variant: Variant, of: Comparison) -> Score:
@@ -240,11 +226,13 @@ def _nothing() -> Figure:
     return figure
 
 
-FIGURES = {
-    "test_images": test_images,
-    "integer_tuning": integer_tuning,
-    "batch": batch,
-    "pre_training": pre_training,
-    "float_tuning": float_tuning,
-    "integer_training": integer_training,
-}
+def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
+    """Return the functions that draw, by the name of the figure."""
+    return {
+        "integer_tuning": integer_tuning,
+        "batch": batch,
+        "test_images": test_images,
+        "pre_training": pre_training,
+        "float_tuning": float_tuning,
+        "integer_training": integer_training,
+    }

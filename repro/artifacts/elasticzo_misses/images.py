@@ -6,8 +6,6 @@ from functools import cache as cache_calls
 from itertools import groupby
 from typing import Literal
 
-from torch import Tensor
-
 from repro.artifacts.base import Context, Result
 from repro.artifacts.shared.training_runs import settings_of
 from repro.data import cache
@@ -17,7 +15,6 @@ from repro.data.images.rotated import SEED, SIZE
 from repro.data.images.rotation import rotate
 from repro.data.splits import sample
 from repro.training.build import build_learner, quantised_levels
-from repro.training.learner import NetworkLearner
 from repro.training.run import NetworkRun
 from repro.training.split import Split
 from repro.training.store import CheckpointStore
@@ -46,7 +43,9 @@ class RotatedImages:
             images, labels = images[chosen], labels[chosen]
         degrees = self.angle if self.turn == "counter-clockwise" else -self.angle
         if self.interpolation == "nearest":
-            return _rotate_to_nearest(images, degrees), labels
+            from scipy.ndimage import rotate as turned
+
+            return turned(images, degrees, axes=(1, 2), reshape=False, order=0), labels
         return rotate(images, degrees), labels
 
 
@@ -91,7 +90,13 @@ def evaluations(
         learner.load_weights(state["learner"])
         for _, images in wanted:
             items = rotated(images, str(vision_task(run.task).pixels_of))
-            metrics = {"accuracy": _accuracy(learner, run, *items), "settings": settings_of(run)}
+            inputs, labels = to_tensors(*items, run.device)
+            if run.precision != "fp32":
+                levels = quantised_levels(vision_task(run.task)).values
+                inputs = levels[inputs.cpu().int()].unsqueeze(1).to(run.device)
+            parts = batches(inputs, labels, Split.evaluated_at_once)
+            right = sum(learner.evaluate(part)[1] for part in parts)
+            metrics = {"accuracy": right / len(labels), "settings": settings_of(run)}
             yield Result("evaluation", _point(run, images), metrics, run.seed)
 
 
@@ -107,24 +112,3 @@ def _point(run: NetworkRun, images: RotatedImages) -> dict[str, object]:
         **({} if run.start is None else {"batch": run.settings.batch}),
         **asdict(images),
     }
-
-
-def _accuracy(learner: NetworkLearner, run: NetworkRun, pixels: Array, classes: Array) -> float:
-    images, labels = to_tensors(pixels, classes, run.device)
-    inputs = images if run.precision == "fp32" else _as_integers(images, run)
-    size = Split.evaluated_at_once
-    right = sum(learner.evaluate(some)[1] for some in batches(inputs, labels, size))
-    return right / len(labels)
-
-
-def _as_integers(images: Tensor, run: NetworkRun) -> Tensor:
-    levels = quantised_levels(vision_task(run.task)).values
-    return levels[images.cpu().int()].unsqueeze(1).to(run.device)
-
-
-def _rotate_to_nearest(images: Array, degrees: float) -> Array:
-    """Return what ``rotate`` does, but each pixel takes the grey of the nearest one."""
-    from scipy.ndimage import rotate as turned
-
-    to_nearest: Array = turned(images, degrees, axes=(1, 2), reshape=False, order=0)
-    return to_nearest

@@ -8,7 +8,7 @@ Kinds of results:
 - ``evaluation``: one network on one set of rotated test images; see ``images.evaluations``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
@@ -28,10 +28,12 @@ _BATCH = (causes.BATCH,)
 
 def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield the results of each experiment; two of them share some networks."""
-    asked = [pair for name in config.experiments for pair in _EVALUATED.get(name, _none)(config)]
+    chosen = [_EVALUATED[name] for name in config.experiments if name in _EVALUATED]
+    asked = [pair for networks in chosen for pair in networks(config)]
     as_trained = [(by_engine(base, config.engine), images) for base, images in asked]
     yield from evaluations(list(dict.fromkeys(as_trained)), context)
-    trained = [one for name in config.experiments for one in _TRAINED.get(name, _none)(config)]
+    ablations = [_TRAINED[name] for name in config.experiments if name in _TRAINED]
+    trained = [one for ablation in ablations for one in ablation(config)]
     for result, changes in run_ablations(
         trained, context, coordinates=causes.SETTINGS, engine=config.engine
     ):
@@ -54,15 +56,14 @@ def _test_images(config: Config) -> Asked:
                 variants = (
                     [own] if precision == "fp32" else [c for c, _ in Ablation([own], _BATCH).runs()]
                 )
-                views = [replace(view, angle=angle) for view in _of_tuned()]
+                # a fine-tuned network is evaluated only on images rotated as its training images
+                views = [
+                    replace(view, angle=angle)
+                    for view in VIEWS
+                    if (view.turn, view.interpolation) == (VIEWS[0].turn, VIEWS[0].interpolation)
+                ]
                 asked += list(product(variants, views))
     return asked
-
-
-def _of_tuned() -> Sequence[RotatedImages]:
-    """Return the images for a network that was fine-tuned on others turned and made alike."""
-    own = VIEWS[0]
-    return [v for v in VIEWS if (v.turn, v.interpolation) == (own.turn, own.interpolation)]
 
 
 def _pre_training(config: Config) -> Asked:
@@ -83,9 +84,7 @@ def _integer_tuning(config: Config) -> Iterator[Ablation]:
     for dataset, angle, method, seed in rows:
         base = _tuned(config, dataset, angle, "int8", method, seed)
         yield Ablation([base], _BATCH)
-        if (dataset, method) == ("fashion_mnist", "full_zo"):
-            yield Ablation([base], causes.OF_INTEGER_TUNING)
-        if (dataset, angle, method) == ("fashion_mnist", 45, "cls1"):
+        if dataset == "fashion_mnist" and (method == "full_zo" or (angle, method) == (45, "cls1")):
             yield Ablation([base], causes.OF_INTEGER_TUNING)
 
 
@@ -118,10 +117,6 @@ def _tuned(
     base = rotated_run(config, dataset, angle, precision, method, seed)
     assert base.start is not None  # noqa: S101 - fine-tuning has one
     return replace(base, start=replace(base.start, train_items=config.image_items))
-
-
-def _none(config: Config) -> tuple[()]:  # noqa: ARG001 - as the others
-    return ()
 
 
 _EVALUATED = {"test_images": _test_images, "pre_training": _pre_training}

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from repro.artifacts.elasticzo_misses import evaluated
-from repro.artifacts.elasticzo_misses.evaluated import PreTraining, comparisons
+from repro.artifacts.elasticzo_misses.evaluated import comparisons
 from repro.artifacts.shared.comparisons import Variant
 from repro.artifacts.shared.scores import headings
 from repro.claims.elasticzo import DATASETS, METHODS
@@ -20,7 +20,9 @@ def by_cause(records: Sequence[Record]) -> pd.DataFrame:
         {
             "row": _name(one.row),
             "cause": one.axis.name,
-            "accuracy by value (%)": "; ".join(map(_variant, one.variants)),
+            "accuracy by value (%)": "; ".join(
+                f"{_label(v)}: {v.last.text()}" for v in one.variants
+            ),
             "published": f"{one.published:.2f}",
             "seeds": _seeds(variant.last for variant in one.variants),
         }
@@ -73,22 +75,14 @@ def by_pre_training(records: Sequence[Record]) -> pd.DataFrame:
             "data set": DATASETS[one.dataset],
             "rate": f"{one.rate:g}",
             "batch": str(one.batch),
-            "our images (%)": _pair(one.drawn),
-            "first 1,024 (%)": _pair(one.first),
-            "published": " / ".join(f"{value:.2f}" for value in evaluated.pair(one.dataset)),
-            "farthest (points)": " / ".join(
-                f"{distance(one, images):.1f}" for images in (one.drawn, one.first)
-            ),
-            "seeds": _seeds((*one.drawn, *one.first)),
+            "our images (%)": _pair(one.scores["drawn"]),
+            "first 1,024 (%)": _pair(one.scores["first"]),
+            "published": " / ".join(f"{value:.2f}" for value in one.published),
+            "farthest (points)": " / ".join(f"{one.distance(images):.1f}" for images in one.scores),
+            "seeds": _seeds(score for pair in one.scores.values() for score in pair),
         }
         for one in evaluated.settings(records)
     )
-
-
-def distance(one: PreTraining, found: Sequence[Estimate]) -> float:
-    """Return the larger of the distances to the published pair, in points."""
-    pairs = zip(found, evaluated.pair(one.dataset), strict=True)
-    return max(abs(ours.mean - published) for ours, published in pairs)
 
 
 def nearest_to_both(records: Sequence[Record]) -> str:
@@ -98,8 +92,8 @@ def nearest_to_both(records: Sequence[Record]) -> str:
         farthest: dict[tuple[float, int], list[float]] = {}
         for one in evaluated.settings(records):
             found = farthest.setdefault((one.rate, one.batch), [])
-            found.append(distance(one, getattr(one, images)))
-        both = {at: max(found) for at, found in farthest.items() if len(found) == len(_SETS)}
+            found.append(one.distance(images))
+        both = {at: max(found) for at, found in farthest.items() if len(found) == 2}
         if both:
             rate, batch = min(both, key=both.__getitem__)
             parts.append(
@@ -111,15 +105,8 @@ def nearest_to_both(records: Sequence[Record]) -> str:
     return f"Nearest to all four published numbers is {'; '.join(parts)}."
 
 
-_SETS = ("mnist", "fashion_mnist")
-
-
 def _name(row: Point) -> str:
     return ", ".join((*headings(row), METHODS[str(row["method"])]))
-
-
-def _variant(variant: Variant) -> str:
-    return f"{_label(variant)}: {variant.last.text()}"
 
 
 def _label(variant: Variant) -> str:

@@ -33,15 +33,13 @@ Deviations from the paper:
    and fewer combinations; these runs are of no profile.
 """
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from repro.artifacts.base import Artifact, Context, Result
-from repro.artifacts.shared.images import require_training
+from repro.artifacts.base import Artifact, lazy
+from repro.artifacts.shared.images import TrainingRuns
 from repro.core.errors import UsageError
 from repro.core.limits import require_points
-from repro.core.names import METHODS, EngineChoice, MethodName, Precision
+from repro.core.names import METHODS, MethodName, Precision
 from repro.core.validation import (
     require_distinct,
     require_names,
@@ -49,10 +47,6 @@ from repro.core.validation import (
     require_positive_int,
 )
 from repro.integer.limits import check_r_max
-from repro.measurement.device import Device
-
-if TYPE_CHECKING:
-    from repro.artifacts.base import Draw
 
 PROBLEMS = (
     "mnist",
@@ -68,7 +62,7 @@ _CLOUDS = ("modelnet40", "modelnet40_points", "modelnet40_hdf5", "shrec11")
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(TrainingRuns):
     """The grid and the length of its runs."""
 
     problems: tuple[str, ...] = PROBLEMS
@@ -78,7 +72,6 @@ class Config:
     methods: tuple[MethodName, ...] = METHODS
     """Rows of the tables."""
     seeds: tuple[int, ...] = (0,)
-    """Independent runs of each combination."""
     epochs: int = 4
     """Epochs of a run on a whole set of images in float32 ..."""
     integer_epochs: int = 4
@@ -107,18 +100,13 @@ class Config:
     """Largest magnitude of the integer perturbation; Full BP has none."""
     integer_tuning_batches: tuple[int, ...] = (32, 256)
     """Batch sizes of fine-tuning in integers."""
-    device: Device = "cpu"
-    """Where the networks are trained: cpu, or cuda."""
-    engine: EngineChoice = "torch"
-    """What trains: torch; native, the on-device engine, which refuses what it cannot train; auto,
-    the engine where it can and PyTorch where it cannot."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
         require_names("problems", self.problems, (*PROBLEMS, *_CLOUDS))
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)
-        require_training(self)
+        super().__post_init__()
         for name in ("learning_rates", "clips", "other_eps", "bp_learning_rates"):
             require_distinct(name, getattr(self, name))
             for value in getattr(self, name):
@@ -169,18 +157,6 @@ CAPTIONS = {
 }
 
 
-def _run(config: Config, context: Context) -> Iterator[Result]:
-    from repro.artifacts.elasticzo_search.run import run
-
-    return run(config, context)
-
-
-def _figures() -> "Mapping[str, Draw]":
-    from repro.artifacts.elasticzo_search.figures import FIGURES
-
-    return FIGURES
-
-
 ARTIFACT = Artifact(
     slug="elasticzo_search",
     paper="elasticzo",
@@ -188,8 +164,8 @@ ARTIFACT = Artifact(
     about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=_run,
-    figures=_figures,
+    run=lazy("repro.artifacts.elasticzo_search.run:run"),
+    figures=lazy("repro.artifacts.elasticzo_search.figures:figures"),
     captions=CAPTIONS,
     selector_fields=("problems", "precisions", "methods", "seeds"),
     reads_custom=True,

@@ -1,6 +1,6 @@
 """Held-out accuracy over the grid."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -19,6 +19,10 @@ _ABSCISSAE = {"batch": "batch size B", "r_max": "$r_{max}$", "lr": "learning rat
 """What a panel shows is the first of these that was searched for."""
 _CHOSEN: dict[str, Any] = {"color": "k", "ls": "none", "marker": "o", "ms": 12, "mfc": "none"}
 _AT_THE_EDGE: dict[str, Any] = {**_CHOSEN, "marker": "s"}
+_CHOICE = (
+    Line2D([], [], label="the best: chosen", **_CHOSEN),
+    Line2D([], [], label="chosen, at the edge\nof what was tried", **_AT_THE_EDGE),
+)
 _MARKERS = "sD^v<>P"
 _STYLES = ("--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
 
@@ -30,9 +34,13 @@ def grid(records: Sequence[Record]) -> Figure:
         across = min(len(columns), 3)
         figure, panels = _panels(len(columns), across)
         variants = _variants(records)
+        keys = [
+            Line2D([], [], color="grey", label=f"{kind} = {value:g}", **_look(place))
+            for (kind, value), place in variants.items()
+        ]
         for panel, column in zip(panels, columns, strict=True):
             _panel(panel, records, column, variants)
-        handles = [*_methods(records), *map(_key, variants, variants.values()), *_choice()]
+        handles = [*_methods(records), *keys, *_CHOICE]
         figure.legend(handles=handles, loc="outside right upper")
     return figure
 
@@ -49,7 +57,8 @@ def epsilon(records: Sequence[Record]) -> Figure:
             for group, line in lines.items():
                 panel.plot(*zip(*line, strict=True), marker="o", color=METHOD_COLOURS[group[2]])
                 eps, accuracy = max(line, key=lambda at: at[1])
-                panel.plot(eps, accuracy, **_mark(eps in (min(tried), max(tried))))
+                mark = _AT_THE_EDGE if eps in (min(tried), max(tried)) else _CHOSEN
+                panel.plot(eps, accuracy, **mark)
             panel.set(
                 xscale="log",
                 xlabel=r"$\epsilon$",
@@ -58,7 +67,7 @@ def epsilon(records: Sequence[Record]) -> Figure:
             )
             _ticks(panel, tried)
         searched = [line for line in _methods(records) if line.get_label() != METHODS["full_bp"]]
-        figure.legend(handles=[*searched, *_choice()], loc="outside right upper")
+        figure.legend(handles=[*searched, *_CHOICE], loc="outside right upper")
     return figure
 
 
@@ -117,7 +126,13 @@ def _panel(
                 )
         wanted = {name: value for name, value in chosen[group].items() if name != "eps"}
         at = next(point for point in points if wanted.items() <= dict(point).items())
-        panel.plot(_abscissa(dict(at)), 100 * points[at], **_mark(_at_the_edge(at, points)))
+        tried = {name: {dict(point)[name] for point in points} for name, _ in at}
+        at_the_edge = any(
+            len(tried[name]) > 1 and value in (min(tried[name]), max(tried[name]))
+            for name, value in at
+        )
+        mark = _AT_THE_EDGE if at_the_edge else _CHOSEN
+        panel.plot(_abscissa(dict(at)), 100 * points[at], **mark)
     first = dict(next(p for points in found.values() for p in points))
     panel.set(
         xscale="log",
@@ -133,27 +148,6 @@ def _problems(records: Iterable[Record], family: str) -> str:
     sets = dict.fromkeys(r.point["dataset"] for r in records if group_of(r)[0] == family)
     names = ", ".join(DATASETS.get(name) or STAND_INS[name] for name in sets)
     return f"rotated {names}" if family.startswith("rotated") else names
-
-
-def _at_the_edge(point: Combination, grid: Iterable[Combination]) -> bool:
-    """Tell whether any setting is the smallest or the largest that was tried of several."""
-    tried = [dict(other) for other in grid]
-    values = {name: {each[name] for each in tried} for name in dict(point)}
-    return any(
-        len(values[name]) > 1 and value in (min(values[name]), max(values[name]))
-        for name, value in point
-    )
-
-
-def _mark(at_the_edge: bool) -> dict[str, Any]:
-    return _AT_THE_EDGE if at_the_edge else _CHOSEN
-
-
-def _choice() -> list[Line2D]:
-    return [
-        Line2D([], [], label="the best: chosen", **_CHOSEN),
-        Line2D([], [], label="chosen, at the edge\nof what was tried", **_AT_THE_EDGE),
-    ]
 
 
 def _ticks(panel: Axes, values: Iterable[float]) -> None:
@@ -200,9 +194,6 @@ def _methods(records: Sequence[Record]) -> list[Line2D]:
     ]
 
 
-def _key(variant: Variant, place: int) -> Line2D:
-    kind, value = variant
-    return Line2D([], [], color="grey", label=f"{kind} = {value:g}", **_look(place))
-
-
-FIGURES = {"grid": grid, "epsilon": epsilon}
+def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
+    """Return the functions that draw, by the name of the figure."""
+    return {"grid": grid, "epsilon": epsilon}

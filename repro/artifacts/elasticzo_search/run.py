@@ -8,6 +8,7 @@ Kinds of results:
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -24,7 +25,6 @@ from repro.training.task import vision_task
 _ANY_RATE = FloatSettings(lr=1.0)
 """Each grid sets a learning rate of its own."""
 _SEARCHED = ("lr", "clip", "eps", "r_max")
-_SEARCHED_IN_TUNING = ("r_max", "batch")
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
@@ -39,12 +39,12 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         yield from (result for result, _ in made)
 
     found = []
-    for result in train([*_float_grids(config), *_integer_grids(config)], _SEARCHED):
+    for result in train([*_float_grids(config), *_integer_grids(config, rotated=False)], _SEARCHED):
         if result.point["precision"] == "fp32":
             found.append(result)
         yield result
-    yield from train(_epsilon_lines(config, best(found)), _SEARCHED)
-    yield from train(_integer_tuning_grids(config), _SEARCHED_IN_TUNING)
+    yield from train(_float_grids(config, best(found)), _SEARCHED)
+    yield from train(_integer_grids(config, rotated=True), ("r_max", "batch"))
 
 
 def _grid(base: NetworkRun, **values: Sequence[float]) -> Ablation:
@@ -53,54 +53,40 @@ def _grid(base: NetworkRun, **values: Sequence[float]) -> Ablation:
     return Ablation([base], axes, every_combination=True, evaluation="validation")
 
 
-def _float_grids(config: Config) -> Iterator[Ablation]:
-    for problem, method, seed in _float_runs(config):
+def _float_grids(
+    config: Config, chosen: Mapping[Group, Mapping[str, Any]] | None = None
+) -> Iterator[Ablation]:
+    """Yield the grids in float32 or, given the points ``chosen`` there, lines of other epsilons."""
+    runs = product(config.problems, config.methods, config.seeds)
+    for problem, method, seed in runs if "fp32" in config.precisions else ():
+        base = partial(_base, config, problem, "fp32", method, seed)
         if method == "full_bp":
-            base = _base(config, problem, "fp32", method, seed, _ANY_RATE)
-            yield _grid(base, lr=config.bp_learning_rates)
-        else:
+            if chosen is None:
+                yield _grid(base(_ANY_RATE), lr=config.bp_learning_rates)
+        elif chosen is None:
             settings = replace(_ANY_RATE, eps=config.eps)
-            base = _base(config, problem, "fp32", method, seed, settings)
-            yield _grid(base, lr=config.learning_rates, clip=config.clips)
-
-
-def _epsilon_lines(config: Config, chosen: Mapping[Group, Mapping[str, Any]]) -> Iterator[Ablation]:
-    for problem, method, seed in _float_runs(config):
-        if method != "full_bp":
+            yield _grid(base(settings), lr=config.learning_rates, clip=config.clips)
+        else:
             at = chosen[family(problem), "fp32", method]
             settings = FloatSettings(lr=at["lr"], clip=at["clip"])
-            base = _base(config, problem, "fp32", method, seed, settings)
-            yield _grid(base, eps=config.other_eps)
+            yield _grid(base(settings), eps=config.other_eps)
 
 
-def _float_runs(config: Config) -> Iterator[tuple[str, MethodName, int]]:
-    if "fp32" in config.precisions:
-        yield from product(config.problems, config.methods, config.seeds)
-
-
-def _integer_grids(config: Config) -> Iterator[Ablation]:
-    for problem, method, seed in _integer_runs(config, rotated=False):
-        if method != "full_bp":  # NITI has nothing to search
-            base = _base(config, problem, "int8", method, seed, IntegerSettings())
-            yield _grid(base, r_max=config.r_maxes)
-
-
-def _integer_tuning_grids(config: Config) -> Iterator[Ablation]:
-    for problem, method, seed in _integer_runs(config, rotated=True):
-        base = _base(config, problem, "int8", method, seed, IntegerSettings())
-        perturbation = {} if method == "full_bp" else {"r_max": config.r_maxes}
-        yield _grid(base, batch=config.integer_tuning_batches, **perturbation)
-
-
-def _integer_runs(config: Config, *, rotated: bool) -> Iterator[tuple[str, MethodName, int]]:
-    if "int8" in config.precisions:
-        images = [
-            problem
-            for problem in config.problems
-            if vision_task(problem).network == "lenet5"
-            and (vision_task(problem).angle is not None) == rotated
-        ]
-        yield from product(images, config.methods, config.seeds)
+def _integer_grids(config: Config, *, rotated: bool) -> Iterator[Ablation]:
+    """Yield the grids on rotated images, of the batch size too, or on upright ones."""
+    tasks = {problem: vision_task(problem) for problem in config.problems}
+    images = [
+        problem
+        for problem, task in tasks.items()
+        if task.network == "lenet5" and (task.angle is not None) == rotated
+    ]
+    runs = product(images, config.methods, config.seeds)
+    for problem, method, seed in runs if "int8" in config.precisions else ():
+        axes = {"batch": config.integer_tuning_batches} if rotated else {}
+        if method != "full_bp":
+            axes["r_max"] = config.r_maxes
+        if axes:  # NITI has nothing to search
+            yield _grid(_base(config, problem, "int8", method, seed, IntegerSettings()), **axes)
 
 
 def _base(

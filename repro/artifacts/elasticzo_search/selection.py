@@ -1,6 +1,6 @@
 """Which combination of the grid is the best."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, Protocol
 
@@ -56,53 +56,39 @@ def combination(record: Run) -> Combination:
     return tuple((name, settings[name]) for name in searched(group_of(record)))
 
 
-def accuracy(records: Iterable[Run]) -> float:
-    """Return the mean accuracy after the last epoch, as a fraction; 0 if a run diverged."""
-    return fmean(
-        0.0 if record.metrics["diverged"] else record.metrics["test_accuracy"][-1]
-        for record in records
-    )
-
-
 def grids(records: Sequence[Run]) -> dict[Group, dict[Combination, float]]:
-    """Return the held-out accuracy of every combination, by group.
+    """Return the held-out accuracy of every combination as a fraction, by group.
 
-    It is the mean over seeds, and over the problems that share their hyperparameters. Records of a
-    search for fewer hyperparameters than are searched for in their group now are left out, and so
-    are those of fewer epochs than the group's longest: a longer search takes a shorter one's place.
+    It is that after the last epoch, 0 if a run diverged: the mean over seeds, and over the problems
+    that share their hyperparameters. Records of a search for fewer hyperparameters than are
+    searched for in their group now are left out, and so are those of fewer epochs than the group's
+    longest: a longer search takes a shorter one's place.
 
     Raises:
         ReproError: the runs of a group were trained differently in more than the searched
             hyperparameters, so that their accuracies do not say which of those is the best.
     """
     groups: dict[Group, list[Run]] = {}
-    for record in filter(_is_of_this_search, records):
-        groups.setdefault(group_of(record), []).append(record)
-    longest = {group: _longest(runs) for group, runs in groups.items()}
-    for group, runs in longest.items():
-        _require_alike(group, runs)
-    return {group: _grid(runs) for group, runs in longest.items()}
+    for record in records:
+        if {*searched(group_of(record))} <= record.point.keys():
+            groups.setdefault(group_of(record), []).append(record)
+    found: dict[Group, dict[Combination, float]] = {}
+    for group, runs in groups.items():
+        most = max(run.metrics["settings"]["epochs"] for run in runs)
+        longest = [run for run in runs if run.metrics["settings"]["epochs"] == most]
+        _require_alike(group, longest)
+        points: dict[Combination, list[float]] = {}
+        for run in longest:
+            accuracy = 0.0 if run.metrics["diverged"] else run.metrics["test_accuracy"][-1]
+            points.setdefault(combination(run), []).append(accuracy)
+        found[group] = {point: fmean(accuracies) for point, accuracies in points.items()}
+    return found
 
 
 def best(records: Sequence[Run]) -> dict[Group, dict[str, Any]]:
     """Return the best combination of every group; of equals, the first in the grid."""
-    return {group: dict(_first_best(grid)) for group, grid in grids(records).items()}
-
-
-def _is_of_this_search(record: Run) -> bool:
-    return {*searched(group_of(record))} <= record.point.keys()
-
-
-def _longest(runs: Sequence[Run]) -> list[Run]:
-    most = max(run.metrics["settings"]["epochs"] for run in runs)
-    return [run for run in runs if run.metrics["settings"]["epochs"] == most]
-
-
-def _grid(runs: Sequence[Run]) -> dict[Combination, float]:
-    points: dict[Combination, list[Run]] = {}
-    for run in runs:
-        points.setdefault(combination(run), []).append(run)
-    return {point: accuracy(found) for point, found in points.items()}
+    first = {group: max(grid, key=grid.__getitem__) for group, grid in grids(records).items()}
+    return {group: dict(point) for group, point in first.items()}
 
 
 def _require_alike(group: Group, runs: Sequence[Run]) -> None:
@@ -117,7 +103,3 @@ def _require_alike(group: Group, runs: Sequence[Run]) -> None:
                 "with one configuration, and move the other records away"
             )
             raise ReproError(msg)
-
-
-def _first_best(grid: Mapping[Combination, float]) -> Combination:
-    return max(grid, key=lambda point: grid[point])

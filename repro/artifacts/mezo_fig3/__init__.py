@@ -13,12 +13,10 @@ Deviations from the paper:
    eager forward pass then takes about a fifth less above the weights.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from repro.artifacts.base import Artifact, Context, Result
-from repro.claims.index import of_artifact
+from repro.artifacts.base import Artifact, lazy
 from repro.core.errors import UsageError
 from repro.core.names import ATTENTIONS, BYTES, Attention, Dtype
 from repro.core.validation import (
@@ -28,12 +26,6 @@ from repro.core.validation import (
     require_positive_int,
 )
 from repro.memory.shape import LLAMA2_7B, DecoderShape
-
-if TYPE_CHECKING:
-    from repro.artifacts.base import Draw
-    from repro.claims.verdict import Finding
-    from repro.measurement.records import Record
-
 
 PARTS = ("equations", "simulated", "measured", "perturbations")
 
@@ -186,35 +178,16 @@ CAPTIONS = {
 }
 
 
-def _run(config: Config, context: Context) -> Iterator[Result]:
-    from repro.artifacts.mezo_fig3.run import run
-
-    return run(config, context)
-
-
-def _findings(records: "Sequence[Record]") -> "list[Finding]":
-    from repro.artifacts.mezo_fig3.findings import findings
-
-    return findings(records)
-
-
-def _figures() -> "Mapping[str, Draw]":
-    from repro.artifacts.mezo_fig3.figures import FIGURES
-
-    return FIGURES
-
-
 ARTIFACT = Artifact(
     slug="mezo_fig3",
     paper="mezo",
     title="MeZO Fig. 3: memory of backpropagation and MeZO over context, layers and hidden size",
-    claims=tuple(claim.id for claim in of_artifact("mezo_fig3")),
     about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=_run,
-    findings=_findings,
-    figures=_figures,
+    run=lazy("repro.artifacts.mezo_fig3.run:run"),
+    findings=lazy("repro.artifacts.mezo_fig3.findings:findings"),
+    figures=lazy("repro.artifacts.mezo_fig3.figures:figures"),
     captions=CAPTIONS,
     selector_fields=("parts",),
 )

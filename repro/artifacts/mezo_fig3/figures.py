@@ -1,30 +1,27 @@
 """Memory over N, L and D with simulated and with measured points, and formula against both."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from repro.artifacts.mezo_fig3.axes import AXES, METHODS, label_powers_of_two
-from repro.artifacts.mezo_fig3.main_figure import fig3
+from repro.artifacts.mezo_fig3.main_figure import AXES, METHODS, fig3, label_powers_of_two
 from repro.core.units import format_bytes
 from repro.measurement.records import Record, of_kind
 from repro.plotting.style import BLUE, INK, ORANGE, style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _COLOURS = {"bp": ORANGE, "bp_checkpoint": ORANGE, "mezo": BLUE, "forward": BLUE}
 _FILLED: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": "none"}
 _OPEN: dict[str, Any] = {**_FILLED, "markersize": 7.5, "markerfacecolor": "none"}
 """A ring round what it coincides with."""
-_SHAPES = {"bp": "o", "bp_checkpoint": "s", "mezo": "o"}
+_LOOKS = {"eager": _FILLED, "sdpa": _OPEN}
 
 
-def fig3_memory(records: Sequence[Record]) -> "Figure":
+def fig3_memory(records: Sequence[Record]) -> Figure:
     """Draw the memory of the paper's six panels with the simulated points on it."""
     config = records[0].config
     title = (
@@ -35,7 +32,7 @@ def fig3_memory(records: Sequence[Record]) -> "Figure":
     return _six_panels(records, "paper", base, list(of_kind(records, "simulated")), title)
 
 
-def fig3_measured(records: Sequence[Record]) -> "Figure":
+def fig3_measured(records: Sequence[Record]) -> Figure:
     """Draw the same six panels for the measured models."""
     config = records[0].config
     base = {
@@ -52,15 +49,31 @@ def fig3_measured(records: Sequence[Record]) -> "Figure":
     return _six_panels(records, "measured", base, points, title)
 
 
-def predicted(records: Sequence[Record]) -> "Figure":
+def predicted(records: Sequence[Record]) -> Figure:
     """Draw formula over observed peak for every simulated and measured point."""
+    groups: dict[str, list[Record]] = {}
+    for kind in ("simulated", "measured"):
+        for record in of_kind(records, kind):
+            if "peak_bytes" in record.metrics and record.point["method"] != "forward":
+                groups.setdefault(f"{kind}, {record.point['dtype']}", []).append(record)
     with style():
-        groups = _prediction_groups(records)
         columns = max(1, len(groups))
-        figure, grid = plt.subplots(1, columns, figsize=(11, 4), sharey=True, squeeze=False)
-        panels = grid[0]
+        figure, (panels,) = plt.subplots(1, columns, figsize=(11, 4), sharey=True, squeeze=False)
         for panel, (name, group) in zip(panels, groups.items(), strict=False):
-            _prediction_panel(panel, name, group)
+            for record in group:
+                point, peak = record.point, record.metrics["peak_bytes"]
+                look = dict(_LOOKS[point["attention"]])
+                if point["method"] == "bp_checkpoint":
+                    look["marker"] = "s"
+                ratio = record.metrics["formula_bytes"] / peak
+                panel.plot(peak, ratio, color=_COLOURS[point["method"]], **look)
+            panel.axhline(1, color=INK, linewidth=0.8)
+            panel.set_xscale("log")
+            panel.set_yscale("log", base=2)
+            panel.yaxis.set_major_formatter("{x:g}")
+            panel.xaxis.set_major_formatter(FuncFormatter(lambda count, _: format_bytes(count)))
+            panel.set_xlabel("peak of one step")
+            panel.set_title(f"{name}: {len(group)} points")
         panels[0].set_ylabel("formula / observed peak")
         handles = [
             _handle("BP", ORANGE, **_FILLED),
@@ -73,21 +86,13 @@ def predicted(records: Sequence[Record]) -> "Figure":
     return figure
 
 
-FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {
-    "fig3": fig3,
-    "fig3_memory": fig3_memory,
-    "fig3_measured": fig3_measured,
-    "predicted": predicted,
-}
-
-
 def _six_panels(
     records: Sequence[Record],
     scope: str,
     base: Mapping[str, int],
     points: Sequence[Record],
     title: str,
-) -> "Figure":
+) -> Figure:
     curves = {
         record.point["axis"]: record.metrics
         for record in of_kind(records, "analytic")
@@ -103,7 +108,7 @@ def _six_panels(
                 here = [
                     record
                     for record in points
-                    if _on_axis(record, axis, base)
+                    if all(record.point[other] == base[other] for other in AXES if other != axis)
                     and record.point["method"] in (method, "mezo")
                     and "peak_bytes" in record.metrics
                 ]
@@ -111,9 +116,7 @@ def _six_panels(
                     panel.set_axis_off()
                     strip.set_axis_off()
                     continue
-                _panel(panel, axis, curves.get(axis), method)
-                _mark(panel, axis, here, lambda metrics: metrics["peak_bytes"])
-                _bytes_axis(panel)
+                _panel(panel, axis, curves.get(axis), method, here)
                 _error_strip(strip, axis, here)
             panels[0].set_title(name, fontweight="bold")
             panels[0].set_ylabel("memory")
@@ -130,20 +133,22 @@ def _six_panels(
     return figure
 
 
-def _panel(panel: "Axes", axis: str, curve: Mapping[str, Any] | None, method: str) -> None:
+def _panel(
+    panel: Axes,
+    axis: str,
+    curve: Mapping[str, Any] | None,
+    method: str,
+    points: Iterable[Record],
+) -> None:
     panel.margins(x=0.05, y=0.08)
     if axis != "layers":
         panel.set_xscale("log", base=2)
-    if curve is None:
-        return
-    values, bp, mezo = curve["values"], curve[f"{method}_bytes"], curve["mezo_bytes"]
-    panel.plot(values, bp, color=ORANGE)
-    panel.plot(values, mezo, color=BLUE)
-    if axis != "layers":
-        label_powers_of_two(panel, values)
-
-
-def _bytes_axis(panel: "Axes") -> None:
+    if curve is not None:
+        panel.plot(curve["values"], curve[f"{method}_bytes"], color=ORANGE)
+        panel.plot(curve["values"], curve["mezo_bytes"], color=BLUE)
+        if axis != "layers":
+            label_powers_of_two(panel, curve["values"])
+    _mark(panel, axis, points, lambda metrics: metrics["peak_bytes"])
     panel.set_yscale("log")
     bottom, top = panel.get_ylim()
     steps = (1, 2, 5) if top / bottom < 200 else (1,)
@@ -152,7 +157,7 @@ def _bytes_axis(panel: "Axes") -> None:
     panel.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _error_strip(strip: "Axes", axis: str, points: Iterable[Record]) -> None:
+def _error_strip(strip: Axes, axis: str, points: Iterable[Record]) -> None:
     """Draw by which factor the formula is off: above 1 it asks for more than was observed."""
     _mark(strip, axis, points, lambda metrics: metrics["formula_bytes"] / metrics["peak_bytes"])
     strip.axhline(1, color=INK, linewidth=0.8)
@@ -160,58 +165,32 @@ def _error_strip(strip: "Axes", axis: str, points: Iterable[Record]) -> None:
     bottom, top = strip.get_ylim()
     strip.set_ylim(min(bottom, 0.45), max(top, 2.2))
     strip.yaxis.set_major_locator(LogLocator(base=2 if top < 5 else 4))
-    strip.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    strip.yaxis.set_major_formatter("{x:g}")
     strip.set_xlabel(AXES[axis])
     strip.tick_params(axis="x", labelbottom=True)  # panels of one axis share theirs
 
 
 def _mark(
-    panel: "Axes",
+    panel: Axes,
     axis: str,
     records: Iterable[Record],
     height: Callable[[dict[str, Any]], float],
 ) -> None:
     """Draw a point for each record, filled for eager attention."""
     for record in records:
-        colour, look = _COLOURS[record.point["method"]], _look(record.point["attention"])
+        colour, look = _COLOURS[record.point["method"]], _LOOKS[record.point["attention"]]
         panel.plot(record.point[axis], height(record.metrics), color=colour, zorder=3, **look)
-
-
-def _look(attention: str) -> dict[str, Any]:
-    return _FILLED if attention == "eager" else _OPEN
-
-
-def _prediction_groups(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """Return the points of each kind and number format, without those of a forward pass alone."""
-    groups: dict[str, list[Record]] = {}
-    for kind in ("simulated", "measured"):
-        for record in of_kind(records, kind):
-            if "peak_bytes" in record.metrics and record.point["method"] != "forward":
-                groups.setdefault(f"{kind}, {record.point['dtype']}", []).append(record)
-    return groups
-
-
-def _prediction_panel(panel: "Axes", name: str, records: Sequence[Record]) -> None:
-    for record in records:
-        colour = _COLOURS[record.point["method"]]
-        panel.plot(
-            record.metrics["peak_bytes"],
-            record.metrics["formula_bytes"] / record.metrics["peak_bytes"],
-            color=colour,
-            **{**_look(record.point["attention"]), "marker": _SHAPES[record.point["method"]]},
-        )
-    panel.axhline(1, color=INK, linewidth=0.8)
-    panel.set_xscale("log")
-    panel.set_yscale("log", base=2)
-    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    panel.xaxis.set_major_formatter(FuncFormatter(lambda count, _: format_bytes(count)))
-    panel.set_xlabel("peak of one step")
-    panel.set_title(f"{name}: {len(records)} points")
-
-
-def _on_axis(record: Record, axis: str, base: Mapping[str, int]) -> bool:
-    return all(record.point[other] == base[other] for other in AXES if other != axis)
 
 
 def _handle(label: str, colour: Any, **style: Any) -> Line2D:  # noqa: ANN401 - matplotlib's own
     return Line2D([], [], color=colour, label=label, **style)
+
+
+def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
+    """Return the functions that draw, by the name of the figure."""
+    return {
+        "fig3": fig3,
+        "fig3_memory": fig3_memory,
+        "fig3_measured": fig3_measured,
+        "predicted": predicted,
+    }

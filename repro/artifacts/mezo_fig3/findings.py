@@ -1,7 +1,7 @@
 """Our value for each claim of the MeZO paper's section 2.4, from the records of one run."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from repro.artifacts.mezo_fig3 import ARTIFACT, PAPER
@@ -37,42 +37,52 @@ _SETTING = (
 )
 
 
-@dataclass(frozen=True)
-class Curve:
-    """The analytic ratio BP / MeZO along one axis."""
+_SYMBOLS = {"context": "N", "layers": "L", "hidden": "D"}
+_AT = (
+    ("A2", "context", 32768, "", 16384),
+    ("A3", "context", 32768, "_checkpoint", None),
+    ("A4", "layers", 1, "", 1),
+    ("A5", "layers", 100, "", 100),
+    ("A6-L100", "layers", 100, "_checkpoint", 100),
+    ("A7", "hidden", 512, "", 512),
+    ("A7-checkpointed", "hidden", 512, "_checkpoint", None),
+)
+"""Claims on a ratio at one place of an axis, with checkpointing or without; and the place at which
+the recovered equations give the printed number, where those as printed do not."""
+_LIMITS = (
+    ("A5-asymptote", "layers", ""),
+    ("A6-asymptote", "layers", "_checkpoint"),
+    ("A7-asymptote", "hidden", ""),
+)
+"""Claims on the limit of a ratio along an axis."""
 
-    values: Sequence[int]
-    ratio: Sequence[float]
-    limit: float
-
-    def at(self, value: int) -> float:
-        """Return the ratio at one value of the axis."""
-        return self.ratio[list(self.values).index(value)]
+Analytic = Mapping[str, dict[str, Any]]
+"""Metrics of the analytic lines by axis."""
 
 
 def findings(records: Sequence[Record]) -> list[Finding]:
     """Return a finding for every claim of the artifact."""
-    if not _is_paper_setting(records[0].config):
+    config = records[0].config
+    if any(config[name] != getattr(PAPER, name) for name in _SETTING):
         reason = (
             "the run's setting is not the paper's; run without changing N, L, D, H, V, B, b, L'"
         )
         return [Finding(claim_id, None, reason) for claim_id in ARTIFACT.claims]
-    curves = {
-        (record.point["axis"], suffix): _curve(record.metrics, suffix)
-        for record in of_kind(records, "analytic")
-        if record.point["scope"] == "paper"
-        for suffix in ("", "_checkpoint")
-    }
     found = [
         *_simulated(ratios(of_kind(records, "simulated"))),
         _perturbations(records),
         _inference(records),
     ]
-    if curves:
+    analytic = {
+        record.point["axis"]: record.metrics
+        for record in of_kind(records, "analytic")
+        if record.point["scope"] == "paper"
+    }
+    if analytic:
         found += [
             *_model_size(),
-            *_analytic(curves),
-            *_readings(curves),
+            *_analytic(analytic),
+            *_readings(analytic),
             _parameters(records),
             _eighty_gigabytes(),
             *_seventeen_gigabytes(records),
@@ -82,17 +92,13 @@ def findings(records: Sequence[Record]) -> list[Finding]:
     return found + [Finding(name, None, reason) for name in ARTIFACT.claims if name not in done]
 
 
-Curves = dict[tuple[str, str], Curve]
-
-
-def _is_paper_setting(config: dict[str, Any]) -> bool:
-    return all(config[name] == getattr(PAPER, name) for name in _SETTING)
-
-
-def _curve(metrics: dict[str, Any], suffix: str) -> Curve:
-    bp, mezo = metrics[f"bp{suffix}_bytes"], metrics["mezo_bytes"]
-    ratio = [b / m for b, m in zip(bp, mezo, strict=True)]
-    return Curve(metrics["values"], ratio, metrics[f"ratio_limit{suffix}"])
+def _curve(analytic: Analytic, axis: str, suffix: str = "") -> dict[int, float]:
+    """Return the ratio BP / MeZO by the values of one axis."""
+    metrics = analytic[axis]
+    numbers = zip(
+        metrics["values"], metrics[f"bp{suffix}_bytes"], metrics["mezo_bytes"], strict=True
+    )
+    return {value: bp / mezo for value, bp, mezo in numbers}
 
 
 def _model_size() -> list[Finding]:
@@ -129,51 +135,51 @@ def _model_size() -> list[Finding]:
     ]
 
 
-def _analytic(curves: Curves) -> list[Finding]:
-    context, context_c = curves["context", ""], curves["context", "_checkpoint"]
-    layers, layers_c = curves["layers", ""], curves["layers", "_checkpoint"]
-    hidden, hidden_c = curves["hidden", ""], curves["hidden", "_checkpoint"]
-    peak = max(layers_c.ratio)
-    peak_at = layers_c.values[list(layers_c.ratio).index(peak)]
+def _analytic(analytic: Analytic) -> list[Finding]:
+    found = []
+    for claim_id, axis, value, suffix, recovered_at in _AT:
+        symbol = _SYMBOLS[axis]
+        finding = Finding(
+            claim_id,
+            _curve(analytic, axis, suffix)[value],
+            f"equations (2) and (3) at {symbol} = {value}",
+        )
+        if recovered_at is not None:
+            s = sizes_of(LLAMA2_7B, 2, **{axis: recovered_at})
+            elsewhere = f"; read at {symbol} = {recovered_at:,}" if recovered_at != value else ""
+            finding = replace(
+                finding,
+                corrected=float(RECOVERED.ratio(s, checkpointing=bool(suffix))),
+                correction=_CORRECTION + elsewhere,
+            )
+        found.append(finding)
+    found += [
+        Finding(
+            claim_id,
+            analytic[axis][f"ratio_limit{suffix}"],
+            f"quotient of the leading coefficients in {_SYMBOLS[axis]}",
+        )
+        for claim_id, axis, suffix in _LIMITS
+    ]
+    context, depth = _curve(analytic, "context"), _curve(analytic, "layers", "_checkpoint")
+    peak_at = max(depth, key=lambda layers: depth[layers])
     every_depth = sizes_of(LLAMA2_7B, 2, layers=list(range(1, 101)))
-    corrected_peak = float(RECOVERED.ratio(every_depth, checkpointing=True).max())
     whole = sizes_of(LLAMA2_7B, 2)
     return [
-        Finding(
-            "A2",
-            context.at(32768),
-            "equations (2) and (3) at N = 32768",
-            corrected=_recovered(context=16384),
-            correction=f"{_CORRECTION}; read at N = 16,384",
-        ),
-        Finding("A3", context_c.at(32768), "equations (2) and (3) at N = 32768"),
-        _corrected("A4", layers.at(1), "equations (2) and (3) at L = 1", layers=1),
-        _corrected("A5", layers.at(100), "equations (2) and (3) at L = 100", layers=100),
-        Finding("A5-asymptote", layers.limit, "quotient of the leading coefficients in L"),
+        *found,
         Finding(
             "A6",
-            peak,
+            depth[peak_at],
             f"largest ratio over L = 1..100, at L = {peak_at}",
-            corrected=corrected_peak,
+            corrected=float(RECOVERED.ratio(every_depth, checkpointing=True).max()),
             correction=_CORRECTION,
         ),
-        _corrected(
-            "A6-L100",
-            layers_c.at(100),
-            "equations (2) and (3) at L = 100",
-            checkpointing=True,
-            layers=100,
-        ),
-        Finding("A6-asymptote", layers_c.limit, "quotient of the leading coefficients in L"),
-        _corrected("A7", hidden.at(512), "equations (2) and (3) at D = 512", hidden=512),
-        Finding("A7-checkpointed", hidden_c.at(512), "equations (2) and (3) at D = 512"),
-        Finding("A7-asymptote", hidden.limit, "quotient of the leading coefficients in D"),
         Finding(
             "A14",
-            context.at(_MODERATE),
-            f"equations (2) and (3) at N = {_MODERATE}; {context.at(128):.2f} at N = 128, "
-            f"{context.at(2048):.2f} at N = 2048",
-            plausible=(context.at(128), context.at(2048)),
+            context[_MODERATE],
+            f"equations (2) and (3) at N = {_MODERATE}; {context[128]:.2f} at N = 128, "
+            f"{context[2048]:.2f} at N = 2048",
+            plausible=(context[128], context[2048]),
         ),
         Finding(
             "A11",
@@ -183,7 +189,7 @@ def _analytic(curves: Curves) -> list[Finding]:
     ]
 
 
-def _readings(curves: Curves) -> list[Finding]:
+def _readings(analytic: Analytic) -> list[Finding]:
     """A16 and A18: why the saving is small at L = 1, and what checkpointing does to it."""
     printed, recovered = (
         [float(reading.ratio(sizes_of(LLAMA2_7B, 2, layers=1))) for reading in pair]
@@ -192,9 +198,8 @@ def _readings(curves: Curves) -> list[Finding]:
             (replace(RECOVERED, embeddings=0), RECOVERED),
         )
     )
-    plain, checkpointed = curves["context", ""], curves["context", "_checkpoint"]
-    short = [n for n in plain.values if n <= _MODERATE]
-    over = {n: checkpointed.at(n) / plain.at(n) for n in short}
+    plain, checkpointed = _curve(analytic, "context"), _curve(analytic, "context", "_checkpoint")
+    over = {n: checkpointed[n] / plain[n] for n in plain if n <= _MODERATE}
     return [
         Finding(
             "A16",
@@ -208,8 +213,8 @@ def _readings(curves: Curves) -> list[Finding]:
         Finding(
             "A18",
             over[_MODERATE],
-            f"{checkpointed.at(_MODERATE):.2f} with and {plain.at(_MODERATE):.2f} without at "
-            f"N = {_MODERATE}; {checkpointed.at(128):.2f} and {plain.at(128):.2f} at N = 128",
+            f"{checkpointed[_MODERATE]:.2f} with and {plain[_MODERATE]:.2f} without at "
+            f"N = {_MODERATE}; {checkpointed[128]:.2f} and {plain[128]:.2f} at N = 128",
             plausible=(min(over.values()), max(over.values())),
         ),
     ]
@@ -296,23 +301,6 @@ def _inference(records: Sequence[Record]) -> Finding:
     )
 
 
-def _corrected(
-    claim_id: str, ours: float, reason: str, *, checkpointing: bool = False, **sizes: int
-) -> Finding:
-    """Return a finding with the value of the recovered reading beside that of the equations."""
-    return Finding(
-        claim_id,
-        ours,
-        reason,
-        corrected=_recovered(checkpointing=checkpointing, **sizes),
-        correction=_CORRECTION,
-    )
-
-
-def _recovered(*, checkpointing: bool = False, **sizes: int) -> float:
-    return float(RECOVERED.ratio(sizes_of(LLAMA2_7B, 2, **sizes), checkpointing=checkpointing))
-
-
 def _simulated(points: Sequence[Point]) -> list[Finding]:
     """Return the ratio of the counted tensors where the paper quotes one, by attention kernel."""
     wanted: tuple[tuple[str, str, Callable[[Point], bool]], ...] = (
@@ -357,6 +345,13 @@ def _seventeen_gigabytes(records: Sequence[Record]) -> list[Finding]:
     gpt2 = settings["gpt2-medium"]
     small, large = settings["llama-7b"], settings["llama-13b"]
     by_b = ", ".join(f"{n} for b = {b}" for b, n in search.metrics["free_fractions"].items())
+    nearest = ""
+    if (example := search.metrics.get("example")) is not None:
+        nearest = (
+            f", nearest to the paper's at b = {example['bytes_per_parameter']:g}, "
+            f"B = {example['batch']}, N = {example['context']} "
+            f"with L'/L = {example['live_fraction_7b']:.2f} and {example['live_fraction_13b']:.2f}"
+        )
     return [
         Finding(
             "A8",
@@ -364,7 +359,7 @@ def _seventeen_gigabytes(records: Sequence[Record]) -> list[Finding]:
             f"settings that give 17 +- 0.5 GB for all three at the published L'/L, of the "
             f"{search.metrics['searched']} searched (b from 0.5 to 4, B to "
             f"{search.point['largest_batch']}, N to {search.point['largest_context']}); "
-            f"with L' free there are {by_b}{_example(search)}",
+            f"with L' free there are {by_b}{nearest}",
         ),
         Finding(
             "A8-gpt2-medium",
@@ -384,14 +379,3 @@ def _seventeen_gigabytes(records: Sequence[Record]) -> list[Finding]:
             f"more than {format_bytes(TARGET_BYTES)}",
         ),
     ]
-
-
-def _example(search: Record) -> str:
-    example = search.metrics.get("example")
-    if example is None:
-        return ""
-    return (
-        f", nearest to the paper's at b = {example['bytes_per_parameter']:g}, "
-        f"B = {example['batch']}, N = {example['context']} "
-        f"with L'/L = {example['live_fraction_7b']:.2f} and {example['live_fraction_13b']:.2f}"
-    )

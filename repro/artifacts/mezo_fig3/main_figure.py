@@ -1,25 +1,27 @@
 """The main figure: how many times MeZO's memory BP takes, published, by equations and simulated."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
-from repro.artifacts.mezo_fig3.axes import AXES, METHODS, label_powers_of_two
-from repro.artifacts.mezo_fig3.points import Point, ratios
+from repro.artifacts.mezo_fig3.points import ratios
 from repro.measurement.records import Record, of_kind
 from repro.memory.analytic import sizes_of
 from repro.memory.readings import RECOVERED
 from repro.memory.shape import DecoderShape
 from repro.plotting.style import BLUE, GREEN, INK, ORANGE, PINK, style
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+AXES = {"context": "context length N", "layers": "layers L", "hidden": "hidden dimension D"}
+METHODS = {"bp": "BP without checkpointing", "bp_checkpoint": "BP with checkpointing"}
+"""Rows of panels."""
 
 
 class Printed(NamedTuple):
@@ -54,7 +56,7 @@ _RECOVERED: dict[str, Any] = {"color": PINK, "linewidth": 1.8}
 _AS_PRINTED: dict[str, Any] = {"color": GREEN, "linestyle": "--", "linewidth": 1.4}
 
 
-def fig3(records: Sequence[Record]) -> "Figure":
+def fig3(records: Sequence[Record]) -> Figure:
     """Draw the ratio over N, L and D, without checkpointing above and with it below."""
     config = records[0].config
     curves = {
@@ -67,14 +69,17 @@ def fig3(records: Sequence[Record]) -> "Figure":
         figure, grid = plt.subplots(2, 3, figsize=(10.5, 6.2), sharex="col")
         for row, (method, name) in zip(grid, METHODS.items(), strict=True):
             for panel, axis in zip(row, AXES, strict=True):
-                here = [p for p in points if p.method == method and _on_axis(p, axis, config)]
                 _panel(panel, axis, method, curves.get(axis), config)
-                for point in here:
-                    panel.plot(getattr(point, axis), point.ratio, **_MARKS[point.attention])
+                others = [name for name in AXES if name != axis]
+                for point in points:
+                    if point.method == method and all(
+                        getattr(point, name) == config[name] for name in others
+                    ):
+                        panel.plot(getattr(point, axis), point.ratio, **_MARKS[point.attention])
                 _stars(panel, PRINTED[method, axis])
                 panel.set_ylim(0, 1.08 * panel.get_ylim()[1])
                 panel.yaxis.set_major_locator(MaxNLocator(6))
-                panel.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}×"))  # noqa: RUF001
+                panel.yaxis.set_major_formatter("{x:g}×")  # noqa: RUF001
             row[0].set_title(name, fontweight="bold")
             row[0].set_ylabel("memory of BP / memory of MeZO")
         for panel, label in zip(grid[-1], AXES.values(), strict=True):
@@ -110,7 +115,7 @@ def recovered_ratio(config: dict[str, Any], axis: str, values: Sequence[int], me
 
 
 def _panel(
-    panel: "Axes", axis: str, method: str, curve: dict[str, Any] | None, config: dict[str, Any]
+    panel: Axes, axis: str, method: str, curve: dict[str, Any] | None, config: dict[str, Any]
 ) -> None:
     panel.margins(x=0.06)
     if axis != "layers":
@@ -125,7 +130,7 @@ def _panel(
         label_powers_of_two(panel, values)
 
 
-def _stars(panel: "Axes", printed: Sequence[Printed]) -> None:
+def _stars(panel: Axes, printed: Sequence[Printed]) -> None:
     """Mark the printed ratios, each with its number where the lines leave room."""
     for number in printed:
         panel.plot(number.at, number.value, **_STAR, zorder=4)
@@ -146,5 +151,8 @@ def _stars(panel: "Axes", printed: Sequence[Printed]) -> None:
         )
 
 
-def _on_axis(point: Point, axis: str, config: dict[str, Any]) -> bool:
-    return all(getattr(point, other) == config[other] for other in AXES if other != axis)
+def label_powers_of_two(panel: Axes, values: Sequence[int]) -> None:
+    """Label the horizontal axis with powers of two over the range of ``values``, at most six."""
+    first, last = math.ceil(math.log2(min(values))), math.floor(math.log2(max(values)))
+    panel.set_xticks([2**power for power in range(first, last + 1, -(-(last - first) // 5) or 1)])
+    panel.xaxis.set_major_formatter("{x:g}")

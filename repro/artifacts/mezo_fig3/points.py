@@ -31,13 +31,6 @@ class Point:
         ratio: float = self.bp["peak_bytes"] / self.mezo["peak_bytes"]
         return ratio
 
-    def label(self) -> str:
-        """Say which point this is."""
-        return (
-            f"N = {self.context}, L = {self.layers}, D = {self.hidden}, {self.attention}, "
-            f"{self.dtype}, {'checkpointed BP' if self.method == 'bp_checkpoint' else 'BP'}"
-        )
-
 
 def ratios(records: Iterable[Record]) -> list[Point]:
     """Pair the records of each shape: one point for each kind of backpropagation."""

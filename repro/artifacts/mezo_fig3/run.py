@@ -11,7 +11,7 @@ Kinds of results:
 - ``perturbations``: the measured peak of a MeZO step; the point has n as ``perturbations``.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -19,12 +19,10 @@ import numpy as np
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig3 import Config
-from repro.artifacts.shared.decoder_steps import equation_bytes, simulate_decoder_step
+from repro.artifacts.shared.decoder_steps import STEP_LABEL, equation_bytes, simulated_steps
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import BYTES
 from repro.measurement.device import require_device
-from repro.measurement.environment import source_sha256
-from repro.measurement.result_cache import ResultCache
 from repro.memory import analytic, equal_memory
 from repro.memory.analytic import Axis, Float, Sizes, sizes_of
 from repro.memory.measured import MeasuredPeak, MeasureTask, measure
@@ -49,7 +47,9 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         yield from _fig4_settings()
         yield _equal_memory()
     if "simulated" in config.parts:
-        yield from _simulated(config, context)
+        shapes, attentions = config.simulated_shapes(), config.attentions
+        for spec, step in simulated_steps("mezo_fig3", shapes, attentions, "float16", context):
+            yield Result("simulated", spec.as_dict(), _with_formula(spec, config, step))
     if "measured" in config.parts:
         yield from _measured(config, context)
     if "perturbations" in config.parts:
@@ -159,92 +159,50 @@ def _equal_memory() -> Result:
     )
 
 
-def _simulated(config: Config, context: Context) -> Iterator[Result]:
-    specs = [
-        StepSpec(shape, method, attention, "float16")
-        for shape in config.simulated_shapes()
-        for method in METHODS
-        if method != "forward"
-        for attention in config.attentions
-    ]
-    identity = {
-        "source": source_sha256("memory", "methods", "models", "planner"),
-        "versions": context.environment.versions,
-    }
-    store = ResultCache("simulated", identity)  # kept: the same on every machine
-    done = _points(
-        "simulated", simulate_decoder_step, specs, StepSpec.as_dict, store, context.workers
-    )
-    for spec, metrics in done:
-        yield Result("simulated", spec.as_dict(), _with_formula(spec, config, metrics))
-
-
 def _measured(config: Config, context: Context) -> Iterator[Result]:
-    tasks = [
-        MeasureTask(
-            StepSpec(shape, method, attention, dtype),
-            device=config.device,
-            threads=config.threads,
-            onednn=config.onednn,
-        )
+    specs = [
+        StepSpec(shape, method, attention, dtype)
         for shape in config.measured_shapes()
         for method in METHODS
         for attention in config.attentions
         for dtype in config.measure_dtypes
     ]
-    for task, metrics in _measured_points("measured", tasks, config, context):
+    for task, metrics in _measured_points("measured", specs, config, context):
         yield Result("measured", _task_point(task), _with_formula(task.spec, config, metrics))
 
 
 def _perturbations(config: Config, context: Context) -> Iterator[Result]:
     """Yield a MeZO step of the measured model with one perturbation and with several."""
-    tasks = [
-        MeasureTask(
-            StepSpec(config.measured_shape(), "mezo", attention, dtype, number),
-            device=config.device,
-            threads=config.threads,
-            onednn=config.onednn,
-        )
+    specs = [
+        StepSpec(config.measured_shape(), "mezo", attention, dtype, number)
         for attention in config.attentions
         for dtype in config.measure_dtypes
         for number in _PERTURBATIONS
     ]
-    for task, metrics in _measured_points("perturbations", tasks, config, context):
+    for task, metrics in _measured_points("perturbations", specs, config, context):
         point = _task_point(task) | {"perturbations": task.spec.perturbations}
         yield Result("perturbations", point, metrics)
 
 
 def _measured_points(
-    name: str, tasks: Sequence[MeasureTask], config: Config, context: Context
-) -> Iterator[tuple[Any, dict[str, int]]]:
-    workers = context.workers if config.device == "cpu" else 1  # one GPU, one process
-    return _points(name, measure_point, tasks, _task_point, context.result_cache, workers)
+    name: str, specs: Sequence[StepSpec], config: Config, context: Context
+) -> Iterator[tuple[MeasureTask, dict[str, int]]]:
+    return run_in_subprocesses(
+        f"mezo_fig3 {name}",
+        measure_point,
+        [MeasureTask(spec, config.device, config.threads, config.onednn) for spec in specs],
+        _task_point,
+        label=lambda task: STEP_LABEL.format(**_task_point(task)),
+        store=context.result_cache,
+        workers=context.workers if config.device == "cpu" else 1,  # one GPU, one process
+        preload=["repro.memory.measured", __name__],
+    )
 
 
 def measure_point(task: MeasureTask) -> dict[str, int]:
     """Measure one point; at the top level of the module for use in another process."""
     peak: MeasuredPeak | None = measure(task)
     return {"out_of_memory": True} if peak is None else peak.as_metrics()
-
-
-def _points(
-    name: str,
-    function: Callable[[Any], dict[str, int]],
-    tasks: Sequence[Any],
-    key: Callable[[Any], dict[str, Any]],
-    store: ResultCache,
-    workers: int,
-) -> Iterator[tuple[Any, dict[str, int]]]:
-    return run_in_subprocesses(
-        f"mezo_fig3 {name}",
-        function,
-        tasks,
-        key,
-        label=lambda task: _label(key(task)),
-        store=store,
-        workers=workers,
-        preload=["repro.memory.measured", __name__],
-    )
 
 
 def _with_formula(spec: StepSpec, config: Config, metrics: dict[str, int]) -> dict[str, Any]:
@@ -267,10 +225,6 @@ def _with_formula(spec: StepSpec, config: Config, metrics: dict[str, int]) -> di
 def _task_point(task: MeasureTask) -> dict[str, Any]:
     rest = {"device": task.device, "threads": task.threads, "onednn": task.onednn}
     return task.spec.as_dict() | rest
-
-
-def _label(point: dict[str, Any]) -> str:
-    return "N={context} L={layers} D={hidden} {method} {attention} {dtype}".format(**point)
 
 
 def _listed(values: Float) -> list[float]:

@@ -16,21 +16,14 @@ Deviations from the paper:
 6. The simulated step takes the operators of the host, some of which are fused on a GPU.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
-from repro.artifacts.base import Artifact, Context, Result
-from repro.claims.index import of_artifact
+from repro.artifacts.base import Artifact, lazy
 from repro.core.names import ATTENTIONS, BYTES, Attention, Dtype
 from repro.core.validation import require_choice, require_names
 from repro.measurement.device import Device
 from repro.memory.shape import LLAMA2_7B, DecoderShape
-
-if TYPE_CHECKING:
-    from repro.artifacts.base import Draw
-    from repro.claims.verdict import Finding
-    from repro.measurement.records import Record
 
 Part = Literal["measured", "simulated"]
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -106,12 +99,6 @@ SMOKE = Config(
 )
 
 
-def _run(config: Config, context: Context) -> Iterator[Result]:
-    from repro.artifacts.mezo_fig3_gpu.run import run
-
-    return run(config, context)
-
-
 CAPTIONS = {
     "memory": (
         "Peak memory of BP, checkpointed BP and MeZO over N, L and D at Llama 2's sizes in "
@@ -120,29 +107,16 @@ CAPTIONS = {
 }
 
 
-def _findings(records: "Sequence[Record]") -> "list[Finding]":
-    from repro.artifacts.mezo_fig3_gpu.findings import findings
-
-    return findings(records)
-
-
-def _figures() -> "Mapping[str, Draw]":
-    from repro.artifacts.mezo_fig3_gpu.figures import FIGURES
-
-    return FIGURES
-
-
 ARTIFACT = Artifact(
     slug="mezo_fig3_gpu",
     paper="mezo",
     title="MeZO Fig. 3 measured on a GPU: memory of BP and MeZO at the paper's sizes",
-    claims=tuple(claim.id for claim in of_artifact("mezo_fig3_gpu")),
     about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=_run,
-    findings=_findings,
-    figures=_figures,
+    run=lazy("repro.artifacts.mezo_fig3_gpu.run:run"),
+    findings=lazy("repro.artifacts.mezo_fig3_gpu.findings:findings"),
+    figures=lazy("repro.artifacts.mezo_fig3_gpu.figures:figures"),
     captions=CAPTIONS,
     selector_fields=("parts", "contexts", "depths", "hiddens", "fig4_models"),
 )

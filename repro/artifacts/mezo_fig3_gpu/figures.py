@@ -1,9 +1,11 @@
 """Peak memory over N, L and D: equation, simulated step, measured step."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -11,16 +13,12 @@ from repro.core.units import GB
 from repro.measurement.records import Record, of_kind
 from repro.plotting.style import BLUE, GREEN, INK, ORANGE, style
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 _SIZES = {"context": "context length N", "layers": "layers L", "hidden": "hidden dimension D"}
 _COLOURS = {"bp": ORANGE, "bp_checkpoint": GREEN, "mezo": BLUE}
 _LABELS = {"bp": "BP", "bp_checkpoint": "BP, checkpointed", "mezo": "MeZO"}
 
 
-def memory(records: Sequence[Record]) -> "Figure":
+def memory(records: Sequence[Record]) -> Figure:
     """Draw a row for each attention kernel and a column for each size that varies."""
     config = records[0].config
     attentions = config["attentions"]
@@ -57,10 +55,7 @@ def memory(records: Sequence[Record]) -> "Figure":
     return figure
 
 
-FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {"memory": memory}
-
-
-def _panel(panel: "Axes", records: Sequence[Record], size: str) -> None:
+def _panel(panel: Axes, records: Sequence[Record], size: str) -> None:
     panel.set_xscale("log", base=2)
     panel.set_yscale("log")
     sizes = [record.point[size] for record in records]
@@ -100,3 +95,8 @@ _MANY = 64
 """Ratio of the largest to the smallest size from which labels at powers of two would overlap."""
 _OPEN: dict[str, Any] = {"marker": "o", "ms": 7, "mfc": "none"}
 _FILLED: dict[str, Any] = {"marker": "o", "ms": 3.5}
+
+
+def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
+    """Return the functions that draw, by the name of the figure."""
+    return {"memory": memory}

@@ -17,12 +17,10 @@ import torch
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig3_gpu import Config, Fig4Model
-from repro.artifacts.shared.decoder_steps import equation_bytes, simulate_decoder_step
+from repro.artifacts.shared.decoder_steps import equation_bytes, simulated_steps
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import Attention
 from repro.measurement.device import Device, require_device
-from repro.measurement.environment import source_sha256
-from repro.measurement.result_cache import ResultCache
 from repro.memory.measured import MeasureTask, measure, peak_on_cuda
 from repro.memory.shape import (
     FIG4_GPT2_MEDIUM,
@@ -30,7 +28,7 @@ from repro.memory.shape import (
     FIG4_LLAMA2_13B,
     DecoderShape,
 )
-from repro.memory.step import METHODS, Method, StepSpec, build_model, make_batch, make_step
+from repro.memory.step import Method, StepSpec, build_model, make_batch, make_step
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -72,7 +70,12 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         require_device(config.device)
         yield from _measured(config, context)
     if "simulated" in config.parts:
-        yield from _simulated(config, context)
+        done = simulated_steps(
+            "mezo_fig3_gpu", config.shapes(), config.attentions, config.dtype, context
+        )
+        for spec, step in done:
+            found = step | {"equation_bytes": equation_bytes(spec)}
+            yield Result("simulated", spec.as_dict(), found)
 
 
 def _measured(config: Config, context: Context) -> Iterator[Result]:
@@ -193,29 +196,3 @@ def _gpt2(spec: StepSpec) -> "PreTrainedModel":
     )
     model.train()
     return model
-
-
-def _simulated(config: Config, context: Context) -> Iterator[Result]:
-    specs = [
-        StepSpec(shape, method, attention, config.dtype)
-        for shape in config.shapes()
-        for method in METHODS
-        if method != "forward"
-        for attention in config.attentions
-    ]
-    identity = {
-        "source": source_sha256("memory", "methods", "models", "planner"),
-        "versions": context.environment.versions,
-    }
-    for spec, metrics in run_in_subprocesses(
-        "mezo_fig3_gpu simulated",
-        simulate_decoder_step,
-        specs,
-        StepSpec.as_dict,
-        label=lambda spec: "N={context} L={layers} D={hidden} {method}".format(**spec.as_dict()),
-        store=ResultCache("simulated", identity),  # kept: the same on every machine
-        workers=context.workers,
-        preload=["repro.memory.measured", "repro.artifacts.shared.decoder_steps"],
-    ):
-        found = metrics | {"equation_bytes": equation_bytes(spec)}
-        yield Result("simulated", spec.as_dict(), found)

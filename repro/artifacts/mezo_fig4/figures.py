@@ -1,10 +1,12 @@
 """Accuracy over time, forward passes and arithmetic, memory beside it; and the learning rates."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -22,10 +24,6 @@ from repro.core.units import format_bytes
 from repro.finetuning.arms import ARMS, LABELS, estimates
 from repro.measurement.records import Record
 from repro.plotting.style import BLUE, BROWN, CYAN, GREEN, INK, ORANGE, PINK, RED, style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _AXES = {
     "seconds": "training time (s)",
@@ -51,13 +49,13 @@ _LEVELS = 200
 """Places at which the seeds' accuracies are averaged."""
 
 
-def fig4(records: Sequence[Record]) -> "Figure":
+def fig4(records: Sequence[Record]) -> Figure:
     """Draw every task of the highest profile: accuracy over time and forward passes, and memory."""
     found = settings(records)
     return accuracy([s for s in found if s.name == found[0].name], ("seconds", "forward_passes"))
 
 
-def learning_rates(records: Sequence[Record]) -> "Figure":
+def learning_rates(records: Sequence[Record]) -> Figure:
     """Draw the grids of every setting: loss on the held-out items over the learning rate."""
     with_grids = [setting for setting in settings(records) if setting.grids]
     with style():
@@ -69,13 +67,13 @@ def learning_rates(records: Sequence[Record]) -> "Figure":
     return figure
 
 
-FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {
+FIGURES: Mapping[str, Callable[[Sequence[Record]], Figure]] = {
     "fig4": fig4,
     "learning_rates": learning_rates,
 }
 
 
-def accuracy(tasks: Sequence[Setting], axes: Sequence[str] = tuple(_AXES)) -> "Figure":
+def accuracy(tasks: Sequence[Setting], axes: Sequence[str] = tuple(_AXES)) -> Figure:
     """Draw the tasks of one setting, one to a row, and the memory of each arm beside them.
 
     Args:
@@ -93,9 +91,17 @@ def accuracy(tasks: Sequence[Setting], axes: Sequence[str] = tuple(_AXES)) -> "F
                 panel.set_xlabel(_AXES[axis])
                 panel.sharey(panels[0])
             panels[0].set_ylabel("validation accuracy (%)")
-            panels[0].set_title(f"{setting.title}: {_how(setting)}", loc="left")
-            if setting.dataset == "boolq":
-                _published(panels[0])
+            how = "no run came to an evaluation"
+            if setting.lines:
+                how = f"{setting.lines[0].settings['monitored_items']} items"
+            panels[0].set_title(f"{setting.title}: {how}", loc="left")
+            for name, value in _PUBLISHED.items() if setting.dataset == "boolq" else ():
+                panels[0].axhline(value, color=INK, linestyle=(0, (6, 2, 1, 2)), linewidth=0.8)
+                panels[0].annotate(
+                    f"published after 2 h: {name} {value:g} %", (0.99, value), (0, 2),
+                    xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
+                    fontsize=7,
+                )  # fmt: skip
             _set_limits(panels[0], setting)
         _memory(figure.add_subplot(cells[:, -1]), tasks[0])
         machines = dict.fromkeys(name for setting in tasks for name in setting.machines)
@@ -104,7 +110,13 @@ def accuracy(tasks: Sequence[Setting], axes: Sequence[str] = tuple(_AXES)) -> "F
         )
         lines = {line.label: line for setting in tasks for line in setting.lines}
         handles: list[Any] = [
-            Line2D([], [], label=f"{line.label} ({_run(line)})", **looks[line.label])
+            Line2D(
+                [],
+                [],
+                label=f"{line.label} (lr {line.settings['lr']:g}, {len(line.records)} "
+                f"seed{'s' if len(line.records) > 1 else ''})",
+                **looks[line.label],
+            )
             for line in lines.values()
         ]
         handles.append(Line2D([], [], color=INK, linestyle=":", label="majority answer"))
@@ -132,19 +144,8 @@ def _looks(tasks: Sequence[Setting]) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
-def _how(setting: Setting) -> str:
-    if not setting.lines:
-        return "no run came to an evaluation"
-    return f"{setting.lines[0].settings['monitored_items']} items"
-
-
-def _run(line: Line) -> str:
-    seeds = len(line.records)
-    return f"lr {line.settings['lr']:g}, {seeds} seed{'s' if seeds > 1 else ''}"
-
-
 def _curves(
-    panel: "Axes", setting: Setting, axis: str, looks: Mapping[str, Mapping[str, Any]]
+    panel: Axes, setting: Setting, axis: str, looks: Mapping[str, Mapping[str, Any]]
 ) -> None:
     for line in setting.lines:
         _mean(panel, line, axis, looks[line.label])
@@ -166,17 +167,7 @@ def _curves(
         panel.xaxis.set_major_locator(MaxNLocator(4))
 
 
-def _published(panel: "Axes") -> None:
-    for name, accuracy in _PUBLISHED.items():
-        panel.axhline(accuracy, color=INK, linestyle=(0, (6, 2, 1, 2)), linewidth=0.8)
-        panel.annotate(
-            f"published after 2 h: {name} {accuracy:g} %", (0.99, accuracy), (0, 2),
-            xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
-            fontsize=7,
-        )  # fmt: skip
-
-
-def _set_limits(panel: "Axes", setting: Setting) -> None:
+def _set_limits(panel: Axes, setting: Setting) -> None:
     """Show every point and published value; an interval over few seeds may reach beyond."""
     raw = [100 * a for line in setting.lines for r in line.records for a in r.metrics["accuracy"]]
     alike = setting.majority("monitored")
@@ -188,7 +179,7 @@ def _set_limits(panel: "Axes", setting: Setting) -> None:
         panel.set_ylim(min(raw) - margin, max(raw) + margin)
 
 
-def _mean(panel: "Axes", line: Line, axis: str, look: Mapping[str, Any]) -> None:
+def _mean(panel: Axes, line: Line, axis: str, look: Mapping[str, Any]) -> None:
     """Draw the mean accuracy as far as every seed goes, its 95 % interval, and the maximum so far.
 
     Lines end where a mark stands: at the last evaluation, by which verdicts are given.
@@ -218,7 +209,7 @@ def _mean(panel: "Axes", line: Line, axis: str, look: Mapping[str, Any]) -> None
     )
 
 
-def _memory(panel: "Axes", setting: Setting) -> None:
+def _memory(panel: Axes, setting: Setting) -> None:
     """Draw what a step of each set-up takes: measured as bars, the rest as marks on them."""
     sizes = {(plan.point["batch"], plan.point["context"]) for plan in setting.plans}
     names = []
@@ -255,7 +246,7 @@ def _size(batch: int, context: int) -> str:
     return f"B = {batch}, N = {context}"
 
 
-def _grid(panel: "Axes", setting: Setting, *, zo: bool) -> None:
+def _grid(panel: Axes, setting: Setting, *, zo: bool) -> None:
     for arm in (arm for arm in ARMS if bool(estimates(arm)) == zo):
         here = [r for r in setting.grids if r.point["arm"] == arm and r.metrics.get("loss")]
         for model in dict.fromkeys(record.point["model"] for record in here):

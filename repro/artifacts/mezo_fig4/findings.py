@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Iterator, Sequence
 from math import hypot, inf, sqrt
-from typing import Any
 
 from repro.artifacts.mezo_fig4.points import (
     GENERATED,
@@ -55,8 +54,7 @@ def of_setting(setting: Setting) -> list[Finding]:
 
 def _peak(setting: Setting) -> Finding:
     """Hold every set-up of the profile against the published size; any may be the farthest."""
-    without = [*_unplanned(setting), *_too_large(setting)]
-    if without:
+    if without := list(_unmeasured(setting)):
         return Finding("A8-measured", None, f"not measured: {', '.join(without)}")
     peaks = [plan.metrics["measured_peak_bytes"] / GB for plan in setting.plans]
     published = CLAIMS["A8-measured"].published
@@ -73,8 +71,8 @@ def _peaks(setting: Setting) -> str:
     )
 
 
-def _unplanned(setting: Setting) -> Iterator[str]:
-    """Yield what has no plan: a method, or one of its models where every model is to be run."""
+def _unmeasured(setting: Setting) -> Iterator[str]:
+    """Yield methods without a plan, models without one where all are to be run, and failures."""
     for method, names, zo in (("BP", "bp_models", False), ("MeZO", "mezo_models", True)):
         plans = [plan for plan in setting.plans if bool(estimates(plan.point["arm"])) == zo]
         if not plans:
@@ -82,9 +80,6 @@ def _unplanned(setting: Setting) -> Iterator[str]:
         elif plans[0].config["every_model"]:
             models = {plan.point["model"] for plan in plans}
             yield from (f"{method} on {n}" for n in plans[0].config[names] if n not in models)
-
-
-def _too_large(setting: Setting) -> Iterator[str]:
     for plan in setting.plans:
         if "measured_peak_bytes" not in plan.metrics:
             yield f"{_name(plan)}, for which the device is too small"
@@ -100,13 +95,15 @@ def _accuracies(setting: Setting) -> list[Finding]:
         if line is None or setting.dataset != "boolq":
             found.append(Finding(claim_id, None, _absent(setting)))
             continue
-        spread = estimate(list(line.best().values()))
+        spread, majority = estimate(list(line.best().values())), setting.majority("monitored")
+        alike = (
+            "" if majority is None else (f"; always answering alike is right in {majority:.1f} %")
+        )
         found.append(
             Finding(
                 claim_id,
                 spread.mean,
-                f"running maximum after {_duration(line)} of {line.label}"
-                f"{_majority(setting)}{_left_out(line)}",
+                f"running maximum after {_duration(line)} of {line.label}{alike}{_left_out(line)}",
                 n_seeds=spread.n_seeds,
                 interval=spread.interval,
                 profile=setting.profile,
@@ -120,7 +117,9 @@ def _order(setting: Setting) -> Finding:
     bp = _best(setting, zo=False)
     if bp is None or setting.dataset == GENERATED or _best(setting, zo=True) is None:
         return Finding("A9-order", None, _absent(setting))
-    mezo = _best(setting, zo=True, of=_larger(setting, bp.model))
+    parameters = {plan.point["model"]: plan.metrics["parameters"] for plan in setting.plans}
+    least = parameters.get(bp.model, inf)
+    mezo = _best(setting, zo=True, of=[name for name, n in parameters.items() if n > least])
     if mezo is None:
         reason = (
             f"here MeZO trains no larger model than BP does, {bp.model}: none that can be had "
@@ -130,7 +129,8 @@ def _order(setting: Setting) -> Finding:
     if not all("budget_bytes" in plan.metrics for plan in setting.plans):
         reason = f"the set-ups had no limit to their memory, and take {_peaks(setting)}"
         return Finding("A9-order", None, reason)
-    gaps = _paired(mezo.final(), bp.final())
+    ends = bp.final()
+    gaps = [end - ends[seed] for seed, end in mezo.final().items() if seed in ends]
     if not gaps:
         reason = "of no seed both runs came to their end"
         return Finding("A9-order", None, reason, profile=setting.profile)
@@ -149,7 +149,9 @@ def _order(setting: Setting) -> Finding:
         n_seeds=spread.n_seeds,
         interval=None if spread.interval is None else hypot(spread.interval, chance),
         profile=setting.profile,
-        bootstrap=bootstrap_interval(sides, _difference) if len(gaps) > 1 else None,
+        bootstrap=bootstrap_interval(sides, lambda means: means[1] - means[0])
+        if len(gaps) > 1
+        else None,
         p_value=sign_flip_p(gaps),
     )
 
@@ -284,25 +286,6 @@ def _best(setting: Setting, *, zo: bool, of: Container[str] | None = None) -> Li
         and (of is None or line.model in of)
     ]
     return max(lines, key=lambda line: estimate(list(line.best().values())).mean, default=None)
-
-
-def _larger(setting: Setting, model: str) -> set[str]:
-    """Return the models with more parameters than ``model`` has."""
-    counts = {plan.point["model"]: plan.metrics["parameters"] for plan in setting.plans}
-    return {name for name, count in counts.items() if count > counts.get(model, inf)}
-
-
-def _difference(means: Any) -> Any:  # noqa: ANN401 - arrays
-    return means[1] - means[0]
-
-
-def _paired(one: dict[int | None, float], other: dict[int | None, float]) -> list[float]:
-    return [one[seed] - other[seed] for seed in one if seed in other]
-
-
-def _majority(setting: Setting) -> str:
-    alike = setting.majority("monitored")
-    return "" if alike is None else f"; always answering alike is right in {alike:.1f} %"
 
 
 def _left_out(line: Line) -> str:

@@ -98,7 +98,19 @@ class Setting:
 def settings(records: Sequence[Record]) -> list[Setting]:
     """Return each task of each setting that was run: the highest profile first, BoolQ first."""
     keys = dict.fromkeys((r.point["setting"], r.point["dataset"]) for r in of_kind(records, "run"))
-    found = [_setting(*key, [r for r in records if _belongs(r, *key)]) for key in keys]
+    found = [
+        _setting(  # memory does not depend on data
+            name,
+            dataset,
+            [
+                record
+                for record in records
+                if record.point["setting"] == name
+                and record.point.get("dataset", dataset) == dataset
+            ],
+        )
+        for name, dataset in keys
+    ]
     return sorted(found, key=lambda s: (rank(s.profile), s.dataset == "boolq"), reverse=True)
 
 
@@ -133,12 +145,6 @@ def first_reached(points: Sequence[tuple[float, float]], height: float) -> float
     return None
 
 
-def _belongs(record: Record, setting: str, dataset: str) -> bool:
-    """Tell whether a record is of a setting and a data set; memory does not depend on data."""
-    point = record.point
-    return bool(point["setting"] == setting and point.get("dataset", dataset) == dataset)
-
-
 def _setting(name: str, dataset: str, records: Sequence[Record]) -> Setting:
     runs = list(of_kind(records, "run"))
     keys = dict.fromkeys((run.point["arm"], run.point["model"]) for run in runs)
@@ -146,25 +152,19 @@ def _setting(name: str, dataset: str, records: Sequence[Record]) -> Setting:
         _line(runs, arm, model)
         for arm, model in sorted(keys, key=lambda key: (ARMS.index(key[0]), key[1]))
     )
+    # B and N are part of a set-up's point, so an earlier run may have left another choice
+    chosen = [record for record in of_kind(records, "plan") if record.metrics["chosen"]]
+    chosen.sort(key=lambda record: record.utc)
+    plans = {(plan.point["arm"], plan.point["model"]): plan for plan in chosen}
     return Setting(
         name,
         profile=runs[0].profile,
         dataset=dataset,
         lines=tuple(line for line in lines if line.records),
-        plans=tuple(_chosen(records)),
+        plans=tuple(plans.values()),
         grids=tuple(of_kind(records, "grid")),
         zero_shot=tuple(of_kind(records, "zero_shot")),
     )
-
-
-def _chosen(records: Iterable[Record]) -> Iterable[Record]:
-    """Return the newest chosen set-up of each arm and model.
-
-    B and N are part of a set-up's point: one that an earlier run chose stands beside it.
-    """
-    chosen = (record for record in of_kind(records, "plan") if record.metrics["chosen"])
-    oldest_first = sorted(chosen, key=lambda record: record.utc)
-    return {(r.point["arm"], r.point["model"]): r for r in oldest_first}.values()
 
 
 def _line(runs: Iterable[Record], arm: Arm, model: str) -> Line:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from repro.artifacts.mezo_fig4.findings import of_setting
-from repro.artifacts.mezo_fig4.points import Setting, settings
+from repro.artifacts.mezo_fig4.points import settings
 from repro.claims.claim import SIGNS
 from repro.claims.index import CLAIMS
 from repro.claims.statistics import estimate
@@ -83,7 +83,32 @@ def zero_shot(records: Sequence[Record]) -> pd.DataFrame:
 
 def runs(records: Sequence[Record]) -> pd.DataFrame:
     """Return how each arm was trained and what it ended with, means over seeds."""
-    return pd.DataFrame([row for setting in settings(records) for row in _runs(setting)])
+    rows: list[dict[str, object]] = []
+    for setting in settings(records):
+        majority = setting.majority("monitored")
+        for line in setting.lines:
+            first = line.records[0].metrics
+            rows.append(
+                {
+                    "profile": setting.profile,
+                    "data": setting.dataset,
+                    "arm": LABELS[line.arm],
+                    "model": line.model,
+                    "lr": line.settings["lr"],
+                    "seeds": len(line.records),
+                    "steps": first["steps"][-1],
+                    "time (s)": round(first["seconds"][-1]),
+                    "cores busy": _mean([_busy(record) for record in line.records]),
+                    "loss, from": _mean([r.metrics["loss"][0] for r in line.records]),
+                    "to": _mean([r.metrics["loss"][-1] for r in line.records]),
+                    "running maximum (%)": _mean(list(line.best().values())),
+                    "always answering alike (%)": "" if majority is None else f"{majority:.1f}",
+                    "at the end (%)": _mean(list(line.final().values())),
+                    "questions at the end": first.get("items", {}).get("final", ""),
+                    "training prompts cut": first.get("truncated", {}).get("training", ""),
+                }
+            )
+    return pd.DataFrame(rows)
 
 
 def out_of_memory(records: Sequence[Record]) -> pd.DataFrame:
@@ -108,7 +133,12 @@ def learning_rates(records: Sequence[Record]) -> pd.DataFrame:
     """Return each grid: how many steps a rate had, the loss after them, and which was chosen."""
     rows = []
     for setting in settings(records):
-        for grid in _grids(setting):
+        grids: dict[tuple[object, ...], list[Record]] = {}
+        for record in setting.grids:
+            at = tuple(record.point[name] for name in ("arm", "model", "batch", "context"))
+            grids.setdefault(at, []).append(record)
+        for grid in grids.values():
+            grid.sort(key=lambda record: float(record.point["lr"]))
             ended = [record for record in grid if record.metrics.get("loss")]
             best = min(ended, key=lambda record: float(record.metrics["loss"][-1]), default=None)
             for record in grid:
@@ -126,16 +156,6 @@ def learning_rates(records: Sequence[Record]) -> pd.DataFrame:
                     }
                 )
     return pd.DataFrame(rows)
-
-
-def _grids(setting: Setting) -> list[list[Record]]:
-    """Return the grids of a setting, each by rising learning rate."""
-    grids: dict[tuple[object, ...], list[Record]] = {}
-    for record in setting.grids:
-        point = record.point
-        key = tuple(point[name] for name in ("arm", "model", "batch", "context"))
-        grids.setdefault(key, []).append(record)
-    return [sorted(grid, key=lambda record: float(record.point["lr"])) for grid in grids.values()]
 
 
 def verdicts(records: Sequence[Record]) -> pd.DataFrame:
@@ -171,38 +191,6 @@ def _peak(metrics: dict[str, float], kind: str) -> dict[str, str]:
 
 def _optional_bytes(count: float | None) -> str:
     return "" if count is None else format_bytes(count)
-
-
-def _runs(setting: Setting) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
-    for line in setting.lines:
-        first = line.records[0].metrics
-        rows.append(
-            {
-                "profile": setting.profile,
-                "data": setting.dataset,
-                "arm": LABELS[line.arm],
-                "model": line.model,
-                "lr": line.settings["lr"],
-                "seeds": len(line.records),
-                "steps": first["steps"][-1],
-                "time (s)": round(first["seconds"][-1]),
-                "cores busy": _mean([_busy(record) for record in line.records]),
-                "loss, from": _mean([r.metrics["loss"][0] for r in line.records]),
-                "to": _mean([r.metrics["loss"][-1] for r in line.records]),
-                "running maximum (%)": _mean(list(line.best().values())),
-                "always answering alike (%)": _majority(setting),
-                "at the end (%)": _mean(list(line.final().values())),
-                "questions at the end": first.get("items", {}).get("final", ""),
-                "training prompts cut": first.get("truncated", {}).get("training", ""),
-            }
-        )
-    return rows
-
-
-def _majority(setting: Setting) -> str:
-    alike = setting.majority("monitored")
-    return "" if alike is None else f"{alike:.1f}"
 
 
 def _busy(record: Record) -> float:

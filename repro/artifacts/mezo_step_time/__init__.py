@@ -12,11 +12,10 @@ Deviations from the paper:
    tensors for sum and product, and computes the logits of every position for either answer.
 """
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
-from repro.artifacts.base import Artifact, Context, Result
+from repro.artifacts.base import Artifact, lazy
 from repro.core.names import BYTES, Dtype
 from repro.core.validation import (
     require_choice,
@@ -25,9 +24,6 @@ from repro.core.validation import (
     require_positive_int,
 )
 from repro.measurement.device import Device
-
-if TYPE_CHECKING:
-    from repro.artifacts.base import Draw
 
 ModelName = Literal["tiny", "135M", "1B", "7B"]
 Arm = Literal[
@@ -105,24 +101,12 @@ QUICK = replace(
 SMOKE = replace(QUICK, models=("tiny",), batches=(2,), contexts=(16,), threads=1)
 
 
-def _run(config: Config, context: Context) -> Iterator[Result]:
-    from repro.artifacts.mezo_step_time.run import run
-
-    return run(config, context)
-
-
 CAPTIONS = {
     "steps": (
         "Time of a training step of each method as a multiple of two forward passes: median and "
         "range over the turns"
     ),
 }
-
-
-def _figures() -> "Mapping[str, Draw]":
-    from repro.artifacts.mezo_step_time.figures import FIGURES
-
-    return FIGURES
 
 
 ARTIFACT = Artifact(
@@ -132,8 +116,8 @@ ARTIFACT = Artifact(
     about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=_run,
-    figures=_figures,
+    run=lazy("repro.artifacts.mezo_step_time.run:run"),
+    figures=lazy("repro.artifacts.mezo_step_time.figures:figures"),
     captions=CAPTIONS,
     selector_fields=("models",),
     timed=True,

@@ -1,22 +1,19 @@
 """Step times as multiples of two forward passes."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 
 from repro.artifacts.mezo_step_time import LABELS
 from repro.measurement.records import Record, of_kind
 from repro.measurement.timing import ratio, ratio_range
 from repro.plotting.style import BLUE, INK, ORANGE, style
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 _BASE = "two_forwards"
 
 
-def steps(records: Sequence[Record]) -> "Figure":
+def steps(records: Sequence[Record]) -> Figure:
     """Draw a panel for each model and batch: the median ratio of each arm and its range."""
     found = list(of_kind(records, "steps"))
     columns = min(3, len(found))
@@ -61,4 +58,6 @@ def steps(records: Sequence[Record]) -> "Figure":
     return figure
 
 
-FIGURES: Mapping[str, Callable[[Sequence[Record]], "Figure"]] = {"steps": steps}
+def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
+    """Return the functions that draw, by the name of the figure."""
+    return {"steps": steps}

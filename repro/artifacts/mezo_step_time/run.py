@@ -38,45 +38,22 @@ from repro.models.dropout import without_dropout
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-SHAPES: dict[ModelName, dict[str, Any]] = {
-    "tiny": {
-        "vocab_size": 64,
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "tie_word_embeddings": True,
-    },
-    "135M": {
-        "vocab_size": 49152,
-        "hidden_size": 576,
-        "intermediate_size": 1536,
-        "num_hidden_layers": 30,
-        "num_attention_heads": 9,
-        "num_key_value_heads": 3,
-        "tie_word_embeddings": True,
-    },
-    "1B": {
-        "vocab_size": 128256,
-        "hidden_size": 2048,
-        "intermediate_size": 8192,
-        "num_hidden_layers": 16,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "tie_word_embeddings": True,
-    },
-    "7B": {
-        "vocab_size": 32000,
-        "hidden_size": 4096,
-        "intermediate_size": 11008,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 32,
-        "tie_word_embeddings": False,
-    },
+_SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "tie_word_embeddings",
+)
+SHAPES: dict[ModelName, tuple[int, ...]] = {
+    "tiny": (64, 32, 48, 2, 4, 2, True),
+    "135M": (49152, 576, 1536, 30, 9, 3, True),
+    "1B": (128256, 2048, 8192, 16, 32, 8, True),
+    "7B": (32000, 4096, 11008, 32, 32, 32, False),
 }
-"""Sizes of SmolLM2-135M, Llama 3.2 1B and Llama 2 7B."""
+"""By ``_SIZES``: SmolLM2-135M, Llama 3.2 1B and Llama 2 7B."""
 _EPS, _LR = 1e-3, 1e-9  # no time depends on them; weights stay where they are
 _ANSWERS = np.array([1, 2], np.int32)
 _FUSED = ("mezo_philox", "mezo_philox_exact")
@@ -127,11 +104,17 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
 def time_steps(task: StepTask) -> dict[str, Any]:
     """Time the arms in turns; at the top level, so that another process can run it."""
+    from transformers import LlamaConfig
+
     torch.set_num_threads(task.threads)
     torch.manual_seed(0)
+    shape: dict[str, Any] = dict(zip(_SIZES, SHAPES[task.model], strict=True))
+    positions = max(2048, task.context)
+    llama = LlamaConfig(**shape, max_position_embeddings=positions, use_cache=False)
     with torch.device(task.device):
-        model = _model(task)
-    tokens = torch.randint(0, SHAPES[task.model]["vocab_size"], (task.batch, task.context))
+        model = random_model(llama, task.dtype)
+    without_dropout(model)
+    tokens = torch.randint(0, shape["vocab_size"], (task.batch, task.context))
     last = torch.full((task.batch,), task.context - 1)
     batch = Batch(*(part.to(task.device) for part in (tokens, last, torch.arange(task.batch) % 2)))
     peaks: dict[str, int] = {}
@@ -156,18 +139,6 @@ def time_steps(task: StepTask) -> dict[str, Any]:
     if task.device == "cuda":
         metrics |= {"peak_bytes": peaks, "out_of_memory": short, "clocks_mhz": clocks()}
     return metrics
-
-
-def _model(task: StepTask) -> "PreTrainedModel":
-    from transformers import LlamaConfig
-
-    shape = SHAPES[task.model]
-    model = random_model(
-        LlamaConfig(**shape, max_position_embeddings=max(2048, task.context), use_cache=False),
-        task.dtype,
-    )
-    without_dropout(model)
-    return model
 
 
 def _synchronised(step: Step, device: Device) -> Step:

@@ -74,22 +74,19 @@ class Ablation:
         """Yield every run, each with what differs from its base run."""
         for base in self.bases:
             run = replace(base, evaluation=self.evaluation)
-            yield from self._combinations(run) if self.every_combination else self._variants(run)
-
-    def _combinations(self, base: "NetworkRun") -> "Iterator[tuple[NetworkRun, Changes]]":
-        for values in product(*(axis.values for axis in self.axes)):
-            changes: dict[str, Any] = {}
-            for axis, value in zip(self.axes, values, strict=True):
-                changes |= axis.changes_to(value)
-            yield change(base, changes), changes
-
-    def _variants(self, base: "NetworkRun") -> "Iterator[tuple[NetworkRun, Changes]]":
-        yield base, {}
-        for axis in self.axes:
-            for value in axis.values if base.method in axis.methods else ():
-                changes = axis.changes_to(value)
-                if (other := change(base, changes)) != base:
-                    yield other, changes
+            if self.every_combination:
+                for values in product(*(axis.values for axis in self.axes)):
+                    combined: dict[str, Any] = {}
+                    for axis, value in zip(self.axes, values, strict=True):
+                        combined |= axis.changes_to(value)
+                    yield change(run, combined), combined
+                continue
+            yield run, {}
+            for axis in self.axes:
+                for value in axis.values if run.method in axis.methods else ():
+                    changes = axis.changes_to(value)
+                    if (other := change(run, changes)) != run:
+                        yield other, changes
 
 
 def run_ablations(

@@ -67,7 +67,12 @@ class Comparison:
     @property
     def variants(self) -> tuple[Variant, ...]:
         """All of them: numbers ascend, anything else begins with the base's value."""
-        return tuple(sorted((self.base, *self.others), key=_order))
+
+        def place(variant: Variant) -> tuple[bool, float, bool]:
+            is_number = isinstance(variant.value, int | float)
+            return is_number, float(variant.value or 0) if is_number else 0.0, not variant.is_base
+
+        return tuple(sorted((self.base, *self.others), key=place))
 
     def gain(self, other: Variant) -> Estimate:
         """Return the accuracy of ``other`` minus the base's after the last epoch, in points.
@@ -129,8 +134,3 @@ def comparisons(
 def by_epoch(record: Record) -> list[float]:
     """Return the test accuracy after each epoch, in per cent."""
     return [100 * accuracy for accuracy in record.metrics["test_accuracy"][1:]]
-
-
-def _order(variant: Variant) -> tuple[bool, float, bool]:
-    is_number = isinstance(variant.value, int | float)
-    return is_number, float(variant.value or 0) if is_number else 0.0, not variant.is_base

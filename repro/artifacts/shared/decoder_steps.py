@@ -1,11 +1,24 @@
 """Memory of a decoder's training step by equation and by simulation."""
 
+from collections.abc import Iterator, Sequence
 from functools import partial
 
+from repro.artifacts.base import Context
+from repro.artifacts.shared.subprocesses import run_in_subprocesses
+from repro.core.names import Attention, Dtype
+from repro.measurement.environment import source_sha256
+from repro.measurement.result_cache import ResultCache
 from repro.memory import analytic
 from repro.memory.analytic import sizes_of
+from repro.memory.shape import DecoderShape
 from repro.memory.simulation import simulate_step
-from repro.memory.step import StepSpec, build_model, last_position_loss, make_batch
+from repro.memory.step import (
+    METHODS,
+    StepSpec,
+    build_model,
+    last_position_loss,
+    make_batch,
+)
 from repro.planner.methods import PAPER
 
 
@@ -32,3 +45,41 @@ def simulate_decoder_step(spec: StepSpec) -> dict[str, int]:
         PAPER[spec.method],
     )
     return peak.as_metrics("peak")
+
+
+def simulated_steps(
+    slug: str,
+    shapes: Sequence[DecoderShape],
+    attentions: Sequence[Attention],
+    dtype: Dtype,
+    context: Context,
+) -> Iterator[tuple[StepSpec, dict[str, int]]]:
+    """Yield a step of each training method at each shape with its bytes at the peak.
+
+    Results of the same code are reused: they do not depend on the machine.
+    """
+    specs = [
+        StepSpec(shape, method, attention, dtype)
+        for shape in shapes
+        for method in METHODS
+        if method != "forward"
+        for attention in attentions
+    ]
+    identity = {
+        "source": source_sha256("memory", "methods", "models", "planner"),
+        "versions": context.environment.versions,
+    }
+    return run_in_subprocesses(
+        f"{slug} simulated",
+        simulate_decoder_step,
+        specs,
+        StepSpec.as_dict,
+        label=lambda spec: STEP_LABEL.format(**spec.as_dict()),
+        store=ResultCache("simulated", identity),
+        workers=context.workers,
+        preload=["repro.memory.measured", __name__],
+    )
+
+
+STEP_LABEL = "N={context} L={layers} D={hidden} {method} {attention} {dtype}"
+"""Names a step in the progress, by its point."""

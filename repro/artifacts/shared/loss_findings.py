@@ -7,7 +7,7 @@ from itertools import product
 from repro.claims.elasticzo import describe
 from repro.claims.index import of_artifact
 from repro.claims.loss_curves import CONTRASTS, Contrast, Curve
-from repro.claims.statistics import Estimate, estimate, sign_flip_p
+from repro.claims.statistics import Estimate, estimate, largest_p
 from repro.claims.trained import Cell, Cells, Seed
 from repro.claims.verdict import Finding
 from repro.measurement.records import Record, rank
@@ -57,8 +57,6 @@ def _finding(claim_id: str, contrast: Contrast, cells: Cells) -> Finding:
     # a pair whose whole interval lies below 0 decides; where there is none, the lowest end
     counts = min(compared, key=lambda one: (one.ends[1] >= 0, one.ends[0]))
     listed = ", ".join(f"{one.name} {one.estimate.mean:+.4f}" for one in compared)
-    p_values = [sign_flip_p(list(one.by_seed.values())) for one in compared]
-    certain = [p for p in p_values if p is not None]
     records = [record for one in compared for cell in one.sides for record in cell.records]
     return Finding(
         claim_id,
@@ -67,7 +65,7 @@ def _finding(claim_id: str, contrast: Contrast, cells: Cells) -> Finding:
         counts.estimate.n_seeds,
         counts.estimate.interval,
         min((record.profile for record in records), key=rank),
-        p_value=max(certain) if len(certain) == len(p_values) else None,
+        p_value=largest_p(list(one.by_seed.values()) for one in compared),
         engine=" and ".join(sorted({record.engine for record in records})),
     )
 

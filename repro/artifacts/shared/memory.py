@@ -1,19 +1,15 @@
 """The memory figures of the ElasticZO paper: one declaration for all of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from repro.artifacts.base import Artifact, Context, Result
-from repro.claims.index import of_artifact
+from repro.artifacts.base import Artifact, Context, Result, lazy
 from repro.core.names import METHODS, MethodName
 from repro.core.validation import require_distinct, require_names, require_positive_int
 
 if TYPE_CHECKING:
-    from repro.artifacts.base import Draw
-    from repro.claims.verdict import Finding
-    from repro.measurement.records import Record
     from repro.memory.elasticzo import Format
     from repro.training.task import Network
 
@@ -77,16 +73,6 @@ def memory_figure(
         ]
         yield from account(slug, steps, config.threads, context)
 
-    def findings(records: "Sequence[Record]") -> "list[Finding]":
-        from repro.artifacts.shared.memory_findings import findings
-
-        return findings(slug, records)
-
-    def figures() -> "Mapping[str, Draw]":
-        from repro.artifacts.shared.memory_figure import figure
-
-        return {figure_name: lambda records: figure(records, precision=precisions[0])}
-
     return Artifact(
         slug=slug,
         paper="elasticzo",
@@ -95,8 +81,9 @@ def memory_figure(
         config=type(paper),
         profiles={"smoke": smoke, "quick": paper, "paper": paper},
         run=run,
-        figures=figures,
+        figures=lambda: {
+            figure_name: lazy("repro.artifacts.shared.memory_figure:figure", precisions[0])
+        },
         captions={figure_name: CAPTION},
-        claims=tuple(claim.id for claim in of_artifact(slug)),
-        findings=findings,
+        findings=lazy("repro.artifacts.shared.memory_findings:findings", slug),
     )

@@ -106,20 +106,14 @@ def _step(record: Record) -> Point:
 def _row(record: Record, records: Sequence[Record]) -> StepMemory:
     metrics = record.metrics
     total = metrics["total_bytes"]
-    if record.kind == "measured":
-        parameters = _parameters(_step(record), records)
-        parts = {PARTS["parameters"]: parameters, ABOVE: total - parameters}
-        return StepMemory(total, parts, metrics["objects_bytes"])
-    return StepMemory(
-        total, {label: metrics[f"{p}_bytes"] for p, label in PARTS.items() if metrics[f"{p}_bytes"]}
-    )
-
-
-def _parameters(step: Point, records: Sequence[Record]) -> int:
-    """Return the bytes of the weights, which no allocator tells from others."""
-    (found,) = {
-        record.metrics["parameters_bytes"]
-        for record in of_kind(records, "formula")
-        if key(_step(record)) == key(step)
+    if record.kind != "measured":
+        sizes = {label: metrics[f"{part}_bytes"] for part, label in PARTS.items()}
+        return StepMemory(total, {label: size for label, size in sizes.items() if size})
+    step = _step(record)
+    (parameters,) = {  # no allocator tells the weights from others
+        other.metrics["parameters_bytes"]
+        for other in of_kind(records, "formula")
+        if _step(other) == step
     }
-    return int(found)
+    parts = {PARTS["parameters"]: parameters, ABOVE: total - parameters}
+    return StepMemory(total, parts, metrics["objects_bytes"])

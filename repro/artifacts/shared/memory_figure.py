@@ -1,53 +1,122 @@
 """Memory of training steps as a figure: the published bars, and every account of each."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from repro.artifacts.shared.memory_accounts import ACCOUNTS, Accounts, StepMemory
-from repro.claims.memory import Point, describe
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from repro.artifacts.shared.memory_accounts import ABOVE, ACCOUNTS, PARTS, Accounts, StepMemory
+from repro.claims.memory import describe
 from repro.core.names import METHOD_LABELS
-from repro.core.units import format_binary_bytes
+from repro.core.units import KIB, MIB, format_binary_bytes
 from repro.measurement.records import Record
-from repro.plotting.stacks import MemoryBar, MemoryPanel, stacks
+from repro.plotting.style import BLUE, GREEN, INK, ORANGE, PINK, style
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+_LOOKS: dict[str, dict[str, Any]] = {
+    PARTS["parameters"]: {"color": INK},
+    PARTS["gradients"]: {"color": ORANGE},
+    PARTS["activations"]: {"color": BLUE},
+    PARTS["errors"]: {"color": PINK},
+    PARTS["int32_buffers"]: {"color": GREEN},
+    PARTS["input"]: {"color": "#b8b8b8"},
+    PARTS["other"]: {"color": "#e3d9a6"},
+    ABOVE: {"facecolor": "#dce6ef", "hatch": "////", "edgecolor": "#8aa4bd"},
+}
+"""A part looks the same in every figure, and lies in this order from the bottom up."""
+_ROW_INCHES = 0.17
+
+Step = Mapping[str, StepMemory]
+"""The accounts of a step, by name."""
 
 
-def figure(records: Sequence[Record], precision: str) -> "Figure":
-    """Draw the steps of one precision, a row for each batch size."""
+def figure(precision: str, records: Sequence[Record]) -> Figure:
+    """Draw a row for each batch size: on the left the published bars, on the right all accounts."""
     found = Accounts(records)
-    return stacks([_setting(steps, found) for _, steps in found.settings(precision)])
-
-
-def _setting(steps: Sequence[Point], found: Accounts) -> MemoryPanel:
-    published = {_short(step): row for step in steps if (row := found.get("analytic", step))}
-    full_zo = published.get(METHOD_LABELS["full_zo"])
-    tails = [_short(step) for step in steps if step["method"] in ("cls1", "cls2")]
-    return MemoryPanel(
-        title=describe(steps[0]),
-        published=[MemoryBar(name, row.parts) for name, row in published.items()],
-        extra={name: _beyond(published[name], full_zo) for name in tails} if full_zo else {},
-        accounts={METHOD_LABELS[str(step["method"])]: _bars(step, found) for step in steps},
-    )
-
-
-def _beyond(row: StepMemory, least: StepMemory) -> dict[str, int]:
-    return {part: size - least.parts.get(part, 0) for part, size in row.parts.items()}
-
-
-def _bars(step: Point, found: Accounts) -> list[MemoryBar]:
-    by_name = dict(found.of(step))
-    formula = by_name["analytic"].total
-    return [
-        MemoryBar(
-            ACCOUNTS[name].label,
-            row.parts,
-            f"{format_binary_bytes(row.total)}, {row.total / formula:.2f} ×",  # noqa: RUF001
+    rows = {
+        describe(steps[0]): {str(step["method"]): dict(found.of(step)) for step in steps}
+        for _, steps in found.settings(precision)
+    }
+    bars = max(sum(len(step) + 1 for step in steps.values()) for steps in rows.values())
+    with style():
+        figure, grid = plt.subplots(
+            len(rows),
+            2,
+            figsize=(11, len(rows) * (bars * _ROW_INCHES + 0.6) + 0.4),
+            width_ratios=(1, 1.45),
+            squeeze=False,
         )
-        for name, row in by_name.items()
-    ]
+        shown: set[str] = set()
+        for (left, right), (title, steps) in zip(grid, rows.items(), strict=True):
+            left.set_title(f"{title}: formula, as published")
+            _published(left, {method: step["analytic"] for method, step in steps.items()})
+            right.set_title(f"{title}: all accounts (ratio to the formula)")
+            _accounts(right, steps)
+            shown |= {
+                part for step in steps.values() for row in step.values() for part in row.parts
+            }
+        handles = [Patch(label=part, **look) for part, look in _LOOKS.items() if part in shown]
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    return figure
 
 
-def _short(step: Point) -> str:
-    return METHOD_LABELS[str(step["method"])].removeprefix("ZO-Feat-")
+def _stack(
+    bar: Callable[..., object], place: int, parts: Mapping[str, int], unit: int, width: float
+) -> float:
+    """Draw parts on each other by ``Axes.bar`` or ``Axes.barh``, and return where they end."""
+    end = 0.0
+    for part, look in _LOOKS.items():
+        size = parts.get(part, 0) / unit
+        bar(place, size, width, end, linewidth=0, **look)
+        end += size
+    return end
+
+
+def _published(panel: Axes, rows: Mapping[str, StepMemory]) -> None:
+    for place, row in enumerate(rows.values()):
+        top = _stack(panel.bar, place, row.parts, MIB, 0.62)
+        panel.annotate(f"{top:.1f}", (place, top), ha="center", va="bottom", fontsize=8)
+    names = {method: METHOD_LABELS[method].removeprefix("ZO-Feat-") for method in rows}
+    panel.set_xticks(range(len(rows)), list(names.values()))
+    panel.set_ylabel("MiB")
+    panel.grid(visible=False, axis="x")
+    panel.set_ylim(top=1.1 * panel.get_ylim()[1])
+    tails = [method for method in ("cls1", "cls2") if method in rows]
+    if "full_zo" not in rows or not tails:
+        return
+    # what ElasticZO takes more than Full ZO is too little to be seen in the bars
+    inset, least = panel.inset_axes((0.53, 0.62, 0.44, 0.28)), rows["full_zo"].parts
+    for place, method in enumerate(tails):
+        extra = {part: size - least.get(part, 0) for part, size in rows[method].parts.items()}
+        end = _stack(inset.barh, place, extra, KIB, 0.6)
+        inset.annotate(f" {end:.1f} KiB", (end, place), ha="left", va="center", fontsize=7)
+    inset.set_yticks(range(len(tails)), [names[method] for method in tails], fontsize=7)
+    inset.set_xticks([])
+    inset.set_xlim(right=1.6 * inset.get_xlim()[1])
+    inset.set_ylim(len(tails) - 0.4, -0.6)
+    inset.set_title("more than Full ZO", fontsize=7.5, loc="center")
+    inset.grid(visible=False)
+
+
+def _accounts(panel: Axes, steps: Mapping[str, Step]) -> None:
+    place, names = 0, {}
+    for method, step in steps.items():
+        panel.annotate(
+            METHOD_LABELS[method], (0, place), (3, 0), textcoords="offset points", va="center",
+            fontweight="bold", fontsize=8,
+        )  # fmt: skip
+        place += 1
+        for name, row in step.items():
+            end = _stack(panel.barh, place, row.parts, MIB, 0.8)
+            ratio = row.total / step["analytic"].total
+            remark = f" {format_binary_bytes(row.total)}, {ratio:.2f} ×"  # noqa: RUF001
+            panel.annotate(remark, (end, place), va="center", fontsize=7)
+            names[place] = ACCOUNTS[name].label
+            place += 1
+    panel.set_yticks(list(names), list(names.values()), fontsize=7)
+    panel.set_ylim(place - 0.4, -0.6)
+    panel.set_xlabel("MiB")
+    panel.set_xlim(0, 1.27 * panel.get_xlim()[1])  # room for the remarks
+    panel.grid(visible=False, axis="y")

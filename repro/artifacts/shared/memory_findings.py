@@ -20,7 +20,6 @@ from repro.measurement.records import Record
 
 _ACTIVATIONS = (PARTS["activations"], PARTS["int32_buffers"], ABOVE)
 _PLAIN = "measured, no oneDNN"
-_OF_PARAMETERS = ("zo_share", "parameters")
 FLOAT32 = 4
 
 Pair = tuple[Point, Point]
@@ -39,8 +38,15 @@ def _finding(claim: Claim, comparison: Comparison, accounts: Accounts) -> Findin
     pick = min if comparison.pick == "smallest" else max
     chosen = pick(values, key=lambda number: values[number])
     pair = comparison.pairs[chosen]
-    if comparison.measure in _OF_PARAMETERS:
-        return Finding(claim.id, values[chosen], _parameters(comparison.measure, pair[0], accounts))
+    if comparison.measure in ("zo_share", "parameters"):
+        row = accounts.get("analytic", pair[0])
+        assert row is not None  # noqa: S101 - the value was computed from it
+        total = row.parts[PARTS["parameters"]] // FLOAT32
+        by_zo = total - row.parts.get(PARTS["gradients"], 0) // FLOAT32
+        said = f"{by_zo:,} of {total:,} parameters are trained by ZO"
+        if comparison.measure == "parameters":
+            said = f"{total:,} parameters, LeNet-5 {LENET5_PARAMETERS:,}"
+        return Finding(claim.id, values[chosen], said)
     reason = _sides(pair, claim.basis, accounts)
     if len(values) > 1:
         listed = ", ".join(_number(value, claim) for value in values.values())
@@ -66,17 +72,6 @@ def _values(
         for number, pair in enumerate(pairs)
         if (value := _value(measure, pair, basis, accounts)) is not None
     }
-
-
-def _parameters(measure: Measure, step: Point, accounts: Accounts) -> str:
-    """Say how many parameters a network has, and how many of them ZO trains."""
-    row = accounts.get("analytic", step)
-    assert row is not None  # noqa: S101 - the value was computed from it
-    total = row.parts[PARTS["parameters"]] // FLOAT32
-    if measure == "parameters":
-        return f"{total:,} parameters, LeNet-5 {LENET5_PARAMETERS:,}"
-    by_bp = row.parts.get(PARTS["gradients"], 0) // FLOAT32
-    return f"{total - by_bp:,} of {total:,} parameters are trained by ZO"
 
 
 def _value(measure: Measure, pair: Pair, name: str, accounts: Accounts) -> float | None:
@@ -141,29 +136,25 @@ def _change(claim: Claim, measure: Measure, pair: Pair, accounts: Accounts) -> s
 
 
 def _extra(pair: Pair, name: str, accounts: Accounts) -> str:
-    """Say how much more the first step takes, observed and by the formula."""
+    """Say how much more the first step takes, observed, by the formula and by its tensors."""
     found, counted = (
         format_binary_bytes(KIB * (_value("extra", pair, n, accounts) or 0))
         for n in (name, "analytic")
     )
+    first, second = (accounts.get("simulated", step) for step in pair)
+    differences = "not known, for they were not counted"
+    if first is not None and second is not None:
+        gaps = {p: first.parts.get(p, 0) - second.parts.get(p, 0) for p in PARTS.values()}
+        said = [
+            f"{format_binary_bytes(abs(gap))} {'more' if gap > 0 else 'less'} of {part}"
+            for part, gap in gaps.items()
+            if gap
+        ]
+        differences = ", ".join(said) or "nothing"
     return (
         f"{found} more at the peak, where the formula counts {counted}; by its tensors that is "
-        f"{_differences(pair, accounts)}"
+        f"{differences}"
     )
-
-
-def _differences(pair: Pair, accounts: Accounts) -> str:
-    """Name the parts in which the tensors of two steps differ."""
-    first, second = (accounts.get("simulated", step) for step in pair)
-    if first is None or second is None:
-        return "not known, for they were not counted"
-    gaps = {part: first.parts.get(part, 0) - second.parts.get(part, 0) for part in PARTS.values()}
-    said = [
-        f"{format_binary_bytes(abs(gap))} {'more' if gap > 0 else 'less'} of {part}"
-        for part, gap in gaps.items()
-        if gap
-    ]
-    return ", ".join(said) or "nothing"
 
 
 def _missing(step: Point, pair: Pair, accounts: Accounts) -> str:

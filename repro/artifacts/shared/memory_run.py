@@ -31,7 +31,13 @@ def account(
     Raises:
         ReproError: a process died or failed.
     """
-    yield from _layers(steps)
+    shown = []
+    for step in steps:
+        point = {n: v for n, v in step.as_dict().items() if n not in ("method", "batch")}
+        if point not in shown:
+            shown.append(point)
+            rows = [asdict(layer) | {"accumulates": layer.accumulates} for layer in step.layers()]
+            yield Result("layers", point, {"rows": rows})
     for step in steps:
         yield from _computed(step)
     for step, parts in _isolated(f"{slug} simulated", simulate_point, steps, context):
@@ -49,16 +55,6 @@ def simulate_point(step: NetworkStep) -> dict[str, int]:
 def measure_point(task: NetworkTask) -> dict[str, int]:
     """Measure one point; at the top level of the module for use in another process."""
     return measure_network(task).as_metrics()
-
-
-def _layers(steps: Sequence[NetworkStep]) -> Iterator[Result]:
-    shown = []
-    for step in steps:
-        point = {n: v for n, v in step.as_dict().items() if n not in ("method", "batch")}
-        if point not in shown:
-            shown.append(point)
-            rows = [asdict(layer) | {"accumulates": layer.accumulates} for layer in step.layers()]
-            yield Result("layers", point, {"rows": rows})
 
 
 def _computed(step: NetworkStep) -> Iterator[Result]:

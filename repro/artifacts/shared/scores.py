@@ -90,23 +90,18 @@ def _row(cell: Cell) -> dict[str, Any]:
         for name, value in cell.settings.items()
         if name not in _OF_PERTURBATION or cell.point["method"] != "full_bp"
     }
+    problem = str(cell.settings.get("problem", ""))
     return {
         "profile": cell.profile,
         "seeds": ", ".join(map(str, cell.seeds)),
         "note": cell.caveat,
         "engine": ", ".join(dict.fromkeys(record.engine for record in cell.records)),
-        "data set": _form(cell),
+        "data set": "" if problem == cell.point["dataset"] else problem,
         "augmentation": cell.settings.get("augmentation", ""),
         "pre-training epochs": cell.settings.get("start", {}).get("epochs", ""),
         "epochs": cell.epochs,
         **{name: used.get(name, "") for name in (*_SHOWN, *_OF_PERTURBATION)},
     }
-
-
-def _form(cell: Cell) -> str:
-    """Return the data set trained on, if it is another form of the one that the column names."""
-    problem = str(cell.settings.get("problem", ""))
-    return "" if problem == cell.point["dataset"] else problem
 
 
 def place(point: Point) -> tuple[int, int, int, int]:

@@ -3,32 +3,15 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import product
-from typing import Any, Protocol
+from typing import Any
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.shared.images import ImageRuns
+from repro.artifacts.shared.images import ImageRuns, RotatedRuns
 from repro.core.names import EngineChoice, MethodName, Precision
-from repro.measurement.device import Device
 from repro.training.experiments import TrainingBudget, fine_tuning, from_scratch
 from repro.training.hyperparameters import tuned_hyperparameters
 from repro.training.run import NetworkRun
 from repro.training.task import vision_task
-
-
-class TuningRuns(Protocol):
-    """How long the runs of Table 2 are, and where they are made."""
-
-    @property
-    def epochs(self) -> int:
-        """Of fine-tuning."""
-
-    @property
-    def integer_pretraining_epochs(self) -> int:
-        """Of NITI before it, in integers."""
-
-    @property
-    def device(self) -> Device:
-        """Where the networks are trained."""
 
 
 def results(
@@ -101,7 +84,7 @@ def image_runs(
 
 
 def rotated_run(
-    runs: TuningRuns, dataset: str, angle: int, precision: Precision, method: MethodName, seed: int
+    runs: RotatedRuns, dataset: str, angle: int, precision: Precision, method: MethodName, seed: int
 ) -> NetworkRun:
     """Return the run of Table 2 at the tuned hyperparameters; ``dataset`` is not rotated yet."""
     task = f"rotated_{dataset}_{angle}"
