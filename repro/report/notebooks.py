@@ -79,15 +79,8 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
     except (CellTimeoutError, DeadKernelError) as error:
         msg = f"the notebook of {slug} failed: {error}"
         raise ReproError(msg) from error
-    # nothing that changes from one execution to the next: times, random ids, the kernel's version
-    content.metadata = {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-        "language_info": {"name": "python"},
-        "zo_repro": _sources(slug, runs),
-    }
-    for number, cell in enumerate(content.cells):
-        cell["id"] = f"{slug}-{number}"
-        cell["metadata"] = {}
+    _make_reproducible(content, slug)
+    content.metadata["zo_repro"] = _sources(slug, runs)
     text: str = nbformat.writes(content)  # type: ignore[no-untyped-call]
     atomic.replace(notebook, text.encode() + b"\n")
 
@@ -96,9 +89,7 @@ def assemble(slug: str) -> Any:  # noqa: ANN401 - nbformat is untyped
     """Return the artifact's notebook before execution: template and shared cells in order."""
     content: Any = jupytext.read(template(slug), fmt=_TEMPLATE_FORMAT)
     title, imports, *story = content.cells
-    if not any("view.claims(" in cell.source for cell in story):  # else it has its own order
-        story = [*_opening(slug), *story, *_closing(slug)]
-    content.cells = [title, imports, *story]
+    content.cells = [title, imports, *_opening(slug), *story, *_closing(slug)]
     return content
 
 
