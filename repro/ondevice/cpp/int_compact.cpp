@@ -29,8 +29,8 @@ struct Reach {
     int first, last, offset;
 };
 
-/// Calls work(first weight's number, output's first place, input's first place, length) for the rows
-/// of one output channel that a tap of a kernel takes.
+/// Calls work(first weight's number, output's first place, input's first place, length) for the
+/// rows of one output channel that a tap of a kernel takes.
 template <class Work>
 void each_row(const Layer& l, const Work& work) {
     int tap = 0;
@@ -72,8 +72,8 @@ CompactIntNetwork::CompactIntNetwork(std::vector<Layer> layers, std::vector<int>
     arena_.reserve(inputs_, capacity * inputs());
     arena_.reserve(flow_, capacity * most_between);
     arena_.reserve(errors_, capacity * most_errors);
-    const std::size_t backward = std::max({4 * capacity * most_passed, 4 * most_of_rows_,
-                                           8 * most_of_windows_});
+    const std::size_t backward =
+        std::max({4 * capacity * most_passed, 4 * most_of_rows_, 8 * most_of_windows_});
     const std::size_t bytes = std::max(4 * capacity * most_sums, backward + sum_error_bytes_);
     arena_.reserve(scratch_, (bytes + 7) / 8);
 }
@@ -121,7 +121,8 @@ void CompactIntNetwork::sum(int layer) {
     const Layer& l = layers_[layer];
     const std::size_t places = std::size_t(l.rows()) * l.columns(), inputs = inputs_of(l);
     const std::int8_t *const all = source(layer), *const weights = this->weights(layer).data();
-    const int step = l.fully_connected() ? 1 : IntPlanes::kMost, jobs = (l.outputs + step - 1) / step;
+    const int step = l.fully_connected() ? 1 : IntPlanes::kMost,
+              jobs = (l.outputs + step - 1) / step;
     parallel(machine_.threads, long(batch_) * jobs, [=, this, &l](long number) {
         const long sample = number / jobs;
         const int first = int(number % jobs) * step;
@@ -221,8 +222,10 @@ void CompactIntNetwork::multiply(int layer) {
         std::int64_t* const sums = of_windows.data() + o * l.fan_in();
         std::fill_n(sums, l.fan_in(), 0);
         for (int b = 0; b < batch_; ++b) {
-            const std::int8_t *const from = x + b * inputs,
-                                     *const errors = e + (std::size_t(b) * l.outputs + o) * places;
+            const std::int8_t *const from = x + b * inputs, *const errors =
+                                                                e +
+                                                                (std::size_t(b) * l.outputs + o) *
+                                                                    places;
             each_row(l, [=, this](int tap, std::size_t at, std::size_t of_input, int count) {
                 sums[tap] += machine_.kernels.dot_i8(errors + at, from + of_input, count);
             });

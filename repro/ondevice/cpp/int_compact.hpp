@@ -21,8 +21,8 @@ class CompactIntNetwork final : public IntNetwork {
    private:
     /// Of a layer in the tail.
     struct Kept {
-        std::span<std::int8_t> input;        // [batch][inputs]; not of the first layer
-        std::span<std::uint16_t> choices;    // [batch][features]
+        std::span<std::int8_t> input;      // [batch][inputs]; not of the first layer
+        std::span<std::uint16_t> choices;  // [batch][features]
     };
 
     /// What the layer reads, and where its output goes.
@@ -37,7 +37,7 @@ class CompactIntNetwork final : public IntNetwork {
 
     std::vector<Kept> kept_;  // never resized, since an arena remembers where its spans are
     std::span<std::int8_t> inputs_;
-    std::span<std::int8_t> flow_;         // between two layers before the tail
+    std::span<std::int8_t> flow_;        // between two layers before the tail
     std::span<std::int64_t> scratch_;    // holds all that have no place of their own
     std::span<std::int32_t> sums_;       // [batch][outputs][rows][columns], or [batch][inputs]
     std::span<std::int8_t> errors_;      // of a layer's output, [batch][features]

@@ -26,7 +26,7 @@ std::vector<std::int32_t> tap_places(const Layer& l, const IntMap& map) {
 }  // namespace
 
 GroupedIntNetwork::Stage::Stage(const Layer& layer, bool signed_input, const Machine& machine,
-                         bool in_tail, bool passes_error, bool reads_sums, Arena& arena)
+                                bool in_tail, bool passes_error, bool reads_sums, Arena& arena)
     : input{{},
             layer.channels,
             layer.height,
@@ -46,8 +46,8 @@ GroupedIntNetwork::Stage::Stage(const Layer& layer, bool signed_input, const Mac
         backward = std::make_unique<IntConvolution>(transposed(layer), true, machine, arena);
 }
 
-GroupedIntNetwork::GroupedIntNetwork(std::vector<Layer> layers, std::vector<int> exponents, int tail,
-                                     Machine machine)
+GroupedIntNetwork::GroupedIntNetwork(std::vector<Layer> layers, std::vector<int> exponents,
+                                     int tail, Machine machine)
     : IntNetwork(std::move(layers), std::move(exponents), tail, machine, kBatchUnit) {
     const int count = int(layers_.size());
     for (int i = 0; i < count; ++i) {
@@ -150,8 +150,8 @@ IntLogits GroupedIntNetwork::forward(bool recorded) {
     return {logits_.data(), batch_, classes, exponent};
 }
 
-void GroupedIntNetwork::narrow(const Layer& l, const IntMap& out, int groups, int shift, bool pooled,
-                        std::span<std::uint16_t> choices) {
+void GroupedIntNetwork::narrow(const Layer& l, const IntMap& out, int groups, int shift,
+                               bool pooled, std::span<std::uint16_t> choices) {
     const IntSums& sums = sums_of(l);
     const int rows = pooled ? l.pooled_rows() : l.rows(),
               columns = pooled ? l.pooled_columns() : l.columns();

@@ -111,7 +111,7 @@ double cross_entropy(const IntLogits& logits, std::span<const std::int64_t> labe
 }
 
 void logit_errors(const IntLogits& logits, std::span<const std::int64_t> labels, std::uint64_t key,
-                 std::span<std::int64_t> work, const LogitErrors& errors) {
+                  std::span<std::int64_t> work, const LogitErrors& errors) {
     const int classes = logits.classes, e = std::max(logits.exponent, kLeastExponent);
     const Logarithms logarithms(logits.exponent);
     for (int b = 0; b < logits.batch; ++b) {

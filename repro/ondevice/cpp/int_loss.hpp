@@ -30,6 +30,6 @@ double cross_entropy(const IntLogits& logits, std::span<const std::int64_t> labe
 /// NITI's errors of the logits: about 128 (softmax - one hot), rounded stochastically by the stream
 /// of that key. `work` holds one value for each class.
 void logit_errors(const IntLogits& logits, std::span<const std::int64_t> labels, std::uint64_t key,
-                 std::span<std::int64_t> work, const LogitErrors& errors);
+                  std::span<std::int64_t> work, const LogitErrors& errors);
 
 }  // namespace zo

@@ -87,8 +87,8 @@ void IntNetwork::round_gradient(int layer, int bits) {
         rounded<std::int32_t>(row_gradient(layer), bits, kernels.largest_i32, kernels.round_i32,
                               update_of(layer));
     else
-        rounded<std::int64_t>(window_gradient(layer), bits, kernels.largest_i64,
-                              kernels.round_i64, update_of(layer));
+        rounded<std::int64_t>(window_gradient(layer), bits, kernels.largest_i64, kernels.round_i64,
+                              update_of(layer));
 }
 
 void IntNetwork::descend() {

@@ -27,7 +27,8 @@ ZO_INLINE void planes(const IntPlanes& job) {
                         if (at <= -L || at >= job.width) continue;
                         const I inside = U(lanes() + at) < U{} + unsigned(job.width),
                                 value = widened(x + at) & inside;
-                        ZO_FOR (o, N) sums[o] += value * splat(int(w[std::ptrdiff_t(o) * taps + kx]));
+                        ZO_FOR (o, N)
+                            sums[o] += value * splat(int(w[std::ptrdiff_t(o) * taps + kx]));
                     }
                 }
             ZO_FOR (o, N) {

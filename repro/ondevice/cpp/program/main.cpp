@@ -44,8 +44,8 @@ void train(const Options& o) {
     const std::vector<Layer> layers =
         lenet5(int(shape[1]), int(shape[2]), o.classes, Run::has_bias());
     const int largest = int(std::min<std::size_t>(o.batch, items.count())),
-              most = std::max(largest, tested ? kEvaluated : 0),
-              unit = o.compact ? 1 : kBatchUnit, capacity = (most + unit - 1) / unit * unit;
+              most = std::max(largest, tested ? kEvaluated : 0), unit = o.compact ? 1 : kBatchUnit,
+              capacity = (most + unit - 1) / unit * unit;
     const Machine machine{kernels(o.isa), o.threads, capacity, o.compact};
     Run run(o, layers, tail_of(o.method, int(layers.size())), machine);
     std::printf("%s %s, %zu images, batch %d, %s, %d threads, arena %zu bytes\n",
