@@ -135,7 +135,7 @@ def test_prints_accuracy_and_the_time_of_each_phase(
     [
         (["--batch", "0"], "--batch 0: must be finite and at least 1"),
         (["--batch", "1e9"], "--batch 1e9: must be a number"),
-        (["--batch", "99999999"], "batch of"),
+        (["--batch", "99999999"], "--batch 99999999: must be at most 1048576"),
         (["--lr", "nan"], "--lr nan: must be finite"),
         (["--colour", "red"], "--colour: no such option"),
         (["--seed"], "--seed: a value must follow"),
