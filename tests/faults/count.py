@@ -9,6 +9,7 @@ Counts are added to those of earlier nights in ``counts.json``.
 
 import argparse
 import json
+import os
 import random
 import signal
 import sys
@@ -24,6 +25,7 @@ from faults.commands import COMMANDS  # noqa: E402 - after the path
 from faults.fuzzing import READERS, fuzz  # noqa: E402
 from faults.kills import Count, expected, try_once  # noqa: E402
 from repro.core import atomic  # noqa: E402
+from repro.ondevice.build import build  # noqa: E402
 
 COUNTS = HERE / "counts.json"
 DOCUMENT = HERE.parents[1] / "docs" / "reliability.md"
@@ -122,6 +124,7 @@ def main() -> None:
     arguments = parser.parse_args()
     counts = read_counts()
     if arguments.minutes:
+        os.environ.setdefault("REPRO_ENGINE_DIR", str(build().parents[1]))  # of every command
         count = count_fuzz if arguments.fuzz else count_kills
         count(counts, arguments.minutes * 60, arguments.seed)
     text = document(DOCUMENT.read_text(encoding="utf-8"), read_counts())
