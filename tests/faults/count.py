@@ -123,6 +123,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     arguments = parser.parse_args()
     counts = read_counts()
+    # a shell's job in the background ignores interrupts, and so would the commands
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if arguments.minutes:
         os.environ.setdefault("REPRO_ENGINE_DIR", str(build().parents[1]))  # of every command
         count = count_fuzz if arguments.fuzz else count_kills
