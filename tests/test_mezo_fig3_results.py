@@ -9,8 +9,8 @@ import pytest
 
 from repro.artifacts.mezo_fig3 import figures, tables
 from repro.artifacts.mezo_fig3.main_figure import PRINTED, fig3, recovered_ratio
-from repro.artifacts.mezo_fig3.points import by_shape, ratios
 from repro.artifacts.shared.decoder_steps import simulate_decoder_step
+from repro.artifacts.shared.savings import by_shape, ratios
 from repro.measurement.records import Record, of_kind, read_runs, single
 from repro.memory.shape import DecoderShape
 from repro.memory.step import StepSpec

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from repro.artifacts.mezo_fig3 import ARTIFACT, PAPER
-from repro.artifacts.mezo_fig3.points import Point, by_shape, ratios
+from repro.artifacts.shared.savings import Point, by_shape, ratios
 from repro.claims.verdict import Finding
 from repro.core.units import GB, format_bytes
 from repro.measurement.records import Record, of_kind, single

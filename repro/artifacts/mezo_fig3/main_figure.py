@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from repro.artifacts.mezo_fig3.points import ratios
+from repro.artifacts.shared.savings import ratios
 from repro.measurement.records import Record, of_kind
 from repro.memory.analytic import sizes_of
 from repro.memory.readings import RECOVERED

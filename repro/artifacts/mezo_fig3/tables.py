@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from repro.artifacts.mezo_fig3.points import by_shape
+from repro.artifacts.shared.savings import by_shape
 from repro.core.units import format_bytes
 from repro.measurement.records import Record, of_kind, single
 from repro.memory.readings import PRINTED, RECOVERED, Reading

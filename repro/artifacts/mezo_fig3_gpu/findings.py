@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from repro.artifacts.mezo_fig3_gpu import ARTIFACT
+from repro.artifacts.shared.savings import Point, ratios
 from repro.claims.verdict import Finding
-from repro.core.names import ATTENTIONS
 from repro.core.units import GB, format_bytes
 from repro.measurement.records import Record, of_kind
 from repro.memory.shape import LLAMA2_7B
@@ -21,36 +21,28 @@ _WHERE = {
 def findings(records: Sequence[Record]) -> list[Finding]:
     """Return a finding for every claim of the artifact, without a value if no GPU measured it."""
     on_gpu = [r for r in records if r.point.get("device") == "cuda"]
-    found = [*_savings(of_kind(on_gpu, "measured")), *_peaks(of_kind(on_gpu, "fig4_model"))]
+    found = [*_savings(ratios(of_kind(on_gpu, "measured"))), *_peaks(of_kind(on_gpu, "fig4_model"))]
     done = {finding.claim_id for finding in found}
     reason = "not measured on a GPU, or the device was too small"
     return found + [Finding(name, None, reason) for name in ARTIFACT.claims if name not in done]
 
 
-def _savings(records: Iterable[Record]) -> Iterator[Finding]:
+def _savings(points: Sequence[Point]) -> Iterator[Finding]:
     """Yield the savings by eager attention, which forms the scores that the equations count."""
-    peaks = {
-        tuple(record.point[name] for name in (*_SIZES, "attention", "method")): bytes_
-        for record in records
-        if (bytes_ := record.metrics.get("peak_bytes"))
-    }
     for claim_id, (method, axis, value) in _WHERE.items():
-        sizes = [value if name == axis else getattr(LLAMA2_7B, name) for name in _SIZES]
-        pairs = {
-            attention: (peaks[*sizes, attention, method], peaks[*sizes, attention, "mezo"])
-            for attention in ATTENTIONS
-            if {(*sizes, attention, method), (*sizes, attention, "mezo")} <= peaks.keys()
+        sizes = {name: getattr(LLAMA2_7B, name) for name in _SIZES} | {axis: value}
+        here = {
+            point.attention: point
+            for point in points
+            if point.method == method and all(getattr(point, n) == v for n, v in sizes.items())
         }
-        if not pairs:
+        if not here:
             continue
-        attention = "eager" if "eager" in pairs else next(iter(pairs))
-        bp, mezo = pairs.pop(attention)
-        reason = (
-            f"torch.cuda's allocator, {attention} attention: BP {format_bytes(bp)}, MeZO "
-            f"{format_bytes(mezo)}"
-        )
-        others = {str(name): pair[0] / pair[1] for name, pair in pairs.items()}
-        yield Finding(claim_id, bp / mezo, reason, others=others)
+        chosen = here.pop("eager" if "eager" in here else next(iter(here)))
+        bp, mezo = (format_bytes(side["peak_bytes"]) for side in (chosen.bp, chosen.mezo))
+        reason = f"torch.cuda's allocator, {chosen.attention} attention: BP {bp}, MeZO {mezo}"
+        others = {name: point.ratio for name, point in here.items()}
+        yield Finding(claim_id, chosen.ratio, reason, others=others)
 
 
 def _peaks(records: Iterable[Record]) -> Iterator[Finding]:
