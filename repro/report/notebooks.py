@@ -9,7 +9,9 @@ A notebook keeps the hashes of its cells, records and verdicts, so ``is_stale`` 
 
 import hashlib
 import json
+import logging
 import os
+import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +19,8 @@ from typing import Any
 
 import jupytext
 import nbformat
-from nbclient.exceptions import CellTimeoutError, DeadKernelError
-from nbconvert.preprocessors import CellExecutionError, ExecutePreprocessor
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 from repro.artifacts import index
 from repro.claims.index import CLAIMS
@@ -66,13 +68,12 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
         ReproError: a cell failed (on corrupted records, the first), or it cannot be written.
     """
     content = assemble(slug)
-    executor: Any = ExecutePreprocessor(timeout=_TIMEOUT_S, kernel_name="python3")  # type: ignore[no-untyped-call]
     records = os.pathsep.join(str(run.resolve()) for run in runs)
     variables = same_package() | {view.RECORDS: records}
     try:
         # an empty directory, since a kernel may import from the one that it begins in
         with environment_set(variables), tempfile.TemporaryDirectory() as empty:
-            executor.preprocess(content, {"metadata": {"path": empty}})
+            _execute(content, empty)
     except CellExecutionError as error:
         msg = f"the notebook of {slug} failed: {error.ename}: {error.evalue}"
         raise ReproError(msg) from error
@@ -83,6 +84,17 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
     content.metadata["zo_repro"] = _sources(slug, runs)
     text: str = nbformat.writes(content)  # type: ignore[no-untyped-call]
     atomic.replace(notebook, text.encode() + b"\n")
+
+
+def _execute(content: Any, directory: str) -> None:  # noqa: ANN401 - nbformat is untyped
+    """Run every cell in a kernel that begins in ``directory``."""
+    # an interrupt leaves nbclient's task behind, which then fails with its kernel
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    client = NotebookClient(content, timeout=_TIMEOUT_S, kernel_name="python3")
+    # nobody reads what a kernel says besides its cells' output: the way it starts and is ended
+    with client.setup_kernel(cwd=directory, stderr=subprocess.DEVNULL):
+        for number, cell in enumerate(content.cells):
+            client.execute_cell(cell, number)
 
 
 def assemble(slug: str) -> Any:  # noqa: ANN401 - nbformat is untyped

@@ -12,10 +12,12 @@ from made_up import write_mnist
 from repro.measurement.records import read_run
 
 ROOT = Path(__file__).parents[2]
-_TIMES = {"seconds", "trained"}
+_TIMES = {"seconds", "cpu_seconds", "trained"}
 """Metrics that differ from run to run."""
 TABLE1 = ["--profile", "smoke", "--datasets", "mnist", "--seeds", "0"]
 """Of ``elasticzo_table1``: eleven training runs."""
+STEPS_OF_FIG4 = ["--profile", "smoke", "--bp-steps", "60", "--zo-forwards", "240"]
+"""Of ``mezo_fig4``, whose runs else last a given time, so that no two make the same steps."""
 TINY_FIG3 = [
     *("--profile", "smoke", "--simulate-contexts", "--simulate-layers", "--measure-layers"),
     *("--measure-contexts", "16", "--measure-context", "16", "--measure-hidden", "32"),
@@ -70,10 +72,13 @@ def _table1(engine: str) -> Callable[[Path], list[str]]:
     return lambda place: ["run", "elasticzo_table1", *options, "--out", str(place / "out")]
 
 
+_COPIED = ("elasticzo_fig2", "elasticzo_int8_sign")
+
+
 def _copied_results(place: Path) -> Path:
     """Return a directory with the records of two artifacts, and without figures."""
     copy = place / "results"
-    for slug in ("elasticzo_fig2", "elasticzo_int8_sign"):
+    for slug in _COPIED:
         if not (copy / slug).exists():
             shutil.copytree(
                 ROOT / "results" / slug, copy / slug, ignore=shutil.ignore_patterns("figures")
@@ -96,9 +101,31 @@ COMMANDS = {
             lambda place: records(place / "out"),
         ),
         Command(
+            "fig4",
+            lambda place: ["run", "mezo_fig4", *STEPS_OF_FIG4, "--out", str(place / "out")],
+            lambda place: records(place / "out"),
+        ),
+        Command(
             "report",
             lambda place: ["report", "--results", str(_copied_results(place))],
             lambda place: _without_records(place / "results"),
+        ),
+        Command(
+            "notebooks",
+            lambda place: [
+                *("notebooks", *_COPIED, "--results", str(_copied_results(place))),
+                *("--out", str(place / "notebooks")),
+            ],
+            lambda place: tree(place / "notebooks"),
+        ),
+        Command(
+            "site",
+            lambda place: [
+                *("report", "--results", str(_copied_results(place))),
+                *("--notebooks", str(ROOT / "notebooks"), "--documents", str(ROOT)),
+                *("--html", str(place / "site")),
+            ],
+            lambda place: tree(place / "site"),
         ),
         Command(
             "fetch",
@@ -107,7 +134,7 @@ COMMANDS = {
         ),
     )
 }
-"""By name; without Fig. 4, whose runs last a given time, so that no two make the same steps."""
+"""By name."""
 
 
 def prepared(place: Path) -> dict[str, str]:

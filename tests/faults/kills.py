@@ -114,7 +114,7 @@ def _killed(
     return True
 
 
-_PROGRESS = ("training: ", "mezo_fig3", "measured", "simulated", "yesno-facts: ")
+_PROGRESS = ("training: ", "mezo_fig", "measured", "simulated", "yesno-facts: ")
 
 
 def _forget(place: Path) -> None:
