@@ -80,7 +80,7 @@ JOBS: tuple[Job, ...] = (
     Job("tests", "the suite's GPU tests; integer training equal to the host's", 1.5, 3),
     Job(
         "fig3-contexts",
-        "Fig. 3 measured over N on Llama 2 7B (A2, A3)",
+        "Fig. 3 measured over N on Llama 2 7B (A1, A3)",
         2.5,
         8,
         mezo_fig3_gpu.ARTIFACT,

@@ -1,6 +1,6 @@
 """Our value for each claim of the MeZO paper's section 2.4, from the records of one run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -328,7 +328,31 @@ def _simulated(points: Sequence[Point]) -> list[Finding]:
         if sdpa := by_attention.get("sdpa"):
             reason += f"; with SDPA, which keeps no N x N scores, the ratio is {sdpa.ratio:.2f}"
         found.append(Finding(claim_id, eager.ratio, reason))
-    return found
+    return [*found, *_simulated_sizes(points)]
+
+
+def _simulated_sizes(points: Sequence[Point]) -> Iterator[Finding]:
+    """A1 and A2-orders by the counted tensors, with the eager attention of the equations."""
+    ratios = {
+        attention: {
+            (p.context, p.layers, p.hidden, p.method): p.size_ratio
+            for p in points
+            if p.attention == attention
+        }
+        for attention in ("eager", "sdpa")
+    }
+    eager, sdpa = ratios["eager"], ratios["sdpa"]
+    if eager:
+        reason = f"smallest of {len(eager)} simulated pairs of steps, if the model grows in depth"
+        if sdpa:
+            reason += f"; {min(sdpa.values()):.2f} with SDPA"
+        yield Finding("A1-simulated", min(eager.values()), reason)
+    where = (32768, LLAMA2_7B.layers, LLAMA2_7B.hidden, "bp")
+    if where in eager:
+        reason = "ratio of parameters by the simulated steps if the 7B grows in depth"
+        if where in sdpa:
+            reason += f"; {sdpa[where]:.1f} with SDPA, which keeps no N x N scores"
+        yield Finding("A2-orders-simulated", eager[where], reason)
 
 
 def _beside(metrics: dict[str, Any]) -> str:

@@ -29,6 +29,9 @@ def findings(records: Sequence[Record]) -> list[Finding]:
 
 def _savings(points: Sequence[Point]) -> Iterator[Finding]:
     """Yield the savings by eager attention, which forms the scores that the equations count."""
+    if eager := [point.size_ratio for point in points if point.attention == "eager"]:
+        reason = f"smallest of {len(eager)} measured pairs of steps, if the model grows in depth"
+        yield Finding("A1-measured", min(eager), reason)
     for claim_id, (method, axis, value) in _WHERE.items():
         sizes = {name: getattr(LLAMA2_7B, name) for name in _SIZES} | {axis: value}
         here = {

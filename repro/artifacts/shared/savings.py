@@ -31,6 +31,17 @@ class Point:
         ratio: float = self.bp["peak_bytes"] / self.mezo["peak_bytes"]
         return ratio
 
+    @property
+    def size_ratio(self) -> float:
+        """How many times this model's parameters MeZO trains in the memory that BP takes.
+
+        The model grows in depth. MeZO holds the activations of one layer at a time, so that all
+        memory beyond its step is room for the parameters of more layers.
+        """
+        room = self.bp["peak_bytes"] - self.mezo["peak_bytes"]
+        ratio: float = 1 + room / self.mezo["parameters_bytes"]
+        return ratio
+
 
 def ratios(records: Iterable[Record]) -> list[Point]:
     """Pair the records of each shape: one point for each kind of backpropagation."""
