@@ -264,12 +264,13 @@ def _row(
         reason += f"; profile {profile}, of which only {judging} gives a verdict"
     if claim.remark:
         reason += f"; {claim.remark}"
-    values = {} if finding.ours is None else {BASES[claim.basis]: finding.ours}
-    values |= {f"{BASES[claim.basis]}, {name}": value for name, value in finding.others.items()}
-    for other in others:
-        if other.finding.ours is not None:
-            name = BASES[other.claim.basis]
-            values[other.claim.id if name in values else name] = other.finding.ours
+    values: dict[str, float] = {}
+    for one in (found, *others):
+        name = BASES[one.claim.basis]
+        name = one.claim.id if name in values else name
+        if one.finding.ours is not None:
+            values[name] = one.finding.ours
+        values |= {f"{name}, {what}": value for what, value in one.finding.others.items()}
     ranking = is_ranking(claim)
     interval = finding.interval if ranking else finding.prediction
     kind = "confidence" if ranking else "prediction"

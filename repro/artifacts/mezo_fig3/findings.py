@@ -325,9 +325,9 @@ def _simulated(points: Sequence[Point]) -> list[Finding]:
         )
         if method == "bp_checkpoint":
             reason += f"; {_CHECKPOINTED}"
-        if sdpa := by_attention.get("sdpa"):
-            reason += f"; with SDPA, which keeps no N x N scores, the ratio is {sdpa.ratio:.2f}"
-        found.append(Finding(claim_id, eager.ratio, reason))
+        # SDPA keeps no N x N scores
+        others = {"SDPA": by_attention["sdpa"].ratio} if "sdpa" in by_attention else {}
+        found.append(Finding(claim_id, eager.ratio, reason, others=others))
     return [*found, *_simulated_sizes(points)]
 
 
@@ -344,15 +344,13 @@ def _simulated_sizes(points: Sequence[Point]) -> Iterator[Finding]:
     eager, sdpa = ratios["eager"], ratios["sdpa"]
     if eager:
         reason = f"smallest of {len(eager)} simulated pairs of steps, if the model grows in depth"
-        if sdpa:
-            reason += f"; {min(sdpa.values()):.2f} with SDPA"
-        yield Finding("A1-simulated", min(eager.values()), reason)
+        others = {"SDPA": min(sdpa.values())} if sdpa else {}
+        yield Finding("A1-simulated", min(eager.values()), reason, others=others)
     where = (32768, LLAMA2_7B.layers, LLAMA2_7B.hidden, "bp")
     if where in eager:
         reason = "ratio of parameters by the simulated steps if the 7B grows in depth"
-        if where in sdpa:
-            reason += f"; {sdpa[where]:.1f} with SDPA, which keeps no N x N scores"
-        yield Finding("A2-orders-simulated", eager[where], reason)
+        others = {"SDPA": sdpa[where]} if where in sdpa else {}
+        yield Finding("A2-orders-simulated", eager[where], reason, others=others)
 
 
 def _beside(metrics: dict[str, Any]) -> str:
