@@ -1,10 +1,31 @@
 """Run the command line, as ``repro`` or with ``python -m repro``."""
 
+import signal
 import sys
+
+from repro.core.termination import Terminated, termination_raised
 
 
 def main() -> int:
-    """Run ``repro``; say which extra holds a package that is not installed."""
+    """Run ``repro`` and return its exit status, 130 after Ctrl-C and 143 after SIGTERM.
+
+    An interrupt is one line, even while modules are imported. One that comes when all is done
+    changes nothing: the status stays.
+    """
+    try:
+        with termination_raised():
+            status = _run()
+    except KeyboardInterrupt as interrupt:
+        exec("")  # noqa: S102 - else CPython may end by SIGINT, if it came while a string was run
+        sys.stderr.write("repro: interrupted. Progress is saved; run the same command to resume.\n")
+        status = 128 + (signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    return status
+
+
+def _run() -> int:
+    """Run the command; say which extra holds a package that is not installed."""
     try:
         from repro.cli import main as run
 

@@ -7,7 +7,6 @@ needs when it runs.
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +30,6 @@ from repro.commands import (
 )
 from repro.core.errors import ReproError
 from repro.core.suggestions import unknown
-from repro.core.termination import Terminated, termination_raised
 
 COMMANDS = (
     listing, claims, claim, opening, plan, run, replay, report, notebooks, data, engine, gpu, new,
@@ -45,16 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     args = build_parser().parse_args(argv)
     try:
-        with termination_raised():
-            status: int = args.execute(args)
-            sys.stdout.flush()  # inside the try block, which catches a closed pipe
+        status: int = args.execute(args)
+        sys.stdout.flush()  # inside the try block, which catches a closed pipe
     except ReproError as error:
         sys.stderr.write(f"repro: error: {error}\n")
         return error.exit_code
-    except KeyboardInterrupt as interrupt:
-        exec("")  # noqa: S102 - else CPython may end by SIGINT, if it came while a string was run
-        sys.stderr.write("repro: interrupted. Progress is saved; run the same command to resume.\n")
-        return 128 + (signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT)
     except BrokenPipeError:  # the reader of our output stopped reading, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -76,6 +76,34 @@ def test_an_ended_run_says_one_line_and_leaves_no_process(
     assert [path.name for path in out.rglob("*") if path.is_file()] == []
 
 
+EARLY_OR_LATE = """
+import os, sys
+from repro.__main__ import main
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if {early} and name == "repro.commands":
+            os.kill(os.getpid(), {number})
+sys.meta_path.insert(0, Interrupting())
+sys.argv[1:] = ["list"]
+status = main()
+os.kill(os.getpid(), {number})
+sys.exit(status)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("early", [True, False])
+def test_an_interrupt_is_one_line_at_import_and_nothing_when_all_is_done(
+    number: signal.Signals, early: bool
+) -> None:
+    script = EARLY_OR_LATE.format(early=early, number=int(number))
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == (128 + number if early else 0)
+    assert (done.stderr.splitlines() == [ONE_LINE]) == early
+    assert bool(done.stdout) != early
+
+
 BUSY = """
 import sys
 sys.path[:0] = [{root!r}, {tests!r}]

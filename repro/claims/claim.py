@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Basis = Literal["analytic", "simulated", "measured", "timed", "trained"]
-"""Where our value comes from: the paper's own equations, counted tensors, an allocator, a clock on
-another machine, or training, of which a verdict speaks by the spread over seeds."""
+Basis = Literal["analytic", "simulated", "measured", "engine", "timed", "trained"]
+"""Where our value comes from: the paper's own equations, counted tensors, an allocator under
+PyTorch or under the compiled engine, a clock on another machine, or training, of which a verdict
+speaks by the spread over seeds."""
 
 Relation = Literal["equals", "at least", "at most"]
 SIGNS: dict[str, str] = {"equals": "", "at least": "≥ ", "at most": "≤ "}

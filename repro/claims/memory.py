@@ -61,7 +61,7 @@ _UNITS: dict[Measure, str] = {
     "zo_share": "%",
     "parameters": "x",
 }
-_OBSERVED: tuple[Basis, ...] = ("simulated", "measured")
+_OBSERVED: tuple[Basis, ...] = ("simulated", "measured", "engine")
 _TWICE = "2.00"  # "twice" by the equations is exactly so: 1.5 must not round to it
 _TAILS = ("cls2", "cls1")
 _QUOTES = {

@@ -11,7 +11,7 @@ from repro.commands.options import add_results
 from repro.core.errors import UsageError
 from repro.core.suggestions import unknown
 
-_BASES = ("equations", "simulated", "measured", "timed", "trained")
+_BASES = ("equations", "simulated", "measured", "engine", "timed", "trained")
 
 
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type

@@ -48,7 +48,7 @@ class NetworkTask:
 
 @dataclass(frozen=True)
 class NetworkPeak:
-    """Bytes that training took, from before the weights were made."""
+    """Bytes that training took."""
 
     peak: int
     """At most, over two steps: tensors, the input among them, and scratch."""
@@ -56,6 +56,8 @@ class NetworkPeak:
     """Of these, after the steps: weights, input, and what stays from one step to the next."""
     objects: int
     """At most, over two steps: objects of the interpreter and of libraries above 512 bytes."""
+    together: int
+    """At most, over two steps: both."""
 
     def as_metrics(self) -> dict[str, int]:
         """Return the numbers, named for a record."""
@@ -88,13 +90,13 @@ def measure_network(task: NetworkTask) -> NetworkPeak:
             for _ in range(2):
                 gc.collect()  # what making the learner, or a step, left in cycles
                 learner.step((batch, labels))
-        return _balance(memray.FileReader(capture).get_allocation_records())
+        return balance(memray.FileReader(capture).get_allocation_records())
 
 
-def _balance(records: Iterable[memray.AllocationRecord]) -> NetworkPeak:
-    """Add up allocations and frees, without maps."""
+def balance(records: Iterable[memray.AllocationRecord]) -> NetworkPeak:
+    """Add up allocations and frees in their order, without maps."""
     blocks: dict[int, tuple[bool, int]] = {}  # by address: whether it is aligned, its size
-    total, peak = {True: 0, False: 0}, {True: 0, False: 0}
+    total, peak, together = {True: 0, False: 0}, {True: 0, False: 0}, 0
     for record in records:
         if record.allocator in _FREED:
             aligned, size = blocks.pop(record.address, (False, 0))
@@ -104,4 +106,7 @@ def _balance(records: Iterable[memray.AllocationRecord]) -> NetworkPeak:
             blocks[record.address] = aligned, record.size
             total[aligned] += record.size
             peak[aligned] = max(peak[aligned], total[aligned])
-    return NetworkPeak(peak=peak[True], resident=total[True], objects=peak[False])
+            together = max(together, sum(total.values()))
+    return NetworkPeak(
+        peak=peak[True], resident=total[True], objects=peak[False], together=together
+    )

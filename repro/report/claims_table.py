@@ -35,6 +35,7 @@ BASES = {
     "analytic": "equations",
     "simulated": "simulated",
     "measured": "measured",
+    "engine": "engine",
     "timed": "timed",
     "trained": "trained",
 }

@@ -48,6 +48,8 @@ def count_kills(counts: dict[str, Any], seconds: float, seed: int) -> None:
                     wanted[command.name] = expected(command)
                 count = Count()
                 try_once(command, number, wanted[command.name], moments, count)
+                for said in count.heard:
+                    sys.stderr.write(f"{command.name}: {said}\n")
                 row = counts["kills"].setdefault(f"{command.name} {number.name}", {})
                 for name in _KILLS:
                     value = getattr(count, name)

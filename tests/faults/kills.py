@@ -36,6 +36,8 @@ class Count:
     """Kills after which a process of the command went on."""
     noisy: int = 0
     """Interrupts and terminations that said more than one line, or had another exit status."""
+    heard: list[str] = field(default_factory=list)
+    """What the noisy ones said."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +110,11 @@ def _killed(
     count.kills[number.name] += 1
     if number != signal.SIGKILL:
         lines = [line for line in said.splitlines() if not line.startswith(_PROGRESS)]
-        early = not said and process.returncode == -number  # before the first line of the suite
+        early = "repro/__main__.py" not in said  # before the first line of the suite
         one = len(lines) == 1 and process.returncode == 128 + number
-        count.noisy += not (one or early)
+        if not one and not (early and process.returncode != 128 + number):
+            count.noisy += 1
+            count.heard.append(f"{number.name}, status {process.returncode}: {said}")
     return True
 
 

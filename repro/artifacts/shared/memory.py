@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CAPTION = (
     "Memory of Full BP, ZO-Feat-Cls1, ZO-Feat-Cls2 and Full ZO: the formula as published, and "
-    "beside it tensors counted, peaks measured and the lower bound"
+    "beside it tensors counted, peaks measured in PyTorch and on the engine, and the lower bound"
 )
 
 
@@ -29,6 +29,8 @@ class MemorySteps:
     """What backpropagation trains: nothing, the last layer, the last two, everything."""
     threads: int = 1
     """Threads of each measured process."""
+    engine: bool = True
+    """Also measure the steps on the compiled engine, which takes a C++ compiler."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
@@ -71,7 +73,7 @@ def memory_figure(
             NetworkStep(network, precision, method, batch, points)
             for precision, batch, method in product(precisions, config.batches, config.methods)
         ]
-        yield from account(slug, steps, config.threads, context)
+        yield from account(slug, steps, config.threads, context, engine=config.engine)
 
     return Artifact(
         slug=slug,

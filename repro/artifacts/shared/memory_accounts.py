@@ -22,6 +22,7 @@ PARTS = {
 """Fields of ``MemoryBreakdown`` as people read them, from the bottom of a bar up."""
 ABOVE = "not told apart"
 """Bytes from the allocator above the weights."""
+COMPACT = "engine, compact"
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,13 @@ ACCOUNTS = {
     "simulated": Account("simulated", "simulated", {}),
     "measured": Account("measured", "measured", {"onednn": True}),
     "measured, no oneDNN": Account("measured, no oneDNN", "measured", {"onednn": False}),
+    "engine": Account("engine", "engine", {"compact": False}),
+    COMPACT: Account("engine, compact", "engine", {"compact": True}),
     "bound": Account("lower bound", "bound", {}),
 }
-"""By basis of a claim, and two more."""
+"""By basis of a claim, and three more; the compact engine is for integers alone."""
 
-_AROUND = ("optimizer", "onednn", "threads")  # in points, but not of the step
+_AROUND = ("optimizer", "onednn", "threads", "compact")  # in points, but not of the step
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class StepMemory:
     parts: Mapping[str, int]
     """Bytes by label, without empty parts."""
     objects: int = 0
-    """Bytes of objects that the process held besides, at most; measured only."""
+    """Bytes of objects that the process held besides, at most; measured in PyTorch only."""
 
 
 class Accounts:
@@ -106,7 +109,7 @@ def _step(record: Record) -> Point:
 def _row(record: Record, records: Sequence[Record]) -> StepMemory:
     metrics = record.metrics
     total = metrics["total_bytes"]
-    if record.kind != "measured":
+    if record.kind not in ("measured", "engine"):
         sizes = {label: metrics[f"{part}_bytes"] for part, label in PARTS.items()}
         return StepMemory(total, {label: size for label, size in sizes.items() if size})
     step = _step(record)
@@ -116,4 +119,4 @@ def _row(record: Record, records: Sequence[Record]) -> StepMemory:
         if _step(other) == step
     }
     parts = {PARTS["parameters"]: parameters, ABOVE: total - parameters}
-    return StepMemory(total, parts, metrics["objects_bytes"])
+    return StepMemory(total, parts, metrics.get("objects_bytes", 0))

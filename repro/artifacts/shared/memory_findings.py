@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from repro.artifacts.shared.memory_accounts import ABOVE, PARTS, Accounts, StepMemory
+from repro.artifacts.shared.memory_accounts import ABOVE, COMPACT, PARTS, Accounts, StepMemory
 from repro.claims.claim import Claim
 from repro.claims.index import of_artifact
 from repro.claims.memory import (
@@ -54,10 +54,15 @@ def _finding(claim: Claim, comparison: Comparison, accounts: Accounts) -> Findin
     if claim.basis != "analytic":
         reason += _change(claim, comparison.measure, pair, accounts)
     corrected = _values(comparison.measure, comparison.corrected_pairs, claim.basis, accounts)
+    others: dict[str, float] = {}
+    if claim.basis == "engine" and any(step["precision"] == "int8" for step in pair):
+        compact = _value(comparison.measure, pair, COMPACT, accounts)
+        others = {} if compact is None else {"compact": compact}
     return Finding(
         claim.id,
         values[chosen],
         reason,
+        others=others,
         corrected=pick(corrected.values()) if corrected else None,
         correction=comparison.correction,
     )
@@ -76,7 +81,7 @@ def _values(
 
 def _value(measure: Measure, pair: Pair, name: str, accounts: Accounts) -> float | None:
     """Return the measure of two steps by the account ``name``, in the claim's unit."""
-    first, second = (accounts.get(name, step) for step in pair)
+    first, second = (_account(name, step, accounts) for step in pair)
     if first is None or second is None:
         return None
     if measure == "total":
@@ -94,6 +99,11 @@ def _value(measure: Measure, pair: Pair, name: str, accounts: Accounts) -> float
     if measure == "parameters":
         return first.parts[PARTS["parameters"]] / FLOAT32 / LENET5_PARAMETERS
     return _activations(first) / first.parts[PARTS["parameters"]]
+
+
+def _account(name: str, step: Point, accounts: Accounts) -> StepMemory | None:
+    """Return an account of a step; beside compact steps in integers stand those in float32."""
+    return accounts.get("engine" if name == COMPACT and step["precision"] == "fp32" else name, step)
 
 
 def _activations(row: StepMemory) -> int:
@@ -119,8 +129,10 @@ def _change(claim: Claim, measure: Measure, pair: Pair, accounts: Accounts) -> s
     assert ours is not None  # noqa: S101 - there is a finding
     assert formula is not None  # noqa: S101 - every step has a formula
     said = f"; by the formula {_number(formula, claim)}"
-    if claim.basis == "measured" and measure in ("share", "activations"):
+    if claim.basis in ("measured", "engine") and measure in ("share", "activations"):
         said += "; all that the allocator gave but the weights counts as activations"
+    if claim.basis == "engine":
+        return said
     if measure == "ratio" and ours < formula:
         said += f": the advantage shrinks by {100 * (1 - ours / formula):.0f} %"
     if measure == "overhead":

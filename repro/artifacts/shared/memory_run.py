@@ -8,6 +8,8 @@ Kinds of results:
 - ``bound``: the least that a step needs if every buffer is freed as soon as it is dead, by part.
 - ``simulated``: the tensors at the peak of a real step, by part.
 - ``measured``: what the allocator gave at the peak; the point has ``threads`` and ``onednn``, too.
+- ``engine``: all that a step on the compiled engine takes; the point has ``threads`` and
+  ``compact``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,21 +18,30 @@ from typing import Any, get_args
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
+from repro.core.errors import ReproError
 from repro.memory.elasticzo import Optimizer, training_bytes
 from repro.memory.lower_bound import lower_bound
+from repro.memory.measured_engine import EngineTask, measure_engine
 from repro.memory.measured_network import NetworkTask, measure_network
 from repro.memory.network_step import NetworkStep
 from repro.memory.simulated_network import simulate_network
+from repro.ondevice.build import ToolsMissingError, build
 
 
 def account(
-    slug: str, steps: Sequence[NetworkStep], threads: int, context: Context
+    slug: str, steps: Sequence[NetworkStep], threads: int, context: Context, *, engine: bool
 ) -> Iterator[Result]:
     """Yield every account of ``steps``; finished points are kept if the run is killed.
 
     Raises:
-        ReproError: a process died or failed.
+        ReproError: a process died or failed, or the engine is wanted and cannot be built.
     """
+    if engine:
+        try:
+            build()
+        except ToolsMissingError as error:
+            msg = f"{error}; or leave the engine's memory out, with --no-engine"
+            raise ReproError(msg) from error
     shown = []
     for step in steps:
         point = {n: v for n, v in step.as_dict().items() if n not in ("method", "batch")}
@@ -45,6 +56,11 @@ def account(
     tasks = [NetworkTask(step, threads, onednn) for step in steps for onednn in (True, False)]
     for task, peak in _isolated(f"{slug} measured", measure_point, tasks, context):
         yield Result("measured", task.as_dict(), peak)
+    if engine:
+        modes = {"fp32": (False,), "int8": (False, True)}
+        native = [EngineTask(s, threads, compact) for s in steps for compact in modes[s.precision]]
+        for task, peak in _isolated(f"{slug} engine", engine_point, native, context):
+            yield Result("engine", task.as_dict(), peak)
 
 
 def simulate_point(step: NetworkStep) -> dict[str, int]:
@@ -55,6 +71,11 @@ def simulate_point(step: NetworkStep) -> dict[str, int]:
 def measure_point(task: NetworkTask) -> dict[str, int]:
     """Measure one point; at the top level of the module for use in another process."""
     return measure_network(task).as_metrics()
+
+
+def engine_point(task: EngineTask) -> dict[str, int]:
+    """Measure one point on the engine; at the top level, for use in another process."""
+    return measure_engine(task)
 
 
 def _computed(step: NetworkStep) -> Iterator[Result]:
@@ -73,7 +94,7 @@ def _computed(step: NetworkStep) -> Iterator[Result]:
 def _isolated(
     title: str,
     function: Callable[[Any], dict[str, int]],
-    tasks: Sequence[NetworkStep] | Sequence[NetworkTask],
+    tasks: Sequence[NetworkStep] | Sequence[NetworkTask] | Sequence[EngineTask],
     context: Context,
 ) -> Iterator[tuple[Any, dict[str, Any]]]:
     return run_in_subprocesses(
