@@ -11,7 +11,7 @@ from repro.artifacts import index
 from repro.artifacts.elasticzo_fig6 import Config
 from repro.artifacts.shared import memory_tables
 from repro.artifacts.shared.memory import MemorySteps
-from repro.artifacts.shared.memory_accounts import ACCOUNTS, Accounts
+from repro.artifacts.shared.memory_accounts import ACCOUNTS, COMPACT, Accounts
 from repro.claims.index import CLAIMS
 from repro.claims.verdict import verdict
 from repro.core.errors import UsageError
@@ -71,7 +71,8 @@ def test_parts_add_up(committed: tuple[str, list[Record]]) -> None:
     assert accounts.steps
     for step in accounts.steps:
         found = dict(accounts.of(step))
-        assert found.keys() == ACCOUNTS.keys()
+        integers = step["precision"] == "int8"
+        assert found.keys() == ACCOUNTS.keys() - (set() if integers else {COMPACT})
         assert all(sum(row.parts.values()) == row.total for row in found.values())
         assert found["simulated"].total >= found["bound"].total
 
@@ -102,7 +103,8 @@ def test_figures_and_tables_are_of_every_step(committed: tuple[str, list[Record]
     assert len(panels) == 2 * len(batches)
     plt.close(figure)
     table = memory_tables.accounts(records, PRECISIONS[slug])
-    assert len(table) == 4 * len(batches) * len(ACCOUNTS)
+    modes = len(ACCOUNTS) - (PRECISIONS[slug] == "fp32")
+    assert len(table) == 4 * len(batches) * modes
     assert len(memory_tables.layers(records)) >= 13
     assert memory_tables.optimizers(records).shape[1] == 3
 
@@ -119,12 +121,29 @@ def test_reasons_say_by_how_much_an_advantage_shrinks(
             assert ("the advantage shrinks by" in finding.reason) >= shrinks
 
 
+def test_the_engine_takes_its_arena_its_tables_and_the_input(
+    committed: tuple[str, list[Record]],
+) -> None:
+    _, records = committed
+    found = list(of_kind(records, "engine"))
+    assert found
+    for record in found:
+        point, metrics = record.point, record.metrics
+        width = 4 if point["precision"] == "fp32" else 1
+        given = width * point["batch"] * (784 if point["network"] == "lenet5" else 3 * 1024)
+        arena, tables = metrics["arena_bytes"], metrics["tables_bytes"]
+        assert arena + given <= metrics["total_bytes"] <= arena + given + tables
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("slug", SLUGS)
 def test_smoke_run_from_end_to_end(slug: str, tmp_path: Path) -> None:
     artifact = index.load(slug)
     records = read_run(run_artifact(artifact, "smoke", artifact.profiles["smoke"], tmp_path))
-    assert {r.kind for r in records} == {"layers", "formula", "bound", "simulated", "measured"}
+    assert {r.kind for r in records} == {
+        *("layers", "formula", "bound", "simulated", "measured", "engine")
+    }
     assert len(list(of_kind(records, "measured"))) == 2 * len(list(of_kind(records, "bound")))
     findings = artifact.findings(records)
     assert [finding.claim_id for finding in findings] == list(artifact.claims)

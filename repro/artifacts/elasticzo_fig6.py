@@ -6,7 +6,7 @@ Deviations from the paper:
    allocator's peak, and the least that a step needs if every buffer is freed as soon as it is dead.
 2. The equations do not count the input batch; the other accounts do.
 3. Measured peaks are those of PyTorch on the host, with and without its oneDNN backend, of one
-   thread.
+   thread; and those of our compiled engine.
 4. The batch size and the number of points are lost from our copy of the paper; 32 clouds of 1,024
    points give its percentages.
 5. The clouds are random: memory does not depend on where points lie.
