@@ -40,7 +40,7 @@ FIG4_SETTINGS: dict[Fig4Model, tuple[DecoderShape, Method]] = {
 }
 """Shape and method of each model of Fig. 4."""
 _ORDER: tuple[Method, ...] = ("forward", "mezo", "bp_checkpoint", "bp")
-"""BP last: its updates are the largest."""
+"""Order of the steps on one model; BP is last, as its updates are the largest."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ SHAPES: dict[ModelName, tuple[int, ...]] = {
     "1B": (128256, 2048, 8192, 16, 32, 8, True),
     "7B": (32000, 4096, 11008, 32, 32, 32, False),
 }
-"""Sizes by the names of ``_SIZES``: SmolLM2-135M, Llama 3.2 1B and Llama 2 7B."""
+"""Values of ``_SIZES`` for SmolLM2-135M, Llama 3.2 1B and Llama 2 7B, and for a tiny test model."""
 _EPS, _LR = 1e-3, 1e-9  # no time depends on them; at this rate the weights hardly change
 _ANSWERS = np.array([1, 2], np.int32)
 _FUSED = ("mezo_philox", "mezo_philox_exact")
