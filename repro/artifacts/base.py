@@ -112,7 +112,7 @@ class Artifact:
     combine the records of all runs. Without such fields they read one run, the newest of the
     highest profile."""
     aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """For values of the selector fields: the profile's value that each of them counts as."""
+    """Maps a value of a selector field to the profile's value that it counts as."""
     reads_custom: bool = False
     """Whether reports also use runs of no profile: a search needs all combinations ever tried."""
     can_sweep: bool = False

@@ -17,7 +17,7 @@ from repro.plotting.style import BLUE, INK, ORANGE, style
 _COLOURS = {"bp": ORANGE, "bp_checkpoint": ORANGE, "mezo": BLUE, "forward": BLUE}
 _FILLED: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": "none"}
 _OPEN: dict[str, Any] = {**_FILLED, "markersize": 7.5, "markerfacecolor": "none"}
-"""A ring, so that a coinciding filled point stays visible inside it."""
+"""Style of a ring, inside which a filled point at the same place stays visible."""
 _LOOKS = {"eager": _FILLED, "sdpa": _OPEN}
 
 

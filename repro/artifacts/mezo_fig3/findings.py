@@ -103,7 +103,7 @@ def _curve(analytic: Analytic, axis: str, suffix: str = "") -> dict[int, float]:
 
 
 def _model_size() -> list[Finding]:
-    """Judge A1 and A2-orders by equations: how much larger a model MeZO trains in BP's memory."""
+    """Compute A1 and A2-orders by equations: the size of MeZO's model over BP's in equal memory."""
     printed = Reading()
     shapes = [
         *(replace(LLAMA2_7B, context=n) for n in _CONTEXTS),
@@ -191,7 +191,7 @@ def _analytic(analytic: Analytic) -> list[Finding]:
 
 
 def _readings(analytic: Analytic) -> list[Finding]:
-    """Judge A16 and A18: why the saving is small at L = 1, and how checkpointing changes it."""
+    """Compute A16 and A18, on the small saving at L = 1 and on the effect of checkpointing."""
     printed, recovered = (
         [float(reading.ratio(sizes_of(LLAMA2_7B, 2, layers=1))) for reading in pair]
         for pair in (
@@ -222,7 +222,7 @@ def _readings(analytic: Analytic) -> list[Finding]:
 
 
 def _parameters(records: Sequence[Record]) -> Finding:
-    """Judge A12: the real model's parameters over the printed sum, and over all layers' sum."""
+    """Compute A12: the real model's parameters over the printed sum, and over all layers' sum."""
     counted = sum(single(records, "parameters").metrics["table"].values())
     shape = LLAMA2_7B
     outside = 2 * shape.vocabulary * shape.hidden
@@ -238,7 +238,7 @@ def _parameters(records: Sequence[Record]) -> Finding:
 
 
 def _eighty_gigabytes() -> Finding:
-    """Judge A17: the largest model, growing in depth, under each of several usual settings."""
+    """Compute A17: the largest model, growing in depth, under each of several usual settings."""
     found = {
         (b, batch, context): largest_model(
             replace(LLAMA2_7B, batch=batch, context=context),
@@ -262,7 +262,7 @@ def _eighty_gigabytes() -> Finding:
 
 
 def _perturbations(records: Sequence[Record]) -> Finding:
-    """Judge A13: the measured peak with several perturbations over the peak with one."""
+    """Compute A13: the measured peak with several perturbations over the peak with one."""
     peaks: dict[tuple[str, str], dict[int, int]] = {}
     for record in of_kind(records, "perturbations"):
         where = (record.point["attention"], record.point["dtype"])
@@ -282,7 +282,7 @@ def _perturbations(records: Sequence[Record]) -> Finding:
 
 
 def _inference(records: Sequence[Record]) -> Finding:
-    """Judge A15: the measured peak of a MeZO step over the peak of a forward pass alone."""
+    """Compute A15: the measured peak of a MeZO step over the peak of a forward pass alone."""
     found = {
         tuple(where.values()): (
             by["mezo"].metrics["peak_bytes"],
@@ -333,7 +333,7 @@ def _simulated(points: Sequence[Point]) -> list[Finding]:
 
 
 def _simulated_sizes(points: Sequence[Point]) -> Iterator[Finding]:
-    """Judge A1 and A2-orders by counted tensors, with the eager attention of the equations."""
+    """Compute A1 and A2-orders by counted tensors, with the eager attention of the equations."""
     ratios = {
         attention: {
             (p.context, p.layers, p.hidden, p.method): p.size_ratio

@@ -75,7 +75,7 @@ def loss_figure(slug: str, title: str, about: str | None, config: type[CurveRuns
         slug: the artifact's name: the paper's name, an underscore and the figure's name.
         title: one line for listings.
         about: the docstring of the artifact's module.
-        config: the type of its configuration; without a field ``precisions`` training is in float32.
+        config: the type of its configuration; without a field ``precisions`` it trains in float32.
     """
     figure_name = slug.removeprefix("elasticzo_")
     selected = tuple(field.name for field in fields(config) if field.name == "precisions")

@@ -21,7 +21,7 @@ PARTS = {
 }
 """Labels of the fields of ``MemoryBreakdown``, from the bottom of a bar up."""
 ABOVE = "not told apart"
-"""Label of the allocated bytes above the weights, which no part is known for."""
+"""Label of the allocated bytes above the weights, which cannot be split into parts."""
 COMPACT = "engine, compact"
 
 

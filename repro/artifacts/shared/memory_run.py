@@ -74,7 +74,7 @@ def measure_point(task: NetworkTask) -> dict[str, int]:
 
 
 def engine_point(task: EngineTask) -> dict[str, int]:
-    """Measure one point on the engine; at the top level of the module, as ``measure_point``."""
+    """Measure one engine point; at the top level of the module for use in another process."""
     return measure_engine(task)
 
 

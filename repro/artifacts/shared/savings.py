@@ -54,7 +54,7 @@ def ratios(records: Iterable[Record]) -> list[Point]:
 
 
 def by_shape(records: Iterable[Record]) -> list[tuple[dict[str, Any], dict[str, Record]]]:
-    """Return each shape, kernel and number format with its records by method that have a peak."""
+    """Return each shape, kernel and number format with its records by method; all have a peak."""
     found: dict[tuple[Any, ...], dict[str, Record]] = {}
     for record in records:
         if "peak_bytes" in record.metrics:

@@ -118,5 +118,5 @@ def settings_of(run: NetworkRun) -> dict[str, Any]:
     values = run.as_dict()
     values |= values.pop("settings")
     values["start"] = settings_of(run.start) if run.start else None
-    apart = ("seed", "signs")  # neither changes a run's settings for training
+    apart = ("seed", "signs")  # neither is a setting of the training
     return {n: value for n, value in values.items() if value is not None and n not in apart}
