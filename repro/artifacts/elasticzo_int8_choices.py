@@ -90,7 +90,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
     - ``run``: one training run. The point names data set, precision, method and the settings of
       ``DEFAULTS``. The metrics are its curves, its settings and ``restores``: for each epoch, the
-      weights that were not restored and the weights in total.
+      number of perturbed weights and how many of them were not restored.
     """
     from repro.artifacts.shared.training_runs import image_runs
 

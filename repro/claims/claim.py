@@ -49,7 +49,7 @@ class Claim:
     same_as: str = ""
     """Id of the statement, if this claim is its value on another basis; empty for a statement."""
     is_stated: bool = True
-    """Whether the paper states it in words; otherwise it is our reading of the paper's numbers."""
+    """Whether the paper states it; otherwise it is our reading of the paper's numbers."""
     unknown: tuple[str, ...] = ()
     """Settings that decide the result and are missing from the paper, or from our copy of it."""
     judged_by: tuple[str, ...] = ()

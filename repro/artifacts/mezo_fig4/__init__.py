@@ -2,7 +2,7 @@
 
 The paper trains GPT-2 medium by BP and Llama 2 7B and 13B by MeZO on BoolQ and one H100 (profile
 `paper`, which needs these weights and such a GPU). The other profiles ask the same question about
-models that can be had: SmolLM2-135M-Instruct by BP and, in `hours` and `day`, Qwen2.5-Coder-1.5B-
+available models: SmolLM2-135M-Instruct by BP and, in `hours` and `day`, Qwen2.5-Coder-1.5B-
 Instruct by MeZO, 11 times as large. The memory budget is the measured peak of BP at the paper's
 B = 8 and N = 1024. `quick` trains SmolLM2-135M by every arm; `smoke` trains a random model on
 generated sentences.
@@ -88,7 +88,7 @@ class Config:
     """Name of the runs in figures; runs of other settings are kept apart."""
     datasets: tuple[str, ...] = ("sst2",)
     """Tasks: boolq, boolq-qa, sst2, sst2-k16-13 and four more, rte, yesno-facts (generated
-    questions), or a .toml file. Tasks whose data cannot be had are named and left out."""
+    questions), or a .toml file. Tasks whose data cannot be obtained are named and left out."""
     arms: tuple[Arm, ...] = ARMS
     """Methods: BP, BP with checkpointing, LoRA with Adam, MeZO with n = 1 and n = 5 (the
     paper's), MeZO on LoRA adapters, ElasticZO."""

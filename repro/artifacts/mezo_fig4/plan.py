@@ -36,7 +36,7 @@ def plan(config: Config, datasets: Sequence[str], context: Context) -> Plan:
     Raises:
         UsageError: the budget is too small for an arm, the device is too small for all arms, or N
             is so small that it cuts a question.
-        ReproError: none of an arm's models can be had.
+        ReproError: none of an arm's models can be obtained.
     """
     reasons = {name: unobtainable(name) for name in (*config.bp_models, *config.mezo_models)}
     results = list(_unobtainable(config, reasons))

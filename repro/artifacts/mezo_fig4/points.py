@@ -96,7 +96,7 @@ class Setting:
 
 
 def settings(records: Sequence[Record]) -> list[Setting]:
-    """Return every recorded task and setting, the highest profile first and BoolQ first in it."""
+    """Return every recorded task and setting: highest profile first, BoolQ first within it."""
     keys = dict.fromkeys((r.point["setting"], r.point["dataset"]) for r in of_kind(records, "run"))
     found = [
         _setting(  # memory does not depend on data

@@ -2,7 +2,7 @@
 
 Kinds of results, each with the ``setting`` of the configuration in its point:
 
-- ``unobtainable``: a model that could not be had, with the reason.
+- ``unobtainable``: a model that could not be obtained, with the reason.
 - ``plan``: formula, simulation and measurement of a step; ``chosen`` marks the arm's set-up.
 - ``zero_shot``: the accuracy of a model on a task before any training (``repro.finetuning``).
 - ``grid``: a short run, evaluated on held-out training items; the point has ``arm`` and ``lr``.
@@ -48,8 +48,8 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
     Raises:
         UsageError: the device does not exist here, or the budget is too small.
-        ReproError: data or models cannot be had, a process died, the engine is to draw the noise
-            and cannot be built, or no learning rate of any set-up finished its run.
+        ReproError: data or models cannot be obtained, a process died, the engine is to draw the
+            noise and cannot be built, or no learning rate of any set-up finished its run.
     """
     require_device(config.device)
     if config.noise == "engine":

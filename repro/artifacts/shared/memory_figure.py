@@ -33,7 +33,7 @@ Step = Mapping[str, StepMemory]
 
 
 def figure(precision: str, records: Sequence[Record]) -> Figure:
-    """Draw a row for each batch size, with the published bars left and all estimates right."""
+    """Draw the published bars (left) and all estimates (right), with a row per batch size."""
     found = Accounts(records)
     rows = {
         describe(steps[0]): {str(step["method"]): dict(found.of(step)) for step in steps}

@@ -102,12 +102,12 @@ def _value(measure: Measure, pair: Pair, name: str, accounts: Accounts) -> float
 
 
 def _account(name: str, step: Point, accounts: Accounts) -> StepMemory | None:
-    """Return an estimate of a step; float32 has no compact one and uses the plain engine's."""
+    """Return an estimate of a step; float32 has no compact engine, so the plain one is used."""
     return accounts.get("engine" if name == COMPACT and step["precision"] == "fp32" else name, step)
 
 
 def _activations(row: StepMemory) -> int:
-    """Return the bytes of activations with accumulators; measured, of all but the weights."""
+    """Return the bytes of activations and accumulators, or if measured, of all but the weights."""
     return sum(row.parts.get(part, 0) for part in _ACTIVATIONS)
 
 
