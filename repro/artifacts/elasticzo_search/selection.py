@@ -12,7 +12,7 @@ Group = tuple[str, str, str]
 
 
 class Run(Protocol):
-    """The fields that the choice reads; records have them, and results not recorded yet."""
+    """The fields that the choice reads, of records or of results not recorded yet."""
 
     @property
     def point(self) -> Mapping[str, Any]:

@@ -355,7 +355,7 @@ def _simulated_sizes(points: Sequence[Point]) -> Iterator[Finding]:
 
 
 def _beside(metrics: dict[str, Any]) -> str:
-    """Say the counted bytes and the formula's prediction."""
+    """Name the counted bytes and the formula's prediction."""
     found, formula = (format_bytes(metrics[f"{name}_bytes"]) for name in ("peak", "formula"))
     return f"{found} (formula {formula})"
 

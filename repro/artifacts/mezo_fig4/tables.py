@@ -46,7 +46,7 @@ def memory(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def unobtainable(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the models that could not be obtained and were not later, with the reason."""
+    """Return the models that could not be obtained, unless a later run had them; with reasons."""
     had = {
         (r.point["setting"], r.point["model"]): r.utc
         for r in sorted(of_kind(records, "plan"), key=lambda record: record.utc)

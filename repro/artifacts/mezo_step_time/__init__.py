@@ -8,8 +8,9 @@ Deviations from the paper:
 
 1. The paper times whole runs only (Fig. 4), so no published claim is answered here.
 2. The models have the shapes of SmolLM2-135M, Llama 3.2 1B and Llama 2 7B, and random weights.
-3. We wrote the published loop after its description: it draws the whole noise of a tensor at once,
-   makes new tensors for sum and product, and computes the logits of every position for each answer.
+3. We reimplemented the published loop from its description: it draws the whole noise of a tensor at
+   once, makes new tensors for sum and product, and computes the logits of every position for each
+   answer.
 """
 
 from dataclasses import dataclass, replace

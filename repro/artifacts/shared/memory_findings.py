@@ -112,7 +112,7 @@ def _activations(row: StepMemory) -> int:
 
 
 def _sides(pair: Pair, name: str, accounts: Accounts) -> str:
-    """Say the memory of both steps, and its ratio to the formula's."""
+    """Name the memory of both steps, and its ratio to the formula's."""
     said = []
     for step in _different(pair):
         row, formula = accounts.get(name, step), accounts.get("analytic", step)
