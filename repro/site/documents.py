@@ -1,12 +1,12 @@
 """The documents in ``docs/`` as HTML, with links to the site's files.
 
-A link to any other file of the clone, such as code, is dropped and its text kept. The identifier of
-a statement becomes a link to it.
+A link to a module that has a reference leads there. A link to any other file of the clone is
+dropped and its text kept. The identifier of a statement becomes a link to it.
 """
 
 import posixpath
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from html import unescape
@@ -16,7 +16,9 @@ from urllib.parse import urlsplit
 
 from repro.claims.index import CLAIMS
 from repro.core.errors import UsageError
+from repro.report.kept import kept, key_of
 from repro.site import text
+from repro.site.reference import PACKAGES, reference
 
 DISCREPANCIES = "discrepancies"
 """The document that names the causes of differences."""
@@ -32,6 +34,8 @@ _ELSEWHERE = {
     "results/README.md": "index.html#all",
 }
 """Where the site has the content of the clone's overviews."""
+_MODULE = re.compile(r"repro/(\w+)(?:/(\w+)\.py)?")
+"""A package or a module, as documents link to it."""
 _NAMED_STATEMENT = re.compile(r"`([AB][\w-]*)`")
 
 
@@ -112,8 +116,11 @@ class Documents:
 
     @cached_property
     def all(self) -> list[Document]:
-        """Return every document, as HTML for pages in ``docs/``."""
-        return [self._document(name) for name in self.names]
+        """Return every document and reference, as HTML for pages in ``docs/``."""
+        renderer, by_name = _Renderer(self), _Renderer(self, identify=_plain)
+        written = [self._document(name, self._source(name), renderer) for name in self.names]
+        references = kept("reference", key_of(()), lambda: [[p, reference(p)] for p in PACKAGES])
+        return [*written, *(self._document(f"api-{p}", text, by_name) for p, text in references)]
 
     def images(self) -> list[Path]:
         """Return the images in documents, below ``root``."""
@@ -152,6 +159,9 @@ class Documents:
         path = posixpath.normpath(posixpath.join(here, parts.path))
         if path in _ELSEWHERE:
             return posixpath.relpath(_ELSEWHERE[path], page or ".")
+        if (module := _MODULE.fullmatch(path)) and module[1] in PACKAGES:
+            at = f"#repro.{module[1]}.{module[2]}" if module[2] else ""
+            return posixpath.relpath(f"docs/api-{module[1]}.html", page or ".") + at
         directory, file = posixpath.split(path)
         name, suffix = posixpath.splitext(file)
         known = {("docs", ".md"): self.names, ("notebooks", ".ipynb"): self.notebooks}
@@ -160,8 +170,8 @@ class Documents:
         found = posixpath.relpath(f"{directory}/{name}.html", page or ".")
         return f"{found}#{parts.fragment}" if parts.fragment else found
 
-    def _document(self, name: str) -> Document:
-        title, _, _ = self._source(name).partition("\n")
+    def _document(self, name: str, source: str, renderer: "_Renderer") -> Document:
+        title, _, _ = source.partition("\n")
         seen: set[str] = set()
 
         def identified(link: re.Match[str]) -> str:
@@ -170,7 +180,7 @@ class Documents:
             seen.add(link[2])
             return f'<a id="{link[2]}" {link[1]}'
 
-        body = _STATEMENT_LINK.sub(identified, text.render(self._source(name), _Renderer(self)))
+        body = _STATEMENT_LINK.sub(identified, text.render(source, renderer))
         return Document(name, title.removeprefix("# ").replace("`", ""), body)
 
     def _source(self, name: str) -> str:
@@ -183,13 +193,19 @@ class Documents:
 class _Renderer(text.Renderer):
     """Renders a document for a page in the directory ``page`` of the site."""
 
-    def __init__(self, documents: Documents, page: str = "docs") -> None:
+    def __init__(
+        self,
+        documents: Documents,
+        page: str = "docs",
+        identify: Callable[[str], str] | None = None,
+    ) -> None:
         super().__init__()
+        self._identify = identify or anchor
         self._documents = documents
         self._page = page
 
     def heading(self, text: str, level: int, **attrs: Any) -> str:  # noqa: ANN401 - nbconvert's
-        return super().heading(text, level, **{**attrs, "id": anchor(text)})
+        return super().heading(text, level, **{**attrs, "id": self._identify(text)})
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
         goal = self._documents.goal(url, "docs", self._page)
@@ -197,11 +213,11 @@ class _Renderer(text.Renderer):
 
     def codespan(self, text: str) -> str:
         html = super().codespan(text)
-        claim = CLAIMS.get(text)
-        if claim is None:
+        if text not in CLAIMS:
             return html
-        page = posixpath.relpath(f"artifacts/{claim.artifact}.html", self._page or ".")
-        return f'<a href="{page}#{claim.same_as or text}">{html}</a>'
+        statement = CLAIMS[CLAIMS[text].same_as or text]
+        page = posixpath.relpath(f"artifacts/{statement.artifact}.html", self._page or ".")
+        return f'<a href="{page}#{statement.id}">{html}</a>'
 
 
 def anchor(heading: str) -> str:
