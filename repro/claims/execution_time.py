@@ -159,6 +159,7 @@ def _claim(batch: int, name: str, statement: str, printed: str, unit: str) -> Cl
         unit=unit,
         basis="timed",
         quote=next(quote for part, quote in _QUOTES.items() if part in name),
+        unknown=("batch size", "methods behind a range"),
         same_as="" if batch == BATCHES[0] else f"B-F7-{BATCHES[0]}-{name}",
         digits=len(printed.partition(".")[2]),
     )

@@ -32,6 +32,8 @@ _A2_ORDERS = replace(
     quote="with potentially several orders-of-magnitude larger savings for large contexts",
     published=100,
     relation="at least",
+    is_stated=False,
+    unknown=("with or without checkpointing",),
 )
 _A3 = _fig3(
     id="A3",
@@ -44,7 +46,8 @@ _A4 = _fig3(
     id="A4",
     section="2.4, Fig. 3 (top centre)",
     statement="Without checkpointing the saving is only about 1.2x at few layers (L = 1)",
-    quote="the gain [...] is smaller, around 1.2x, when L is small",
+    quote="the gain afforded by BP is smaller, around 1.2x, when L is small",
+    remark="the gain is MeZO's; the sentence names BP by mistake",
     published=1.2,
     digits=1,
 )
@@ -115,11 +118,13 @@ _ORDER = replace(
     unit="points",
     relation="at least",
     judged_by=("quick", "hours", "day", "gpu"),
+    remark="",
+    unknown=("validation set", "prompt", "epsilon", "batch order"),
 )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    _A1,
+    replace(_A1, unknown=("whether the model grows in depth or in width",)),
     replace(_A1, id="A1-simulated", basis="simulated", same_as="A1"),
     replace(
         _A1,
@@ -170,8 +175,8 @@ CLAIMS: tuple[Claim, ...] = (
         "checkpointing over that without, read at N = 512",
         quote="while remaining unchanged for smaller ones",
         published=1,
-        digits=2,
         unknown=_UNREAD_CONTEXT,
+        remark="held to a whole number, as the paper prints its savings",
     ),
     _A4,
     replace(_A4, id="A4-simulated", basis="simulated", same_as="A4"),
@@ -270,6 +275,7 @@ CLAIMS: tuple[Claim, ...] = (
             published=17,
             unit="GB",
             relation="equals",
+            unknown=("number format (b)",),
         )
         for name, model, quote in (
             (
@@ -312,6 +318,7 @@ CLAIMS: tuple[Claim, ...] = (
         quote="that of BP remains below 75%",
         published=75,
         relation="at most",
+        remark="",
     ),
     _ORDER,
     replace(

@@ -13,7 +13,11 @@ from repro.claims.quantity import Accuracy, Key, key
 from repro.measurement.records import Record
 
 _CELL = ("dataset", "angle", "precision", "method")
-_SAME_IMAGES = ("angle", "images", "turn", "interpolation")
+_IMAGES = ("images", "turn", "interpolation")
+_START = ("start_lr", "start_batch")
+"""Settings of the network before it is fine-tuned."""
+_RULED_OUT = {"turn": "clockwise"}
+"""It was tried, and no cell of Table 2 agrees with it (docs/discrepancies.md)."""
 
 Range = tuple[float, float]
 
@@ -22,12 +26,13 @@ def plausible_ranges(records: Iterable[Record]) -> dict[str, Range]:
     """Return the lowest and highest mean that other settings gave, by claim id.
 
     An accuracy has one value for each group of settings. A gap between two cells has one value for
-    each choice of test images; both cells are evaluated on them, with all other settings as in the
-    tables.
+    each choice of test images and of the network before fine-tuning, which both cells share.
     """
     accuracies: dict[Key, dict[Key, list[float]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         point = record.point
+        if _RULED_OUT.items() <= point.items():
+            continue
         cell = key({name: point[name] for name in _CELL if name in point})
         value = (
             record.metrics["accuracy"]
@@ -54,14 +59,14 @@ def plausible_ranges(records: Iterable[Record]) -> dict[str, Range]:
 
 
 def _gaps(low: Mapping[Key, float], high: Mapping[Key, float]) -> Iterable[float]:
-    """Yield the gaps between groups evaluated on the same images."""
-    by_images = defaultdict(list)
+    """Yield the gaps between groups from the same network, evaluated on the same images."""
+    same = defaultdict(list)
     for settings, value in low.items():
-        by_images[_images(settings)].append(value)
+        same[_of(settings, *_IMAGES, *_START)].append(value)
     for settings, value in high.items():
-        if images := _images(settings):
-            yield from (value - other for other in by_images[images])
+        if _of(settings, *_IMAGES):
+            yield from (value - other for other in same[_of(settings, *_IMAGES, *_START)])
 
 
-def _images(settings: Key) -> Key:
-    return frozenset((name, value) for name, value in settings if name in _SAME_IMAGES[1:])
+def _of(settings: Key, *names: str) -> Key:
+    return frozenset((name, value) for name, value in settings if name in names)

@@ -41,8 +41,9 @@ MEANINGS: dict[str, str] = {
     INCONSISTENT: "it contradicts the paper's own equations, and no reading repairs it",
     NOT_DECIDABLE: "it depends on a setting that the paper does not give: plausible values give "
     "results on both sides of the published one",
-    NOT_COMPARABLE: "it is about hardware that was not used here",
-    UNDECIDED: "it was tested, and the result is compatible with both answers",
+    NOT_COMPARABLE: "it is about hardware or a model that was not used here",
+    UNDECIDED: "it was tested, and the result is compatible with both answers, or it differs where "
+    "the paper leaves settings open and none that we tried agrees",
     NOT_RUN: "there is no test yet",
 }
 """The meaning of each verdict, for legends."""

@@ -84,6 +84,8 @@ class ClaimRow:
     """Our value on each basis that has one, by the names of ``BASES``. A second value on the
     statement's own basis is named after the engine or the data set that gave it, as in ``trained,
     torch``, or after its claim."""
+    notes: dict[str, str]
+    """Remarks on the values of other bases, by the same names."""
     ours: float | None
     """Our value on the statement's own basis; null if not run, or if the runs cannot tell."""
     verdict: str
@@ -107,7 +109,7 @@ class ClaimRow:
     p_value: float | None
     """Of rankings: of an exact one-sided test over seeds."""
     p_holm: float | None
-    """The same, adjusted for the number of rankings that were tested (Holm)."""
+    """The same, adjusted for the number of rankings that the artifact tests (Holm)."""
     n_seeds: int
     """Independent seeds behind our value; 0 where nothing is random."""
     last_epoch: float | None
@@ -227,7 +229,8 @@ def _command(artifact: Artifact, claim: Claim, finding: Finding, records: Sequen
     """Return the command of the training runs that a claim is on, by the engine of its finding."""
     points = list(points_of(claim))
     if not points:
-        return command_of(artifact, records)
+        judged = [r for r in records if r.profile == (finding.profile or r.profile)]
+        return command_of(artifact, judged or records)
     at = {key(point) for point in points}
     found = [
         record
@@ -266,11 +269,14 @@ def _row(
     if claim.remark:
         reason += f"; {claim.remark}"
     values: dict[str, float] = {}
+    notes: dict[str, str] = {}
     for one in (found, *others):
         name = BASES[one.claim.basis]
         name = one.claim.id if name in values else name
         if one.finding.ours is not None:
             values[name] = one.finding.ours
+            if one is not found:
+                notes[name] = one.finding.reason
         values |= {f"{name}, {what}": value for what, value in one.finding.others.items()}
     ranking = is_ranking(claim)
     interval = finding.interval if ranking else finding.prediction
@@ -280,10 +286,11 @@ def _row(
         printed=claim.published if claim.printed is None else claim.printed,
         basis=BASES[claim.basis],
         values=values,
+        notes=notes,
         ours=finding.ours,
         verdict=label,
-        correction=(claim.correction or finding.correction) if label == CORRECTED else "",
-        corrected=finding.corrected,
+        correction=claim.correction or (finding.correction if label == CORRECTED else ""),
+        corrected=finding.corrected if label == CORRECTED else None,
         reason=reason,
         setting_unknown=claim.unknown,
         plausible=finding.plausible if claim.unknown else None,
@@ -305,7 +312,10 @@ def _row(
 
 
 def with_holm(rows: Sequence[ClaimRow]) -> list[ClaimRow]:
-    """Adjust the p-values for the number of rankings among ``rows``."""
-    tested = {row.id: row.p_value for row in rows if row.p_value is not None}
-    adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
+    """Adjust the p-values for the number of rankings that each artifact tests."""
+    adjusted: dict[str, float] = {}
+    for slug in {row.artifact for row in rows}:
+        mine = [row for row in rows if row.artifact == slug]
+        tested = {row.id: row.p_value for row in mine if row.p_value is not None}
+        adjusted |= zip(tested, holm(list(tested.values())), strict=True)
     return [replace(row, p_holm=adjusted.get(row.id)) for row in rows]

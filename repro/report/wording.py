@@ -4,7 +4,7 @@ from repro.claims.claim import SIGNS
 from repro.claims.verdict import CORRECTED
 from repro.report.claims_table import ClaimRow
 
-CAVEAT = "Adjusted values (Holm) allow for the number of rankings that were tested."
+CAVEAT = "Adjusted values (Holm) allow for the number of rankings of this figure or table."
 ENGINES = {"torch": "PyTorch", "native": "C++ engine", "native and torch": "both engines"}
 FOLDED = "jp-MarkdownHeadingCollapsed"
 """JupyterLab's mark of a heading whose section is folded; the site folds it, too."""

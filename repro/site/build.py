@@ -14,7 +14,7 @@ import msgspec
 
 from repro.artifacts import index
 from repro.core.errors import ReproError
-from repro.report.claims_table import ClaimRow, open_setting_runs, run_rows, with_holm
+from repro.report.claims_table import ClaimRow, open_setting_runs, run_rows
 from repro.report.kept import kept, key_of
 from repro.report.runs import current_runs
 from repro.site.documents import Documents
@@ -46,7 +46,7 @@ def build(results: Path, notebooks: Path, clone: Path, target: Path) -> None:
     pages = Pages(documents)
     with published(target) as site:
         shown = [_shown(site, slug, results, notebooks, pages) for slug in index.SLUGS]
-        rows = with_holm([row for one in shown for row in one.rows])
+        rows = [row for one in shown for row in one.rows]
         for document in documents.all:
             _write(site / "docs" / f"{document.name}.html", pages.document(document))
         for image in documents.images():

@@ -78,7 +78,7 @@ def count_fuzz(counts: dict[str, Any], seconds: float, seed: int) -> None:
 
 
 def _fuzzed(reader: Reader, seed: int) -> Found:
-    """Fuzz in a process of its own, which a crash or too much memory ends: that is one unhandled."""
+    """Fuzz in a process of its own; its end by a crash or too much memory is one unhandled."""
     context = multiprocessing.get_context("fork")  # a reader cannot be pickled
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_fuzz_and_send, args=(reader, seed, sender))
