@@ -34,7 +34,7 @@ class Job:
     minutes: float
     """Estimated time on an H100; no GPU has run the job yet."""
     value: float
-    """Number of statements that the job measures, or of methods that it compares."""
+    """Number of statements measured, or of methods compared."""
     artifact: Artifact | None = None
     """The artifact to run; ``None`` means the tests."""
     config: Config | None = None

@@ -98,7 +98,7 @@ class Prompts:
         return self.of("tuning" if self._run.tuning else "monitored")
 
     def training_sample(self) -> None:
-        """Return ``None``: the training loss is that of the steps."""
+        """Return ``None``: the training loss is the mean loss of the steps."""
 
     def of(self, which: str) -> Iterator[Batch]:
         """Yield the ``tuning``, ``monitored`` or ``final`` items, by length.

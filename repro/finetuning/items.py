@@ -18,7 +18,7 @@ from repro.data.text.tokens import TokenisedSplit, Tokenizer, load_tokenised
 
 @dataclass(frozen=True)
 class Items:
-    """The two published splits, and the items of each that are used."""
+    """The two published splits, and the items used from each."""
 
     train: TokenisedSplit
     validation: TokenisedSplit

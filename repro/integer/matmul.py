@@ -105,7 +105,7 @@ def fastest_exact(device: torch.device) -> Path:
 def is_exact(path: Path, device: torch.device) -> bool:
     """Return whether ``path`` multiplies the extremes of the int8 range exactly on ``device``.
 
-    The shapes are those of a convolution, its weight gradient (with a transposed operand) and a
+    The shapes occur in a convolution, its weight gradient (with a transposed operand) and a
     matrix-vector product, since a library may use another kernel for each.
     """
     for m, k, n in ((6, 25, 512), (25, 512, 6), (16, 150, 96), (10, 84, 1), (1, 100, 3)):

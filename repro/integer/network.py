@@ -32,7 +32,7 @@ class Record:
 
 @dataclass(frozen=True)
 class _Activation:
-    """Values between two layers: int8, or accumulators that are still to be shifted."""
+    """Values between two layers: int8, or accumulators before their shift."""
 
     values: Tensor
     exponent: int

@@ -35,7 +35,7 @@ class SparseNoise:
     key: int
     """64 bits (``repro.integer.counter.stream_key``)."""
     r_max: int
-    """Entries that are kept are uniform on the whole numbers from -r_max to r_max."""
+    """Kept entries are uniform on the whole numbers from -r_max to r_max."""
     p_zero: float
     """Probability of a zero entry, in steps of 2^-16."""
 

@@ -2,7 +2,7 @@
 
 Memory can only be measured in a fresh process, but importing torch and transformers takes seconds.
 Therefore a fork server imports them once, and every point runs in a fork of it. No process outlives
-the driver, the process that runs the points, even if that is killed. Only the driver handles
+the driver, the process that runs the points, even if the driver is killed. Only the driver handles
 Ctrl-C: it ends the others, which neither see the signal nor print anything.
 """
 

@@ -36,7 +36,7 @@ class Program:
         Args:
             part: field of ``MemoryBreakdown``.
             size: bytes.
-            reads: the operation's inputs; ``None`` is memory that is not counted here.
+            reads: the operation's inputs; ``None`` is memory not counted here.
         """
         self.use(reads)
         buffer = Buffer(part, size, self._operations, self._operations)

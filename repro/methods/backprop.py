@@ -76,7 +76,7 @@ class Backprop:
         self.optimizer.load_state_dict(state_dict)
 
     def descend(self, loss: torch.Tensor, timer: PhaseTimer) -> None:
-        """Update along the gradient of ``loss``, whatever its value."""
+        """Update along the gradient of ``loss``, without checking that it is finite."""
         with timer("backward"):
             loss.backward()  # type: ignore[no-untyped-call]
         with timer("update"):

@@ -80,7 +80,7 @@ class Lattice:
         return scaled.clamp_(-self.levels, self.levels - 1).add_(0.5).mul_(self.step)
 
     def theta(self, weights: torch.Tensor, noise: torch.Tensor, before: int) -> torch.Tensor:
-        """Return the lattice points that are ``before`` times ``noise`` away from ``weights``."""
+        """Return the lattice points that ``before`` times ``noise`` moved to ``weights``."""
         return self.round(weights.to(self.wide).add_(noise, alpha=-before))
 
     def round(self, x: torch.Tensor, threshold: torch.Tensor | float = 0.5) -> torch.Tensor:

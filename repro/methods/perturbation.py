@@ -51,14 +51,14 @@ class KeptNoise:
 
     def __init__(self, elements: int = KEPT) -> None:
         self.elements = elements
-        """Largest number of elements that are kept."""
+        """Largest number of kept elements."""
         self.vector = torch.empty(0)
         """The kept noise, float32; may be empty."""
         self.drawn: object = None
         """The arguments that determine the kept noise; ``None`` if it is incomplete."""
 
     def make_room(self, device: torch.device, total: int) -> None:
-        """Allocate ``total`` elements if that is few enough; none on a GPU, which draws fast."""
+        """Allocate ``total`` elements if few enough; none on a GPU, which draws fast."""
         length = total if device.type == "cpu" and total <= self.elements else 0
         if len(self.vector) != length:
             self.vector, self.drawn = torch.empty(length), None

@@ -301,7 +301,7 @@ def _distance(one: Any, other: Any) -> float:  # noqa: ANN401 - layers, untyped 
 
 
 def cached() -> list[str]:
-    """Return the names of the catalogue's models that are in the cache."""
+    """Return the names of the catalogue's cached models."""
     return [dataset.name for dataset in DATA_SETS if cache.is_cached(dataset)]
 
 
@@ -310,7 +310,7 @@ def explained(name: str) -> Iterator[None]:
     """Turn errors of transformers in the block into an error that says how to get ``name``.
 
     Raises:
-        UsageError: ``name`` is a path that does not exist.
+        UsageError: ``name`` is a path, and it does not exist.
         ReproError: the block failed, since the model is gated, absent or cannot be read.
     """
     from huggingface_hub.errors import GatedRepoError

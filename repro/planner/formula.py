@@ -108,7 +108,7 @@ class _Step:
         return Estimate(moment, weights, state, gradients, kept, working + always)
 
     def _trained(self) -> float:
-        """Return the bytes of the backpropagated parameters, equal to those of their gradients."""
+        """Return the bytes of the backpropagated parameters; their gradients take as many."""
         count = {
             "all": self.a.parameters,
             "adapters": self.a.adapter_parameters(self.s.rank),

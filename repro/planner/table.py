@@ -36,7 +36,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def _columns(plan: Plan) -> list[str]:
-    """Return the names of the columns that are not empty."""
+    """Return the names of the non-empty columns."""
     names = ["fits", "simulated", "formula", "to spare", "longest N", "largest B", "MeZO paper"]
     empty = set() if _is_simulated(plan) else {"simulated"}
     if plan.architecture is None:

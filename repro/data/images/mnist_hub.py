@@ -50,7 +50,7 @@ def read_wheel(wheels: tuple[Path, ...], workspace: Path) -> Mapping[str, Value]
 
 
 def _bytes(images: Array) -> npt.NDArray[np.uint8]:
-    """Return the original bytes; a pixel that was not a byte over 256 would change their hash."""
+    """Return the original bytes; any pixel other than a byte over 256 would change their hash."""
     return (images * 256).astype(np.uint8).reshape(-1, 28, 28)
 
 

@@ -14,7 +14,7 @@ from trimesh import creation
 
 Solid = trimesh.Trimesh
 ROUND = 32
-"""Number of sides that approximates a circle."""
+"""Number of sides of an approximated circle."""
 _ORIGIN = (0.0, 0.0, 0.0)
 
 

@@ -20,7 +20,7 @@ _LARGEST_TREE = 2**28
 
 @dataclass(frozen=True)
 class DebianPackage:
-    """A set in a package of the distribution, in the version that the distribution has."""
+    """A set in a package of the distribution, in the distribution's version."""
 
     package: str
     read: Callable[[tarfile.TarFile], Mapping[str, Value]]

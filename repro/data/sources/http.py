@@ -19,7 +19,7 @@ _USER_AGENT = "zo-repro (research data set download)"
 
 @dataclass(frozen=True)
 class Http:
-    """A set that is one file at a web address."""
+    """A set stored as one file at a web address."""
 
     url: str
     read: Callable[[Path], Mapping[str, Value]]

@@ -114,7 +114,7 @@ def register(task: PromptTask) -> PromptTask:
 
 
 def get_task(name: str | PromptTask) -> PromptTask:
-    """Return the task called ``name``, or the task that a TOML file describes.
+    """Return the task called ``name``, or the task described by a TOML file.
 
     Args:
         name: a registered name (``-`` and ``_`` are interchangeable), the path of a ``.toml`` file
@@ -137,7 +137,7 @@ def get_task(name: str | PromptTask) -> PromptTask:
 
 
 def read_task(path: Path) -> PromptTask:
-    """Return the task that a TOML file describes.
+    """Return the task described by a TOML file.
 
     Its keys are fields of ``PromptTask``: ``template``, ``train`` and ``validation`` (paths
     relative to the file's directory), a table ``answers``, and optionally ``tuning``, ``label``,
