@@ -2,9 +2,10 @@
 
 A buffer holds copies of the input, shifted along its rows, row after row. It has n + k - 1 input
 rows for n output rows. The weight of such a block is a band matrix, in which each output row's
-weight is one input row further on. Its zeros cost multiplications, but a product for a single
-output row is slower: it leaves vector units idle, unpacks its window again and ends with a wait for
-all threads. One product for four rows of six outputs takes half the time of four products.
+weight is one input row further on. Its zeros cost multiplications, but separate products for single
+output rows are slower: they leave vector units idle, unpack each window several times, and each
+ends with a wait for all threads. One product for four rows of six outputs takes half the time of
+four products.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """The cross-entropy with powers of two (ElasticZO, equations 8 to 11), in integers only.
 
-For a sample with label y and exponents p from ``powers_of_two``, the loss in bits is log2(sum_j
-2^(p_j)) - p_y.
+For a sample with label y and exponents p from ``powers_of_two``, the loss in bits is
+log2(sum_j 2^(p_j)) - p_y.
 """
 
 import math

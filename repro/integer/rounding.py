@@ -1,7 +1,7 @@
 """From an accumulator to int8: a right shift by k with one of NITI's roundings.
 
-All roundings treat sign and magnitude separately. For an accumulator a and a shift k, with s =
-sign(a)::
+All roundings treat sign and magnitude separately. For an accumulator a, a shift k and
+s = sign(a)::
 
     q = floor(|a| / 2^k)        f = |a| - q 2^k, from 0 to 2^k - 1
 

@@ -85,8 +85,8 @@ class NetworkStep:
     def make_batch(self) -> tuple[Tensor, Tensor]:
         """Return random samples in the learner's form, and labels, int64 [B].
 
-        Samples are uint8 [B, 28, 28], which the learner converts to float32, or int8 [B, 1, 28,
-        28], or float32 [B, N, 3].
+        Samples are uint8 [B, 28, 28], which the learner converts to float32,
+        int8 [B, 1, 28, 28], or float32 [B, N, 3].
         """
         generator = torch.Generator().manual_seed(0)
         labels = torch.randint(0, 10, (self.batch,), generator=generator)

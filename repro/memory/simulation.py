@@ -126,7 +126,7 @@ class _StepTracker(StorageTracker):  # type: ignore[no-untyped-call]
         self._in_model = False
 
     def inside_model(self, loss: Callable[[], Tensor]) -> Tensor:
-        """Return ``loss()``, and let no made-up value be read in it: memory could depend on it."""
+        """Return ``loss()`` without making up values, on which its memory could depend."""
         self._in_model = True
         try:
             return loss()

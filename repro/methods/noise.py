@@ -54,7 +54,7 @@ class Noise(Protocol):
     def step_on_lattice_(
         self, parameters: Sequence[torch.Tensor], seed: int, step: LatticeStep, chunk: int | None
     ) -> None:
-        """Do ``step`` along z(seed), in place; each ``chunk`` elements have their own seed."""
+        """Do ``step`` along z(seed), in place; every ``chunk`` elements have their own seed."""
 
     def release(self) -> None:
         """Free the memory shared by the passes of a step."""

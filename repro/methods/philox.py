@@ -5,8 +5,8 @@ PyTorch's operators also write and read the noise. The numbers come from the cou
 Philox4x32-10 (Salmon et al. 2011) and the Box-Muller transform. The key is the perturbation's seed,
 and the counter names the weight, so that no pass depends on launch order.
 
-In tensor t, weight q * 1024 + j of group g (4,096 weights) takes output q of the counter (1024 g +
-j, t, stream, 0). Stream 0 is the noise, and stream 1 rounds updates stochastically.
+In tensor t, weight q * 1024 + j of group g (4,096 weights) takes output q of the counter
+(1024 g + j, t, stream, 0). Stream 0 is the noise, and stream 1 rounds updates stochastically.
 """
 
 from collections.abc import Iterator, Sequence
