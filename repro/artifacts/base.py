@@ -3,8 +3,8 @@
 An artifact is a module ``repro/artifacts/<slug>.py``, or a package of that name where it is long.
 It holds ``ARTIFACT`` and its configuration. ``repro.artifacts.index`` imports all of them, so
 everything heavy (torch, matplotlib, pandas) is imported inside the functions that need it, and
-functions of modules that import it are declared by ``lazy``. The template of its notebook lies
-beside it as ``<slug>.md``, or in the package as ``notebook.md``.
+functions of modules that import it are declared by ``lazy``. The template of its notebook is
+``<slug>.md`` next to the module, or ``notebook.md`` in the package.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ class Result:
     """One result of a run, before the harness adds where it came from."""
 
     kind: str
-    """What sort of result this is; the artifact's ``run`` module lists its kinds."""
+    """The sort of result; the artifact's ``run`` module lists its kinds."""
     point: Mapping[str, Any]
     """The coordinates of this result within the run."""
     metrics: Mapping[str, Any]
@@ -52,26 +52,26 @@ class Result:
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """What the harness gives to a run."""
+    """The services that the harness gives to a run."""
 
     environment: "Environment"
     """Code, machine and versions of the run."""
     result_cache: "ResultCache"
-    """Points of this very run that are done; forgotten once its records are written."""
+    """Finished points of this run, for resuming it; deleted once its records are written."""
     workers: int
-    """How many processes may run at a time."""
+    """Maximum number of processes at a time."""
     executor: "Executor"
-    """What trains runs."""
+    """Trains the runs."""
     prior_results: "PriorResults"
-    """Results that stand in earlier records and need not be made again."""
+    """Results in earlier records, which need not be computed again."""
 
 
 def lazy(path: str, *first: object) -> Callable[..., Any]:
     """Return a function whose module is imported when it is called.
 
     Args:
-        path: the function, as in ``repro.claims.accuracies:findings``.
-        first: arguments that it gets before those of a call.
+        path: module and name of the function, as in ``repro.claims.accuracies:findings``.
+        first: arguments passed to it before the caller's.
     """
 
     def imported(*arguments: object) -> Any:  # noqa: ANN401 - as the function has it
@@ -88,37 +88,37 @@ class Artifact:
     slug: str
     """Name of its module, of its results directory and of its notebook."""
     paper: str
-    """Which paper: ``mezo`` or ``elasticzo``."""
+    """The paper: ``mezo`` or ``elasticzo``."""
     title: str
     """One line for listings."""
     config: type[Config]
     profiles: Mapping[Profile, Config]
-    """The configuration of each of ``smoke``, ``quick`` and ``paper``, and maybe of others."""
+    """The configurations ``smoke``, ``quick`` and ``paper``, and possibly others."""
     run: Callable[[Any, Context], Iterator[Result]]
-    """Computes and measures by a ``config``; results come as they are made."""
+    """Computes or measures the results of a ``config``, and yields each as soon as it is ready."""
     about: str | None = None
-    """The docstring of its module: what it shows, and the numbered deviations from the paper."""
+    """The docstring of its module: its subject, and the numbered deviations from the paper."""
     figures: "Callable[[], Mapping[str, Draw]]" = dict
-    """Returns a function of the records for each figure's name."""
+    """Returns, by the name of each figure, the function that draws it from records."""
     captions: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """What each figure shows, by its name, also for those who cannot see it."""
+    """A description of each figure by its name, also for readers who cannot see the figure."""
     claims: tuple[str, ...] = ()
-    """Ids of the claims it gives a finding for; by default all that name it."""
+    """Ids of the claims it gives a finding for; by default all claims that name it."""
     findings: "Callable[[Sequence[Record]], list[Finding]]" = lambda _: []
     """Returns our value for each of ``claims``, from the current records."""
     selector_fields: tuple[str, ...] = ()
-    """Configuration fields, all tuples, that only choose which training runs are made and change
-    none of them. A run with fewer values there still counts as its profile's, and reports combine
-    the records of all runs; without such fields they read one run, the newest of the highest
-    profile."""
+    """Configuration fields, all tuples, that only select which training runs are made and change
+    none of them. A run with fewer values in these fields still belongs to its profile, and reports
+    combine the records of all runs. Without such fields they read one run, the newest of the
+    highest profile."""
     aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Values of the selector fields that count as another value, the profile's."""
+    """Maps a value of a selector field to the profile's value that it counts as."""
     reads_custom: bool = False
-    """Whether reports also combine runs of no profile: of a search, every combination counts."""
+    """Whether reports also use runs of no profile: a search needs all combinations ever tried."""
     can_sweep: bool = False
     """Whether ``repro sweep`` can spread its training runs over machines."""
     timed: bool = False
-    """Whether time is its result. A run on another device or engine is then not of its profile."""
+    """Whether its results are times. Runs on another device or engine then belong to no profile."""
 
     def __post_init__(self) -> None:
         """Find the claims if none are given."""

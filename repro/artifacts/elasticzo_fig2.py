@@ -2,13 +2,13 @@
 
 Deviations from the paper:
 
-1. Learning rates, g_clip and epsilon are lost from our copy of the paper; they were searched for on
-   held-out items (artifact ``elasticzo_search``). So is the batch size, which was set, not
-   searched: 32.
-2. The train loss is evaluated at the end of each epoch, at the weights themselves, on the first
-   10,000 training images. The paper does not say how its train loss is taken; a mean over the
-   epoch's minibatches would mix weights, and for the zeroth-order methods perturbed ones.
-3. The curves begin before the first epoch.
+1. Learning rates, g_clip, epsilon and the batch size are lost from our copy of the paper. The batch
+   size was set to 32; the others were searched for on held-out items (artifact
+   ``elasticzo_search``).
+2. The train loss is evaluated at the end of each epoch, at the unperturbed weights, on the first
+   10,000 training images. The paper does not say how it computes its train loss. A mean over the
+   epoch's minibatches would mix the weights of many steps, perturbed ones in zeroth-order methods.
+3. The curves start with the loss before the first epoch.
 """
 
 from repro.artifacts.shared.images import CurveRuns, loss_figure

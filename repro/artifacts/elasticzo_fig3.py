@@ -4,15 +4,15 @@ Deviations from the paper:
 
 1. Batch size and r_max are lost from our copy of the paper; r_max was searched for on held-out
    items (artifact ``elasticzo_search``).
-2. The losses are floating-point cross-entropies of the integer logits, taken for display; INT8*
-   never computes one in training.
-3. The train loss is evaluated at the end of each epoch, at the weights themselves, on the first
-   10,000 training images. The paper does not say how its train loss is taken.
-4. An integer network's activations are shifted by the range of the whole batch, so that its losses
-   depend on the batch they are taken in: images are evaluated 500 at a time.
-5. The curves begin before the first epoch.
+2. The losses are floating-point cross-entropies of the integer logits, computed for display only;
+   training in INT8* never computes one.
+3. The train loss is evaluated at the end of each epoch, at the unperturbed weights, on the first
+   10,000 training images. The paper does not say how it computes its train loss.
+4. An integer network shifts its activations by the range of the whole batch, so its losses depend
+   on which images share a batch. Images are evaluated 500 at a time.
+5. The curves start with the loss before the first epoch.
 6. INT8* can be drawn as well (``--precisions int8s``); the paper draws INT8.
-7. The integer rules are those of NITI's second version; see ``docs/integer.md`` for all that the
+7. The integer rules follow NITI's second version; ``docs/integer.md`` lists everything that the
    papers leave open.
 """
 
@@ -25,10 +25,10 @@ from repro.core.validation import require_names
 
 @dataclass(frozen=True)
 class Config(CurveRuns):
-    """Which curves are run, and for how long."""
+    """The curves to train, and the length of training."""
 
     precisions: tuple[Precision, ...] = ("int8",)
-    """int8 (the gradient's sign from a float loss), int8s (integers alone)."""
+    """int8 (the gradient's sign from a float loss), int8s (integers only)."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""

@@ -2,14 +2,15 @@
 
 Deviations from the paper:
 
-1. The paper draws its equations only. Beside them stand the tensors of our own steps, an
-   allocator's peak, and the least that a step needs if every buffer is freed as soon as it is dead.
-2. The equations do not count the input batch; the other accounts do, as the first layer reads it.
-3. Measured peaks are those of PyTorch on the host, with and without its oneDNN backend, of one
-   thread. The paper's on-device code is C++, as is our engine, which is measured beside.
-4. The tail is trained from the pass at +epsilon, so its gradients wait through the other pass.
-5. Our zeroth-order steps keep the noise of LeNet-5's weights, 0.4 MiB, from pass to pass, which
-   spares them the drawing; the paper's draw it anew. It counts as other tensors.
+1. The paper draws its equations only. We add the tensors of our own steps, the allocator's peak,
+   and the minimum that a step needs if every buffer is freed after its last use.
+2. The equations do not count the input batch; the other estimates do, as the first layer reads it.
+3. Peaks are measured in PyTorch on the host with one thread, with and without its oneDNN backend.
+   The paper's on-device code is C++; so is our engine, which is measured as well.
+4. The backpropagated layers are trained from the pass at +epsilon, so their gradients stay in
+   memory during the other pass.
+5. Our zeroth-order steps keep the noise for LeNet-5's weights, 0.4 MiB, from pass to pass, so that
+   it is drawn only once; the paper's steps draw it again. It counts as other tensors.
 """
 
 from repro.artifacts.shared.memory import MemorySteps, memory_figure

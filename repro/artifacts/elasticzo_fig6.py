@@ -2,13 +2,13 @@
 
 Deviations from the paper:
 
-1. The paper draws its equations only. Beside them stand the tensors of our own steps, an
-   allocator's peak, and the least that a step needs if every buffer is freed as soon as it is dead.
-2. The equations do not count the input batch; the other accounts do.
-3. Measured peaks are those of PyTorch on the host, with and without its oneDNN backend, of one
-   thread; and those of our compiled engine.
-4. The batch size and the number of points are lost from our copy of the paper; 32 clouds of 1,024
-   points give its percentages.
+1. The paper draws its equations only. We add the tensors of our own steps, the allocator's peak,
+   and the minimum that a step needs if every buffer is freed after its last use.
+2. The equations do not count the input batch; the other estimates do.
+3. Peaks are measured in PyTorch on the host with one thread, with and without its oneDNN backend,
+   and on our compiled engine.
+4. The batch size and the number of points are lost from our copy of the paper; with 32 clouds of
+   1,024 points the equations give its percentages.
 5. The clouds are random: memory does not depend on where points lie.
 """
 
@@ -20,12 +20,12 @@ from repro.core.limits import CLOUD_POINTS, require_points
 
 @dataclass(frozen=True)
 class Config(MemorySteps):
-    """Which steps of PointNet are shown."""
+    """The training steps of PointNet to show."""
 
     batches: tuple[int, ...] = (32,)
-    """B, clouds of a step."""
+    """B, clouds per step."""
     points: int = CLOUD_POINTS
-    """N, points of each cloud."""
+    """N, points per cloud."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""

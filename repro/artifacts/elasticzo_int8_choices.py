@@ -1,21 +1,22 @@
-"""ElasticZO-INT8: accuracy by other answers to questions that the papers leave open.
+"""ElasticZO-INT8: accuracy under other choices where the papers leave questions open.
 
-Against the defaults of the tables one answer is changed at a time: how a clipped perturbation is
-taken back, NITI's shift policy, the pass that feeds the tail, the rule for the gradient's sign.
+Each experiment changes one of the tables' defaults: the restore of a clipped perturbation, NITI's
+shift policy, the pass whose activations reach the backpropagated layers, or the rule for the
+gradient's sign.
 
 Deviations from the paper:
 
-1. The paper has no such experiment. No published claim is answered here.
-2. Answers are changed one at a time: what two of them do together is not seen.
-3. r_max was searched for with the defaults (artifact ``elasticzo_search``) and kept: another
-   answer may do better with an r_max of its own. Batch size and b_ZO are those of the tables.
-4. Two runs of one seed begin with the same weights and meet the same images and perturbations in
-   the same order, but part at the first weight that differs. From there on they differ as two seeds
-   do, and a difference from one seed alone may be no more than that. Nor does a short run speak
-   for one of 100 epochs.
-5. Of the rules for the sign, ``float`` is the paper's INT8 and ``integer`` its INT8*; ``exact``,
-   the integer rule without the floor of its logarithm, is ours.
-6. All that is the same on both sides is as in Table 1; ``docs/integer.md`` lists every rule.
+1. The paper has no such experiment, so no published claim is answered here.
+2. Choices are changed one at a time, so interactions between two of them are not seen.
+3. r_max was searched for with the defaults (artifact ``elasticzo_search``) and kept; another choice
+   may do better with its own r_max. Batch size and b_ZO are the same as in the tables.
+4. Two runs of one seed start from the same weights and see the same images and perturbations in
+   the same order, but diverge from each other at the first weight that differs. From then on they
+   differ like two seeds, so a difference from a single seed may be seed noise. A short run does not
+   predict one of 100 epochs either.
+5. The rule ``float`` for the sign is the paper's INT8 and ``integer`` its INT8*. The rule
+   ``exact``, the integer rule without the floor of its logarithm, is ours.
+6. Everything else is as in Table 1; ``docs/integer.md`` lists every rule.
 """
 
 from collections.abc import Iterator, Sequence
@@ -55,7 +56,7 @@ AXES = (
         },
     ),
 )
-"""The questions, our answers and the other ones."""
+"""The open questions, each with our default and the alternatives."""
 DEFAULTS: Changes = {
     "precision": "int8",
     "restore": "clip",
@@ -63,15 +64,15 @@ DEFAULTS: Changes = {
     "activations": "plus",
     "sign": None,
 }
-"""The coordinates of the runs by our answers. A null sign is the rule of the precision."""
+"""Coordinates of the runs with our defaults. A null sign means the rule of the precision."""
 
 
 @dataclass(frozen=True)
 class Config(ImageRuns):
-    """Which runs are made, and how long they are."""
+    """The training runs to make, and their length."""
 
     datasets: tuple[str, ...] = ("mnist",)
-    """Sets of images: mnist, fashion_mnist."""
+    """Data sets: mnist, fashion_mnist."""
 
 
 PAPER = Config()
@@ -80,15 +81,16 @@ SMOKE = Config(seeds=(0,), epochs=1, image_items=512)
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
-    """Train every method by the defaults, and by each other answer that can matter to it.
+    """Train every method with the defaults, and with each alternative that can affect it.
 
-    Runs by the defaults, and in INT8*, are those of Table 1, not repeated under the same code.
+    Runs with the defaults, and runs in INT8*, are the same as Table 1's; results of the same code
+    are reused.
 
     Kinds of results:
 
-    - ``run``: one training run; the point names data set, precision, method and the settings of
-      ``DEFAULTS``; the metrics are its curves, its settings and, as ``restores``, how many weights
-      of how many were not given back in each epoch.
+    - ``run``: one training run. The point names data set, precision, method and the settings of
+      ``DEFAULTS``. The metrics are its curves, its settings and ``restores``: for each epoch, the
+      number of perturbed weights and how many of them were not restored.
     """
     from repro.artifacts.shared.training_runs import image_runs
 
@@ -99,10 +101,10 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
 
 def effects(records: "Sequence[Record]") -> "list[Comparison]":
-    """Return what the records hold of each question: by data set, question and method.
+    """Return the recorded comparisons, sorted by data set, question and method.
 
     Raises:
-        ReproError: two sides were trained differently in more than the answer.
+        ReproError: two runs to compare differ in more settings than the one in question.
     """
     from repro.artifacts.shared.comparisons import comparisons
     from repro.claims.elasticzo import DATASETS
@@ -125,10 +127,10 @@ def effects(records: "Sequence[Record]") -> "list[Comparison]":
 
 
 def restored(records: "Sequence[Record]") -> "Iterator[tuple[str, Cell]]":
-    """Yield the cells that differ in the restore alone, each with its answer.
+    """Yield the cells that differ only in the restore rule, each with its rule.
 
-    They count how many of the perturbed weights meet a clip, so that they do not come back in
-    place; with ``restore="exact"``, those that would not have come back.
+    They count the perturbed weights that were clipped, and so were not restored in place; with
+    ``restore="exact"``, the weights that would not have been restored.
     """
     from repro.claims.elasticzo import DATASETS
     from repro.claims.trained import Cells
@@ -144,10 +146,10 @@ def restored(records: "Sequence[Record]") -> "Iterator[tuple[str, Cell]]":
 
 
 def shares(cell: "Cell") -> tuple[list[float], float]:
-    """Return the share of clipped weights in each epoch, and in all of them together.
+    """Return the share of clipped weights in each epoch, and in all epochs together.
 
-    In per cent of all that were perturbed, over all seeds; the epochs end where the first seed
-    does.
+    The shares are in per cent of all perturbed weights, over all seeds. The list is as long as the
+    shortest seed's run.
     """
 
     def share(counts: Sequence[dict[str, int]]) -> float:
@@ -160,10 +162,10 @@ def shares(cell: "Cell") -> tuple[list[float], float]:
 
 
 def accuracy_table(records: "Sequence[Record]") -> "pd.DataFrame":
-    """Return test accuracy by the default and by the other answer, and their difference.
+    """Return test accuracy under the default and each alternative, and their difference.
 
-    Accuracies are in per cent after the last epoch, differences in points with the 95 % interval
-    over seeds where there are several; their lowest and highest are over the epochs.
+    Accuracies are in per cent after the last epoch. Differences are in points, with the 95 %
+    interval where there are several seeds; their lowest and highest values are over the epochs.
     """
     import pandas as pd
 
@@ -188,7 +190,7 @@ def accuracy_table(records: "Sequence[Record]") -> "pd.DataFrame":
 
 
 def clipped_weights_table(records: "Sequence[Record]") -> "pd.DataFrame":
-    """Return the shares of perturbed weights that met a clip, in per cent."""
+    """Return the shares of perturbed weights that were clipped, in per cent."""
     import pandas as pd
 
     rows = []
@@ -233,9 +235,9 @@ def _names(cell: "Cell") -> dict[str, str]:
 
 
 def draw_accuracy(records: "Sequence[Record]") -> "Figure":
-    """Draw a row for each data set and question, a panel for each method: mean over the seeds.
+    """Draw the mean over seeds: a row for each data set and question, a panel for each method.
 
-    Each seed is a thin line where there are several. Every panel has a scale of its own.
+    Where there are several seeds, each is a thin line. Every panel has its own scale.
     """
     import matplotlib.pyplot as plt
 
@@ -260,7 +262,7 @@ def draw_accuracy(records: "Sequence[Record]") -> "Figure":
 
 
 def _answers_panel(panel: "Axes", one: "Comparison") -> None:
-    """Draw the default and all other answers of one method to one question."""
+    """Draw one method under the default and all alternatives of one question."""
     from repro.artifacts.shared.comparisons import by_epoch
     from repro.plotting.remarks import title
     from repro.plotting.style import BLUE, GREEN, ORANGE
@@ -283,7 +285,7 @@ def _answers_panel(panel: "Axes", one: "Comparison") -> None:
 
 
 def draw_restores(records: "Sequence[Record]") -> "Figure":
-    """Draw a panel for each data set: the share of weights that met a clip, by epoch."""
+    """Draw the share of clipped weights by epoch, with a panel for each data set."""
     import matplotlib.pyplot as plt
 
     from repro.plotting.remarks import title

@@ -2,20 +2,21 @@
 
 At every step of training in INT8* the two losses are also compared by the floating-point
 cross-entropy of the same logits, and by the paper's powers of two without the floor of its
-logarithm, as whole numbers of any length. So an error has two parts: what powers of two cost, and
-what the floor costs.
+logarithm, as whole numbers of any length. This splits an error into two parts: the cost of the
+powers of two, and the cost of the floor.
 
 Deviations from the paper:
 
-1. The paper says that about 95 % of the signs are right, and not over which steps, method, batch
-   size or data set. Here it is the share over all steps of a run, for each of them.
-2. A sign is right if it is that of the floating-point loss, zeros included: an integer comparison
-   that finds no difference where there is one counts as wrong.
+1. The paper says that about 95 % of the signs are right, but not over which steps, method, batch
+   size or data set. We give the share over all steps of a run for each method, batch size and data
+   set.
+2. A sign is right if it equals the sign from the floating-point loss, zeros included: an integer
+   comparison that finds no difference where there is one counts as wrong.
 3. Batch size and r_max are lost from our copy of the paper. Batch sizes from 32 to 1,024 can be
-   run; the verdict is by 256, the one that accuracies are trained at. r_max was searched for on
-   held-out items at 256 (artifact ``elasticzo_search``) and is kept at the others. Batch sizes are
-   compared by runs of six epochs, into which the schedule of 100 epochs is shortened.
-4. The integer rules are those of NITI's second version; see ``docs/integer.md`` for all that the
+   run. The verdict uses 256, the batch size of the accuracies. r_max was searched for on held-out
+   items at 256 (artifact ``elasticzo_search``) and kept for the other sizes. Batch sizes are
+   compared in runs of six epochs, with the schedule of 100 epochs shortened to six.
+4. The integer rules follow NITI's second version; ``docs/integer.md`` lists everything that the
    papers leave open.
 """
 
@@ -45,24 +46,24 @@ RULES = {
     "integer_is_exact": "integer = without the floor",
     "integer_is_zero": "integer = 0",
 }
-"""A counted share, and its line in the figure."""
+"""The label in the figure of each counted share."""
 BATCHES = (32, 64, 128, 256, 512, 1024)
 JUDGED_BATCH = 256
-"""The batch size of the accuracies in INT8*, by which the statement is judged."""
+"""The batch size that the verdict uses: the accuracies in INT8* are trained with it."""
 _PUBLISHED = 95
 _SHORT = 6
-"""Epochs of the runs by which batch sizes are compared, those of the profile ``quick``."""
+"""Epochs of the runs that compare batch sizes, as in the profile ``quick``."""
 _DASHES = ("-", "--", "-.", ":")
 
 
 @dataclass(frozen=True)
 class Config(ImageRuns):
-    """Which runs are watched, and how long they are."""
+    """The training runs whose signs are counted, and their length."""
 
     methods: tuple[MethodName, ...] = ZEROTH_ORDER
     """Methods with a zeroth-order part."""
     batches: tuple[int, ...] = BATCHES
-    """B, images of a step."""
+    """B, images per step."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
@@ -79,15 +80,15 @@ SMOKE = Config(datasets=("mnist",), seeds=(0,), batches=(JUDGED_BATCH,), epochs=
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
-    """Train in INT8* and count the signs.
+    """Train in INT8* and count the right signs.
 
-    At a batch size of 256 the weights are those of Table 1's runs; only runs that are watched have
-    counts, so they are trained for this artifact.
+    At a batch size of 256 the runs end with the same weights as Table 1's runs, which do not count
+    signs; so they are trained again for this artifact.
 
     Kinds of results:
 
-    - ``run``: one training run; the point names data set, precision, method and batch size, the
-      metrics are its curves, its settings and, as ``signs``, the counts of each epoch
+    - ``run``: one training run. The point names data set, precision, method and batch size. The
+      metrics are its curves, its settings and ``signs``, the counts of each epoch
       (``repro.training.integer_learner.COUNTS``).
     """
     from repro.artifacts.shared.training_runs import image_runs, results
@@ -102,7 +103,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
 
 def share(record: "Record", rule: str) -> float:
-    """Return the share of all steps of a run, in per cent."""
+    """Return the share of a run's steps that ``rule`` counts, in per cent."""
     counts = record.metrics["signs"]
     agreed: int = sum(epoch[rule] for epoch in counts)
     steps: int = sum(epoch["steps"] for epoch in counts)
@@ -110,9 +111,9 @@ def share(record: "Record", rule: str) -> float:
 
 
 def mean_by_epoch(cell: "Cell", rule: str) -> list[float]:
-    """Return the share of the steps of each epoch, in per cent, mean over seeds.
+    """Return, by epoch, the share of steps that ``rule`` counts, in per cent, as mean over seeds.
 
-    It ends where the first seed does.
+    The list is as long as the shortest seed's run.
     """
     seeds = (record.metrics["signs"] for record in cell.records)
     return [
@@ -122,7 +123,7 @@ def mean_by_epoch(cell: "Cell", rule: str) -> list[float]:
 
 
 def cells(records: "Iterable[Record]") -> "dict[tuple[str, str, int], Cell]":
-    """Return the runs of each data set, method and batch size, in this order."""
+    """Return the runs of each data set, method and batch size, sorted in this order."""
     from repro.artifacts.shared.scores import place
     from repro.claims.trained import Cells
 
@@ -139,9 +140,9 @@ def judged(records: "Iterable[Record]") -> "dict[tuple[str, str], Cell]":
 
 
 def short_runs(records: "Iterable[Record]") -> dict[tuple[str, str, int], float]:
-    """Return the share of right signs of the runs of six epochs.
+    """Return the share of right signs in the runs of six epochs.
 
-    The schedule of p_zero is stretched over a run, so that epochs of a longer run differ.
+    The schedule of p_zero is stretched over a run, so the first six epochs of a longer run differ.
     """
     return {
         at: fmean(share(record, _RIGHT) for record in cell.records)
@@ -153,14 +154,14 @@ def short_runs(records: "Iterable[Record]") -> dict[tuple[str, str, int], float]
 _RIGHT = "integer_is_float"
 _PHASES = ((1, 20), (21, 50), (51, 100))
 _PARTS = 6
-"""Methods times data sets behind the paper's one number."""
+"""Number of methods times data sets behind the paper's single number."""
 
 
 def findings(records: "Sequence[Record]") -> "list[Finding]":
-    """Return the finding for the artifact's one statement.
+    """Return the finding for the artifact's single statement.
 
-    Its plausible range is that of the epochs of all runs: the paper does not say over which steps
-    it counted.
+    Its plausible range spans the epochs of all runs, as the paper does not say over which steps it
+    counted.
     """
     from repro.claims.elasticzo import DATASETS, METHODS
     from repro.claims.statistics import estimate, prediction_half_width
@@ -217,9 +218,9 @@ def findings(records: "Sequence[Record]") -> "list[Finding]":
 
 
 def by_phase(records: "Sequence[Record]") -> "DataFrame":
-    """Return the share of right signs over training, in per cent, by batch size and method.
+    """Return the share of right signs during training, in per cent, by batch size and method.
 
-    Phases of the paper's schedules are told apart in runs of its length, 100 epochs.
+    Runs of 100 epochs, the paper's length, also show each phase of its schedules.
     """
     import pandas as pd
 
@@ -247,7 +248,7 @@ def by_phase(records: "Sequence[Record]") -> "DataFrame":
 
 
 def signs(records: "Sequence[Record]") -> "Figure":
-    """Draw a row for each data set and a column for each method, mean over seeds by epoch."""
+    """Draw the mean over seeds by epoch: a row for each data set, a column for each method."""
     import matplotlib.pyplot as plt
     import seaborn as sns
 

@@ -1,12 +1,11 @@
-"""ElasticZO paper, section 5.2: Full ZO in INT8 with a fixed sparsity, and with the schedule.
+"""ElasticZO paper, section 5.2: Full ZO in INT8 with a fixed sparsity and with the schedule.
 
 Deviations from the paper:
 
 1. Batch size and r_max are lost from our copy of the paper; r_max was searched for on held-out
    items with the schedule (artifact ``elasticzo_search``), and is the same in both arms.
-2. The paper gives p_zero = 0.33 for the fixed arm; its other settings are taken to be those of
-   Table 1.
-3. The integer rules are those of NITI's second version; see ``docs/integer.md`` for all that the
+2. The paper gives p_zero = 0.33 for the fixed arm. We take its other settings from Table 1.
+3. The integer rules follow NITI's second version; ``docs/integer.md`` lists everything that the
    papers leave open.
 """
 
@@ -33,7 +32,7 @@ _DOTTED: dict[str, Any] = {"linestyle": ":"}
 
 @dataclass(frozen=True)
 class Config(ImageRuns):
-    """Which runs are made, and how long they are."""
+    """The training runs to make, and their length."""
 
     p_zero: float = 0.33
     """The fixed sparsity (the paper's 0.33)."""
@@ -50,12 +49,12 @@ SMOKE = Config(datasets=("mnist",), seeds=(0,), epochs=1, image_items=512)
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
-    """Train both arms; the scheduled one is Table 1's run, not repeated under the same code.
+    """Train both arms; the scheduled one is Table 1's run, reused if made by the same code.
 
     Kinds of results:
 
-    - ``run``: one training run; the point names data set, precision, method and ``p_zero``, null
-      for the schedule; the metrics are its curves and its settings.
+    - ``run``: one training run. The point names data set, precision, method and ``p_zero``, null
+      for the schedule. The metrics are its curves and its settings.
     """
     from repro.artifacts.shared.training_runs import image_runs
 
@@ -68,9 +67,10 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
 
 def sparsity(records: "Sequence[Record]") -> "Figure":
-    """Draw a panel for each data set: mean and range of each arm over seeds, and the published.
+    """Draw the mean and range of each arm over seeds, with a panel for each data set.
 
-    That is the accuracy after 100 epochs, a dotted line. An arm ends where its first seed does.
+    Dotted lines mark the published accuracies after 100 epochs. An arm's line ends with its
+    shortest run.
     """
     import matplotlib.pyplot as plt
     import seaborn as sns
@@ -129,7 +129,7 @@ def _panel(
             range(len(epochs)), [*lowest], [*highest], color=colour, alpha=0.2, linewidth=0
         )
         point: dict[str, Any] = {"dataset": dataset, "precision": "int8", "method": "full_zo"}
-        if cell.point["p_zero"] is not None:  # the schedule stands in Table 1
+        if cell.point["p_zero"] is not None:  # Table 1 has the schedule
             point["p_zero"] = PAPER.p_zero
         panel.axhline(published()[key(point)], color=colour, **_DOTTED)
         if said := remark(cell.profile, cell.caveat, profiles):

@@ -3,13 +3,13 @@
 Deviations from the paper:
 
 1. Learning rates, g_clip, epsilon and r_max are lost from our copy of the paper, as are all its
-   inline formulas; they were searched for on held-out items (artifact ``elasticzo_search``), in
-   float32 in runs of a few epochs, in integers of 100. So are the batch sizes, which were set, not
-   searched: 32 in float32 and 256 in integers.
-2. Which of the two passes feeds the tail's backpropagation is not clear from our copy; here it is
-   the one at +epsilon.
-3. The weights start as PyTorch's layers do (float32); the paper does not say how.
-4. ModelNet40 is used in the form that is named: ``modelnet40``, sampled from the meshes here, or
+   inline formulas. They were searched for on held-out items (artifact ``elasticzo_search``), with
+   runs of a few epochs in float32 and of 100 in integers. The batch sizes are lost, too; they were
+   set, without a search, to 32 in float32 and 256 in integers.
+2. Our copy does not show which of the two passes feeds the backpropagated layers; we use the one at
+   +epsilon.
+3. In float32 the weights have PyTorch's default initialisation; the paper does not name its own.
+4. ModelNet40 is used in either of two forms: ``modelnet40``, sampled from the meshes here, or
    ``modelnet40_points``, one fixed sample of each mesh by others, in 16-bit coordinates. Both
    answer the paper's claims on ModelNet40, and the settings of each record name the form.
    Stand-ins answer none of these claims and are shown under their own names. They are
@@ -19,10 +19,10 @@ Deviations from the paper:
    but 480 of them: 200 epochs are 3,000 steps there, 61,000 on ModelNet40. Clouds are not augmented
    unless the setting ``cloud_augmentation`` says so; our copy of the paper does not mention
    augmentation.
-5. The integer rules are those of NITI's second version; see ``docs/integer.md`` for all that the
+5. The integer rules follow NITI's second version; ``docs/integer.md`` lists everything that the
    papers leave open.
-6. An integer network's activations are shifted by the range of the whole batch, so that its answers
-   depend on the batch they are given in: test images are evaluated 500 at a time.
+6. An integer network shifts its activations by the range of the whole batch, so its predictions
+   depend on which images share a batch. Test images are evaluated 500 at a time.
 7. The paper trained FP32 and INT8 in PyTorch and INT8* in C++. The committed records come
    from this suite's C++ engine in all three. In integers both engines give the same bits; in
    float32 they draw different noise. ``--engine torch`` adds records of PyTorch and keeps these.
@@ -57,28 +57,28 @@ OTHER_CLOUDS = ("modelnet40_points", "modelnet40_hdf5", "shapes40", "shrec11")
 
 @dataclass(frozen=True)
 class Config(TrainingRuns):
-    """Which cells of the table are run, and for how long."""
+    """The cells of the table to train, and the length of training."""
 
     datasets: tuple[str, ...] = DATASETS
     """Columns. modelnet40 and modelnet40_points are two forms of the paper's ModelNet40;
     modelnet40_hdf5, shapes40 and shrec11 are stand-ins, shown under their own names. A set that has
     terms of use must be fetched first: repro data fetch."""
     precisions: tuple[Precision, ...] = PRECISIONS
-    """fp32, int8 (the gradient's sign from a float loss), int8s (integers alone)."""
+    """fp32, int8 (the gradient's sign from a float loss), int8s (integers only)."""
     methods: tuple[MethodName, ...] = METHODS
     """Rows."""
     epochs: int = 100
     """Epochs on images (the paper's 100)."""
     image_items: int | None = None
-    """Images trained on; by default all."""
+    """Number of training images; by default all."""
     cloud_epochs: int = 200
     """Epochs on clouds; lost from our copy of the paper, 200 is usual."""
     cloud_items: int = 9843
-    """Clouds trained on, at most (ModelNet40 has 9,843)."""
+    """Maximum number of training clouds (ModelNet40 has 9,843)."""
     cloud_points: int = 1024
-    """Points of each cloud (the paper's 1,024)."""
+    """Points per cloud (the paper's 1,024)."""
     cloud_augmentation: Augmentation = "none"
-    """Random changes of the clouds trained on: none, or pointnet (rotation about the vertical axis
+    """Random changes of the training clouds: none, or pointnet (rotation about the vertical axis
     and jitter, as in the code of PointNet's authors)."""
 
     def __post_init__(self) -> None:
@@ -113,11 +113,11 @@ SMOKE = Config(
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
-    """Yield a result for each cell the table has: PointNet in float32 only, no BP in INT8*.
+    """Yield a result for each cell of the table; it has PointNet in float32 only, and no INT8* BP.
 
     Kinds of results:
 
-    - ``run``: one training run; the point names data set, precision and method, the metrics are
+    - ``run``: one training run. The point names data set, precision and method. The metrics are
       its curves and its settings.
     """
     from repro.artifacts.shared.training_runs import results
@@ -135,7 +135,7 @@ def _runs(config: Config) -> "Iterator[NetworkRun]":
         if vision_task(dataset).network == "pointnet" and precision != "fp32":
             continue
         if method == "full_bp" and precision == "int8s":
-            continue  # nothing is estimated: it would be INT8
+            continue  # Full BP estimates no gradient, so this run would equal INT8's
         yield from_scratch(
             dataset,
             precision,

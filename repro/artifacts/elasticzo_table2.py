@@ -3,18 +3,19 @@
 Deviations from the paper:
 
 1. Learning rates, g_clip, epsilon and r_max are lost from our copy of the paper; they were searched
-   for on held-out items (artifact ``elasticzo_search``), together for both angles. So are the batch
-   sizes: that of fine-tuning in integers was searched for, those in float32 were set to 32, that of
-   pre-training in integers to 256.
-2. Which 1,024 + 1,024 images the paper rotates is not known; here they are a uniform sample, drawn
-   once, the same in every run.
-3. Adam's learning rate in pre-training is not in our copy of the paper: 1e-3, batch 32.
+   for on held-out items (artifact ``elasticzo_search``), together for both angles. The batch sizes
+   are lost, too. For fine-tuning in integers the batch size was searched for; it was set to 32 in
+   float32, and to 256 for pre-training in integers.
+2. It is not known which 1,024 + 1,024 images the paper rotates. We use a uniform sample, drawn once
+   and the same in every run.
+3. Adam's learning rate in pre-training is not in our copy of the paper. We use 1e-3 with batches of
+   32.
 4. In fine-tuning the schedules of the integer methods (new phases at 20 and 50 of 100 epochs) are
-   stretched to the 50 epochs there are; the paper does not say what it does.
-5. A seed decides pre-training and fine-tuning, so the seeds' spread holds that of both.
+   stretched to 50 epochs; the paper does not describe its schedule there.
+5. A seed decides pre-training and fine-tuning, so the spread over seeds includes both.
 6. The row without fine-tuning is the pre-trained network's accuracy on the rotated test images.
-7. An integer network's activations are shifted by the range of the whole batch, so that its answers
-   depend on the batch they are given in: test images are evaluated 500 at a time.
+7. An integer network shifts its activations by the range of the whole batch, so its predictions
+   depend on which images share a batch. Test images are evaluated 500 at a time.
 8. Both the last and the best epoch are reported; the verdicts take the last.
 """
 
@@ -32,10 +33,10 @@ PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
 
 @dataclass(frozen=True)
 class Config(RotatedRuns):
-    """Which cells of the table are run, and for how long."""
+    """The cells of the table to train, and the length of training."""
 
     precisions: tuple[Precision, ...] = PRECISIONS
-    """fp32, int8: of pre-training and of fine-tuning."""
+    """fp32, int8: the precision of both pre-training and fine-tuning."""
     methods: tuple[MethodName, ...] = METHODS
     """Rows."""
 
@@ -63,9 +64,9 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
     Kinds of results:
 
-    - ``run``: one fine-tuning run; the point names data set, angle, precision and method, the
-      metrics are its curves, which begin with the pre-trained network, and its settings. The
-      method ``none`` is that network itself.
+    - ``run``: one fine-tuning run. The point names data set, angle, precision and method. The
+      metrics are its settings and its curves, which begin with the pre-trained network. The method
+      ``none`` is the pre-trained network itself.
     """
     from repro.artifacts.shared.training_runs import results, rotated_run
 
@@ -81,11 +82,11 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
 
 def _without_fine_tuning(tuned: Result) -> Result:
-    """Return the row of the pre-trained network: where the curves of fine-tuning begin."""
+    """Return the pre-trained network's result: the first points of the fine-tuning curves."""
     before = {
         name: tuned.metrics[name][:1] for name in ("test_accuracy", "test_loss", "train_loss")
     }
-    before["diverged"] = not before["test_accuracy"]  # in pre-training
+    before["diverged"] = not before["test_accuracy"]  # pre-training diverged
     return Result(
         "run",
         {**tuned.point, "method": "none"},

@@ -1,8 +1,7 @@
 """The registry of artifacts: the only module that names them all.
 
-Everything that goes through the artifacts follows from it: ``repro list``, the report, the site,
-the tox environments and the tests. To import an artifact is cheap (see ``repro.artifacts.base``),
-so all of them are imported here.
+``repro list``, the report, the site, the tox environments and the tests all read the artifacts from
+here. Importing an artifact is cheap (see ``repro.artifacts.base``), so all of them are imported.
 """
 
 from repro.artifacts import (
@@ -57,7 +56,7 @@ def load(slug: str) -> Artifact:
     """Return the artifact named ``slug``.
 
     Raises:
-        UsageError: there is none of that name; the message gives the nearest.
+        UsageError: no artifact has that name; the message suggests similar ones.
     """
     if slug not in ARTIFACTS:
         raise UsageError(unknown("artifact", slug, SLUGS, "repro list"))

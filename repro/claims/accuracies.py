@@ -1,4 +1,4 @@
-"""Our values for an artifact's claims on accuracies."""
+"""Compute our values for an artifact's claims on accuracies."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from repro.claims.verdict import Finding
 from repro.measurement.records import Record
 
 SAMPLED_IMAGES = 1024
-"""Test images of Table 2, which of the 10,000 the paper does not say."""
+"""Number of Table 2's test images; the paper does not say which of the 10,000 they are."""
 
 
 def findings(slug: str, records: Iterable[Record]) -> list[Finding]:

@@ -1,15 +1,15 @@
 """The ElasticZO paper's claims on accuracy (Sugiura, Matsutani 2025, arXiv 2501.04287).
 
-``QUANTITIES`` says which cells a claim is about. Their points are
+``QUANTITIES`` maps each claim to its cells. Their points have these coordinates:
 
 - ``elasticzo_table1``: ``dataset``, ``precision``, ``method``;
-- ``elasticzo_table2``: ``angle`` in degrees besides; ``dataset`` is the one before rotation;
-- ``elasticzo_sparsity``: ``p_zero`` besides those of Table 1, null for the paper's schedule.
+- ``elasticzo_table2``: also ``angle`` in degrees; ``dataset`` is the set before rotation;
+- ``elasticzo_sparsity``: as in Table 1, and ``p_zero``, null for the paper's schedule.
 
-A stand-in for ModelNet40 has a ``dataset`` of its own, and so answers none of these claims.
-Section 5.2 swaps the INT8 gains of the two methods; those here are the ones of its Table 1, which
-is a named correction. The order of a column is never stated in words: it is our reading of the
-table, and is marked so.
+A stand-in for ModelNet40 has its own ``dataset``, so it answers none of these claims. Section 5.2
+swaps the INT8 gains of the two methods; the claims have the gains of its Table 1, as a named
+correction. The paper never states the order of a column in words: it is our reading of the table,
+and is marked so.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ _TABLE2 = {
     "cls1": "   93.16 91.60  75.98 76.86  93.46 91.80  76.07 75.68",
     "full_bp": "94.82 93.85  80.37 79.49  96.68 95.21  80.08 80.86",
 }
-# Section 5.2 in words, for MNIST and for Fashion-MNIST: points between accuracies of Table 1.
+# The gains that section 5.2 states for MNIST and Fashion-MNIST: points between cells of Table 1.
 _GAINS = {
     ("fp32", "cls2"): ("5.1", "5.2"),
     ("fp32", "cls1"): ("7.7", "9.5"),
@@ -70,7 +70,7 @@ _GAPS_TO_BP = {
 }
 _INT8_MINUS_FP32 = ("-0.5", "-2.0")
 _INT8S_DROPS = {"smallest": ("0.4", "2.4"), "largest": ("1.5", "3.1")}
-# And of Table 2 in FP32: points above the accuracy without fine-tuning.
+# The gains that it states for Table 2 in FP32: points above the accuracy without fine-tuning.
 _TUNING_GAINS = {
     ("mnist", 30): {"cls2": "15.6", "cls1": "18.8"},
     ("mnist", 45): {"cls2": "39.7", "cls1": "45.0"},
@@ -115,14 +115,14 @@ Entry = tuple[Claim, Quantity]
 
 
 def describe(cell: Point) -> str:
-    """Return the name of a cell: ``Full ZO on MNIST rotated by 30°, FP32``."""
+    """Return the name of a cell, as in ``Full ZO on MNIST rotated by 30°, FP32``."""
     p_zero = cell.get("p_zero")
     sparsity = "" if p_zero is None else f", p_zero = {p_zero} in every epoch"
     return f"{METHODS[str(cell['method'])]} on {_where(cell)}{sparsity}"
 
 
 def _where(column: Point) -> str:
-    """Return a column's heading: ``MNIST rotated by 30°, FP32``."""
+    """Return a column's heading, as in ``MNIST rotated by 30°, FP32``."""
     dataset, precision = str(column["dataset"]), str(column["precision"])
     rotation = f" rotated by {column['angle']}°" if "angle" in column else ""
     return f"{DATASETS[dataset]}{rotation}, {PRECISIONS[precision]}"
@@ -131,7 +131,7 @@ def _where(column: Point) -> str:
 def _table(number: int, columns: Sequence[Point], rows: Mapping[str, str]) -> Iterator[Entry]:
     """Yield a claim for each number of a table, and one for the order of each column.
 
-    A number is no bound: an accuracy far above it is that of another experiment.
+    A number is not a bound: a far higher accuracy would mean a different experiment.
     """
     section, artifact = f"5.2, Table {number}", f"elasticzo_table{number}"
     for place, column in enumerate(columns):
@@ -166,13 +166,13 @@ def _table(number: int, columns: Sequence[Point], rows: Mapping[str, str]) -> It
 
 
 def _unknown(column: Point, table: int) -> tuple[str, ...]:
-    """Return the settings of a column's runs that our copy of the paper does not give."""
+    """Return the settings of a column's runs that are missing from our copy of the paper."""
     settings = _UNKNOWN_FP32 if column["precision"] == "fp32" else _UNKNOWN_INT8
     return (*settings, *_UNKNOWN_TABLE2) if table == 2 else settings
 
 
 def _gaps() -> Iterator[Entry]:
-    """Yield the claims that section 5.2 makes in words on Table 1."""
+    """Yield the claims that section 5.2 states in words about Table 1."""
     for number, dataset in enumerate(_IMAGES):
         fp32, int8, int8s = ({"dataset": dataset, "precision": p} for p in PRECISIONS)
         for (precision, method), published in _GAINS.items():
@@ -221,7 +221,7 @@ def _gaps() -> Iterator[Entry]:
 
 
 def _tuning_gains() -> Iterator[Entry]:
-    """Yield what section 5.2 says in words that fine-tuning brings on Table 2."""
+    """Yield the gains from fine-tuning that section 5.2 states in words for Table 2."""
     for (dataset, angle), gains in _TUNING_GAINS.items():
         column: Point = {"dataset": dataset, "angle": angle, "precision": "fp32"}
         for method, published in gains.items():
@@ -237,7 +237,7 @@ def _tuning_gains() -> Iterator[Entry]:
 
 
 def _rotated() -> Iterator[Entry]:
-    """Yield what section 5.2 says of Full ZO in INT8 on Table 2."""
+    """Yield the claims that section 5.2 makes about Full ZO in INT8 on Table 2."""
     low, high = (
         [{"dataset": "fashion_mnist", "angle": angle, "precision": p} for angle in (30, 45)]
         for p in ("int8", "fp32")
@@ -262,7 +262,7 @@ def _rotated() -> Iterator[Entry]:
 
 
 def _sparsity() -> Iterator[Entry]:
-    """Yield the ablation of the p_zero schedule: Full ZO in INT8 with and without it."""
+    """Yield the claims on the p_zero schedule: Full ZO in INT8 with and without it."""
     for number, dataset in enumerate(_IMAGES):
         column: Point = {"dataset": dataset, "precision": "int8", "method": "full_zo"}
         fixed, scheduled = ({**column, "p_zero": p_zero} for p_zero in (0.33, None))
@@ -310,7 +310,7 @@ def _entry(
     quantity: Quantity,
     **others: Any,  # noqa: ANN401 - fields of Claim
 ) -> Entry:
-    """Return a claim on what was trained; ``published`` as printed, for its digits count."""
+    """Return a claim on trained accuracies; ``published`` is text, to keep its printed digits."""
     claim = Claim(
         id=claim_id,
         paper="elasticzo",
@@ -334,7 +334,7 @@ def _pairs(
 
 
 def _label(column: Point) -> str:
-    """Return a column as it stands in claim ids: ``mnist-30-fp32``."""
+    """Return a column's part of a claim id, as in ``mnist-30-fp32``."""
     return "-".join(str(value) for value in column.values())
 
 
@@ -349,4 +349,4 @@ _ENTRIES: tuple[Entry, ...] = (
 
 CLAIMS: tuple[Claim, ...] = (*(claim for claim, _ in _ENTRIES), _SIGNS)
 QUANTITIES: dict[str, Quantity] = {claim.id: quantity for claim, quantity in _ENTRIES}
-"""What each claim is about; those on signs are about no accuracy and are not here."""
+"""The accuracy or gap behind each claim; claims on signs have none and are left out."""

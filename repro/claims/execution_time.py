@@ -1,12 +1,12 @@
 """The ElasticZO paper's claims on execution time: section 5.4, Fig. 7.
 
-The paper timed its C++ program on a Raspberry Pi Zero 2 (four ARM cores at 1 GHz); ours are times
-of another program on another machine. So the verdict is always *not comparable*; the ledger shows
-our values next to the paper's.
+The paper timed its C++ program on a Raspberry Pi Zero 2 (four ARM cores at 1 GHz); we time another
+program on another machine. So the verdict is always *not comparable*; the ledger shows our values
+next to the paper's.
 
-The batch size is lost from our copy of the paper; both of its figures on memory are looked at. Its
-ranges are read as Full ZO, ZO-Feat-Cls2 and -Cls1, its two shares of the backward pass as
-the largest in FP32 and in INT8.
+The batch size is lost from our copy of the paper, so each claim exists for both batch sizes of its
+figures on memory. We read its ranges as the range over Full ZO, ZO-Feat-Cls2 and -Cls1, and its two
+shares of the backward pass as the largest in FP32 and in INT8.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,31 +26,31 @@ PHASES: dict[str, str] = {
 }
 """The parts of an epoch, under the paper's names."""
 METHODS = ZEROTH_ORDER
-"""What the paper timed."""
+"""The methods that the paper timed."""
 BATCHES = (32, 256)
 
 Point = Mapping[str, str | int]
-"""Whose epoch is timed: precision, method, batch."""
+"""The configuration of a timed epoch: precision, method, batch."""
 Pick = Literal["smallest", "largest"]
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """The time of an epoch of the first point over that of the second."""
+    """The time of an epoch at the first point over the time at the second."""
 
     pairs: tuple[tuple[Point, Point], ...]
     pick: Pick
-    """Which of several pairs counts."""
+    """Which of several pairs counts: the one with the smallest or with the largest ratio."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """The time of some phases, in per cent of the epoch's."""
+    """The time of some phases, in per cent of the epoch's time."""
 
     phases: tuple[str, ...]
     points: tuple[Point, ...]
     pick: Pick
-    """Which of several points counts."""
+    """Which of several points counts: the one with the smallest or with the largest share."""
 
 
 Quantity = Ratio | Share
@@ -65,21 +65,21 @@ class PublishedShare:
     phases: tuple[str, ...]
     precision: Precision
     printed: str
-    """A number, or the two ends of a range."""
+    """A number, or a range given by its two ends."""
     pick: Pick
-    """Which of the methods' shares the claim is on: "the largest portion" is on the smallest of
-    them, "almost negligible" on the largest."""
+    """Which of the methods' shares the claim is about: "the largest portion" is about the smallest
+    of them, "almost negligible" about the largest."""
     methods: tuple[MethodName, ...] = METHODS
 
     @property
     def picked(self) -> str:
-        """Which end of the printed range the claim is on."""
+        """The end of the printed range that the claim is about."""
         low, _, high = self.printed.partition("-")
         return low if self.pick == "smallest" or not high else high
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The two ends of the range, equal if it is a number."""
+        """The two ends of the range, equal if a single number is printed."""
         low, _, high = self.printed.partition("-")
         return float(low), float(high or low)
 
@@ -104,13 +104,14 @@ SHARES = (
     PublishedShare("perturbation", _PERTURBATION, "fp32", "11.8-13.1", "smallest"),
     PublishedShare("perturbation", _PERTURBATION, "int8", "1.0-1.2", "largest"),
 )
-"""Perturbations are "non-negligible" in FP32, "only" so much in INT8."""
+"""The published shares. The paper calls the share of perturbations "non-negligible" in FP32, so the
+smallest counts, and says "only" in INT8, so the largest counts."""
 SPEED_UPS: dict[Pick, str] = {"smallest": "1.38", "largest": "1.42"}
-"""FP32 over INT8, smallest and largest of the methods."""
+"""Time in FP32 over time in INT8, smallest and largest of the methods."""
 
 
 def _entries(batch: int) -> Iterator[Entry]:
-    """Yield all claims on Fig. 7, for one batch size."""
+    """Yield all claims on Fig. 7 for one batch size."""
     both = tuple(
         (_point("fp32", method, batch), _point("int8", method, batch)) for method in METHODS
     )

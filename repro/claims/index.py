@@ -1,4 +1,4 @@
-"""All published claims, by id."""
+"""Collect all published claims by id."""
 
 from repro.claims import elasticzo, execution_time, loss_curves, memory, mezo
 from repro.claims.claim import Claim

@@ -1,7 +1,7 @@
-"""The ElasticZO paper's claims on the loss curves of Figs. 2 and 3, which it makes in words.
+"""The ElasticZO paper's claims, made in words, on the loss curves of Figs. 2 and 3.
 
-The paper gives no number for them, so each is a ranking: a number of one curve exceeds that of
-another, or zero. Each statement says how we read the words.
+The paper gives no numbers for them, so each claim is a ranking: a number computed from one curve
+exceeds the same number of another curve, or zero. Each statement says how we read the words.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,13 +23,14 @@ _FEW = 3
 
 @dataclass(frozen=True)
 class Contrast:
-    """By how much a number of one loss curve exceeds that of another."""
+    """The difference of a number between two loss curves."""
 
     numbers: Mapping[str, Callable[[Curve], float]]
-    """By label, which is empty for a single one."""
+    """Functions that compute the number from a curve, by label; a single one has an empty label."""
     kind: Literal["train", "test"]
     pairs: tuple[tuple[Point, Point | None], ...]
-    """The curve, and the one whose number is subtracted, if any; the least certain one counts."""
+    """The curve, and the curve whose number is subtracted, if any. The least certain pair counts,
+    as for gaps (``repro.claims.quantity``)."""
     epochs: int
     """Minimum number of epochs in a curve."""
 
@@ -44,7 +45,7 @@ def fluctuation(curve: Curve) -> float:
 
 
 def late_fall(curve: Curve) -> float:
-    """Return the mean loss of the last ten epochs but ten, less that of the last ten."""
+    """Return the mean loss of the ten epochs before the last ten, minus the last ten's mean."""
     return fmean(curve[-20:-10]) - fmean(curve[-10:])
 
 
@@ -56,7 +57,7 @@ def early_loss(curve: Curve) -> float:
 def drop(curve: Curve, after: int) -> float:
     """Return by how much the loss falls at an epoch, beyond the trend of the ten epochs before.
 
-    The fall is that from the mean of three epochs to the mean of the next three.
+    The fall is the mean of three epochs minus the mean of the next three.
     """
     before, since = curve[after - _FEW + 1 : after + 1], curve[after + 1 : after + _FEW + 1]
     start = curve[after - _TREND + 1 : after - _TREND + _FEW + 1]

@@ -1,9 +1,9 @@
 """The ElasticZO paper's claims on memory: sections 4.1, 4.4 and 5.3, Figs. 4 to 6.
 
-Its figures are its equations evaluated, so its statements are held to the printed digits by the
-equations. The ledger also shows the bytes of our own steps, counted by tensors and measured.
+The paper's figures evaluate its equations, so we check its statements by the equations, to the
+printed digits. The ledger also shows the bytes of our own steps, counted by tensors and measured.
 
-The paper's MB and KB are 2**20 and 2**10 bytes: here MiB and KiB.
+The paper's MB and KB are 2**20 and 2**10 bytes; we write MiB and KiB.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,37 +14,38 @@ from repro.claims.claim import Basis, Claim, Relation
 from repro.core.names import METHOD_LABELS
 
 Point = Mapping[str, str | int]
-"""A training step as its records have it in ``point``: network, precision, method, batch."""
+"""The coordinates of a training step in its records: network, precision, method, batch."""
 Measure = Literal[
     "total", "extra", "overhead", "ratio", "share", "activations", "zo_share", "parameters"
 ]
 
 LENET5_PARAMETERS = 107_786
-"""LeNet-5 with biases (section 5.1.1; the count itself is lost from our copy of the paper)."""
+"""Parameters of LeNet-5 with biases (section 5.1.1; the count is lost from our copy)."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A number about the memory of training steps, alone or compared.
+    """A number about the memory of one training step, or of two steps compared.
 
-    - ``total``: of the first step, in MiB;
-    - ``extra``: how much more than the second step it takes, in KiB;
-    - ``overhead``: the same in per cent of the second;
-    - ``ratio``: the first over the second;
-    - ``share``: activations and their accumulators, as the second step has them, in per cent of the
-      first;
-    - ``activations``: activations and their accumulators of the first over its parameters;
-    - ``zo_share``: parameters of the first that backpropagation does not train, in per cent;
-    - ``parameters``: parameters of the first over LeNet-5's.
+    - ``total``: memory of the first step, in MiB;
+    - ``extra``: memory of the first step minus memory of the second, in KiB;
+    - ``overhead``: the same difference in per cent of the second step's memory;
+    - ``ratio``: memory of the first step over memory of the second;
+    - ``share``: the second step's activations and their accumulators, in per cent of the first
+      step's memory;
+    - ``activations``: the first step's activations and their accumulators over its parameters, in
+      bytes;
+    - ``zo_share``: the first step's parameters that backpropagation does not train, in per cent;
+    - ``parameters``: the first step's parameters over LeNet-5's, in numbers of parameters.
     """
 
     measure: Measure
     pairs: tuple[tuple[Point, Point], ...]
-    """The step in question, and the one it is compared with."""
+    """The step in question, and the step to compare it with."""
     pick: Literal["smallest", "largest"] = "largest"
-    """Which of several pairs counts: the text speaks of several methods or batch sizes."""
+    """Which of several pairs counts, if the text is about several methods or batch sizes."""
     corrected_pairs: tuple[tuple[Point, Point], ...] = ()
-    """The pairs that give the printed number, where the paper names others."""
+    """The pairs that give the printed number, if the paper names other pairs."""
     correction: str = ""
     """The slip in the paper, in words."""
 
@@ -62,7 +63,7 @@ _UNITS: dict[Measure, str] = {
     "parameters": "x",
 }
 _OBSERVED: tuple[Basis, ...] = ("simulated", "measured", "engine")
-_TWICE = "2.00"  # "twice" by the equations is exactly so: 1.5 must not round to it
+_TWICE = "2.00"  # "twice" holds exactly by the equations; with no digits 1.5 would round to it
 _TAILS = ("cls2", "cls1")
 _QUOTES = {
     "4": "Full ZO requires half the memory of Full BP (i.e., same as inference) regardless of the "
@@ -132,7 +133,7 @@ _POINTNET = _Setting(6, "pointnet", "fp32", 32)
 
 
 def describe(point: Point) -> str:
-    """Return a step's setting without its method: ``LeNet-5, FP32, B = 32``."""
+    """Return a step's setting without its method, as in ``LeNet-5, FP32, B = 32``."""
     network = {"lenet5": "LeNet-5", "pointnet": "PointNet"}[str(point["network"])]
     points = f", N = {point['points']}" if "points" in point else ""
     return f"{network}, {str(point['precision']).upper()}, B = {point['batch']}{points}"
@@ -239,7 +240,7 @@ def _overall(
     printed: float | None = None,
     slip: str = "",
 ) -> Iterator[Entry]:
-    """Yield the largest published overhead of ElasticZO as a whole."""
+    """Yield the claim on ElasticZO's largest overhead over all settings."""
     pairs, of_cls2 = (
         tuple(setting.pair(tail, "full_zo") for setting in settings.values() for tail in tails)
         for tails in (_TAILS, _TAILS[:1])
@@ -255,7 +256,7 @@ def _overall(
 
 
 def _twice(setting: _Setting, published: str) -> Iterator[Entry]:
-    """Yield how many times the memory of Full ZO Full BP takes."""
+    """Yield the claim on the ratio of Full BP's memory to Full ZO's."""
     ratio = Comparison("ratio", (setting.pair("full_bp", "full_zo"),))
     yield from _entries(f"B-M{setting.figure}-{setting.batch}-bp", published, ratio)
 
@@ -267,7 +268,7 @@ def _tails(
     suffix: str = "",
     observed: tuple[Basis, ...] = _OBSERVED,
 ) -> Iterator[Entry]:
-    """Yield a number on ZO-Feat-Cls2 and on -Cls1, beside Full ZO."""
+    """Yield a claim on ZO-Feat-Cls2 and one on ZO-Feat-Cls1, both compared with Full ZO."""
     for tail, printed in zip(_TAILS, published, strict=True):
         stem = f"B-M{setting.figure}-{setting.batch}-{tail}{suffix}"
         comparison = Comparison(measure, (setting.pair(tail, "full_zo"),))
@@ -275,7 +276,7 @@ def _tails(
 
 
 def _trained_by_zo(setting: _Setting, published: tuple[str, str]) -> Iterator[Entry]:
-    """Yield the shares of the parameters that ZO trains."""
+    """Yield the claims on the share of the parameters that ZO trains."""
     network = describe(setting.step("full_zo")).partition(",")[0]
     for tail, printed in zip(_TAILS, published, strict=True):
         yield from _entries(
@@ -300,7 +301,7 @@ def _entries(
 ) -> Iterator[Entry]:
     """Yield a claim by the equations, and one for each basis of ``observed``.
 
-    Its ``statement`` is by default that of the comparison's only pair.
+    The default ``statement`` describes the comparison's only pair.
     """
     figure = stem[3]
     analytic = Claim(

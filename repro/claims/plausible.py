@@ -1,4 +1,4 @@
-"""What other settings give where the paper leaves settings open.
+"""Compute the range of values that other settings give where the paper leaves settings open.
 
 The artifact ``elasticzo_misses`` changes one open setting at a time around the runs of Tables 1 and
 2. The range of its means is the evidence for the verdict "not decidable".
@@ -19,10 +19,11 @@ Range = tuple[float, float]
 
 
 def plausible_ranges(records: Iterable[Record]) -> dict[str, Range]:
-    """Return the least and greatest mean that other settings gave, by claim id.
+    """Return the lowest and highest mean that other settings gave, by claim id.
 
-    An accuracy has a value for each group of settings. A gap between two cells has one for each
-    choice of test images, on which both are evaluated, with all else as in the tables.
+    An accuracy has one value for each group of settings. A gap between two cells has one value for
+    each choice of test images; both cells are evaluated on them, with all other settings as in the
+    tables.
     """
     accuracies: dict[Key, dict[Key, list[float]]] = defaultdict(lambda: defaultdict(list))
     for record in records:

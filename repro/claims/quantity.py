@@ -1,4 +1,4 @@
-"""Quantities in claims on trained accuracies: one cell of a table, or gaps between cells.
+"""The quantities in claims on trained accuracies: one cell of a table, or gaps between cells.
 
 A cell is one row and column of a table: all seeds of one data set, precision and method.
 """
@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Literal
 
 Point = Mapping[str, str | float | None]
-"""The coordinates of a cell, exactly as its records have them in ``point``."""
+"""The coordinates of a cell, exactly as in the ``point`` of its records."""
 Key = frozenset[tuple[str, str | float | None]]
 
 
@@ -22,13 +22,13 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Accuracy of one cell minus the accuracy of another, in percentage points."""
+    """Accuracy of one cell minus the accuracy of another, in percentage points, for each pair."""
 
     pairs: tuple[tuple[Point, Point], ...]
     """The subtracted cell, and the cell it is subtracted from."""
     pick: Literal["smallest", "largest", "least certain"] = "smallest"
-    """Which of the gaps counts: by their means over seeds, or by how far their intervals reach
-    below 0."""
+    """Which of the gaps counts, by their means over seeds; the least certain gap is the one whose
+    interval reaches farthest below 0."""
 
 
 Quantity = Accuracy | Gaps
@@ -40,5 +40,5 @@ def key(point: Point) -> Key:
 
 
 def order(*points: Point) -> Gaps:
-    """Return the gaps between neighbours: the least certain is positive where ``points`` ascend."""
+    """Return the gaps between neighbours; the least certain is positive if ``points`` ascend."""
     return Gaps(tuple(pairwise(points)), "least certain")

@@ -1,4 +1,4 @@
-"""Means over seeds with their uncertainty, and the two accuracies read from one curve.
+"""Compute means over seeds with their uncertainty, and two accuracies from each curve.
 
 The seed is the unit of replication: epochs and test samples of one run are not independent runs.
 """
@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
-"""Resamples behind a bootstrap interval, drawn from a fixed seed."""
+"""Number of resamples for a bootstrap interval; they are drawn from a fixed seed."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,11 @@ class Estimate:
 
     mean: float
     interval: float | None
-    """Half-width of the 95 % confidence interval of the mean; one seed alone has none."""
+    """Half-width of the 95 % confidence interval of the mean; ``None`` for a single seed."""
     n_seeds: int
 
     def text(self, sign: Literal["", "+"] = "") -> str:
-        """Return the mean with its interval as people read it, with ``sign`` of both signs."""
+        """Return the mean and its interval as text; ``sign`` is ``+`` to show positive signs."""
         spread = "" if self.interval is None else f" ± {self.interval:.2f}"
         return f"{self.mean:{sign}.2f}{spread}"
 
@@ -32,10 +32,11 @@ class Estimate:
 def estimate(values: Sequence[float]) -> Estimate:
     """Return the mean of ``values``, one for each seed, with its Student t interval.
 
-    Half-width ``t * s / sqrt(n)``: s the sample standard deviation, t the quantile of Student's
-    distribution with n - 1 degrees of freedom that leaves 2.5 % above it (Student, "The probable
-    error of a mean", 1908). It takes the values as normally distributed: nothing holds it below
-    100 % of accuracy, and at two seeds it is 12.7 standard errors wide.
+    The half-width is ``t * s / sqrt(n)``, where s is the sample standard deviation and t the
+    quantile of Student's distribution with n - 1 degrees of freedom that leaves 2.5 % above it
+    (Student, "The probable error of a mean", 1908). The interval assumes normally distributed
+    values: it may exceed 100 % of accuracy, and at two seeds its half-width is 12.7 standard
+    errors.
 
     Raises:
         statistics.StatisticsError: there is no value.
@@ -52,13 +53,14 @@ def estimate(values: Sequence[float]) -> Estimate:
 def prediction_half_width(values: Sequence[float], variance: float = 0.0) -> float | None:
     """Return the half-width of the 95 % prediction interval for one further run.
 
-    ``t s sqrt(1 + 1/n)``: a further run differs from the mean of n by its own spread and by the
-    mean's (Hahn and Meeker, "Statistical intervals", 1991, section 4.2). Added in squares are 1.96
-    standard deviations of effects that seeds do not show, such as the images drawn.
+    It is ``t s sqrt(1 + 1/n)``, as a further run differs from the mean of n runs by its own spread
+    and by the mean's error (Hahn and Meeker, "Statistical intervals", 1991, section 4.2). Effects
+    that the seeds do not show, such as the choice of test images, are added in quadrature with 1.96
+    standard deviations.
 
     Args:
         values: one for each seed.
-        variance: of a further run besides the variance over seeds, in the values' unit squared.
+        variance: variance of these other effects, in the values' unit squared.
 
     Returns:
         ``None`` for one seed.
@@ -74,7 +76,7 @@ def prediction_half_width(values: Sequence[float], variance: float = 0.0) -> flo
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values adjusted for their number (Holm 1979), in the order given."""
+    """Return the p-values adjusted for multiple tests (Holm 1979), in the order given."""
     adjusted, largest = [0.0] * len(p_values), 0.0
     ascending = sorted(range(len(p_values)), key=p_values.__getitem__)
     for rank, place in enumerate(ascending):
@@ -89,19 +91,20 @@ def bootstrap_interval(
 ) -> tuple[float, float] | None:
     """Return the 95 % interval of a quantity of several means by the stratified bootstrap.
 
-    Each stratum (one method on one data set) is resampled alone, with the seed as the unit, and the
+    Each stratum (one method on one data set) is resampled alone, with the seed as the unit. The
     interval holds the middle 95 % of the quantity over ``RESAMPLES`` draws (Efron and Tibshirani,
     "An introduction to the bootstrap", 1993, sections 8.3 and 13.3).
 
-    It asks for no distribution, but is too narrow for few seeds: no draw reaches beyond them, and
-    means of n resampled values vary by ``(n - 1) / n`` of what they should. Of two methods with
-    normal seeds, of standard deviations 1 and 2, the interval of their difference holds the true
-    one in 78 % of cases for three seeds each, in 86 % for five and in 92 % for ten; Student's
-    interval of the gaps seed by seed does in 95 %. So verdicts are by Student's.
+    The interval assumes no distribution, but is too narrow for few seeds: no draw lies outside
+    their range, and the variance of means of n resampled values is too small by the factor
+    ``(n - 1) / n``. For two methods with normally distributed seeds, with standard deviations 1 and
+    2, the interval of their difference holds the true difference in 78 % of cases for three seeds
+    each, in 86 % for five and in 92 % for ten. Student's interval of the gaps seed by seed holds it
+    in 95 %, so verdicts use Student's interval.
 
     Args:
-        strata: values by seed, of as many strata as the quantity has.
-        of_means: the quantity; takes means [strata, resamples], returns [resamples].
+        strata: for each stratum of the quantity, the values by seed.
+        of_means: computes the quantity from means [strata, resamples]; returns [resamples].
 
     Returns:
         Lower and upper end; ``None`` if a stratum has a single seed, which cannot vary.
@@ -126,12 +129,12 @@ def bootstrap_interval(
 
 
 def sign_flip_p(gaps: Sequence[float]) -> float | None:
-    """Return how often chance alone would make the mean of ``gaps`` as high as it is.
+    """Return the p-value of the mean of ``gaps`` by the one-sided exact sign-flip test.
 
-    One-sided and exact: if neither side were the better one, each seed's gap could as well have the
-    other sign, and p is the fraction of the 2^n choices of signs whose mean is no lower (Fisher,
-    "The design of experiments", 1935, section 21). So p is never below 1 / 2^n: three seeds cannot
-    show an order at 5 %, five can at 3.1 %. ``None`` for one seed.
+    If neither side were better, each seed's gap could as well have the other sign. The p-value is
+    the fraction of the 2^n choices of signs whose mean is no lower (Fisher, "The design of
+    experiments", 1935, section 21). It is never below 1 / 2^n, so three seeds cannot show an order
+    at 5 %, and five can at 3.1 %. ``None`` for one seed.
     """
     if len(gaps) == 1:
         return None
@@ -146,10 +149,10 @@ def sign_flip_p(gaps: Sequence[float]) -> float | None:
 
 
 def largest_p(gaps: Iterable[Sequence[float]]) -> float | None:
-    """Return the largest ``sign_flip_p``: that all are positive is as certain as the least is.
+    """Return the largest ``sign_flip_p``, the p-value for all gaps being positive.
 
-    (Intersection-union test, Berger 1982: no correction for their number is needed.) ``None`` if
-    one of ``gaps`` is of one seed.
+    This is an intersection-union test (Berger 1982), which needs no correction for the number of
+    gaps. ``None`` if any of the gaps has a single seed.
     """
     found = [sign_flip_p(seeds) for seeds in gaps]
     certain = [p for p in found if p is not None]
@@ -157,10 +160,11 @@ def largest_p(gaps: Iterable[Sequence[float]]) -> float | None:
 
 
 def last_and_best(curve: Sequence[float]) -> tuple[float, float]:
-    """Return the accuracy after the last epoch, and the highest after any.
+    """Return the accuracy after the last epoch, and the highest after any epoch.
 
-    ``curve`` starts with the accuracy before training, which counts only where nothing was trained.
-    The best epoch is chosen on the test set and so flatters; the papers do not say which they give.
+    ``curve`` starts with the accuracy before training, which counts only if nothing was trained.
+    The best epoch is chosen on the test set, so its accuracy is biased upwards; the papers do not
+    say whether they report the last or the best.
 
     Raises:
         ValueError: the curve is empty.

@@ -1,8 +1,8 @@
-"""Our values for claims on trained accuracies, from the cells that were trained.
+"""Compute our values for claims on trained accuracies, from records.
 
-A record of kind ``run`` is one seed of one cell. Of its ``metrics``, ``test_accuracy`` holds the
-fractions before training and after each epoch, ``settings`` how it was trained, and ``diverged``
-whether it ended early at a loss that is not finite.
+A record of kind ``run`` is one seed of one cell. In its ``metrics``, ``test_accuracy`` holds the
+fractions before training and after each epoch, ``settings`` the settings of the training, and
+``diverged`` whether it ended early at a loss that is not finite.
 """
 
 import math
@@ -29,16 +29,16 @@ BySeed = Mapping[Seed, float]
 
 @dataclass(frozen=True)
 class Cell:
-    """All seeds of one point that were trained alike."""
+    """All seeds of one point that were trained with the same settings."""
 
     records: tuple[Record, ...]
-    """One for each seed, in the order of the seeds."""
+    """One record for each seed, in the order of the seeds."""
     left_out: tuple[Record, ...] = ()
-    """Seeds trained otherwise than the newest one: their mean would be that of two experiments."""
+    """Seeds with other settings than the newest; a common mean would mix two experiments."""
 
     @classmethod
     def of(cls, seeds: Sequence[Record]) -> "Cell":
-        """Return the cell of the records of one point: those trained as the newest was."""
+        """Return the cell of one point: its records with the same settings as the newest."""
         settings = max(seeds, key=lambda record: record.utc).metrics["settings"]
         alike = [record for record in seeds if record.metrics["settings"] == settings]
         alike.sort(key=lambda record: record.seed or 0)
@@ -46,7 +46,7 @@ class Cell:
         return cls(tuple(alike), tuple(others))
 
     def lead(self) -> tuple[int, int, str]:
-        """Return what sorts the cells of one point: profile, seeds, age."""
+        """Return the sort key of the cells of one point: profile, number of seeds, age."""
         return rank(self.profile), len(self.records), max(record.utc for record in self.records)
 
     @property
@@ -61,7 +61,7 @@ class Cell:
 
     @property
     def engine(self) -> str:
-        """What trained every seed."""
+        """The engine that trained every seed."""
         return self.records[0].engine
 
     @property
@@ -71,39 +71,39 @@ class Cell:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """How every seed was trained."""
+        """The settings of every seed's training."""
         settings: Mapping[str, Any] = self.records[0].metrics["settings"]
         return settings
 
     @property
     def seeds(self) -> list[Seed]:
-        """Seeds that the means are of."""
+        """Seeds over which means are taken."""
         return [record.seed for record in self.records]
 
     @property
     def epochs(self) -> str:
-        """Epochs done, as in ``100``, or ``3 to 100`` where seeds diverged; 0 without training."""
+        """Finished epochs: ``100``, or ``3 to 100`` if a seed diverged; ``0`` without training."""
         done = {max(len(record.metrics["test_accuracy"]) - 1, 0) for record in self.records}
         return " to ".join(str(number) for number in sorted({min(done), max(done)}))
 
     @property
     def is_trained(self) -> bool:
-        """Whether the cell is of a method that trains."""
+        """Whether the cell's method trains at all."""
         return self.point["method"] != "none"
 
     @property
     def diverged(self) -> set[Seed]:
-        """Seeds whose training diverged: their last accuracy is the last one before."""
+        """Seeds whose training diverged; their last accuracy is the last one before that."""
         return {record.seed for record in self.records if record.metrics.get("diverged", False)}
 
     @property
     def caveat(self) -> str:
-        """What a mean over the seeds does not show, in a few words; empty if there is nothing."""
+        """A short note on diverged and left-out seeds, which a mean hides; empty if none."""
         return caveat(len(self.records), self.diverged, self.left_out)
 
     @property
     def evaluated(self) -> list[Record]:
-        """Records that hold an accuracy: a seed may have diverged before the first."""
+        """Records with an accuracy; a seed may have diverged before its first evaluation."""
         return [record for record in self.records if record.metrics["test_accuracy"]]
 
     @property
@@ -118,14 +118,14 @@ class Cell:
 
 
 class Cells:
-    """The cells that records hold, found by their points.
+    """The recorded cells, found by their points.
 
-    A point may have been trained by both engines, or on several forms of its data set. The cell of
-    the highest profile with most seeds leads: figures and verdicts are by it.
+    A point may have been trained by both engines, or on several forms of its data set. Figures and
+    verdicts use its leading cell: the cell of the highest profile with the most seeds.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
-        """Take the records that stand of an artifact; other kinds than ``run`` are passed by."""
+        """Read an artifact's current records; kinds other than ``run`` are ignored."""
         groups: dict[Key, dict[tuple[str, str], list[Record]]] = {}
         for record in of_kind(records, "run"):
             trained = groups.setdefault(key(record.point), {})
@@ -144,29 +144,29 @@ class Cells:
         return next(iter(self._cells.get(key(point), ())), None)
 
     def others(self, point: Point) -> list[Cell]:
-        """Return the cells of ``point`` by another engine, or on another form of its data set."""
+        """Return the other cells of ``point``, by another engine or on another form of its data."""
         return self._cells.get(key(point), [])[1:]
 
 
 @dataclass(frozen=True)
 class _Gap:
-    """How much higher the accuracy of one cell is than that of another, in points, by seed."""
+    """Accuracy of one cell minus the accuracy of another, in points, by seed."""
 
     name: str
     by_seed: BySeed
     sides: tuple[Cell, Cell]
-    """The cell that is subtracted, and the one it is subtracted from."""
+    """The subtracted cell, and the cell it is subtracted from."""
     by_best: BySeed
-    """The same of the best epochs."""
+    """The gap between the best epochs, by seed."""
 
     @property
     def mean(self) -> float:
-        """Over seeds."""
+        """Mean over seeds."""
         return estimate(list(self.by_seed.values())).mean
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Ends of the 95 % interval; one seed leaves everything open."""
+        """Ends of the 95 % interval; infinite for a single seed."""
         found = estimate(list(self.by_seed.values()))
         if found.interval is None:
             return -math.inf, math.inf
@@ -176,14 +176,14 @@ class _Gap:
 _PICKS: Mapping[str, Callable[[_Gap], Any]] = {
     "smallest": lambda gap: gap.mean,
     "largest": lambda gap: -gap.mean,
-    # one whose whole interval lies below 0 decides; where there is none, the lowest end
+    # a gap with its whole interval below 0 decides; without one, the gap with the lowest end
     "least certain": lambda gap: (gap.interval[1] >= 0, gap.interval[0], gap.mean),
 }
-"""The gap that counts is the first by this."""
+"""Sort keys by name of the pick; the gap with the smallest key counts."""
 
 
 def caveat(n_seeds: int, diverged: Collection[Seed], left_out: Collection[object]) -> str:
-    """Say how many of ``n_seeds`` diverged, and how many others were left out."""
+    """Say how many of ``n_seeds`` diverged, and how many other seeds were left out."""
     parts = []
     if diverged:
         parts.append(f"{len(diverged)} of {n_seeds} diverged")
@@ -195,13 +195,13 @@ def caveat(n_seeds: int, diverged: Collection[Seed], left_out: Collection[object
 def findings(
     quantities: Mapping[str, Quantity], records: Iterable[Record], images: int | None = None
 ) -> list[Finding]:
-    """Return a finding for each claim id of ``quantities``; those of absent cells have no value.
+    """Return a finding for each claim id of ``quantities``; it has no value if a cell is missing.
 
     Args:
-        quantities: what each claim is about, by claim id.
-        records: of the artifact.
-        images: test images, if the published run evaluated on a sample that is not known: its
-            choice is part of the prediction interval then.
+        quantities: the accuracy or gap behind each claim, by claim id.
+        records: the artifact's records.
+        images: number of test images, if the published run used an unknown sample of them; the
+            prediction interval then includes the choice of the sample.
     """
     cells = Cells(records)
     return [
@@ -213,10 +213,11 @@ def findings(
 
 
 def sampling_variance(share: float, images: int | None) -> float:
-    """Return the variance of a percentage that is counted on a sample of images.
+    """Return the variance of a percentage counted on a sample of images.
 
-    The binomial ``p (1 - p) / n``, in squared percentage points. Of a difference of two accuracies
-    on the same images it is a lower bound, reached if one method is right wherever the other is.
+    It is the binomial ``p (1 - p) / n``, in squared percentage points. For a difference of two
+    accuracies on the same images it is a lower bound, reached if one method is right on every image
+    on which the other is.
     """
     p = min(abs(share) / 100, 1.0)
     return 1e4 * p * (1 - p) / images if images else 0.0
@@ -247,9 +248,9 @@ def _accuracy(claim_id: str, quantity: Accuracy, cells: Cells, images: int | Non
 
 
 def _gap(claim_id: str, quantity: Gaps, cells: Cells, images: int | None) -> Finding:
-    """Subtract seed by seed: seeds are independent, whatever the two methods of one share.
+    """Subtract seed by seed: seeds are independent, though the two methods of one seed may not be.
 
-    The profile is the lowest of all pairs, for which is picked depends on all.
+    The finding has the lowest profile of all pairs, as the choice of the gap depends on all.
     """
     gaps: list[_Gap] = []
     for pair in quantity.pairs:
@@ -278,7 +279,7 @@ def _gap(claim_id: str, quantity: Gaps, cells: Cells, images: int | None) -> Fin
 
 
 def _predictions(last: BySeed, best: BySeed, images: int | None) -> dict[str, Any]:
-    """Return the value by the best epochs, and the prediction intervals by last and best."""
+    """Return the value at the best epochs, and the prediction intervals at last and best epochs."""
     found: dict[str, Any] = {"best": estimate(list(best.values())).mean}
     for name, by_seed in (("prediction", last), ("best_prediction", best)):
         values = list(by_seed.values())
@@ -288,10 +289,11 @@ def _predictions(last: BySeed, best: BySeed, images: int | None) -> dict[str, An
 
 
 def _reach(counts: _Gap, gaps: Sequence[_Gap], pick: str) -> float | None:
-    """Return how far from the mean of the gap that counts the intervals of all ``gaps`` reach.
+    """Return how far the intervals of all ``gaps`` reach from the mean of the gap that counts.
 
-    Another than the smallest of these seeds may be the smallest of all seeds, so the interval goes
-    down to where any of them may lie; of the largest, up. ``None`` if a gap is of one seed.
+    The gap that is smallest for these seeds need not be the smallest for all seeds. So the interval
+    of a smallest gap reaches down to the lowest end of any gap, and of a largest gap up to the
+    highest. ``None`` if any gap has a single seed.
     """
     if min(len(gap.by_seed) for gap in gaps) == 1:
         return None
@@ -301,7 +303,7 @@ def _reach(counts: _Gap, gaps: Sequence[_Gap], pick: str) -> float | None:
 
 
 def _bootstrap(gaps: Sequence[_Gap], pick: str) -> tuple[float, float] | None:
-    """Return the interval of the gap that counts; which of ``gaps`` has it, the draws decide."""
+    """Return the bootstrap interval of the gap that counts, picked again in every draw."""
     strata = {key(side.point): list(side.last.values()) for gap in gaps for side in gap.sides}
     rows = {where: row for row, where in enumerate(strata)}
     low, high = ([rows[key(gap.sides[at].point)] for gap in gaps] for at in (0, 1))

@@ -1,9 +1,9 @@
 """The rule that turns a published statement and our value into one of nine verdicts.
 
-A number that follows from equations, tensors or an allocator is the same at every run, and is held
-against the printed digits. A trained accuracy differs from seed to seed, and the published one is a
-single run: it is held against the prediction interval for one further run. "Not reproduced" is kept
-for a test whose settings are all known.
+A number from equations, tensors or an allocator is deterministic, and is compared with the printed
+digits. A trained accuracy differs from seed to seed, and the published one is a single run, so it
+is compared with the prediction interval for one further run. Only a test whose settings are all
+known can end in "not reproduced".
 """
 
 from collections.abc import Mapping
@@ -48,10 +48,10 @@ MEANINGS: dict[str, str] = {
 """The meaning of each verdict, for legends."""
 
 CLOSE_FRACTION = 0.05
-"""Largest relative difference at which a deterministic value is still close."""
+"""Largest relative difference at which a deterministic value still counts as close."""
 CLOSE_POINTS = 3.0
-"""Largest difference, in percentage points, at which a trained accuracy is still close. A
-prediction interval wider than this to either side would hold most results, so it confirms none."""
+"""Largest difference, in percentage points, at which a trained accuracy still counts as close. A
+prediction interval with a larger half-width would hold most results, so it confirms none."""
 TRAINED_PROFILE = "paper"
 """The profile whose records give verdicts on training."""
 
@@ -62,61 +62,61 @@ class Finding:
 
     claim_id: str
     ours: float | None
-    """In the claim's unit; ``None`` where the records do not hold it."""
+    """Our value in the claim's unit; ``None`` if it is not recorded."""
     reason: str
-    """How the value came about and, where it differs, the suspected cause."""
+    """How the value was found and, if it differs, the suspected cause."""
     n_seeds: int = 0
     """Independent seeds behind the value; 0 where nothing is random."""
     interval: float | None = None
     """Half-width of the 95 % confidence interval of the mean, in the claim's unit; ``None`` for one
     seed, or where nothing is random."""
     profile: str | None = None
-    """Lowest profile of the records behind the value; ``None`` says that of the whole run. Without
-    a value: of the records that put the claim to the test and cannot tell."""
+    """Lowest profile of the records behind the value; ``None`` means the profile of the whole run.
+    Without a value it is the profile of records that tested the claim inconclusively."""
     bootstrap: tuple[float, float] | None = None
     """Ends of the 95 % interval of the mean by the stratified bootstrap, in the claim's unit."""
     p_value: float | None = None
-    """One-sided p over seeds: the least certain of the differences is positive."""
+    """One-sided p-value over seeds for the least certain difference being positive."""
     prediction: float | None = None
     """Half-width of the 95 % prediction interval for one further run, in the claim's unit."""
     best: float | None = None
-    """The value by each run's best epoch instead of its last ..."""
+    """Our value with each run's best epoch instead of its last."""
     best_prediction: float | None = None
-    """... and the half-width of its prediction interval."""
+    """Half-width of the prediction interval of ``best``."""
     corrected: float | None = None
-    """The value once the slip that ``correction`` names is corrected."""
+    """Our value after correcting the slip that ``correction`` names."""
     correction: str = ""
     plausible: tuple[float, float] | None = None
-    """Least and greatest value that other settings gave, where the paper leaves settings open."""
+    """Lowest and highest value that other settings gave, where the paper leaves settings open."""
     engine: str = ""
-    """What trained the runs: ``torch``, ``native``, or both."""
+    """The engine that trained the runs: ``torch``, ``native``, or both."""
     others: Mapping[str, float] = field(default_factory=dict)
     """Values of runs by another engine or on another form of the data set, by its name."""
 
     @property
     def is_run(self) -> bool:
-        """Whether records put the claim to the test, whether they decide it or not."""
+        """Whether records tested the claim, conclusively or not."""
         return self.ours is not None or self.profile is not None
 
 
 def verdict(claim: Claim, finding: Finding) -> str:
     """Return the verdict on ``claim`` given our finding, one of ``VERDICTS``.
 
-    A value that is the same at every run is *reproduced* if it rounds to the published digits or
-    lies on the claimed side of a bound, *reproduced, with a correction* if the corrected value
-    does, and *close* within ``CLOSE_FRACTION``. Else it is *not decidable* if plausible values of a
-    setting that the paper does not give lie on both sides of the published one, *inconsistent in
-    the paper* if it is the paper's own equations' and *not reproduced* otherwise. Times are those
-    of other hardware.
+    A deterministic value is *reproduced* if it rounds to the published digits or lies on the
+    claimed side of a bound, *reproduced, with a correction* if the corrected value does, and
+    *close* within ``CLOSE_FRACTION``. Otherwise it is *not decidable* if plausible values of a
+    missing setting give results on both sides of the published one, *inconsistent in the paper* if
+    it comes from the paper's own equations, and *not reproduced* in all other cases. Times are *not
+    comparable*, as our hardware differs.
 
-    Of what was trained, records of the published setting alone count, unless the claim names
-    others. See ``judge_value`` and ``judge_ranking``.
+    For trained values only records of the published setting count, unless the claim names others.
+    See ``judge_value`` and ``judge_ranking``.
     """
     return _corrected(claim, _judge(claim, finding))
 
 
 def _corrected(claim: Claim, found: str) -> str:
-    """Return the verdict where the published number itself was corrected."""
+    """Return the verdict, with a correction if the published number itself was corrected."""
     return CORRECTED if claim.correction and found == REPRODUCED else found
 
 
@@ -158,30 +158,30 @@ def best_epoch_verdict(claim: Claim, finding: Finding) -> str:
 
 
 def shown(found: str, profile: str | None) -> str:
-    """Return a verdict as people read it: "not run" alone would deny a run of a lower profile."""
+    """Return the text of a verdict; "not run" names the lower profile if only that was run."""
     return f"{NOT_RUN} ({profile} only)" if found == NOT_RUN and profile else found
 
 
 def is_ranking(claim: Claim) -> bool:
-    """Tell whether ``claim`` says which of several was trained better, and not by how much."""
+    """Return whether ``claim`` only ranks trained results, without saying by how much."""
     return claim.basis == "trained" and claim.published == 0
 
 
 def judging_profiles(claim: Claim) -> tuple[str, ...]:
-    """Return the profiles whose records give a verdict on ``claim``; none is named for all."""
+    """Return the profiles whose records give a verdict on ``claim``; empty means all profiles."""
     return claim.judged_by or ((TRAINED_PROFILE,) if claim.basis == "trained" else ())
 
 
 def judge_value(claim: Claim, finding: Finding, ours: float, prediction: float | None) -> str:
     """Judge a trained accuracy, or a difference of accuracies.
 
-    - The published value lies in the prediction interval: *reproduced*, but *undecided* if the
-      interval is wider than ``CLOSE_POINTS`` to either side.
-    - An accuracy within ``CLOSE_POINTS``: *close*. There is no such band for differences.
-    - One seed has no interval: *undecided*.
-    - Otherwise *not reproduced*; but if the paper leaves settings open, *not decidable* where
-      single runs under other settings lie on both sides of the published value, and *undecided*
-      where none that was tried does.
+    - If the published value lies in the prediction interval, ours is *reproduced*, or *undecided*
+      if the interval's half-width exceeds ``CLOSE_POINTS``.
+    - An accuracy within ``CLOSE_POINTS`` is *close*. There is no such band for differences.
+    - With one seed there is no interval, and the value is *undecided*.
+    - Otherwise the value is *not reproduced* if all settings are known. If the paper leaves some
+      open, it is *not decidable* if single runs under other settings can lie on both sides of the
+      published value, and *undecided* if those we tried do not.
     """
     distance = _distance(claim, ours)
     is_accuracy = claim.unit == "%"
@@ -207,7 +207,7 @@ def judge_ranking(claim: Claim, finding: Finding) -> str:
 
 
 def _by_open_settings(claim: Claim, finding: Finding, ours: float, spread: float) -> str:
-    """Return what can be said of a value that differs, where the paper leaves settings open."""
+    """Return the verdict on a value that differs where the paper leaves settings open."""
     if finding.plausible is None:
         return UNDECIDED
     # a single run under such settings is as uncertain as one under ours
@@ -226,5 +226,5 @@ def _distance(claim: Claim, ours: float) -> float:
 
 
 def _round_half_up(value: float, digits: int) -> Decimal:
-    """Round as numbers in print are: halves away from zero."""
+    """Round as printed numbers are, with halves away from zero."""
     return Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)

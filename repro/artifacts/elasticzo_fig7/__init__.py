@@ -3,23 +3,24 @@
 Deviations from the paper:
 
 1. The machine is another one. The paper's is a Raspberry Pi Zero 2, whose four ARM cores at 1 GHz
-   have no dot product of bytes; the record names ours, its instruction set and how fast it
-   multiplies. Claims are held to what the paper concludes, and a verdict says where this machine
-   differs.
-2. The paper's program is not public. Ours is the on-device engine (``docs/ondevice.md``); beside it
-   stand the suite's steps in PyTorch, for which the paper has no numbers.
-3. One thread by default; the paper uses all four cores.
-4. The batch size is lost from our copy of the paper. Both sizes of its figures on memory are
-   timed, each the same in FP32 and in INT8.
-5. The paper averages the 100 epochs of a run. Here first epochs are timed, and the median is taken.
-   So INT8 perturbs with p_zero = 0.33 and updates the tail by 5 bits. All arms take turns, a tenth
-   of an epoch at a time, so that what else the machine does falls on all alike; ratios are taken
-   epoch by epoch. The quick profile's epochs have 20,000 images.
+   have no dot product of bytes; the record names ours, its instruction set and its multiplications
+   per second. So the verdict on every claim is *not comparable*, and the reports show our values
+   next to the paper's.
+2. The paper's program is not public. Ours is the on-device engine (``docs/ondevice.md``). The
+   suite's steps in PyTorch are timed as well; the paper has no numbers for PyTorch.
+3. One thread is used by default; the paper uses all four cores.
+4. The batch size is lost from our copy of the paper. Both batch sizes of its figures on memory are
+   timed, each in FP32 and in INT8.
+5. The paper averages over the 100 epochs of a run. We time first epochs and take the median, so
+   INT8 perturbs with p_zero = 0.33 and updates the backpropagated layers by 5 bits. All arms take
+   turns, a tenth of an epoch at a time, so that other load on the machine affects all of them
+   equally; ratios are taken epoch by epoch. The quick profile's epochs have 20,000 images.
 6. INT8 takes the gradient's sign from a loss in floating point, computed from the logits of both
-   passes. INT8* differs in nothing else, and the loss is a small share.
-7. The tail's update by backpropagation counts as Backward in the engine, as ZO Update in PyTorch.
-   The loss's gradient by the logits counts as Loss in the engine's float32, elsewhere as Backward.
-   What is in no phase is other: to gather a batch, to normalise it, to lay it out.
+   passes. INT8* differs in nothing else, and the loss is a small share of the time.
+7. The update of the backpropagated layers counts as Backward in the engine, as ZO Update in
+   PyTorch. The gradient of the loss with respect to the logits counts as Loss in the engine's
+   float32 and as Backward elsewhere. Work outside all phases counts as other: gathering,
+   normalising and laying out a batch.
 """
 
 from dataclasses import dataclass
@@ -36,20 +37,20 @@ PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
 
 @dataclass(frozen=True)
 class Config:
-    """Which steps are timed, and for how long."""
+    """The steps to time, and the number of epochs."""
 
     engines: tuple[Engine, ...] = ENGINES
-    """torch; native, the on-device engine, which is built if it is not there."""
+    """torch; native, the on-device engine, which is built if necessary."""
     precisions: tuple[Precision, ...] = PRECISIONS
     """fp32, int8."""
     methods: tuple[MethodName, ...] = METHODS
-    """What backpropagation trains: nothing, the last layer, the last two."""
+    """The methods, by the layers that backpropagation trains: none, the last, the last two."""
     batches: tuple[int, ...] = BATCHES
-    """B, samples of a step."""
+    """B, samples per step."""
     epochs: int = 7
-    """Epochs of each arm, of which the median is taken."""
+    """Timed epochs of each arm; the median counts."""
     image_items: int | None = None
-    """Images of an epoch; by default all 60,000."""
+    """Images per epoch; by default all 60,000."""
     threads: int = 1
     """Threads of PyTorch and of the engine."""
 

@@ -1,4 +1,4 @@
-"""The arms of the figure: steps that tell the time of their phases, and an epoch of all of them."""
+"""The timed configurations (arms): steps that report the seconds of each phase, epoch by epoch."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,13 +23,13 @@ from repro.training.split import Split
 
 PARTS = 10
 """Parts of an epoch: each arm completes one before the next starts."""
-_WARM_UP = 2  # steps, which find cold caches and the kernels to use
+_WARM_UP = 2  # untimed steps, which fill the caches and select the kernels
 _EPOCHS = 100  # of the paper's run, whose first epoch is timed
 
 
 @dataclass(frozen=True)
 class Arm:
-    """What is timed."""
+    """One timed configuration."""
 
     engine: Engine
     precision: Precision
@@ -37,7 +37,7 @@ class Arm:
     batch: int
 
     def cell(self, items: int | None) -> NetworkRun:
-        """Return the run whose first epoch this is, of ``items`` images."""
+        """Return the training run, with ``items`` images an epoch, whose first epoch is timed."""
         settings = replace(
             tuned_hyperparameters("mnist", self.precision, self.method), batch=self.batch
         )
@@ -50,7 +50,7 @@ class Arm:
 
 
 class _NativeSteps:
-    """The engine counts by itself."""
+    """Steps on the on-device engine, which times its phases itself."""
 
     def __init__(self, learner: Any) -> None:  # noqa: ANN401 - of either precision
         self._learner = learner
@@ -66,7 +66,7 @@ class _NativeSteps:
 
 
 class _TorchSteps:
-    """Adds up the times of steps; in float32 the loss is timed apart from the forward pass."""
+    """Steps in PyTorch; in float32 the loss is timed separately from the forward pass."""
 
     def __init__(self, learner: Any) -> None:  # noqa: ANN401 - of either precision
         self._learner = learner
@@ -96,7 +96,7 @@ class _TorchSteps:
 
 
 class _Epoch:
-    """An epoch of one arm, done part by part."""
+    """An epoch of one arm, run part by part."""
 
     def __init__(self, arm: Arm, split: Split, items: int | None) -> None:
         learner = build_learner(arm.cell(items))
@@ -114,14 +114,14 @@ class _Epoch:
         self._wall = 0.0
 
     def do(self, part: int) -> None:
-        """Do the steps of a part."""
+        """Run the steps of a part."""
         start = time.perf_counter()
         for batch in islice(self._batches, self._parts[part]):
             self._steps.step(batch)
         self._wall += time.perf_counter() - start
 
     def seconds(self) -> dict[str, float]:
-        """Return the time of each phase; the rest is ``other``."""
+        """Return the seconds of each phase; time outside all phases is ``other``."""
         now = self._steps.seconds
         told = {
             phase: now.get(phase, 0.0) - self._before.get(phase, 0.0)
@@ -134,11 +134,11 @@ class _Epoch:
 def timed_epoch(
     arms: Sequence[Arm], items: int | None, between: Callable[[], object] = lambda: None
 ) -> tuple[list[dict[str, float]], int]:
-    """Return the seconds of each phase of an epoch, for each arm, and its number of images.
+    """Time one epoch of every arm; return the seconds of each phase by arm, and the images.
 
     Args:
-        arms: to be timed, in turns.
-        items: images of the epoch; by default all.
+        arms: configurations to time, in turns.
+        items: number of images in the epoch; by default all.
         between: called before each part.
     """
     precisions = {arm.precision: arm for arm in arms}

@@ -1,4 +1,4 @@
-"""Times of an epoch by phase, and their shares."""
+"""Draw the seconds of an epoch by phase, and each phase's share."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,14 +22,14 @@ _MARK: dict[str, Any] = {
     "linewidth": 0.8,
     "path_effects": [withStroke(linewidth=2.2, foreground="black")],
 }
-"""Of the published range, to be seen on every phase."""
+"""Style of the published range; visible on the colour of every phase."""
 
 Bar = tuple[list[float], str, tuple[float, float] | None]
 """Lengths of the phases of ``PHASES``, the text at the end, and a published range to mark."""
 
 
 def fig7(records: Sequence[Record]) -> Figure:
-    """Draw the seconds of an epoch, with the end that INT8 has at the published speed-up."""
+    """Draw the seconds of an epoch; mark where INT8 would end at the published speed-up."""
     times = Times(records)
 
     def bar(engine: str, point: Point) -> Bar:
@@ -49,7 +49,7 @@ def fig7(records: Sequence[Record]) -> Figure:
 
 
 def shares(records: Sequence[Record]) -> Figure:
-    """Draw the same in per cent of each epoch, with the published share of forward passes."""
+    """Draw each phase in per cent of its epoch, with the published share of forward passes."""
     times = Times(records)
 
     def bar(engine: str, point: Point) -> Bar:
@@ -67,9 +67,9 @@ def _draw(times: Times, bar: Callable[[str, Point], Bar], unit: str, mark: str) 
     """Draw a row for each batch size and a column for each engine; columns share their axis.
 
     Args:
-        times: of the records.
+        times: the records' times.
         bar: makes the bar of an engine and a point.
-        unit: of the bars' lengths.
+        unit: unit of the bars' lengths.
         mark: label of the marked ranges.
     """
     groups = {
@@ -134,5 +134,5 @@ def _panel(panel: Axes, groups: Mapping[str, Mapping[str, Bar]]) -> None:
 
 
 def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
-    """Return the functions that draw, by the name of the figure."""
+    """Return the function that draws each figure, by the figure's name."""
     return {"fig7": fig7, "shares": shares}

@@ -1,4 +1,4 @@
-"""Our value for every claim on execution time: the engine's, with PyTorch's beside it."""
+"""Our value for every claim on execution time: the engine's, and PyTorch's for comparison."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,7 @@ def _finding(claim_id: str, times: Times, machine: str) -> Finding:
 
 
 def _values(engine: str, quantity: Quantity, times: Times) -> dict[str, float]:
-    """Return the quantity of each method that it speaks of; nothing if one was not timed."""
+    """Return the quantity for each method that it names; empty if one was not timed."""
     if isinstance(quantity, Ratio):
         return {
             str(first["method"]): times.ratio(engine, first, second)

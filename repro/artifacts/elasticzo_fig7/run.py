@@ -2,11 +2,12 @@
 
 Kinds of results:
 
-- ``epoch``: an arm; the point names engine, precision, method and batch size, the metrics are, as
-  ``seconds``, the time of each phase in each timed epoch, and how many ``images`` it has.
-- ``machine``: what the engine finds; the metrics are its ``instructions``, the multiplications a
-  second of a loop that does nothing else in float32 and in int8 (``peak_fp32``, ``peak_int8``, the
-  best of each timed epoch), and the ``multiplications`` of one image's forward pass.
+- ``epoch``: an arm; the point names engine, precision, method and batch size. The metrics are
+  ``seconds``, the time of each phase in each timed epoch, and ``images``, the images of an epoch.
+- ``machine``: the machine as the engine sees it. The metrics are its instruction set
+  (``instructions``); the multiplications per second of a loop that only multiplies, in float32 and
+  in int8 (``peak_fp32``, ``peak_int8``, the highest of each timed epoch); and the
+  ``multiplications`` of one image's forward pass.
 """
 
 from collections.abc import Iterator
@@ -46,7 +47,7 @@ class Task:
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
-    """Yield every arm's times; finished epochs are kept if the run is killed.
+    """Yield every arm's times; an interrupted run keeps its finished epochs.
 
     Raises:
         ReproError: the engine is to be timed and cannot be built, or a process failed.
@@ -66,7 +67,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         lambda task: {"epoch": task.number},
         label=lambda task: f"epoch {task.number + 1} of every arm",
         store=context.result_cache,
-        workers=1,  # or they would time each other
+        workers=1,  # parallel processes would slow each other down
         preload=["repro.artifacts.elasticzo_fig7.arms", "repro.ondevice.build"],
     )
     epochs = [metrics for _, metrics in done]

@@ -1,4 +1,4 @@
-"""The tables of the notebook, as data frames made from records."""
+"""Make the notebook's tables from records, as data frames."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ _INDEX = ["B", "precision", "method"]
 
 
 def seconds(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the milliseconds of each phase for a thousand images, and how they compare."""
+    """Return the milliseconds of each phase for a thousand images, and their ratios."""
     times = Times(records)
     (images,) = times.images
     rows = []
@@ -49,10 +49,11 @@ def shares(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def ratios(records: Sequence[Record]) -> pd.DataFrame:
-    """Return how the times of an epoch compare, each ratio the median over epochs.
+    """Return ratios of epoch times, each the median over epochs.
 
-    FP32 over INT8 (published: 1.38 to 1.42), ElasticZO over Full ZO, PyTorch over the engine; and
-    the engine's forward passes and the machine's peak.
+    The ratios are FP32 over INT8 (published: 1.38 to 1.42), ElasticZO over Full ZO and PyTorch over
+    the engine. The last column is the speed of the engine's forward passes in per cent of the
+    machine's peak.
     """
     times = Times(records)
     rows = []

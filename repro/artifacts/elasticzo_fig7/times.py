@@ -1,4 +1,4 @@
-"""The times of the arms, as figures, findings and tables read them from records."""
+"""Read the times of the arms from records, for figures, findings and tables."""
 
 from collections.abc import Collection, Iterable, Sequence
 from statistics import median
@@ -13,10 +13,10 @@ PRECISION_LABELS = {"fp32": "FP32", "int8": "INT8"}
 
 
 class Times:
-    """All arms of a run; every number is a median over the timed epochs."""
+    """The times of all arms of a run; every number is a median over the timed epochs."""
 
     def __init__(self, records: Iterable[Record]) -> None:
-        """Take the records of one run."""
+        """Read the records of one run."""
         records = list(records)
         self._seconds: dict[tuple[str, Key], dict[str, list[float]]] = {}
         self.points: list[Point] = []
@@ -29,9 +29,9 @@ class Times:
         self.engines = [name for name in ENGINE_LABELS if any(e == name for e, _ in self._seconds)]
         self.batches = sorted({int(point["batch"]) for point in self.points})
         self.images = {int(record.metrics["images"]) for record in of_kind(records, "epoch")}
-        """Images of an epoch."""
+        """Number of images in an epoch."""
         self.machine: dict[str, Any] = {}
-        """Machine properties found by the engine; empty if it was not timed."""
+        """Machine properties found by the engine; empty if the engine was not timed."""
         for record in of_kind(records, "machine"):
             self.machine = record.metrics
 
@@ -45,11 +45,11 @@ class Times:
         return all((engine, key(point)) in self._seconds for point in points)
 
     def seconds(self, engine: str, point: Point, phases: Sequence[str] = tuple(PHASES)) -> float:
-        """Return the time of some phases of an epoch, by default of all."""
+        """Return the seconds of some phases of an epoch, by default of all."""
         return median(self._by_epoch(engine, point, phases))
 
     def share(self, engine: str, point: Point, phases: Sequence[str]) -> float:
-        """Return what some phases take of an epoch, in per cent."""
+        """Return the share of some phases in an epoch, in per cent."""
         return 100 * self._ratio((engine, point, phases), (engine, point, tuple(PHASES)))
 
     def ratio(self, engine: str, slow: Point, quick: Point) -> float:
@@ -57,7 +57,7 @@ class Times:
         return self._ratio((engine, slow, tuple(PHASES)), (engine, quick, tuple(PHASES)))
 
     def gain(self, point: Point) -> float:
-        """Return how many times as long an epoch takes PyTorch as the on-device engine."""
+        """Return how many times as long PyTorch takes for an epoch as the on-device engine."""
         return self._ratio(("torch", point, tuple(PHASES)), ("native", point, tuple(PHASES)))
 
     def of_peak(self, point: Point) -> float:
@@ -80,7 +80,7 @@ class Times:
     def _ratio(
         self, first: tuple[str, Point, Sequence[str]], second: tuple[str, Point, Sequence[str]]
     ) -> float:
-        """Divide epoch by epoch: what else the machine did fell on both."""
+        """Divide epoch by epoch, as other load on the machine affected both sides of an epoch."""
         pairs = zip(self._by_epoch(*first), self._by_epoch(*second), strict=True)
         return median(a / b for a, b in pairs)
 

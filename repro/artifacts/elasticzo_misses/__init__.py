@@ -1,21 +1,21 @@
 """ElasticZO: causes of the discrepancies in Tables 1 and 2.
 
-Where Tables 1 and 2 are missed, one suspected cause is changed at a time: what the paper leaves
-open in fine-tuning, in pre-training and in the making of the rotated images.
+Where our accuracies differ from Tables 1 and 2, one suspected cause is changed at a time: a setting
+that the paper leaves open in fine-tuning, in pre-training or in making the rotated images.
 
 Deviations from the paper:
 
-1. The paper has no such experiment. No published claim is answered here.
-2. Everything is evaluated on the test items, as the tables are: this is a diagnosis, and no
-   hyperparameter is chosen by it. Those of the tables stay as they were searched for on held-out
-   items (artifact ``elasticzo_search``, ``repro.training.hyperparameters``).
+1. The paper has no such experiment, so no published claim is answered here.
+2. Everything is evaluated on the test items, as in the tables. This is a diagnosis: it chooses no
+   hyperparameter. The tables' hyperparameters were searched for on held-out items (artifact
+   ``elasticzo_search``, ``repro.training.hyperparameters``).
 3. A cause that brings one of our numbers to the published one need not be the paper's: others may
-   do the same, and what two of them do together is not seen, but for rate and batch of
-   pre-training.
-4. Networks are fine-tuned on the 1,024 images that the tables have, turned counter-clockwise,
-   bilinear: on other images they are evaluated alone.
-5. All that is not changed is as in the tables. But in FP32 the committed runs are fine-tuned by the
-   engine, those of Table 2 by PyTorch: other noise, and so other networks of the same settings.
+   do the same. Interactions between two causes are not seen, except between learning rate and batch
+   size of pre-training.
+4. Networks are fine-tuned on the tables' 1,024 images, rotated counter-clockwise with bilinear
+   interpolation. Other images are used for evaluation only.
+5. All other settings are as in the tables. In FP32, however, the engine fine-tuned the committed
+   runs and PyTorch those of Table 2: with other noise, the same settings give other networks.
 """
 
 from dataclasses import dataclass
@@ -41,21 +41,21 @@ EXPERIMENTS = (
 
 @dataclass(frozen=True)
 class Config(RotatedRuns):
-    """Which experiments are made, and how long their runs are."""
+    """The experiments to make, and the length of their runs."""
 
     experiments: tuple[str, ...] = EXPERIMENTS
     """test_images: other rotated images to evaluate on; integer_tuning, float_tuning: fine-tuning
     in INT8 and FP32; pre_training: FP32 before fine-tuning; integer_training: Table 1 in INT8*."""
     long_seeds: tuple[int, ...] = (0, 1, 2)
-    """Runs of all but test_images and integer_tuning, that take longer."""
+    """Seeds of the longer experiments: all except test_images and integer_tuning."""
     integer_training_epochs: int = 100
     """Epochs of training from scratch (the paper's 100)."""
     image_items: int | None = None
-    """Images pre-trained on and trained on from scratch; by default all."""
+    """Images for pre-training and for training from scratch; by default all."""
     rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3)
-    """Adam's learning rates in pre-training (1e-3 in Table 2) ..."""
+    """Learning rates of Adam in pre-training (1e-3 in Table 2)."""
     batches: tuple[int, ...] = (32, 64, 128, 256)
-    """... and its batches (32 in Table 2), every pair of both."""
+    """Batch sizes of pre-training (32 in Table 2); each is combined with every learning rate."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""

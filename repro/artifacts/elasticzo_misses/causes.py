@@ -1,4 +1,4 @@
-"""The suspected causes: the paper's open settings, and our other values for them."""
+"""Declare the suspected causes: settings that the paper leaves open, and values to try."""
 
 from repro.artifacts.shared.ablation import Axis
 from repro.core.names import MethodName
@@ -6,8 +6,8 @@ from repro.core.names import MethodName
 _WITH_A_TAIL: tuple[MethodName, ...] = ("cls2", "cls1", "full_bp")
 
 BATCH = Axis("batch size", "batch", (32, 256))
-"""The batches of the tables in float32 and of training from scratch in integers: for every row of
-Table 2 in INT8."""
+"""Batch sizes tried for every row of Table 2 in INT8: the tables' size in float32, and the size of
+training from scratch in integers."""
 OF_INTEGER_TUNING = (
     Axis("batch size", "batch", (32, 64, 256, 1024)),
     Axis("r_max", "r_max", (3, 7, 15, 31, 63)),
@@ -38,6 +38,6 @@ CAUSES = tuple(
         for axis in axes
     }.values()
 )
-"""Every changed setting, once."""
+"""Every changed setting once."""
 SETTINGS = tuple(axis.setting for axis in CAUSES if axis.setting != "precision")
-"""Coordinates of the runs in addition to the tables'."""
+"""Coordinates of the runs that the tables' points do not have."""

@@ -1,4 +1,4 @@
-"""What the records hold: runs beside those of the tables, and networks on other rotated images."""
+"""Read the records: runs with changed settings, and networks on other rotated images."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ VIEWS: dict[str, Point] = {
     "clockwise": {**TABLE_2, "turn": "clockwise"},
     "nearest pixel": {**TABLE_2, "interpolation": "nearest"},
 }
-"""What is evaluated on, as people read it."""
+"""Sets of evaluated images, by display name."""
 START: Point = {"start_lr": 1e-3, "start_batch": 32}
-"""How the networks of our Table 2 are pre-trained in float32 ..."""
+"""Pre-training of the networks of our Table 2 in float32."""
 INTEGER_START: Point = {"start_lr": None, "start_batch": 256}
-"""... and in integers, that have no rate."""
+"""Pre-training of the networks of our Table 2 in integers, which has no learning rate."""
 ANGLES = (30, 45)
 _UNTUNED: Point = {"precision": "fp32", "method": "none"}
 _IN_TABLE = ("dataset", "angle", "precision", "method")
@@ -38,13 +38,13 @@ _IN_TABLE = ("dataset", "angle", "precision", "method")
 
 @dataclass(frozen=True)
 class SeedMean(Estimate):
-    """A mean that keeps its seeds."""
+    """A mean together with its seeds' values."""
 
     seeds: tuple[float, ...]
     """Per cent, in the order of the seeds."""
 
     def text(self, sign: Literal["", "+"] = "") -> str:
-        """Return the mean; of two seeds both, for their interval says nothing."""
+        """Return the mean as text; two seeds show both values instead of a very wide interval."""
         if len(self.seeds) != 2:
             return super().text(sign)
         both = ", ".join(f"{seed:{sign}.2f}" for seed in self.seeds)
@@ -53,14 +53,14 @@ class SeedMean(Estimate):
 
 @dataclass(frozen=True)
 class NetworkScores:
-    """One network of Table 2 on every kind of images."""
+    """Accuracies of one network of Table 2 on several sets of images."""
 
     row: Point
     """Coordinates of the cell in the table."""
     batch: int | None
-    """Of fine-tuning; none without."""
+    """Batch size of fine-tuning; ``None`` without fine-tuning."""
     scores: dict[str, SeedMean]
-    """By the names of ``VIEWS``, in per cent."""
+    """Accuracies in per cent, by the names of ``VIEWS``."""
 
     @property
     def published(self) -> float:
@@ -70,13 +70,14 @@ class NetworkScores:
 
 @dataclass(frozen=True)
 class PreTraining:
-    """One data set by one rate and batch of pre-training."""
+    """One data set with one learning rate and batch size of pre-training."""
 
     dataset: str
     rate: float
     batch: int
     scores: dict[str, tuple[SeedMean, ...]]
-    """Per cent at each angle, on the images of Table 2 (``drawn``) and on the ``first`` ones."""
+    """Accuracies in per cent at each angle, on the images of Table 2 (``drawn``) and on the
+    ``first`` ones."""
 
     @property
     def published(self) -> tuple[float, ...]:
@@ -85,21 +86,21 @@ class PreTraining:
         return tuple(published()[key({**where, "angle": angle})] for angle in ANGLES)
 
     def distance(self, images: str) -> float:
-        """Return the larger of the distances to the published pair, in points."""
+        """Return the larger distance of the two angles to the published values, in points."""
         pairs = zip(self.scores[images], self.published, strict=True)
         return max(abs(ours.mean - theirs) for ours, theirs in pairs)
 
 
 def comparisons(records: Sequence[Record]) -> list[Comparison]:
-    """Return what the records hold of each cell and cause, in the order of the tables."""
+    """Return the recorded comparison of each cell and cause, in the order of the tables."""
     found = shared.comparisons(records, CAUSES, lambda cell: not cell.records[0].metrics["changed"])
     return sorted(found, key=lambda one: place(one.row))
 
 
 def rows(records: Sequence[Record]) -> list[NetworkScores]:
-    """Return every network that was evaluated on all kinds of rotated images or on some.
+    """Return every network evaluated on more sets of images than the pre-training grid uses.
 
-    By data set, precision, method and angle, and the largest batch first.
+    The order is by data set, precision, method and angle, with the largest batch size first.
     """
     found, made = _means(records), {}
     for point in (record.point for record in of_kind(records, "evaluation")):
@@ -108,7 +109,7 @@ def rows(records: Sequence[Record]) -> list[NetworkScores]:
         start = START if row["precision"] == "fp32" else INTEGER_START
         at = {name: key({**cell, **start, **view}) for name, view in VIEWS.items()}
         scores = {name: found[where] for name, where in at.items() if where in found}
-        if len(scores) > len((TABLE_2, FIRST)):  # these two are of the grid of pre-training
+        if len(scores) > len((TABLE_2, FIRST)):  # the pre-training grid uses these two only
             made[key(cell)] = NetworkScores(row, cell.get("batch"), scores)
 
     def order(one: NetworkScores) -> tuple[object, ...]:
@@ -119,7 +120,7 @@ def rows(records: Sequence[Record]) -> list[NetworkScores]:
 
 
 def settings(records: Sequence[Record]) -> Iterator[PreTraining]:
-    """Yield every rate and batch of pre-training that the records hold at both angles."""
+    """Yield every learning rate and batch size of pre-training recorded at both angles."""
     found = _means(records)
     starts = {
         (str(point["dataset"]), float(point["start_lr"]), int(point["start_batch"]))

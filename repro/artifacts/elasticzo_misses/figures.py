@@ -1,4 +1,4 @@
-"""Accuracies by each value of each suspected cause, and on other rotated images."""
+"""Draw accuracies by each value of each suspected cause, and on other rotated images."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -41,16 +41,16 @@ _SAID = {
 
 
 def integer_tuning(records: Sequence[Record]) -> Figure:
-    """Draw a panel for each cell of Table 2 in INT8 of which all causes were changed."""
+    """Draw a panel for each cell of Table 2 in INT8 for which all causes were changed."""
     found = _of(comparisons(records), "int8", tuned=True)
     several = [
         one for one in found if sum(other.row == one.row for other in found) > 1
-    ]  # else the batch alone was changed
+    ]  # in the other rows only the batch size was changed
     return _causes(several)
 
 
 def batch(records: Sequence[Record]) -> Figure:
-    """Draw every row of Table 2 in INT8 by its own batch and by those of ``BATCH``."""
+    """Draw every row of Table 2 in INT8 at its own batch size and at the sizes in ``BATCH``."""
     columns: dict[tuple[str, ...], list[Score]] = {}
     for one in _of(comparisons(records), "int8", tuned=True):
         if one.axis.setting == "batch":
@@ -68,19 +68,20 @@ def batch(records: Sequence[Record]) -> Figure:
 
 
 def float_tuning(records: Sequence[Record]) -> Figure:
-    """Draw a panel for each cell of Table 2 in FP32 of which the causes were changed."""
+    """Draw a panel for each cell of Table 2 in FP32 for which the causes were changed."""
     return _causes(_of(comparisons(records), "fp32", tuned=True))
 
 
 def integer_training(records: Sequence[Record]) -> Figure:
-    """Draw the cell of Table 1 in INT8* of which the causes were changed."""
+    """Draw the cell of Table 1 in INT8* for which the causes were changed."""
     return _causes(_of(comparisons(records), "int8s", tuned=False))
 
 
 def test_images(records: Sequence[Record]) -> Figure:
-    """Draw by how much networks miss Table 2 on each kind of rotated images, on one axis.
+    """Draw the difference to Table 2 of each network on each set of rotated images.
 
-    Networks fine-tuned at a batch of 32: the table has the others.
+    Only networks without fine-tuning, or fine-tuned with a batch size of 32, are drawn; the
+    notebook's table has the others.
     """
     found = [row for row in evaluated.rows(records) if row.batch in (None, _BATCH)]
     if not found:
@@ -116,7 +117,7 @@ def test_images(records: Sequence[Record]) -> Figure:
 
 
 def _misses(panel: Axes, rows: Sequence[NetworkScores]) -> None:
-    """Draw a line for each network: our accuracies on all images minus the published one."""
+    """Draw a line for each network: our accuracy on each set of images minus the published one."""
     panel.axvline(0, color=INK, lw=1.2)
     for place, row in enumerate(rows):
         for (name, score), offset in zip(row.scores.items(), _OFFSETS, strict=False):
@@ -133,10 +134,10 @@ def _misses(panel: Axes, rows: Sequence[NetworkScores]) -> None:
 
 
 def pre_training(records: Sequence[Record]) -> Figure:
-    """Draw accuracy at 45 over that at 30 degrees for each rate and batch of pre-training.
+    """Draw accuracy at 45 over accuracy at 30 degrees, by rate and batch size of pre-training.
 
-    A row for the images of Table 2 here and one for the first ones of the test split; means, each
-    with lines to its seeds, whose intervals would hide each other.
+    The upper row shows our images of Table 2, the lower one the first images of the test split.
+    Lines join each mean to its seeds; intervals would hide each other.
     """
     found = list(evaluated.settings(records))
     datasets = list(dict.fromkeys(one.dataset for one in found))
@@ -189,7 +190,7 @@ def _of(found: Iterable[Comparison], precision: str, *, tuned: bool) -> list[Com
 
 
 def _causes(found: Iterable[Comparison]) -> Figure:
-    """Draw a panel for each cell of a table: with the setting there, then by each cause."""
+    """Draw a panel for each cell of a table: first the table's own setting, then each cause."""
     columns: dict[tuple[str, ...], list[Score]] = {}
     for one in found:
         dataset, *rotation, precision = headings(one.row)
@@ -227,7 +228,7 @@ def _nothing() -> Figure:
 
 
 def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
-    """Return the functions that draw, by the name of the figure."""
+    """Return the function that draws each figure, by the figure's name."""
     return {
         "integer_tuning": integer_tuning,
         "batch": batch,

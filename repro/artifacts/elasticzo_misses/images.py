@@ -29,7 +29,7 @@ class RotatedImages:
     angle: int
     """Degrees."""
     images: Literal["drawn", "first", "all"] = "drawn"
-    """1,024 drawn at random, those of Table 2 here; the first 1,024; or all 10,000."""
+    """1,024 drawn at random, as in our Table 2; the first 1,024; or all 10,000."""
     turn: Literal["counter-clockwise", "clockwise"] = "counter-clockwise"
     interpolation: Literal["bilinear", "nearest"] = "bilinear"
 
@@ -56,7 +56,7 @@ VIEWS = (
     RotatedImages(30, turn="clockwise"),
     RotatedImages(30, interpolation="nearest"),
 )
-"""Table 2's images, and images with one difference; the angle is an example."""
+"""Table 2's images, and images that differ from them in one respect; the angle is an example."""
 
 
 def evaluations(
@@ -64,9 +64,9 @@ def evaluations(
 ) -> Iterator[Result]:
     """Yield the accuracy of each trained network on the images asked for.
 
-    The runs are trained first, where they are not; the point is that of the images, the data set,
-    the precision, the method, ``none`` of one that is not fine-tuned, the rate and batch it was
-    pre-trained with and the batch it was fine-tuned with.
+    Networks that are not trained yet are trained first. The point names the images, the data set,
+    the precision, the method (``none`` without fine-tuning), the learning rate and batch size of
+    pre-training, and the batch size of fine-tuning.
     """
     missing = []
     for run, images in asked:
@@ -83,7 +83,7 @@ def evaluations(
     for _ in context.executor.run(runs):
         pass
     store = CheckpointStore.of(context.environment)
-    rotated = cache_calls(RotatedImages.of)  # to turn 10,000 takes longer than to answer them
+    rotated = cache_calls(RotatedImages.of)  # rotating 10,000 takes longer than classifying
     for run, wanted in groupby(missing, key=lambda pair: pair[0]):
         learner = build_learner(run)
         state = final_state(run, TrainingTask(run, store, context.environment.code))

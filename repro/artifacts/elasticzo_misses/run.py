@@ -1,10 +1,10 @@
-"""Train with each suspected cause changed alone, and evaluate what was trained on other images.
+"""Train with one suspected cause changed at a time, and evaluate trained networks on other images.
 
 Kinds of results:
 
-- ``run``: one training run; the point names data set, angle, precision and method, as those of the
-  tables do, and the settings of ``causes.SETTINGS`` that the run has; the metrics are its curves,
-  its settings and, as ``changed``, what is not as in the tables;
+- ``run``: one training run. The point names data set, angle, precision and method, as in the
+  tables, and the settings of ``causes.SETTINGS`` that the run has. The metrics are its curves, its
+  settings and ``changed``, the settings that differ from the tables.
 - ``evaluation``: one network on one set of rotated test images; see ``images.evaluations``.
 """
 
@@ -43,7 +43,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 def _test_images(config: Config) -> Asked:
     """Return the networks of Table 2 before fine-tuning and, on MNIST, after it.
 
-    Those in INT8 are fine-tuned at the batch of training from scratch, too.
+    Networks in INT8 are also fine-tuned with the batch size of training from scratch.
     """
     asked: Asked = []
     for dataset, precision, seed in product(config.datasets, _PRECISIONS, config.seeds):
@@ -67,7 +67,7 @@ def _test_images(config: Config) -> Asked:
 
 
 def _pre_training(config: Config) -> Asked:
-    """Return the networks of every rate and batch of pre-training."""
+    """Return the networks of every learning rate and batch size of pre-training."""
     asked: Asked = []
     grid = product(config.datasets, config.rates, config.batches, config.long_seeds)
     for dataset, rate, batch, seed in grid:
@@ -79,7 +79,7 @@ def _pre_training(config: Config) -> Asked:
 
 
 def _integer_tuning(config: Config) -> Iterator[Ablation]:
-    """Yield the ablations of the rows that we miss by most, and every row at another batch."""
+    """Yield ablations of the rows that differ most, and of every row with another batch size."""
     rows = product(config.datasets, config.angles, METHODS, config.seeds)
     for dataset, angle, method, seed in rows:
         base = _tuned(config, dataset, angle, "int8", method, seed)
@@ -113,7 +113,7 @@ def _integer_training(config: Config) -> Iterator[Ablation]:
 def _tuned(
     config: Config, dataset: str, angle: int, precision: Precision, method: MethodName, seed: int
 ) -> NetworkRun:
-    """Return the run of Table 2, pre-trained on so many images."""
+    """Return the run of Table 2, pre-trained on ``config.image_items`` images."""
     base = rotated_run(config, dataset, angle, precision, method, seed)
     assert base.start is not None  # noqa: S101 - fine-tuning has one
     return replace(base, start=replace(base.start, train_items=config.image_items))

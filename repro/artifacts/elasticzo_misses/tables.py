@@ -1,4 +1,4 @@
-"""The same accuracies as tables, in per cent with 95 % intervals over seeds."""
+"""Make the notebook's tables: accuracies in per cent, with 95 % intervals over seeds."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +15,7 @@ from repro.measurement.records import Record
 
 
 def by_cause(records: Sequence[Record]) -> pd.DataFrame:
-    """Return every cell and cause: accuracy after the last epoch by value, and the published."""
+    """Return last-epoch accuracies by value for each cell and cause, and the published one."""
     return pd.DataFrame(
         {
             "row": _name(one.row),
@@ -31,7 +31,7 @@ def by_cause(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def best_epochs(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the runs from scratch: accuracy after the last and after the best epoch."""
+    """Return the accuracy of runs from scratch after the last and after the best epoch."""
     return pd.DataFrame(
         {
             "row": _name(one.row),
@@ -48,7 +48,7 @@ def best_epochs(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def by_images(records: Sequence[Record]) -> pd.DataFrame:
-    """Return every network's accuracy on each kind of rotated images, and the published."""
+    """Return every network's accuracy on each set of rotated images, and the published one."""
     return pd.DataFrame(
         {
             "row": _name(row.row),
@@ -65,10 +65,10 @@ def by_images(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def by_pre_training(records: Sequence[Record]) -> pd.DataFrame:
-    """Return accuracy without fine-tuning at 30 / 45 degrees by rate and batch of pre-training.
+    """Return accuracy before fine-tuning at 30 / 45 degrees by rate and batch of pre-training.
 
-    The last column is the largest of the distances to the published pair: on the images of Table 2,
-    and on the first ones of the test split.
+    The column ``farthest (points)`` has the larger distance of the two angles to the published
+    values, on the images of our Table 2 and on the first ones of the test split.
     """
     return pd.DataFrame(
         {
@@ -86,7 +86,7 @@ def by_pre_training(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def nearest_to_both(records: Sequence[Record]) -> str:
-    """Return a sentence that names the setting of pre-training nearest to all four numbers."""
+    """Return a sentence naming the pre-training setting nearest to all four published numbers."""
     parts = []
     for images, name in (("drawn", "our images"), ("first", "the first 1,024")):
         farthest: dict[tuple[float, int], list[float]] = {}
@@ -118,5 +118,5 @@ def _pair(found: Iterable[Estimate]) -> str:
 
 
 def _seeds(found: Iterable[Estimate]) -> str:
-    """Return the number of seeds behind the means: one number if it is the same for all."""
+    """Return the numbers of seeds behind the means; one number if all are equal."""
     return " to ".join(map(str, sorted({one.n_seeds for one in found})))

@@ -1,4 +1,4 @@
-"""Held-out accuracy over the grid."""
+"""Draw held-out accuracy over the grid."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from repro.plotting.style import METHOD_COLOURS, style
 
 Variant = tuple[str, float]
 _ABSCISSAE = {"batch": "batch size B", "r_max": "$r_{max}$", "lr": "learning rate"}
-"""What a panel shows is the first of these that was searched for."""
+"""Labels of the horizontal axis; a panel uses the first of these that was searched for."""
 _CHOSEN: dict[str, Any] = {"color": "k", "ls": "none", "marker": "o", "ms": 12, "mfc": "none"}
 _AT_THE_EDGE: dict[str, Any] = {**_CHOSEN, "marker": "s"}
 _CHOICE = (
@@ -28,7 +28,7 @@ _STYLES = ("--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
 
 
 def grid(records: Sequence[Record]) -> Figure:
-    """Draw a panel for each family of problems and precision, and mark what was chosen."""
+    """Draw a panel for each family of tasks and precision, and mark the chosen combinations."""
     columns = list(dict.fromkeys(group[:2] for group in grids(records)))
     with style():
         across = min(len(columns), 3)
@@ -46,7 +46,7 @@ def grid(records: Sequence[Record]) -> Figure:
 
 
 def epsilon(records: Sequence[Record]) -> Figure:
-    """Draw a panel for each family of problems: accuracy by epsilon at the best of the grid."""
+    """Draw accuracy by epsilon at the best point of the grid, a panel for each family of tasks."""
     found = {group: line for group, grid in grids(records).items() if len(line := _line(grid)) > 1}
     families = list(dict.fromkeys(group[0] for group in found))
     with style():
@@ -82,7 +82,7 @@ def _panels(count: int, across: int) -> tuple[Figure, list[Axes]]:
 
 
 def _line(points: Mapping[Combination, float]) -> list[tuple[float, float]]:
-    """Return (epsilon, accuracy in %) of the combinations at the best point of the grid."""
+    """Return (epsilon, accuracy in %) for the combinations at the best point of the grid."""
     found = [(dict(point), value) for point, value in points.items() if "eps" in dict(point)]
     other = [point for point, _ in found if point["eps"] != _grid_eps(points)]
     return sorted(
@@ -93,7 +93,7 @@ def _line(points: Mapping[Combination, float]) -> list[tuple[float, float]]:
 
 
 def _grid_eps(points: Iterable[Combination]) -> float | None:
-    """Return the epsilon of the grid of learning rates and clips, that of most combinations."""
+    """Return the epsilon of the grid of learning rates and clips: the most frequent one."""
     values = [dict(point)["eps"] for point in points if "eps" in dict(point)]
     return max(values, key=values.count) if values else None
 
@@ -144,7 +144,7 @@ def _panel(
 
 
 def _problems(records: Iterable[Record], family: str) -> str:
-    """Name the data sets that a family's problems are of."""
+    """Name the data sets of a family's tasks."""
     sets = dict.fromkeys(r.point["dataset"] for r in records if group_of(r)[0] == family)
     names = ", ".join(DATASETS.get(name) or STAND_INS[name] for name in sets)
     return f"rotated {names}" if family.startswith("rotated") else names
@@ -161,7 +161,7 @@ def _abscissa(point: dict[str, float]) -> float:
 
 
 def _variant(point: dict[str, float]) -> Variant | None:
-    """Return what tells lines of one method apart, as labelled: g_clip, or r_max by batch size."""
+    """Return label and value that distinguish lines of one method: g_clip, or r_max by batch."""
     if "clip" in point:
         return "$g_{clip}$", point["clip"]
     if "batch" in point and "r_max" in point:
@@ -170,7 +170,7 @@ def _variant(point: dict[str, float]) -> Variant | None:
 
 
 def _variants(records: Sequence[Record]) -> dict[Variant, int]:
-    """Return the place of every variant of the grids: of each kind, in ascending order."""
+    """Return the rank of every variant of the grids among its kind, in ascending order."""
     found = {_variant(dict(point)) for points in grids(records).values() for point in points}
     kinds: dict[str, list[float]] = {}
     for kind, value in sorted(variant for variant in found if variant is not None):
@@ -179,7 +179,7 @@ def _variants(records: Sequence[Record]) -> dict[Variant, int]:
 
 
 def _look(place: int | None) -> dict[str, Any]:
-    """Return the marker and the dashes of a variant, or those of a line that has none."""
+    """Return the marker and dashes for a variant; ``None`` gives the plain style."""
     if place is None:
         return {"marker": "o", "linestyle": "-"}
     return {"marker": _MARKERS[place % len(_MARKERS)], "linestyle": _STYLES[place % len(_STYLES)]}
@@ -195,5 +195,5 @@ def _methods(records: Sequence[Record]) -> list[Line2D]:
 
 
 def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
-    """Return the functions that draw, by the name of the figure."""
+    """Return the function that draws each figure, by the figure's name."""
     return {"grid": grid, "epsilon": epsilon}

@@ -2,8 +2,8 @@
 
 Kinds of results:
 
-- ``run``: one combination; the point holds its hyperparameters, the metrics its curves. What the
-  curves call test items are the held-out items.
+- ``run``: one combination; the point holds its hyperparameters, the metrics its curves. The test
+  items of these curves are the held-out items.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,15 +23,15 @@ from repro.training.run import FloatSettings, IntegerSettings, NetworkRun
 from repro.training.task import vision_task
 
 _ANY_RATE = FloatSettings(lr=1.0)
-"""Each grid sets a learning rate of its own."""
+"""A placeholder: each grid sets its own learning rates."""
 _SEARCHED = ("lr", "clip", "eps", "r_max")
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
-    """Yield a result for each combination of problem, method, hyperparameters and seed.
+    """Yield a result for each combination of task, method, hyperparameters and seed.
 
-    First the grids, then in float32 the line of other epsilons through the best point of each, then
-    fine-tuning in integers.
+    The grids come first. The lines of other epsilons through the best points follow in float32, and
+    fine-tuning in integers is last.
     """
 
     def train(grids: Iterable[Ablation], coordinates: Sequence[str]) -> Iterator[Result]:
@@ -56,7 +56,7 @@ def _grid(base: NetworkRun, **values: Sequence[float]) -> Ablation:
 def _float_grids(
     config: Config, chosen: Mapping[Group, Mapping[str, Any]] | None = None
 ) -> Iterator[Ablation]:
-    """Yield the grids in float32 or, given the points ``chosen`` there, lines of other epsilons."""
+    """Yield the grids in float32, or the lines of other epsilons through the points ``chosen``."""
     runs = product(config.problems, config.methods, config.seeds)
     for problem, method, seed in runs if "fp32" in config.precisions else ():
         base = partial(_base, config, problem, "fp32", method, seed)
@@ -73,7 +73,7 @@ def _float_grids(
 
 
 def _integer_grids(config: Config, *, rotated: bool) -> Iterator[Ablation]:
-    """Yield the grids on rotated images, of the batch size too, or on upright ones."""
+    """Yield the grids on upright images or, with batch sizes as another axis, on rotated ones."""
     tasks = {problem: vision_task(problem) for problem in config.problems}
     images = [
         problem

@@ -1,4 +1,4 @@
-"""Which combination of the grid is the best."""
+"""Choose the best combination of each grid."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -8,30 +8,30 @@ from repro.core.errors import ReproError
 
 Combination = tuple[tuple[str, float], ...]
 Group = tuple[str, str, str]
-"""Family of problems, precision and method, that share their hyperparameters."""
+"""Family of tasks, precision and method; its runs share their hyperparameters."""
 
 
 class Run(Protocol):
-    """What the choice depends on: of a record, or of a result that is none yet."""
+    """The fields that the choice reads, of records or of results not recorded yet."""
 
     @property
     def point(self) -> Mapping[str, Any]:
-        """Coordinates."""
+        """Coordinates of the run."""
 
     @property
     def metrics(self) -> Mapping[str, Any]:
-        """Curves and settings."""
+        """Curves and settings of the run."""
 
 
 _MAY_DIFFER = ("problem", "start")
-"""Settings not searched for that may differ within a group: its problems, and what they start from,
-are several."""
+"""Settings not searched for that may differ within a group, as it has several tasks, which start
+from different runs."""
 _STAND_INS = ("modelnet40_hdf5", "shrec11", "shapes40")
-"""Sets of clouds in the place of ModelNet40, which share their hyperparameters."""
+"""Stand-ins for ModelNet40; they share their hyperparameters."""
 
 
 def group_of(record: Run) -> Group:
-    """Return what a record's hyperparameters are chosen for."""
+    """Return the group whose hyperparameters a record helps to choose."""
     point = record.point
     family = point["dataset"]
     if family in _STAND_INS:
@@ -42,7 +42,7 @@ def group_of(record: Run) -> Group:
 
 
 def searched(group: Group) -> tuple[str, ...]:
-    """Return the names of the hyperparameters that are searched for in a group."""
+    """Return the names of the hyperparameters to search for in a group."""
     family, precision, method = group
     if precision == "fp32":
         return ("lr",) if method == "full_bp" else ("lr", "clip", "eps")
@@ -59,14 +59,14 @@ def combination(record: Run) -> Combination:
 def grids(records: Sequence[Run]) -> dict[Group, dict[Combination, float]]:
     """Return the held-out accuracy of every combination as a fraction, by group.
 
-    It is that after the last epoch, 0 if a run diverged: the mean over seeds, and over the problems
-    that share their hyperparameters. Records of a search for fewer hyperparameters than are
-    searched for in their group now are left out, and so are those of fewer epochs than the group's
-    longest: a longer search takes a shorter one's place.
+    A run counts with its accuracy after the last epoch, or 0 if it diverged. The mean is over seeds
+    and over the tasks that share their hyperparameters. Records of earlier searches for fewer
+    hyperparameters than today's are left out. Of each group only the records with the most epochs
+    count, so a longer search replaces a shorter one.
 
     Raises:
-        ReproError: the runs of a group were trained differently in more than the searched
-            hyperparameters, so that their accuracies do not say which of those is the best.
+        ReproError: the runs of a group differ in more settings than the searched hyperparameters,
+            so their accuracies cannot be compared.
     """
     groups: dict[Group, list[Run]] = {}
     for record in records:
@@ -86,7 +86,7 @@ def grids(records: Sequence[Run]) -> dict[Group, dict[Combination, float]]:
 
 
 def best(records: Sequence[Run]) -> dict[Group, dict[str, Any]]:
-    """Return the best combination of every group; of equals, the first in the grid."""
+    """Return the best combination of every group; among equals, the first in the grid."""
     first = {group: max(grid, key=grid.__getitem__) for group, grid in grids(records).items()}
     return {group: dict(point) for group, point in first.items()}
 

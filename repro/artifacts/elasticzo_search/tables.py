@@ -1,4 +1,4 @@
-"""The grid as a table."""
+"""Make the notebook's table of the grid."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from repro.measurement.records import Record
 
 
 def combinations(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the held-out accuracy of every combination; the chosen ones are marked."""
+    """Return the held-out accuracy of every combination, with the chosen ones marked."""
     chosen = best(records)
     rows = [
         {

@@ -2,15 +2,15 @@
 
 Deviations from the paper:
 
-1. The paper draws its formulas only. Beside them stand the tensors of real training steps, counted
-   under fake tensors at the paper's sizes, and real steps of small models, measured.
-2. Where the paper keeps sqrt(L) layers under checkpointing, the simulated and measured steps use
-   transformers' own: every decoder block keeps its input and is recomputed alone.
+1. The paper draws its formulas only. We add the tensors of real training steps, counted under fake
+   tensors at the paper's sizes, and measured steps of small models.
+2. The paper's checkpointing keeps sqrt(L) layers. The simulated and measured steps use the
+   checkpointing of transformers: every decoder block keeps its input and is recomputed alone.
 3. The feed-forward width is Llama 2's, 8/3 D rounded up (2.6875 D for the 7B), not 2.67 D.
-4. Loss and logits are those of the last position only, in every method; the formulas count none.
+4. Every method computes loss and logits at the last position only; the formulas count neither.
 5. The measured models keep Llama's architecture at sizes that two cores and 4 GB can train.
-6. The simulated operators are those PyTorch dispatches to on the host. On a GPU some are fused: an
-   eager forward pass then takes about a fifth less above the weights.
+6. The simulated steps run the operators that PyTorch selects on the host. On a GPU some of them are
+   fused, and an eager forward pass needs about a fifth less memory above the weights.
 """
 
 from dataclasses import dataclass, replace
@@ -32,10 +32,10 @@ PARTS = ("equations", "simulated", "measured", "perturbations")
 
 @dataclass(frozen=True)
 class Config:
-    """Points to compute, simulate and measure; eight fields are the paper's setting."""
+    """Points to compute, simulate and measure; eight fields default to the paper's setting."""
 
     parts: tuple[str, ...] = PARTS
-    """Parts to run: equations, simulated, measured, perturbations (measured with n = 1 and 5)."""
+    """Parts to run: equations, simulated, measured, perturbations (n = 1 and 5, measured)."""
     context: int = LLAMA2_7B.context
     """N, tokens per sequence while L or D varies (the paper's 2048)."""
     layers: int = LLAMA2_7B.layers
@@ -49,9 +49,9 @@ class Config:
     batch: int = LLAMA2_7B.batch
     """B, sequences per step (the paper's 1)."""
     bytes_per_parameter: float = 2
-    """b of the analytic lines (the paper's 2, for fp16)."""
+    """b, bytes per parameter in the analytic lines (the paper's 2, for fp16)."""
     live_layers: float = 1
-    """L', layers of activations alive in MeZO, in the analytic lines (the paper's 1)."""
+    """L', layers whose activations MeZO holds at once, in the analytic lines (the paper's 1)."""
     simulate_contexts: tuple[int, ...] = (1, 2048, 8192, 32768)
     """N of the simulated points of the first column."""
     simulate_layers: tuple[int, ...] = (1, 32, 100)
@@ -79,7 +79,7 @@ class Config:
     attentions: tuple[Attention, ...] = ATTENTIONS
     """Attention kernels: eager forms the N x N scores that the formula counts, SDPA does not."""
     device: Literal["cpu", "cuda"] = "cpu"
-    """Where the measured steps run."""
+    """Device of the measured steps."""
     threads: int = 1
     """Threads of each measured process."""
     onednn: bool = True

@@ -1,4 +1,4 @@
-"""Memory over N, L and D with simulated and with measured points, and formula against both."""
+"""Draw memory over N, L and D with simulated and measured points, and compare the formula."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -17,12 +17,12 @@ from repro.plotting.style import BLUE, INK, ORANGE, style
 _COLOURS = {"bp": ORANGE, "bp_checkpoint": ORANGE, "mezo": BLUE, "forward": BLUE}
 _FILLED: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": "none"}
 _OPEN: dict[str, Any] = {**_FILLED, "markersize": 7.5, "markerfacecolor": "none"}
-"""A ring round what it coincides with."""
+"""Style of a ring, inside which a filled point at the same place stays visible."""
 _LOOKS = {"eager": _FILLED, "sdpa": _OPEN}
 
 
 def fig3_memory(records: Sequence[Record]) -> Figure:
-    """Draw the memory of the paper's six panels with the simulated points on it."""
+    """Draw the paper's six panels of memory, with the simulated points."""
     config = records[0].config
     title = (
         f"Llama 2 with N = {config['context']}, L = {config['layers']}, D = {config['hidden']} "
@@ -50,7 +50,7 @@ def fig3_measured(records: Sequence[Record]) -> Figure:
 
 
 def predicted(records: Sequence[Record]) -> Figure:
-    """Draw formula over observed peak for every simulated and measured point."""
+    """Draw the formula's value over the observed peak of every simulated and measured point."""
     groups: dict[str, list[Record]] = {}
     for kind in ("simulated", "measured"):
         for record in of_kind(records, kind):
@@ -112,7 +112,7 @@ def _six_panels(
                     and record.point["method"] in (method, "mezo")
                     and "peak_bytes" in record.metrics
                 ]
-                if axis not in curves and not here:  # nothing of this axis was run
+                if axis not in curves and not here:  # this axis was not run
                     panel.set_axis_off()
                     strip.set_axis_off()
                     continue
@@ -158,7 +158,7 @@ def _panel(
 
 
 def _error_strip(strip: Axes, axis: str, points: Iterable[Record]) -> None:
-    """Draw by which factor the formula is off: above 1 it asks for more than was observed."""
+    """Draw the formula's value over the observed peak; above 1 the formula overestimates."""
     _mark(strip, axis, points, lambda metrics: metrics["formula_bytes"] / metrics["peak_bytes"])
     strip.axhline(1, color=INK, linewidth=0.8)
     strip.set_yscale("log", base=2)
@@ -187,7 +187,7 @@ def _handle(label: str, colour: Any, **style: Any) -> Line2D:  # noqa: ANN401 - 
 
 
 def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
-    """Return the functions that draw, by the name of the figure."""
+    """Return the function that draws each figure, by the figure's name."""
     return {
         "fig3": fig3,
         "fig3_memory": fig3_memory,

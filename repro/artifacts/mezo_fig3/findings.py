@@ -21,7 +21,7 @@ _CORRECTION = (
     "layers: the only one of 41,472 readings that gives every printed number"
 )
 _MODERATE = 512
-"""N at which the paper's "moderate" and "smaller" contexts are read."""
+"""The N that we take for the paper's "moderate" and "smaller" contexts."""
 _CONTEXTS = (1, 128, 512, 2048, 8192, 32768)
 _DEPTHS = (1, 2, 4, 8, 16, 32, 64, 100)
 _WIDTHS = (512, 1024, 4096, 32768)
@@ -47,8 +47,9 @@ _AT = (
     ("A7", "hidden", 512, "", 512),
     ("A7-checkpointed", "hidden", 512, "_checkpoint", None),
 )
-"""Claims on a ratio at one place of an axis, with checkpointing or without; and the place at which
-the recovered equations give the printed number, where those as printed do not."""
+"""Claims on a ratio at one value of an axis, with or without checkpointing. The last entry is the
+value at which the recovered equations give the printed number, where the printed equations do
+not."""
 _LIMITS = (
     ("A5-asymptote", "layers", ""),
     ("A6-asymptote", "layers", "_checkpoint"),
@@ -93,7 +94,7 @@ def findings(records: Sequence[Record]) -> list[Finding]:
 
 
 def _curve(analytic: Analytic, axis: str, suffix: str = "") -> dict[int, float]:
-    """Return the ratio BP / MeZO by the values of one axis."""
+    """Return the ratio BP / MeZO at each value of one axis."""
     metrics = analytic[axis]
     numbers = zip(
         metrics["values"], metrics[f"bp{suffix}_bytes"], metrics["mezo_bytes"], strict=True
@@ -102,7 +103,7 @@ def _curve(analytic: Analytic, axis: str, suffix: str = "") -> dict[int, float]:
 
 
 def _model_size() -> list[Finding]:
-    """A1 and A2-orders: how much larger a model MeZO trains in BP's memory, by equations."""
+    """Compute A1 and A2-orders by equations: the size of MeZO's model over BP's in equal memory."""
     printed = Reading()
     shapes = [
         *(replace(LLAMA2_7B, context=n) for n in _CONTEXTS),
@@ -190,7 +191,7 @@ def _analytic(analytic: Analytic) -> list[Finding]:
 
 
 def _readings(analytic: Analytic) -> list[Finding]:
-    """A16 and A18: why the saving is small at L = 1, and what checkpointing does to it."""
+    """Compute A16 and A18, on the small saving at L = 1 and on the effect of checkpointing."""
     printed, recovered = (
         [float(reading.ratio(sizes_of(LLAMA2_7B, 2, layers=1))) for reading in pair]
         for pair in (
@@ -221,7 +222,7 @@ def _readings(analytic: Analytic) -> list[Finding]:
 
 
 def _parameters(records: Sequence[Record]) -> Finding:
-    """A12: the count of the real model over the printed sum, and over the sum of all layers."""
+    """Compute A12: the real model's parameters over the printed sum, and over all layers' sum."""
     counted = sum(single(records, "parameters").metrics["table"].values())
     shape = LLAMA2_7B
     outside = 2 * shape.vocabulary * shape.hidden
@@ -237,7 +238,7 @@ def _parameters(records: Sequence[Record]) -> Finding:
 
 
 def _eighty_gigabytes() -> Finding:
-    """A17: the largest model, growing in depth, under each of several usual settings."""
+    """Compute A17: the largest model, growing in depth, under each of several usual settings."""
     found = {
         (b, batch, context): largest_model(
             replace(LLAMA2_7B, batch=batch, context=context),
@@ -261,7 +262,7 @@ def _eighty_gigabytes() -> Finding:
 
 
 def _perturbations(records: Sequence[Record]) -> Finding:
-    """A13: the measured peak of a step with several perturbations over that with one."""
+    """Compute A13: the measured peak with several perturbations over the peak with one."""
     peaks: dict[tuple[str, str], dict[int, int]] = {}
     for record in of_kind(records, "perturbations"):
         where = (record.point["attention"], record.point["dtype"])
@@ -281,7 +282,7 @@ def _perturbations(records: Sequence[Record]) -> Finding:
 
 
 def _inference(records: Sequence[Record]) -> Finding:
-    """A15: the measured peak of a MeZO step over that of a forward pass alone."""
+    """Compute A15: the measured peak of a MeZO step over the peak of a forward pass alone."""
     found = {
         tuple(where.values()): (
             by["mezo"].metrics["peak_bytes"],
@@ -302,7 +303,7 @@ def _inference(records: Sequence[Record]) -> Finding:
 
 
 def _simulated(points: Sequence[Point]) -> list[Finding]:
-    """Return the ratio of the counted tensors where the paper quotes one, by attention kernel."""
+    """Return the ratio by counted tensors wherever the paper quotes one, by attention kernel."""
     wanted: tuple[tuple[str, str, Callable[[Point], bool]], ...] = (
         ("A2-simulated", "bp", lambda p: p.context == 32768),
         ("A3-simulated", "bp_checkpoint", lambda p: p.context == 32768),
@@ -332,7 +333,7 @@ def _simulated(points: Sequence[Point]) -> list[Finding]:
 
 
 def _simulated_sizes(points: Sequence[Point]) -> Iterator[Finding]:
-    """A1 and A2-orders by the counted tensors, with the eager attention of the equations."""
+    """Compute A1 and A2-orders by counted tensors, with the eager attention of the equations."""
     ratios = {
         attention: {
             (p.context, p.layers, p.hidden, p.method): p.size_ratio
@@ -354,7 +355,7 @@ def _simulated_sizes(points: Sequence[Point]) -> Iterator[Finding]:
 
 
 def _beside(metrics: dict[str, Any]) -> str:
-    """Say what was counted and what the formula predicts."""
+    """Name the counted bytes and the formula's prediction."""
     found, formula = (format_bytes(metrics[f"{name}_bytes"]) for name in ("peak", "formula"))
     return f"{found} (formula {formula})"
 

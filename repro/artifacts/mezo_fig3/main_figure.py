@@ -1,4 +1,4 @@
-"""The main figure: how many times MeZO's memory BP takes, published, by equations and simulated."""
+"""Draw the main figure: the ratio of BP's memory to MeZO's, published, computed and simulated."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from repro.plotting.style import BLUE, GREEN, INK, ORANGE, PINK, style
 
 AXES = {"context": "context length N", "layers": "layers L", "hidden": "hidden dimension D"}
 METHODS = {"bp": "BP without checkpointing", "bp_checkpoint": "BP with checkpointing"}
-"""Rows of panels."""
+"""The figure's rows of panels."""
 
 
 class Printed(NamedTuple):
@@ -29,9 +29,9 @@ class Printed(NamedTuple):
 
     value: float
     at: int
-    """Where the paper puts it on the axis."""
+    """The value on the axis at which the paper gives it."""
     moved_to: int | None = None
-    """Where the recovered equations have it, if elsewhere."""
+    """The value at which the recovered equations give it, if another."""
 
 
 PRINTED: dict[tuple[str, str], tuple[Printed, ...]] = {
@@ -42,7 +42,8 @@ PRINTED: dict[tuple[str, str], tuple[Printed, ...]] = {
     ("bp_checkpoint", "layers"): (Printed(2.28, 17), Printed(2.17, 100)),
     ("bp_checkpoint", "hidden"): (Printed(5, 512),),
 }
-"""By method and axis. Of 2.28 the paper says "at lower L": here it is at the largest ratio."""
+"""Printed ratios by method and axis. The paper gives 2.28 "at lower L"; we put it at the L of the
+largest ratio."""
 _LARGEST_DEPTH = 100
 _STAR: dict[str, Any] = {"marker": "*", "markersize": 12, "linestyle": "none", "color": ORANGE}
 _MARKS: dict[str, dict[str, Any]] = {
@@ -57,7 +58,7 @@ _AS_PRINTED: dict[str, Any] = {"color": GREEN, "linestyle": "--", "linewidth": 1
 
 
 def fig3(records: Sequence[Record]) -> Figure:
-    """Draw the ratio over N, L and D, without checkpointing above and with it below."""
+    """Draw the ratio over N, L and D: the upper row without checkpointing, the lower with it."""
     config = records[0].config
     curves = {
         record.point["axis"]: record.metrics

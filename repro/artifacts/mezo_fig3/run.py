@@ -1,14 +1,14 @@
-"""Compute, simulate and measure what Fig. 3 needs.
+"""Compute, simulate and measure the points of Fig. 3.
 
 Kinds of results:
 
-- ``analytic``: equations (2) and (3) along one axis, as arrays; point ``scope`` (the paper's model
-  or the measured one) and ``axis``.
-- ``parameters``: the decoder's parameters counted in the real model, beside the formula (Fig. 2).
-- ``fig4_setting``: equations (2) and (3) for a model of Fig. 4 (claim A8); point ``model``.
+- ``analytic``: equations (2) and (3) along one axis, as arrays. The point has ``scope`` (the
+  paper's model or the measured one) and ``axis``.
+- ``parameters``: the parameters of the real decoder, counted and by the formula (Fig. 2).
+- ``fig4_setting``: equations (2) and (3) for a model of Fig. 4 (claim A8). The point has ``model``.
 - ``equal_memory``: the search for settings that give all three models 17 GB (claim A8).
-- ``simulated``, ``measured``: the peak of one training step; the point is its specification.
-- ``perturbations``: the measured peak of a MeZO step; the point has n as ``perturbations``.
+- ``simulated``, ``measured``: the peak of one training step. The point is its specification.
+- ``perturbations``: the measured peak of a MeZO step. The point has n as ``perturbations``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ from repro.memory.shape import FIG4_GPT2_MEDIUM, FIG4_LLAMA2_7B, FIG4_LLAMA2_13B
 from repro.memory.step import METHODS, StepSpec
 
 _PERTURBATIONS = (1, 5)
-"""n of a MeZO step: one, and the paper's five."""
+"""Values of n, perturbations of a MeZO step: one, and the paper's five."""
 _FIG4_LIVE_FRACTIONS = {
     "llama-7b": (FIG4_LLAMA2_7B, equal_memory.LIVE_FRACTION_7B),
     "llama-13b": (FIG4_LLAMA2_13B, equal_memory.LIVE_FRACTION_13B),
@@ -39,7 +39,7 @@ _FIG4_LIVE_FRACTIONS = {
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
-    """Yield every result of the figure; finished points are kept if the run is killed."""
+    """Yield every result of the figure; an interrupted run keeps its finished points."""
     require_device(config.device)
     if "equations" in config.parts:
         yield from _analytic(config)
@@ -57,7 +57,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
 
 def _analytic(config: Config) -> Iterator[Result]:
-    """Yield the lines of the paper's panels and of the small models' panels."""
+    """Yield the lines in the panels of the paper's model and of the small measured models."""
     ranges: dict[Axis, list[int]] = {
         "context": _geometric(1, 32768, step=1),
         "layers": list(range(1, 101)),
@@ -172,7 +172,7 @@ def _measured(config: Config, context: Context) -> Iterator[Result]:
 
 
 def _perturbations(config: Config, context: Context) -> Iterator[Result]:
-    """Yield a MeZO step of the measured model with one perturbation and with several."""
+    """Yield the peak of a MeZO step of the measured model with one perturbation and with five."""
     specs = [
         StepSpec(config.measured_shape(), "mezo", attention, dtype, number)
         for attention in config.attentions
@@ -194,7 +194,7 @@ def _measured_points(
         _task_point,
         label=lambda task: STEP_LABEL.format(**_task_point(task)),
         store=context.result_cache,
-        workers=context.workers if config.device == "cpu" else 1,  # one GPU, one process
+        workers=context.workers if config.device == "cpu" else 1,  # a GPU serves one process
         preload=["repro.memory.measured", __name__],
     )
 
@@ -206,7 +206,7 @@ def measure_point(task: MeasureTask) -> dict[str, int]:
 
 
 def _with_formula(spec: StepSpec, config: Config, metrics: dict[str, int]) -> dict[str, Any]:
-    """Add the formula's prediction and the L' it would need; see ``effective_layers``."""
+    """Add the formula's prediction and the L' at which it would be exact (``effective_layers``)."""
     if "peak_bytes" not in metrics:
         return metrics
     s = sizes_of(spec.shape, spec.bytes_per_parameter)
@@ -232,7 +232,7 @@ def _listed(values: Float) -> list[float]:
 
 
 def _geometric(first: int, last: int, step: int) -> list[int]:
-    """Return multiples of ``step``, sixteen to an octave, from ``first`` to ``last``."""
+    """Return multiples of ``step`` from ``first`` to ``last``, sixteen per doubling."""
     octaves = np.log2(last / first)
     values = first * 2 ** np.linspace(0, octaves, round(16 * octaves) + 1)
     return sorted({round(float(value) / step) * step for value in values})

@@ -1,4 +1,4 @@
-"""The tables of the notebook, as data frames made from records."""
+"""Make the notebook's tables from records, as data frames."""
 
 from collections.abc import Sequence
 
@@ -48,9 +48,9 @@ def points(records: Sequence[Record], kind: str) -> pd.DataFrame:
 
 
 def breakdown(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the memory at the simulated peak around the paper's setting, by part.
+    """Return the memory at the simulated peak in the paper's setting, by part.
 
-    The parts are those that the records name, but for what no step has.
+    Parts that are empty in every step are left out.
     """
     config = records[0].config
     found = [
@@ -79,7 +79,7 @@ def breakdown(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def extra_over_forward(records: Sequence[Record]) -> pd.DataFrame:
-    """Return how much more a measured MeZO step takes than a forward pass, transients alone."""
+    """Return by how much a MeZO step's measured transients exceed those of a forward pass."""
     rows = [
         {
             **{_SYMBOLS.get(name, name): value for name, value in where.items()},

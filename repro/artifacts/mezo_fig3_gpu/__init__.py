@@ -1,19 +1,20 @@
 """MeZO paper, Fig. 3, measured: memory of BP and MeZO on a GPU at the paper's own sizes.
 
-The paper draws its equations. Here a decoder of Llama 2's shape with random weights does real
-training steps on a GPU, and the allocator's peak stands beside equations (2) and (3) and beside the
+The paper draws its equations. We run real training steps of a decoder of Llama 2's shape, with
+random weights, on a GPU, and compare the allocator's peak with equations (2) and (3) and with the
 simulated step.
 
 Deviations from the paper:
 
 1. The feed-forward width is Llama 2's, 8/3 D rounded up (2.6875 D for the 7B), not 2.67 D.
-2. Under checkpointing every decoder block keeps its input and is recomputed alone, as transformers
-   does it. The paper keeps sqrt(L) layers.
-3. Loss and logits are those of the last position only, in every method; the equations count none.
-4. The peak is that of PyTorch's allocator. The CUDA context and the kernels' code, some 0.5 GB, are
-   not in it. ``reserved`` is what the allocator took from the device, fragmentation included.
+2. Under checkpointing every decoder block keeps its input and is recomputed alone, as in
+   transformers. The paper keeps sqrt(L) layers.
+3. Every method computes loss and logits at the last position only; the equations count neither.
+4. The peak is measured in PyTorch's allocator. It excludes the CUDA context and the kernels' code,
+   about 0.5 GB. ``reserved`` is the memory that the allocator took from the device, fragmentation
+   included.
 5. The models of Fig. 4 have random weights in float16. GPT-2 medium is transformers' own GPT-2.
-6. The simulated step takes the operators of the host, some of which are fused on a GPU.
+6. The simulated step runs the operators of the host, some of which are fused on a GPU.
 """
 
 from dataclasses import dataclass, replace
@@ -33,10 +34,10 @@ FIG4_MODELS: tuple[Fig4Model, ...] = get_args(Fig4Model)
 
 @dataclass(frozen=True)
 class Config:
-    """Which shapes are measured and simulated; one size varies at a time."""
+    """Shapes to measure and simulate; one size varies at a time."""
 
     parts: tuple[Part, ...] = PARTS
-    """What is done: steps are measured where the device is, and simulated on any machine."""
+    """Parts to run: measuring needs the device; simulating works on any machine."""
     context: int = LLAMA2_7B.context
     """N, tokens per sequence while L or D varies (the paper's 2048)."""
     layers: int = LLAMA2_7B.layers
@@ -54,13 +55,13 @@ class Config:
     hiddens: tuple[int, ...] = (512, 1024, 2048, 4096)
     """D of the third column."""
     fig4_models: tuple[Fig4Model, ...] = FIG4_MODELS
-    """Models of Fig. 4 that are measured at B = 8, N = 1024."""
+    """Models of Fig. 4 to measure, at B = 8, N = 1024."""
     attentions: tuple[Attention, ...] = ATTENTIONS
     """Attention kernels: eager forms the N x N scores that the equations count, SDPA does not."""
     dtype: Dtype = "float16"
     """Number format of weights and activations (the paper's fp16)."""
     device: Device = "cuda"
-    """Where the steps run."""
+    """Device of the measured steps."""
 
     def __post_init__(self) -> None:
         """Refuse any size, list or name that cannot be run, before anything runs."""

@@ -1,4 +1,4 @@
-"""Peak memory over N, L and D: equation, simulated step, measured step."""
+"""Draw peak memory over N, L and D: equation, simulated step, measured step."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -92,11 +92,11 @@ def _panel(panel: Axes, records: Sequence[Record], size: str) -> None:
 
 
 _MANY = 64
-"""Ratio of the largest to the smallest size from which labels at powers of two would overlap."""
+"""Ratio of the largest to the smallest size above which labels at powers of two would overlap."""
 _OPEN: dict[str, Any] = {"marker": "o", "ms": 7, "mfc": "none"}
 _FILLED: dict[str, Any] = {"marker": "o", "ms": 3.5}
 
 
 def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
-    """Return the functions that draw, by the name of the figure."""
+    """Return the function that draws each figure, by the figure's name."""
     return {"memory": memory}

@@ -1,4 +1,4 @@
-"""What a GPU measured, as a basis of the statements on Fig. 3 and on the 17 GB of Fig. 4."""
+"""Our values, measured on a GPU, for the statements on Fig. 3 and on the 17 GB of Fig. 4."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -15,7 +15,7 @@ _WHERE = {
     "A4-measured": ("bp", "layers", 1),
     "A7-measured": ("bp", "hidden", 512),
 }
-"""Kind of BP, axis and place of each saving; the other sizes are Llama 2 7B's."""
+"""Kind of BP, axis and value on it of each saving; the other sizes are Llama 2 7B's."""
 
 
 def findings(records: Sequence[Record]) -> list[Finding]:
@@ -28,7 +28,7 @@ def findings(records: Sequence[Record]) -> list[Finding]:
 
 
 def _savings(points: Sequence[Point]) -> Iterator[Finding]:
-    """Yield the savings by eager attention, which forms the scores that the equations count."""
+    """Yield the savings with eager attention, which forms the scores that the equations count."""
     if eager := [point.size_ratio for point in points if point.attention == "eager"]:
         reason = f"smallest of {len(eager)} measured pairs of steps, if the model grows in depth"
         yield Finding("A1-measured", min(eager), reason)
@@ -49,7 +49,7 @@ def _savings(points: Sequence[Point]) -> Iterator[Finding]:
 
 
 def _peaks(records: Iterable[Record]) -> Iterator[Finding]:
-    """Yield the memory of the three set-ups of Fig. 4, by eager attention where it fits."""
+    """Yield the memory of the three set-ups of Fig. 4, with eager attention where it fits."""
     eager_first = sorted(records, key=lambda record: record.point["attention"] != "eager")
     seen: set[str] = set()
     for record in eager_first:

@@ -2,8 +2,8 @@
 
 Kinds of results:
 
-- ``measured``: the peak of one training step; the point is its ``StepSpec`` and the device.
-  ``out_of_memory`` stands where the device's memory was too small.
+- ``measured``: the peak of one training step; the point is its ``StepSpec`` and the device. The
+  metric is ``out_of_memory`` where the device's memory was too small.
 - ``simulated``: the same step under fake tensors; the point is its ``StepSpec``.
 - ``fig4_model``: the peak of a step of one of the three models of Fig. 4 (claim A8).
 """
@@ -40,7 +40,7 @@ FIG4_SETTINGS: dict[Fig4Model, tuple[DecoderShape, Method]] = {
 }
 """Shape and method of each model of Fig. 4."""
 _ORDER: tuple[Method, ...] = ("forward", "mezo", "bp_checkpoint", "bp")
-"""BP last: its updates are the largest."""
+"""Order of the steps on one model; BP is last, as its updates are the largest."""
 
 
 @dataclass(frozen=True)
@@ -48,20 +48,20 @@ class ShapeTask:
     """Steps measured in one process, on one model."""
 
     spec: StepSpec
-    """Of the first step; ``methods`` and ``attentions`` take its place in the others."""
+    """Specification of the first step; the others replace its method and attention."""
     methods: tuple[Method, ...]
     attentions: tuple[Attention, ...]
     device: Device
     gpt2: bool = False
 
     def key(self) -> dict[str, Any]:
-        """Return what tells this task from others."""
+        """Return the fields that identify this task."""
         rest = {"methods": self.methods, "attentions": self.attentions, "device": self.device}
         return self.spec.as_dict() | rest | {"gpt2": self.gpt2}
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
-    """Yield every result; finished shapes are kept if the run is killed.
+    """Yield every result; an interrupted run keeps its finished shapes.
 
     Raises:
         UsageError: steps are to be measured, and the device does not exist.
@@ -82,7 +82,7 @@ def _measured(config: Config, context: Context) -> Iterator[Result]:
     specs = [
         StepSpec(shape, "forward", config.attentions[0], config.dtype) for shape in config.shapes()
     ]
-    if config.device == "cuda":  # its allocator can be asked again and again in one process
+    if config.device == "cuda":  # its allocator can be measured repeatedly in one process
         tasks = [ShapeTask(spec, _ORDER, config.attentions, config.device) for spec in specs]
     else:
         tasks = [
@@ -143,7 +143,7 @@ def measure_shape(task: ShapeTask) -> dict[str, Any]:
 
 
 def _on_gpu(task: ShapeTask) -> Iterator[dict[str, Any]]:
-    """Measure all methods on one model, for building it takes longer than a step."""
+    """Measure all methods on one model, as building the model takes longer than a step."""
     torch.manual_seed(0)
     before = torch.cuda.memory_allocated()
     with torch.device("cuda"):

@@ -1,4 +1,4 @@
-"""The notebook's tables: ratios of BP to MeZO, and the memory of Fig. 4's set-ups."""
+"""Make the notebook's tables: ratios of BP to MeZO, and the memory of Fig. 4's set-ups."""
 
 from collections.abc import Sequence
 from typing import Any

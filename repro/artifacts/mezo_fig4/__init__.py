@@ -1,48 +1,48 @@
 """MeZO paper, Fig. 4: accuracy over wall-clock time, BP and MeZO at equal memory.
 
 The paper trains GPT-2 medium by BP and Llama 2 7B and 13B by MeZO on BoolQ and one H100 (profile
-`paper`, for whoever has the weights and the GPU). The other profiles ask the same question of
-models that can be had: SmolLM2-135M-Instruct by BP and, in `hours` and `day`, Qwen2.5-Coder-1.5B-
+`paper`, which needs these weights and such a GPU). The other profiles ask the same question about
+available models: SmolLM2-135M-Instruct by BP and, in `hours` and `day`, Qwen2.5-Coder-1.5B-
 Instruct by MeZO, 11 times as large. The memory budget is the measured peak of BP at the paper's
 B = 8 and N = 1024. `quick` trains SmolLM2-135M by every arm; `smoke` trains a random model on
 generated sentences.
 
 Deviations from the paper:
 
-1. Models: see above. Both are instruction-tuned, and start from 4-bit files made dense.
-2. Memory: the paper calls its three set-ups equal by its formula, at values of L' chosen for that
-   (statement A8). Here every arm has to stay within one budget. The planner's formula proposes the
-   model, N and B of an arm, and a real step is measured. The `paper` profile has no budget: it runs
-   the paper's set-ups and shows what they take.
+1. Models: see above. Both are instruction-tuned and start from 4-bit files, made dense.
+2. Memory: by its formula, at values of L' chosen for this purpose, the paper calls its three
+   set-ups equal (statement A8). Here every arm has to stay within one budget. The planner's formula
+   proposes the model, N and B of an arm, and a real step is measured. The `paper` profile has no
+   budget: it runs the paper's set-ups and shows their memory.
 3. Arms that the paper does not have: BP with checkpointing, LoRA with Adam and checkpointing
    (rank 16 on every matrix of every block), MeZO with n = 1, MeZO on LoRA, and ElasticZO, which
    backpropagates the last block and the layers after it. A tied output layer is the embedding and
    belongs to ElasticZO's zeroth-order part. BP and MeZO alone judge the paper's statements.
-4. Tasks: SST-2 beside BoolQ, since two cores can train it, and RTE in `day`. A statement about
-   BoolQ's accuracy is judged on BoolQ, a ranking also on the others; the verdict names the task.
+4. Tasks: BoolQ; SST-2, which two cores can train; and RTE in `day`. A statement about BoolQ's
+   accuracy is judged on BoolQ, a ranking also on the others; the verdict names the task.
 5. Controls that the paper does not show: the zero-shot accuracy of every model on every task, plain
    and with a bias chosen on training items, and the accuracy of the majority answer. LoRA with Adam
-   on the larger model is the check that it can end higher at all.
+   on the larger model checks whether this model can end higher at all.
 6. Learning rates are chosen by the loss on held-out training items, in runs of a tenth (`hours`,
-   `day`) or a quarter of the length. The paper draws the best, and does not say on what data. Off
-   the `paper` profile the grids are higher than the paper's, for smaller models; MeZO's in
-   `hours` and `day` is finer, for the model of 1.5B parameters.
-7. Length: `hours` and `day` give each arm a number of steps, so that a run is the same on any
-   machine; MeZO with n = 5 makes as many forward passes as with n = 1. The other profiles give each
-   arm a time.
-8. Training items whose text also stands in the validation split, or in the held-out part, are left
+   `day`) or a quarter of the length. The paper draws the best rate and does not say on which data
+   it is best. Outside the `paper` profile the grids are higher than the paper's, because the models
+   are smaller; MeZO's grid in `hours` and `day` is finer, for the model of 1.5B parameters.
+7. Length: `hours` and `day` fix the steps of each arm, so that a run is the same on any machine;
+   MeZO with n = 5 makes as many forward passes as with n = 1. The other profiles fix the time of
+   each arm.
+8. Training items whose text also occurs in the validation split, or in the held-out part, are left
    out.
 9. The prompt is the MeZO authors'; the loss compares the logits of the answers after it. No other
    logits are computed, in any arm.
-10. Accuracy during training is on a fixed part of validation, in which each answer has the share
-    that it has in all of it. At the end it is on all of it, except in `quick`, whose 15 minutes
-    that would exceed. Verdicts use the last step; the running maximum, as the paper draws it, is
-    the thin line.
+10. During training, accuracy is measured on a fixed part of the validation split, in which each
+    answer has the same share as in the whole split. At the end it is measured on the whole split,
+    except in `quick`, whose 15 minutes would not suffice. Verdicts use the last step; the thin line
+    is the running maximum, which the paper draws.
 11. The clock stops during evaluation and while checkpoints are written.
-12. BP trains in float32: plain SGD in bfloat16 loses its small updates, and BP would be the worse
-    for that alone. In `hours`, `day`, `gpu` and `paper` the other arms hold the weights in
+12. BP trains in float32: plain SGD in bfloat16 loses its small updates, which alone would put BP at
+    a disadvantage. In `hours`, `day`, `gpu` and `paper` the other arms hold the weights in
     bfloat16. MeZO restores them exactly and rounds its updates stochastically; LoRA adapters are
-    float32; ElasticZO's backpropagated part takes plain SGD in bfloat16.
+    float32; ElasticZO's backpropagated part uses plain SGD in bfloat16.
 13. The paper does not give eps; it is Malladi et al.'s 1e-3.
 """
 
@@ -82,43 +82,44 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Config:
-    """What is trained, on what, how long, and in how much memory."""
+    """The models, tasks and methods to train, and the length and memory of training."""
 
     setting: str = "two cores, minutes"
-    """What the runs are called in figures; runs of other settings stand beside them."""
+    """Name of the runs in figures; runs of other settings are kept apart."""
     datasets: tuple[str, ...] = ("sst2",)
     """Tasks: boolq, boolq-qa, sst2, sst2-k16-13 and four more, rte, yesno-facts (generated
-    questions), or a .toml file. Those whose data cannot be had are left out, and named."""
+    questions), or a .toml file. Tasks whose data cannot be obtained are named and left out."""
     arms: tuple[Arm, ...] = ARMS
-    """What trains: BP, BP with checkpointing, LoRA with Adam, MeZO with n = 1 and n = 5 (the
+    """Methods: BP, BP with checkpointing, LoRA with Adam, MeZO with n = 1 and n = 5 (the
     paper's), MeZO on LoRA adapters, ElasticZO."""
     bp_models: tuple[str, ...] = ("smollm2-135m",)
     """Models for BP: names of `repro data list` or of the hub, directories, GGUF files."""
     mezo_models: tuple[str, ...] = ("smollm2-135m",)
-    """Models for the other arms; of both lists the largest that can be had and fits is taken."""
+    """Models for the other arms; of each list the largest available model that fits is used."""
     every_model: bool = False
-    """Run every model of the lists, whatever memory it takes, as the paper does."""
+    """Run every model of the lists regardless of its memory, as the paper does."""
     budget_bytes: int = 2_000_000_000
-    """Memory of a training step, weights included; 0 for what BP is measured to take."""
+    """Memory of a training step in bytes, weights included; 0 for BP's measured peak."""
     dtype: Dtype = "float32"
-    """Of the weights and activations of every arm but BP; LoRA adapters are float32."""
+    """Number format of the weights and activations in every arm but BP; LoRA adapters are
+    float32."""
     bp_dtype: Dtype = "float32"
-    """Of BP's, whose SGD loses small updates in half precision."""
+    """Number format of BP's weights and activations; in half precision SGD loses small updates."""
     context: int = 64
-    """N, the longest prompt in tokens (the paper's 1024); what is longer loses passage."""
+    """N, the longest prompt in tokens (the paper's 1024); longer prompts have their passage cut."""
     batch: int = 8
-    """B, prompts of a step (the paper's 8)."""
+    """B, prompts per step (the paper's 8)."""
     seconds: float = 30
-    """Training time of each run of which no steps are given (the paper's figure shows 7200)."""
+    """Training time of each run whose steps are not given (the paper's figure shows 7200)."""
     bp_steps: int = 0
-    """Training steps of BP and of LoRA with Adam; 0 for as many as `seconds` hold."""
+    """Training steps of BP and of LoRA with Adam; 0 for as many as fit in `seconds`."""
     zo_forwards: tuple[int, ...] = (0,)
-    """Forward passes of the zeroth-order arms, of which a step of MeZO takes 2 n: one number for
-    each of `mezo_models`, or one for all; 0 for as many as `seconds` hold."""
+    """Forward passes of the zeroth-order arms; a step of MeZO takes 2 n of them. Give one number
+    for each of `mezo_models`, or one for all; 0 for as many as fit in `seconds`."""
     evaluations: int = 4
-    """Evaluations during a run, after equal parts of it."""
+    """Number of evaluations during a run, at equal intervals."""
     monitored_items: int = 64
-    """Validation items of those evaluations."""
+    """Validation items of the evaluations during a run."""
     final_items: int = 128
     """Validation items evaluated at the end, and zero-shot; 0 for all."""
     bp_lrs: tuple[float, ...] = (5e-2, 5e-3, 5e-4)
@@ -130,27 +131,27 @@ class Config:
     mezo_lora_lrs: tuple[float, ...] = (1e-2, 1e-3, 1e-4)
     """Learning rates tried for MeZO on LoRA adapters."""
     elasticzo_lrs: tuple[float, ...] = (5e-4, 5e-5, 5e-6)
-    """Learning rates tried for ElasticZO, both of whose parts take the same."""
+    """Learning rates tried for ElasticZO; both of its parts use the same rate."""
     grid_share: float = 0.25
     """Length of each run of the grids, as a share of the length of a training run."""
     tuning_items: int = 64
-    """Training items held out to choose the learning rates on, and the zero-shot biases."""
+    """Training items held out for choosing the learning rates and the zero-shot biases."""
     zero_shot: bool = True
     """Evaluate every model on every task before any training, plain and calibrated."""
     noise: NoiseName = "torch"
-    """Where MeZO's perturbations come from; the on-device engine draws them several times as fast,
-    on the host. Memory is planned and measured with PyTorch's, which takes no less."""
+    """Generator of MeZO's perturbations; the on-device engine's is several times as fast, on the
+    host. Memory is planned and measured with PyTorch's, which needs no less memory."""
     eps: float = 1e-3
     """Scale of the perturbation (not in the paper; Malladi et al.: 1e-3)."""
     seeds: tuple[int, ...] = (0,)
     """Seeds of the order of items, of the perturbations and of the adapters."""
     device: Literal["cpu", "cuda"] = "cpu"
-    """Where it runs."""
+    """Device of the runs."""
     threads: int = 2
-    """Threads of each run; runs do not share the machine, for their time is the result."""
+    """Threads of each run; only one runs at a time, as their times are results."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be run, before anything runs."""
+        """Refuse settings that cannot be run, before anything runs."""
         require_distinct("datasets", self.datasets)
         for name in self.datasets:
             get_task(name)
@@ -193,7 +194,7 @@ class Config:
         return self.bp_models if is_full_backpropagation(arm) else self.mezo_models
 
     def dtype_of(self, arm: Arm) -> Dtype:
-        """Return the type of the weights and activations of ``arm``."""
+        """Return the number format of the weights and activations of ``arm``."""
         return self.bp_dtype if is_full_backpropagation(arm) else self.dtype
 
     def lrs(self, arm: Arm) -> tuple[float, ...]:
@@ -208,7 +209,7 @@ class Config:
         return by_arm.get(arm, self.mezo_lrs)
 
     def steps(self, arm: Arm, model: str) -> int:
-        """Return the training steps of ``arm`` on ``model``; 0 for as many as the time holds."""
+        """Return the training steps of ``arm`` on ``model``; 0 for as many as fit in the time."""
         if not estimates(arm):
             return self.bp_steps
         place = self.mezo_models.index(model) if len(self.zo_forwards) > 1 else 0

@@ -1,4 +1,4 @@
-"""The controls of Fig. 4: how right each model is on each task before any training."""
+"""Evaluate the controls of Fig. 4: each model's accuracy on each task before any training."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +23,7 @@ class Control:
     dataset: str
     model: str
     base: str
-    """``fingerprint`` of the model's weights."""
+    """Fingerprint (``fingerprint``) of the model's weights."""
     dtype: Dtype
     context: int
     calibration_items: int
@@ -55,7 +55,7 @@ def zero_shot_controls(
 ) -> Iterator[Result]:
     """Yield the zero-shot accuracy of every trained model, in the number format of its training.
 
-    A model that several arms train in different formats is evaluated in the first of them.
+    If several arms train a model in different formats, the first arm's format is used.
     """
     formats: dict[str, Setup] = {}
     for setup in setups:

@@ -1,4 +1,4 @@
-"""Accuracy over time, forward passes and arithmetic, memory beside it; and the learning rates."""
+"""Draw accuracy over time, forward passes and arithmetic, with memory; and the learning rates."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -40,23 +40,23 @@ _COLOURS = {
     "elasticzo": RED,
 }
 _DASHES = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
-"""Models of one arm are told apart by them."""
+"""Line styles that distinguish the models of one arm."""
 _PUBLISHED = {"MeZO": CLAIMS["A9"].published, "BP, below": CLAIMS["A9-bp"].published}
 """Accuracies (%) after about two hours in the paper's Fig. 4, of far larger models."""
 _SEEDS_FOR_AN_INTERVAL = 3
-"""With fewer, an interval of Student's t covers the panel; each seed is drawn instead."""
+"""With fewer seeds, Student's t interval would cover the panel; each seed is drawn instead."""
 _LEVELS = 200
-"""Places at which the seeds' accuracies are averaged."""
+"""Number of points of the axis at which the seeds' accuracies are averaged."""
 
 
 def fig4(records: Sequence[Record]) -> Figure:
-    """Draw every task of the highest profile: accuracy over time and forward passes, and memory."""
+    """Draw accuracy over time and forward passes, and memory, for the highest profile's tasks."""
     found = settings(records)
     return accuracy([s for s in found if s.name == found[0].name], ("seconds", "forward_passes"))
 
 
 def learning_rates(records: Sequence[Record]) -> Figure:
-    """Draw the grids of every setting: loss on the held-out items over the learning rate."""
+    """Draw the learning-rate grids of every setting: held-out loss over the learning rate."""
     with_grids = [setting for setting in settings(records) if setting.grids]
     with style():
         rows = max(1, len(with_grids))
@@ -74,11 +74,11 @@ FIGURES: Mapping[str, Callable[[Sequence[Record]], Figure]] = {
 
 
 def accuracy(tasks: Sequence[Setting], axes: Sequence[str] = tuple(_AXES)) -> Figure:
-    """Draw the tasks of one setting, one to a row, and the memory of each arm beside them.
+    """Draw the tasks of one setting, one per row, and the memory of each arm.
 
     Args:
-        tasks: of one setting, at least one.
-        axes: fields of the curve that accuracy is drawn over, one to a column.
+        tasks: at least one task, all of one setting.
+        axes: fields of the curve to draw accuracy over, one per column.
     """
     with style():
         figure = plt.figure(figsize=(4.2 * len(axes) + 4, max(4.6, 3.1 * len(tasks) + 1.1)))
@@ -132,7 +132,7 @@ def accuracy(tasks: Sequence[Setting], axes: Sequence[str] = tuple(_AXES)) -> Fi
 
 
 def _looks(tasks: Sequence[Setting]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the look of each line, by its label: a colour for the arm, dashes for the model."""
+    """Return the style of each line by its label: the arm's colour and the model's dashes."""
     lines = [line for setting in tasks for line in setting.lines]
     number = {model: n for n, model in enumerate(dict.fromkeys(line.model for line in lines))}
     return {
@@ -168,7 +168,7 @@ def _curves(
 
 
 def _set_limits(panel: Axes, setting: Setting) -> None:
-    """Show every point and published value; an interval over few seeds may reach beyond."""
+    """Show every point and published value; an interval over few seeds may exceed the panel."""
     raw = [100 * a for line in setting.lines for r in line.records for a in r.metrics["accuracy"]]
     alike = setting.majority("monitored")
     raw += [] if alike is None else [alike]
@@ -180,9 +180,10 @@ def _set_limits(panel: Axes, setting: Setting) -> None:
 
 
 def _mean(panel: Axes, line: Line, axis: str, look: Mapping[str, Any]) -> None:
-    """Draw the mean accuracy as far as every seed goes, its 95 % interval, and the maximum so far.
+    """Draw the mean accuracy over seeds, its 95 % interval and the running maximum.
 
-    Lines end where a mark stands: at the last evaluation, by which verdicts are given.
+    Lines end where the first seed ends. A mark shows this end, the last evaluation, which verdicts
+    use.
     """
     raw = [
         list(zip(r.metrics[axis], [100 * a for a in r.metrics["accuracy"]], strict=True))
@@ -210,7 +211,7 @@ def _mean(panel: Axes, line: Line, axis: str, look: Mapping[str, Any]) -> None:
 
 
 def _memory(panel: Axes, setting: Setting) -> None:
-    """Draw what a step of each set-up takes: measured as bars, the rest as marks on them."""
+    """Draw the memory of a step of each set-up: measured as bars, estimates as marks on them."""
     sizes = {(plan.point["batch"], plan.point["context"]) for plan in setting.plans}
     names = []
     for place, plan in enumerate(setting.plans):

@@ -1,4 +1,4 @@
-"""Our value for each claim on Fig. 4, from the records of the highest profile that can tell."""
+"""Our value for each claim on Fig. 4, from the records of the highest profile that has one."""
 
 from collections.abc import Container, Iterator, Sequence
 from math import hypot, inf, sqrt
@@ -20,13 +20,13 @@ from repro.finetuning.arms import LABELS, PAPER_ARMS, estimates
 from repro.measurement.records import Record
 
 _GAIN = 0.5
-"""Of BP's gain, the part whose time is compared."""
+"""Fraction of BP's gain for which the times are compared."""
 
 
 def findings(records: Sequence[Record]) -> list[Finding]:
     """Return a finding for every claim of the artifact, each of the highest profile with a value.
 
-    A part of a high profile that cannot tell does not hide what a whole lower one does.
+    An inconclusive part of a high profile does not hide the result of a complete lower profile.
     """
     found = [of_setting(setting) for setting in settings(records)]
     if not found:
@@ -36,7 +36,7 @@ def findings(records: Sequence[Record]) -> list[Finding]:
 
 
 def _telling(finding: Finding) -> tuple[bool, bool, bool]:
-    """Rank by what a finding can tell: an order of one seed is next to none, a run above no run."""
+    """Rank findings: values first, then rankings by one seed only, then runs without a value."""
     has_value = finding.ours is not None
     one_seed = is_ranking(CLAIMS[finding.claim_id]) and finding.interval is None
     return has_value and not one_seed, has_value, finding.is_run
@@ -53,7 +53,7 @@ def of_setting(setting: Setting) -> list[Finding]:
 
 
 def _peak(setting: Setting) -> Finding:
-    """Hold every set-up of the profile against the published size; any may be the farthest."""
+    """Compare every set-up's measured peak with the published size; return the farthest."""
     if without := list(_unmeasured(setting)):
         return Finding("A8-measured", None, f"not measured: {', '.join(without)}")
     peaks = [plan.metrics["measured_peak_bytes"] / GB for plan in setting.plans]
@@ -72,7 +72,7 @@ def _peaks(setting: Setting) -> str:
 
 
 def _unmeasured(setting: Setting) -> Iterator[str]:
-    """Yield methods without a plan, models without one where all are to be run, and failures."""
+    """Yield methods without a plan, models without one if all are to be run, and failed plans."""
     for method, names, zo in (("BP", "bp_models", False), ("MeZO", "mezo_models", True)):
         plans = [plan for plan in setting.plans if bool(estimates(plan.point["arm"])) == zo]
         if not plans:
@@ -113,7 +113,7 @@ def _accuracies(setting: Setting) -> list[Finding]:
 
 
 def _order(setting: Setting) -> Finding:
-    """Compare ends: what the choice of the questions may make is part of the interval."""
+    """Compare final accuracies; the interval includes the sampling error of the questions."""
     bp = _best(setting, zo=False)
     if bp is None or setting.dataset == GENERATED or _best(setting, zo=True) is None:
         return Finding("A9-order", None, _absent(setting))
@@ -157,9 +157,9 @@ def _order(setting: Setting) -> Finding:
 
 
 def _time(setting: Setting) -> Finding:
-    """Compare the times in which each arm, from its own start, makes half of BP's gain.
+    """Compare the times in which each arm, from its own start, gains half of BP's gain.
 
-    A run that never does counts as its end, which is less than it would have taken.
+    A run that never gains as much counts with its total time, a lower bound.
     """
     mezo, bp = _best(setting, zo=True), _best(setting, zo=False)
     if mezo is None or bp is None or setting.dataset == GENERATED:
@@ -195,7 +195,7 @@ def _time(setting: Setting) -> Finding:
 
 
 def _delays(mezo: Line, bp: Line) -> tuple[list[float], int, int]:
-    """Return how much later MeZO is, by seed, and how many seeds never get there, or diverged."""
+    """Return MeZO's delay in seconds by seed, and how many seeds never got there or diverged."""
     later, censored, diverged = [], 0, 0
     others = {record.seed: record for record in mezo.records}
     for record in (record for record in bp.records if record.seed in others):
@@ -214,10 +214,11 @@ def _delays(mezo: Line, bp: Line) -> tuple[list[float], int, int]:
 
 
 def _nothing_learnt(setting: Setting, bp: Line) -> str:
-    """Return why there is no convergence of BP to compare with, or nothing.
+    """Return the reason why BP has no convergence to compare with, or the empty string.
 
-    Its gain has to exceed what the choice of the monitored questions may make, and its end that of
-    always answering alike, to which a model comes that learns no more than the share of yes.
+    BP's gain has to exceed the sampling error of the monitored questions. Its final accuracy has to
+    exceed the accuracy of always giving the same answer, which a model reaches by learning only the
+    share of yes.
     """
     gain = estimate([_gain(running_maximum(record, "seconds")) for record in bp.records]).mean
     noise = _standard_errors(_items(bp, "monitored"))
@@ -246,7 +247,7 @@ def _duration(line: Line) -> str:
 
 
 def _before_training(setting: Setting, mezo: Line, bp: Line, gap: float) -> str:
-    """Say how much of the final gap the two models had before any training."""
+    """Say how large the gap between the two models was before any training."""
     starts = [setting.before_training(line.model) for line in (mezo, bp)]
     if None in starts:
         return ""
@@ -258,17 +259,17 @@ def _before_training(setting: Setting, mezo: Line, bp: Line, gap: float) -> str:
 
 
 def _gain(curve: Sequence[tuple[float, float]]) -> float:
-    """Return by how many points a running maximum rises."""
+    """Return the rise of a running maximum, in points."""
     return curve[-1][1] - curve[0][1]
 
 
 def _standard_errors(items: int) -> float:
-    """Return two standard errors, in points, of an accuracy near a half on so many questions."""
+    """Return two standard errors, in points, of an accuracy near 50 % on ``items`` questions."""
     return float(200 * sqrt(0.25 / items))
 
 
 def _items(line: Line, which: str) -> int:
-    """Return how many questions ``line`` was evaluated on."""
+    """Return the number of questions on which ``line`` was evaluated."""
     counts = (r.metrics["items"][which] for r in line.records if "items" in r.metrics)
     return next(counts, 1)
 
@@ -276,7 +277,7 @@ def _items(line: Line, which: str) -> int:
 def _best(setting: Setting, *, zo: bool, of: Container[str] | None = None) -> Line | None:
     """Return the line of BP or MeZO with the highest mean accuracy, on any model or one ``of``.
 
-    LoRA and ElasticZO are baselines of this suite, of which the paper states nothing.
+    LoRA and ElasticZO are this suite's baselines; the paper makes no statement about them.
     """
     lines = [
         line

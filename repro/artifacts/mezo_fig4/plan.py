@@ -1,4 +1,4 @@
-"""What each arm trains: proposed by the formula, accounted for, and held to the budget."""
+"""Plan the training of each arm: the formula proposes, and a measured step must fit the budget."""
 
 import math
 import sys
@@ -22,11 +22,11 @@ from repro.planner.architecture import Architecture
 
 @dataclass(frozen=True)
 class Plan:
-    """The set-ups that are run, and the results that tell how they were chosen."""
+    """The set-ups to run, and the results that led to their choice."""
 
     setups: tuple[Setup, ...]
     too_large: tuple[Setup, ...]
-    """Of an arm for which the device's memory is too small at every size: the least it tried."""
+    """The smallest set-up tried of each arm that exceeds the device's memory at every size."""
     results: tuple[Result, ...]
 
 
@@ -34,9 +34,9 @@ def plan(config: Config, datasets: Sequence[str], context: Context) -> Plan:
     """Choose a set-up for each arm; with ``every_model`` one for each of its models.
 
     Raises:
-        UsageError: the budget is too small for an arm, the device for all of them, or N cuts into
-            a question.
-        ReproError: of an arm's models none can be had.
+        UsageError: the budget is too small for an arm, the device is too small for all arms, or N
+            is so small that it cuts a question.
+        ReproError: none of an arm's models can be obtained.
     """
     reasons = {name: unobtainable(name) for name in (*config.bp_models, *config.mezo_models)}
     results = list(_unobtainable(config, reasons))
@@ -71,21 +71,21 @@ Tried = tuple[Setup, dict[str, Any], bool]
 
 
 class _Budget(NamedTuple):
-    """The bytes that every arm may take."""
+    """The memory that every arm may use."""
 
     bytes: float
-    """Infinite where every model is run; all that the device has where BP takes more than that."""
+    """Budget in bytes; infinite if every model is run, the device's memory if BP exceeds it."""
     of_bp: Accounted | None = None
-    """BP as it is wanted, where it was measured for the budget."""
+    """The BP configuration whose measured peak sets the budget, if one was measured for it."""
 
     @property
     def is_taken(self) -> bool:
-        """Whether it is what BP takes, whatever the formula says of that."""
+        """Whether the budget is BP's measured peak, regardless of the formula."""
         return self.of_bp is not None and "measured_peak_bytes" in self.of_bp[1]
 
 
 def _unobtainable(config: Config, reasons: Mapping[str, str]) -> Iterator[Result]:
-    """Yield the models that are left out, and say so before hours go into the others."""
+    """Yield the models that are left out, and report them before hours are spent on the others."""
     for name, reason in reasons.items():
         if reason:
             sys.stderr.write(f"without {name}: {reason}\n")
@@ -103,7 +103,7 @@ def _require_positions(config: Config, model: str, size: Architecture) -> None:
 
 
 class _Accounts:
-    """Formula, simulation and measurement of set-ups, each made once."""
+    """Memory estimates of set-ups (formula, simulation, measurement), each made once."""
 
     def __init__(self, config: Config, context: Context) -> None:
         self._config, self._context = config, context
@@ -111,7 +111,7 @@ class _Accounts:
 
     def of(self, arm: Arm, model: str, batch: int, context: int) -> Accounted:
         here = self._config
-        measured: Arm = "mezo_1" if arm == "mezo_5" else arm  # n takes no memory
+        measured: Arm = "mezo_1" if arm == "mezo_5" else arm  # memory does not depend on n
         dtype = here.dtype_of(arm)
         setup = Setup(measured, model, dtype, batch, context, here.device, here.threads)
         if setup not in self._known:
@@ -133,7 +133,7 @@ class _Accounts:
 
 
 def _least_context(config: Config, dataset: str, model: str) -> int:
-    """Return the shortest N that leaves every question whole, if the wanted one is no shorter."""
+    """Return the shortest N that leaves every question whole; refuse a shorter configured N."""
     tokenizer = load_tokenizer(model)
     splits = (load_tokenised(dataset, split, tokenizer) for split in ("train", "validation"))
     least = max(split.least_length for split in splits)
@@ -184,7 +184,7 @@ def _budget(
 def _proposals(
     config: Config, arm: Arm, models: Mapping[str, Architecture], least: int, budget: _Budget
 ) -> Iterator[list[Proposal]]:
-    """Yield the proposals for each set-up of an arm, the most wanted first; of no budget one."""
+    """Yield the proposals for each set-up of an arm, best first; without a budget only one."""
     groups = [{name: models[name]} for name in models] if config.every_model else [dict(models)]
     limit = math.inf if arm == "bp" and budget.is_taken else budget.bytes
     for group in groups:
@@ -203,7 +203,7 @@ def _proposals(
 def _tried(
     proposals: list[Proposal], arm: Arm, accounts: _Accounts, budget: _Budget
 ) -> Iterator[Tried]:
-    """Account for one proposal after the other until one stays within the budget."""
+    """Measure one proposal after another until one stays within the budget; yield all of them."""
     for proposal in proposals:
         setup, metrics = accounts.of(arm, proposal.model, proposal.batch, proposal.context)
         unlimited = budget.bytes == math.inf
@@ -214,10 +214,10 @@ def _tried(
 
 
 def _fits(arm: Arm, tried: list[Tried], budget: _Budget) -> bool:
-    """Tell whether the last that was tried may be run; not so if the device is too small for all.
+    """Return whether the last proposal tried fits; ``False`` if none fits on the device.
 
     Raises:
-        UsageError: the least that was measured takes more than the budget.
+        UsageError: some proposals fit on the device, but all of these exceed the budget.
     """
     if tried[-1][2]:
         return True

@@ -1,4 +1,4 @@
-"""The recorded runs as figures, tables and findings read them."""
+"""Group the recorded runs for figures, tables and findings."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from repro.finetuning.arms import ARMS, LABELS, Arm
 from repro.measurement.records import Record, of_kind, rank
 
 GENERATED = "yesno-facts"
-"""The task of generated questions, from which no verdict follows."""
+"""The task of generated questions; it gives no verdict."""
 TITLES = {
     "boolq": "BoolQ",
     "boolq-qa": "BoolQ, question and answer",
@@ -18,7 +18,7 @@ TITLES = {
     "sst2": "SST-2",
     GENERATED: "generated questions",
 }
-"""Tasks as the literature writes them."""
+"""Names of the tasks in the literature."""
 
 
 @dataclass(frozen=True)
@@ -28,18 +28,18 @@ class Line:
     arm: Arm
     model: str
     records: tuple[Record, ...]
-    """One for each seed, in the order of the seeds."""
+    """One record for each seed, in the order of the seeds."""
     left_out: int = 0
-    """Seeds that were run with other settings than the newest, another learning rate perhaps."""
+    """Number of seeds run with other settings than the newest, such as another learning rate."""
 
     @property
     def label(self) -> str:
-        """The arm and its model, as people read them."""
+        """Display name of the arm and its model."""
         return f"{LABELS[self.arm]}, {self.model.rpartition('/')[2]}"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """How every seed was run."""
+        """The settings of every seed's run."""
         return _settings(self.records[0])
 
     def best(self) -> dict[int | None, float]:
@@ -47,14 +47,14 @@ class Line:
         return {record.seed: 100 * max(record.metrics["accuracy"]) for record in self.records}
 
     def final(self) -> dict[int | None, float]:
-        """Return the accuracy at the end in per cent, by seed; a run that diverged has none."""
+        """Return the final accuracy in per cent, by seed; a run that diverged has none."""
         ends = {record.seed: record.metrics.get("final_accuracy") for record in self.records}
         return {seed: 100 * end for seed, end in ends.items() if end is not None}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The records of one setting: what one profile trained."""
+    """The records of one task in one setting, as one profile trained it."""
 
     name: str
     profile: str
@@ -67,9 +67,9 @@ class Setting:
     """The accuracy of each model before any training."""
 
     def majority(self, which: str) -> float | None:
-        """Per cent of the ``monitored`` or ``final`` questions with the more frequent answer.
+        """Return the per cent of the ``monitored`` or ``final`` questions with the majority answer.
 
-        ``None`` if no run came to its end.
+        ``None`` if no run finished.
         """
         of = [
             r.metrics["majority"][which]
@@ -86,17 +86,17 @@ class Setting:
 
     @property
     def title(self) -> str:
-        """The task as the literature writes it; for a user's own task, the name of its file."""
+        """The task's name in the literature; for a user's own task, the name of its file."""
         return TITLES.get(self.dataset, Path(self.dataset).stem)
 
     @property
     def machines(self) -> list[str]:
-        """What the runs were made on, each once."""
+        """The machines of the runs, each once."""
         return list(dict.fromkeys(machine(r) for line in self.lines for r in line.records))
 
 
 def settings(records: Sequence[Record]) -> list[Setting]:
-    """Return each task of each setting that was run: the highest profile first, BoolQ first."""
+    """Return every recorded task and setting: highest profile first, BoolQ first within it."""
     keys = dict.fromkeys((r.point["setting"], r.point["dataset"]) for r in of_kind(records, "run"))
     found = [
         _setting(  # memory does not depend on data
@@ -115,7 +115,7 @@ def settings(records: Sequence[Record]) -> list[Setting]:
 
 
 def machine(record: Record) -> str:
-    """Return what decides the time of a run beside its code: the GPU, or processor and threads."""
+    """Return the hardware that decides a run's time: the GPU, or the processor and threads."""
     here = record.environment
     return here.gpu or f"{here.cpu}, {record.metrics['settings']['threads']} threads"
 
@@ -127,15 +127,15 @@ def running_maximum(record: Record, axis: str) -> list[tuple[float, float]]:
 
 
 def value_at(points: Sequence[tuple[float, float]], x: float) -> float:
-    """Return the height at ``x`` of the steps through ``points``, which rise at each of them."""
+    """Return the height at ``x`` of the step function that changes at each of ``points``."""
     heights = [height for place, height in points if place <= x]
     return heights[-1] if heights else points[0][1]
 
 
 def first_reached(points: Sequence[tuple[float, float]], height: float) -> float | None:
-    """Return the first place where ``height`` is reached, between evaluations by a straight line.
+    """Return where ``points`` first reach ``height``, with linear interpolation between them.
 
-    ``None`` if it never is.
+    ``None`` if they never reach it.
     """
     if points[0][1] >= height:
         return points[0][0]
@@ -152,7 +152,7 @@ def _setting(name: str, dataset: str, records: Sequence[Record]) -> Setting:
         _line(runs, arm, model)
         for arm, model in sorted(keys, key=lambda key: (ARMS.index(key[0]), key[1]))
     )
-    # B and N are part of a set-up's point, so an earlier run may have left another choice
+    # B and N are part of a plan's point, so records may hold an earlier choice with other values
     chosen = [record for record in of_kind(records, "plan") if record.metrics["chosen"]]
     chosen.sort(key=lambda record: record.utc)
     plans = {(plan.point["arm"], plan.point["model"]): plan for plan in chosen}
@@ -168,7 +168,7 @@ def _setting(name: str, dataset: str, records: Sequence[Record]) -> Setting:
 
 
 def _line(runs: Iterable[Record], arm: Arm, model: str) -> Line:
-    """Return the runs of one line that came to an evaluation, as the newest was made."""
+    """Return one line: its runs with an evaluation and the same settings as the newest."""
     here = [r for r in runs if (r.point["arm"], r.point["model"]) == (arm, model)]
     here = [r for r in here if r.metrics.get("accuracy")]
     if not here:
@@ -181,6 +181,6 @@ def _line(runs: Iterable[Record], arm: Arm, model: str) -> Line:
 
 
 def _settings(record: Record) -> dict[str, Any]:
-    """Return how a run was made; older records do not name choices that came later."""
+    """Return a run's settings; fields that older records lack get the values of that time."""
     settings: dict[str, Any] = record.metrics["settings"]
     return {"noise": "torch", "helped": False, "steps": 0, **settings}

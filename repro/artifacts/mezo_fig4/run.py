@@ -1,14 +1,14 @@
-"""Plan, tune and fine-tune what Fig. 4 needs.
+"""Plan, tune and fine-tune the runs of Fig. 4.
 
 Kinds of results, each with the ``setting`` of the configuration in its point:
 
-- ``unobtainable``: a model that could not be had, and why.
-- ``plan``: formula, simulation and measurement of a step; ``chosen`` is what the arm trains.
+- ``unobtainable``: a model that could not be obtained, with the reason.
+- ``plan``: formula, simulation and measurement of a step; ``chosen`` marks the arm's set-up.
 - ``zero_shot``: the accuracy of a model on a task before any training (``repro.finetuning``).
-- ``grid``: a short run, evaluated on held-out training items; point with ``arm``, ``lr``.
-- ``run``: the curve of a run, its end, and the log of MeZO; ``settings`` are all that its seeds
-  have in common. Where the GPU was too small ``out_of_memory`` has the reason, and where no
-  learning rate came to its end ``divergence`` says so.
+- ``grid``: a short run, evaluated on held-out training items; the point has ``arm`` and ``lr``.
+- ``run``: the curve of a run, its final values and MeZO's log; ``settings`` holds all settings but
+  the seed. If the GPU was too small, ``out_of_memory`` has the reason; if no learning rate finished
+  its run, ``divergence`` says so.
 """
 
 import math
@@ -41,15 +41,15 @@ from repro.training.trainer import TrainingTask, train_run
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
-    """Yield every result; what is done is kept if the run is killed, down to the last steps.
+    """Yield every result; an interrupted run resumes from its last checkpoint.
 
-    Every task has the same set-ups. A set-up that the GPU is too small for, or that no learning
-    rate suits, is recorded as such, and the others go on.
+    Every task has the same set-ups. If the GPU is too small for a set-up, or no learning rate suits
+    it, the failure is recorded and the other set-ups are run.
 
     Raises:
         UsageError: the device does not exist here, or the budget is too small.
-        ReproError: data or models cannot be had, a process died, the engine is to draw the noise
-            and cannot be built, or no set-up at all has a learning rate that came to its end.
+        ReproError: data or models cannot be obtained, a process died, the engine is to draw the
+            noise and cannot be built, or no learning rate of any set-up finished its run.
     """
     require_device(config.device)
     if config.noise == "engine":
@@ -57,7 +57,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     datasets = obtainable(config.datasets)
     planned = plan(config, datasets, context)
     yield from planned.results
-    for setup in planned.too_large:  # said before hours go into the others
+    for setup in planned.too_large:  # reported before hours are spent on the others
         reason = f"{_name(setup)}: runs out of memory, and so does all that is larger"
         sys.stderr.write(f"{reason}\n")
         for dataset in datasets:
@@ -74,7 +74,7 @@ def _task(
     """Yield the grids and the runs of one task.
 
     Raises:
-        ReproError: no set-up has a learning rate that came to its end.
+        ReproError: no learning rate of any set-up finished its run.
     """
     lrs = yield from _learning_rates(config, dataset, setups, context)
     failures = [found for found in lrs.values() if isinstance(found, dict)]
@@ -95,7 +95,10 @@ _Failure = dict[str, Any]
 def _learning_rates(
     config: Config, dataset: str, setups: Sequence[Setup], context: Context
 ) -> Generator[Result, None, dict[Setup, float | _Failure]]:
-    """Yield the grids and return what came of each; BP with checkpointing takes BP's if it can."""
+    """Yield the grids and return each arm's learning rate or failure.
+
+    BP with checkpointing uses BP's learning rate unless BP ran out of memory.
+    """
     lrs: dict[Setup, float | _Failure] = {}
     for setup in sorted(setups, key=lambda one: one.arm != tuned_as(one.arm)):
         of_bp = lrs.get(replace(setup, arm=tuned_as(setup.arm)))
@@ -107,7 +110,7 @@ def _learning_rates(
 
 
 def _is_out_of_memory(found: float | _Failure) -> bool:
-    """Tell of BP's learning rate whether BP lacked the memory that checkpointing may not need."""
+    """Return whether BP ran out of memory; BP with checkpointing may still fit."""
     return isinstance(found, dict) and "out_of_memory" in found
 
 
@@ -142,7 +145,7 @@ def _without(values: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _grid(config: Config, dataset: str, setup: Setup, context: Context) -> Iterator[Result]:
-    """Yield a short run for each learning rate; those done before under the same code are kept."""
+    """Yield a short run for each learning rate; finished runs of the same code are reused."""
     whole = _run(config, dataset, setup, 0, seed=0)
     short = replace(
         whole,
@@ -159,7 +162,7 @@ def _grid(config: Config, dataset: str, setup: Setup, context: Context) -> Itera
 def _best(results: Sequence[Result]) -> float | None:
     """Return the learning rate with the lowest loss on the held-out questions.
 
-    ``None`` if no run of the grid came to its end.
+    ``None`` if no run of the grid finished.
     """
     ended = [result for result in results if result.metrics.get("loss")]
     best = min(ended, key=lambda result: float(result.metrics["loss"][-1]), default=None)
@@ -171,7 +174,7 @@ def _name(setup: Setup) -> str:
 
 
 def _failure(setup: Setup, results: Sequence[Result]) -> _Failure:
-    """Say why a set-up cannot be trained, on standard error too."""
+    """Return the reason why a set-up cannot be trained, and print it to standard error."""
     name = _name(setup)
     short = [r.metrics["out_of_memory"] for r in results if "out_of_memory" in r.metrics]
     reason = f"of {len(results)} learning rates none came to its end; give lower ones, or more time"
@@ -211,7 +214,7 @@ def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> La
 def _fine_tuned(
     title: str, runs: Sequence[LanguageModelRun], store: ResultCache, environment: Environment
 ) -> Iterator[tuple[LanguageModelRun, dict[str, Any]]]:
-    """Yield each run with its metrics; one at a time, for their time is the result."""
+    """Yield each run with its metrics; one runs at a time, as their times are results."""
     bases = {model: fingerprint(model) for model in {run.model for run in runs}}
     data = {name: _data_of(name) for name in {run.dataset for run in runs}}
     tasks = [
@@ -238,7 +241,7 @@ def _fine_tuned(
 
 
 def _data_of(dataset: str) -> str:
-    """Return what tells the rows and prompts of a task from others under the same name."""
+    """Return a fingerprint of a task's rows and prompts, which its name alone may not identify."""
     task = get_task(dataset)
     return " ".join(task.fingerprint(split)[:16] for split in SPLITS)
 

@@ -1,4 +1,4 @@
-"""The tables of the notebook, as data frames made from records."""
+"""Make the notebook's tables from records, as data frames."""
 
 from collections.abc import Sequence
 
@@ -18,8 +18,8 @@ from repro.measurement.records import Record, of_kind
 def memory(records: Sequence[Record]) -> pd.DataFrame:
     """Return every set-up whose memory was estimated: formulas, simulation, measurement, L'.
 
-    Records of before the planner's formula proposed have the paper's equations with the model's
-    real number of parameters instead.
+    Records older than the planner's formula have the paper's equations with the model's real number
+    of parameters instead.
     """
     rows = []
     for record in of_kind(records, "plan"):
@@ -46,7 +46,7 @@ def memory(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def unobtainable(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the models that could not be had, with the reason, and later could not, either."""
+    """Return the models that could not be obtained, unless a later run had them; with reasons."""
     had = {
         (r.point["setting"], r.point["model"]): r.utc
         for r in sorted(of_kind(records, "plan"), key=lambda record: record.utc)
@@ -82,7 +82,7 @@ def zero_shot(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def runs(records: Sequence[Record]) -> pd.DataFrame:
-    """Return how each arm was trained and what it ended with, means over seeds."""
+    """Return how each arm was trained and its final values, as means over seeds."""
     rows: list[dict[str, object]] = []
     for setting in settings(records):
         majority = setting.majority("monitored")
@@ -112,7 +112,7 @@ def runs(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def out_of_memory(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the runs that the device was too small for, and those that diverged."""
+    """Return the runs that ran out of memory and the runs that diverged."""
     rows = [
         {
             "setting": record.point["setting"],
@@ -130,7 +130,7 @@ def out_of_memory(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def learning_rates(records: Sequence[Record]) -> pd.DataFrame:
-    """Return each grid: how many steps a rate had, the loss after them, and which was chosen."""
+    """Return each grid: the steps and final loss of each learning rate, and the chosen rate."""
     rows = []
     for setting in settings(records):
         grids: dict[tuple[object, ...], list[Record]] = {}
@@ -194,11 +194,11 @@ def _optional_bytes(count: float | None) -> str:
 
 
 def _busy(record: Record) -> float:
-    """Return the part of its threads' time in which a run had a core; less where others had it."""
+    """Return the fraction of its threads' time in which a run had a core; other load lowers it."""
     seconds, threads = record.metrics["seconds"][-1], record.metrics["settings"]["threads"]
     return float(record.metrics["cpu_seconds"][-1] / (threads * seconds)) if seconds else 1.0
 
 
 def _mean(values: Sequence[float]) -> str:
-    """Return the mean over seeds with its 95 % interval; nothing of no seed."""
+    """Return the mean over seeds with its 95 % interval; the empty string without seeds."""
     return estimate(values).text() if values else ""

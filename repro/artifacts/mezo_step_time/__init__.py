@@ -1,15 +1,16 @@
 """MeZO: time and memory of a language model's training step, against two forward passes.
 
 A MeZO step makes two forward passes and changes every weight three times. This artifact times the
-step of each method on models of three sizes with random weights, in turns, and gives the ratios to
-two forward passes and to the loop that the MeZO authors published.
+step of each method on models of three sizes with random weights, in turns. It reports each time
+relative to two forward passes and to the loop published by the MeZO authors.
 
 Deviations from the paper:
 
-1. The paper times whole runs only (Fig. 4). Nothing here answers one of its claims.
+1. The paper times whole runs only (Fig. 4), so no published claim is answered here.
 2. The models have the shapes of SmolLM2-135M, Llama 3.2 1B and Llama 2 7B, and random weights.
-3. The published loop is written from its description: it draws each tensor's noise whole, makes new
-   tensors for sum and product, and computes the logits of every position for either answer.
+3. We reimplemented the published loop from its description: it draws the whole noise of a tensor at
+   once, makes new tensors for sum and product, and computes the logits of every position for each
+   answer.
 """
 
 from dataclasses import dataclass, replace
@@ -51,24 +52,24 @@ LABELS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Config:
-    """Which steps are timed, on which models and batches."""
+    """The steps to time, and their models and batches."""
 
     models: tuple[ModelName, ...] = ("135M", "1B", "7B")
     """Shapes of the models; the weights are random."""
     arms: tuple[Arm, ...] = ARMS
     """Methods. The fused kernels run on a GPU only and are left out elsewhere."""
     batches: tuple[int, ...] = (16, 8, 1)
-    """B, prompts of a step, of each batch ..."""
+    """B, prompts per step, for each timed batch."""
     contexts: tuple[int, ...] = (32, 128, 2048)
-    """... and N, tokens of each prompt, in the same order."""
+    """N, tokens per prompt, for each timed batch, in the same order."""
     dtype: Dtype = "bfloat16"
     """Number format of weights and activations."""
     turns: int = 6
-    """How often each arm has its turn; an even number cancels a drift of the machine."""
+    """Turns of each arm; an even number cancels a drift of the machine."""
     steps: int = 4
-    """Steps of a turn."""
+    """Steps per turn."""
     device: Device = "cuda"
-    """Where the steps run."""
+    """Device of the timed steps."""
     threads: int = 1
     """Threads on the host."""
 

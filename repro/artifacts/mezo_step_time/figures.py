@@ -1,4 +1,4 @@
-"""Step times as multiples of two forward passes."""
+"""Draw step times as multiples of two forward passes."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -59,5 +59,5 @@ def steps(records: Sequence[Record]) -> Figure:
 
 
 def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
-    """Return the functions that draw, by the name of the figure."""
+    """Return the function that draws each figure, by the figure's name."""
     return {"steps": steps}

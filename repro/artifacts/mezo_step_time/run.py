@@ -2,9 +2,9 @@
 
 Kinds of results:
 
-- ``steps``: one model and batch. ``seconds`` has the mean step of each turn, by arm;
-  ``peak_bytes`` what a step takes above the weights, on a GPU; ``out_of_memory`` names the arms for
-  which the device's memory was too small.
+- ``steps``: one model and batch. ``seconds`` has the mean seconds of a step in each turn, by arm.
+  ``peak_bytes``, on a GPU only, has the memory of a step above the weights. ``out_of_memory`` names
+  the arms for which the device's memory was too small.
 """
 
 import gc
@@ -53,8 +53,8 @@ SHAPES: dict[ModelName, tuple[int, ...]] = {
     "1B": (128256, 2048, 8192, 16, 32, 8, True),
     "7B": (32000, 4096, 11008, 32, 32, 32, False),
 }
-"""By ``_SIZES``: SmolLM2-135M, Llama 3.2 1B and Llama 2 7B."""
-_EPS, _LR = 1e-3, 1e-9  # no time depends on them; weights stay where they are
+"""Values of ``_SIZES`` for SmolLM2-135M, Llama 3.2 1B and Llama 2 7B, and for a tiny test model."""
+_EPS, _LR = 1e-3, 1e-9  # no time depends on them; at this rate the weights hardly change
 _ANSWERS = np.array([1, 2], np.int32)
 _FUSED = ("mezo_philox", "mezo_philox_exact")
 
@@ -95,7 +95,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         asdict,
         label=lambda task: f"{task.model}, B={task.batch} N={task.context}",
         store=context.result_cache,
-        workers=1,  # time is the result
+        workers=1,  # parallel runs would distort each other's times
         preload=["repro.memory.measured", __name__],
     ):
         point = {name: getattr(task, name) for name in ("model", "batch", "context", "dtype")}
@@ -103,7 +103,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
 
 def time_steps(task: StepTask) -> dict[str, Any]:
-    """Time the arms in turns; at the top level, so that another process can run it."""
+    """Time the arms in turns; at the top level of the module for use in another process."""
     from transformers import LlamaConfig
 
     torch.set_num_threads(task.threads)
@@ -142,7 +142,7 @@ def time_steps(task: StepTask) -> dict[str, Any]:
 
 
 def _synchronised(step: Step, device: Device) -> Step:
-    """Return ``step`` with the wait for the GPU at its end."""
+    """Return ``step`` extended to wait for the GPU at its end."""
     if device == "cpu":
         return step
 
@@ -154,7 +154,7 @@ def _synchronised(step: Step, device: Device) -> Step:
 
 
 def _step(arm: Arm, model: "PreTrainedModel", batch: Batch) -> Step:
-    """Return a step of ``arm``; all but LoRA's change the same weights."""
+    """Return a step of ``arm``; all arms except LoRA change the same weights."""
     classifier = AnswerClassifier(model, _ANSWERS)
 
     def loss() -> torch.Tensor:
@@ -183,7 +183,7 @@ def _checkpointed(
     model: "PreTrainedModel", backprop: Backprop, loss: Callable[[], torch.Tensor]
 ) -> Step:
     def step() -> None:
-        model.train()  # transformers checkpoints in training mode alone
+        model.train()  # transformers checkpoints only in training mode
         model.activation_checkpointing_enable({"use_reentrant": False})
         try:
             backprop.step(loss)

@@ -1,7 +1,7 @@
-"""Ablations: base runs, and runs that differ from them in one or more settings.
+"""Run ablations: base runs, and runs that differ from them in one or more settings.
 
 An artifact declares its base runs, one for each seed, and the axes along which they are changed.
-``repro.artifacts.shared.comparisons`` reads what was recorded of them.
+``repro.artifacts.shared.comparisons`` reads their records.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,35 +18,36 @@ if TYPE_CHECKING:
     from repro.training.task import Evaluation
 
 Changes = Mapping[str, Any]
-"""Values by setting: ``precision``, a hyperparameter of the run, or, named ``start_...``, one of
-the run that it starts from."""
+"""Values by setting: ``precision``, a hyperparameter of the run or, with the prefix ``start_``, a
+hyperparameter of the run that it starts from."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One setting and the values it is changed to."""
+    """One setting and the values to try for it."""
 
     name: str
-    """As drawn."""
+    """Label in figures."""
     setting: str
-    """A name of ``Changes``."""
+    """Key in ``Changes``."""
     values: tuple[Any, ...]
-    """The base run's own value may be among them; that run is not made twice."""
+    """Values to try. They may include the base run's own value, which is not trained twice."""
     methods: tuple[MethodName, ...] = METHODS
-    """Methods to which the setting can matter; others are not trained."""
+    """Methods that the setting can affect; others are not trained."""
     base: str = ""
-    """The base run's value as drawn, where it has a name."""
+    """Label of the base run's value in figures, if it has a name."""
     changes: Mapping[Any, Changes] = field(default_factory=dict)
-    """The settings that a value changes, if not ``setting`` alone."""
+    """For values that change more than ``setting``: all settings that they change."""
 
     def changes_to(self, value: object) -> Changes:
-        """Return what differs from the base run at ``value``."""
+        """Return the settings that ``value`` changes in the base run."""
         return self.changes.get(value, {self.setting: value})
 
     def value_at(self, base: "Point", point: "Point") -> Any | None:  # noqa: ANN401 - a setting's
-        """Return which value tells ``point`` from ``base``; none if more or nothing differs.
+        """Return the value at which ``point`` differs from ``base``.
 
-        A value that is not declared counts, if ``setting`` alone differs.
+        It is ``None`` if they are equal or differ in more than this axis. A value outside
+        ``values`` counts if only ``setting`` differs.
         """
         if point == base:
             return None
@@ -65,13 +66,13 @@ class Ablation:
     """The base runs, one for each seed."""
     axes: tuple[Axis, ...]
     every_combination: bool = False
-    """Whether every combination of the axes' values is trained, and no base run; by default the
-    base runs are trained, and each value of each axis alone."""
+    """Whether to train every combination of the axes' values, without the base runs. By default
+    the base runs are trained, and one run for each value of each axis."""
     evaluation: "Evaluation" = "test"
-    """The split that runs are evaluated on."""
+    """The split for evaluation."""
 
     def runs(self) -> "Iterator[tuple[NetworkRun, Changes]]":
-        """Yield every run, each with what differs from its base run."""
+        """Yield every run with its changes from the base run."""
         for base in self.bases:
             run = replace(base, evaluation=self.evaluation)
             if self.every_combination:
@@ -96,13 +97,13 @@ def run_ablations(
     coordinates: Sequence[str],
     engine: EngineChoice,
 ) -> "Iterator[tuple[Result, Changes]]":
-    """Train every run once, and yield its result with what differs from its base run.
+    """Train every run once, and yield its result with its changes from the base run.
 
     Args:
-        ablations: what to run; of a run that belongs to several, the last says what differs.
+        ablations: ablations to run; if a run belongs to several, the last gives its changes.
         context: the harness's services for a run.
-        coordinates: settings that the points of the results name.
-        engine: what trains.
+        coordinates: settings to name in the points of the results.
+        engine: the engine that trains.
     """
     from repro.artifacts.shared.training_runs import point_of, results
     from repro.claims.quantity import key
@@ -117,7 +118,7 @@ def run_ablations(
 
 
 def change(run: "NetworkRun", changes: Changes) -> "NetworkRun":
-    """Return ``run`` with other settings of its own or of the run it starts from."""
+    """Return ``run`` with ``changes`` in its own settings or in those of the run it starts from."""
     own = dict(changes)
     precision = own.pop("precision", run.precision)
     before = {name: own.pop(name) for name in changes if name.startswith("start_")}

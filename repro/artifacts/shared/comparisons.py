@@ -37,7 +37,7 @@ class Variant:
 
     @property
     def label(self) -> str:
-        """The value as people read it."""
+        """The value as text for readers."""
         if self.value is None:
             return "schedule"
         if isinstance(self.value, str):
@@ -47,7 +47,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The base run and those at other values of one axis."""
+    """The base run and the runs at other values of one axis."""
 
     axis: Axis
     base: Variant
@@ -66,7 +66,7 @@ class Comparison:
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """All of them: numbers ascend, anything else begins with the base's value."""
+        """All variants: numbers in ascending order, other values with the base's value first."""
 
         def place(variant: Variant) -> tuple[bool, float, bool]:
             is_number = isinstance(variant.value, int | float)
@@ -77,16 +77,16 @@ class Comparison:
     def gain(self, other: Variant) -> Estimate:
         """Return the accuracy of ``other`` minus the base's after the last epoch, in points.
 
-        It is the mean over the seeds of both.
+        The mean is over the seeds that both have.
         """
         return estimate([gains[-1] for gains in self._gains(other)])
 
     def gain_by_epoch(self, other: Variant) -> list[float]:
-        """Return the same difference after each epoch, without interval."""
+        """Return the mean difference after each epoch, in points, without an interval."""
         return [fmean(gains) for gains in zip(*self._gains(other), strict=False)]
 
     def _gains(self, other: Variant) -> list[list[float]]:
-        """Return the difference after each epoch, for each seed of both, in points."""
+        """Return the difference after each epoch in points, for each seed that both have."""
         base = {record.seed: by_epoch(record) for record in self.base.cell.records}
         changed = {record.seed: by_epoch(record) for record in other.cell.records}
         return [
@@ -116,7 +116,7 @@ class Comparison:
 def comparisons(
     records: Sequence[Record], axes: Sequence[Axis], is_base: Callable[[Cell], bool]
 ) -> Iterator[Comparison]:
-    """Yield each base run and axis of which the records hold another value, too."""
+    """Yield a comparison for each base run and axis with at least one other recorded value."""
     cells = list(Cells(records))
     for base in filter(is_base, cells):
         for axis in axes:

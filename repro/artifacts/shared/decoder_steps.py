@@ -1,4 +1,4 @@
-"""Memory of a decoder's training step by equation and by simulation."""
+"""Compute the memory of a decoder's training step by equation and by simulation."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -25,7 +25,7 @@ from repro.planner.methods import PAPER
 def equation_bytes(spec: StepSpec, live_layers: float = 1) -> float:
     """Return the bytes of a step by equation (2) or (3) of the MeZO paper.
 
-    A forward pass alone is counted as MeZO's; ``live_layers`` is L' of equation (3).
+    A forward pass alone counts like a MeZO step; ``live_layers`` is L' of equation (3).
     """
     s = sizes_of(spec.shape, spec.bytes_per_parameter)
     if spec.method in ("bp", "bp_checkpoint"):
@@ -36,7 +36,7 @@ def equation_bytes(spec: StepSpec, live_layers: float = 1) -> float:
 def simulate_decoder_step(spec: StepSpec) -> dict[str, int]:
     """Return the bytes at the peak of a step under fake tensors, weights included.
 
-    It is at the top level of a module for use in another process.
+    The function is at the top level of the module for use in another process.
     """
     peak = simulate_step(
         partial(build_model, spec),
@@ -54,9 +54,9 @@ def simulated_steps(
     dtype: Dtype,
     context: Context,
 ) -> Iterator[tuple[StepSpec, dict[str, int]]]:
-    """Yield a step of each training method at each shape with its bytes at the peak.
+    """Yield a step of each training method at each shape, with its bytes at the peak.
 
-    Results of the same code are reused: they do not depend on the machine.
+    Results of the same code are reused, as they do not depend on the machine.
     """
     specs = [
         StepSpec(shape, method, attention, dtype)
@@ -82,4 +82,4 @@ def simulated_steps(
 
 
 STEP_LABEL = "N={context} L={layers} D={hidden} {method} {attention} {dtype}"
-"""Names a step in the progress, by its point."""
+"""Label of a step in the progress display, formatted with its point."""

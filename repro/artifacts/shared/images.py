@@ -1,4 +1,4 @@
-"""Settings that the artifacts that train have in common, and the figures of loss curves."""
+"""The common settings of artifacts that train vision networks, and the loss-curve artifacts."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -16,15 +16,15 @@ ANGLES = (30, 45)
 
 @dataclass(frozen=True)
 class TrainingRuns:
-    """How often networks are trained, where, and by what."""
+    """Seeds, device and engine of training runs."""
 
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    """Independent runs of each."""
+    """Seeds; each is an independent training run."""
     device: Device = "cpu"
-    """Where the networks are trained: cpu, or cuda."""
+    """Device to train on: cpu, or cuda."""
     engine: EngineChoice = "torch"
-    """What trains: torch; native, the on-device engine, which refuses what it cannot train; auto,
-    the engine where it can and PyTorch where it cannot."""
+    """Engine to train with: torch; native, the on-device engine, which refuses runs that it does
+    not support; auto, the on-device engine if it supports the run, else PyTorch."""
 
     def __post_init__(self) -> None:
         """Refuse seeds, a device, an engine, or numbers of epochs and items that cannot be run."""
@@ -39,14 +39,14 @@ class TrainingRuns:
 
 @dataclass(frozen=True)
 class ImageRuns(TrainingRuns):
-    """Which sets of images LeNet-5 is trained on, how often and for how long."""
+    """Data sets, seeds and length of LeNet-5's training runs."""
 
     datasets: tuple[str, ...] = DATASETS
-    """Sets of images."""
+    """Data sets of images."""
     epochs: int = 100
-    """The paper's 100."""
+    """Epochs (the paper's 100)."""
     image_items: int | None = None
-    """Images trained on; by default all."""
+    """Number of training images; by default all."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
@@ -56,10 +56,11 @@ class ImageRuns(TrainingRuns):
 
 @dataclass(frozen=True)
 class CurveRuns(ImageRuns):
-    """Which loss curves are run, and for how long."""
+    """The loss curves to train, and the length of training."""
 
     methods: tuple[MethodName, ...] = METHODS
-    """Curves; Full BP estimates no gradient, and is the same by both rules for its sign."""
+    """Methods, one curve each. Full BP estimates no gradient, so its curve is the same in int8 and
+    int8s."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
@@ -71,20 +72,20 @@ def loss_figure(slug: str, title: str, about: str | None, config: type[CurveRuns
     """Return the artifact that draws loss curves, a column for each data set and precision.
 
     Args:
-        slug: its name; the figure's is what follows the paper's.
+        slug: the artifact's name: the paper's name, an underscore and the figure's name.
         title: one line for listings.
-        about: the docstring of its module.
-        config: its configuration. Without a field ``precisions`` networks train in float32.
+        about: the docstring of the artifact's module.
+        config: the type of its configuration; without a field ``precisions`` it trains in float32.
     """
     figure_name = slug.removeprefix("elasticzo_")
     selected = tuple(field.name for field in fields(config) if field.name == "precisions")
 
     def run(config: CurveRuns, context: Context) -> Iterator[Result]:
-        """Yield a result for each curve; runs that Table 1 has made under the same code are reused.
+        """Yield a result for each curve; Table 1's runs of the same code are reused.
 
         Kinds of results:
 
-        - ``run``: one training run; the point names data set, precision and method, the metrics are
+        - ``run``: one training run. The point names data set, precision and method. The metrics are
           its curves and its settings.
         """
         from repro.artifacts.shared.training_runs import image_runs, results
@@ -116,12 +117,12 @@ def loss_figure(slug: str, title: str, about: str | None, config: type[CurveRuns
 
 @dataclass(frozen=True)
 class RotatedRuns(TrainingRuns):
-    """Which rotated images LeNet-5 is fine-tuned on, how often and for how long."""
+    """Rotated images, seeds and length of LeNet-5's fine-tuning runs."""
 
     datasets: tuple[str, ...] = DATASETS
-    """Sets that are pre-trained on, and rotated."""
+    """Data sets: upright for pre-training, rotated for fine-tuning."""
     angles: tuple[int, ...] = ANGLES
-    """Degrees."""
+    """Angles of rotation in degrees."""
     epochs: int = 50
     """Epochs of fine-tuning (the paper's 50)."""
     integer_pretraining_epochs: int = 100

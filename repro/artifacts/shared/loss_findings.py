@@ -23,12 +23,12 @@ class _Compared:
 
     @property
     def estimate(self) -> Estimate:
-        """Mean over seeds."""
+        """Mean over seeds, with its interval."""
         return estimate(list(self.by_seed.values()))
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Ends of the 95 % interval of the mean; the mean itself of a single seed."""
+        """Ends of the mean's 95 % interval; for a single seed, the mean twice."""
         found = self.estimate
         spread = found.interval or 0.0
         return found.mean - spread, found.mean + spread
@@ -54,7 +54,7 @@ def _finding(claim_id: str, contrast: Contrast, cells: Cells) -> Finding:
             reason = f"no seed of {found.name} came to epoch {contrast.epochs}"
             return Finding(claim_id, None, reason)
         compared.append(found)
-    # a pair whose whole interval lies below 0 decides; where there is none, the lowest end
+    # a pair with its whole interval below 0 decides; without one, the pair with the lowest end
     counts = min(compared, key=lambda one: (one.ends[1] >= 0, one.ends[0]))
     listed = ", ".join(f"{one.name} {one.estimate.mean:+.4f}" for one in compared)
     records = [record for one in compared for cell in one.sides for record in cell.records]
@@ -73,7 +73,7 @@ def _finding(claim_id: str, contrast: Contrast, cells: Cells) -> Finding:
 def _by_seed(
     contrast: Contrast, number: Callable[[Curve], float], sides: Sequence[Cell]
 ) -> dict[Seed, float]:
-    """Subtract seed by seed; runs that did not come so far do not count."""
+    """Subtract seed by seed; runs with fewer than ``contrast.epochs`` epochs do not count."""
     losses = f"{contrast.kind}_loss"
     numbers = [
         {

@@ -1,4 +1,4 @@
-"""Loss curves of the cells of a figure, as it draws and lists them."""
+"""Draw and tabulate the loss curves of a figure's cells."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ _KINDS = ("train", "test")
 
 
 def figure(records: Sequence[Record]) -> Figure:
-    """Draw train and test loss of every method, a column for each data set and precision."""
+    """Draw train and test loss of every method, with a column per data set and precision."""
     panels: dict[str, dict[str, dict[str, Curve]]] = {}
     for cell in _ordered(records):
         column = panels.setdefault(", ".join(headings(cell.point)), {k: {} for k in _KINDS})
@@ -26,7 +26,7 @@ def figure(records: Sequence[Record]) -> Figure:
 
 
 def table(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the last losses of every run, in nats; also of those that the means leave out."""
+    """Return the last losses of every run in nats, including runs that the means leave out."""
     rows = []
     for cell in _ordered(records):
         for note, runs in (("", cell.records), ("left out: other settings", cell.left_out)):
@@ -50,7 +50,7 @@ def table(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def _rounded(value: Sequence[float], digits: int) -> float | str:
-    """Return the one value, or nothing where a run diverged before its first evaluation."""
+    """Return the single value rounded; empty if the run diverged before its first evaluation."""
     return round(value[0], digits) if value else ""
 
 

@@ -1,4 +1,4 @@
-"""The memory figures of the ElasticZO paper: one declaration for all of them."""
+"""Declare the memory figures of the ElasticZO paper, all by one function."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ class MemorySteps:
     """Training steps of one network."""
 
     batches: tuple[int, ...] = (32, 256)
-    """B, samples of a step."""
+    """B, samples per step."""
     methods: tuple[MethodName, ...] = METHODS
-    """What backpropagation trains: nothing, the last layer, the last two, everything."""
+    """The methods, by the layers that backpropagation trains: none, the last, the last two, all."""
     threads: int = 1
     """Threads of each measured process."""
     engine: bool = True
-    """Also measure the steps on the compiled engine, which takes a C++ compiler."""
+    """Also measure the steps on the compiled engine, which needs a C++ compiler."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
@@ -54,11 +54,11 @@ def memory_figure(
     """Return the artifact on the memory of one network's training steps.
 
     Args:
-        slug: its name; the figure's is what follows the paper's.
+        slug: the artifact's name: the paper's name, an underscore and the figure's name.
         title: one line for listings.
-        about: the docstring of its module.
+        about: the docstring of the artifact's module.
         paper: the steps of the paper's figure. A field ``points`` gives the size of clouds.
-        smoke: fewer and smaller steps.
+        smoke: fewer and smaller steps, for a quick check.
         network: the trained network.
         precisions: number formats; the figure draws the first.
     """

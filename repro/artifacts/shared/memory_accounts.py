@@ -1,4 +1,4 @@
-"""The accounts of training steps, as figures, findings and tables read them from records."""
+"""Read the memory estimates of training steps from records, for figures, findings and tables."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,21 +19,21 @@ PARTS = {
     "input": "input batch",
     "other": "other tensors",
 }
-"""Fields of ``MemoryBreakdown`` as people read them, from the bottom of a bar up."""
+"""Labels of the fields of ``MemoryBreakdown``, from the bottom of a bar up."""
 ABOVE = "not told apart"
-"""Bytes from the allocator above the weights."""
+"""Label of the allocated bytes above the weights, which cannot be split into parts."""
 COMPACT = "engine, compact"
 
 
 @dataclass(frozen=True)
 class Account:
-    """Where the numbers of an account come from."""
+    """The source of one kind of memory estimate."""
 
     label: str
     kind: str
-    """Kind of its records."""
+    """Kind of the records to read."""
     extra: Mapping[str, Any]
-    """What their points have besides the step."""
+    """Coordinates in their points in addition to the step's."""
 
 
 ACCOUNTS = {
@@ -45,28 +45,28 @@ ACCOUNTS = {
     COMPACT: Account("engine, compact", "engine", {"compact": True}),
     "bound": Account("lower bound", "bound", {}),
 }
-"""By basis of a claim, and three more; the compact engine is for integers alone."""
+"""The estimates by basis of a claim, and three more; the compact engine is for integers only."""
 
-_AROUND = ("optimizer", "onednn", "threads", "compact")  # in points, but not of the step
+_AROUND = ("optimizer", "onednn", "threads", "compact")  # coordinates that do not name the step
 
 
 @dataclass(frozen=True)
 class StepMemory:
-    """One step by one account."""
+    """One memory estimate of one step."""
 
     total: int
-    """Bytes."""
+    """Total in bytes."""
     parts: Mapping[str, int]
     """Bytes by label, without empty parts."""
     objects: int = 0
-    """Bytes of objects that the process held besides, at most; measured in PyTorch only."""
+    """Maximum bytes of other objects that the process held; measured in PyTorch only."""
 
 
 class Accounts:
-    """All accounts of all steps that records hold."""
+    """All recorded memory estimates of all steps."""
 
     def __init__(self, records: Iterable[Record]) -> None:
-        """Take the records of one run."""
+        """Read the records of one run."""
         records = list(records)
         self._rows = {
             (name, key(_step(record))): _row(record, records)
@@ -82,11 +82,11 @@ class Accounts:
         """Every step once, in the order of the records."""
 
     def get(self, name: str, step: Point) -> StepMemory | None:
-        """Return the account ``name`` of a step, or ``None`` if the records do not hold it."""
+        """Return the estimate ``name`` of a step, or ``None`` if it is not recorded."""
         return self._rows.get((name, key(step)))
 
     def of(self, step: Point) -> Iterator[tuple[str, StepMemory]]:
-        """Yield the accounts of a step that there are, by name."""
+        """Yield each recorded estimate of a step with its name."""
         for name in ACCOUNTS:
             if row := self.get(name, step):
                 yield name, row
@@ -113,7 +113,7 @@ def _row(record: Record, records: Sequence[Record]) -> StepMemory:
         sizes = {label: metrics[f"{part}_bytes"] for part, label in PARTS.items()}
         return StepMemory(total, {label: size for label, size in sizes.items() if size})
     step = _step(record)
-    (parameters,) = {  # no allocator tells the weights from others
+    (parameters,) = {  # no allocator distinguishes the weights
         other.metrics["parameters_bytes"]
         for other in of_kind(records, "formula")
         if _step(other) == step

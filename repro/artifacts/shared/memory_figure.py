@@ -1,4 +1,4 @@
-"""Memory of training steps as a figure: the published bars, and every account of each."""
+"""Draw the memory of training steps: the published bars, and every estimate of each step."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -25,15 +25,15 @@ _LOOKS: dict[str, dict[str, Any]] = {
     PARTS["other"]: {"color": "#e3d9a6"},
     ABOVE: {"facecolor": "#dce6ef", "hatch": "////", "edgecolor": "#8aa4bd"},
 }
-"""A part looks the same in every figure, and lies in this order from the bottom up."""
+"""Style of each part in every figure, in the order from the bottom up."""
 _ROW_INCHES = 0.17
 
 Step = Mapping[str, StepMemory]
-"""The accounts of a step, by name."""
+"""The estimates of a step, by name."""
 
 
 def figure(precision: str, records: Sequence[Record]) -> Figure:
-    """Draw a row for each batch size: on the left the published bars, on the right all accounts."""
+    """Draw the published bars (left) and all estimates (right), with a row per batch size."""
     found = Accounts(records)
     rows = {
         describe(steps[0]): {str(step["method"]): dict(found.of(step)) for step in steps}
@@ -65,7 +65,7 @@ def figure(precision: str, records: Sequence[Record]) -> Figure:
 def _stack(
     bar: Callable[..., object], place: int, parts: Mapping[str, int], unit: int, width: float
 ) -> float:
-    """Draw parts on each other by ``Axes.bar`` or ``Axes.barh``, and return where they end."""
+    """Stack the parts with ``Axes.bar`` or ``Axes.barh``, and return the end of the stack."""
     end = 0.0
     for part, look in _LOOKS.items():
         size = parts.get(part, 0) / unit
@@ -86,7 +86,7 @@ def _published(panel: Axes, rows: Mapping[str, StepMemory]) -> None:
     tails = [method for method in ("cls1", "cls2") if method in rows]
     if "full_zo" not in rows or not tails:
         return
-    # what ElasticZO takes more than Full ZO is too little to be seen in the bars
+    # in the bars, the difference between ElasticZO and Full ZO is too small to be seen
     inset, least = panel.inset_axes((0.53, 0.62, 0.44, 0.28)), rows["full_zo"].parts
     for place, method in enumerate(tails):
         extra = {part: size - least.get(part, 0) for part, size in rows[method].parts.items()}

@@ -1,4 +1,4 @@
-"""Our value for every claim on memory, and where an advantage shrinks by how much and why."""
+"""Our value for every claim on memory; if an advantage shrinks, also by how much and why."""
 
 from collections.abc import Iterable, Sequence
 
@@ -71,7 +71,7 @@ def _finding(claim: Claim, comparison: Comparison, accounts: Accounts) -> Findin
 def _values(
     measure: Measure, pairs: Sequence[Pair], basis: str, accounts: Accounts
 ) -> dict[int, float]:
-    """Return the measure of each pair whose steps are in the records, by the pair's number."""
+    """Return, by the pair's number, the measure of each pair whose steps are recorded."""
     return {
         number: value
         for number, pair in enumerate(pairs)
@@ -80,7 +80,7 @@ def _values(
 
 
 def _value(measure: Measure, pair: Pair, name: str, accounts: Accounts) -> float | None:
-    """Return the measure of two steps by the account ``name``, in the claim's unit."""
+    """Return the measure of two steps by the estimate ``name``, in the claim's unit."""
     first, second = (_account(name, step, accounts) for step in pair)
     if first is None or second is None:
         return None
@@ -102,17 +102,17 @@ def _value(measure: Measure, pair: Pair, name: str, accounts: Accounts) -> float
 
 
 def _account(name: str, step: Point, accounts: Accounts) -> StepMemory | None:
-    """Return an account of a step; beside compact steps in integers stand those in float32."""
+    """Return an estimate of a step; float32 has no compact engine, so the plain one is used."""
     return accounts.get("engine" if name == COMPACT and step["precision"] == "fp32" else name, step)
 
 
 def _activations(row: StepMemory) -> int:
-    """Return the bytes of activations with their accumulators; measured: all but the weights."""
+    """Return the bytes of activations and accumulators, or if measured, of all but the weights."""
     return sum(row.parts.get(part, 0) for part in _ACTIVATIONS)
 
 
 def _sides(pair: Pair, name: str, accounts: Accounts) -> str:
-    """Say what both steps take, and how much of the formula that is."""
+    """Name the memory of both steps, and its ratio to the formula's."""
     said = []
     for step in _different(pair):
         row, formula = accounts.get(name, step), accounts.get("analytic", step)
@@ -124,7 +124,7 @@ def _sides(pair: Pair, name: str, accounts: Accounts) -> str:
 
 
 def _change(claim: Claim, measure: Measure, pair: Pair, accounts: Accounts) -> str:
-    """Say how an observed value differs from the formula's, and which tensors make it so."""
+    """Say how an observed value differs from the formula's, and which tensors are the cause."""
     ours, formula = (_value(measure, pair, n, accounts) for n in (claim.basis, "analytic"))
     assert ours is not None  # noqa: S101 - there is a finding
     assert formula is not None  # noqa: S101 - every step has a formula
@@ -138,7 +138,7 @@ def _change(claim: Claim, measure: Measure, pair: Pair, accounts: Accounts) -> s
     if measure == "overhead":
         said += f"; {_extra(pair, claim.basis, accounts)}"
     else:
-        blamed = pair if measure == "ratio" else pair[1:]  # activations are those of the second
+        blamed = pair if measure == "ratio" else pair[1:]  # the activations are the second step's
         said += "".join(f"; {_missing(step, pair, accounts)}" for step in blamed)
     if claim.basis == "measured":
         said += "".join(f"; {_scratch(step, pair, accounts)}" for step in _different(pair))
@@ -148,7 +148,7 @@ def _change(claim: Claim, measure: Measure, pair: Pair, accounts: Accounts) -> s
 
 
 def _extra(pair: Pair, name: str, accounts: Accounts) -> str:
-    """Say how much more the first step takes, observed, by the formula and by its tensors."""
+    """Say by how much the first step exceeds the second: observed, by formula and by tensors."""
     found, counted = (
         format_binary_bytes(KIB * (_value("extra", pair, n, accounts) or 0))
         for n in (name, "analytic")
@@ -184,7 +184,7 @@ def _missing(step: Point, pair: Pair, accounts: Accounts) -> str:
 
 
 def _scratch(step: Point, pair: Pair, accounts: Accounts) -> str:
-    """Say how much more or less than its tensors the allocator gave a step."""
+    """Say by how much the allocator's peak of a step differs from the size of its tensors."""
     measured, simulated = (accounts.get(name, step) for name in ("measured", "simulated"))
     if measured is None or simulated is None:
         return f"the tensors of {_label(step, pair)} were not counted"

@@ -1,14 +1,14 @@
-"""The memory of training steps by every account there is.
+"""Compute, simulate and measure the memory of training steps.
 
 Kinds of results:
 
-- ``layers``: the table that the formulas and the bound are computed from; the point names the
-  network and its precision, the metrics are ``rows``.
-- ``formula``: the paper's equations, by part; the point is a step and the ``optimizer``.
-- ``bound``: the least that a step needs if every buffer is freed as soon as it is dead, by part.
+- ``layers``: the layer table behind the formulas and the bound. The point names the network and its
+  precision; the metrics are ``rows``.
+- ``formula``: the paper's equations, by part. The point is a step and the ``optimizer``.
+- ``bound``: the minimum that a step needs if every buffer is freed after its last use, by part.
 - ``simulated``: the tensors at the peak of a real step, by part.
-- ``measured``: what the allocator gave at the peak; the point has ``threads`` and ``onednn``, too.
-- ``engine``: all that a step on the compiled engine takes; the point has ``threads`` and
+- ``measured``: the allocator's peak. The point also has ``threads`` and ``onednn``.
+- ``engine``: the total memory of a step on the compiled engine. The point also has ``threads`` and
   ``compact``.
 """
 
@@ -31,7 +31,7 @@ from repro.ondevice.build import ToolsMissingError, build
 def account(
     slug: str, steps: Sequence[NetworkStep], threads: int, context: Context, *, engine: bool
 ) -> Iterator[Result]:
-    """Yield every account of ``steps``; finished points are kept if the run is killed.
+    """Yield every memory estimate of ``steps``; an interrupted run keeps its finished points.
 
     Raises:
         ReproError: a process died or failed, or the engine is wanted and cannot be built.
@@ -74,7 +74,7 @@ def measure_point(task: NetworkTask) -> dict[str, int]:
 
 
 def engine_point(task: EngineTask) -> dict[str, int]:
-    """Measure one point on the engine; at the top level, for use in another process."""
+    """Measure one engine point; at the top level of the module for use in another process."""
     return measure_engine(task)
 
 

@@ -1,4 +1,4 @@
-"""The tables of the notebooks on memory, as data frames made from records."""
+"""Make the tables of the notebooks on memory from records, as data frames."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ def layers(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def accounts(records: Sequence[Record], precision: str) -> pd.DataFrame:
-    """Return every account of every step of ``precision``: its parts, its total, its ratios."""
+    """Return every estimate of every step of ``precision``: its parts, total and ratios."""
     found = Accounts(records)
     rows = []
     for batch, steps in found.settings(precision):
@@ -58,7 +58,7 @@ def accounts(records: Sequence[Record], precision: str) -> pd.DataFrame:
 
 
 def optimizers(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the formula's total of each step for each optimizer of the tail: equation (5)."""
+    """Return each step's total by formula, equation (5), for each optimizer of its BP layers."""
     rows = [
         {
             "B": record.point["batch"],
@@ -67,7 +67,7 @@ def optimizers(records: Sequence[Record]) -> pd.DataFrame:
             "total": format_binary_bytes(record.metrics["total_bytes"]),
         }
         for record in of_kind(records, "formula")
-        if record.point["precision"] == "fp32"  # in integers there is none with a state
+        if record.point["precision"] == "fp32"  # integer optimizers have no state
     ]
     table = pd.DataFrame(rows).pivot(index=["B", "method"], columns="optimizer", values="total")
     return table[["sgd", "momentum", "adam"]]

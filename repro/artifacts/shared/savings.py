@@ -1,4 +1,4 @@
-"""Simulated and measured points as figures and findings read them."""
+"""Pair the simulated or measured records of BP and MeZO, for figures and findings."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,16 +27,16 @@ class Point:
 
     @property
     def ratio(self) -> float:
-        """How many times MeZO's memory backpropagation takes."""
+        """Backpropagation's peak memory over MeZO's."""
         ratio: float = self.bp["peak_bytes"] / self.mezo["peak_bytes"]
         return ratio
 
     @property
     def size_ratio(self) -> float:
-        """How many times this model's parameters MeZO trains in the memory that BP takes.
+        """Parameters that MeZO can train in BP's memory, over this model's parameters.
 
-        The model grows in depth. MeZO holds the activations of one layer at a time, so that all
-        memory beyond its step is room for the parameters of more layers.
+        The model grows in depth. MeZO holds the activations of one layer at a time, so all memory
+        above its step's peak is available for the parameters of more layers.
         """
         room = self.bp["peak_bytes"] - self.mezo["peak_bytes"]
         ratio: float = 1 + room / self.mezo["parameters_bytes"]
@@ -44,7 +44,7 @@ class Point:
 
 
 def ratios(records: Iterable[Record]) -> list[Point]:
-    """Pair the records of each shape: one point for each kind of backpropagation."""
+    """Pair the records of each shape, with one point for each kind of backpropagation."""
     return [
         Point(**where, method=method, bp=by_method[method].metrics, mezo=by_method["mezo"].metrics)
         for where, by_method in by_shape(records)
@@ -54,7 +54,7 @@ def ratios(records: Iterable[Record]) -> list[Point]:
 
 
 def by_shape(records: Iterable[Record]) -> list[tuple[dict[str, Any], dict[str, Record]]]:
-    """Return each shape, kernel and format with its records by method, if they have a peak."""
+    """Return each shape, kernel and number format with its records by method; all have a peak."""
     found: dict[tuple[Any, ...], dict[str, Record]] = {}
     for record in records:
         if "peak_bytes" in record.metrics:

@@ -1,4 +1,4 @@
-"""The accuracies of a table's cells, ours beside the published, as figures and tables take them."""
+"""Collect our accuracies and the published ones of a table's cells, for figures and tables."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ STAND_INS = {
 
 
 def columns(records: Sequence[Record]) -> Columns:
-    """Return the scores of every column that any record belongs to, in the order of the table."""
+    """Return the scores of every column that has records, in the order of the table."""
     cells, printed = Cells(records), published()
     found: dict[tuple[str, ...], list[Score]] = {}
     for column in _columns(cells):
@@ -43,12 +43,12 @@ def figure(records: Sequence[Record]) -> Figure:
 
 
 def table(records: Sequence[Record]) -> pd.DataFrame:
-    """Return methods by columns: ours, published, difference, in per cent."""
+    """Return our accuracy, the published one and their difference, methods by columns."""
     return accuracy.table(columns(records))
 
 
 def headings(column: Point) -> tuple[str, ...]:
-    """Return a column as people read it: data set, rotation if any, precision."""
+    """Return the headings of a column: data set, rotation if any, precision."""
     dataset = str(column["dataset"])
     rotation = (f"{column['angle']}°",) if "angle" in column else ()
     name = DATASETS.get(dataset) or STAND_INS[dataset]
@@ -58,9 +58,9 @@ def headings(column: Point) -> tuple[str, ...]:
 def runs(records: Sequence[Record]) -> pd.DataFrame:
     """Return how the cells of each column were trained, and which of their seeds count.
 
-    The epochs are those that were done. Hyperparameters are shown where they are used, and engines
-    where any but PyTorch was. So are augmentation, and data sets that are another form of the one
-    that the column is named after.
+    Epochs are the finished ones. Hyperparameters are shown only where they are used. Three columns
+    are hidden if they say nothing: the engine if it is always PyTorch, the data set if it is always
+    the column's own form, and the augmentation if there is none.
     """
     cells = Cells(records)
     rows = {}
@@ -105,7 +105,7 @@ def _row(cell: Cell) -> dict[str, Any]:
 
 
 def place(point: Point) -> tuple[int, int, int, int]:
-    """Return what sorts points as the paper's tables do; those without a method come first."""
+    """Return the sort key of a point in the paper's order; points without a method come first."""
     methods = [None, *METHODS]
     return (
         [*DATASETS, *STAND_INS].index(str(point["dataset"])),
@@ -125,7 +125,7 @@ def _columns(cells: Cells) -> Sequence[Point]:
 
 
 def published() -> Mapping[Key, float]:
-    """Return the accuracy that the paper prints for each point, in per cent."""
+    """Return the published accuracy of each point, in per cent."""
     claims = {claim.id: claim.published for claim in CLAIMS}
     return {
         key(quantity.point): claims[claim_id]

@@ -1,4 +1,4 @@
-"""Compute points in separate processes, and keep them if a run is killed."""
+"""Compute points in separate processes, and keep finished ones if the run is interrupted."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -22,23 +22,23 @@ def run_in_subprocesses(
     workers: int,
     preload: Sequence[str],
 ) -> Iterator[tuple[Task, Metrics]]:
-    """Yield each task with its value in the order given, taking what ``store`` has already.
+    """Yield each task with its value in the order given, reusing values in ``store``.
 
-    A value that names ``out_of_memory`` is not kept: next time there may be more.
+    A value with ``out_of_memory`` is not stored, as more memory may be free next time.
 
     Args:
-        title: of the progress bar.
-        function: of one task, at the top level of a module.
-        tasks: small, picklable and hashable.
-        key: what tells the value of a task from others in ``store``.
-        label: a few words on a task, for the progress.
-        store: where values are kept.
-        workers: how many processes run at a time.
+        title: title of the progress bar.
+        function: computes the value of one task; at the top level of a module.
+        tasks: tasks to compute; small, picklable and hashable.
+        key: returns a task's key in ``store``.
+        label: returns a few words on a task, for the progress bar.
+        store: cache of finished values.
+        workers: maximum number of processes at a time.
         preload: modules to import once, for all processes.
 
     Raises:
         ReproError: a process died; finished points are kept.
-        Exception: what ``function`` raised, as it is.
+        Exception: an exception of ``function``, unchanged.
     """
     values = {task: store.get(key(task)) for task in tasks}
     missing = [task for task, value in values.items() if value is None]

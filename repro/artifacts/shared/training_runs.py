@@ -22,15 +22,14 @@ def results(
 ) -> Iterator[Result]:
     """Yield a result of kind ``run`` for each training run, recorded before or trained now.
 
-    Its point names the data set, precision and method, and the ``extra`` hyperparameters, where the
-    run has them (``start_`` before those of the run it starts from); the metrics are the curves
-    (see ``repro.training.curve``) and, as ``settings``, all that the runs of one point have
-    in common.
+    Its point names the data set, precision and method, and those ``extra`` hyperparameters that the
+    run has; the prefix ``start_`` marks hyperparameters of the run it starts from. The metrics are
+    the curves (see ``repro.training.curve``) and ``settings``: all settings but the seed.
 
     Raises:
         UsageError: the machines or the engine cannot train a run.
         EngineError: the on-device engine is asked for and not built.
-        ReproError: runs failed; the others have been trained and yielded by then.
+        ReproError: some runs failed; the others were trained and yielded before this is raised.
     """
     missing = []
     for run in [by_engine(run, engine) for run in runs]:
@@ -47,13 +46,13 @@ def results(
 
 
 def by_engine(run: NetworkRun, engine: EngineChoice) -> NetworkRun:
-    """Return ``run`` as ``engine`` trains it.
+    """Return ``run`` assigned to ``engine``.
 
-    The run that it starts from is the engine's where it can train that: in float32 that is
-    pre-training by Adam, which PyTorch does.
+    The run that it starts from is assigned to the engine if the engine supports it. In float32 that
+    run is pre-training by Adam, which the engine does not support; PyTorch trains it.
 
     Raises:
-        UsageError: the on-device engine cannot train it, and was asked for by its name.
+        UsageError: ``engine`` is ``native``, and the on-device engine cannot train the run.
     """
     if engine == "torch" or (engine == "auto" and run.why_not_native()):
         return run
@@ -66,7 +65,7 @@ def image_runs(
 ) -> Iterator[NetworkRun]:
     """Yield a run for each data set, precision, method and seed, at the tuned hyperparameters.
 
-    Full BP estimates no gradient, so there is none in INT8*: it would be INT8.
+    Full BP is left out in INT8*: it estimates no gradient, so the run would equal INT8's.
     """
     budget = TrainingBudget(runs.epochs, runs.image_items)
     for dataset, precision, method, seed in product(runs.datasets, precisions, methods, runs.seeds):
@@ -86,7 +85,7 @@ def image_runs(
 def rotated_run(
     runs: RotatedRuns, dataset: str, angle: int, precision: Precision, method: MethodName, seed: int
 ) -> NetworkRun:
-    """Return the run of Table 2 at the tuned hyperparameters; ``dataset`` is not rotated yet."""
+    """Return the run of Table 2 at the tuned hyperparameters; ``dataset`` is the upright set."""
     task = f"rotated_{dataset}_{angle}"
     return fine_tuning(
         task,
@@ -119,5 +118,5 @@ def settings_of(run: NetworkRun) -> dict[str, Any]:
     values = run.as_dict()
     values |= values.pop("settings")
     values["start"] = settings_of(run.start) if run.start else None
-    apart = ("seed", "signs")  # they change nothing in how it is trained
+    apart = ("seed", "signs")  # neither is a setting of the training
     return {n: value for n, value in values.items() if value is not None and n not in apart}
