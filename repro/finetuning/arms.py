@@ -16,7 +16,7 @@ PAPER_ARMS: tuple[Arm, ...] = ("bp", "bp_checkpoint", "mezo_1", "mezo_5")
 
 
 class Specification(NamedTuple):
-    """How an arm trains."""
+    """The training method of an arm, and its cost per step."""
 
     label: str
     method: TrainingMethod

@@ -64,7 +64,7 @@ class Rules(TypedDict, total=False):
     b_bp: int
     """Bits of the tail's update."""
     sign: SignRule
-    """How the losses of the two passes are compared."""
+    """The rule that compares the losses of the two passes."""
     activations: Activations
     """Which of the two passes the tail's backward pass uses."""
     restore: Restore

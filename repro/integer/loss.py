@@ -21,7 +21,7 @@ ERROR_SHIFT = 4
 """Bits of the gradient removed by rounding: errors are in units of 2^-7."""
 
 SERIES_EXPONENT = -7
-"""At this exponent of the logits or below, |x| <= 1, and e^x is 1 + x + x^2/2."""
+"""Exponent of the logits at or below which |x| <= 1, so that e^x is taken as 1 + x + x^2/2."""
 _LEAST_EXPONENT = -20  # below it the series would overflow int64
 _LARGEST_SHIFT = 30  # of a difference of at least 1, far beyond SPAN
 

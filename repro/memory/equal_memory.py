@@ -61,9 +61,9 @@ class Solutions:
 
     searched: int
     published_fractions: int
-    """With the paper's L'/L for the two MeZO models."""
+    """Number with the paper's L'/L for the two MeZO models."""
     free_fractions: dict[str, int]
-    """With any L' from 0 to L for each, by b."""
+    """Number with any L' from 0 to L for each of them, by b."""
     example: dict[str, float] | None
     """The setting with free L' nearest to the paper's B = 8 and N = 1024, if there is one."""
 

@@ -48,7 +48,7 @@ class Reading:
     embeddings: int = 2
     """Number of these two matrices counted as weights, in both methods."""
     activations: tuple[bool, bool, bool, bool] = (True, True, True, True)
-    """Which terms of equation (1) are counted: 2, 16 b, 2 b N H / D, N H / D."""
+    """Whether each term of equation (1) is counted: 2, 16 b, 2 b N H / D, N H / D."""
     kept: str = "sqrt(L)"
     """Layers whose activations checkpointing keeps: a key of ``KEPT``."""
     live_layers: int = 1

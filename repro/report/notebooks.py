@@ -36,7 +36,7 @@ from repro.report.wording import FOLDED
 CONCLUSION = "## Conclusion"
 """Heading of the last unfolded section of a template; later sections are folded."""
 FEW_CLAIMS = 6
-"""With more claims, a notebook opens with their counts and folds their table."""
+"""Limit of claims; with more, a notebook opens with their counts and folds their table."""
 _ARTIFACTS = Path(index.__file__).parent
 _TEMPLATE_FORMAT = {"extension": ".md", "split_at_heading": True}
 _TIMEOUT_S = 600

@@ -120,7 +120,7 @@ class TrainingRun(ABC):
 
     @abstractmethod
     def label(self) -> str:
-        """Return what tells the run from others, in a few words."""
+        """Return a short label that identifies the run."""
 
     @abstractmethod
     def training(self, final_state: "FinalState") -> "Training[Any]":
@@ -262,5 +262,5 @@ class NetworkRun(TrainingRun):
         return network_training(self, final_state)
 
     def label(self) -> str:
-        """Return what tells the run from others, in a few words."""
+        """Return a short label that identifies the run."""
         return f"{self.task} {self.precision} {self.method} seed {self.seed}"

@@ -49,7 +49,7 @@ def jitter(clouds: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def shuffle_points(clouds: Tensor, generator: torch.Generator) -> Tensor:
-    """Put the points of each cloud in a random order of its own."""
+    """Shuffle the points of each cloud independently."""
     keys = torch.rand(clouds.shape[:2], generator=generator, device=clouds.device)
     order = keys.argsort(dim=1, stable=True)  # equal keys keep their order on every device
     return clouds.gather(1, order.unsqueeze(2).expand_as(clouds))

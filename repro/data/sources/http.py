@@ -27,7 +27,7 @@ class Http:
 
     @property
     def name(self) -> str:
-        """The address."""
+        """The web address of the file."""
         return self.url
 
     def fetch(self, request: Request) -> Mapping[str, Value]:

@@ -92,12 +92,12 @@ class PromptTask:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields of the template, each once."""
+        """The distinct fields of the template."""
         return tuple(dict.fromkeys(name for _, name in self._pieces() if name is not None))
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """The sets of the catalogue that hold the rows, each once."""
+        """The distinct sets of the catalogue that hold the rows."""
         places = (self.train, self.validation, self.tuning)
         return tuple(dict.fromkeys(p.partition("/")[0] for p in places if isinstance(p, str)))
 

@@ -68,7 +68,7 @@ class TokenisedSplit:
 
     @property
     def least_length(self) -> int:
-        """The shortest ``max_length`` that cuts only what may be cut."""
+        """The smallest ``max_length`` that cuts only the cuttable parts."""
         return int((self.prefix + self.suffix).max(initial=0))
 
     def lengths(self, max_length: int) -> Indices:
