@@ -1,7 +1,10 @@
 """The static site: whole, deterministic, without a request to anywhere, and true to the records."""
 
 import hashlib
+import importlib
+import inspect
 import json
+import pkgutil
 import re
 import shlex
 import shutil
@@ -33,6 +36,7 @@ from repro.site import pages, provenance, text
 from repro.site.build import build
 from repro.site.documents import OVERVIEW, Documents, anchor
 from repro.site.publish import MANIFEST, MARK, published
+from repro.site.reference import PACKAGES, reference
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.stem != OVERVIEW]
@@ -86,7 +90,7 @@ def site(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_link_leads_somewhere(site: Path) -> None:
     found = {path: Page(path) for path in site.rglob("*.html")}
-    assert len(found) == 3 + len(index.SLUGS) + 2 + len(DOCUMENTS)
+    assert len(found) == 3 + len(index.SLUGS) + 2 + len(DOCUMENTS) + len(PACKAGES)
     for path, page in found.items():
         for link in page.links:
             parts = urlsplit(link)
@@ -193,13 +197,41 @@ def test_the_search_knows_every_section_and_statement(site: Path, results: Path)
         path, _, place = address.partition("#")
         assert place in Page(site / path).ids, address
     assert sum(kind == "statement" for kind, *_ in entries) == len(claim_rows(results))
-    headings = sum(len(re.findall("^#{1,3} ", prose(path), re.MULTILINE)) for path in DOCUMENTS)
+    texts = [*(path.read_text(encoding="utf-8") for path in DOCUMENTS), *map(reference, PACKAGES)]
+    headings = sum(len(re.findall("^#{1,3} ", prose(text), re.MULTILINE)) for text in texts)
     assert len(addresses) == headings + len(claim_rows(results))
 
 
-def prose(path: Path) -> str:
+def prose(text: str) -> str:
     """Return a document without its blocks of code."""
-    return re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_reference_has_every_public_class_and_function_with_its_parameters(
+    package: str,
+) -> None:
+    """By import and ``inspect``, where the reference parses."""
+    said, found = reference(package), 0
+    place = importlib.import_module(f"repro.{package}").__path__
+    for info in pkgutil.iter_modules(place):
+        module = importlib.import_module(f"repro.{package}.{info.name}")
+        for name, member in vars(module).items():
+            if getattr(member, "__module__", "") != module.__name__ or name.startswith("_"):
+                continue
+            if not (inspect.isclass(member) or inspect.isfunction(member)):
+                continue
+            if inspect.isclass(member) and (
+                issubclass(member, dict | Exception) or getattr(member, "_is_protocol", False)
+            ):
+                continue  # they have no parameters of their own
+            _, _, entry = said.partition(f"### `{info.name}.{name}`\n")
+            assert entry, name
+            code = re.split(r"^#", entry, maxsplit=1, flags=re.MULTILINE)[0]
+            for parameter in inspect.signature(member).parameters:
+                assert re.search(rf"\b{parameter}\b", code), (name, parameter)
+            found += 1
+    assert found > 5
 
 
 def test_every_page_has_an_icon_and_a_description(site: Path) -> None:

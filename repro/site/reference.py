@@ -1,0 +1,133 @@
+"""The API reference, from signatures and docstrings: a document in Markdown for each package.
+
+The sources are parsed and not imported, so that names stay as they are written.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import griffe
+
+PACKAGES = ("methods", "integer", "ondevice", "memory")
+"""The packages that are meant to be built on."""
+_ROOT = Path(__file__).parents[2]
+_LONGEST = 80
+"""Characters of a signature on one line."""
+
+
+def reference(package: str) -> str:
+    """Return the reference of a package of ``PACKAGES`` in Markdown."""
+    loaded = griffe.load(
+        f"repro.{package}",
+        search_paths=[_ROOT],
+        docstring_parser="google",
+        allow_inspection=False,
+    )
+    assert isinstance(loaded, griffe.Module)  # noqa: S101 - it is a package
+    parts = [f"# Reference of `repro.{package}`", *_docstring(loaded)]
+    for name, module in sorted(loaded.modules.items()):
+        if not name.startswith("_"):
+            parts += [f"## `{module.path}`", *_docstring(module), *_members(module)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _members(module: griffe.Module) -> Iterator[str]:
+    """Yield a module's constants, then its classes and functions."""
+    public = {
+        name: member
+        for name, member in module.members.items()
+        if not member.is_alias and not name.startswith("_") and member.docstring
+    }
+    yield from _values("Constants and types", public)
+    for name, member in public.items():
+        if isinstance(member, griffe.Class | griffe.Function):
+            yield f"### `{module.name}.{name}`"
+            yield _signature(member)
+            yield from _docstring(member)
+        if isinstance(member, griffe.Class):
+            yield from _of_the_class(member, f"{module.name}.{name}")
+
+
+def _of_the_class(one: griffe.Class, name: str) -> Iterator[str]:
+    """Yield the constructor's docstring, the attributes and the methods."""
+    if (made := one.members.get("__init__")) is not None and made.docstring is not None:
+        yield from _docstring(made)
+    public = {n: m for n, m in one.members.items() if not n.startswith("_") and m.docstring}
+    yield from _values("Attributes", public)
+    for own, member in public.items():
+        if isinstance(member, griffe.Function):
+            yield f"#### `{name}.{own}`"
+            yield _signature(member)
+            yield from _docstring(member)
+
+
+def _values(title: str, members: Mapping[str, griffe.Object | griffe.Alias]) -> Iterator[str]:
+    lines = [
+        f"- `{name}`: {_text(member)}"
+        for name, member in members.items()
+        if isinstance(member, griffe.Attribute)
+    ]
+    if lines:
+        yield f"{title}:\n\n" + "\n".join(lines)
+
+
+def _signature(one: griffe.Class | griffe.Function) -> str:
+    """Return the call as code, a parameter a line if it is long."""
+    given = [p for p in one.parameters if p.name not in ("self", "cls")] or _fields(one)
+    parameters, kinds = [_parameter(p) for p in given], [p.kind for p in given]
+    keyword = griffe.ParameterKind.keyword_only
+    if keyword in kinds and griffe.ParameterKind.var_positional not in kinds:
+        parameters.insert(kinds.index(keyword), "*")
+    returned = f" -> {one.returns}" if isinstance(one, griffe.Function) and one.returns else ""
+    call = f"{one.name}({', '.join(parameters)}){returned}"
+    if len(call) > _LONGEST:
+        lines = "".join(f"    {parameter},\n" for parameter in parameters)
+        call = f"{one.name}(\n{lines}){returned}"
+    return f"```python\n{call}\n```"
+
+
+def _fields(one: griffe.Class | griffe.Function) -> list[griffe.Parameter]:
+    """Return the fields of a named tuple, for which griffe has no parameters."""
+    if not isinstance(one, griffe.Class) or "NamedTuple" not in map(str, one.bases):
+        return []
+    fields = (m for m in one.members.values() if isinstance(m, griffe.Attribute))
+    return [griffe.Parameter(f.name, annotation=f.annotation, default=f.value) for f in fields]
+
+
+def _parameter(one: griffe.Parameter) -> str:
+    stars = {
+        griffe.ParameterKind.var_positional: "*",
+        griffe.ParameterKind.var_keyword: "**",
+    }.get(one.kind, "") if one.kind else ""  # fmt: skip
+    annotation = f": {one.annotation}" if one.annotation is not None else ""
+    spaced = " = " if annotation else "="
+    has_default = one.default is not None and not stars
+    return f"{stars}{one.name}{annotation}{f'{spaced}{one.default}' if has_default else ''}"
+
+
+def _text(one: griffe.Object | griffe.Alias) -> str:
+    """Return a docstring on one line."""
+    assert one.docstring is not None  # noqa: S101 - the caller asks of documented names
+    return " ".join(one.docstring.value.split())
+
+
+def _docstring(one: griffe.Object | griffe.Alias) -> Iterator[str]:
+    """Yield the sections of a docstring."""
+    for section in one.docstring.parsed if one.docstring else ():
+        if isinstance(section, griffe.DocstringSectionText):
+            yield section.value.replace("::\n", ":\n")
+        elif isinstance(section, griffe.DocstringSectionParameters):
+            yield "Parameters:\n\n" + "\n".join(
+                f"- `{each.name}`: {' '.join(each.description.split())}" for each in section.value
+            )
+        elif isinstance(section, griffe.DocstringSectionReturns | griffe.DocstringSectionYields):
+            what = "Returns" if isinstance(section, griffe.DocstringSectionReturns) else "Yields"
+            said = " ".join(" ".join(each.description.split()) for each in section.value)
+            yield f"{what}: {said}"
+        elif isinstance(section, griffe.DocstringSectionRaises):
+            yield "Raises:\n\n" + "\n".join(
+                f"- `{each.annotation}`: {' '.join(each.description.split())}"
+                for each in section.value
+            )
+        elif isinstance(section, griffe.DocstringSectionAdmonition):
+            yield f"{section.title}:\n\n{section.value.contents}"
