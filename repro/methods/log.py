@@ -66,7 +66,7 @@ class StepLog:
     groups: Sequence[GroupLog] = ()
     """The parameter groups, or none for a single one without weight decay."""
     data: bytearray = field(default_factory=bytearray)
-    """The entries, packed: 20 bytes each."""
+    """The packed entries: 20 bytes each, and 8 more for each further parameter group."""
 
     @property
     def entries(self) -> list[Entry]:
@@ -205,7 +205,7 @@ class StepLog:
 
     @property
     def _size(self) -> int:
-        """Bytes of an estimate."""
+        """Bytes of one packed entry."""
         return _ENTRY.size + _LR.size * max(0, len(self.groups) - 1)
 
     def _unpacked(self) -> Iterator[tuple[Entry, list[float]]]:
