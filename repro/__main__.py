@@ -9,8 +9,8 @@ from repro.core.termination import Terminated, termination_raised
 def main() -> int:
     """Run ``repro`` and return its exit status, 130 after Ctrl-C and 143 after SIGTERM.
 
-    An interrupt is one line, even while modules are imported. One that comes when all is done
-    changes nothing: the status stays.
+    An interrupt prints one line, even while modules are still being imported. An interrupt that
+    arrives after the command has finished does not change the exit status.
     """
     try:
         with termination_raised():
@@ -25,7 +25,7 @@ def main() -> int:
 
 
 def _run() -> int:
-    """Run the command; say which extra holds a package that is not installed."""
+    """Run the command; if a package is missing, name the extra that installs it."""
     try:
         from repro.cli import main as run
 

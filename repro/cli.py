@@ -71,7 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
     for command in COMMANDS:
         command.add_parser(subparsers)
     _help_without_a_command(parser)
-    parser.set_defaults(root=parser)  # which the script of repro completion describes
+    parser.set_defaults(root=parser)  # read by `repro completion` to write its script
     return parser
 
 
@@ -89,7 +89,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _help_without_a_command(parser: argparse.ArgumentParser) -> None:
-    """Make the parser, and each of its commands that has commands of its own, print help alone."""
+    """Make the parser and every command with subcommands print help when no command is given."""
     groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
     if not groups:
         return

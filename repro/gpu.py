@@ -1,7 +1,7 @@
-"""A session on a GPU: what to run there, in which order, and what fits in the time.
+"""Run the measurements that need a GPU, the most valuable first, within a given time.
 
-Jobs are ordered by value for each minute. A job that has a record of the same code on the same GPU
-is done; a job that was killed resumes from the points it had finished.
+Jobs are ordered by value per minute. A job with a record of the same code on the same GPU is done;
+a killed job resumes from its finished points.
 """
 
 import subprocess
@@ -30,31 +30,31 @@ class Job:
 
     name: str
     shows: str
-    """What is known after it, in a line."""
+    """What the job shows, in one line."""
     minutes: float
-    """Time on an H100, estimated; no GPU has run it yet."""
+    """Estimated time on an H100; no GPU has run the job yet."""
     value: float
-    """Statements of the papers that it measures, or methods that it compares."""
+    """Number of statements measured, or of methods compared."""
     artifact: Artifact | None = None
-    """What is run; ``None`` for the tests."""
+    """The artifact to run; ``None`` means the tests."""
     config: Config | None = None
     largest: dict[str, Any] | None = None
-    """The step that takes most memory and still fits 80 GB: arguments of ``planned_bytes``."""
+    """The step that needs the most memory and still fits 80 GB: arguments of ``planned_bytes``."""
     profile: "Profile" = "paper"
-    """Of the artifact; ``config`` leaves out runs of it and changes nothing else."""
+    """The artifact's profile; ``config`` is that profile with some runs left out."""
     data: tuple[str, ...] = ()
     """Data sets and models of ``repro data list`` that must be in the cache."""
 
     def missing(self) -> list[str]:
-        """Return what is not in the cache; the job is then left: no GPU waits for a download."""
+        """Return the data missing in the cache; the job is then skipped, not kept waiting."""
         return [name for name in self.data if not cache.is_cached(load_set(name))]
 
 
 PACKAGES = ("docstring-parser", "msgspec", "pebble", "platformdirs", "typeguard", "tyro")
-"""What a job needs beside torch, transformers, peft and pytest: wheels of 0.6 MB in all."""
+"""Packages required besides torch, transformers, peft and pytest: wheels of 0.6 MB in all."""
 IMAGES = ("mnist", "fashion_mnist")
 SOURCE = ("repro", "tests", "pyproject.toml", "constraints.txt")
-"""What a job needs of the clone."""
+"""Files of the clone that a job needs."""
 
 
 def _fig3(**chosen: Any) -> Config:  # noqa: ANN401 - fields of the configuration
@@ -171,14 +171,14 @@ JOBS: tuple[Job, ...] = (
 
 
 def source_bytes() -> int:
-    """Return the size of ``SOURCE``, compiled files left out."""
+    """Return the size of ``SOURCE`` in bytes, without compiled files."""
     root = Path(__file__).parents[1]
     files = [path for name in SOURCE for path in (root / name, *(root / name).rglob("*"))]
     return sum(p.stat().st_size for p in files if p.is_file() and "__pycache__" not in p.parts)
 
 
 def ordered() -> list[Job]:
-    """Return the jobs, those of most value for each minute first."""
+    """Return the jobs in descending order of value per minute."""
     return sorted(JOBS, key=lambda job: job.minutes / job.value)
 
 
@@ -192,7 +192,7 @@ def planned_bytes(
     batch: int = 1,
     method: str = "bp",
 ) -> float:
-    """Return the bytes that the planner expects of a step of a Llama decoder in float16."""
+    """Return the planned memory in bytes of one step of a Llama decoder in float16."""
     from repro.memory.setting import Setting
     from repro.models.decoder import llama_config
     from repro.planner.configurations import architecture
@@ -206,12 +206,12 @@ def planned_bytes(
 
 
 def run_session(minutes: float, out: Path, jobs: Sequence[Job], say: Callable[[str], None]) -> bool:
-    """Run the jobs that fit in ``minutes``, and tell what is left.
+    """Run the jobs that fit in ``minutes``, and report the remaining ones.
 
     Args:
-        minutes: time that the session may take.
+        minutes: time limit of the session.
         out: directory of the results.
-        jobs: what to run, in this order.
+        jobs: the jobs to run, in this order.
         say: takes a line for the user.
 
     Returns:
@@ -262,7 +262,7 @@ def is_recorded(job: Job, out: Path, here: "Environment") -> bool:
     from repro.harness import config_dict
     from repro.measurement.records import read_run, run_files
 
-    assert job.artifact is not None  # noqa: S101 - the caller asks of artifacts only
+    assert job.artifact is not None  # noqa: S101 - the caller passes jobs of artifacts only
     assert job.config is not None  # noqa: S101
     wanted = config_dict(job.config)
     for path in run_files(out / job.artifact.slug):
@@ -276,7 +276,7 @@ def is_recorded(job: Job, out: Path, here: "Environment") -> bool:
 
 def _run_tests() -> None:
     tests = Path(__file__).parents[1] / "tests"
-    # these files alone: others need packages that a lent machine may lack
+    # only these files: the others need packages that the machine may lack
     marked = [path for path in sorted(tests.glob("test_*.py")) if "mark.gpu" in path.read_text()]
     options = ["-q", "-m", "gpu", "-p", "no:cacheprovider", "-W", "default"]
     command = [sys.executable, "-m", "pytest", *options, *map(str, marked)]

@@ -1,4 +1,4 @@
-"""Runs an artifact and writes its records: whole, or not at all."""
+"""Run an artifact and write all its records, or none."""
 
 import contextlib
 import dataclasses
@@ -27,7 +27,7 @@ from repro.measurement.records import (
 from repro.measurement.result_cache import ResultCache
 from repro.training.tidy import tidy
 
-_WHERE = ("device", "engine")  # fields of a configuration that say where a run is made, by what
+_WHERE = ("device", "engine")  # fields of a configuration that name a run's machine and code
 
 
 def run_artifact(
@@ -41,22 +41,22 @@ def run_artifact(
 ) -> Path | None:
     """Run ``artifact`` and return the new file of records under ``out/<slug>``.
 
-    Finished points of a killed run are reused, if configuration, code, versions and machine are
-    the same. A configuration that is not the profile's, runs left out apart,
-    is recorded as custom.
+    Finished points of a killed run are reused if configuration, code, versions and machine are the
+    same. A configuration that differs from the profile's by more than left-out runs is recorded as
+    custom.
 
     Args:
         artifact: what to run.
-        profile: its name in records, if ``config`` is the profile's.
+        profile: the profile recorded, if ``config`` belongs to it.
         config: its configuration.
         out: directory of the results.
-        executor: what trains its runs; by default processes of this machine, one for each core.
-        again: whether to make everything again; if not, results that earlier records have are
-            neither made nor recorded again, and there is no file if nothing is new.
+        executor: trains the runs; by default in processes of this machine, one for each core.
+        again: whether to repeat everything. If not, results in earlier records are neither computed
+            nor recorded again, and no file is written if nothing is new.
 
     Raises:
-        ReproError: ``out`` cannot be written (found before any work), or a part of the run failed;
-            no file of records is left then.
+        ReproError: ``out`` cannot be written (checked before any work), or a part of the run
+            failed; then no file of records is written.
     """
     directory = out / artifact.slug
     atomic.require_writable(directory)
@@ -78,7 +78,7 @@ def run_artifact(
         path = write_run(directory, records) if records or not before else None
     except BaseException:
         with contextlib.suppress(OSError):
-            directory.rmdir()  # only if nothing was in it before
+            directory.rmdir()  # succeeds only if the directory is empty
         raise
     context.result_cache.clear()
     return path
@@ -93,10 +93,10 @@ def dry_run_artifact(
     *,
     again: bool,
 ) -> int:
-    """Have ``executor`` see the runs that ``run_artifact`` would train; nothing is trained.
+    """Show ``executor`` the runs that ``run_artifact`` would train, without training them.
 
     Returns:
-        How many results earlier records have.
+        The number of results in earlier records.
     """
     name = _recorded_as(artifact, profile, config)
     prior = _prior_results(artifact, name, config, out / artifact.slug, again=again)
@@ -114,7 +114,7 @@ def _recorded_as(artifact: Artifact, profile: Profile, config: Config) -> str:
 def _prior_results(
     artifact: Artifact, name: str, config: Config, directory: Path, *, again: bool
 ) -> PriorResults:
-    """Return the results of a profile, or of custom ones like this, runs left out apart."""
+    """Return earlier results of the profile, or of custom runs with the same other settings."""
     if again:
         return PriorResults()
     values = config_dict(config).items() if name == CUSTOM else ()
@@ -136,11 +136,10 @@ def _context(
 
 
 def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:
-    """Tell whether ``config`` makes the runs of ``profile``, or some of them, and no others.
+    """Return whether ``config`` selects only runs of ``profile``, all of them or some.
 
-    A run under another name of a value that the profile has (``Artifact.aliases``) is one of
-    them. Where and by which engine does not matter, for that stands in every record, unless the
-    artifact is timed.
+    A run with an alias of a value in the profile (``Artifact.aliases``) belongs to it. Device and
+    engine do not matter, since every record states them, unless the artifact is timed.
     """
     free = () if artifact.timed else _WHERE
     whole = config_dict(artifact.profiles[profile])
@@ -159,7 +158,7 @@ def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:
 
 
 def config_dict(config: Config) -> dict[str, Any]:
-    """Return ``config`` as what JSON can hold."""
+    """Return ``config`` as plain values for JSON."""
     values: dict[str, Any] = dataclasses.asdict(config)
     return {
         name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
@@ -186,7 +185,7 @@ def _record(
 
 
 def _identity(config: Config, here: Environment) -> dict[str, Any]:
-    """Return the settings that a reused point of an earlier run must share."""
+    """Return the settings that must match before a point of an earlier run is reused."""
     return {
         "config": config_dict(config),
         "source": here.source_sha256,

@@ -74,8 +74,8 @@ def parse(
 
 
 def _profile(arguments: list[str]) -> Profile:
-    """Find the profile first: it decides the defaults of all other options."""
-    found: Profile = "quick"  # also for a wrong one, which the full parser refuses
+    """Find the profile first: all other defaults depend on it."""
+    found: Profile = "quick"  # also for an invalid profile, which the full parser refuses
     for word, after in pairwise([*arguments, ""]):
         given = after if word == "--profile" else word.partition("--profile=")[2]
         found = next((profile for profile in PROFILES if profile == given), found)

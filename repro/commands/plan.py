@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CONTEXT = 2048
 SMALL = 100e6
-"""Bytes below which a budget is hardly meant for a language model."""
+"""Bytes; a smaller budget is hardly meant for a language model."""
 
 
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
@@ -125,8 +125,9 @@ def execute(args: argparse.Namespace) -> int:
     """Print the plan, or write the page.
 
     Raises:
-        UsageError: an option is out of range, or options do not go together.
-        ReproError: nothing fits (after the plan was printed), or the model cannot be had.
+        UsageError: an option is out of range, or two options contradict each other.
+        ReproError: nothing fits (raised after the plan is printed), or the model cannot be
+            obtained.
     """
     budget = parse_bytes("budget", " ".join(args.budget))
     setting = Setting(
@@ -156,7 +157,7 @@ def _plan_model(
     from repro.planner.plan import plan_model, plan_unknown
 
     model, shorten = _model(args), args.context is None
-    assert model is not None  # noqa: S101 - there is an option that names it
+    assert model is not None  # noqa: S101 - the caller checked that an option names one
     try:
         plan = plan_model(model, methods, setting, budget, shorten=shorten, simulated=args.simulate)
     except NoFormulaError as error:
@@ -183,7 +184,7 @@ def _plan_model(
 
 
 def _model(args: argparse.Namespace) -> "Model | None":
-    """Return the model that the options name, if any."""
+    """Return the model named by the options, if any."""
     from repro.planner.models import named, of_size
 
     if args.model is not None:
@@ -249,7 +250,7 @@ def _plan_families(
 
 def _print_json(value: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
-    sys.stdout.flush()  # before what goes to standard error
+    sys.stdout.flush()  # before anything goes to standard error
 
 
 def _require_any(
@@ -264,7 +265,7 @@ def _require_any(
     least, what = min(needs)
     if least > budget:
         digit = 10 ** (math.floor(math.log10(least)) - 2)
-        enough = format_bytes(math.ceil(least / digit) * digit)  # rounded up, so that it suffices
+        enough = format_bytes(math.ceil(least / digit) * digit)  # rounded up, so it suffices
         msg = (
             f"nothing fits {format_bytes(budget)}: {what} needs least memory, "
             f"{format_bytes(least)}; --budget {enough.replace(' ', '')} is enough"

@@ -37,7 +37,7 @@ def execute(args: argparse.Namespace) -> int:
 
     Raises:
         UsageError: a file does not exist, or the files hold no such run.
-        ReproError: one is damaged.
+        ReproError: a file is damaged.
     """
     from repro.finetuning.replay import rebuilt, unpacked
     from repro.measurement.records import of_kind, read_runs

@@ -55,7 +55,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Draw, rewrite, print: last the site's address, or the claims where there is no site."""
+    """Draw the figures, rewrite the results, and print the site's address, or else the claims."""
     for slug in args.slugs:
         load(slug)  # reports a wrong name before anything is drawn
     if args.html is not None:

@@ -38,18 +38,18 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def replace_by(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Replace ``path`` in one step by what ``write`` writes to the file it is given.
+    """Replace ``path`` in one step by the content that ``write`` produces.
 
     Raises:
         ReproError: the directory of ``path`` cannot be written.
-        Exception: what ``write`` raised; ``path`` is then as it was.
+        Exception: an error from ``write``; ``path`` is then unchanged.
     """
     with _written_beside(path, write) as temporary:
         temporary.replace(path)
 
 
 def require_writable(directory: Path) -> None:
-    """Create ``directory`` if needed and prove that files can be made in it.
+    """Create ``directory`` if needed and check that files can be created in it.
 
     Raises:
         ReproError: it cannot be created or written, with the system's reason.

@@ -11,13 +11,13 @@ from repro.core.parent import end_with_parent
 
 def run_command(
     command: Sequence[str],
-    **options: Any,  # noqa: ANN401 - those of subprocess
+    **options: Any,  # noqa: ANN401 - subprocess's options
 ) -> "subprocess.CompletedProcess[str]":
     """Run ``command`` as ``subprocess.run`` does, with text for its output.
 
-    The command leads a process group. If waiting for it is interrupted, the whole group is killed:
-    a build's compilers as well as the build. Killed without a warning, this process takes with it
-    the command alone.
+    The command leads a process group. An interrupt while waiting kills the whole group, such as a
+    build with its compilers. If this process is itself killed without warning, only the command
+    ends with it.
     """
     with subprocess.Popen(  # noqa: S603 - the callers' commands are fixed
         command,

@@ -30,9 +30,9 @@ def environment_set(settings: Mapping[str, str]) -> Iterator[None]:
 def same_package() -> dict[str, str]:
     """Return variables that make a child Python import the same package as this process.
 
-    ``python -c`` and ``python -m`` look for modules in the current directory first, and a command
-    given in a directory that happens to hold another ``repro`` would run that one's code. Options
-    of this process hold for its children, too: with -E they would not heed these variables.
+    ``python -c`` and ``python -m`` look for modules in the current directory first, so a command
+    run in a directory with another ``repro`` would run that code. Children inherit the interpreter
+    options of this process: under -E they would ignore these variables.
     """
     safe = {"PYTHONSAFEPATH": "1"}
     if str(ROOT) in (*site.getsitepackages(), site.getusersitepackages()):

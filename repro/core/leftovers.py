@@ -1,6 +1,6 @@
-"""Temporary files and directories whose owner holds a lock, so that others can tell a leftover.
+"""Temporary files and directories, locked by their owner so that leftovers can be recognised.
 
-The kernel frees the lock when its owner ends, however that happens. What nobody has locked is a
+The kernel frees the lock when its owner ends, even if it is killed. An unlocked file is therefore a
 leftover of a killed process, and the next process that writes there removes it. On a file system
 without locks a leftover is recognised by its age.
 """
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _RANDOM = r"[a-z0-9_]{8}"
-"""The end that ``tempfile`` gives to names."""
+"""The random suffix that ``tempfile`` appends to names."""
 _ABANDONED_S = 24 * 3600
 """Age of a leftover on a file system without locks; nothing takes a day to write."""
 
@@ -54,7 +54,7 @@ def temporary_directory(
     Args:
         path: the target prepared in the directory.
         rescue: called with each leftover, and at the end with the directory itself, before it is
-            removed; what it raises ``OSError`` for is kept.
+            removed; a leftover for which it raises ``OSError`` is kept.
 
     Raises:
         OSError: it cannot be made.
@@ -103,7 +103,7 @@ def _remove_if_abandoned(path: Path, rescue: Callable[[Path], object]) -> None:
 
 
 def _own(make: Callable[[], tuple[int, Path]]) -> tuple[int, Path]:
-    """Make something and lock it; again, if it was swept before it was locked."""
+    """Make a file or directory and lock it; retry if it was swept before it was locked."""
     while True:
         descriptor, path = make()
         _lock(descriptor, fcntl.LOCK_EX)

@@ -14,10 +14,10 @@ ATTENTIONS: tuple[Attention, ...] = ("eager", "sdpa")
 
 MethodName = Literal["full_zo", "cls2", "cls1", "full_bp"]
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
-"""The rows of the ElasticZO paper's tables, by what backpropagation trains: nothing, the last fully
-connected layer, the last two, everything."""
+"""The rows of the ElasticZO paper's tables, by the layers that backpropagation trains: none, the
+last fully connected layer, the last two, or all."""
 ZEROTH_ORDER: tuple[MethodName, ...] = METHODS[:-1]
-"""Those that estimate a gradient."""
+"""The methods that estimate a gradient."""
 METHOD_LABELS: dict[str, str] = {
     "full_zo": "Full ZO",
     "cls2": "ZO-Feat-Cls2",
@@ -28,13 +28,13 @@ METHOD_LABELS: dict[str, str] = {
 
 Precision = Literal["fp32", "int8", "int8s"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
-"""float32; INT8, integers with the gradient's sign from a float loss; INT8*, integers alone."""
+"""float32; INT8: integers, with the gradient's sign from a float loss; INT8*: integers alone."""
 
 Augmentation = Literal["none", "pointnet"]
-"""Random changes of the training items: none, or those of PointNet's authors (rotation about the
-vertical axis, jitter), which are for point clouds only."""
+"""Random augmentation of the training items: none, or the rotation about the vertical axis and
+jitter that PointNet's authors use, for point clouds only."""
 
 Engine = Literal["torch", "native"]
-"""What trains: PyTorch, or the on-device engine in C++."""
+"""The code that trains: PyTorch, or the on-device engine in C++."""
 EngineChoice = Literal["torch", "native", "auto"]
-"""The same for many runs: with ``auto`` the on-device engine trains those that it can."""
+"""The choice for many runs: with ``auto`` the on-device engine trains every run it supports."""

@@ -1,4 +1,4 @@
-"""The partition point of ElasticZO: which layer is the first that backpropagation trains."""
+"""The partition point of ElasticZO: the first layer trained by backpropagation."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,14 @@ from repro.core.errors import UsageError
 def partition_index(
     partition: str | int, layers: Sequence[str], nameable: Sequence[str] | None = None
 ) -> int:
-    """Return C, how many of ``layers`` come before the first that backpropagation trains.
+    """Return C, the number of ``layers`` before the first one trained by backpropagation.
 
     Args:
         partition: C itself, from 0 (Full BP) to the number of layers (Full ZO), or the dotted name
-            of that first layer or of the module that it begins, such as ``"model.layers.30"``.
+            of the first backpropagated layer or of a module that starts with it, such as
+            ``"model.layers.30"``.
         layers: the names of all layers, in order.
-        nameable: those that ``partition`` may name; by default all.
+        nameable: the layers that ``partition`` may name; by default all.
 
     Raises:
         UsageError: no such layer, or a number out of range.

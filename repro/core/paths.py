@@ -1,4 +1,4 @@
-"""Where the suite keeps things."""
+"""Directories in which the suite keeps its files."""
 
 import os
 from pathlib import Path
@@ -9,19 +9,19 @@ def cache_dir() -> Path:
     override = os.environ.get("REPRO_CACHE_DIR")
     if override:
         return Path(override)
-    import platformdirs  # here, as the light installation does without
+    import platformdirs  # imported here: the light installation lacks it
 
     return Path(platformdirs.user_cache_dir("zo-repro"))
 
 
 def data_dir() -> Path:
-    """Return where data sets and model files are kept: ``REPRO_DATA_DIR``, else in the cache."""
+    """Return the directory of data sets and models: ``REPRO_DATA_DIR``, else one in the cache."""
     override = os.environ.get("REPRO_DATA_DIR")
     return Path(override) if override else cache_dir() / "data"
 
 
 def names_a_path(name: str) -> bool:
-    """Tell whether the name of a model begins as a path does, and so is none on the hub."""
+    """Return whether a model's name starts like a path, so it cannot be a name on the hub."""
     return name.startswith((".", "/", "~"))
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """What long work calls after each item."""
+    """The object that long work notifies after each item."""
 
     def advance(self, label: str) -> None:
         """Count one item as done; ``label`` says which."""
@@ -25,7 +25,7 @@ def progress(task: str, total: int) -> Iterator[Progress]:
 
 
 class _Lines:
-    """At most a line every five seconds, and one for the last item."""
+    """Write at most one line every five seconds, and one for the last item."""
 
     def __init__(self, task: str, total: int) -> None:
         self.task, self.total, self.done = task, total, 0

@@ -10,8 +10,8 @@ def unknown(kind: str, name: str, known: Iterable[str], elsewhere: str) -> str:
     Args:
         kind: the noun before the name, as in ``artifact``.
         name: the unknown name.
-        known: the names that do.
-        elsewhere: what lists all names, as in ``repro list``.
+        known: the valid names.
+        elsewhere: the command that lists all names, as in ``repro list``.
     """
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"{elsewhere} lists all"

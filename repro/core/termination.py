@@ -15,7 +15,7 @@ class Terminated(KeyboardInterrupt):
 def termination_raised() -> Iterator[None]:
     """Raise ``Terminated`` where the block is when SIGTERM arrives.
 
-    Signals reach the main thread only, and one that the caller has ignored stays ignored.
+    Python delivers signals to the main thread only. A signal ignored by the caller stays ignored.
     """
     before = signal.getsignal(signal.SIGTERM)
     in_main = threading.current_thread() is threading.main_thread()

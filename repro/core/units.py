@@ -1,4 +1,4 @@
-"""Bytes and ratios as people read them; records keep the raw numbers."""
+"""Format and parse bytes, durations and counts for people; records keep the raw numbers."""
 
 import math
 import re
@@ -11,7 +11,7 @@ GB = 10**9
 
 KIB = 2**10
 MIB = 2**20
-"""The ElasticZO paper's kilobyte and megabyte."""
+"""The ElasticZO paper's megabyte."""
 
 _DECIMAL = ("B", "kB", "MB", "GB", "TB", "PB")
 _PREFIXES = ("k", "m", "g", "t", "p")
@@ -44,7 +44,7 @@ def parse_bytes(name: str, text: str) -> float:
     """Return the bytes of ``16GB``, ``16GiB``, ``500 MB`` or a plain number; a GB is 10**9 bytes.
 
     Raises:
-        UsageError: ``text`` is nothing of that, or not above 0.
+        UsageError: ``text`` has another form, or the number is not above 0.
     """
     powers = list(enumerate(_PREFIXES, start=1))
     scale = {"b": 1, **{unit: 1000**power for power, p in powers for unit in (p, f"{p}b")}}
@@ -56,7 +56,7 @@ def parse_count(name: str, text: str) -> float:
     """Return the number of ``7B``, ``350M``, ``1.5b`` or a plain number.
 
     Raises:
-        UsageError: ``text`` is nothing of that, or below 1.
+        UsageError: ``text`` has another form, or the number is below 1.
     """
     scale = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
     return _parse(name, text, scale, "a count such as 7B or 350M")

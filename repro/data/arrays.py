@@ -1,6 +1,6 @@
-"""Read NumPy's files, checking every declared size before memory is taken for it.
+"""Read NumPy files, checking every declared size before memory is allocated for it.
 
-NumPy trusts headers: a damaged one makes it fail in many ways, or allocate without bound.
+NumPy trusts headers: a damaged header makes it fail in many ways, or allocate without bound.
 """
 
 import io
@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 
 class BadArrayError(ValueError):
-    """Not a file of NumPy's, or damaged; the message says which part and why."""
+    """A file is not NumPy's or is damaged; the message says which part and why."""
 
 
 class _Header(NamedTuple):
@@ -35,7 +35,7 @@ def map_npy(path: Path) -> Array:
 
     Raises:
         OSError: it cannot be read.
-        BadArrayError: its header is damaged, or the file is longer or shorter than that says.
+        BadArrayError: its header is damaged, or the file is longer or shorter than the header says.
     """
     with path.open("rb") as stream:
         header = _read_header(stream)
@@ -51,15 +51,15 @@ def map_npy(path: Path) -> Array:
 
 
 def read_npz(content: bytes, names: Iterable[str], most: int) -> dict[str, Array]:
-    """Return arrays of an ``.npz`` file; those that it does not have are left out.
+    """Return the named arrays of an ``.npz`` file; names that it lacks are left out.
 
     Args:
-        content: of the file.
-        names: of the arrays.
-        most: bytes that one of them may have.
+        content: the file's bytes.
+        names: names of the arrays.
+        most: largest allowed size of one array, in bytes.
 
     Raises:
-        BadArrayError: not such a file, an array is damaged, or it has more bytes.
+        BadArrayError: not an ``.npz`` file, or an array is damaged or larger than ``most``.
     """
     found = {}
     name = "the list of arrays"
@@ -97,7 +97,7 @@ def _decode(content: bytes) -> Array:
 def _read_header(stream: IO[bytes]) -> _Header:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # of a header that has to be mended before it is read
+            warnings.simplefilter("error")  # for headers that NumPy would have to repair
             version = npy.read_magic(stream)
             read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
             shape, fortran, dtype = read(stream)

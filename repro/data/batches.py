@@ -1,4 +1,4 @@
-"""Minibatches of a set that lies whole in the device's memory; images stay uint8 until used."""
+"""Minibatches of a data set held in the device's memory; images stay uint8 until used."""
 
 from collections.abc import Iterator
 
@@ -29,8 +29,8 @@ def batches(
         inputs: [N, ...].
         labels: [N], on the same device.
         size: items in a batch.
-        generator: decides the order (a CPU generator: the same on every device); without one the
-            order is the set's, as for evaluation.
+        generator: a CPU generator that draws the order, so it is the same on every device; without
+            one the items keep the data set's order, as for evaluation.
     """
     require_positive_int("batch size", size)
     starts = range(0, len(inputs), size)
@@ -50,7 +50,7 @@ def normalise(images: Tensor, mean: float, deviation: float) -> Tensor:
 
     Args:
         images: uint8, [B, H, W].
-        mean: of the training pixels, in units of 255.
+        mean: mean of the training pixels, in units of 255.
         deviation: their standard deviation, in units of 255.
 
     Returns:

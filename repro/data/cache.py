@@ -1,7 +1,7 @@
-"""Fetch sets into the cache, verified before they are moved into place, and load them from it.
+"""Fetch data sets into the cache, verify them before moving them into place, and load them.
 
-A set is a directory that is wholly there or not at all: ``NAME-FINGERPRINT`` under the data
-directory, with one file for each array and ``content.json``, which says which source supplied it.
+A set is a directory that exists completely or not at all: ``NAME-FINGERPRINT`` under the data
+directory, with one file for each array and ``content.json``, which names the source.
 """
 
 import errno
@@ -40,7 +40,7 @@ _STORAGE_ERRORS = {
 
 
 def fetch(name: str, mirror: Path | None = None, *, accept_terms: bool = False) -> Path:
-    """Return the directory of the set ``name``, fetching it if it is not there or is damaged.
+    """Return the directory of the set ``name``, fetching it if it is missing or damaged.
 
     Args:
         name: the set's name in the catalogue.
@@ -69,7 +69,7 @@ def fetch(name: str, mirror: Path | None = None, *, accept_terms: bool = False) 
 
 
 def load(name: str, mirror: Path | None = None) -> Mapping[str, Any]:
-    """Return the content of the set ``name``, fetching it first if it is not there.
+    """Return the content of the set ``name``, fetching it first if it is not in the cache.
 
     Arrays are memory-mapped and read-only; files are given by their path. Content is verified
     when it is fetched and by ``verify``, not here.
@@ -106,7 +106,7 @@ def verify(name: str) -> None:
 
 
 def fetch_command(dataset: DataSet) -> str:
-    """Return the command that fetches a set, with every option that it cannot do without."""
+    """Return the command that fetches a set, with every option it needs."""
     command = f"repro data fetch {dataset.name}"
     if _is_mirrored_only(dataset):
         command += " --mirror DIR"
@@ -114,11 +114,11 @@ def fetch_command(dataset: DataSet) -> str:
 
 
 def require_available(name: str) -> None:
-    """Check that ``load`` can return the set without the user's doing.
+    """Check that ``load`` can return the set without any action by the user.
 
     Raises:
-        UsageError: the set is not in the cache, and the user has to accept its terms or to name a
-            mirror; the message has the command that does both.
+        UsageError: the set is not in the cache, and the user has to accept its terms or name a
+            mirror; the message gives the command.
     """
     dataset = load_set(name)
     if is_cached(dataset):
@@ -130,12 +130,12 @@ def require_available(name: str) -> None:
 
 
 def location(dataset: DataSet) -> Path:
-    """Return the directory where the set is, or would be."""
+    """Return the directory of the set, which may not exist yet."""
     return data_dir() / f"{dataset.name}-{dataset.fingerprint}"
 
 
 def is_cached(dataset: DataSet) -> bool:
-    """Return whether the set is in the cache; a directory that is there is complete."""
+    """Return whether the set is in the cache; an existing directory is always complete."""
     return (location(dataset) / MANIFEST).is_file()
 
 
@@ -175,7 +175,7 @@ def _fetch_from(source: Source, dataset: DataSet, mirror: Path | None) -> None:
         content = source.fetch(Request(workspace, mirror, partial(load, mirror=mirror)))
         digests = _digests(dataset, content)
     except BadContentError:
-        shutil.rmtree(workspace)  # a resumed download would be just as bad
+        shutil.rmtree(workspace)  # resuming this download would give the same bad content
         raise
     _install(dataset, content, {"source": source.name, "sha256": digests})
     shutil.rmtree(downloads)
@@ -211,7 +211,7 @@ def _install(dataset: DataSet, content: Mapping[str, Value], manifest: Mapping[s
         path.write_text(json.dumps({"name": dataset.name, **manifest}, indent=2) + "\n")
         _sync(path)
         _move_into_place(staging, location(dataset))
-    except OSError as error:  # NumPy's own for a full disk has no number
+    except OSError as error:  # NumPy's error for a full disk has no errno
         raise _cannot_keep(dataset, error) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The data sets and model files there are. Importing this imports none of them."""
+"""The catalogue of data sets and model files. Importing it imports none of their modules."""
 
 import importlib
 
@@ -25,11 +25,11 @@ MODULES = {
     "gemma3-270m": "repro.data.language_models",
     "qwen2.5-coder-1.5b": "repro.data.language_models",
 }
-"""Name to module; each module offers ``DATA_SETS: tuple[DataSet, ...]``."""
+"""The module of each set, by name; each module offers ``DATA_SETS: tuple[DataSet, ...]``."""
 
 
 def load_set(name: str) -> DataSet:
-    """Return the data set called ``name``; ``-`` and ``_`` are the same.
+    """Return the data set called ``name``; ``-`` and ``_`` are interchangeable.
 
     Raises:
         UsageError: there is none; the message gives the nearest names.

@@ -11,7 +11,7 @@ from repro.data.sources.mirror import Mirror
 from repro.data.sources.pypi import PyPI, Wheel
 
 _LARGEST_PART = 2**28
-"""Bytes of a file in a wheel, unpacked; the index takes wheels of 100 MB."""
+"""Largest unpacked file of a wheel in bytes; the index accepts wheels of 100 MB."""
 KEY = "model"
 """Name of the file in each set's content."""
 
@@ -76,14 +76,14 @@ def _model(
     """Return a model whose ``file`` is on the hub, in wheels, or in a mirror.
 
     Args:
-        name: of the set.
-        title: for people.
-        licence: for people.
+        name: name of the set.
+        title: description for people.
+        licence: licence, for people.
         file: name of the GGUF file.
         spec: its size and hash.
         hub: repository and revision that hold the file.
         wheels: each wheel with its member that holds a part of the file, in order.
-        terms: of use.
+        terms: address of the terms of use, if they must be accepted.
     """
 
     def read(paths: tuple[Path, ...], workspace: Path) -> Mapping[str, Value]:

@@ -1,4 +1,4 @@
-"""Pictures of what is in a set: some training samples of each class."""
+"""Draw some training samples of each class of a data set."""
 
 import importlib
 import io
@@ -20,16 +20,16 @@ from repro.data.images.labelled import CLASS_NAMES
 FORMATS = ("png", "svg", "pdf")
 _COLUMNS = 10
 _ROWS = 4
-"""Of a picture of images; clouds take as many as they need."""
+"""Rows of a picture of images; a picture of clouds has as many rows as it needs."""
 _POINTS = 512
-"""Drawn of each cloud, to keep the file small."""
+"""Points drawn of each cloud, few enough to keep the file small."""
 
 
 def draw_samples(name: str, path: Path) -> None:
     """Draw training samples of each class of the set ``name`` into an image file at ``path``.
 
     Raises:
-        UsageError: no such set, one that has no picture, or a suffix of ``path`` that is not one
+        UsageError: the set does not exist or cannot be drawn, or the suffix of ``path`` is not one
             of ``FORMATS``.
         ReproError: the set is not in the cache and cannot be fetched, or ``path`` cannot be
             written.
@@ -54,7 +54,7 @@ def draw_images(name: str, content: Mapping[str, Any]) -> Figure:
     """Return a picture of the first training images of each class, a column for each.
 
     Args:
-        name: the set's name; one that starts with ``rotated_`` has a row for each angle in turn.
+        name: the set's name; if it starts with ``rotated_``, the rows alternate between the angles.
         content: the set's arrays; ``train_labels`` and every ``train_images`` are used.
     """
     classes = CLASS_NAMES[name.removeprefix("rotated_")]

@@ -1,7 +1,7 @@
 """Seeded subsets of a set: the validation split for tuning, and uniform samples.
 
-All draws are the raw output of PCG64, the one stream that NumPy promises never to change (NEP 19),
-so that an index set stays the same on every machine and with every version.
+All draws are the raw output of PCG64, the one stream that NumPy promises never to change (NEP 19).
+An index set is therefore the same on every machine and with every version.
 """
 
 import numpy as np
@@ -12,11 +12,11 @@ from repro.data.base import Array
 
 Indices = npt.NDArray[np.int64]
 VALIDATION_FRACTION = 0.1
-"""Of every training set, held out for tuning unless a size is given."""
+"""Fraction of every training set held out for tuning, unless a size is given."""
 
 
 def permutation(length: int, seed: int) -> Indices:
-    """Return the numbers 0 to ``length`` - 1 in a random order that ``seed`` decides."""
+    """Return the numbers 0 to ``length`` - 1 in the random order of ``seed``."""
     keys = np.random.PCG64(seed).random_raw(length)
     return np.argsort(keys, kind="stable")
 
@@ -25,7 +25,7 @@ def sample(length: int, size: int, seed: int) -> Indices:
     """Return ``size`` distinct numbers below ``length``, uniformly drawn, ascending.
 
     Raises:
-        UsageError: there are not that many.
+        UsageError: ``size`` exceeds ``length``.
     """
     if not 0 < size <= length:
         msg = f"sample size {size}: must be in 1..{length}"
@@ -34,12 +34,12 @@ def sample(length: int, size: int, seed: int) -> Indices:
 
 
 def holdout(labels: Array, size: int | None = None, seed: int = 0) -> tuple[Indices, Indices]:
-    """Split a training set into what to train on and what to tune on, stratified by class.
+    """Split a training set into training and validation items, stratified by class.
 
     Args:
         labels: class of each item, shape [N], any type that can be compared.
         size: items held out; a tenth of the set, rounded, if not given.
-        seed: decides which.
+        seed: decides which items are held out.
 
     Returns:
         Ascending indices of the training and of the validation items. Every class has its share

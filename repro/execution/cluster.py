@@ -1,9 +1,9 @@
-"""Runs on a Ray cluster: a task each, whose last state comes back to the store of the driver.
+"""Train runs on a Ray cluster, one task each; the driver's store receives each final state.
 
-What Ray is relied on for, by its documentation: resources decide where and how many tasks run
-("Resources"); a GPU may be shared in fractions ("Accelerator Support"); a task whose worker or node
-is lost raises an error where its result is asked for ("Task Fault Tolerance"), with ``max_retries``
-0, since ``repro.execution.schedule`` retries runs, from their last checkpoints.
+This module relies on three documented properties of Ray: resources decide where and how many tasks
+run ("Resources"); a GPU may be shared in fractions ("Accelerator Support"); a task whose worker or
+node is lost raises an error when its result is requested ("Task Fault Tolerance"). ``max_retries``
+is 0, since ``repro.execution.schedule`` retries runs from their last checkpoints.
 """
 
 import os
@@ -25,19 +25,19 @@ from repro.training.run import NetworkRun
 from repro.training.store import CheckpointStore, identity
 
 _ANSWER_S = 300
-"""How long a node may take to say what it is: it imports PyTorch for that."""
+"""Seconds a node may take to describe itself, which requires importing PyTorch."""
 
 
 @dataclass(frozen=True)
 class ClusterExecutor:
-    """Trains each run on some node of a cluster this process is connected to."""
+    """Trains each run on some node of the cluster to which this process is connected."""
 
     environment: Environment
-    """Of the nodes."""
+    """The environment of all nodes."""
     nodes: dict[str, Node]
-    """Those that can train a run, by their address."""
+    """The nodes that can train a run, by their address."""
     largest_memory: int
-    """Bytes that Ray lends at most on one of them."""
+    """Largest memory in bytes that Ray offers on one node."""
     threads: int
     gpus: float
     """Share of a GPU for each run; 0 for runs on the host."""
@@ -46,7 +46,7 @@ class ClusterExecutor:
         """Yield each run with its metrics as it ends; see ``Executor``.
 
         Raises:
-            EngineError: the on-device engine is asked for and not built on a node.
+            EngineError: the on-device engine is requested but not built on a node.
             ReproError: runs failed.
         """
         built = module_path().parent.name
@@ -66,7 +66,7 @@ class ClusterPool:
     """The tasks of a sweep; see ``repro.execution.schedule.WorkerPool``."""
 
     def __init__(self, executor: ClusterExecutor, store: CheckpointStore) -> None:
-        """Begin with nothing running."""
+        """Start without any running task."""
         import ray
 
         self._ray, self._executor, self._store = ray, executor, store
@@ -76,7 +76,7 @@ class ClusterPool:
         self._running: dict[Any, NetworkRun] = {}
 
     def refusal(self, run: NetworkRun) -> str:
-        """Return that ``run`` takes more memory than any node has, if it does."""
+        """Return a message if ``run`` needs more memory than any node has, else an empty string."""
         needed, most = run_bytes(run), self._executor.largest_memory
         if needed <= most:
             return ""
@@ -90,7 +90,7 @@ class ClusterPool:
         return True
 
     def start(self, run: NetworkRun) -> None:
-        """Give ``run`` to the cluster, with its checkpoints."""
+        """Submit ``run`` and its checkpoints to the cluster."""
         executor = self._executor
         job = Job(
             run,
@@ -119,7 +119,7 @@ class ClusterPool:
         return [RunOutcome(run, metrics)]
 
     def cancel(self) -> None:
-        """End what still runs."""
+        """End the tasks that still run."""
         for reference in self._running:
             self._ray.cancel(reference, force=True)
 
@@ -131,19 +131,19 @@ def cluster(address: str, *, threads: int, gpus: float) -> Iterator[ClusterExecu
     Args:
         address: ``auto`` for the cluster of this machine, ``local`` for a new one on it, or
             ``HOST:PORT`` of the head of a cluster with this machine as a node.
-        threads: CPUs of a run.
-        gpus: share of a GPU of a run; 0 for runs on the host.
+        threads: CPUs for each run.
+        gpus: share of a GPU for each run; 0 for runs on the host.
 
     Raises:
         UsageError: Ray is not installed, there is no such cluster, or it has no node for a run.
-        ReproError: the nodes are not alike.
+        ReproError: the nodes differ.
     """
     try:
         import ray
     except ImportError as error:
         msg = "--executor ray needs Ray, an extra: pip install '.[ray]' in the suite's clone"
         raise UsageError(msg) from error
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster begun here tells nobody
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a new cluster sends no usage reports
     try:
         ray.init(address, log_to_driver=True, logging_level="warning")
     except (ConnectionError, ValueError, ray.exceptions.AuthenticationError) as error:
@@ -182,7 +182,7 @@ def _executor(threads: int, gpus: float) -> ClusterExecutor:
 
 
 def _described(identifiers: dict[str, str], gpus: float) -> dict[str, Node]:
-    """Ask every node what it is, with a share of its GPU, without which it would see none."""
+    """Have every node describe itself, with a share of its GPU, since otherwise it sees none."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

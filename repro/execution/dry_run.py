@@ -1,4 +1,4 @@
-"""Lists the finished and the missing runs of a sweep, without training anything."""
+"""List the finished and the missing runs of a sweep, without training anything."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class UnknownRunsError(ReproError):
 
 @dataclass
 class DryRunExecutor:
-    """Takes the place of an executor and only looks at the runs."""
+    """Replaces an executor and only looks up the state of each run."""
 
     environment: Environment
     threads: int = 1

@@ -12,14 +12,14 @@ class Executor(Protocol):
 
     @property
     def environment(self) -> Environment:
-        """What those machines are, all of them."""
+        """The environment shared by all those machines."""
 
     def run(self, runs: Sequence[NetworkRun]) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
         """Yield each run with its metrics (curve and counts) as it ends.
 
-        Checkpoints are kept after every epoch, so that nothing is trained twice.
+        A checkpoint is saved after every epoch, so nothing is trained twice.
 
         Raises:
-            UsageError: the machines cannot train a run at all.
-            ReproError: runs failed; the others have been trained and yielded by then.
+            UsageError: no machine can train one of the runs.
+            ReproError: some runs failed; all others have been trained and yielded by then.
         """

@@ -1,4 +1,4 @@
-"""Runs in processes of this machine: as many at a time as it has cores and memory for."""
+"""Train runs in processes of this machine, as many at a time as its cores and memory allow."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,34 +25,34 @@ from repro.training.tidy import tidy
 from repro.training.trainer import TrainingTask, train_run
 
 GPUS_PER_RUN = 1 / 16
-"""Default share of a GPU for each run: LeNet-5 keeps one busy for a few percent."""
+"""Default share of a GPU for each run: LeNet-5 uses a few percent of one."""
 
 
 @dataclass(frozen=True)
 class LocalExecutor:
     """Trains each run in a process of its own, with a fixed number of threads.
 
-    The processes are not bound to cores: two sweeps on a machine would take the same ones. Those
-    that this process is kept to (``taskset``) hold for them, too.
+    The processes are not pinned to cores, since two sweeps on one machine would pin theirs to the
+    same cores. They inherit this process's core restriction (``taskset``).
     """
 
     environment: Environment
     workers: int
-    """Processes at a time, at most."""
+    """Maximum number of concurrent processes."""
     threads: int = 1
-    """Threads of each."""
+    """Threads of each process."""
     memory: int | None = None
-    """Bytes that they may take together; by default the free memory at the start."""
+    """Memory limit in bytes for all processes together; by default the free memory at the start."""
     gpus_per_run: float = GPUS_PER_RUN
-    """Share of the GPU for each run on it."""
+    """Share of the GPU for each run that uses it."""
 
     def run(self, runs: Sequence[NetworkRun]) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
         """Yield each run with its metrics as it ends; see ``Executor``.
 
         Raises:
-            UsageError: there is no such device, or a data set that only the user can fetch is not
+            UsageError: the device does not exist, or a data set that only the user can fetch is not
                 in the cache.
-            EngineError: the on-device engine is asked for and not built.
+            EngineError: the on-device engine is requested but not built.
             ReproError: runs failed.
         """
         for device in {run.device for run in runs}:
@@ -70,7 +70,7 @@ class LocalPool:
     """The processes and their memory; see ``repro.execution.schedule.Pool``."""
 
     def __init__(self, executor: LocalExecutor, store: CheckpointStore, submit: Submit) -> None:
-        """Begin with nothing running."""
+        """Start without any running process."""
         self._store, self._submit = store, submit
         self._workers, self._share = executor.workers, executor.gpus_per_run
         self._memory = free_bytes() if executor.memory is None else executor.memory
@@ -78,7 +78,7 @@ class LocalPool:
         self._running: dict[Future[dict[str, Any]], NetworkRun] = {}
 
     def refusal(self, run: NetworkRun) -> str:
-        """Return that ``run`` takes more memory than there is, if it does."""
+        """Return a message if ``run`` needs more memory than the limit, else an empty string."""
         needed = run_bytes(run)
         if needed <= self._memory:
             return ""
@@ -88,7 +88,7 @@ class LocalPool:
         )
 
     def has_room(self, run: NetworkRun) -> bool:
-        """Return whether there is a process, memory and a share of the GPU left."""
+        """Return whether a process, enough memory and a share of the GPU are free."""
         running = list(self._running.values())
         on_gpu = sum(other.device == "cuda" for other in (*running, run))
         return (
@@ -123,5 +123,5 @@ def _outcome(run: NetworkRun, future: Future[dict[str, Any]]) -> RunOutcome:
         return RunOutcome(run, problem=problem, lost=True)
     if isinstance(error, ReproError):
         return RunOutcome(run, problem=str(error))
-    sys.stderr.write(getattr(error, "traceback", ""))  # pebble's: that of the process
+    sys.stderr.write(getattr(error, "traceback", ""))  # pebble attaches the process's traceback
     return RunOutcome(run, problem=f"{type(error).__name__}: {error}")

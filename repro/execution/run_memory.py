@@ -1,8 +1,8 @@
-"""How much memory a run takes, so that no more runs are trained at a time than there is room for.
+"""Estimate the memory of a run, so that concurrent runs fit in the memory of the machine.
 
-An estimate from above: interpreter and libraries, the data set as it is read, and a training step
-in which nothing is freed before its end, as the papers' formula has it. Measured peaks of a process
-are between 1 and 1.7 times smaller (docs/sweep.md).
+The estimate is an upper bound: interpreter and libraries, the data set while it is read, and a
+training step that frees nothing before its end, as in the paper's formula. Measured peaks of a
+process are 1 to 1.7 times smaller (docs/sweep.md).
 """
 
 from functools import cache
@@ -17,11 +17,12 @@ from repro.training.run import NetworkRun
 from repro.training.task import Network, vision_task
 
 _LIBRARIES = 640 * MIB
-"""Resident memory of a process that has imported PyTorch and done a step."""
+"""Resident memory of a process after importing PyTorch and one training step."""
 _COPIES_OF_FLOATS = 3
-"""A set of clouds or grey levels: the file, mapped; the items; a copy on the way to them."""
+"""Copies of clouds or grey levels: the mapped file, the items, and one temporary copy."""
 _COPIES_OF_INTEGERS = 16
-"""Integers come from a table, whose index is for a while 4 and then 8 bytes a pixel."""
+"""Copies of integer images: they are looked up in a table, with an index of 4 and briefly 8 bytes
+per pixel."""
 
 
 def run_bytes(run: NetworkRun) -> int:

@@ -1,4 +1,4 @@
-"""The order in which runs are trained, and what becomes of those that fail; wherever they run."""
+"""Decide the order in which runs are trained, and retry lost runs, for any executor."""
 
 import sys
 from collections import Counter
@@ -24,7 +24,7 @@ class RunOutcome:
     metrics: dict[str, Any] = field(default_factory=dict)
     """Metrics of the run, returned by the worker; empty if it failed."""
     problem: str = ""
-    """Reason of the failure; empty if the run came to its end."""
+    """Reason of the failure; empty if the run finished."""
     lost: bool = False
     """Whether its process or machine was lost; another attempt may then succeed."""
 
@@ -33,20 +33,20 @@ class WorkerPool(Protocol):
     """Trains several runs at a time and leaves their states in the store."""
 
     def refusal(self, run: NetworkRun) -> str:
-        """Return why ``run`` can never be trained here, empty if it can."""
+        """Return why ``run`` can never be trained here, or an empty string if it can."""
 
     def has_room(self, run: NetworkRun) -> bool:
-        """Return whether ``run`` can start now; always, if nothing is running."""
+        """Return whether ``run`` can start now; always true if nothing is running."""
 
     def start(self, run: NetworkRun) -> None:
         """Start to train ``run``."""
 
     def wait(self) -> list[RunOutcome]:
-        """Wait until runs end, one at least, and return their outcomes."""
+        """Wait until at least one run ends, and return the outcomes of all that ended."""
 
 
 class RunsFailedError(ReproError):
-    """Some runs did not come to their end; all others did."""
+    """Some runs failed; all others finished."""
 
     def __init__(self, problems: dict[NetworkRun, str]) -> None:
         """List the runs with their problems."""
@@ -60,7 +60,7 @@ class RunsFailedError(ReproError):
 
 
 def described(run: NetworkRun) -> str:
-    """Return a label that is unique in a sweep: it names all changed settings."""
+    """Return a label with all non-default settings, unique within a sweep."""
     settings: Any = run.settings
     differing = [f"{run.epochs} epochs"]
     for part in (settings, run):
@@ -73,17 +73,17 @@ def described(run: NetworkRun) -> str:
 
 
 def need_engine(runs: Iterable[NetworkRun]) -> bool:
-    """Return whether the on-device engine trains any of ``runs``, or one that they start from."""
+    """Return whether the on-device engine trains any of ``runs`` or of the runs they start from."""
     return any(each and each.engine == "native" for run in runs for each in (run, run.start))
 
 
 def train_all(
     runs: Sequence[NetworkRun], store: CheckpointStore, pool: WorkerPool
 ) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
-    """Yield each run with its metrics, first those that ``store`` has already.
+    """Yield each run with its metrics, starting with the finished runs in ``store``.
 
-    A run to start from is trained before those that start from it. A run whose process or machine
-    is lost is retried, up to ``ATTEMPTS`` attempts in all; one that fails by itself is not.
+    A run that others start from is trained before them. A run whose process or machine is lost is
+    retried, up to ``ATTEMPTS`` attempts in all; a run that raises an error is not retried.
 
     Raises:
         RunsFailedError: after all others have been yielded.
@@ -113,13 +113,13 @@ class _Queue:
     def __init__(self, store: CheckpointStore, pool: WorkerPool) -> None:
         self.store, self.pool = store, pool
         self.waiting: dict[NetworkRun, None] = {}
-        """In the order in which they are to start."""
+        """The waiting runs, in the order in which they start."""
         self.running: set[NetworkRun] = set()
         self.attempts: Counter[NetworkRun] = Counter()
         self.problems: dict[NetworkRun, str] = {}
 
     def train(self, runs: Iterable[NetworkRun]) -> Iterator[RunOutcome]:
-        """Yield the outcome of each run, and of each that one of them starts from."""
+        """Yield the outcome of each run, and of the runs that they start from."""
         for run in runs:
             self._add(run)
         self._start()
@@ -143,7 +143,7 @@ class _Queue:
         self.waiting[run] = None
 
     def _start(self) -> None:
-        """Start all that can."""
+        """Start every waiting run that can start."""
         for run in list(self.waiting):
             start = run.start
             if start in self.problems:

@@ -1,7 +1,7 @@
-"""The part of a cluster node: it describes itself and trains a run.
+"""The work of a cluster node: describe itself, and train a run.
 
-Nothing here needs Ray. A node keeps states under its own cache directory, as any machine does; what
-is begun or ended elsewhere is sent to it with the run; its metrics and final state are sent back.
+Nothing here needs Ray. A node keeps states in its own cache directory, like any machine. States
+from elsewhere are sent to it with the run, and its metrics and final state are sent back.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,14 +19,14 @@ from repro.training.trainer import TrainingTask, train_run
 
 @dataclass(frozen=True)
 class Node:
-    """What decides a run's outcome on a node."""
+    """The properties of a node that decide a run's outcome."""
 
     environment: Environment
     engine: str
-    """Which on-device engine is built there, empty if none is."""
+    """Identifier of the on-device engine built on the node; empty if none is."""
 
     def facts(self) -> dict[str, Any]:
-        """Return the properties that all nodes must share, by name."""
+        """Return the properties shared by all nodes of a sweep, by name."""
         here = self.environment
         versions = {f"version of {name}": value for name, value in here.versions.items()}
         return {
@@ -41,14 +41,14 @@ class Node:
 
 @dataclass(frozen=True)
 class Job:
-    """A run for a node."""
+    """A run to be trained on a node."""
 
     run: NetworkRun
     threads: int
     expected: str
     """Identity of the code, versions and machine that must run it."""
     code: Mapping[str, Any]
-    """Commit and dirty flag, where known."""
+    """Commit and dirty flag, if known."""
     states: tuple[tuple[NetworkRun, bytes], ...]
     """Checkpoints of the run and of the runs it starts from."""
 
@@ -84,7 +84,7 @@ def run_job(job: Job) -> tuple[dict[str, Any], bytes]:
 
 
 def states_of(run: NetworkRun, store: CheckpointStore) -> Iterator[tuple[NetworkRun, bytes]]:
-    """Yield what ``store`` has of a run and of those it starts from."""
+    """Yield the stored states of a run and of the runs it starts from."""
     state = store.checkpoint(run).read()
     if state is not None:
         yield run, state
@@ -99,10 +99,11 @@ def require_alike(nodes: Mapping[str, Node], driver: Environment) -> Environment
 
     Args:
         nodes: the description of each node, by its address.
-        driver: where the sweep is begun, which may be another kind of machine.
+        driver: environment of the machine that starts the sweep, which may be of another kind.
 
     Raises:
-        ReproError: a node has other code or versions than the driver, or differs from the first.
+        ReproError: a node's code or versions differ from the driver's, or it differs from the first
+            node.
     """
     (first_name, first), *others = nodes.items()
     here = Node(driver, "").facts()

@@ -1,4 +1,4 @@
-"""The arms of the comparison: how each trains a language model, and the passes a step takes."""
+"""The arms of the comparison: how each trains a language model, and its passes per step."""
 
 from typing import Literal, NamedTuple, get_args
 
@@ -6,9 +6,9 @@ from repro.memory.training_method import TrainingMethod
 from repro.planner.methods import METHODS
 
 Arm = Literal["bp", "bp_checkpoint", "lora", "mezo_1", "mezo_5", "mezo_lora", "elasticzo"]
-"""SGD by backpropagation; the same with every decoder block checkpointed; Adam on LoRA adapters,
-checkpointed; MeZO with n = 1 and n = 5 estimates; MeZO on LoRA adapters; ElasticZO, which trains
-the last block and the layers after it by backpropagation."""
+"""In order: SGD by backpropagation; SGD with every decoder block checkpointed; Adam on LoRA
+adapters, checkpointed; MeZO with n = 1 and n = 5 estimates; MeZO on LoRA adapters; ElasticZO, which
+trains the last block and the layers after it by backpropagation."""
 
 ARMS: tuple[Arm, ...] = get_args(Arm)
 PAPER_ARMS: tuple[Arm, ...] = ("bp", "bp_checkpoint", "mezo_1", "mezo_5")
@@ -16,15 +16,15 @@ PAPER_ARMS: tuple[Arm, ...] = ("bp", "bp_checkpoint", "mezo_1", "mezo_5")
 
 
 class Specification(NamedTuple):
-    """How an arm trains."""
+    """The training method of an arm, and its cost per step."""
 
     label: str
     method: TrainingMethod
-    """As the planner knows it; the memory of MeZO does not depend on n."""
+    """The planner's method; the memory of MeZO does not depend on n."""
     passes: int
-    """Forward passes of a step; checkpointing makes its own a second time."""
+    """Forward passes of a step; checkpointing runs its forward pass twice."""
     estimates: int = 0
-    """n, the projected gradients averaged in a step; 0 without a zeroth-order part."""
+    """n, the projected gradients averaged in a step; 0 if no parameter is zeroth-order."""
 
 
 SPECIFICATIONS: dict[Arm, Specification] = {
@@ -40,20 +40,20 @@ LABELS: dict[str, str] = {arm: of.label for arm, of in SPECIFICATIONS.items()}
 
 
 def estimates(arm: Arm) -> int:
-    """Return n, the projected gradients of a step (the paper's is 5); 0 for backpropagation."""
+    """Return n, the projected gradients per step (5 in the paper); 0 for backpropagation."""
     return SPECIFICATIONS[arm].estimates
 
 
 def trains_adapters(arm: Arm) -> bool:
-    """Return whether the arm trains LoRA adapters and leaves the model's own weights alone."""
+    """Return whether the arm trains LoRA adapters only and keeps the model's own weights fixed."""
     return SPECIFICATIONS[arm].method.trains == "adapters"
 
 
 def is_full_backpropagation(arm: Arm) -> bool:
-    """Return whether the arm descends along the gradient of every weight."""
+    """Return whether the arm trains every weight by backpropagation."""
     return tuned_as(arm) == "bp"
 
 
 def tuned_as(arm: Arm) -> Arm:
-    """Return the arm whose learning rate ``arm`` takes: checkpointing changes no gradient."""
+    """Return the arm that tunes the learning rate of ``arm``: checkpointing changes no gradient."""
     return "bp" if arm == "bp_checkpoint" else arm

@@ -1,4 +1,4 @@
-"""The models that fine-tuning starts from, whole or as a configuration without weights."""
+"""Load the models that fine-tuning starts from, with weights or as a configuration only."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,8 +36,8 @@ def load_base(name: str, dtype: Dtype) -> Pretrained:
     """Return the model ``name`` and its tokenizer.
 
     Args:
-        name: ``tiny-llama``, or what ``load_pretrained`` takes.
-        dtype: of the weights.
+        name: ``tiny-llama``, or a name that ``load_pretrained`` accepts.
+        dtype: number format of the weights.
 
     Raises:
         UsageError, ReproError: as ``load_pretrained``.
@@ -112,9 +112,9 @@ def placed(model: "PreTrainedModel", device: Device) -> "PreTrainedModel":
 
 
 def unobtainable(name: str) -> str:
-    """Return why the model ``name`` cannot be had or planned for here, or an empty string.
+    """Return why the model ``name`` cannot be obtained or planned for here, or an empty string.
 
-    It asks for the configuration, the tokenizer and whether there are weights, and loads none.
+    The configuration and the tokenizer are loaded; for the weights only their existence is checked.
     """
     try:
         load_architecture(name)
@@ -127,10 +127,10 @@ def unobtainable(name: str) -> str:
 
 
 def fingerprint(name: str) -> str:
-    """Return what tells the weights that ``name`` stands for now from others it may stand for.
+    """Return an identifier of the weights that ``name`` refers to now, which may change later.
 
-    Of a model on the hub that is its commit; of a directory or a file, sizes and times of change.
-    The models of the catalogue are always the same, and so it is empty for them.
+    For a model on the hub it is the commit; for a directory or a file, sizes and modification
+    times. It is empty for the models of the catalogue, which never change.
     """
     path = Path(name)
     if path.exists():
@@ -142,9 +142,9 @@ def fingerprint(name: str) -> str:
 
 
 def _require_weights(place: str) -> None:
-    """Raise ``ReproError`` if there are no weights: the hub is asked for what is not in its cache.
+    """Raise ``ReproError`` if there are no weights in the directory, the hub's cache or on the hub.
 
-    transformers takes a hub that is not reached for one without the file.
+    transformers reports a hub that it cannot reach as a hub without the file.
     """
     from huggingface_hub import try_to_load_from_cache
     from transformers.utils.hub import has_file
@@ -161,7 +161,7 @@ def _require_weights(place: str) -> None:
 
 
 def _place(name: str) -> "Path | str":
-    """Return what transformers is to load ``name`` from, converting its weights if need be."""
+    """Return the path or hub name for transformers, after converting GGUF weights if needed."""
     if name in {dataset.name for dataset in DATA_SETS}:
         return of_catalogue(name)
     return converted(Path(name)) if name.endswith(".gguf") else name

@@ -1,4 +1,4 @@
-"""Batches of prompts: lengths alike, padded to the longest, the same at every run."""
+"""Batches of prompts of similar length, padded to the longest; the same batches in every run."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -12,11 +12,11 @@ from repro.data.splits import Indices, permutation
 from repro.data.text.tokens import TokenisedSplit
 
 MULTIPLE = 16
-"""Widths are multiples of it: a few shapes come back again and again, and kernels like them."""
+"""Widths are multiples of it, so that only a few shapes occur and kernels run efficiently."""
 _MOST_PROMPTS = 64
-"""Prompts in a batch for evaluation: each has logits of the whole vocabulary."""
+"""Most prompts in an evaluation batch, since each has logits of the whole vocabulary."""
 _WINDOW = 16
-"""Batches whose prompts are sorted by length among themselves."""
+"""Number of batches whose prompts are sorted by length together."""
 
 
 class Batch(NamedTuple):
@@ -35,10 +35,11 @@ def collate(
 ) -> Batch:
     """Return the prompts ``indices`` as a batch, none longer than ``context``.
 
-    Padding is no token of its own, so that a tokenizer needs none: see ``Batch``.
+    Padding repeats each prompt's last token (see ``Batch``), so the tokenizer needs no padding
+    token.
 
     Raises:
-        UsageError: ``context`` would cut a part that is never cut, such as a question.
+        UsageError: ``context`` is too short for an uncuttable part, such as a question.
     """
     prompts = [split.prompt(int(index), context) for index in indices]
     width = padded_width([len(prompt) for prompt in prompts], context)
@@ -56,7 +57,7 @@ def padded_width(lengths: Sequence[int] | Indices, context: int) -> int:
 
 
 def _moved(tensor: Tensor, device: str) -> Tensor:
-    """Move to ``device``; from pinned memory, as a copy from other memory waits for the GPU."""
+    """Move to ``device`` from pinned memory; a copy from other memory would wait for the GPU."""
     return tensor if device == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
@@ -67,15 +68,15 @@ def in_order(lengths: Indices, items: Indices, size: int) -> Iterator[Indices]:
 
 
 def by_tokens(lengths: Indices, items: Indices, context: int, tokens: int) -> Iterator[Indices]:
-    """Yield ``items`` by length in batches of as many prompts as ``tokens`` hold, for evaluation.
+    """Yield ``items`` by length in batches of at most ``tokens`` tokens, for evaluation.
 
-    Short prompts fill a batch of many, which a processor evaluates in less time than one by one.
+    Short prompts thus form large batches, which are evaluated in less time than single prompts.
 
     Args:
-        lengths: of every prompt.
+        lengths: length of every prompt.
         items: prompts to yield.
         context: N, the longest prompt in tokens.
-        tokens: of a batch with its padding, at least N.
+        tokens: most tokens of a batch, padding included; at least N.
     """
     by_length = items[np.argsort(lengths[items], kind="stable")]
     start = 0
@@ -91,18 +92,18 @@ def by_tokens(lengths: Indices, items: Indices, context: int, tokens: int) -> It
 
 
 class Sampler:
-    """The batches of a training run, epoch after epoch; any one can be told from its number.
+    """The batches of a training run, epoch after epoch; a step's number determines its batch.
 
-    An epoch is a random order of the items in which the prompts of every 16 batches are sorted by
-    length, and those batches shuffled: little padding, and near the order of plain SGD. The last
-    batch of an epoch, which would be smaller, is left out.
+    An epoch is a random order of the items. Within every 16 batches the prompts are sorted by
+    length and the batches are shuffled, which needs little padding and stays close to the order of
+    plain SGD. The last, smaller batch of an epoch is left out.
     """
 
     def __init__(self, lengths: Indices, items: Indices, size: int, seed: int) -> None:
         """Take the length of every prompt, [N], the items to train on, and the batch size.
 
         Raises:
-            UsageError: there are fewer items than a batch.
+            UsageError: there are fewer items than ``size``.
         """
         if len(items) < size:
             msg = f"batch size B = {size}: there are {len(items)} training items, take fewer"

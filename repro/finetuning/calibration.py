@@ -1,4 +1,4 @@
-"""Choose biases of answers on training items, so a zero-shot classifier prefers none."""
+"""Choose answer biases on training items, so that a zero-shot classifier favours no answer."""
 
 from collections.abc import Mapping
 
@@ -11,28 +11,28 @@ _TWO = 2
 
 
 def accuracy(logits: Logits, labels: Labels, bias: Logits | None = None) -> float:
-    """Return the fraction of items whose label has the highest logit, less the bias.
+    """Return the fraction of items whose label has the highest logit after subtracting the bias.
 
     Args:
         logits: [M, K].
         labels: [M], 0 to K - 1.
-        bias: [K], subtracted from every row; none if not given.
+        bias: [K], subtracted from every row; zero if not given.
     """
     shifted = logits if bias is None else logits - bias
     return float((shifted.argmax(1) == labels).mean())
 
 
 def biases(logits: Logits, labels: Labels) -> Mapping[str, Logits]:
-    """Return the biases by each rule from the logits of training items, each [K].
+    """Return the biases [K] that each rule chooses from the logits of training items.
 
-    - ``mean``: the mean logit of each answer; takes no labels.
-    - ``median``, of two answers: the median of the second logit less the first, so that each answer
-      is given to half of the training items; takes no labels.
-    - ``threshold``, of two answers: the difference above which the second answer is given with the
-      most right answers; of several as good, the one nearest to 0.
+    - ``mean``: the mean logit of each answer; uses no labels.
+    - ``median``, for two answers: the median of the second logit minus the first, so that each
+      answer is predicted for half of the training items; uses no labels.
+    - ``threshold``, for two answers: the difference above which the second answer is predicted,
+      chosen for the highest training accuracy; among ties, the one nearest to 0.
 
     Args:
-        logits: of training items, [M, K].
+        logits: logits of training items, [M, K].
         labels: [M], 0 to K - 1.
     """
     found = {"mean": logits.mean(0)}
@@ -44,15 +44,15 @@ def biases(logits: Logits, labels: Labels) -> Mapping[str, Logits]:
 
 
 def best_threshold(values: Logits, labels: Labels) -> float:
-    """Return the threshold above which calling an item 1 is right most often.
+    """Return the threshold that classifies most items rightly, with label 1 above it.
 
     Args:
         values: [M].
         labels: [M], 0 or 1.
 
     Returns:
-        A number between two neighbouring values or beside the outermost, 0 itself where that is as
-        good as any, else of several as good the nearest to 0.
+        0, the midpoint of two neighbouring values, or a number 1 below or above all values. Among
+        equally good thresholds it is the one nearest to 0.
     """
     ordered = np.unique(values)
     between = (ordered[:-1] + ordered[1:]) / 2

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class AnswerClassifier:
-    """Compares the tokens of K answers after each prompt, after LM-BFF (Gao et al. 2020).
+    """Compares the tokens of K answers after each prompt, following LM-BFF (Gao et al. 2020).
 
-    Logits are computed of the last position only: no answer needs another, and N x V of them would
-    hide what the memory formulas describe. Batches are padded on the right, without a mask: what a
-    causal model computes at a position does not depend on those behind it.
+    Logits are computed at the last position only: the answers need no others, and N x V logits
+    would hide the memory that the formulas describe. Batches are padded on the right, without a
+    mask, since the output of a causal model at a position does not depend on later positions.
     """
 
     def __init__(self, model: "PreTrainedModel", answers: Tokens) -> None:
@@ -48,7 +48,7 @@ class AnswerClassifier:
 
     @torch.no_grad()
     def score(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the sum of the cross-entropy over a batch, and how many answers are right.
+        """Return the summed cross-entropy of a batch, and the number of right answers.
 
         Both stay on the device: reading them on the host would wait for a GPU at every batch.
         """

@@ -1,4 +1,4 @@
-"""Builds the training of a language model from its run, and its metrics for the records."""
+"""Build the training of a language model from its run, and compute its metrics."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +25,7 @@ def language_training(run: LanguageModelRun) -> Training[Batch]:
 
     Raises:
         UsageError: the device does not exist here, or a setting is out of range.
-        ReproError: the model or the data cannot be had.
+        ReproError: the model or the data cannot be obtained.
     """
     require_device(run.device)
     pretrained = load_base(run.model, run.dtype)
@@ -46,7 +46,8 @@ def language_training(run: LanguageModelRun) -> Training[Batch]:
     def metrics(curve: Curve) -> dict[str, Any]:
         final: dict[str, Any] = {}
         if not run.tuning and not curve.divergence:
-            # a step that fails leaves the roundings of its passes in the weights
+            # only without divergence: a failed step leaves the rounding errors of its passes in the
+            # weights
             try:
                 loss, accuracy = score(learner, data.of("final"))
             except DivergedError as error:
@@ -69,7 +70,7 @@ def language_training(run: LanguageModelRun) -> Training[Batch]:
 
 
 class Prompts:
-    """The minibatches of a run: prompts of like length, the same at every run."""
+    """The minibatches of a run: prompts of similar length, the same in every run."""
 
     def __init__(self, items: Items, run: LanguageModelRun) -> None:
         """Take the items, and the run's batch size, context and seed."""
@@ -93,17 +94,17 @@ class Prompts:
         return padded_width(self._lengths[self._sampler.batch(step)], self._run.context)
 
     def evaluation(self) -> Iterator[Batch]:
-        """Yield the held-out training items of a run of the grid, else the monitored items."""
+        """Yield the tuning items if this is a run of the grid search, else the monitored items."""
         return self.of("tuning" if self._run.tuning else "monitored")
 
     def training_sample(self) -> None:
-        """Return nothing: the training loss is the one of the steps."""
+        """Return ``None``: the training loss is the mean loss of the steps."""
 
     def of(self, which: str) -> Iterator[Batch]:
         """Yield the ``tuning``, ``monitored`` or ``final`` items, by length.
 
-        A batch holds at most the tokens of a training step at full width, and so takes no more
-        memory than one.
+        A batch holds at most as many tokens as a training step at full width, so it takes no more
+        memory.
         """
         run = self._run
         split = self._items.train if which == "tuning" else self._items.validation
@@ -118,7 +119,7 @@ class Prompts:
 def _curve_metrics(
     curve: Curve, run: LanguageModelRun, data: Prompts, flops: StepFlops | None
 ) -> dict[str, Any]:
-    """Return the curve as a record keeps it, with the forward passes and the arithmetic so far."""
+    """Return the curve for a record, with the cumulative forward passes and FLOPs."""
     found: dict[str, Any] = {
         "seconds": curve.seconds,
         "cpu_seconds": curve.cpu_seconds,

@@ -1,8 +1,8 @@
-"""The arithmetic of a step, by PyTorch's own counter.
+"""Count the FLOPs of a step with PyTorch's own counter.
 
-The counter knows products of matrices and attention (the whole N x N of it, though half is
-causal); what it does not know, such as drawing noise, costs time and next to no arithmetic. In the
-width T of a batch its count is a polynomial of degree two, so three widths give all of them.
+The counter covers matrix products and attention (all N x N scores, although causal attention needs
+only half). Other operations, such as drawing noise, take time but few FLOPs. The count is a
+polynomial of degree two in the width T of a batch, so three widths determine it.
 """
 
 import numpy as np
@@ -26,10 +26,10 @@ class StepFlops:
     """FLOPs of a training step of one arm, model and batch size."""
 
     def __init__(self, arm: Arm, model: str, batch: int) -> None:
-        """Count steps of three widths on fake tensors, which takes seconds for any size.
+        """Count steps of three widths on fake tensors, which takes seconds for a model of any size.
 
         Raises:
-            ReproError: the model cannot be had.
+            ReproError: the model cannot be obtained.
         """
         counts = [_count(arm, model, batch, width) for width in _WIDTHS]
         self._polynomial = np.polynomial.Polynomial.fit(_WIDTHS, counts, deg=2)
@@ -53,7 +53,7 @@ def _count(arm: Arm, name: str, batch: int, width: int) -> int:
         forward = counter.get_total_flops()
         if specification.method.estimator == "zeroth-order":
             return specification.passes * forward
-        if specification.method.estimator == "both":  # one pass of two has a backward pass
+        if specification.method.estimator == "both":  # one of the two passes has a backward pass
             before, _ = split_at(model, partition_before(model, Setting.tail))
             for parameter in before:
                 parameter.requires_grad_(False)  # noqa: FBT003 - torch's own signature

@@ -1,4 +1,4 @@
-"""Which rows of a task a run is trained, tuned and evaluated on."""
+"""Select the rows of a task on which a run is trained, tuned and evaluated."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,20 +18,22 @@ from repro.data.text.tokens import TokenisedSplit, Tokenizer, load_tokenised
 
 @dataclass(frozen=True)
 class Items:
-    """The two published splits, and the used items of each."""
+    """The two published splits, and the items used from each."""
 
     train: TokenisedSplit
     validation: TokenisedSplit
     training: Indices
-    """Of ``train``: no text of theirs is among the tuning or the validation items."""
+    """Training items, from ``train``; they share no text with the tuning or validation items."""
     tuning: Indices
-    """Of ``train``, held out to choose the learning rate on; no text of validation."""
+    """Items of ``train`` held out for choosing the learning rate; they share no text with
+    validation."""
     monitored: Indices
-    """Of ``validation``, evaluated during training."""
+    """Items of ``validation`` evaluated during training."""
     final: Indices
-    """Of ``validation``, evaluated at the end."""
+    """Items of ``validation`` evaluated at the end."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """How many training rows share their text with a ``validation`` or a ``tuning`` item."""
+    """Number of training rows left out for sharing a text with a ``validation`` or ``tuning``
+    item."""
 
     def majority(self, which: str) -> float:
         """Fraction of the ``monitored`` or ``final`` items with the most frequent answer."""
@@ -40,13 +42,13 @@ class Items:
 
 
 def obtainable(tasks: Sequence[str]) -> list[str]:
-    """Return those of ``tasks`` whose data can be had, fetching them if need be.
+    """Return the ``tasks`` whose data can be obtained, fetching it if needed.
 
-    Standard error names the others, with the reason.
+    The others are reported on standard error, with the reason.
 
     Raises:
         UsageError: there is no such task.
-        ReproError: the data of none can be had.
+        ReproError: no task's data can be obtained.
     """
     found: list[str] = []
     for name in tasks:
@@ -73,22 +75,22 @@ def load_items(
     final: int = 0,
     context: int | None = None,
 ) -> Items:
-    """Return the items of a task; which they are does not depend on a run's seed.
+    """Return the items of a task; the selection does not depend on a run's seed.
 
     Args:
         dataset: name of the task, or the task (see ``repro.data.text.tasks.get_task``).
-        tokenizer: of the model.
-        tuning: training items held out ...
-        monitored: validation items evaluated during training ...
-        final: ... and at its end. 0 is all of them, and so is more than there are. All three are
-            stratified by answer. A task with tuning rows of its own has all of those held out, or
-            ``tuning`` of them.
+        tokenizer: the model's tokenizer.
+        tuning: number of training items held out for tuning.
+        monitored: number of validation items evaluated during training.
+        final: number of validation items evaluated at the end; 0, or more than exist, means all.
+            All three samples are stratified by answer. If the task has its own tuning rows, the
+            tuning items are drawn from those.
         context: N, the longest prompt in tokens; if given, longer prompts are refused.
 
     Raises:
-        UsageError: more items are to be held out than there are, the sample of one split has no
-            item of some answer, or a prompt does not fit.
-        ReproError: the set cannot be had or is damaged, or an answer is not one token.
+        UsageError: more items are to be held out than exist, a sample lacks an answer, or a prompt
+            does not fit.
+        ReproError: the set cannot be obtained or is damaged, or an answer is not one token.
     """
     task = get_task(dataset)
     train, trained_on = task.rows("train")
@@ -131,7 +133,7 @@ def load_items(
 
 
 def _some(labels: npt.NDArray[np.int64], size: int) -> Indices:
-    """Return ``size`` items, fixed once for all, with each answer's share of them all."""
+    """Return ``size`` items, always the same ones, stratified by answer."""
     if not 0 < size < len(labels):
         return np.arange(len(labels))
     _, chosen = holdout(labels, size)

@@ -1,4 +1,4 @@
-"""A base model bound to an arm: steps on batches, and a state from which they resume."""
+"""A base model trained by an arm: steps on batches, and a state from which they resume."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 class LanguageModelLearner(Learner[Batch]):
     """One arm on one model.
 
-    The state has no weights that the log gives: those are made anew from the base model by a
-    replay, a few bytes a step (``repro.methods.log``).
+    The state does not store weights trained by zeroth-order steps: a replay rebuilds them from the
+    base model and the log, which takes a few bytes a step (``repro.methods.log``).
     """
 
     def __init__(self, model: "PreTrainedModel", answers: Tokens, run: LanguageModelRun) -> None:
         """Take the base model, which is trained in place, and the token of each answer.
 
         Raises:
-            UsageError: a setting is out of range, or the engine's noise is to be drawn on a GPU.
-            EngineError: the engine is to draw the noise, or to help, and is not built.
+            UsageError: a setting is out of range, or the run asks for the engine's noise on a GPU.
+            EngineError: the run needs the engine, for its noise or its passes, and it is not built.
         """
         self.model = prepared(model, run.arm, run.seed)
         self.classifier = AnswerClassifier(model, answers)
@@ -67,17 +67,17 @@ class LanguageModelLearner(Learner[Batch]):
         return self.method.step(batch)
 
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the sum of the cross-entropy over a batch, and how many answers are right."""
+        """Return the summed cross-entropy of a batch, and the number of right answers."""
         loss, right = self.classifier.score(batch)
         return loss.double(), right
 
     @property
     def log(self) -> StepLog | None:
-        """The seeds and projected gradients of all steps, if they give the trained weights."""
+        """The seeds and projected gradients of all steps, if they determine the trained weights."""
         return self.optimizer.log if isinstance(self.optimizer, MeZO) else None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of a resumed run, without the base model."""
+        """Return the state to resume from, without the base model."""
         kept = {name: value.detach() for name, value in self._backpropagated()}
         state = {"optimizer": self.optimizer.state_dict()}
         return state | {"parameters": kept} if kept else state
@@ -95,7 +95,7 @@ class LanguageModelLearner(Learner[Batch]):
             )
 
     def _backpropagated(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
-        """Yield the parameters that backpropagation trains, which no log gives."""
+        """Yield the backpropagated parameters, which the log does not determine."""
         logged: set[int] = set()
         if isinstance(self.optimizer, ZerothOrder):
             logged = {id(parameter) for parameter in self.optimizer.zo_params}
@@ -105,12 +105,12 @@ class LanguageModelLearner(Learner[Batch]):
 
 
 def prepared(model: "PreTrainedModel", arm: Arm, seed: int = 0) -> "PreTrainedModel":
-    """Return ``model`` ready to be trained by ``arm``: adapters, checkpointing, and no dropout.
+    """Return ``model`` prepared for ``arm``: with adapters or checkpointing, without dropout.
 
     Args:
         model: changed in place.
-        arm: that trains it.
-        seed: of the adapters' initial weights.
+        arm: the arm that trains it.
+        seed: seed of the adapters' initial weights.
     """
     without_dropout(model)
     if trains_adapters(arm):
@@ -119,13 +119,13 @@ def prepared(model: "PreTrainedModel", arm: Arm, seed: int = 0) -> "PreTrainedMo
             add_adapters(model, Setting.rank)
     if SPECIFICATIONS[arm].method.checkpointed:
         model.activation_checkpointing_enable({"use_reentrant": False})
-        if trains_adapters(arm):  # else no input of a block needs a gradient, and none is made
+        if trains_adapters(arm):  # else a block's input needs no gradient, and none is computed
             model.enable_input_require_grads()  # type: ignore[no-untyped-call]
     return model
 
 
 def restore_of(arm: Arm, dtype: Dtype) -> Restore:
-    """Return how the perturbed weights come back: exactly in half precision, where they drift.
+    """Return how perturbed weights are restored: exactly in half precision, where they would drift.
 
     Adapters are float32 for any ``dtype`` of the model's own weights.
     """
@@ -133,7 +133,7 @@ def restore_of(arm: Arm, dtype: Dtype) -> Restore:
 
 
 def can_help(restore: Restore, device: str) -> bool:
-    """Tell whether the engine can make the passes along PyTorch's noise: it is there, for those."""
+    """Return whether the engine can run the passes with PyTorch's noise on this device."""
     return restore == "exact" and device == "cpu" and is_built()
 
 
@@ -141,12 +141,12 @@ def noise_of(name: str, chunk: int | None = None, *, helped: bool = False) -> No
     """Return the noise of a run or a log.
 
     Args:
-        name: of the noise.
-        chunk: elements that PyTorch's draws from one seed.
-        helped: whether the engine makes the exact passes along PyTorch's.
+        name: name of the noise.
+        chunk: elements that PyTorch's noise draws from one seed.
+        helped: whether the engine runs the exact passes with PyTorch's noise.
 
     Raises:
-        EngineError: it takes the engine, which is not built.
+        EngineError: the noise needs the engine, which is not built.
     """
     if name == EngineNoise.name:
         return EngineNoise()
@@ -166,13 +166,13 @@ def make_optimizer(
     """Return the optimizer of an arm, at a fixed learning rate, as in the paper.
 
     Args:
-        model: as ``prepared`` returns it.
-        arm: that trains it.
-        lr: learning rate; of both parts of ElasticZO.
+        model: the model that ``prepared`` returned.
+        arm: the arm that trains it.
+        lr: learning rate, for both parts of ElasticZO.
         eps: scale of the perturbation.
-        seed: of the sequence of perturbations.
-        dtype: of the model's weights.
-        noise: where perturbations come from.
+        seed: seed of the sequence of perturbations.
+        dtype: number format of the model's weights.
+        noise: source of the perturbations.
 
     Raises:
         UsageError: a setting is out of range, or the engine's noise is to be drawn on a GPU.

@@ -1,8 +1,9 @@
-"""Propose model, N and B for each arm in a given memory, by the planner's formula.
+"""Propose model, N and B for each arm within a memory budget, by the planner's formula.
 
-The largest model that fits at the wanted N and B comes first. If none fits, it is the smallest
-model at the largest N x B that fits, N and B being halved; if nothing fits, the least of all these.
-A proposal has to be measured; where it takes more than the budget, the next one is tried.
+The first proposal is the largest model that fits at the requested N and B. If none fits, N and B
+are halved, and the smallest model at the largest N x B that fits comes first. If nothing fits, the
+smallest setting of all is proposed. Each proposal has to be measured; if it exceeds the budget, the
+next one is tried.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,17 +38,17 @@ def propose(
     least_context: int,
     budget: float,
 ) -> list[Proposal]:
-    """Return what fits into ``budget`` bytes by the formula, the most wanted first.
+    """Return the proposals that fit into ``budget`` bytes by the formula, the preferred one first.
 
     If nothing fits, the smallest is returned: only a measurement can refuse it.
 
     Args:
-        arm: what trains.
-        sizes: the models that can be had, by name.
-        dtype: of weights and activations.
-        batch: the wanted B.
-        context: the wanted N.
-        least_context: the shortest N, which leaves every question whole.
+        arm: the arm that trains.
+        sizes: the sizes of the available models, by name.
+        dtype: number format of weights and activations.
+        batch: the requested B.
+        context: the requested N.
+        least_context: the smallest N that cuts no question.
         budget: bytes of a training step, weights included.
     """
     method = SPECIFICATIONS[arm].method
@@ -65,7 +66,7 @@ def propose(
 def _settings(
     sizes: Mapping[str, Architecture], batch: int, context: int, least_context: int
 ) -> Iterator[tuple[str, int, int]]:
-    """Yield model, B and N, the most wanted first."""
+    """Yield model, B and N, in order of preference."""
     by_size = sorted(sizes, key=lambda model: sizes[model].parameters, reverse=True)
     yield from ((model, batch, context) for model in by_size)
     smaller = list(product(_halved(batch, 1), _halved(context, least_context)))[1:]

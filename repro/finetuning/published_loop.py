@@ -1,7 +1,7 @@
-"""The step of the widely used MeZO code, written from its description, to compare ours with.
+"""The step of the widely used MeZO code, written from its description, as a baseline for ours.
 
-The global generator is reseeded in every pass and draws each tensor's noise whole; sum and product
-are new tensors; each answer option is a row of the batch, with the logits of every position.
+The global generator is reseeded in every pass and draws each tensor's noise at once. Sum and
+product are new tensors. Each answer option is a row of the batch, with logits at every position.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +28,7 @@ class PublishedLoop:
     lr: float
     eps: float
     noise: Noise | None = None
-    """Another method's noise, in place of the global generator's."""
+    """Another noise to use instead of the global generator's."""
 
     def loss(self, batch: Batch) -> Tensor:
         """Score each option by the log-probability of its token after the prompt."""

@@ -1,4 +1,4 @@
-"""The final weights of a MeZO run from its base model and its log, held against their hash."""
+"""Rebuild the final weights of a MeZO run from its base model and log, and check their hash."""
 
 import base64
 import hashlib
@@ -27,16 +27,16 @@ def weights_sha256(parameters: Iterable[torch.Tensor]) -> str:
 
 
 def packed(log: StepLog) -> dict[str, Any]:
-    """Return ``log`` for a record: its entries as base64 of zlib, and its settings."""
+    """Return ``log`` for a record: its zlib-compressed entries in base64, and its settings."""
     entries = base64.b64encode(zlib.compress(bytes(log.data), 9)).decode()
     return log.settings | {"chunk": log.chunk or 0, "entries": entries}
 
 
 def unpacked(stored: Mapping[str, Any], steps: int | None = None) -> StepLog:
-    """Return the log stored in ``packed``, of so many ``steps`` if given.
+    """Return the log that ``packed`` stored; if given, ``steps`` limits its length.
 
     Raises:
-        ReproError: it is damaged, or has more entries than steps.
+        ReproError: the log is damaged, or has entries of more steps.
     """
     try:
         settings = {name: value for name, value in stored.items() if name != "entries"}
@@ -51,7 +51,7 @@ def unpacked(stored: Mapping[str, Any], steps: int | None = None) -> StepLog:
 
 
 def _inflated(entries: bytes, most: int) -> bytes:
-    """Return what ``entries`` hold, without unpacking more than they may."""
+    """Decompress ``entries``, stopping beyond ``most`` bytes."""
     inflating = zlib.decompressobj()
     data = inflating.decompress(entries, most + 1)
     if len(data) > most or not inflating.eof or inflating.unused_data:
@@ -63,17 +63,17 @@ def _inflated(entries: bytes, most: int) -> bytes:
 def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrained:
     """Return the final model of a MeZO run, from the base model and the recorded log.
 
-    Adapters are merged into the model's own weights, in the number format of those.
+    Adapters are merged into the model's own weights, in their number format.
 
     Args:
-        settings: of the run: its ``model``, ``dtype``, ``arm``, ``device`` and, of adapters, its
+        settings: settings of the run: ``model``, ``dtype``, ``arm``, ``device`` and, with adapters,
             ``seed``.
-        metrics: of its record: ``log``, ``steps``, ``base_sha256`` and ``final_sha256``.
+        metrics: metrics of its record: ``log``, ``steps``, ``base_sha256`` and ``final_sha256``.
 
     Raises:
-        ReproError: there is no GPU and the run was on one; the base model is another than the
-            run's, or the weights do not come out as recorded, as a kind of processor may have other
-            kernels for PyTorch's noise; or the engine drew the noise and is not built.
+        ReproError: the run needs a GPU and there is none; the base model differs from the run's;
+            the rebuilt weights differ from the recorded hash, since another kind of processor may
+            have other kernels for PyTorch's noise; or the engine drew the noise and is not built.
     """
     if settings["device"] == "cuda" and not torch.cuda.is_available():
         msg = "the run was on a GPU, and only a GPU draws its noise: PyTorch finds no CUDA device"

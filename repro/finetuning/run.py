@@ -1,4 +1,4 @@
-"""One fine-tuning run, with everything that decides its outcome but for the machine's speed."""
+"""One fine-tuning run, with everything that decides its outcome except the machine's speed."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from repro.training.loop import Training
 
 NoiseName = Literal["torch", "engine"]
-"""Where MeZO's perturbations come from: PyTorch's generator, or the on-device engine."""
+"""Source of MeZO's perturbations: PyTorch's generator, or the on-device engine."""
 
 _PACKAGES = ("finetuning", "memory", "ondevice", "planner")
-"""The code that decides the outcome of a run, besides the code known to ``CheckpointStore``."""
+"""Subpackages that decide the outcome of a run, besides those that ``CheckpointStore`` hashes."""
 
 
 @dataclass(frozen=True)
 class LanguageModelRun(TrainingRun):
-    """One arm on one model, trained for a number of steps or a time."""
+    """One arm on one model, trained for a given number of steps or time."""
 
     arm: Arm
     model: str
@@ -37,29 +37,30 @@ class LanguageModelRun(TrainingRun):
     eps: float
     seed: int
     seconds: float
-    """Time of all training steps together, where ``steps`` is 0; evaluation does not count."""
+    """Total time of the training steps if ``steps`` is 0; evaluation does not count."""
     evaluations: int
-    """How often the validation subset is evaluated, after equal parts of training."""
+    """Number of evaluations of the validation subset, after equal parts of training."""
     tuning_items: int
-    """Training items held out to choose the learning rate on."""
+    """Number of training items held out for choosing the learning rate."""
     monitored_items: int
-    """Validation items of the evaluations during training."""
+    """Number of validation items evaluated during training."""
     final_items: int
-    """Validation items of the last evaluation: 0 for all."""
+    """Number of validation items in the last evaluation; 0 for all."""
     device: Device
     threads: int
     noise: NoiseName = "torch"
     helped: bool = False
-    """Whether the on-device engine makes the exact passes along PyTorch's noise: sooner, and to the
+    """Whether the on-device engine runs the exact passes with PyTorch's noise: faster, with the
     same bits."""
     steps: int = 0
-    """Training steps; 0 for as many as ``seconds`` hold. A run of steps is the same anywhere."""
+    """Training steps; 0 to train for ``seconds``. With a fixed number of steps the result does not
+    depend on the machine's speed."""
     tuning: bool = False
-    """Whether this is a run of the grid: evaluated once, at its end, on the tuning items."""
+    """Whether this is a run of the grid search: evaluated once, at its end, on the tuning items."""
 
     sources: str = ""
-    """Tells the base weights and the data from others under the same names, which a run must not
-    resume with; no part of records."""
+    """Identifies the base weights and the data, so that a run does not resume with others of the
+    same names; not recorded."""
     is_timed: ClassVar[bool] = True
 
     def as_dict(self) -> dict[str, Any]:
@@ -69,7 +70,7 @@ class LanguageModelRun(TrainingRun):
         return values
 
     def key(self) -> dict[str, Any]:
-        """Return all that tells the run's state from others."""
+        """Return everything that identifies the run's state."""
         key = asdict(self) | {"code": source_sha256(*_PACKAGES)}
         if self.helped or self.noise == "engine":
             key["engine"] = module_path().parent.name
@@ -82,5 +83,5 @@ class LanguageModelRun(TrainingRun):
         return language_training(self)
 
     def label(self) -> str:
-        """Return what tells the run from others, in a few words."""
+        """Return a short label that identifies the run."""
         return f"{LABELS[self.arm]} on {self.model}, lr {self.lr:g}, seed {self.seed}"

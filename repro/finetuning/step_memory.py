@@ -1,4 +1,4 @@
-"""The memory of one fine-tuning step: simulated from its tensors, and measured."""
+"""The memory of one fine-tuning step: planned, simulated from its tensors, and measured."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -51,11 +51,11 @@ class Setup:
 def account(setup: Setup) -> dict[str, Any]:
     """Return the memory of a step in bytes: by the planner's formula, simulated, and measured.
 
-    The paper's equations and their L' are added for the methods that they describe.
+    For the methods that the paper's equations describe, their values and L' are added.
 
     Raises:
         UsageError: the device does not exist here, or the planner does not know the model.
-        ReproError: the model cannot be had.
+        ReproError: the model cannot be obtained.
     """
     require_device(setup.device)
     torch.set_num_threads(setup.threads)

@@ -32,28 +32,28 @@ def zero_shot(
     calibration_items: int = 512,
     items: int = 0,
 ) -> dict[str, Any]:
-    """Return how well a model answers a task without training.
+    """Return the accuracy and loss of a model on a task without training.
 
     Args:
-        model_name: as ``load_base`` takes it.
+        model_name: a name that ``load_base`` accepts.
         task: name of the task, or the task.
-        dtype: of the weights and activations.
+        dtype: number format of the weights and activations.
         device: ``cpu`` or ``cuda``.
         context: N, the longest prompt in tokens.
         batch: prompts evaluated together; they are sorted by length.
-        calibration_items: training items that biases are chosen on, stratified by answer; they
-            share no text with validation.
-        items: validation items, stratified by answer; 0 for all.
+        calibration_items: number of training items for choosing the biases, stratified by answer;
+            they share no text with validation.
+        items: number of validation items, stratified by answer; 0 for all.
 
     Returns:
-        ``accuracy`` (argmax), ``calibrated_accuracy`` by method and the ``biases`` of those (see
-        ``calibration.biases``), ``loss`` in nats, ``majority`` (accuracy of the
-        most frequent answer), ``items`` and ``truncated`` prompts of ``validation`` and
-        ``calibration``, and the ``seconds`` that the evaluation of each took.
+        ``accuracy`` (argmax), ``calibrated_accuracy`` and ``biases`` by calibration rule (see
+        ``calibration.biases``), ``loss`` in nats, ``majority`` (accuracy of the most frequent
+        answer), and for ``validation`` and ``calibration`` the number of ``items``, of
+        ``truncated`` prompts, and the ``seconds`` of the evaluation.
 
     Raises:
         UsageError: the device does not exist here, or a number is out of range.
-        ReproError: the model or the data cannot be had.
+        ReproError: the model or the data cannot be obtained.
     """
     require_device(device)
     for name, value in (("N", context), ("batch", batch), ("calibration_items", calibration_items)):
@@ -110,9 +110,9 @@ def answer_logits(
     Args:
         classifier: the model with its answers.
         split: the prompts.
-        items: M of them.
+        items: indices of the M prompts to evaluate.
         context: N, the longest prompt in tokens.
-        size: prompts in a batch; a batch holds prompts of like length.
+        size: prompts in a batch; a batch holds prompts of similar length.
     """
     order = list(in_order(split.lengths(context), items, size))
     found = [
@@ -128,7 +128,7 @@ def answer_logits(
 def _evaluated(
     classifier: AnswerClassifier, split: TokenisedSplit, items: Indices, context: int, batch: int
 ) -> tuple[Logits, float]:
-    """Return the logits of ``items`` in float64, and the seconds that took."""
+    """Return the logits of ``items`` in float64, and the seconds of their evaluation."""
     start = time.perf_counter()
     logits = answer_logits(classifier, split, items, context, batch)  # waits for a GPU
     return logits.double().numpy(), time.perf_counter() - start

@@ -1,10 +1,11 @@
-"""Convolutions of stride 1, as one matrix product for a few rows of the output.
+"""Convolutions of stride 1, computed as one matrix product for a few output rows at a time.
 
-Copies of the input, shifted along its rows, lie in a buffer row after row: n rows of the output
-need n + k - 1 of the input. The weight of such a block is a band matrix: that of one row of the
-output, moved on by one row of the input for the next. Its zeros cost products, but few rows of
-outputs leave the vector units idle, each product takes its window apart again, and threads wait for
-one another after each: one product for four rows of six outputs takes half the time of four.
+A buffer holds copies of the input, shifted along its rows, row after row. It has n + k - 1 input
+rows for n output rows. The weight of such a block is a band matrix, in which each output row's
+weight is one input row further on. Its zeros cost multiplications, but separate products for single
+output rows are slower: they leave vector units idle, unpack each window several times, and each
+ends with a wait for all threads. One product for four rows of six outputs takes half the time of
+four products.
 """
 
 from collections.abc import Iterator
@@ -18,14 +19,14 @@ from repro.integer.matmul import BLOCK, matmul
 from repro.integer.tensor import IntegerTensor
 
 OUTPUTS = 24
-"""Rows of the output are taken together until a product has as many rows."""
+"""Output rows are combined until a product has at least this many rows."""
 
 
 class Conv2d(Weighted):
     """A square convolution: weight [out, in, k, k], x [H, in, W, B]; stride 1, no bias."""
 
     def __init__(self, weight: IntegerTensor, padding: int) -> None:
-        """Take the weight and the zeros added on each side, fewer than k."""
+        """Take the weight and the number of zeros added on each side, fewer than k."""
         super().__init__(weight)
         self.padding = padding
 
@@ -41,7 +42,8 @@ class Conv2d(Weighted):
     def weight_gradient(self, x: Tensor, error: Tensor) -> Tensor:
         """Return the correlation of x with the error, summed over the batch.
 
-        The long operand comes first: oneDNN shares the rows of the first among threads.
+        The long operand comes first, since oneDNN divides the rows of the first operand among
+        threads.
         """
         outputs, inputs, kernel, _ = self.weight.values.shape
         together = rows_together(self.weight.values)
@@ -56,7 +58,7 @@ class Conv2d(Weighted):
         return total.view(kernel, inputs, kernel, outputs).permute(3, 1, 0, 2)
 
     def input_error(self, error: Tensor) -> Tensor:
-        """Return the full correlation of the error with the weight turned by 180 degrees."""
+        """Return the full correlation of the error with the weight rotated by 180 degrees."""
         turned = self.weight.values.flip(2, 3).transpose(0, 1)
         return correlation(turned, error, self.kernel - 1 - self.padding)
 
@@ -78,7 +80,7 @@ def correlation(weight: Tensor, x: Tensor, padding: int) -> Tensor:
 
 
 def rows_together(weight: Tensor) -> int:
-    """Return of how many rows of the output one product is made: one if its sums are long."""
+    """Return the number of output rows per product: 1 if a larger product could overflow int32."""
     outputs, inputs, kernel, _ = weight.shape
     rows = -(-OUTPUTS // outputs)
     return rows if (rows + kernel - 1) * inputs * kernel <= BLOCK else 1
@@ -87,7 +89,7 @@ def rows_together(weight: Tensor) -> int:
 def band(weight: Tensor, rows: int) -> Tensor:
     """Return the matrix [rows out, (rows + k - 1) C k] from a window to ``rows`` rows of output.
 
-    Its first n out rows and (n + k - 1) C k columns are the matrix of n rows.
+    Its first n out rows and (n + k - 1) C k columns form the matrix for n output rows.
     """
     outputs, inputs, kernel, _ = weight.shape
     shape = (rows, outputs, rows + kernel - 1, inputs, kernel)
@@ -98,10 +100,10 @@ def band(weight: Tensor, rows: int) -> Tensor:
 
 
 def windows(x: Tensor, kernel: int, padding: int, rows: int) -> Iterator[tuple[slice, Tensor]]:
-    """Yield a few rows of the output at a time, and the windows of x [H, C, W, B] they belong to.
+    """Yield a few output rows at a time, with the windows of x [H, C, W, B] that they need.
 
-    The windows are columns, int8 [(n + k - 1) C k, W' B] for n <= ``rows`` rows, with the row of
-    the input first and the shift along it last. They lie in a buffer that the next ones overwrite.
+    The windows are columns, int8 [(n + k - 1) C k, W' B] for n <= ``rows`` rows; the input row
+    varies slowest and the shift along it fastest. The next iteration overwrites their buffer.
     """
     padded = pad(x, (0, 0, padding, padding, 0, 0, padding, padding)) if padding else x
     shifted = padded.unfold(2, kernel, 1).permute(0, 1, 4, 2, 3)  # [H + 2 padding, C, k, W', B]

@@ -1,4 +1,4 @@
-"""Random words from a key and a counter: no state, any order, any number of threads.
+"""Random words from a key and a counter: stateless, in any order, from any number of threads.
 
 word(key, i), with 32-bit unsigned arithmetic, k0 the low and k1 the high half of the key::
 
@@ -8,8 +8,8 @@ word(key, i), with 32-bit unsigned arithmetic, k0 the low and k1 the high half o
     x =  x ^ (x >> 16)
 
 This is the integer hash "lowbias32" (C. Wellons, hash-prospector, 2018) with a second key word
-between its rounds, so that two keys give two streams and not one stream shifted. It needs adds,
-multiplications, shifts and exclusive ors of 32 bits only, which every vector unit has.
+between its rounds, so that two keys give different streams, not shifts of one stream. It needs only
+32-bit additions, multiplications, shifts and exclusive ors, which every vector unit has.
 """
 
 import torch
@@ -30,9 +30,9 @@ def stream_key(seed: int, step: int, purpose: int) -> int:
     """Return the 64-bit key of one stream: mix(mix(mix(seed) ^ step) ^ purpose).
 
     Args:
-        seed: of the run, any whole number; its low 64 bits count.
+        seed: the run's seed, any whole number; only its low 64 bits count.
         step: training step, from 0.
-        purpose: a small number for the use of the stream.
+        purpose: a small number that identifies the use of the stream.
     """
     return splitmix64(splitmix64(splitmix64(seed & _MASK_64) ^ step) ^ purpose)
 
@@ -46,13 +46,13 @@ def words_(counters: Tensor, key: int, scratch: Tensor) -> Tensor:
         scratch: int32 of the same shape, overwritten.
 
     Returns:
-        ``counters``, now words as signed numbers.
+        ``counters``, now the words as signed numbers.
     """
     return _fold(mix_(counters.add_(signed(key)), key, scratch), 16, scratch)
 
 
 def mix_(shifted: Tensor, key: int, scratch: Tensor) -> Tensor:
-    """Do the steps of a word between its first and its last, in place.
+    """Apply all steps of ``word`` except the first and the last, in place.
 
     Args:
         shifted: int32, i + k0 modulo 2^32.
@@ -64,11 +64,11 @@ def mix_(shifted: Tensor, key: int, scratch: Tensor) -> Tensor:
 
 
 def signed(word: int) -> int:
-    """Return the low 32 bits of ``word`` as two's complement, as int32 tensors want them."""
+    """Return the low 32 bits of ``word`` as a two's complement number, for int32 tensors."""
     return ((word + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
 
 
 def _fold(x: Tensor, bits: int, scratch: Tensor) -> Tensor:
-    """Do x ^= x >> bits; torch shifts the sign in, which the mask takes out."""
+    """Do x ^= x >> bits; torch shifts the sign bit in, and the mask removes it."""
     torch.bitwise_right_shift(x, bits, out=scratch)
     return x.bitwise_xor_(scratch.bitwise_and_((1 << (32 - bits)) - 1))

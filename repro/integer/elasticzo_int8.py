@@ -1,6 +1,8 @@
 """ElasticZO-INT8: Algorithm 2 of arXiv 2501.04287, on NITI's integer format.
 
-docs/integer.md lists every rule with its source, what the paper leaves open, and our choice.
+docs/integer.md lists every rule with its source, the open points of the paper, and our choices. The
+layers before the partition point are trained by zeroth-order steps, the layers after it, called the
+tail, by backpropagation.
 """
 
 from abc import ABC, abstractmethod
@@ -27,12 +29,12 @@ from repro.methods.interrupts import uninterrupted
 from repro.methods.step_info import Estimate, PhaseTimer, StepInfo
 
 Activations = Literal["plus", "minus"]
-"""The forward pass whose activations the tail's backward pass uses; the paper does not say."""
+"""The forward pass whose activations the tail's backward pass uses; not given in the paper."""
 Restore = Literal["clip", "exact"]
-"""``clip`` is the paper's, in place; see ``Perturbation`` for what it loses."""
+"""``clip`` is the paper's in-place restore; see ``Perturbation`` for its losses."""
 
 Watch = Callable[[IntegerTensor, IntegerTensor, Tensor], None]
-"""Takes the logits of the plus and of the minus pass, and the labels, of an estimate."""
+"""Takes the logits of both passes of an estimate, plus first, and the labels."""
 
 Updates = list[tuple[Weighted, Tensor]]
 
@@ -41,10 +43,11 @@ _NOISE, _LOSS_ROUNDING = 0, 1  # purposes of the two random streams of a step
 
 @dataclass(frozen=True)
 class Restores:
-    """How often the restore of the weights was inexact, over all steps so far."""
+    """Number of inexact weight restores over all steps so far."""
 
     inexact: int
-    """Weights that did not come back to where they were (with ``exact``: would not have)."""
+    """Weights not restored to their value (with ``exact``: that ``clip`` would not have
+    restored)."""
     total: int
     """Weights perturbed."""
 
@@ -55,25 +58,26 @@ class Rules(TypedDict, total=False):
     r_max: int
     """Largest entry of a perturbation (tuned in the paper, range unknown)."""
     p_zero: float
-    """Share of its entries that are zero."""
+    """Probability that an entry of the perturbation is masked to zero."""
     b_zo: int
     """Bits of the zeroth-order update."""
     b_bp: int
     """Bits of the tail's update."""
     sign: SignRule
-    """How the losses of the two passes are compared."""
+    """The rule that compares the losses of the two passes."""
     activations: Activations
     """Which of the two passes the tail's backward pass uses."""
     restore: Restore
-    """Whether clipped weights come back."""
+    """Whether clipped weights are restored exactly."""
     seed: int
-    """Of all random streams; they depend on it and on the number of the step only."""
+    """Seed of all random streams, which depend only on it and the number of the step."""
 
 
 class Algorithm2(ABC):
-    """The settings and the state of Algorithm 2, whatever computes its steps.
+    """The settings and the state of Algorithm 2, shared by PyTorch and the on-device engine.
 
-    ``p_zero`` and ``b_bp`` may be set between steps; ``repro.integer.schedule`` has the paper's.
+    ``p_zero`` and ``b_bp`` may be set between steps; ``repro.integer.schedule`` has the paper's
+    schedule.
     """
 
     def __init__(
@@ -98,7 +102,7 @@ class Algorithm2(ABC):
         require_choice("sign", sign, get_args(SignRule))
         self.sign: SignRule = sign
         self.watch: Watch | None = None
-        """Sees both passes of every estimate."""
+        """Called with both passes of every estimate."""
         self.activations = require_choice("activations", activations, get_args(Activations))
         self.restore = require_choice("restore", restore, get_args(Restore))
         self.seed = seed
@@ -115,7 +119,7 @@ class Algorithm2(ABC):
 
     @abstractmethod
     def forward(self, inputs: IntegerTensor) -> IntegerTensor:
-        """Return the logits [B, classes] at the weights as they are."""
+        """Return the logits [B, classes] at the present weights."""
 
     def check_schedule(self) -> None:
         """Raise ``UsageError`` if a setting that may change between steps is out of range."""
@@ -124,11 +128,11 @@ class Algorithm2(ABC):
         check_bits("b_bp", self.b_bp)
 
     def count_restores(self, inexact: int, weights: int) -> None:
-        """Add a step that perturbed ``weights``, of which ``inexact`` did not come back."""
+        """Count a step that perturbed ``weights``, of which ``inexact`` were not restored."""
         self.restores = Restores(self.restores.inexact + inexact, self.restores.total + weights)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that a resumed run needs beside the network's weights."""
+        """Return the state to resume from, without the network's weights."""
         return {
             "seed": self.seed,
             "steps": self.steps,
@@ -138,14 +142,14 @@ class Algorithm2(ABC):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what ``state_dict`` of either engine returned."""
+        """Resume from a ``state_dict`` of either engine."""
         self.seed, self.steps = state["seed"], state["steps"]
         self.p_zero, self.b_bp = state["p_zero"], state["b_bp"]
         self.restores = Restores(*state["restores"])
 
 
 class ElasticZOInt8(Algorithm2):
-    """Algorithm 2: layers before the partition point by ternary zeroth-order, the tail by NITI.
+    """Algorithm 2: ternary zeroth-order steps before the partition point, NITI in the tail.
 
     Example::
 
@@ -154,8 +158,9 @@ class ElasticZOInt8(Algorithm2):
         for images, labels in batches:
             elastic.step(IntegerTensor(images, exponent), labels)
 
-    With nothing in the tail this is Full ZO; with everything in it, one forward pass is made and
-    it is NITI (Full BP). With ``sign="integer"`` (INT8*) a step touches no floating-point tensor.
+    With an empty tail this is Full ZO. If the tail is the whole network, a step makes one forward
+    pass and is NITI (Full BP). With ``sign="integer"`` (INT8*) a step touches no floating-point
+    tensor.
     """
 
     def __init__(
@@ -169,10 +174,10 @@ class ElasticZOInt8(Algorithm2):
         """Check every setting before a weight is touched.
 
         Args:
-            network: to train, in place.
+            network: the network, trained in place.
             partition: name of the first layer of the tail, or the number C of layers before it.
             timed: whether ``last.seconds`` is filled.
-            rules: of the algorithm; see ``Rules``.
+            rules: settings of the algorithm; see ``Rules``.
 
         Raises:
             UsageError: a setting is out of range, or the partition names no layer.
@@ -180,11 +185,11 @@ class ElasticZOInt8(Algorithm2):
         super().__init__(network, **rules)
         self.timed = timed
         self.start = network.partition_index(partition)
-        self._fitting: tuple[int, ...] | None = None  # shape of a sample known to fit
+        self._fitting: tuple[int, ...] | None = None  # shape of a sample that is known to fit
 
     @property
     def zo_sizes(self) -> list[int]:
-        """Elements of each weight trained by zeroth order."""
+        """Elements of each zeroth-order weight."""
         names = list(self.network.layers)[: self.start]
         weighted = self.network.weighted
         return [weighted[name].weight.values.numel() for name in names if name in weighted]
@@ -197,7 +202,7 @@ class ElasticZOInt8(Algorithm2):
             labels: classes, int64 [B].
 
         Returns:
-            The losses, measured as ``sign`` does (means over the batch, in nats; without a head,
+            The losses, measured by the rule ``sign`` (means over the batch, in nats; under Full BP,
             the loss of the only pass), and the estimate, whose projected gradient is the ternary g.
 
         Raises:
@@ -214,7 +219,7 @@ class ElasticZOInt8(Algorithm2):
         return self.last
 
     def forward(self, inputs: IntegerTensor) -> IntegerTensor:
-        """Return the logits [B, classes] at the weights as they are."""
+        """Return the logits [B, classes] at the present weights."""
         return self.network.forward(inputs)
 
     def _hybrid(self, inputs: IntegerTensor, labels: Tensor, timer: PhaseTimer) -> StepInfo:
@@ -273,7 +278,7 @@ class ElasticZOInt8(Algorithm2):
         *,
         recorded: bool,
     ) -> IntegerTensor:
-        """Return the logits; if ``recorded``, add the tail's updates, which nobody applies yet."""
+        """Return the logits; if ``recorded``, add the tail's updates, to be applied later."""
         tape: list[Record] | None = [] if recorded else None
         with timer("forward"):
             logits = self.network.forward(inputs, tape, self.start)
@@ -284,7 +289,7 @@ class ElasticZOInt8(Algorithm2):
         return logits
 
     def _draws(self, logits: Tensor) -> Tensor:
-        """Return the u of the stochastic rounding of this step: the top 4 bits of word b C + c."""
+        """Return the draws u of this step's stochastic rounding: the top 4 bits of word b C + c."""
         key = stream_key(self.seed, self.steps, _LOSS_ROUNDING)
         words = torch.arange(logits.numel(), dtype=torch.int32, device=logits.device)
         words_(words, key, torch.empty_like(words))
@@ -292,7 +297,7 @@ class ElasticZOInt8(Algorithm2):
         return draws.to(torch.int64).view_as(logits)
 
     def _check_batch(self, inputs: IntegerTensor, labels: Tensor) -> None:
-        """Try one sample of every new shape, so that what does not fit meets unmoved weights."""
+        """Validate the batch before any weight changes; each new shape takes a forward pass."""
         values = inputs.values
         if len(values) == 0 or labels.shape != values.shape[:1] or labels.dtype != torch.int64:
             msg = (

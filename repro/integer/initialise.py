@@ -1,4 +1,4 @@
-"""Initial weights: Xavier's, scaled to the whole int8 range (NITI v2, ti_torch.py)."""
+"""Initial weights: Xavier's distribution, scaled to the whole int8 range (NITI v2, ti_torch.py)."""
 
 from typing import Literal
 
@@ -24,13 +24,14 @@ def initialise(
     Args:
         shape: [out, in] or [out, in, k, k].
         generator: a CPU generator.
-        distribution: which of Xavier's.
+        distribution: which of Xavier's two distributions.
     """
     weight = torch.empty(shape)
     fill = {"uniform": nn.init.xavier_uniform_, "normal": nn.init.xavier_normal_}[distribution]
     fill(weight, generator=generator)
     low, high = torch.aminmax(weight)
     largest = torch.maximum(-low, high)
-    # in place: a step in integers takes less than a second copy of the largest weight in float32
+    # in place: another float32 copy of the largest weight would exceed the memory of an integer
+    # step
     values = weight.div_(largest).mul_(LARGEST).round_().to(torch.int8)
     return IntegerTensor(values, exponent_of(float(largest)))

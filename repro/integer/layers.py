@@ -1,8 +1,8 @@
-"""The two kinds of integer layers, and the layout of their values.
+"""The two kinds of integer layers, and the memory layout of their values.
 
 Values are kept with the batch last: images are [H, C, W, B], point clouds [F, N, B], features
-[F, B]. Any layer with weights is then matrix products W @ x, nothing is transposed
-before the features, and the rows of a convolution or a pooling window are long contiguous runs.
+[F, B]. Any layer with weights then consists of matrix products W @ x, nothing is transposed before
+the features, and the rows of a convolution or a pooling window are long contiguous runs.
 """
 
 from abc import ABC, abstractmethod
@@ -13,30 +13,30 @@ from repro.integer.tensor import IntegerTensor
 
 
 class Weighted(ABC):
-    """A layer with weights: it turns int8 into accumulators, which are then shifted to int8."""
+    """A layer with weights: it maps int8 to accumulators, which are then shifted to int8."""
 
     def __init__(self, weight: IntegerTensor) -> None:
-        """Take the weight, outputs first, without -128 among its values."""
+        """Take the weight, outputs first; its values must not include -128."""
         self.weight = weight
 
     @abstractmethod
     def accumulate(self, x: Tensor) -> Tensor:
-        """Return accumulators like the output from an int8 input."""
+        """Return the output for an int8 input, as accumulators."""
 
     @abstractmethod
     def weight_gradient(self, x: Tensor, error: Tensor) -> Tensor:
-        """Return accumulators like the weight, summed over positions and batch, of int8 tensors."""
+        """Return the weight gradient, summed over positions and batch, as accumulators."""
 
     @abstractmethod
     def input_error(self, error: Tensor) -> Tensor:
-        """Return accumulators like the input from an int8 error like the output."""
+        """Return the error of the input for an int8 error of the output, as accumulators."""
 
 
 class Selecting(ABC):
-    """A layer without weights whose outputs are inputs, or zero: the exponent stays.
+    """A layer without weights whose outputs are inputs or zero, so the exponent does not change.
 
-    ``forward`` takes integers of any width, and commutes with every function that never decreases
-    and keeps zero.
+    ``forward`` takes integers of any width, and commutes with every non-decreasing function that
+    maps zero to zero.
     """
 
     @abstractmethod
@@ -56,7 +56,7 @@ class ReLU(Selecting):
         return x.clamp(min=0)
 
     def backward(self, x: Tensor, y: Tensor, error: Tensor) -> Tensor:  # noqa: ARG002
-        """Pass the error where x > 0, strictly (v2, ReLU.backward)."""
+        """Return the error where x > 0, strictly, and zero elsewhere (v2, ReLU.backward)."""
         return error * (y > 0)
 
 

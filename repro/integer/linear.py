@@ -1,4 +1,4 @@
-"""Fully connected layers, over features or over the features of each point."""
+"""Fully connected layers, applied to features or to the features of each point."""
 
 from torch import Tensor
 
@@ -17,7 +17,8 @@ class Linear(Weighted):
     def weight_gradient(self, x: Tensor, error: Tensor) -> Tensor:
         """Return error x^T, [out, in], summed over positions and batch.
 
-        The long operand comes first: oneDNN shares the rows of the first among threads.
+        The long operand comes first, since oneDNN divides the rows of the first operand among
+        threads.
         """
         return matmul(x.flatten(1), error.flatten(1).t()).t().contiguous()
 

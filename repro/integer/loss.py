@@ -14,30 +14,30 @@ from repro.integer.tensor import IntegerTensor
 LOG2_E = 47274
 """log2 e in units of 2^-15, rounded."""
 SPAN = 10
-"""Exponents of two are kept within this distance of the greatest."""
+"""Exponents of two are clamped to at most this much below the largest."""
 GRADIENT_BITS = 11
-"""The gradient of the logits is in units of 2^-11 before it is rounded."""
+"""Before rounding, the gradient of the logits is in units of 2^-11."""
 ERROR_SHIFT = 4
-"""Its bits lost by rounding: errors are in units of 2^-7."""
+"""Bits of the gradient removed by rounding: errors are in units of 2^-7."""
 
 SERIES_EXPONENT = -7
-"""At this exponent of the logits or below, |x| <= 1, and e^x is 1 + x + x^2/2."""
-_LEAST_EXPONENT = -20  # below it the series would leave int64
+"""Exponent of the logits at or below which |x| <= 1, so that e^x is taken as 1 + x + x^2/2."""
+_LEAST_EXPONENT = -20  # below it the series would overflow int64
 _LARGEST_SHIFT = 30  # of a difference of at least 1, far beyond SPAN
 
 
 def float_cross_entropy(logits: IntegerTensor, labels: Tensor) -> Tensor:
     """Return the cross-entropy of each sample, float64 [B], of the dequantised logits.
 
-    In float64: the order of a sum must not decide the sign of a difference.
+    It is computed in float64, so that the order of a sum does not decide the sign of a difference.
     """
     return cross_entropy(logits.dequantise(torch.float64), labels, reduction="none")
 
 
 def scale(values: Tensor, exponent: int) -> Tensor:
-    """Return values * 2^exponent in int64, a division truncating toward zero.
+    """Return values * 2^exponent in int64; divisions truncate toward zero.
 
-    Shifts to the left beyond 30 bits are cut to 30: any difference is then beyond ``SPAN`` already.
+    Left shifts are limited to 30 bits, since any difference then already exceeds ``SPAN``.
     """
     if exponent >= 0:
         return values << min(exponent, _LARGEST_SHIFT)
@@ -51,7 +51,7 @@ def powers_of_two(values: Tensor, exponent: int) -> Tensor:
 
     Args:
         values: int64 [B, classes], below 2^32 in magnitude.
-        exponent: the exponent of them all.
+        exponent: their common exponent.
     """
     t = scale(torch.div(values * LOG2_E, 1 << 15, rounding_mode="trunc"), exponent)
     return (t - (t.amax(1, keepdim=True) - SPAN)).clamp_(min=0)
@@ -79,7 +79,7 @@ def logit_error(logits: IntegerTensor, labels: Tensor, draws: Tensor) -> Tensor:
     Args:
         logits: [B, classes].
         labels: [B], int64.
-        draws: uniform whole numbers from 0 to 15, int64 like the logits, which decide the
+        draws: uniform whole numbers from 0 to 15, int64, of the logits' shape; they decide the
             stochastic rounding S(g, 4).
     """
     return stochastic(logit_gradient(logits, labels), ERROR_SHIFT, draws)

@@ -1,12 +1,12 @@
 """Exact products of int8 matrices.
 
-A product of two int8 is at most 2^14 in magnitude (a plain cast of +128 wraps to -128, so -128
-does occur), and a sum of K of them at most 2^14 K. Sums that could pass ``INT32_LIMIT`` are taken
-in blocks and added in int64.
+A product of two int8 numbers is at most 2^14 in magnitude (-128 does occur, since a plain cast of
++128 wraps to it), and a sum of K products at most 2^14 K. Sums that could exceed ``INT32_LIMIT``
+are computed in blocks and added in int64.
 
-``torch._int_mm`` is the fastest way, but it is not exact everywhere: on x86 without VNNI, oneDNN
-adds pairs of products in 16 bits that saturate, and says nothing. So a device is asked once: the
-first way that multiplies the most demanding small matrices exactly is the one used on it.
+``torch._int_mm`` is fastest, but it is not exact everywhere: on x86 without VNNI, oneDNN adds pairs
+of products with silent 16-bit saturation. Each device is therefore tested once, and uses the first
+way that multiplies the most demanding small matrices exactly.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from repro.core.errors import ReproError, UsageError
 
 LARGEST_PRODUCT = 128 * 128
 INT32_LIMIT = (1 << 31) - 2
-"""Largest magnitude of an int32 accumulator; roundings add 1 at most."""
+"""Largest magnitude of an int32 accumulator; rounding adds at most 1."""
 BLOCK = INT32_LIMIT // LARGEST_PRODUCT
 """Longest sum (K) that stays in int32: 131,071 products."""
 
@@ -39,7 +39,7 @@ def matmul(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
         [M, N]: int32 if K <= ``BLOCK``, else int64.
 
     Raises:
-        UsageError: other types, or unequal shapes.
+        UsageError: the types are not int8, or the shapes do not match.
     """
     if a.dtype != torch.int8 or b.dtype != torch.int8:
         msg = f"matmul of {a.dtype} and {b.dtype}: both must be torch.int8"
@@ -62,7 +62,7 @@ def matmul(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def by_int_mm(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
-    """Multiply by ``torch._int_mm``; CUDA takes some sizes only, and gets zeros up to the next."""
+    """Multiply by ``torch._int_mm``; on CUDA, sizes are padded with zeros to supported ones."""
     if a.device.type != "cuda":
         return torch._int_mm(a, b, out=out)
     (m, k), n = a.shape, b.shape[1]
@@ -72,12 +72,12 @@ def by_int_mm(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
 
 
 def by_int32(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
-    """Multiply in int32, by PyTorch's own loops; a host has them, CUDA has not."""
+    """Multiply in int32 by PyTorch's own loops, which exist on the host but not on CUDA."""
     return torch.mm(a.to(torch.int32), b.to(torch.int32), out=out)
 
 
 def by_products(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
-    """Add up K outer products in int32: slow, and possible wherever int32 is."""
+    """Add up K outer products in int32: slow, but possible wherever int32 is supported."""
     out.zero_()
     for column, row in zip(a.to(torch.int32).unbind(1), b.to(torch.int32).unbind(0), strict=True):
         out.addcmul_(column.unsqueeze(1), row.unsqueeze(0))
@@ -93,7 +93,7 @@ def fastest_exact(device: torch.device) -> Path:
     """Return the first exact path of ``PATHS`` on ``device``.
 
     Raises:
-        ReproError: none is.
+        ReproError: no path is exact.
     """
     for path in PATHS:
         if is_exact(path, device):
@@ -103,10 +103,10 @@ def fastest_exact(device: torch.device) -> Path:
 
 
 def is_exact(path: Path, device: torch.device) -> bool:
-    """Tell whether ``path`` multiplies the ends of the int8 range on ``device`` without an error.
+    """Return whether ``path`` multiplies the extremes of the int8 range exactly on ``device``.
 
-    The shapes come from a convolution, its weight gradient (a transposed operand) and a
-    matrix-vector product, since a library may choose another kernel for each.
+    The shapes occur in a convolution, its weight gradient (with a transposed operand) and a
+    matrix-vector product, since a library may use another kernel for each.
     """
     for m, k, n in ((6, 25, 512), (25, 512, 6), (16, 150, 96), (10, 84, 1), (1, 100, 3)):
         for left, right in ((127, 127), (-128, -128), (-128, 127), (127, -128)):

@@ -32,19 +32,19 @@ class Record:
 
 @dataclass(frozen=True)
 class _Activation:
-    """Values between two layers: int8, or accumulators that wait for their shift."""
+    """Values between two layers: int8, or accumulators before their shift."""
 
     values: Tensor
     exponent: int
-    """That of the values once they are int8."""
+    """Exponent of the values after the shift to int8."""
     k: int = 0
     """Pending shift of the accumulators; 0 if the values are int8."""
     rectified: bool = False
-    """Whether they wait for a ReLU, too."""
+    """Whether a ReLU is pending, too."""
 
 
 class IntegerNetwork:
-    """Named integer layers, whose weights lie one after another in one int8 tensor.
+    """Named integer layers, whose weights are stored one after another in one int8 tensor.
 
     Example::
 
@@ -65,7 +65,7 @@ class IntegerNetwork:
             msg = "no layer with parameters: there is nothing to train"
             raise UsageError(msg)
         self.parameters = torch.cat([layer.weight.values.flatten() for layer in weighted])
-        """All weights, int8 [P]; layers hold views of it."""
+        """All weights, int8 [P]; the layers' weights are views of it."""
         self._bind([layer.weight.exponent for layer in weighted])
 
     @classmethod
@@ -77,14 +77,14 @@ class IntegerNetwork:
         policy: Version = "v2",
         distribution: Distribution = "uniform",
     ) -> "IntegerNetwork":
-        """Return a network of new weights with the layers and the names of ``structure``.
+        """Return a network with random weights and the layers and names of ``structure``.
 
         Args:
-            structure: its layers are used, not its weights; see ``convert`` for supported layers
-                and ``without_bias_and_norm`` for the others.
-            seed: of the weights.
+            structure: a network whose layers are used, not its weights; see ``convert`` for
+                supported layers and ``without_bias_and_norm`` for removing others.
+            seed: seed of the weights.
             policy: NITI's shift policy.
-            distribution: of the weights.
+            distribution: distribution of the weights.
 
         Raises:
             UsageError: a layer has no integer form, or a setting is unknown.
@@ -117,13 +117,13 @@ class IntegerNetwork:
         return last.weight.values.shape[0]
 
     def partition_index(self, partition: str | int) -> int:
-        """Return C, the number of layers before the first that backpropagation trains.
+        """Return C, the number of layers before the first one trained by backpropagation.
 
         Args:
-            partition: C itself, or the name of that layer, which has weights.
+            partition: C itself, or the name of that first layer, which must have weights.
 
         Raises:
-            UsageError: no such layer, or a number out of range.
+            UsageError: there is no such layer, or the number is out of range.
         """
         return partition_index(partition, list(self.layers), list(self.weighted))
 
@@ -134,7 +134,7 @@ class IntegerNetwork:
 
         Args:
             inputs: [B, C, H, W], [B, N, F] or [B, F].
-            tape: gets a record of every layer from ``start`` on.
+            tape: receives a record of every layer from ``start`` on.
             start: index of the first recorded layer.
 
         Raises:
@@ -145,7 +145,7 @@ class IntegerNetwork:
             recorded = tape is not None and index >= start
             if recorded or isinstance(layer, Weighted):
                 now = self._narrowed(now)
-            x = now.values if recorded else None  # nothing else may outlive its layer
+            x = now.values if recorded else None  # without a record, free the input with its layer
             now = self._through(name, layer, now)
             if tape is not None and x is not None:
                 now = self._narrowed(now)
@@ -158,13 +158,13 @@ class IntegerNetwork:
     ) -> list[tuple[Weighted, Tensor]]:
         """Return the updates of all recorded layers with weights, the last layer's first.
 
-        No weight is changed: every error belongs to the weights of the forward pass, as in NITI,
-        where a layer passes its error on before it is updated.
+        No weight is changed here: every error is computed with the weights of the forward pass, as
+        in NITI, where a layer passes its error on before it is updated.
 
         Args:
             tape: the record of ``forward``; consumed, to free activations as soon as possible.
-            error: of the logits, int8 [B, classes].
-            bits: b_BP.
+            error: error of the logits, int8 [B, classes].
+            bits: b_BP, bits of the updates.
         """
         updates: list[tuple[Weighted, Tensor]] = []
         waiting = sum(isinstance(record.layer, Weighted) for record in tape)
@@ -192,10 +192,10 @@ class IntegerNetwork:
         return {"parameters": self.parameters.clone(), "exponents": exponents}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state_dict`` returned, of a network with the same layers.
+        """Restore the ``state_dict`` of a network with the same layers.
 
         Raises:
-            UsageError: the layers are others, or a weight is -128; nothing is changed.
+            UsageError: the layers differ, or a weight is -128; nothing is changed.
         """
         parameters, exponents = state["parameters"], dict(state["exponents"])
         if list(exponents) != list(self.weighted) or parameters.shape != self.parameters.shape:
@@ -227,11 +227,11 @@ class IntegerNetwork:
         return replace(now, values=layer.forward(now.values))
 
     def _accumulated(self, name: str, layer: Weighted, now: _Activation) -> _Activation:
-        """Apply a layer with weights; leave the shift for later where that is the same.
+        """Apply a layer with weights, and defer the shift if that gives the same result.
 
-        A rounding that never decreases and keeps zero commutes with maxima and with ReLU: these
-        then see the accumulators, and only what is left of them is shifted. A cast is no such
-        function, since it wraps +128.
+        A non-decreasing rounding that maps zero to zero commutes with maxima and ReLU. These are
+        then applied to the accumulators, and only their fewer outputs are shifted. A cast cannot be
+        deferred, since it wraps +128.
         """
         expected = layer.weight.values.shape[1]
         features = now.values.shape[1 if now.values.dim() == 4 else 0]
@@ -257,7 +257,7 @@ def _batch_last(values: Tensor) -> Tensor:
     """Return [H, C, W, B] of [B, C, H, W], [F, N, B] of [B, N, F], or [F, B] of [B, F].
 
     Raises:
-        UsageError: another number of axes.
+        UsageError: the input has another number of axes.
     """
     if not 2 <= values.dim() <= 4:
         msg = f"input of shape {tuple(values.shape)}: must be [B, C, H, W], [B, N, F] or [B, F]"

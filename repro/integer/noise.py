@@ -23,7 +23,7 @@ from repro.integer.limits import check_p_zero, check_r_max
 
 CHUNK = 27 << 10
 """Elements of z that exist at a time: int32 buffers of 108 KiB, a quarter of LeNet-5's noise and as
-large as its int8 weights. Smaller ones take longer: each calls some thirty operators."""
+large as its int8 weights. Smaller chunks are slower, since each calls some thirty operators."""
 MOST_ELEMENTS = 1 << 32
 """Counters are 32 bits wide."""
 
@@ -35,7 +35,7 @@ class SparseNoise:
     key: int
     """64 bits (``repro.integer.counter.stream_key``)."""
     r_max: int
-    """Entries are uniform on the whole numbers from -r_max to r_max."""
+    """Kept entries are uniform on the whole numbers from -r_max to r_max."""
     p_zero: float
     """Probability of a zero entry, in steps of 2^-16."""
 
@@ -44,9 +44,10 @@ class SparseNoise:
         check_p_zero(self.p_zero)
 
     def chunks(self, elements: int, device: torch.device) -> Iterator[tuple[int, Tensor]]:
-        """Yield (i, z[i : i + n]) until ``elements`` are through.
+        """Yield (i, z[i : i + n]) until all ``elements`` are covered.
 
-        The values are int32 in one buffer, which the caller may overwrite and the next chunk does.
+        The values are int32, in a buffer that the caller may overwrite and that the next chunk
+        reuses.
         """
         if elements > MOST_ELEMENTS:
             msg = f"{elements} weights to perturb: the counter has 32 bits, at most 2^32"
@@ -62,7 +63,7 @@ class SparseNoise:
     def _fill_(self, shifted: Tensor, scratch: Tensor) -> Tensor:
         """Replace each counter plus k0 by its z, in place."""
         x = mix_(shifted, self.key, scratch)
-        # the words' last step leaves the upper half h as it is, and makes the lower one x ^ h
+        # the last step of a word keeps the upper half h and turns the lower half x into x ^ h
         h = torch.bitwise_right_shift(x, 16, out=scratch)
         kept = round((1 - self.p_zero) * 65536)
         keep = x.bitwise_xor_(h).bitwise_and_(0xFFFF).sub_(kept)

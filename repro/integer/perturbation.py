@@ -1,12 +1,12 @@
-"""One step's excursion of the weights: to theta + z, to theta - z, back, and the update.
+"""Move the weights through one step: to theta + z, to theta - z, back, and the update.
 
-Algorithm 2 moves the weights in place by +z, -2z and +z, each time clipped to +-127. Where one of
-the first two moves is clipped, the third does not lead back: such a weight comes back nearer to
-zero by the clipped part. This is the paper's behaviour and the default. It is counted, and
-``exact`` does without it.
+Algorithm 2 moves the weights in place by +z, -2z and +z, each time clipped to +-127. If one of the
+first two moves is clipped, the third does not restore the weight: it ends nearer to zero by the
+clipped part. This is the paper's behaviour and the default. Such weights are counted; ``exact``
+restores them.
 
-Ctrl-C waits for the end of a pass: within one, some weights would be moved and others not, and
-nobody could tell which.
+Ctrl-C waits for the end of a pass. Within a pass it would leave some weights moved and others not,
+with no way to tell which.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,36 +33,36 @@ class Perturbation:
             weights: int8 [P], contiguous.
             sizes: elements of each layer's weight, P in all; the update is rounded layer by layer.
             noise: z.
-            exact: whether the restore gives back theta bit by bit, at the price of a copy of the
-                weights (P bytes) for the duration of the step.
+            exact: whether theta is restored bit by bit, at the price of a copy of the weights (P
+                bytes) for the duration of the step.
         """
         self.clipped = 0
-        """Weights that a clip kept from reaching theta + z or theta - z. Without ``exact`` these
-        are the weights that are not restored; no weight is counted twice, because
-        two clips would take |z| > 127."""
+        """Number of weights whose move to theta + z or theta - z was clipped. Without ``exact``
+        these weights are not restored. No weight is counted twice, because two clips would require
+        |z| > 127."""
         self._weights = weights
         self._bounds = [0, *accumulate(sizes)]
         self._noise = noise
-        self._largest = [0] * len(sizes)  # max |z| of each layer, known once z was seen
+        self._largest = [0] * len(sizes)  # max |z| of each layer, found during the first pass
         self._saved = weights.clone() if exact else None
         self._offset = 0
 
     def plus(self) -> None:
-        """Go from theta to clip(theta + z)."""
+        """Move from theta to clip(theta + z)."""
         with uninterrupted():
             self._move(1)
             self._offset = 1
 
     def minus(self) -> None:
-        """Go on to clip(clip(theta + z) - 2z); with ``exact``, to clip(theta - z)."""
+        """Move to clip(clip(theta + z) - 2z); with ``exact``, to clip(theta - z)."""
         with uninterrupted():
             self._move(self._rewound(-2))
             self._offset = -1
 
     def restore(self) -> None:
-        """Go back to theta, as far as the clips allow, from wherever the weights are.
+        """Move back to theta, as far as the clips allow, from any stage of the step.
 
-        After an update there is nothing to go back to, and nothing is done.
+        After an update there is nothing to restore, so nothing is done.
         """
         with uninterrupted():
             if self._saved is not None:
@@ -74,7 +74,8 @@ class Perturbation:
     def restore_and_descend(self, g: int, bits: int) -> None:
         """Do the restore and the update (Algorithm 2, lines 10 and 11) in one pass.
 
-        theta <- clip(theta - round(g z)), rounded to ``bits`` bits layer by layer like a gradient.
+        theta <- clip(theta - round(g z)); g z is rounded to ``bits`` bits layer by layer, like a
+        gradient.
 
         Args:
             g: -1, 0 or 1.
@@ -103,7 +104,7 @@ class Perturbation:
             part.copy_(moved.clamp_(-LARGEST, LARGEST))
 
     def _rewound(self, factor: int) -> int:
-        """Put the weights back to theta if a copy is there; return how many z are left to go."""
+        """Copy theta back if it was saved; return the factor of z that is still to be added."""
         if self._saved is None:
             return factor
         self._weights.copy_(self._saved)
@@ -131,7 +132,7 @@ class Perturbation:
                 yield layer, low - start, high - start
 
     def _spans(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """Yield (low, high, largest), neighbours of one range R taken together."""
+        """Yield (low, high, largest) of each layer, merging neighbours of the same range R."""
         layers = self._layers(start, stop)
         for _, group in groupby(layers, lambda span: magnitude_range(self._largest[span[0]])):
             spans = list(group)

@@ -1,4 +1,4 @@
-"""Maxima over windows and over points; of equal values the first one gets the error."""
+"""Maxima over windows and over points; among equal values, the first receives the error."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from repro.integer.layers import Selecting
 class MaxPool2d(Selecting):
     """The maximum of each k x k window of [H, C, W, B]; windows do not overlap.
 
-    Rows and columns that fill no window are left out, as by ``torch.nn.MaxPool2d``.
+    Rows and columns that do not fill a window are left out, as in ``torch.nn.MaxPool2d``.
     """
 
     def __init__(self, kernel: int) -> None:
@@ -19,8 +19,8 @@ class MaxPool2d(Selecting):
     def forward(self, x: Tensor) -> Tensor:
         """Return the maxima, [floor(H/k), C, floor(W/k), B].
 
-        Maxima of slices, all into one tensor: several times faster than a reduction, and than
-        ``max_pool2d``, and no memory but the result.
+        Elementwise maxima of slices are written into one tensor. This is several times faster than
+        a reduction or ``max_pool2d``, and needs no memory except the result.
         """
         entries = [entry for rows in self._slices(x, 0) for entry in self._slices(rows, 2)]
         largest = torch.maximum(entries[0], entries[-1])
@@ -31,7 +31,7 @@ class MaxPool2d(Selecting):
     def backward(self, x: Tensor, y: Tensor, error: Tensor) -> Tensor:
         """Give each error to the first maximum of its window, row by row."""
         result = torch.zeros_like(x)
-        waiting = torch.ones_like(y)  # 1 until the window's maximum has been met
+        waiting = torch.ones_like(y)  # 1 until the window's maximum is found
         for rows, targets in zip(self._slices(x, 0), self._slices(result, 0), strict=True):
             for candidate, target in zip(
                 self._slices(rows, 2), self._slices(targets, 2), strict=True
@@ -42,7 +42,7 @@ class MaxPool2d(Selecting):
         return result
 
     def _slices(self, x: Tensor, axis: int) -> list[Tensor]:
-        """Return the k views of x that hold every k-th entry of ``axis`` of whole windows."""
+        """Return the k views of x with every k-th entry along ``axis``, of whole windows only."""
         whole = x.shape[axis] // self.kernel * self.kernel
         first = x.transpose(0, axis)
         return [first[n : whole : self.kernel].transpose(0, axis) for n in range(self.kernel)]

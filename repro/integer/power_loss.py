@@ -1,6 +1,6 @@
-"""The cross-entropy in powers of two (ElasticZO, equations 8 to 11), in whole numbers only.
+"""The cross-entropy with powers of two (ElasticZO, equations 8 to 11), in integers only.
 
-Of a sample with label y and exponents p from ``powers_of_two``, the loss in bits is
+For a sample with label y and exponents p from ``powers_of_two``, the loss in bits is
 log2(sum_j 2^(p_j)) - p_y.
 """
 
@@ -13,12 +13,12 @@ from torch import Tensor
 from repro.integer.loss import powers_of_two
 from repro.integer.tensor import IntegerTensor
 
-_RESCALING = 24  # bits by which mantissas are widened at most; beyond, the exponent stays
+_RESCALING = 24  # most bits by which mantissas are widened; beyond, the exponent is kept
 
 
 @dataclass(frozen=True)
 class PowerLoss:
-    """The loss of each sample of a batch, taken apart."""
+    """The two terms of the loss of each sample in a batch."""
 
     sums: Tensor
     """sum_j 2^(p_j), int64 [B], at least 2^10."""
@@ -32,8 +32,8 @@ class PowerLoss:
         Args:
             logits: mantissas m and exponent s.
             labels: classes.
-            common: the exponent, at most s, that mantissas are brought to first (equation 7):
-                m 2^(s - common) in units of 2^common. By default s itself.
+            common: an exponent of at most s to which the mantissas are first rescaled (equation 7),
+                as m 2^(s - common) in units of 2^common. By default s itself.
         """
         widening = 0 if common is None else min(logits.exponent - common, _RESCALING)
         values = logits.values.to(torch.int64) << widening
@@ -43,7 +43,7 @@ class PowerLoss:
     def floored(self) -> int:
         """Return the sum over the batch with floor(log2), in bits (equation 12).
 
-        The floor is the place of the highest bit set, found among the powers of two.
+        The floor is the position of the highest set bit, found by comparing with powers of two.
         """
         powers = 1 << torch.arange(63, dtype=torch.int64, device=self.sums.device)
         floors = torch.bucketize(self.sums, powers, right=True) - 1

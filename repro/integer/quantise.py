@@ -26,9 +26,9 @@ def exponent_of(largest: float) -> int:
 def quantise(numbers: Tensor, exponent: int | None = None) -> IntegerTensor:
     """Return clamp(round(numbers / 2^exponent), -128, 127), halves to even.
 
-    A training set is quantised once, at the exponent of its largest magnitude, so that every image
-    means the same in every batch. NITI takes the exponent of each batch instead, which is what no
-    ``exponent`` gives when called on a batch.
+    A training set is quantised once, at the exponent of its largest magnitude, so an image has the
+    same values in every batch. NITI uses the exponent of each batch instead; to do so, call this on
+    a batch without ``exponent``.
 
     Args:
         numbers: floating point, any shape.

@@ -1,16 +1,17 @@
 """From an accumulator to int8: a right shift by k with one of NITI's roundings.
 
-All roundings treat sign and magnitude apart. For an accumulator a and a shift k, with s = sign(a)::
+All roundings treat sign and magnitude separately. For an accumulator a, a shift k and
+s = sign(a)::
 
     q = floor(|a| / 2^k)        f = |a| - q 2^k, from 0 to 2^k - 1
 
-so that s q is a / 2^k truncated toward zero, which is what ``//`` meant where NITI was written
-(torch 1.6 and 1.7; docs/integer.md says what the flooring ``//`` of today would change).
+so that s q is a / 2^k truncated toward zero. This is the result of ``//`` in NITI's version of
+torch (1.6 and 1.7; docs/integer.md describes the effect of today's flooring ``//``).
 
 Every function takes an int32 or int64 tensor of any shape, at most
 ``repro.integer.matmul.INT32_LIMIT`` in magnitude if it is int32, and a k from 1 to 31, and returns
-int8 from -127 to 127. Divisions are shifts and comparisons are sign bits, so that each operation
-has an exact counterpart in C++ and runs on whole vectors.
+int8 from -127 to 127. Divisions are shifts and comparisons are sign bits, so each operation has an
+exact counterpart in C++ and runs on whole vectors.
 """
 
 import torch
@@ -23,9 +24,9 @@ from repro.integer.limits import MAGNITUDE_BITS as MAGNITUDE_BITS
 def magnitude_range(largest: int) -> int:
     """Return R = ceil(log2 m) of the largest magnitude m, and 0 for m = 0.
 
-    So R(2^k) = k: the magnitude 128 counts as one of 7 bits, and is not shifted. NITI takes the
-    logarithm in float32, which is a bit less for a few m just above a power of two, from 2^21 + 1
-    on; this is exact.
+    Since R(2^k) = k, the magnitude 128 counts as 7 bits and is not shifted. NITI computes the
+    logarithm in float32, which gives R one too small for a few m just above a power of two, from
+    2^21 + 1 on. This function is exact.
     """
     return (largest - 1).bit_length() if largest > 0 else 0
 
@@ -41,8 +42,8 @@ def largest_magnitude(accumulator: Tensor) -> int:
 def nearest(accumulator: Tensor, k: int) -> Tensor:
     """N(a, k): round to the nearest, halves away from zero (NITI v2, RoundShift).
 
-    Equals clip(floor((floor((a - [a < 0]) / 2^(k-1)) + 1) / 2)), which needs no magnitude, and
-    never leaves int32. It never decreases in a, so it commutes with ReLU and with maxima.
+    It equals clip(floor((floor((a - [a < 0]) / 2^(k-1)) + 1) / 2)), which needs no magnitude and
+    cannot overflow int32. It is non-decreasing in a, so it commutes with ReLU and maxima.
     """
     shifted = accumulator >> _sign_bit(accumulator)  # -1 for negative a, else 0
     shifted.add_(accumulator).bitwise_right_shift_(k - 1).add_(1).bitwise_right_shift_(1)
@@ -50,7 +51,7 @@ def nearest(accumulator: Tensor, k: int) -> Tensor:
 
 
 def pseudo_stochastic(accumulator: Tensor, k: int) -> Tensor:
-    """P(a, k): the upper half of the discarded bits against the lower half, as if it were random.
+    """P(a, k): compare the upper half of the discarded bits with the lower half as a random number.
 
     With h = floor(k/2): hi = floor(f / 2^h), lo = f mod 2^h, doubled if k is odd so that both have
     as many bits; clip(s (q + [hi > lo])). (NITI v2, PseudoStoShift.) Deterministic; k = 1 always
@@ -68,12 +69,12 @@ def pseudo_stochastic(accumulator: Tensor, k: int) -> Tensor:
 
 
 def stochastic(accumulator: Tensor, k: int, draws: Tensor) -> Tensor:
-    """S(a, k): clip(s (q + [f > u])), so that a / 2^k is kept on average.
+    """S(a, k): clip(s (q + [f > u])), whose mean is a / 2^k.
 
     Args:
         accumulator: int32 or int64.
         k: the shift.
-        draws: u, uniform whole numbers from 0 to 2^k - 1, of the accumulator's shape and type.
+        draws: u, uniform whole numbers from 0 to 2^k - 1, with the accumulator's shape and type.
     """
     sign, magnitude = _split(accumulator)
     discarded = magnitude & ((1 << k) - 1)
@@ -92,5 +93,5 @@ def _split(accumulator: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _join(sign: Tensor, magnitude: Tensor) -> Tensor:
-    """Return int8 of that sign and of that magnitude, clipped; ``magnitude`` is overwritten."""
+    """Return sign times clipped magnitude as int8; ``magnitude`` is overwritten."""
     return magnitude.clamp_(max=LARGEST).bitwise_xor_(sign).sub_(sign).to(torch.int8)

@@ -7,18 +7,18 @@ from repro.core.validation import require_positive_int
 
 @dataclass(frozen=True)
 class Phase:
-    """What holds from some epoch on."""
+    """Settings that apply from some epoch on."""
 
     start: float
-    """First epoch of the phase, as a share of all epochs."""
+    """First epoch of the phase, as a fraction of all epochs."""
     b_bp: int
     """Bits of the tail's update."""
     p_zero: float
-    """Share of zeros among the perturbation's entries."""
+    """Probability that an entry of the perturbation is masked to zero."""
 
 
 PAPER = (Phase(0.0, 5, 0.33), Phase(0.2, 4, 0.5), Phase(0.5, 3, 0.9))
-"""5, 4 and 3 bits, and 0.33, 0.5 and 0.9, from epochs 0, 20 and 50 of 100."""
+"""From epochs 0, 20 and 50 of 100: 5, 4 and 3 bits, and sparsities of 0.33, 0.5 and 0.9."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Schedule:
     """Phases, stretched to a number of epochs."""
 
     epochs: int = 100
-    """All epochs of the run."""
+    """Number of epochs of the run."""
     phases: tuple[Phase, ...] = PAPER
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
-"""NITI's shift policies: how far an accumulator is shifted, and by which rounding.
+"""NITI's shift policies: how far an accumulator is shifted, and with which rounding.
 
-Two algorithms live in NITI's history (docs/integer.md): v1 from the LeNet experiments, v2
-that of the VGG experiments, whose 5/4/3 schedule ElasticZO follows. They share the rule for
+NITI's history has two algorithms (docs/integer.md): v1, used for the LeNet experiments, and v2,
+used for the VGG experiments, whose 5/4/3 schedule ElasticZO follows. They share the rule for
 gradients and differ in activations and errors.
 """
 
@@ -25,7 +25,7 @@ from repro.integer.rounding import (
 Version = Literal["v1", "v2"]
 
 _PIECE = 1 << 18
-"""Accumulators rounded at a time: few enough that their intermediate results take little memory."""
+"""Accumulators rounded at a time, few enough to keep intermediate results small."""
 
 
 @dataclass(frozen=True)
@@ -34,22 +34,22 @@ class ShiftPolicy:
 
     version: Version
     rounding: Callable[[Tensor, int], Tensor]
-    """From an accumulator and k to int8."""
+    """Maps an accumulator and k to int8."""
     skips_one: bool
-    """Whether a shift by one bit is made one by two bits."""
+    """Whether a shift by one bit is replaced by a shift by two bits."""
     order_preserving: bool
-    """Whether ``rounding`` never decreases, so that ReLU and maxima may come before it."""
+    """Whether ``rounding`` is non-decreasing, so that ReLU and maxima may come before it."""
 
     def shift_of(self, largest: int) -> int:
-        """Return k = R(m) - 7 for an accumulator of largest magnitude m; at most 0 is a cast."""
+        """Return k = R(m) - 7 for an accumulator of largest magnitude m; k <= 0 means a cast."""
         k = magnitude_range(largest) - MAGNITUDE_BITS
         return 2 if k == 1 and self.skips_one else k
 
     def narrow(self, accumulator: Tensor, k: int) -> Tensor:
-        """Return the accumulator as int8, shifted by k, or for k <= 0 cast.
+        """Return the accumulator as int8: shifted by k, or cast if k <= 0.
 
-        The cast is NITI's: +128, whose R is 7, wraps to -128. Intermediate results are no longer
-        than ``_PIECE``.
+        As in NITI, the cast wraps +128, whose R is 7, to -128. Intermediate results have at most
+        ``_PIECE`` elements.
         """
         if k <= 0:
             return accumulator.to(torch.int8)
@@ -57,7 +57,7 @@ class ShiftPolicy:
         return torch.cat([self.rounding(piece, k) for piece in pieces]).view(accumulator.shape)
 
     def error(self, accumulator: Tensor) -> Tensor:
-        """Return the error for the layer before as int8; NITI never uses its exponent."""
+        """Return the error for the preceding layer as int8; NITI never uses its exponent."""
         return self.narrow(accumulator, self.shift_of(largest_magnitude(accumulator)))
 
 
@@ -69,21 +69,21 @@ def policy_of(version: Version) -> ShiftPolicy:
     """Return the policy of that name.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no such policy.
     """
     require_choice("shift policy", version, get_args(Version))
     return {"v1": V1, "v2": V2}[version]
 
 
 def gradient(accumulator: Tensor, bits: int, largest: int | None = None) -> Tensor:
-    """Return a weight gradient as int8 of at most 2^bits in magnitude: it is the update itself.
+    """Return a weight gradient as int8 of at most 2^bits in magnitude; NITI uses it as the update.
 
     k = R(m) - bits; zeros if R(m) = 0 (that is, for m = 1 too), a cast for k < 1, else P(a, k)
-    (v2, StoShift of gradients). v1 has the same rule but for k < 1, where it divides by zero.
+    (v2, StoShift of gradients). v1 has the same rule, except for k < 1, where it divides by zero.
 
     Args:
         accumulator: int32 or int64, any shape.
-        bits: mu, the gradient's bit width; it is NITI's learning rate.
+        bits: mu, the gradient's bit width, which acts as NITI's learning rate.
         largest: m, if known; by default the largest magnitude in ``accumulator``.
     """
     m = largest_magnitude(accumulator) if largest is None else largest

@@ -1,12 +1,12 @@
 """The ternary gradient g: the sign of the difference of two losses (ElasticZO, section 4.3).
 
-Three answers to the same question:
+There are three rules for computing it:
 
 - ``float``: the cross-entropy of the dequantised logits (the paper's INT8);
 - ``integer``: equations 6 to 12, with powers of two and floor(log2) (the paper's INT8*);
-- ``exact``: the same powers of two without the floor, compared as whole numbers of any length.
-  Its differences from ``integer`` are the cost of the floor, its differences from
-  ``float`` are the cost of the powers of two.
+- ``exact``: the same powers of two without the floor, compared as whole numbers of any length. Its
+  differences from ``integer`` show the cost of the floor, its differences from ``float`` the cost
+  of the powers of two.
 """
 
 import math
@@ -27,7 +27,7 @@ class Comparison:
     """Two passes over one batch, and the mean loss of each in nats as the rule measures it."""
 
     sign: int
-    """g: 1 if the first pass has the greater loss, -1 if the second has, 0 if neither."""
+    """g: 1 if the first pass has the greater loss, -1 if the second has, 0 if they are equal."""
     loss_plus: float
     loss_minus: float
 
@@ -38,7 +38,7 @@ def compare(
     """Compare the losses of two passes.
 
     Args:
-        rule: how; only ``float`` touches a floating-point tensor.
+        rule: how to compare; only ``float`` uses a floating-point tensor.
         plus: logits [B, classes] of one pass.
         minus: logits [B, classes] of the other.
         labels: classes, int64 [B].

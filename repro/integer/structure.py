@@ -1,4 +1,4 @@
-"""From the structure of a floating-point network to integer layers."""
+"""Convert the structure of a floating-point network to integer layers."""
 
 import copy
 from collections import OrderedDict
@@ -15,13 +15,13 @@ from repro.integer.tensor import IntegerTensor
 from repro.models import pointnet
 
 NewWeight = Callable[[tuple[int, ...]], IntegerTensor]
-"""Gives the weight for a shape."""
+"""Returns a weight of a given shape."""
 
 
 def without_bias_and_norm(model: nn.Sequential) -> nn.Sequential:
-    """Return the structure of ``model`` as NITI trains it: no biases and no batch norm.
+    """Return the structure of ``model`` for NITI, without biases and batch norm.
 
-    The layers are copies under the same names.
+    The layers are copies and keep their names.
     """
     layers = OrderedDict[str, nn.Module]()
     for name, module in copy.deepcopy(model).named_children():
@@ -33,16 +33,16 @@ def without_bias_and_norm(model: nn.Sequential) -> nn.Sequential:
 
 
 def convert(name: str, module: nn.Module, new_weight: NewWeight) -> Layer:
-    """Return the integer layer that does what ``module`` does.
+    """Return the integer layer that corresponds to ``module``.
 
     Args:
-        name: of the layer, for errors.
+        name: the layer's name, for errors.
         module: convolution or linear layer without bias, ReLU, max pooling, flatten, or PointNet's
             maximum over points.
-        new_weight: called once if there is a weight.
+        new_weight: called once if the layer has a weight.
 
     Raises:
-        UsageError: there is no integer layer for the module or for one of its settings.
+        UsageError: no integer layer supports the module or one of its settings.
     """
     if isinstance(module, nn.Linear):
         _refuse_bias(name, module.bias)

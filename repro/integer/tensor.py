@@ -15,7 +15,7 @@ class IntegerTensor:
     values: Tensor
     """Mantissas, int8, of any shape."""
     exponent: int
-    """The exponent of them all; a Python integer, which no tensor needs to carry."""
+    """The common exponent, a Python integer, so it needs no tensor."""
 
     def __post_init__(self) -> None:
         if self.values.dtype != torch.int8:
@@ -29,5 +29,5 @@ class IntegerTensor:
             raise UsageError(msg)
 
     def dequantise(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Return the numbers in floating point, of the same shape; exact but for under/overflow."""
+        """Return the numbers in floating point, exact unless they underflow or overflow."""
         return torch.ldexp(self.values.to(dtype), torch.tensor(self.exponent))

@@ -1,4 +1,4 @@
-"""Where tensors live."""
+"""The device on which tensors live, and its memory."""
 
 import os
 from typing import Literal
@@ -18,7 +18,7 @@ def require_device(device: Device) -> None:
 
 
 def memory_of(device: Device) -> int:
-    """Return the bytes of memory that ``device`` has in all."""
+    """Return the total memory of ``device`` in bytes."""
     import torch
 
     if device == "cuda":
@@ -27,14 +27,14 @@ def memory_of(device: Device) -> int:
 
 
 def require_same_bits() -> None:
-    """Have PyTorch take kernels that give the same bits every time, and refuse work without one.
+    """Make PyTorch use deterministic kernels, and refuse operations that have none.
 
-    On the host all kernels used here do so by themselves. To be called before CUDA is.
+    On the host all kernels used here are deterministic anyway. Call this before CUDA is used.
     """
     import torch
     from torch.utils import deterministic
 
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # required by cuBLAS
     setattr(deterministic, "fill_uninitialized_memory", False)  # noqa: B010 - not in its types
     torch.use_deterministic_algorithms(mode=True)
     torch.backends.cudnn.benchmark = False

@@ -1,4 +1,4 @@
-"""Describe where a number was made: code, machine, libraries, backend flags."""
+"""Describe the environment of a measurement: code, machine, libraries, backend flags."""
 
 import hashlib
 import os
@@ -25,9 +25,9 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     commit: str | None
     """Git commit of the suite's source, or null outside a checkout."""
     dirty: bool | None
-    """Whether code or dependencies differ from that commit (results and notebooks do not count)."""
+    """Whether code or dependencies differ from that commit; results and notebooks are ignored."""
     source_sha256: str
-    """Hash of every Python file of the package: what really ran."""
+    """Hash over every Python file of the package, that is, of the code that really ran."""
     constraints_sha256: str | None
     """Hash of the lock file ``constraints.txt``, or null outside a checkout."""
     python: str
@@ -38,7 +38,7 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Logical cores this process may use."""
     memory_bytes: int
     threads: int
-    """Threads PyTorch uses inside an operator, here; cells have their own, in ``trained``."""
+    """Threads PyTorch uses inside an operator; training runs record their own in ``trained``."""
     cpu_capability: str
     """Vector instructions PyTorch dispatches to, as in ``AVX512``."""
     onednn: bool
@@ -50,7 +50,7 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     @property
     def code(self) -> dict[str, Any]:
-        """The commit and whether it was changed, as far as they are known."""
+        """The commit and the dirty flag, if known."""
         code = {"commit": self.commit, "dirty": self.dirty}
         return {name: value for name, value in code.items() if value is not None}
 
@@ -60,7 +60,7 @@ def capture() -> Environment:
     import torch
 
     commit, dirty = None, None
-    if _git("ls-files", "--error-unmatch", "__init__.py") is not None:  # not only a folder in it
+    if _git("ls-files", "--error-unmatch", "__init__.py") is not None:  # tracked by this checkout
         commit = _git("rev-parse", "HEAD")
         inputs = (".", "../pyproject.toml", "../constraints.txt")
         changes = _git("status", "--porcelain", "--", *inputs)
@@ -81,7 +81,7 @@ def capture() -> Environment:
         memory_bytes=memory_of("cpu"),
         threads=torch.get_num_threads(),
         cpu_capability=torch.backends.cpu.get_cpu_capability(),
-        onednn=bool(torch._C._get_mkldnn_enabled()),  # what torch.backends.mkldnn.enabled reads
+        onednn=bool(torch._C._get_mkldnn_enabled()),  # read by torch.backends.mkldnn.enabled
         gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         versions=library_versions(),
         gpu_driver=driver(),
@@ -89,13 +89,13 @@ def capture() -> Environment:
 
 
 def commit_label(commit: str | None, dirty: bool | None) -> str:
-    """Return which code it was, as people read it."""
+    """Return a readable label of the commit and the dirty flag."""
     name = "outside a checkout" if commit is None else commit[:12]
     return f"{name} with local changes" if dirty else name
 
 
 def of_commit(environment: Environment, other: Environment) -> Environment:
-    """Return ``environment`` with the commit of ``other``, whose sources are the same."""
+    """Return ``environment`` with the commit of ``other``, which must have the same sources."""
     return msgspec.structs.replace(
         environment,
         commit=other.commit,

@@ -1,6 +1,7 @@
 """Make the fork server end with its driver; it imports this module before any other.
 
-It spends seconds on importing PyTorch and would not see before that the driver is gone.
+Without it, the server would notice the end of its driver only after importing PyTorch, which takes
+seconds.
 """
 
 from repro.core.parent import end_with_parent

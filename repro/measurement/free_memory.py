@@ -1,4 +1,4 @@
-"""How much memory there is to take."""
+"""Find out how much memory is free."""
 
 import os
 from pathlib import Path
@@ -8,9 +8,9 @@ _CONTAINER = Path("/sys/fs/cgroup")
 
 
 def free_bytes() -> int:
-    """Return what processes can still take without swapping, here and in this container.
+    """Return the bytes that processes can still allocate without swapping, in this container too.
 
-    Where the system does not tell, as on macOS, it is all the machine has.
+    Where the system does not say, as on macOS, return the machine's whole memory.
     """
     return min([_of_machine(), *_of_container()])
 
@@ -25,7 +25,7 @@ def _of_machine() -> int:
 
 
 def _of_container() -> list[int]:
-    """Return the rest of the limit of cgroup v2, if there is one; cached files can go."""
+    """Return the unused part of the cgroup v2 limit, if any; cached files count as free."""
     try:
         limit = (_CONTAINER / "memory.max").read_text().strip()
         taken = int((_CONTAINER / "memory.current").read_text())

@@ -10,7 +10,7 @@ def driver() -> str | None:
 
 
 def clocks() -> dict[str, int]:
-    """Return the clocks of the first GPU in MHz as they are now, by unit; empty without one."""
+    """Return the present clocks of the first GPU in MHz, by unit; empty without a GPU."""
     found = _query("clocks.sm", "clocks.mem")
     return {name: int(value) for name, value in zip(("sm", "memory"), found, strict=False)}
 

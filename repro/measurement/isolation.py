@@ -1,9 +1,9 @@
-"""Each point of a run in a process of its own.
+"""Run each point in its own process.
 
-Memory can only be measured in a process that has done nothing else, and importing torch and
-transformers takes seconds: a fork server imports them once and every point starts as its fork. No
-process outlives the one that runs the points, however that ends. Ctrl-C is for that process alone:
-it ends the others, which neither see the signal nor say anything.
+Memory can only be measured in a fresh process, but importing torch and transformers takes seconds.
+Therefore a fork server imports them once, and every point runs in a fork of it. No process outlives
+the driver, the process that runs the points, even if the driver is killed. Only the driver handles
+Ctrl-C: it ends the others, which neither see the signal nor print anything.
 """
 
 import contextlib
@@ -30,10 +30,11 @@ Submit = Callable[[Callable[..., Any], Any], Future[Any]]
 
 @contextmanager
 def processes(*, workers: int, preload: Sequence[str]) -> Iterator[Submit]:
-    """Offer to run functions in fresh processes while the block runs; what still runs is killed.
+    """Offer to run functions in fresh processes; at the end of the block, kill those still running.
 
-    What is offered takes a function at the top level of a module and its argument, and returns the
-    future of its result, which is a ``ProcessExpired`` error if the process dies.
+    The context gives a function ``submit``. It takes a module-level function and its argument, and
+    returns the future of the result. The future holds a ``ProcessExpired`` error if the process
+    dies.
 
     Args:
         workers: how many processes run at a time.
@@ -66,14 +67,14 @@ def processes(*, workers: int, preload: Sequence[str]) -> Iterator[Submit]:
 
 
 def _start_fork_server() -> None:
-    """Start the fork server unless it runs, deaf to Ctrl-C; its forks are so, too.
+    """Start the fork server unless it runs; it and its forks ignore Ctrl-C.
 
-    A child that is still being imported would answer Ctrl-C with a traceback. The tracker removes
-    the semaphores of a killed driver, and need not warn of it.
+    A child still importing modules would answer Ctrl-C with a traceback. The resource tracker
+    removes the semaphores of a killed driver, and its warning about that is switched off.
     """
     with environment_set(same_package()):
         with environment_set({"PYTHONWARNINGS": "ignore:resource_tracker"}):
-            resource_tracker.ensure_running()  # first, as it lets the signal through again
+            resource_tracker.ensure_running()  # first, since it unblocks the signal
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             forkserver.ensure_running()
@@ -82,7 +83,7 @@ def _start_fork_server() -> None:
 
 
 def _kill_fork_server() -> None:
-    """Kill the fork server, whose imports pebble would wait for; the next one needs a new one."""
+    """Kill the fork server, since pebble would wait for its imports; a new pool starts one."""
     server: Any = forkserver._forkserver
     pid: int | None = server._forkserver_pid
     if pid is not None:
@@ -107,7 +108,7 @@ def run_isolated(
 
     Raises:
         ReproError: a process died, out of memory most often.
-        Exception: what the function raised, as it is.
+        Exception: the error that the function raised.
     """
     with processes(workers=workers, preload=preload) as submit:
         pending: dict[Future[Result], Task] = {submit(function, task): task for task in tasks}
@@ -125,10 +126,10 @@ def run_isolated(
 
 
 def _end_with_driver() -> None:
-    """Have this process end when the one that runs the pool does, whatever it does by then.
+    """Make this process end with the driver, even in the middle of its work.
 
-    The fork server, its parent, ends with the driver where the kernel sees to that (Linux); a
-    thread of this process does it elsewhere.
+    On Linux the kernel ends the fork server, which is this process's parent, with the driver;
+    elsewhere a thread of this process waits for the driver's end.
     """
     end_with_parent()
     threading.Thread(target=_wait_and_end, daemon=True).start()

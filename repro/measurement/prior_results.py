@@ -1,4 +1,4 @@
-"""Results that stand in the records of earlier runs."""
+"""Look up results in the records of earlier runs."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,19 +10,19 @@ from repro.measurement.records import Record, read_run, run_files, together
 
 
 class PriorResults:
-    """Results of one artifact and one profile, as people read them from all runs together.
+    """The current results of one artifact and one profile, taken from all runs together.
 
-    A result counts as recorded if what people read has one of the same kind, point, seed and
-    settings: all that decides what is computed, the engine included, whatever the commit, library
-    versions or machine that computed it, since the tables, too, are put together from all of them.
-    What a changed working tree computed does not count: nobody can make it again.
+    A result counts as recorded if one of the same kind, point, seed and settings exists. These
+    decide the computation, including the engine. Commit, library versions and machine may differ,
+    since the tables also combine results from all of them. Results from a dirty working tree do not
+    count, because nobody can reproduce them.
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
-        """Take the records; none by default, for a run that makes everything anew."""
+        """Take the records; none by default, so that everything is computed again."""
         self._metrics = {}
         for record in records:
-            # the code that trained, where that is older than the record
+            # the code that trained, which may be older than the record
             made_by, metrics = record.metrics.get("trained", {}), dict(record.metrics)
             if not made_by.get("dirty", record.environment.dirty):
                 at = _key(record.kind, record.point, record.seed, metrics.get("settings"))
@@ -34,8 +34,9 @@ class PriorResults:
 
         Args:
             directory: the results of one artifact.
-            profile: what they are recorded as.
-            having: what the configuration of a run must have, by name; others are left out.
+            profile: the profile in their records.
+            having: configuration fields and their required values; runs with other values are left
+                out.
 
         Raises:
             ReproError: a file cannot be read.

@@ -1,8 +1,8 @@
 """Records: one JSON line for each computed or measured result.
 
-A file of records is one run of one artifact. It appears whole or not at all, is never overwritten,
-and is validated line by line when it is read: a truncated, foreign or future line is refused with
-its file and line number.
+A file of records is one run of one artifact. It is written completely or not at all, is never
+overwritten, and is validated line by line when it is read: a truncated or foreign line, or one of a
+newer schema, is refused with its file and line number.
 """
 
 import math
@@ -21,10 +21,10 @@ from repro.measurement.renamed import with_present_names
 SCHEMA_VERSION = 1
 Profile = Literal["smoke", "quick", "hours", "day", "gpu", "paper"]
 PROFILES: tuple[Profile, ...] = get_args(Profile)
-"""From the cheapest to the published setting; a later one outranks an earlier one in tables. Every
-artifact has ``smoke``, ``quick`` and ``paper``, and defines each of them."""
+"""The profiles from the cheapest to the published setting; in tables a later one outranks an
+earlier one. Every artifact defines ``smoke``, ``quick`` and ``paper``."""
 CUSTOM = "custom"
-"""The profile of a record whose configuration is no profile's."""
+"""The profile of a record whose configuration belongs to no profile."""
 
 RUN_FILE = re.compile(
     r"(?P<profile>[a-z]+)-(?P<utc>\d{8}T\d{6}Z)-(?P<commit>[0-9a-f]{7}|nocommit)"
@@ -34,7 +34,7 @@ RUN_FILE = re.compile(
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One result with everything needed to make it again."""
+    """One result with everything needed to reproduce it."""
 
     schema_version: int
     artifact: str
@@ -46,7 +46,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     seed: int | None
     """Seed of this result, or null where nothing is random."""
     kind: str
-    """What sort of result this is; each artifact documents its kinds."""
+    """The kind of result; each artifact documents its kinds."""
     point: dict[str, Any]
     """Coordinates that identify this result within its run."""
     metrics: dict[str, Any]
@@ -57,16 +57,16 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     line: int = 1
     """Number of this record's line in its file, from 1."""
     lines: int = 1
-    """Number of lines of its file: a file with fewer has lost some."""
+    """Number of lines of its file; a file with fewer has lost some."""
 
     @property
     def engine(self) -> str:
-        """What trained it: ``native``, or ``torch``, which records of other kinds have, too."""
+        """The engine that trained it, ``native`` or ``torch``; ``torch`` without training."""
         return str(self.metrics.get("trained", {}).get("engine", "torch"))
 
     @property
     def dataset(self) -> str:
-        """The data set trained on; ``point`` may name a set with several forms."""
+        """The data set used for training; ``point`` may name one that exists in several forms."""
         settings = self.metrics.get("settings", {})
         named = settings.get("problem") if isinstance(settings, dict) else None
         return str(named or self.point.get("dataset", ""))
@@ -101,7 +101,7 @@ def write_run(directory: Path, records: Sequence[Record]) -> Path:
 
 
 def read_run(path: Path) -> list[Record]:
-    """Return the records of one run file, older ones with present names in their configuration.
+    """Return the records of one run file, with old configuration names replaced by present ones.
 
     Raises:
         ReproError: a line is truncated, missing, not a record, or of another schema version; the
@@ -127,7 +127,7 @@ def read_run(path: Path) -> list[Record]:
 
 
 def read_runs(paths: Iterable[Path]) -> list[Record]:
-    """Return the records of several run files of one artifact ``together``.
+    """Return the records of several run files of one artifact, combined by ``together``.
 
     Raises:
         ReproError: as ``read_run`` does.
@@ -136,10 +136,11 @@ def read_runs(paths: Iterable[Path]) -> list[Record]:
 
 
 def together(runs: Iterable[Sequence[Record]]) -> list[Record]:
-    """Return the records of several runs of one artifact as if one run had made them.
+    """Combine the records of several runs of one artifact, keeping the current ones.
 
-    Of each result, known by its kind, point, engine and data set, the records of the highest
-    profile stand, and of each seed those of the newest run. A single run is returned as it is.
+    A result is identified by its kind, point, engine and data set. For each result the records of
+    the highest profile are kept, and for each seed those of the newest run. A single run is
+    returned unchanged.
     """
     by_age = sorted(runs, key=lambda run: run[-1].utc)
     made = []
@@ -164,7 +165,7 @@ def run_files(directory: Path) -> list[Path]:
     """Return the run files of one artifact, oldest first; other names are refused.
 
     Raises:
-        ReproError: a ``.jsonl`` file has a name that no run gives.
+        ReproError: a ``.jsonl`` file does not have the name of a run file.
     """
     paths = sorted(directory.glob("*.jsonl")) if directory.is_dir() else []
     for path in paths:
@@ -188,7 +189,7 @@ def profile_runs(directory: Path) -> list[Path]:
 
 
 def rank(profile: str) -> int:
-    """Return the height of a profile: a higher one outranks a lower one, and any a custom run."""
+    """Return the rank of a profile; a higher rank wins, and a custom run has the lowest."""
     return (CUSTOM, *PROFILES).index(profile)
 
 
@@ -236,7 +237,7 @@ def _decode(line: bytes, where: str) -> Record:
 
 
 def validate(record: Record, where: object) -> None:
-    """Raise ``ReproError``, naming ``where``, unless the record is one that can be written."""
+    """Raise ``ReproError``, naming ``where``, unless the record is valid."""
     if record.schema_version != SCHEMA_VERSION:
         msg = f"{where}: record schema {record.schema_version}, expected {SCHEMA_VERSION}"
         raise ReproError(msg)

@@ -1,4 +1,4 @@
-"""Present names for what older records call otherwise; the files keep their bytes."""
+"""Translate names in older records to the present ones; the files keep their bytes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -9,17 +9,17 @@ if TYPE_CHECKING:
     from repro.measurement.records import Record
 
 _COLUMN = "clouds"
-"""A former data set of Table 1: whichever of ``_CLOUDS`` the cache held."""
+"""A former data set name of Table 1; it meant the one of ``_CLOUDS`` that the cache held."""
 _CLOUDS = ("modelnet40", "modelnet40_hdf5", "shapes40")
 
 
 def with_present_names(records: "Sequence[Record]") -> "list[Record]":
     """Return the records of one run file with present names in their configuration.
 
-    - The data set ``clouds`` becomes the one that the run trained on; ``shapes40``, which it was
-      without ModelNet40, if the file does not say.
-    - The signs that were counted before there was a choice of the batch size have it in the point.
-    - A fine-tuning run from before runs had steps and controls is one without them.
+    - The data set ``clouds`` becomes the data set used for training. If the file does not name it,
+      it is ``shapes40``, the one used without ModelNet40.
+    - Records of counted signs from before the batch size was a setting get it in their point.
+    - A fine-tuning run from before runs had steps and controls becomes a run without them.
     """
     trained = [name for record in records if (name := record.point.get("dataset")) in _CLOUDS]
     clouds = trained[0] if trained else "shapes40"

@@ -1,7 +1,7 @@
 """Cache the finished points of a run, so a killed run resumes where it stopped.
 
-Each point is one small file, written atomically and named by the hash of all that decides its
-value. A file that cannot be read is dropped and its point computed again.
+Each point is one small file, written atomically and named by the hash of everything that decides
+its value. If a file cannot be read, it is dropped and its point is computed again.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ class ResultCache:
         self.directory = cache_dir() / "points" / f"{name}-{_digest(identity)[:16]}"
 
     def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the stored value of ``key``, or ``None`` if there is none that can be read."""
+        """Return the stored value of ``key``, or ``None`` if it is missing or cannot be read."""
         path = self._path(key)
         try:
             value = json.loads(path.read_bytes())["value"]
@@ -42,7 +42,7 @@ class ResultCache:
         atomic.replace(self._path(key), content)
 
     def clear(self) -> None:
-        """Forget every point."""
+        """Remove every point."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _path(self, key: Mapping[str, Any]) -> Path:

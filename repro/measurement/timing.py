@@ -1,4 +1,4 @@
-"""Times several arms in turns, so that what else the machine does falls on all of them alike."""
+"""Time several arms in turns, so that other work on the machine affects all of them alike."""
 
 import statistics
 import time
@@ -12,14 +12,14 @@ def in_turns(
 ) -> dict[str, list[float]]:
     """Return the seconds a step of each arm takes, one mean for each turn.
 
-    Every other turn goes through the arms backwards: a machine that slows down during a turn makes
-    an arm longer than those before it in one and shorter in the next.
+    Every other turn runs the arms in reverse order. If the machine slows down steadily, an arm then
+    comes late in one turn and early in the next, so the effects cancel.
 
     Args:
-        arms: a step of each, by name.
-        turns: how often each arm has its turn; of an even number drift cancels best.
-        steps: of a turn ...
-        warm_up: ... and those before them, not counted, which find cold caches.
+        arms: a function for one step of each arm, by name.
+        turns: number of turns of each arm; with an even number, drift cancels best.
+        steps: timed steps of a turn.
+        warm_up: untimed steps before them, which warm the caches.
     """
     seconds: dict[str, list[float]] = {name: [] for name in arms}
     for turn in range(turns):
@@ -34,12 +34,12 @@ def in_turns(
 
 
 def ratio(seconds: Mapping[str, list[float]], slow: str, quick: str) -> float:
-    """Return the median over turns of how many times as long ``slow`` takes as ``quick``."""
+    """Return the median over turns of the time of ``slow`` divided by the time of ``quick``."""
     return statistics.median(_by_turn(seconds, slow, quick))
 
 
 def ratio_range(seconds: Mapping[str, list[float]], slow: str, quick: str) -> tuple[float, float]:
-    """Return the least and the greatest of the turns' ratios, of which ``ratio`` is the median."""
+    """Return the smallest and the largest ratio of a turn; ``ratio`` is their median."""
     ratios = _by_turn(seconds, slow, quick)
     return min(ratios), max(ratios)
 

@@ -1,9 +1,9 @@
 """The MeZO paper's memory formulas, equations (1)-(3).
 
-Each formula is kept as a sum of monomials in N, L and D. Values and asymptotes both come from that
-one form, so no limit is typed in.
+Each formula is stored as a sum of monomials in N, L and D. Values and asymptotes are both derived
+from it, so no limit is typed in.
 
-All functions take numbers or numpy arrays that broadcast together, and return float64 bytes. With
+All functions take numbers or NumPy arrays that broadcast together, and return float64 bytes. With
 whole-number sizes every result below 2**53 bytes (9 PB) is exact to the byte, except under
 checkpointing, where the square root of L enters.
 """
@@ -75,7 +75,7 @@ def sizes(
 
 
 def sizes_of(shape: DecoderShape, bytes_per_parameter: ArrayLike, **varied: ArrayLike) -> Sizes:
-    """Return the sizes of ``shape``, with some of them replaced: ``context=np.arange(1, 100)``.
+    """Return the sizes of ``shape``, some of them replaced, as by ``context=np.arange(1, 100)``.
 
     Raises:
         UsageError: as ``sizes``.
@@ -123,10 +123,11 @@ def mezo_bytes(s: Sizes, *, live_layers: ArrayLike = 1) -> Float:
 def ratio_limit(
     s: Sizes, axis: Axis, *, checkpointing: bool = False, live_layers: ArrayLike = 1
 ) -> Float:
-    """Return the limit of equation (2) over (3) as one size grows without bound, others fixed.
+    """Return the limit of equation (2) over (3) as one size grows without bound.
 
-    It is the quotient of the leading coefficients of the two formulas in that size; the value of
-    the growing size in ``s`` does not matter (but L' must not exceed it).
+    It is the quotient of the two formulas' leading coefficients in that size; the other sizes are
+    fixed. The value of the growing size in ``s`` does not matter, except that L' must not exceed
+    it.
     """
     bp_degree, bp = _leading(_bp(s, checkpointing=checkpointing), s, axis)
     mezo_degree, mezo = _leading(_mezo(s, live_layers), s, axis)
@@ -141,8 +142,8 @@ def effective_layers(s: Sizes, peak_bytes: ArrayLike, resident_bytes: ArrayLike)
     Args:
         s: the sizes.
         peak_bytes: M, an observed or simulated peak.
-        resident_bytes: the weights. With weights and gradients the result is what (2) counts as
-            layers of activations, negative where the peak comes before all gradients exist.
+        resident_bytes: bytes of the weights. With weights and gradients the result is the number of
+            layers of activations in (2), negative if the peak comes before all gradients exist.
     """
     above = np.asarray(peak_bytes, dtype=np.float64) - np.asarray(resident_bytes, dtype=np.float64)
     return np.asarray(above / (activation_bytes(s) / s.L))
@@ -166,7 +167,7 @@ def _weights(s: Sizes, copies: int) -> list[_Monomial]:
 
 
 def _activations(s: Sizes, factor: Float | float = 1.0, layers: float = 1) -> list[_Monomial]:
-    """Equation (1) times ``factor``, with L to the power ``layers`` in the place of L."""
+    """Return equation (1) times ``factor``, with L replaced by L to the power ``layers``."""
     return [
         _Monomial(factor * s.B * (2 + 16 * s.b), context=1, layers=layers, hidden=1),
         _Monomial(factor * s.B * (2 * s.b + 1) * s.H, context=2, layers=layers),

@@ -1,4 +1,4 @@
-"""The memory of a training step of a small network, by what it is."""
+"""The memory of a training step of a small network, by kind."""
 
 from dataclasses import asdict, dataclass, fields
 
@@ -16,15 +16,15 @@ class MemoryBreakdown:
     """Accumulators of integer layers, before they are narrowed to int8."""
     optimizer_state: int = 0
     input: int = 0
-    """The batch as the first layer reads it; the paper's formulas do not count it."""
+    """The input batch of the first layer; the paper's formulas do not count it."""
     other: int = 0
     """Tensors outside the formulas: indices of maxima, columns of a convolution, the loss."""
 
     @property
     def total(self) -> int:
-        """All parts together."""
+        """Sum of all parts."""
         return sum(getattr(self, field.name) for field in fields(self))
 
     def as_metrics(self, total: str = "total") -> dict[str, int]:
-        """Return the parts and their sum, called ``total``, named for a record."""
+        """Return the parts and their sum, called ``total``, under the names of a record."""
         return {f"{k}_bytes": v for k, v in {total: self.total, **asdict(self)}.items()}

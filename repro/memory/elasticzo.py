@@ -1,8 +1,8 @@
 """The ElasticZO paper's memory formulas (arXiv 2501.04287): equations (2)-(5) and (13)-(15).
 
-Nothing is freed before the end of a step: every layer keeps its output, and every layer that
-backpropagation trains the gradients of its parameters and the error of its output. The extraction
-of the paper's text lost the equations; these give every figure that it prints.
+Nothing is freed before the end of a step: every layer keeps its output, and every backpropagated
+layer also keeps the gradients of its parameters and the error of its output. Our text of the paper
+lacks the equations; the formulas here reproduce every figure that it prints.
 """
 
 from collections.abc import Sequence
@@ -34,20 +34,21 @@ def training_bytes(
 ) -> MemoryBreakdown:
     """Return the memory of one training step by the formulas.
 
-    With nothing in the tail this is Full ZO, equations (3) and (14); with everything in it Full BP,
-    equations (2) and (13); else ElasticZO, equations (4) and (15).
+    The tail is the part trained by backpropagation. If it is empty this is Full ZO, equations (3)
+    and (14); if it is the whole network, Full BP, equations (2) and (13); else ElasticZO, equations
+    (4) and (15).
 
     Args:
-        layers: of the model; see ``layer_table``.
+        layers: layers of the model; see ``layer_table``.
         partition: C, or the first layer of the tail; see ``partition_index``.
         batch: B, samples.
         precision: ``int8`` is NITI's integer training.
-        optimizer: of the tail: momentum keeps one more copy of its parameters, Adam two (equation
-            (5), for Full BP). Zeroth-order updates keep none.
+        optimizer: optimizer of the tail. Momentum keeps one more copy of the tail's parameters,
+            Adam two (equation (5), for Full BP). Zeroth-order updates keep none.
 
     Raises:
-        UsageError: no such layer, precision or optimizer, a batch below 1, or an optimizer with a
-            state in integers, where NITI has none.
+        UsageError: the layer, precision or optimizer does not exist, the batch is below 1, or the
+            optimizer keeps state in integer training, where NITI has none.
     """
     require_positive_int("batch size B", batch)
     require_choice("precision", precision, WIDTHS)
@@ -69,7 +70,7 @@ def training_bytes(
 
 
 def _int32_buffers(layers: Sequence[Layer], tail: Sequence[Layer], batch: int) -> int:
-    """Return the accumulators of all outputs, and the tail's of gradients and input errors.
+    """Return the accumulators of all outputs and of the tail's gradients and input errors.
 
     The tail's first layer with parameters passes no error on.
     """

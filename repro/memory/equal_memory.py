@@ -1,4 +1,4 @@
-"""Which settings give several models the same memory: the search behind claim A8 of the MeZO paper.
+"""Search for settings in which three models take equal memory: claim A8 of the MeZO paper.
 
 The paper states that three set-ups of its Fig. 4 take around 17 GB by its own formulas: GPT-2
 medium by backpropagation, Llama 2 7B by MeZO with L'/L = 0.41 and Llama 2 13B with L'/L = 0.15.
@@ -27,7 +27,7 @@ from repro.memory.shape import (
 
 TARGET_BYTES = 17e9
 TOLERANCE_BYTES = 0.5e9
-"""What still rounds to 17 GB."""
+"""Largest deviation that still rounds to 17 GB."""
 LIVE_FRACTION_7B = 0.41
 LIVE_FRACTION_13B = 0.15
 
@@ -41,12 +41,12 @@ class Grid:
     bytes_per_parameter: tuple[float, ...] = (0.5, 1, 2, 4)
     """b: 4-bit, 8-bit, 16-bit, 32-bit."""
     largest_batch: int = 64
-    """B from 1."""
+    """B goes from 1 to this."""
     largest_context: int = 4096
-    """N from 1: the context Llama 2 was trained with."""
+    """N goes from 1 to this, the context with which Llama 2 was trained."""
 
     def sizes(self, shape: DecoderShape) -> Sizes:
-        """Return ``shape``'s model at every setting of the grid, [b, B, N]."""
+        """Return the sizes of ``shape`` at every setting of the grid, [b, B, N]."""
         return sizes_of(
             shape,
             np.array(self.bytes_per_parameter)[:, None, None],
@@ -57,13 +57,13 @@ class Grid:
 
 @dataclass(frozen=True)
 class Solutions:
-    """How many settings of the grid give every model the target."""
+    """Numbers of settings in the grid at which every model takes the target memory."""
 
     searched: int
     published_fractions: int
-    """With the paper's L'/L for the two MeZO models."""
+    """Number with the paper's L'/L for the two MeZO models."""
     free_fractions: dict[str, int]
-    """With any L' from 0 to L for each, by b."""
+    """Number with any L' from 0 to L for each of them, by b."""
     example: dict[str, float] | None
     """The setting with free L' nearest to the paper's B = 8 and N = 1024, if there is one."""
 
@@ -108,7 +108,7 @@ def _hits(peak: NDArray[np.float64], target: float) -> Mask:
 
 
 def _reachable(s: Sizes, target: float) -> Mask:
-    """Tell where some L' between 0 and L gives the target."""
+    """Return where some L' between 0 and L gives the target."""
     weights = weight_bytes(s)
     smallest, largest = weights, weights + activation_bytes(s)
     return np.asarray(

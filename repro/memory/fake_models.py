@@ -1,4 +1,4 @@
-"""Any causal language model under FakeTensorMode, as a training method holds it."""
+"""Build any causal language model under FakeTensorMode, prepared for a training method."""
 
 import inspect
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ def build(config: Mapping[str, Any], method: TrainingMethod, setting: Setting) -
     """Build the model of ``config`` in training mode, without dropout; call it under fake tensors.
 
     Raises:
-        ReproError: transformers has no such causal language model, or cannot build it so.
+        ReproError: transformers has no such causal language model, or cannot build it this way.
     """
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -30,14 +30,14 @@ def build(config: Mapping[str, Any], method: TrainingMethod, setting: Setting) -
         model: nn.Module = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
             checked, dtype=dtype, attn_implementation=setting.attention
         )
-    except Exception as error:  # whatever a model's own code raises
+    except Exception as error:  # a model's own code may raise anything
         other = "; try --attention eager" if "scaled_dot_product" in str(error) else ""
         msg = (
             f"transformers cannot build this configuration with {setting.attention}: "
             f"{reason_of(error)}{other}"
         )
         raise ReproError(msg) from error
-    model.loss_type = "ForCausalLM"  # type: ignore[assignment] # else some classes warn and take it
+    model.loss_type = "ForCausalLM"  # type: ignore[assignment] # else some classes warn and use it
     without_dropout(model)
     if method.trains == "adapters":
         model.requires_grad_(False)  # noqa: FBT003 - torch's own signature
@@ -50,15 +50,15 @@ def build(config: Mapping[str, Any], method: TrainingMethod, setting: Setting) -
 
 
 def reason_of(error: Exception) -> str:
-    """Return the first sentence of an error of transformers' or PyTorch's code."""
+    """Return the first sentence of an error from transformers or PyTorch."""
     return " ".join(str(error).split()).partition(". ")[0] or type(error).__name__
 
 
 def partition_before(model: nn.Module, blocks: int) -> str | int:
     """Return the partition point at which the last ``blocks`` blocks of ``model`` begin.
 
-    What the model has after its blocks belongs to them, and is all of it where ``blocks`` is 0. A
-    tied output layer is the embedding, which comes first.
+    The layers after the blocks belong to the last part; with ``blocks`` 0 they are the whole of it.
+    A tied output layer is the embedding, which comes first.
     """
     name, stack = _blocks(model)
     if blocks:
@@ -69,7 +69,7 @@ def partition_before(model: nn.Module, blocks: int) -> str | int:
 
 
 def keeps_logits(model: nn.Module) -> bool:
-    """Tell whether the model can leave out the logits of all but the last position."""
+    """Return whether the model can compute the logits of the last position only."""
     return "logits_to_keep" in inspect.signature(model.forward).parameters
 
 
@@ -92,7 +92,7 @@ class QuantisedMatrix(MatrixReplacement):
         return product if self.bias is None else product + self.bias
 
     def dequantised(self) -> Tensor:
-        """Return a tensor of the matrix's shape: fake tensors have no values to compute."""
+        """Return a tensor of the matrix's shape; fake tensors have no values to compute."""
         return torch.empty(self.shape, dtype=self.dtype)
 
 
@@ -125,7 +125,7 @@ def _replace_matrices(model: nn.Module, method: TrainingMethod, setting: Setting
 
 
 def _blocks(model: nn.Module) -> tuple[str, nn.ModuleList]:
-    """Return the list of the model's decoder blocks: the list of modules with most parameters."""
+    """Return the model's decoder blocks: the module list with the most parameters."""
     lists = [(name, m) for name, m in model.named_modules() if isinstance(m, nn.ModuleList)]
     if not lists:
         msg = f"{type(model).__name__} has no list of blocks: ElasticZO cannot be partitioned"

@@ -35,23 +35,23 @@ class Layer:
     """One layer of a sequential model."""
 
     name: str
-    """Dotted, as in ``named_modules``."""
+    """Dotted name, as in ``named_modules``."""
     kind: Kind
     parameters: int
-    """Trainable and not; a tied parameter belongs to its first layer."""
+    """Number of parameters, trainable or not; a tied parameter belongs to its first layer."""
     inputs: int
     """Elements of its input for one sample."""
     outputs: int
-    """Elements of its output for one sample; none for a reshape, which is a view."""
+    """Elements of its output for one sample; 0 for a reshape, which is a view."""
 
     @property
     def accumulates(self) -> bool:
-        """Whether it sums products, which an integer network does in int32."""
+        """Whether the layer sums products, which an integer network does in int32."""
         return self.kind in ("linear", "convolution")
 
 
 def layer_table(model: nn.Module, sample: Sequence[int]) -> tuple[Layer, ...]:
-    """Return the layers of ``model``, nested sequences taken apart, in the order of the data.
+    """Return the layers of ``model`` in execution order, with nested sequences flattened.
 
     The model itself computes nothing: a copy of it without data is traced.
 
@@ -61,7 +61,8 @@ def layer_table(model: nn.Module, sample: Sequence[int]) -> tuple[Layer, ...]:
             PointNet.
 
     Raises:
-        UsageError: ``model`` is no ``nn.Sequential``, or a sample of that shape does not fit it.
+        UsageError: ``model`` is not an ``nn.Sequential``, or does not accept a sample of that
+            shape.
     """
     if not isinstance(model, nn.Sequential):
         msg = f"{type(model).__name__}: a layer table is made of an nn.Sequential; wrap the layers"

@@ -1,4 +1,4 @@
-"""Buffers and the operations that use them: how much is alive at once."""
+"""Compute how many bytes are alive at once, from buffers and the operations that use them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from repro.memory.breakdown import MemoryBreakdown
 
 @dataclass
 class Buffer:
-    """A buffer: written once as a whole, and freed after its last use."""
+    """A buffer, written once as a whole and freed after its last use."""
 
     part: str
     """Field of ``MemoryBreakdown`` that it counts as."""
@@ -21,10 +21,9 @@ class Buffer:
 
 
 class Program:
-    """Operations in order; a buffer is alive from the one that writes it to the last that uses it.
+    """Operations in order; a buffer is alive from its first operation to its last.
 
-    An operation's inputs and output are alive together: it works in place only on what it is told
-    to.
+    An operation's inputs and output are alive together, except for inputs that it changes in place.
     """
 
     def __init__(self) -> None:
@@ -32,12 +31,12 @@ class Program:
         self._operations = 0
 
     def write(self, part: str, size: int, reads: Iterable[Buffer | None]) -> Buffer:
-        """Do an operation that writes a new buffer of ``size`` bytes; return the buffer.
+        """Add an operation that writes a new buffer of ``size`` bytes; return the buffer.
 
         Args:
             part: field of ``MemoryBreakdown``.
             size: bytes.
-            reads: its inputs; ``None`` is memory not counted here.
+            reads: the operation's inputs; ``None`` is memory not counted here.
         """
         self.use(reads)
         buffer = Buffer(part, size, self._operations, self._operations)
@@ -45,7 +44,7 @@ class Program:
         return buffer
 
     def use(self, buffers: Iterable[Buffer | None]) -> None:
-        """Do an operation that reads or changes ``buffers`` in place."""
+        """Add an operation that reads ``buffers`` or changes them in place."""
         self._operations += 1
         for buffer in buffers:
             if buffer is not None:
@@ -53,7 +52,7 @@ class Program:
 
     def peak(self) -> MemoryBreakdown:
         """Return the memory at the peak, by part."""
-        sizes = [0] * (self._operations + 2)  # changes of the total, then the total
+        sizes = [0] * (self._operations + 2)  # the total's change at each operation
         for buffer in self._buffers:
             sizes[buffer.first] += buffer.size
             sizes[buffer.last + 1] -= buffer.size

@@ -1,25 +1,26 @@
-"""The least memory of a training step that frees every buffer as soon as it is dead.
+"""The minimum memory of a training step that frees every buffer as soon as it is dead.
 
 The ElasticZO paper counts every tensor of a step as if it lived to the end, and leaves lifetimes
 for future work (sections 4.1, 4.4, 5.3). Here a step is the sequence of its operations, layer by
-layer over the whole batch, and the bound is the most that is alive at once. What it takes for
-granted:
+layer over the whole batch, and the bound is the most memory alive at once. Assumptions:
 
-- A layer's output lies in a buffer of its own, but for the layers that need no second one: a ReLU,
-  and in a pass that no backward pass follows a batch norm, work in place unless the values they
-  overwrite are needed again; a reshape is a view; the error of the logits replaces the logits.
+- Each layer's output has its own buffer, except where none is needed. A ReLU works in place unless
+  the overwritten values are needed again, and so does a batch norm in a forward pass without a
+  backward pass. A reshape is a view. The error of the logits replaces the logits.
 - The backward pass needs the inputs of linear layers, convolutions and batch norms, the outputs of
-  ReLUs, and both of poolings, whose maxima are found again by comparing. Nothing is recomputed.
-- A weight's gradient is computed before the error of the layer's input, so that the input can go;
-  a ReLU's and a batch norm's error is computed in place.
-- A gradient lives until its update. Under Full BP that comes as soon as the layer's error is passed
-  on. ElasticZO must not move the tail before both forward passes are through.
-- In integers an accumulator is narrowed to int8 in another buffer, for the shift depends on the
-  largest of all accumulators. Convolutions and matrix products need no scratch.
-- Noise is drawn in pieces too small to count, and losses are numbers.
+  ReLUs, and inputs and outputs of poolings, whose maxima are found again by comparison. Nothing is
+  recomputed.
+- A weight's gradient is computed before the error of the layer's input, so that the input can be
+  freed; a ReLU's and a batch norm's error is computed in place.
+- A gradient lives until its update. Under Full BP the update comes as soon as the layer's error is
+  passed on. ElasticZO must not update the backpropagated layers (the tail) before both forward
+  passes are done.
+- In integers an accumulator is narrowed to int8 in another buffer, since the shift depends on the
+  largest of all accumulators. Convolutions and matrix products need no scratch memory.
+- Noise is drawn in pieces too small to count, and losses are single numbers.
 
-So the bound is one for work done layer by layer on the whole batch. Tiles of the batch,
-recomputation, or a large gradient put off until earlier layers are through could go below it.
+The bound therefore holds for work done layer by layer on the whole batch. Tiling the batch,
+recomputation, or deferring a large gradient until earlier layers are done could go below it.
 """
 
 from collections.abc import Sequence
@@ -51,18 +52,19 @@ def lower_bound(
     """Return the memory at the peak of one step with plain SGD, weights and input included.
 
     The input is alive throughout: the second forward pass, or the first layer's gradient, needs it.
-    It is a part of its own because the paper's formulas do not count it.
+    It is reported separately because the paper's formulas do not count it.
 
     Args:
-        layers: of the model; see ``layer_table``.
+        layers: layers of the model; see ``layer_table``.
         partition: C, or the first layer of the tail; see ``partition_index``.
         batch: B, samples.
         precision: ``int8`` is NITI's integer training.
-        recorded: after ``plus``, the tail's gradients wait for the second pass; after ``minus``
-            each is used up at once.
+        recorded: with ``plus``, the tail's gradients wait for the second pass; with ``minus`` each
+            is used at once.
 
     Raises:
-        UsageError: no such layer or precision, a batch below 1, or a layer of unknown lifetimes.
+        UsageError: the layer or precision does not exist, the batch is below 1, or the lifetimes of
+            a layer are unknown.
     """
     require_positive_int("batch size B", batch)
     require_choice("precision", precision, WIDTHS)
@@ -91,7 +93,7 @@ def lower_bound(
 
 
 class _Step:
-    """The operations of a step, as they come."""
+    """The operations of a step, in order."""
 
     def __init__(
         self, layers: Sequence[Layer], batch: int, width: int, *, accumulators: bool
@@ -101,11 +103,11 @@ class _Step:
         self.width = width
         self.accumulators = accumulators
         self.program = Program()
-        self._needed: list[Buffer] = []  # by the backward pass, as they are
+        self._needed: list[Buffer] = []  # unchanged, by the backward pass
 
     def forward(self, start: int) -> tuple[Buffer | None, _Tape]:
         """Do a forward pass; return the logits and the tensors stored from layer ``start`` on."""
-        value: Buffer | None = None  # the input, which is the caller's
+        value: Buffer | None = None  # the input, owned by the caller
         tape: _Tape = []
         self._needed = []
         for index, layer in enumerate(self.layers):
@@ -117,7 +119,7 @@ class _Step:
         return value, tape
 
     def backpropagate(self, start: int, *, update: bool) -> list[Buffer]:
-        """Do both passes; return the gradients, which have no use left if they ``update``."""
+        """Do both passes; return the gradients, which are already used if ``update`` is set."""
         logits, tape = self.forward(start)
         error = self._error_of(logits)
         first = next(n for n, (layer, *_) in enumerate(tape) if layer.parameters)
@@ -149,7 +151,7 @@ class _Step:
     def _weighted(
         self, layer: Layer, x: Buffer | None, error: Buffer, *, passes_on: bool
     ) -> tuple[Buffer, Buffer]:
-        """Return the gradient of a layer's parameters, and the error of its input if wanted."""
+        """Return the gradient of a layer's parameters, and the error of its input if requested."""
         gradient = self._product("gradients", layer.parameters, [x, error])
         if passes_on and layer.accumulates:
             error = self._product("errors", self.batch * layer.inputs, [error])
@@ -158,7 +160,7 @@ class _Step:
         return gradient, error
 
     def _product(self, part: str, elements: int, reads: Sequence[Buffer | None]) -> Buffer:
-        """Sum products: in integers, an accumulator is written first."""
+        """Sum products; in integers, write an accumulator first."""
         if self.accumulators:
             reads = [self.program.write("int32_buffers", INT32 * elements, reads)]
         return self.program.write(part, self.width * elements, reads)

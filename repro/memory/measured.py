@@ -1,10 +1,10 @@
-"""Measure the memory that the allocator gives to a real training step.
+"""Measure the peak memory of a real training step, as given out by the allocator.
 
-On the host memray watches every allocation of the process, so scratch of the backends counts. The
-interpreter's memory does not: not what was there before, nor the pools of 1 MiB that it maps for
-small objects whenever the last one happens to be full. On a GPU it is the peak of PyTorch's
-allocator. Call ``measure`` in a fresh process (``repro.measurement.isolation``): only one tracker
-fits in one.
+On the host memray traces every allocation of the process, so the backends' scratch memory counts.
+The interpreter's memory does not count: neither its earlier allocations nor the pools of 1 MiB that
+it maps for small objects whenever the last one happens to be full. On a GPU the result is the peak
+of PyTorch's allocator. Call ``measure`` in a fresh process (``repro.measurement.isolation``), since
+a process can have only one tracker.
 """
 
 import gc
@@ -47,19 +47,19 @@ class MeasuredPeak:
     parameters: int
     """Logical bytes of the parameters."""
     weights: int
-    """What building the model left allocated: parameters, buffers, larger objects of modules."""
+    """Memory allocated after building the model: parameters, buffers, larger objects of modules."""
     step: int
     """Peak of the step above the memory allocated before it."""
     reserved: int | None = None
-    """On a GPU: most that PyTorch's allocator held of it, weights included."""
+    """On a GPU: peak memory reserved by PyTorch's allocator, weights included."""
 
     @property
     def peak(self) -> int:
-        """Weights and step together: M of the formulas."""
+        """Weights and step together: M in the formulas."""
         return self.weights + self.step
 
     def as_metrics(self) -> dict[str, int]:
-        """Return the numbers, named for a record."""
+        """Return the numbers under the names of a record."""
         reserved = {} if self.reserved is None else {"reserved_bytes": self.reserved}
         return {
             "peak_bytes": self.peak,
@@ -71,9 +71,10 @@ class MeasuredPeak:
 
 
 def measure(task: MeasureTask) -> MeasuredPeak | None:
-    """Measure one training step of ``task.spec``; return ``None`` if memory is too small for it.
+    """Measure one training step of ``task.spec``; return ``None`` if it does not fit in memory.
 
-    The first step is not measured: it fills caches of compiled primitives that later steps reuse.
+    A first step is not measured, since it fills caches of compiled primitives that later steps
+    reuse.
 
     Raises:
         UsageError: the device does not exist.
@@ -93,12 +94,12 @@ def measure(task: MeasureTask) -> MeasuredPeak | None:
 def measure_step(
     build: Callable[[], Model], start: Callable[[Model], Callable[[], object]], device: Device
 ) -> MeasuredPeak | None:
-    """Measure one step of any training; return ``None`` if memory is too small for it.
+    """Measure one step of any training; return ``None`` if it does not fit in memory.
 
     Args:
-        build: makes the model, on PyTorch's default device at the time of the call.
+        build: makes the model on PyTorch's default device.
         start: returns a function for one step of the model on ``device``.
-        device: where memory is watched.
+        device: the device whose memory is measured.
     """
     on_device = _on_cuda if device == "cuda" else _on_host
     try:
@@ -106,7 +107,7 @@ def measure_step(
     except torch.OutOfMemoryError:
         return None
     except RuntimeError as error:
-        if "can't allocate memory" in str(error):  # the host allocator has no error of its own
+        if "can't allocate memory" in str(error):  # the host allocator has no own error type
             return None
         raise
 
@@ -114,13 +115,13 @@ def measure_step(
 def _on_host(
     build: Callable[[], Model], start: Callable[[Model], Callable[[], object]]
 ) -> MeasuredPeak:
-    import memray  # here, for it does not measure a GPU's memory and need not be installed there
+    import memray  # imported here: measuring a GPU does not need it
 
     torch.ones(64, 64) @ torch.ones(64, 64)  # thread pools start before anything is counted
     with tempfile.TemporaryDirectory(prefix="zo-repro-") as directory:
         built = Path(directory, "build.memray")
         with torch.device("meta"):
-            build()  # late imports and the interpreter's tables grow before anything is counted
+            build()  # do late imports and grow the interpreter's tables before anything is counted
         gc.collect()
         with memray.Tracker(built):
             model = build()
@@ -132,7 +133,7 @@ def _on_host(
 def peak_of_step(step: Callable[[], object]) -> int:
     """Return the peak of ``step`` on the host in bytes, above earlier allocations.
 
-    It is done twice and watched the second time; call this in a fresh process.
+    The step runs twice and the second is measured; call this in a fresh process.
     """
     import memray
 
@@ -159,15 +160,16 @@ class CudaPeak(NamedTuple):
     """Bytes of a step on a GPU."""
 
     allocated: int
-    """Largest sum of tensors above those from before the step."""
+    """Peak bytes of tensors, above those allocated before the step."""
     reserved: int
-    """Largest amount that PyTorch's allocator held of the device, weights included."""
+    """Peak bytes reserved by PyTorch's allocator, weights included."""
 
 
 def peak_on_cuda(step: Callable[[], object]) -> CudaPeak | None:
     """Return the peak of ``step`` on the GPU, or ``None`` if the GPU is too small for it.
 
-    The step is done twice and the second is measured: the first fills the libraries' workspaces.
+    The step runs twice and the second is measured, since the first allocates the libraries'
+    workspaces.
     """
     try:
         return _peak_on_cuda(step)
@@ -193,7 +195,7 @@ def _parameters(model: torch.nn.Module) -> int:
 
 @contextmanager
 def _garbage_collected() -> Iterator[None]:
-    """Collect cycles before the block and not within it: the peak must not depend on when."""
+    """Collect cycles before the block and not within it, so that the peak is reproducible."""
     gc.collect()
     gc.disable()
     try:
@@ -203,7 +205,7 @@ def _garbage_collected() -> Iterator[None]:
 
 
 def _allocated(records: "Iterable[memray.AllocationRecord]") -> int:
-    """Add up allocations; a map is a pool of the interpreter's."""
+    """Add up the allocations except memory maps, which are the interpreter's pools."""
     from memray import AllocatorType
 
     return sum(record.size for record in records if record.allocator != AllocatorType.MMAP)

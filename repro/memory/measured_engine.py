@@ -1,9 +1,10 @@
-"""Measure the memory that the compiled engine takes for a small network's step.
+"""Measure the compiled engine's memory for a small network's training step.
 
-The engine asks the host for one aligned block, its arena, when it is made: for weights, activations
-and all scratch. The lookup tables of its fast kernels come by ``malloc``, as the interpreter's
-objects do, of which there are some ten KiB. Here all of it counts. Each point has a fresh process
-and is measured from before the arena is asked for, so that what a step takes besides would show.
+When created, the engine allocates one aligned block, its arena, for weights, activations and all
+scratch memory. The lookup tables of its fast kernels come from ``malloc``, like the interpreter's
+objects, of which there are some ten KiB. All of this counts here. Each point is measured in a fresh
+process, starting before the arena is allocated, so that any further allocation of a step would
+show.
 """
 
 import gc
@@ -27,7 +28,7 @@ from repro.ondevice.floating import NativeElasticZO
 from repro.ondevice.integer import NativeElasticZOInt8
 
 _EXPONENT = -7
-"""Of the integer images; like learning rate and eps it decides no memory."""
+"""Exponent of the integer images; like learning rate and eps, it does not affect memory."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class EngineTask:
     step: NetworkStep
     threads: int
     compact: bool
-    """Whether the integer engine takes a sample at a time."""
+    """Whether the integer engine processes one sample at a time."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the task as plain values, for records and cache keys."""
@@ -48,8 +49,8 @@ def measure_engine(task: EngineTask) -> dict[str, int]:
     """Measure two training steps of ``task.step``; call it in a fresh process.
 
     Returns:
-        Bytes: ``total_bytes``, with the input as the first layer reads it, float32 or int8;
-        ``arena_bytes``; and ``tables_bytes``, the tables with the interpreter's objects.
+        Bytes: ``total_bytes``, including the first layer's input in float32 or int8;
+        ``arena_bytes``; and ``tables_bytes``, the tables together with the interpreter's objects.
 
     Raises:
         EngineError: the engine is not built.
@@ -58,7 +59,7 @@ def measure_engine(task: EngineTask) -> dict[str, int]:
     as_given: Callable[[Tensor], Any] = partial(IntegerTensor, exponent=_EXPONENT)
     if task.step.precision == "fp32":
         inputs, as_given = inputs.float().view(-1, *task.step.sample), lambda tensor: tensor
-    _engine(task)().step(as_given(inputs), labels)  # threads are started, modules imported
+    _engine(task)().step(as_given(inputs), labels)  # start threads, import modules
     make = _engine(task)
     gc.collect()
     gc.disable()  # the peak must not depend on when cycles are collected
@@ -77,7 +78,7 @@ def measure_engine(task: EngineTask) -> dict[str, int]:
 
 
 def _engine(task: EngineTask) -> Callable[[], Any]:
-    """Return what moves a new network into the engine's memory; its own weights do not count."""
+    """Return a function that creates the engine's network; the source network does not count."""
     step = task.step
     first = step.partition(step.layers())
     limits: dict[str, Any] = {"capacity": step.batch, "threads": task.threads}

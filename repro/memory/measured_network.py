@@ -1,11 +1,12 @@
-"""Measure the memory that the host's allocator gives to a small network's step.
+"""Measure a small network's training step in the host's allocator.
 
-At this size a process's other allocations are as large as the step's. So each point has a fresh
-process, which first trains another learner of the same kind: primitives are then compiled and
-threads started. Blocks are told apart by how they were asked for. PyTorch and its backends ask for
-aligned memory for tensors and scratch, and for nothing else. What comes by ``malloc`` are objects
-of the interpreter and of libraries, some ten KiB, counted by themselves. Memory maps are the
-interpreter's arenas for small objects, a MiB each, which come when they like: they do not count.
+At this size a process's other allocations are as large as the step's. Each point therefore runs in
+a fresh process, which first trains another learner of the same kind, so that primitives are
+compiled and threads started. Blocks are classified by how they were allocated. PyTorch and its
+backends use aligned memory for tensors and scratch, and for nothing else. Blocks from ``malloc``
+are objects of the interpreter and of libraries, some ten KiB, and are counted separately. Memory
+maps are the interpreter's arenas for small objects, 1 MiB each. They appear at unpredictable times
+and do not count.
 """
 
 import gc
@@ -48,19 +49,19 @@ class NetworkTask:
 
 @dataclass(frozen=True)
 class NetworkPeak:
-    """Bytes that training took."""
+    """Memory of training, in bytes."""
 
     peak: int
-    """At most, over two steps: tensors, the input among them, and scratch."""
+    """Peak over two steps of tensors, including the input, and scratch memory."""
     resident: int
-    """Of these, after the steps: weights, input, and what stays from one step to the next."""
+    """Part of it alive after the steps: weights, input, and buffers kept between steps."""
     objects: int
-    """At most, over two steps: objects of the interpreter and of libraries above 512 bytes."""
+    """Peak over two steps of objects above 512 bytes of the interpreter and of libraries."""
     together: int
-    """At most, over two steps: both."""
+    """Peak over two steps of both together."""
 
     def as_metrics(self) -> dict[str, int]:
-        """Return the numbers, named for a record."""
+        """Return the numbers under the names of a record."""
         return {
             "total_bytes": self.peak,
             "resident_bytes": self.resident,
@@ -71,10 +72,10 @@ class NetworkPeak:
 def measure_network(task: NetworkTask) -> NetworkPeak:
     """Measure two training steps of ``task.step``; call it in a fresh process.
 
-    The input counts as the first layer reads it, as in ``simulate_network``.
+    As in ``simulate_network``, the first layer's input counts.
 
     Raises:
-        UsageError: fewer threads than one.
+        UsageError: the number of threads is below 1.
     """
     torch.set_num_threads(require_positive_int("threads", task.threads))
     torch.backends.mkldnn.set_flags(task.onednn)  # type: ignore[no-untyped-call]
@@ -88,13 +89,13 @@ def measure_network(task: NetworkTask) -> NetworkPeak:
             learner = task.step.learner()
             batch = inputs if inputs.dtype == torch.uint8 else inputs.clone()
             for _ in range(2):
-                gc.collect()  # what making the learner, or a step, left in cycles
+                gc.collect()  # frees reference cycles of the learner or of a step
                 learner.step((batch, labels))
         return balance(memray.FileReader(capture).get_allocation_records())
 
 
 def balance(records: Iterable[memray.AllocationRecord]) -> NetworkPeak:
-    """Add up allocations and frees in their order, without maps."""
+    """Add up allocations and frees in their order, without memory maps."""
     blocks: dict[int, tuple[bool, int]] = {}  # by address: whether it is aligned, its size
     total, peak, together = {True: 0, False: 0}, {True: 0, False: 0}, 0
     for record in records:

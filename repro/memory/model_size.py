@@ -1,4 +1,4 @@
-"""How much larger a model MeZO trains than BP in the same memory.
+"""Compute how much larger a model MeZO can train than BP in the same memory.
 
 The paper's "at least twice as large" and "several orders of magnitude" are statements about the
 size of a model at equal memory. Here the model grows in depth or in width until it fills the
@@ -30,10 +30,10 @@ def largest_model(
     """Return the parameters of the largest model that can be trained in ``budget`` bytes.
 
     Args:
-        shape: the model that grows; its N, V, H and B stay.
+        shape: the model that grows; its N, V, H and B are kept.
         budget: bytes.
         growth: ``depth`` varies L, ``width`` varies D, both as real numbers.
-        bytes_of: memory of training a model, such as ``Reading().mezo_bytes``.
+        bytes_of: returns the memory of training a model, such as ``Reading().mezo_bytes``.
         bytes_per_parameter: b.
 
     Raises:
@@ -65,7 +65,7 @@ def largest_model(
 def size_ratio(
     shape: DecoderShape, growth: Growth, reading: Reading, *, checkpointing: bool = False
 ) -> float:
-    """Return how many times ``shape``'s parameters MeZO trains in the memory that BP takes.
+    """Return the parameters that MeZO trains in BP's memory for ``shape``, over ``shape``'s own.
 
     Raises:
         UsageError: as ``largest_model``.

@@ -1,4 +1,4 @@
-"""The training steps whose memory the ElasticZO figures show: one definition for every account."""
+"""The training steps in the ElasticZO memory figures: one definition for all estimates."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -22,13 +22,13 @@ from repro.training.run import NetworkRun
 from repro.training.task import Network, vision_task
 
 _PROBLEMS: dict[Network, str] = {"lenet5": "mnist", "pointnet": "modelnet40"}
-_SIDE, _GREYS = 28, 256  # of an MNIST image
+_SIDE, _GREYS = 28, 256  # of an MNIST image: side and number of grey levels
 _INT8_RANGE = (-14, 91)  # of MNIST's grey levels at their common exponent
 
 
 @dataclass(frozen=True)
 class NetworkStep:
-    """One training step, as the artifacts that train do it."""
+    """One training step, the same as in the training artifacts."""
 
     network: Network
     precision: Format
@@ -36,7 +36,7 @@ class NetworkStep:
     batch: int
     """B, samples."""
     points: int | None = None
-    """N, points of each cloud; for PointNet alone."""
+    """N, points of each cloud; for PointNet only."""
 
     def __post_init__(self) -> None:
         """Refuse combinations without a training step."""
@@ -59,7 +59,7 @@ class NetworkStep:
 
     @property
     def sample(self) -> tuple[int, ...]:
-        """Shape of one sample as the first layer reads it."""
+        """Shape of one input sample of the first layer."""
         return (1, _SIDE, _SIDE) if self.points is None else (self.points, 3)
 
     def layers(self) -> tuple[Layer, ...]:
@@ -70,11 +70,11 @@ class NetworkStep:
         return layer_table(lenet5(bias=self.precision == "fp32", classes=classes), self.sample)
 
     def partition(self, layers: tuple[Layer, ...]) -> str | int:
-        """Return the first layer that backpropagation trains, or C where there is none."""
+        """Return the first layer trained by backpropagation, or C if there is none."""
         return partition(self.network, self.method, layers)
 
     def learner(self) -> NetworkLearner:
-        """Return what trains, as the training artifacts make it."""
+        """Return the learner, built as in the training artifacts."""
         problem = _PROBLEMS[self.network]
         settings = tuned_hyperparameters(problem, self.precision, self.method)
         cell = NetworkRun(problem, self.precision, self.method, settings, 1, 0, points=self.points)
@@ -83,10 +83,10 @@ class NetworkStep:
         return learner
 
     def make_batch(self) -> tuple[Tensor, Tensor]:
-        """Return random samples as the learner takes them, and labels, int64 [B].
+        """Return random samples in the learner's form, and labels, int64 [B].
 
-        Samples are uint8 [B, 28, 28], which the learner makes float32, int8 [B, 1, 28, 28] or
-        float32 [B, N, 3].
+        Samples are uint8 [B, 28, 28], which the learner converts to float32,
+        int8 [B, 1, 28, 28], or float32 [B, N, 3].
         """
         generator = torch.Generator().manual_seed(0)
         labels = torch.randint(0, 10, (self.batch,), generator=generator)

@@ -19,9 +19,9 @@ _PARTS = {
 
 
 def parameter_table(shape: DecoderShape) -> dict[str, int]:
-    """Return how many parameters each part of the Llama model of ``shape`` has, over all layers.
+    """Return the parameters of each part of the Llama model of ``shape``, over all layers.
 
-    The model is transformers' own, built under fake tensors, so any size costs nothing.
+    The model is transformers' own, built with fake tensors, so even large sizes take no memory.
     """
     with FakeTensorMode(), torch.no_grad():
         model = build_model(StepSpec(shape, "forward", "eager", "float16"))

@@ -1,8 +1,9 @@
 """Search for the reading of the MeZO paper's equations that gives the printed numbers.
 
-Several numbers of section 2.4 do not follow from equations (1) to (3) as printed. A *reading*
-keeps or drops each term of the equations and says how many layers checkpointing keeps and where on
-the axes of Fig. 3 a number was read. The search tries every combination against every number.
+Several numbers in section 2.4 do not follow from equations (1) to (3) as printed. A *reading* keeps
+or drops each term of the equations, and fixes how many layers checkpointing keeps and at which
+positions on the axes of Fig. 3 the numbers were read. The search compares every combination with
+every number.
 """
 
 import math
@@ -33,25 +34,25 @@ KEPT: dict[str, Callable[[Float], Float]] = {
     "floor(sqrt(L))": lambda layers: np.floor(np.sqrt(layers)),
     "round(sqrt(L))": lambda layers: np.rint(np.sqrt(layers)),
 }
-"""Layers whose activations checkpointing keeps, of L."""
+"""Number of the L layers whose activations checkpointing keeps."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read the equations and the axes; the defaults are the printed ones."""
+    """One way to read the equations and the axes; the defaults are the equations as printed."""
 
     block_gradients: bool = True
     """Whether BP holds a gradient for each weight of the decoder blocks."""
     embedding_gradients: int = 2
-    """Of how many of the two V x D matrices, embedding and output layer, BP holds a gradient."""
+    """Number of gradients BP holds for the two V x D matrices, embedding and output layer."""
     embeddings: int = 2
-    """How many of the two are counted as weights, in both methods."""
+    """Number of these two matrices counted as weights, in both methods."""
     activations: tuple[bool, bool, bool, bool] = (True, True, True, True)
-    """Which terms of equation (1) are counted: 2, 16 b, 2 b N H / D, N H / D."""
+    """Whether each term of equation (1) is counted: 2, 16 b, 2 b N H / D, N H / D."""
     kept: str = "sqrt(L)"
     """Layers whose activations checkpointing keeps: a key of ``KEPT``."""
     live_layers: int = 1
-    """L', layers of activations that MeZO holds."""
+    """L', the layers of activations that MeZO holds."""
     long_context: int = 32768
     """N at which the gains "for N = 32768" and "for long contexts" are read."""
     shallow: int = 1
@@ -85,18 +86,18 @@ class Reading:
 
 
 RECOVERED = Reading(embedding_gradients=0, kept="ceil(sqrt(L))", long_context=16384)
-"""The only reading of those searched that gives every printed number."""
+"""The only reading in the search that gives every printed number."""
 
 
 class Printed(NamedTuple):
-    """A number of section 2.4."""
+    """A number printed in section 2.4."""
 
     name: str
     value: float
     digits: int
-    """Decimals that are printed."""
+    """Number of printed decimals."""
     of: Callable[[Reading], float]
-    """What a reading gives."""
+    """Computes the number in a reading."""
 
     def holds(self, reading: Reading) -> bool:
         """Return whether a reading's value rounds to the printed one."""
@@ -160,7 +161,7 @@ PRINTED: tuple[Printed, ...] = (
         lambda r: float(r.ratio(_AT_DEPTHS, checkpointing=True).max()),
     ),
 )  # fmt: skip
-"""Those that cost least to compute come first."""
+"""The printed numbers, in ascending order of computing cost."""
 
 
 def readings() -> Iterator[Reading]:
@@ -181,17 +182,17 @@ def readings() -> Iterator[Reading]:
 
 
 class Search(NamedTuple):
-    """What the search found."""
+    """The results of the search."""
 
     searched: int
     fitting: list[Reading]
     """Readings that give every printed number."""
     equal_memory: int
-    """Readings by which the three set-ups of Fig. 4 take 17 +- 0.5 GB each."""
+    """Number of readings in which the three set-ups of Fig. 4 take 17 +- 0.5 GB each."""
 
 
 def search() -> Search:
-    """Try every reading on every printed number, and on the 17 GB of Fig. 4."""
+    """Compare every reading with every printed number, and with the 17 GB of Fig. 4."""
     searched, fitting = 0, []
     of_weights = set()
     for reading in readings():

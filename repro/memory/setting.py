@@ -8,13 +8,13 @@ from repro.core.validation import require_choice, require_positive_int, require_
 
 Format = Literal["float32", "float16", "bfloat16", "int8", "4bit"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-"""Of the weights. In the last two the matrices of the blocks are integers, all else bfloat16."""
+"""Weight formats. In the last two the blocks' matrices are integers, all else is bfloat16."""
 
 _WIDTHS: dict[Format, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 2, "4bit": 2}
 
 Loss = Literal["last", "all"]
 LOSSES: tuple[Loss, ...] = get_args(Loss)
-"""Of the token after each sequence, as for a classification prompt, or of every token."""
+"""Loss of the token after each sequence, as in a classification prompt, or of every token."""
 
 BLOCK_4BIT = 64
 """Weights that share one float32 scale in 4-bit storage: QLoRA's (Dettmers et al. 2023) block."""
@@ -22,7 +22,7 @@ BLOCK_4BIT = 64
 
 @dataclass(frozen=True)
 class Setting:
-    """A training step but for the model and the method."""
+    """A training step, except for the model and the method."""
 
     context: int = 2048
     """N, tokens per sequence."""
@@ -32,12 +32,12 @@ class Setting:
     attention: Attention = "sdpa"
     loss: Loss = "last"
     rank: int = 16
-    """Of LoRA adapters, on every matrix of every block."""
+    """Rank of LoRA adapters, on every matrix of every block."""
     tail: int = 1
-    """Last blocks that ElasticZO trains by backpropagation, with final norm and head; from 0."""
+    """Last blocks that ElasticZO backpropagates, with final norm and output layer; at least 0."""
 
     def __post_init__(self) -> None:
-        """Refuse sizes below 1 (the tail: below 0) and unknown names."""
+        """Refuse sizes below 1 (for ``tail``, below 0) and unknown names."""
         require_positive_int("context N", self.context)
         require_positive_int("batch B", self.batch)
         require_positive_int("LoRA rank", self.rank)

@@ -17,14 +17,14 @@ class DecoderShape:
     hidden: int
     """D, hidden dimension."""
     heads: int
-    """H, attention heads (as many key/value heads); divides D."""
+    """H, attention heads, with as many key/value heads; divides D."""
     vocabulary: int
     """V, tokens of the vocabulary."""
     batch: int = 1
     """B, sequences per step."""
 
     def __post_init__(self) -> None:
-        """Refuse sizes below 1 or not whole, and heads that do not divide D."""
+        """Refuse sizes that are not whole numbers of at least 1, and heads that do not divide D."""
         require_positive_int("context length N", self.context)
         require_positive_int("layers L", self.layers)
         require_positive_int("hidden dimension D", self.hidden)

@@ -1,7 +1,7 @@
-"""Simulate the memory of a small network's step: its tensors, by kind.
+"""Simulate the memory of a small network's step, by kind of tensor.
 
-Unlike the decoders', these steps are small enough to be done: no value need be made up, and integer
-steps, whose shifts depend on values, are counted in the same way.
+Unlike steps of the decoders, these steps are small enough to be executed. No value has to be made
+up, and integer steps, whose shifts depend on values, are counted in the same way.
 """
 
 import gc
@@ -21,13 +21,13 @@ from repro.training.integer_learner import IntegerLearner
 def simulate_network(step: NetworkStep) -> MemoryBreakdown:
     """Return the memory at the peak of a step, weights and input included.
 
-    It is the second step, since some buffers stay from the first. These are ``other``, and so are
-    noise, losses, and indices and statistics in float32.
+    The second step is counted, since some buffers remain from the first. These count as ``other``,
+    and so do noise, losses, indices, and statistics in float32.
     """
     learner = step.learner()
     inputs, labels = step.make_batch()
     tracker = _watched(learner)
-    if inputs.dtype == torch.uint8:  # the learner makes its own input of them
+    if inputs.dtype == torch.uint8:  # the learner converts them to its own input
         tracker.pass_by(inputs)
     else:
         tracker.add([inputs], "input")

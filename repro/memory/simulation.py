@@ -1,9 +1,9 @@
-"""A real training step of the actual architecture, run on fake tensors and counted.
+"""Count the memory of a real training step of the actual architecture, run on fake tensors.
 
-The optimizers come from ``repro.methods``. No size depends on a value, so the few values that
-they read, of losses and seeds, are made up. Optimizer state is there from the beginning, as after
-the first step. What comes out is the peak of *logical* bytes: no allocator rounding, and nothing
-that the kernels themselves allocate.
+The optimizers come from ``repro.methods``. No size depends on a value, so the few values that they
+read, such as losses and seeds, are made up. Optimizer state exists from the beginning, as after a
+first step. The result is the peak of *logical* bytes, without allocator rounding and the kernels'
+own allocations.
 """
 
 import gc
@@ -42,7 +42,7 @@ def simulate(
     """Return the memory at the peak of one step of the model of ``config``, weights included.
 
     Raises:
-        StepError: the model's code does not run on fake tensors by this method.
+        StepError: the model's code does not run on fake tensors with this method.
         ReproError: the model cannot be built.
     """
     return simulate_step(
@@ -66,7 +66,7 @@ def simulate_step(
     Args:
         make: makes the model; called under FakeTensorMode, like the others.
         read: makes the tensors of a batch.
-        loss: of the model on that batch.
+        loss: computes the loss of the model on that batch.
         method: the training method.
         tail: last blocks that ElasticZO trains by backpropagation.
 
@@ -87,18 +87,18 @@ def simulate_step(
                 tracker.add([state["step"]], "other")  # a float32 for each parameter
         tracker.add(batch, "input")
         for parameter in trained:
-            hooked: Any = parameter  # torch's types know no such hook
+            hooked: Any = parameter  # torch's types lack this hook
             hooked.register_post_accumulate_grad_hook(tracker.add_gradient)
         try:
             with unpacked(), tracker:
                 optimizer.step(partial(tracker.inside_model, partial(loss, model, batch)))
-        except Exception as error:  # whatever a model's own code raises
+        except Exception as error:  # a model's own code may raise anything
             name = type(model).__name__
             msg = f"{name} cannot be simulated by {method.slug}: {reason_of(error)}"
             raise StepError(msg) from error
         peak = tracker.peak()
     del model, trained, optimizer
-    gc.collect()  # the model sits in reference cycles
+    gc.collect()  # the model is part of reference cycles
     return peak
 
 
@@ -119,14 +119,14 @@ def _loss(setting: Setting, model: nn.Module, batch: tuple[Tensor, Tensor]) -> T
 
 
 class _StepTracker(StorageTracker):  # type: ignore[no-untyped-call]
-    """Follows the storages of a step on fake tensors, and makes up what the optimizer reads."""
+    """Tracks the storages of a step on fake tensors, and makes up the optimizer's input values."""
 
     def __init__(self) -> None:
         super().__init__(_part_of)
         self._in_model = False
 
     def inside_model(self, loss: Callable[[], Tensor]) -> Tensor:
-        """Return ``loss()``, whose code may read no value: what it computes could depend on it."""
+        """Return ``loss()`` without making up values, on which its memory could depend."""
         self._in_model = True
         try:
             return loss()
@@ -134,7 +134,7 @@ class _StepTracker(StorageTracker):  # type: ignore[no-untyped-call]
             self._in_model = False
 
     def add_gradient(self, parameter: Tensor) -> None:
-        """Count what backpropagation has left at ``parameter`` as a gradient."""
+        """Count the ``grad`` of ``parameter`` as a gradient."""
         if parameter.grad is not None:
             self.add([parameter.grad], "gradients")
 
@@ -151,7 +151,7 @@ class _StepTracker(StorageTracker):  # type: ignore[no-untyped-call]
 
 
 class _OneChunk(TorchNoise):
-    """PyTorch's noise for one chunk alone, whose memory all chunks take in turn."""
+    """PyTorch's noise for a single chunk, since all chunks use the same memory in turn."""
 
     def add_(self, parameters: Sequence[Tensor], seed: int, scale: float) -> None:
         """Perturb the first chunk of the largest parameter."""
@@ -162,7 +162,7 @@ class _OneChunk(TorchNoise):
 def _optimizer(
     model: nn.Module, method: TrainingMethod, tail: int
 ) -> tuple[Backprop | ElasticZO | MeZO, list[Tensor]]:
-    """Return the optimizer of ``method``, and what backpropagation trains by it."""
+    """Return the optimizer of ``method``, and the tensors that it trains by backpropagation."""
     if method.estimator == "backpropagation":
         trained: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
         return Backprop(trained, lr=LR, rule="adam" if method.adam else "sgd"), trained

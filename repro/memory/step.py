@@ -16,16 +16,16 @@ from repro.methods.mezo import MeZO
 from repro.models.decoder import llama_config, random_llama
 
 Method = Literal["forward", "bp", "bp_checkpoint", "mezo"]
-"""A forward pass alone, backpropagation, the same with every decoder block checkpointed, MeZO."""
+"""Forward pass only; backpropagation; the same with every decoder block checkpointed; MeZO."""
 
 METHODS: tuple[Method, ...] = get_args(Method)
 
-LR, EPS = 1e-4, 1e-3  # no byte depends on them
+LR, EPS = 1e-4, 1e-3  # memory does not depend on them
 
 
 @dataclass(frozen=True)
 class StepSpec:
-    """One training step of one model: a point of a memory figure."""
+    """One training step of one model, a point of a memory figure."""
 
     shape: DecoderShape
     method: Method
@@ -58,7 +58,7 @@ class StepSpec:
     def as_dict(self) -> dict[str, Any]:
         """Return the specification as plain values, for records and cache keys.
 
-        The number of perturbations is there where it is not one.
+        The number of perturbations is included only if it is not 1.
         """
         hidden = ("shape", "perturbations") if self.perturbations == 1 else ("shape",)
         rest = {name: value for name, value in asdict(self).items() if name not in hidden}
@@ -93,8 +93,8 @@ def last_position_loss(
 ) -> torch.Tensor:
     """Return the mean cross-entropy of the token after each sequence, in float32.
 
-    Only the last position's logits are computed, in every method alike: a classification prompt
-    needs no others, and N x V logits would hide the memory in the formulas.
+    Every method computes only the last position's logits: a classification prompt needs no others,
+    and N x V logits would hide the memory that the formulas describe.
     """
     forward: Any = model  # the types do not say that a model can be called
     logits = forward(input_ids=tokens, logits_to_keep=1).logits[:, -1]  # [B, V]

@@ -1,4 +1,4 @@
-"""Every storage of a computation, from its creation to its release: logical bytes."""
+"""Track the logical bytes of every storage of a computation, from creation to release."""
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -13,12 +13,12 @@ from torch.utils._pytree import tree_iter
 from repro.memory.breakdown import MemoryBreakdown
 
 STANDING = ("parameters", "input")
-"""Memory that outlives a step."""
+"""Kinds of memory that outlive a step."""
 
 
 @dataclass
 class Storage:
-    """A known storage."""
+    """A tracked storage."""
 
     size: int
     """Bytes."""
@@ -27,17 +27,18 @@ class Storage:
 
 
 class StorageTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees the outputs of every operator inside its ``with`` block, and when their storages go.
+    """Sees the outputs of every operator inside its ``with`` block, and when they are freed.
 
-    Memory inside a kernel is not seen: backend scratch, allocator rounding.
+    It does not see the backends' scratch memory and allocator rounding.
     """
 
     def __init__(self, part_of: Callable[[Tensor], str], parameters: Sequence[Tensor] = ()) -> None:
-        """Begin without a storage.
+        """Start without any storage.
 
         Args:
             part_of: returns the kind of a new storage, given the first tensor on it.
-            parameters: whose ``grad`` is looked at after every operator: it is a gradient.
+            parameters: tensors whose ``grad`` is checked after every operator and counted as a
+                gradient.
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self._part_of = part_of
@@ -49,12 +50,12 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._peak: list[Storage] = []
 
     def add(self, tensors: Sequence[Tensor], part: str) -> None:
-        """Count earlier storages, or change their kind."""
+        """Count the storages of existing tensors, or change their kind."""
         for tensor in tensors:
             self._see(tensor).part = part
 
     def pass_by(self, *tensors: Tensor) -> None:
-        """Leave the storages of ``tensors`` out: they belong to the caller."""
+        """Ignore the storages of ``tensors``, which belong to the caller."""
         self._passed_by += tensors
 
     def next_step(self) -> None:
@@ -93,7 +94,7 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         key = found._cdata
         if key in self._live:
             storage, _ = self._live[key]
-            self._total += found.nbytes() - storage.size  # it may have been resized
+            self._total += found.nbytes() - storage.size  # the storage may have been resized
             storage.size = found.nbytes()
             return storage
         storage = Storage(found.nbytes(), self._part_of(tensor))
@@ -109,10 +110,10 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class Phases:
-    """Kind of work that the running code does, as set by its caller."""
+    """The current phase of the running code, as set by its caller."""
 
     def __init__(self, start: str) -> None:
-        """Begin in the phase ``start``."""
+        """Start in the phase ``start``."""
         self.now = start
 
     def watch(
@@ -122,13 +123,13 @@ class Phases:
         phase: str,
         then: Callable[[Any], None] = lambda _: None,
     ) -> None:
-        """Replace the function ``name`` of the object ``owner`` by itself, done in ``phase``.
+        """Wrap the function ``name`` of the object ``owner`` so that it runs in ``phase``.
 
-        ``then`` sees what it returns.
+        ``then`` is called with its result.
         """
         function = getattr(owner, name)
 
-        def inside(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as of the function
+        def inside(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of the function
             before, self.now = self.now, phase
             try:
                 result = function(*args, **kwargs)

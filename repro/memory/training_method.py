@@ -11,7 +11,7 @@ class TrainingMethod:
     slug: str
     label: str
     trains: Literal["all", "adapters", "tail"]
-    """Trained parameters; for ElasticZO the backpropagated ones: the tail."""
+    """The trained parameters; for ElasticZO only the backpropagated ones, the tail."""
     estimator: Literal["backpropagation", "zeroth-order", "both"]
     checkpointed: bool = False
     """Whether every block is recomputed in the backward pass."""

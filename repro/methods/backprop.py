@@ -1,4 +1,4 @@
-"""Backpropagation with SGD or Adam, the baseline of the zeroth-order methods."""
+"""Backpropagation with SGD or Adam, the baseline for the zeroth-order methods."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, get_args
@@ -13,7 +13,7 @@ Rule = Literal["sgd", "adam"]
 
 
 class Backprop:
-    """PyTorch's own SGD (no momentum, no weight decay) or Adam, with the interface of the others.
+    """PyTorch's SGD (no momentum, no weight decay) or Adam, with this package's interface.
 
     Example::
 
@@ -21,8 +21,9 @@ class Backprop:
         for x, y in batches:
             backprop.step(lambda: cross_entropy(model(x), y))
 
-    Gradients live from the backward pass to the update. Checkpointing is the model's own affair
-    (``activation_checkpointing_enable`` in transformers, ``torch.utils.checkpoint`` elsewhere).
+    Gradients live from the backward pass to the update. Activation checkpointing is set up in the
+    model (``activation_checkpointing_enable`` in transformers, ``torch.utils.checkpoint``
+    elsewhere).
     """
 
     def __init__(
@@ -36,7 +37,8 @@ class Backprop:
         """Take the parameters to train and the learning rate.
 
         Raises:
-            UsageError: ``lr`` is not finite and positive, another rule, or nothing to train.
+            UsageError: ``lr`` is not finite and positive, ``rule`` is unknown, or there is nothing
+                to train.
         """
         require_choice("rule", rule, get_args(Rule))
         optimizer = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[rule]
@@ -50,7 +52,7 @@ class Backprop:
         """Compute the loss, its gradient and the update; return the loss.
 
         Raises:
-            ReproError: the loss is not finite; the parameters are as they were.
+            ReproError: the loss is not finite; the parameters are unchanged.
         """
         timer = PhaseTimer(enabled=self.timed)
         with timer("forward"), torch.enable_grad():
@@ -66,15 +68,15 @@ class Backprop:
         return self.optimizer.param_groups
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of a resumed run, without the weights."""
+        """Return the state to resume from, without the weights."""
         return self.optimizer.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what ``state_dict`` returned."""
+        """Resume from the result of ``state_dict``."""
         self.optimizer.load_state_dict(state_dict)
 
     def descend(self, loss: torch.Tensor, timer: PhaseTimer) -> None:
-        """Update along the gradient of ``loss`` for any value of it."""
+        """Update along the gradient of ``loss``, without checking that it is finite."""
         with timer("backward"):
             loss.backward()  # type: ignore[no-untyped-call]
         with timer("update"):

@@ -1,4 +1,4 @@
-"""Weight decay: multiply the weights by a factor below 1, on their lattice if they have one."""
+"""Weight decay: multiply the weights by a factor below 1, and keep exact ones on their lattice."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from repro.methods.lattice import Lattice
 from repro.methods.noise import split, thresholds
 from repro.methods.perturbation import default_chunk
 
-_SEEDS = 1 << 30  # apart from the seeds of the noise and of the rounding of the same step
+_SEEDS = 1 << 30  # distinct from the seeds of noise and rounding in the same step
 
 
 @torch.no_grad()
@@ -23,9 +23,9 @@ def shrink_(
 
     Args:
         parameters: contiguous tensors.
-        factor: of all weights.
-        seed: of the random rounding of weights on a lattice.
-        eps: scale of the perturbation, which decides the lattice; ``None`` where there is none.
+        factor: multiplies all weights.
+        seed: seed of the random rounding of weights on a lattice.
+        eps: scale of the perturbation, which decides the lattice; ``None`` without a lattice.
         chunk: elements rounded at a time.
     """
     if eps is None:

@@ -33,7 +33,7 @@ ACTIVATION_WEIGHTS: dict[Activations, tuple[float, float]] = {
 
 
 class ElasticZO(ZerothOrder):
-    """Algorithm 1: layers before the partition point by SPSA, the tail by backpropagation.
+    """Algorithm 1: SPSA before the partition point, backpropagation after it, in the tail.
 
     Example::
 
@@ -41,13 +41,13 @@ class ElasticZO(ZerothOrder):
         for x, y in batches:
             elastic.step(lambda: cross_entropy(model(x), y))
 
-    No graph is kept of the zeroth-order part: its parameters need no gradient while the loss is
-    computed, so autograd starts at the tail. With an empty tail this is MeZO (Full ZO); with
-    C = 0 one forward pass is made, and it is plain SGD (Full BP).
+    Autograd starts at the tail, since the zeroth-order parameters need no gradient while the loss
+    is computed. With an empty tail this is MeZO (Full ZO). With C = 0 a step makes one forward pass
+    and is plain SGD (Full BP).
 
-    Layers are ordered by registration. The first step compares this order with the one in
-    which the loss uses them, and refuses to train if a layer of the tail runs before one of the
-    others; with ``trace`` the order is taken from a forward pass instead.
+    Layers are ordered by registration. The first step compares this order with the execution order,
+    and refuses to train if a layer of the tail runs before an earlier layer. With ``trace`` the
+    order is taken from a forward pass instead.
     """
 
     def __init__(
@@ -77,21 +77,22 @@ class ElasticZO(ZerothOrder):
             lr: learning rate of both parts.
             eps: scale of the perturbation.
             clip: g_clip, the largest magnitude of the projected gradient.
-            activations: which of the two passes the tail's backward pass uses (the paper does not
-                say).
-            weight_decay: of both parts (see ``MeZO``).
-            trace: runs the model once, such as ``lambda: model(x)``, to learn the order in which
-                its layers run.
+            activations: which of the two passes the tail's backward pass uses (not given in the
+                paper).
+            weight_decay: weight decay of both parts (see ``MeZO``).
+            trace: runs the model once, as in ``lambda: model(x)``, to find the order in which its
+                layers run.
             seed: seed of the sequence of perturbations.
-            restore: how the weights before the partition point come back (see ``MeZO``).
+            restore: how the weights before the partition point are restored (see ``MeZO``).
             chunk: elements of noise drawn at a time (see ``perturb_``).
-            noise: where perturbations come from (see ``MeZO``).
-            group: processes that train as one (see ``MeZO``); they also send the tail's gradients.
+            noise: source of the perturbations (see ``MeZO``).
+            group: processes that train together (see ``MeZO``); they also send the tail's
+                gradients.
             timed: whether ``last.seconds`` is filled.
 
         Raises:
-            UsageError: a setting is out of range, the partition names no layer, nothing in the
-                model needs a gradient, or zeroth order trains nothing though C is not 0.
+            UsageError: a setting is out of range, the partition names no layer, no parameter needs
+                a gradient, or no parameter is zeroth-order although C is not 0.
         """
         require_choice("activations", activations, get_args(Activations))
         self.activations, self.partition = activations, partition
@@ -118,7 +119,7 @@ class ElasticZO(ZerothOrder):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments of the constructor, as they took effect, and the tied weights."""
+        """The constructor's arguments with their defaults filled in, and the tied weights."""
         own = {"partition": self.partition, "activations": self.activations, "tied": self._tied}
         return {**super().settings, **own}
 
@@ -126,13 +127,13 @@ class ElasticZO(ZerothOrder):
         """Do one step of Algorithm 1 and return the mean of the losses.
 
         Args:
-            closure: computes the loss of the batch, or several, one for each micro-batch of equal
-                size (see ``MeZO.step``).
+            closure: computes the loss of the batch; or several closures, one for each micro-batch
+                of equal size (see ``MeZO.step``).
 
         Raises:
-            ReproError: a loss is not finite; like after any exception, the weights are restored.
-            UsageError: the loss has no gradient for the tail, or a layer of the tail runs before
-                one that zeroth order trains.
+            ReproError: a loss is not finite; as after any exception, the weights are restored.
+            UsageError: the loss has no gradient for the tail, or a layer of the tail runs before a
+                zeroth-order layer.
         """
         closures = micro_batches(closure)
         lrs = self._learning_rates()
@@ -147,7 +148,7 @@ class ElasticZO(ZerothOrder):
                 self._end_first_step()
                 if self._processes is not None:
                     self._processes.add_gradients(self.bp_params)
-                with uninterrupted():  # both parts take the step, or none
+                with uninterrupted():  # update both parts or neither
                     if self.zo_params:
                         self._update(info.estimates, lrs, timer)
                     self._descend_tail(lrs[0], timer)
@@ -167,7 +168,7 @@ class ElasticZO(ZerothOrder):
         return StepInfo(loss, (estimate,), timer.seconds)
 
     def _check_order(self, order: Sequence[int]) -> None:
-        """Refuse a tail that begins to run before the rest."""
+        """Refuse a tail that runs before a layer of the zeroth-order part."""
         place = {key: index for index, key in enumerate(order)}
         tail = [p for p in self.bp_params if id(p) in place]
         rest = [p for p in self.zo_params if id(p) in place]
@@ -197,7 +198,7 @@ class ElasticZO(ZerothOrder):
     def _pass(self, closures: Sequence[Closure], weight: float, timer: PhaseTimer) -> float:
         """Compute the mean loss, and add ``weight`` times its gradient to the tail's.
 
-        The backward pass of each loss comes at once, so its graph is gone before the next.
+        The backward pass of each loss runs immediately, so its graph is freed before the next one.
         """
         self._randomness.rewind()
         tail = bool(self.bp_params) and weight > 0
@@ -216,7 +217,7 @@ class ElasticZO(ZerothOrder):
         return total / len(closures)
 
     def _drop_gradients(self) -> None:
-        """Free the tail's gradients; ``zero_grad`` does so in ten times the time."""
+        """Free the tail's gradients; ``zero_grad`` takes ten times as long."""
         for parameter in self.bp_params:
             parameter.grad = None
 
@@ -228,9 +229,9 @@ class ElasticZO(ZerothOrder):
 
 
 def used(model: torch.nn.Module, run: Callable[[], object]) -> list[int]:
-    """Return the ``id`` of each parameter that ``run`` uses, by first use.
+    """Return the ``id`` of each parameter that ``run`` uses, in order of first use.
 
-    The global random numbers are afterwards where they were.
+    The state of the global random generators is restored afterwards.
     """
     parameters = trainable(model.parameters())
     watch = FirstStep(parameters, parameters[0].device)
@@ -254,7 +255,7 @@ def _differentiable(loss: torch.Tensor | float) -> torch.Tensor:
 
 @contextmanager
 def _frozen(parameters: list[torch.Tensor]) -> Iterator[None]:
-    """Let ``parameters`` need no gradient inside the block."""
+    """Switch off the gradients of ``parameters`` inside the block."""
     for parameter in parameters:
         parameter.requires_grad_(False)  # noqa: FBT003
     try:

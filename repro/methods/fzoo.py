@@ -22,8 +22,8 @@ class FZOO(MeZO):
 
         fzoo = FZOO(model.parameters(), lr=1e-4, eps=1e-3, perturbations=8)
 
-    The losses are l_0 at theta and l_i at theta + eps u_i, u_i of random signs. The step is
-    lr g / sigma with g = sum of (l_i - l_0) u_i / (eps N) and sigma the standard deviation of
+    The losses are l_0 at theta and l_i at theta + eps u_i, where the u_i are random signs. The step
+    is lr g / sigma with g = sum of (l_i - l_0) u_i / (eps N) and sigma the standard deviation of
     l_1 to l_N. As sigma is about eps times the norm of the gradient, lr / eps is the length of the
     step in the direction of the gradient, for any scale of the loss.
 
@@ -59,7 +59,7 @@ class FZOO(MeZO):
             seed: seed of the sequence of perturbations.
             restore: see ``MeZO``.
             chunk: see ``MeZO``.
-            noise: random signs unless told otherwise.
+            noise: random signs by default.
             group: see ``MeZO``.
             timed: whether ``last.seconds`` is filled.
 

@@ -1,4 +1,4 @@
-"""Training by the zeroth-order methods in the Hugging Face ``Trainer``."""
+"""Train with the zeroth-order methods in the Hugging Face ``Trainer``."""
 
 import copy
 from typing import Any, cast
@@ -13,7 +13,7 @@ from repro.methods.zeroth_order import Closure, ZerothOrder
 
 
 class ZerothOrderTrainer(Trainer):
-    """A ``transformers.Trainer`` that trains by a method of this package.
+    """A ``transformers.Trainer`` that trains with a method of this package.
 
     Example::
 
@@ -23,10 +23,10 @@ class ZerothOrderTrainer(Trainer):
         )
         trainer.train()
 
-    The method brings learning rate, weight decay, clip and seed. ``args`` brings the schedule,
-    batches, logging, evaluation and checkpoints, which hold the method's state and the weights.
-    With ``gradient_accumulation_steps`` above 1 a step averages the losses of as many batches. The
-    model is in evaluation mode in training too, as in the authors' code, so there is no dropout.
+    The method sets learning rate, weight decay, clip and seed. ``args`` sets the schedule, batches,
+    logging, evaluation and checkpoints, which hold the method's state and the weights. With
+    ``gradient_accumulation_steps`` above 1 a step averages the losses of as many batches. The model
+    is in evaluation mode in training too, as in the authors' code, so there is no dropout.
     ``bf16=True`` works as usual; there is no gradient that needs the loss scaling of ``fp16=True``,
     so give a model in float16 instead.
     """
@@ -36,13 +36,13 @@ class ZerothOrderTrainer(Trainer):
         *,
         args: TrainingArguments,
         optimizers: tuple[torch.optim.Optimizer | None, torch.optim.lr_scheduler.LambdaLR | None],
-        **settings: Any,  # noqa: ANN401 - those of Trainer
+        **settings: Any,  # noqa: ANN401 - as for Trainer
     ) -> None:
-        """Take what ``Trainer`` takes, and the method as its optimizer.
+        """Take the arguments of ``Trainer``, with the method as the optimizer.
 
         Raises:
-            UsageError: another optimizer, an argument that differs from the method's own, or one
-                that needs gradients or several devices.
+            UsageError: the optimizer is not such a method, or an argument contradicts its settings
+                or needs gradients or several devices.
         """
         method = optimizers[0]
         if not isinstance(method, ZerothOrder):
@@ -57,7 +57,7 @@ class ZerothOrderTrainer(Trainer):
         self,
         model: torch.nn.Module | None = None,  # noqa: ARG002 - the method knows its parameters
     ) -> torch.optim.Optimizer:
-        """Return the method as the training loop may see it."""
+        """Return a wrapper of the method for the training loop."""
         if self.optimizer is self.method:
             self.optimizer = _Stepped(self.method, device_placement=False)
         return cast("torch.optim.Optimizer", self.optimizer)
@@ -68,26 +68,27 @@ class ZerothOrderTrainer(Trainer):
         inputs: dict[str, Any],
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> torch.Tensor:
-        """Do a whole step of the method on the last of its batches and return its loss.
+        """Do a whole step of the method on its last micro-batch, and return the loss.
 
-        The batches before are kept for it, and their loss is 0, as ``Trainer`` adds them up.
+        Earlier micro-batches are stored and return a loss of 0, since ``Trainer`` adds the losses
+        up.
 
         Raises:
-            ReproError: a loss is not finite; the parameters are as they were before.
+            ReproError: a loss is not finite; the parameters are unchanged.
         """
         model.eval()
         inputs = self._prepare_inputs(inputs)
         share, items = 1.0, num_items_in_batch
         if self.current_gradient_accumulation_steps > 1 and items is not None:
-            # Trainer assumes that a loss is divided by the items of all batches. Many losses are
-            # not; the mean over the items of one batch is the same for both kinds.
+            # Trainer expects a loss divided by the items of all batches. Many losses are not; the
+            # mean over the items of one batch is the same for both kinds.
             items = self._get_num_items_in_batch([inputs], self.args.device)
             total = float(num_items_in_batch or 1) / self.current_gradient_accumulation_steps
             share = float(items or 0) / total
 
         def loss() -> torch.Tensor:
             with self.compute_loss_context_manager():
-                batch = copy.copy(inputs)  # compute_loss takes the labels out
+                batch = copy.copy(inputs)  # compute_loss removes the labels
                 computed = self.compute_loss(model, batch, num_items_in_batch=items)
                 return cast("torch.Tensor", computed) * share
 
@@ -98,7 +99,7 @@ class ZerothOrderTrainer(Trainer):
         return torch.tensor(self.method.step(losses), device=self.args.device)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log the projected gradient where ``Trainer`` has the norm of a gradient."""
+        """Log the projected gradient in place of ``Trainer``'s gradient norm."""
         if logs.pop("grad_norm", None) is not None and self.method.last is not None:
             gradients = [e.projected_gradient for e in self.method.last.estimates]
             logs["projected_gradient"] = sum(gradients) / max(1, len(gradients))
@@ -106,7 +107,7 @@ class ZerothOrderTrainer(Trainer):
 
 
 class _Stepped(AcceleratedOptimizer):  # type: ignore[misc]  # accelerate has no types
-    """The method as the loop sees it, which calls ``step`` when ``training_step`` has done it."""
+    """The method as seen by the training loop; ``training_step`` has already done its step."""
 
     def step(self, closure: object = None) -> None:
         """Do nothing."""

@@ -1,4 +1,4 @@
-"""Ctrl-C between two passes over the weights, never within one."""
+"""Let Ctrl-C take effect between two passes over the weights, never within one."""
 
 import signal
 import threading
@@ -11,8 +11,8 @@ from types import FrameType
 def uninterrupted() -> Iterator[None]:
     """Hold SIGINT back until the block is done.
 
-    A pass that Python's ``KeyboardInterrupt`` ended half-way would leave some weights perturbed and
-    others not. Signals reach the main thread only, so elsewhere there is nothing to hold back.
+    A ``KeyboardInterrupt`` in the middle of a pass would leave some weights perturbed and others
+    not. Signals reach only the main thread, so other threads have nothing to hold back.
     """
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or handler is None:

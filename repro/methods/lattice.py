@@ -1,9 +1,9 @@
-"""Weights on a lattice so coarse that a perturbed weight identifies the original.
+"""Keep weights on a lattice so coarse that a perturbed weight identifies the original.
 
 Rounding loses bits when a perturbation lifts a weight into a coarser binade, so no arithmetic in
-the weights' own format restores every weight. It restores every weight of a lattice that leaves
-out the bits which a perturbation can cost: w is restored from fl(w + d) as the lattice point
-nearest to fl(w + d) - d, if rounding moved it by less than half the lattice's spacing.
+the weights' own format restores every weight. It does restore every weight of a lattice without the
+bits that a perturbation can lose: w is the lattice point nearest to fl(w + d) - d, if rounding
+moved w + d by less than half the lattice's spacing.
 
 With p significant bits, noise within +-M, and ulp(x) the spacing of the format at x:
 
@@ -12,8 +12,8 @@ With p significant bits, noise within +-M, and ulp(x) the spacing of the format 
 - noise is rounded to odd multiples of ulp(M) / 4, so that w + d is never a tie of the format;
 - sums are computed in the next wider format, where they are exact.
 
-The perturbed weight is then off by less than half a spacing, which is all it takes. The tests go
-through every bfloat16 weight and every level of noise.
+The perturbed weight is then off by less than half a spacing, which suffices. The tests check every
+bfloat16 weight with every level of noise.
 """
 
 import math
@@ -32,7 +32,7 @@ _EXPONENT = {
     torch.float64: (torch.int64, 0x7FF0_0000_0000_0000),
 }
 _DEVIATIONS = 4
-"""Standard deviations of noise that M covers at least; what exceeds M, 6e-5 of it, is cut."""
+"""M covers at least this many standard deviations of noise; the 6e-5 beyond M are clipped."""
 
 
 class Lattice:
@@ -56,7 +56,7 @@ class Lattice:
         self.ulp = torch.finfo(dtype).eps
         """Spacing of the format at 1, 2^(1 - p)."""
         self.bound = 2.0 ** math.ceil(math.log2(_DEVIATIONS * eps))
-        """M."""
+        """M, the largest magnitude of noise."""
         self.eps = eps
         smallest = torch.finfo(dtype).tiny * self.ulp
         if self.bound * self.ulp < smallest:
@@ -66,7 +66,7 @@ class Lattice:
 
     @property
     def levels(self) -> float:
-        """Levels of noise above 0, and below."""
+        """Number of noise levels above 0, and below."""
         return 2 / self.ulp
 
     @property
@@ -80,7 +80,7 @@ class Lattice:
         return scaled.clamp_(-self.levels, self.levels - 1).add_(0.5).mul_(self.step)
 
     def theta(self, weights: torch.Tensor, noise: torch.Tensor, before: int) -> torch.Tensor:
-        """Return the lattice points that ``weights`` are off by ``before`` times ``noise``."""
+        """Return the lattice points that ``before`` times ``noise`` moved to ``weights``."""
         return self.round(weights.to(self.wide).add_(noise, alpha=-before))
 
     def round(self, x: torch.Tensor, threshold: torch.Tensor | float = 0.5) -> torch.Tensor:

@@ -1,8 +1,8 @@
-"""The record of a zeroth-order run: seeds and projected gradients, which are the whole training.
+"""The log of a zeroth-order run: seeds and projected gradients, which determine all weights.
 
 A step takes 20 bytes for each of its estimates, and 8 more for each further parameter group.
-Replayed on the weights the run started from, the log gives the weights it ended with, bit by bit:
-it does the same arithmetic in the same order, without the forward passes.
+Replayed on the initial weights of the run, the log gives its final weights bit by bit: the replay
+does the same arithmetic in the same order, without the forward passes.
 """
 
 import copy
@@ -29,7 +29,7 @@ _ENTRY = struct.Struct("<Idd")
 _LR = struct.Struct("<d")
 _SETTINGS = ("eps", "perturbations", "chunk", "restore", "noise", "estimator", "groups")
 MOST_BYTES = 2**28
-"""Size limit of a log with an unknown number of steps: 13 million steps."""
+"""Size limit in bytes of a log with an unknown number of steps: 13 million steps."""
 
 
 class Entry(NamedTuple):
@@ -39,7 +39,7 @@ class Entry(NamedTuple):
     gradient: float
     """Factor of z: the projected gradient after clipping, as changed by the update rule."""
     lr: float
-    """Learning rate of the step, of the first parameter group."""
+    """Learning rate of the first parameter group in this step."""
 
 
 class GroupLog(NamedTuple):
@@ -52,7 +52,7 @@ class GroupLog(NamedTuple):
 
 @dataclass
 class StepLog:
-    """All estimates of a run in order, ``perturbations`` of them to a step."""
+    """All estimates of a run in order, ``perturbations`` of them per step."""
 
     eps: float
     perturbations: int
@@ -66,7 +66,7 @@ class StepLog:
     groups: Sequence[GroupLog] = ()
     """The parameter groups, or none for a single one without weight decay."""
     data: bytearray = field(default_factory=bytearray)
-    """The entries, packed: 20 bytes each."""
+    """The packed entries: 20 bytes each, and 8 more for each further parameter group."""
 
     @property
     def entries(self) -> list[Entry]:
@@ -75,7 +75,7 @@ class StepLog:
 
     @property
     def steps(self) -> int:
-        """Steps done."""
+        """Number of steps done."""
         return len(self.data) // self.bytes_of(1)
 
     @property
@@ -85,7 +85,7 @@ class StepLog:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of the run; newer ones only if they differ from their defaults."""
+        """The settings of the run; later additions only if they differ from their defaults."""
         later: dict[str, Any] = {}
         if self.estimator != "two-sided":
             later["estimator"] = self.estimator
@@ -100,7 +100,7 @@ class StepLog:
         }
 
     def bytes_of(self, steps: int) -> int:
-        """Return the size in bytes of the entries of so many steps."""
+        """Return the size in bytes of the entries of ``steps`` steps."""
         return steps * self.perturbations * self._size
 
     def append(self, estimates: Sequence[Estimate], lr: float, *others: float) -> None:
@@ -132,14 +132,14 @@ class StepLog:
 
     @classmethod
     def load(cls, path: Path) -> "StepLog":
-        """Read what ``save`` wrote.
+        """Read a log written by ``save``.
 
         Raises:
-            ReproError: ``path`` is not such a file, or is damaged.
+            ReproError: ``path`` is not a log, or is damaged.
         """
         try:
             content = path.read_bytes()
-            # nothing in it is compressed, so that no part is longer than the file
+            # nothing in it is compressed, so no array is longer than the file
             stored = read_npz(content, ("entries", *_SETTINGS), len(content))
             restore = str(stored["restore"])
             if restore not in get_args(Restore):
@@ -167,7 +167,7 @@ class StepLog:
         return log
 
     def require_whole(self) -> None:
-        """Raise ``ValueError`` unless the settings can be and the entries are whole steps."""
+        """Raise ``ValueError`` unless the settings are valid and the entries make whole steps."""
         if not (math.isfinite(self.eps) and self.eps > 0 and (self.chunk or 1) > 0):
             msg = f"eps = {self.eps}, chunk = {self.chunk}: must be above 0"
             raise ValueError(msg)
@@ -189,10 +189,10 @@ class StepLog:
     def step_rates(
         self, entries: Sequence[Entry], lrs: Sequence[float]
     ) -> tuple[list[list[tuple[int, float]]], list[float]]:
-        """Return for each parameter group the rates of a step and its weight decay.
+        """Return the rates of a step and its weight decay, for each parameter group.
 
-        g is the derivative along eps z. In a group with an eps of its own z is scaled by its ratio
-        to the common eps, so the group's estimate is g times the inverse ratio.
+        g is the derivative along eps z. In a group with its own eps, z is scaled by the ratio of
+        this eps to the common one, so the group's estimate is g times the inverse ratio.
         """
         if not self.groups:
             return [update_rates(entries, lrs[0])], [0.0]
@@ -205,7 +205,7 @@ class StepLog:
 
     @property
     def _size(self) -> int:
-        """Bytes of an estimate."""
+        """Bytes of one packed entry."""
         return _ENTRY.size + _LR.size * max(0, len(self.groups) - 1)
 
     def _unpacked(self) -> Iterator[tuple[Entry, list[float]]]:
@@ -217,17 +217,17 @@ class StepLog:
 
 
 def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise | None = None) -> None:
-    """Turn the weights a run started from into those it ended with, in place.
+    """Turn the initial weights of a run into its final weights, in place.
 
     With ``restore="exact"`` only the updates are made, a third of the passes.
 
     Args:
         log: the log of the run.
         parameters: the perturbed tensors, in the same order, on the same kind of device.
-        noise: of the run; ``None`` is PyTorch's.
+        noise: the noise of the run; ``None`` means PyTorch's.
 
     Raises:
-        UsageError: the run had other noise, or it does not go with the parameters.
+        UsageError: the run used other noise, or the log does not fit the parameters.
     """
     same = noise_of_log(log.noise, log.chunk, noise)
     walks = make_walks(log, parameters, same)
@@ -243,10 +243,10 @@ def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise | None
 
 
 def make_walks(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise) -> list[Walk]:
-    """Return the walks of a run with the settings of ``log``, one for each parameter group.
+    """Return a ``Walk`` with the settings of ``log`` for each parameter group.
 
     Raises:
-        UsageError: the weights do not go with the settings, or their number is another.
+        UsageError: the weights do not support the settings, or their number differs from the log's.
     """
     groups = log.groups or [GroupLog(len(parameters), log.eps, 0.0)]
     if sum(group.tensors for group in groups) != len(parameters):
@@ -272,7 +272,7 @@ def step_entries(estimates: Sequence[Estimate], lr: float) -> list[Entry]:
 def update_rates(
     entries: Sequence[Entry], lr: float, scale: float = 1.0
 ) -> list[tuple[int, float]]:
-    """Return each seed of a step with the factor by which its z is subtracted from theta.
+    """Return each seed of a step with the factor of its z, which is subtracted from theta.
 
     The last estimate comes first: the weights are still perturbed by it.
     """

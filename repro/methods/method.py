@@ -1,4 +1,4 @@
-"""The one interface that training code needs of a method: bind it to a loss, feed it batches."""
+"""The interface of a method for training code: bind it to a loss, then feed it batches."""
 
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
@@ -37,7 +37,7 @@ class Method(Generic[Batch]):
         """Do one step on ``batch`` and return its report.
 
         Raises:
-            ReproError: a loss is not finite; the parameters are as they were before.
+            ReproError: a loss is not finite; the parameters are unchanged.
         """
         self.optimizer.step(lambda: self.loss(batch))
         info = self.optimizer.last

@@ -31,29 +31,30 @@ class MeZO(ZerothOrder):
                 loss = mezo.step(lambda: cross_entropy(model(x), y))
             schedule.step()
 
-    ``last`` reports on the last step, and ``log`` holds all of them in a few bytes each: replayed
-    on the initial weights (``repro.methods.log.replay``) it gives the trained ones bit by bit.
+    ``last`` reports on the last step, and ``log`` holds all steps in a few bytes each. Replayed on
+    the initial weights (``repro.methods.log.replay``), the log gives the trained weights bit by
+    bit.
 
-    A method is a direction z (``noise``), an ``estimator`` of the derivative along it and an update
-    ``rule``. MeZO's are Gaussian noise, SPSA and gradient descent.
+    A method combines a direction z (``noise``), an ``estimator`` of the derivative along it and an
+    update ``rule``. MeZO uses Gaussian noise, SPSA and gradient descent.
 
-    Adding and subtracting eps z is rounded, so the weights drift even where no update is made. Of
-    weights of rms 0.02, 1000 estimates at eps = 1e-3 change this part: 2e-6 in float32, 1.5 % in
-    float16, 13 % in bfloat16. With ``restore="exact"``, the default for float16 and bfloat16, it is
-    zero: the weights are rounded once, to
-    a lattice from which perturbed weights are traced back (``repro.methods.lattice``; as large a
-    change as rounding to the number format, of 0.2 % in bfloat16), and updates are rounded to it
-    at random so that those below its spacing count by their mean. It takes no memory beyond a few
-    chunks for each thread. Passes over the weights take several times as long on a CPU by PyTorch's
-    operators, and little longer by the engine, whose ``TorchNoiseOnEngine`` comes to the same bits
-    (``repro.ondevice.noise``).
+    Adding and subtracting eps z rounds the weights, so they drift even without updates. With
+    weights of rms 0.02, the relative drift after 1000 estimates at eps = 1e-3 is 2e-6 in float32,
+    1.5 % in float16 and 13 % in bfloat16. With ``restore="exact"``, the default for float16 and
+    bfloat16, it is zero. The weights are rounded once, to a lattice from which perturbed weights
+    are traced back (``repro.methods.lattice``); this changes them as much as rounding to the number
+    format, by 0.2 % in bfloat16. Updates are rounded to the lattice at random, so that updates
+    below its spacing count by their mean. Exact restores need no memory beyond a few chunks for
+    each thread. With PyTorch's operators on a CPU, passes over the weights take several times as
+    long; with the engine's ``TorchNoiseOnEngine`` (``repro.ondevice.noise``), which gives the same
+    bits, they take little longer.
 
-    After an exception in the closure the weights are those from before the step: bit by bit if
-    exact, else within three roundings for each estimate begun. The log of an exact run still holds
-    after a step that failed; otherwise the rounding errors of that step are missing from it.
+    After an exception in the closure the weights from before the step are restored: bit by bit if
+    exact, else within three roundings for each estimate begun. After a failed step, the log of an
+    exact run is still valid; otherwise it lacks the rounding errors of that step.
 
-    What stays: the losses are those of the rounded theta +- eps z, in which weights much larger
-    than eps hardly move in half precision, and random rounding is noise of its own.
+    Two rounding effects remain. The losses are taken at the rounded theta +- eps z, so in half
+    precision weights much larger than eps hardly move; and random rounding adds noise.
     """
 
     def __init__(
@@ -77,28 +78,28 @@ class MeZO(ZerothOrder):
         """Check every setting before a weight is touched.
 
         Args:
-            parameters: what to train, as optimizers of torch take it: ``model.parameters()``,
-                ``model.named_parameters()`` or groups with ``lr``, ``eps`` and ``weight_decay`` of
-                their own; all on one device. Those that need no gradient are left alone, and one
-                given twice is trained once.
+            parameters: the parameters to train, as for torch's optimizers: ``model.parameters()``,
+                ``model.named_parameters()`` or groups with their own ``lr``, ``eps`` and
+                ``weight_decay``; all on one device. Parameters that need no gradient are ignored,
+                and a parameter given twice is trained once.
             lr: learning rate.
             eps: scale of the perturbation.
             clip: largest magnitude of the projected gradient (ElasticZO's g_clip).
             perturbations: n of n-SPSA, estimates averaged in each step.
             weight_decay: every step multiplies the weights by 1 - lr weight_decay, as AdamW does.
             seed: seed of the sequence of perturbations.
-            restore: ``"rounded"`` or ``"exact"``, as above.
+            restore: ``"rounded"`` or ``"exact"``, as described above.
             chunk: elements of noise drawn at a time (see ``perturb_``).
-            noise: where perturbations come from, PyTorch's generator unless told otherwise;
+            noise: source of the perturbations, by default PyTorch's generator;
                 ``repro.ondevice.noise`` has a faster one. The log names it.
             estimator: ``"two-sided"`` or ``"one-sided"`` (``repro.methods.estimators``).
-            rule: makes the factors of a step from its estimates (``repro.methods.rules``).
-            group: processes of ``torch.distributed`` that train as one, each on batches of its own.
+            rule: computes the factors of a step from its estimates (``repro.methods.rules``).
+            group: processes of ``torch.distributed`` that train together, each on its own batches.
             timed: whether ``last.seconds`` is filled.
 
         Raises:
             UsageError: a setting is out of range, there is nothing to train, or ``noise`` does not
-                go with the parameters.
+                support the parameters.
         """
         self.perturbations = require_positive_int("perturbations n", perturbations)
         super().__init__(
@@ -122,17 +123,17 @@ class MeZO(ZerothOrder):
     def step(self, closure: Closure | Sequence[Closure]) -> float:  # type: ignore[override]
         """Estimate the gradient n times at the current weights and descend along the mean.
 
-        With n = 1 the update is merged into the restore: one pass over the weights fewer.
+        With n = 1 the update is merged into the restore, which saves one pass over the weights.
 
         Args:
-            closure: computes the loss of the batch. Or several, one for each micro-batch of equal
-                size: their losses are averaged, in the memory of one.
+            closure: computes the loss of the batch. It may be several closures, one for each
+                micro-batch of equal size; their losses are averaged, with the memory of one.
 
         Returns:
             The mean of the losses; the loss at theta if the estimator is one-sided.
 
         Raises:
-            ReproError: a loss is not finite; like after any exception, the weights are restored.
+            ReproError: a loss is not finite; as after any exception, the weights are restored.
         """
         closures = micro_batches(closure)
         lrs = self._learning_rates()

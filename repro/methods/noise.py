@@ -13,12 +13,13 @@ from repro.methods.parallel import parallel_for, threads_for
 from repro.methods.perturbation import KeptNoise, default_chunk, gaussian_, perturb_
 
 Pass = Callable[[torch.Tensor, int], None]
-"""Changes weights, [n], in place along z of a seed. Threads call it at once, each of its own."""
+"""Changes weights, [n], in place along z of a seed. Threads call it concurrently, each with its own
+weights."""
 
 _SEED_SPACE = 1 << 32
-_ROUNDING = 1 << 31  # apart from the seeds of all noise of the same step
+_ROUNDING = 1 << 31  # distinct from the seeds of all noise in the same step
 _PART = 1 << 14
-"""Elements; from twice that on PyTorch's operators have threads of their own."""
+"""Elements of a part; from twice as many on, PyTorch's operators use their own threads."""
 
 _Piece = tuple[torch.Tensor, int]
 """The weights and the seed of a piece."""
@@ -26,7 +27,7 @@ _Piece = tuple[torch.Tensor, int]
 
 @dataclass(frozen=True)
 class LatticeStep:
-    """A pass over weights on lattices: from theta + before eps z to theta + after eps z."""
+    """A pass over weights on lattices, from theta + before eps z to theta + after eps z."""
 
     eps: float
     before: int
@@ -36,13 +37,13 @@ class LatticeStep:
 
 
 class Noise(Protocol):
-    """A direction z(seed) as long as all parameters together, drawn wherever it is needed.
+    """A direction z(seed) as long as all parameters together, redrawn whenever it is needed.
 
     Its numbers have mean 0 and variance 1: standard Gaussian, or random signs.
     """
 
     name: str
-    """Its name in a log, by which a replay draws the same noise."""
+    """Its name in a log, from which a replay chooses the same noise."""
 
     def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:
         """Raise ``UsageError`` unless noise can be added to ``parameters``."""
@@ -53,24 +54,24 @@ class Noise(Protocol):
     def step_on_lattice_(
         self, parameters: Sequence[torch.Tensor], seed: int, step: LatticeStep, chunk: int | None
     ) -> None:
-        """Make ``step`` along z(seed), in place; pieces of ``chunk`` elements have own seeds."""
+        """Do ``step`` along z(seed), in place; every ``chunk`` elements have their own seed."""
 
     def release(self) -> None:
         """Free the memory shared by the passes of a step."""
 
 
 class PiecewiseNoise(ABC):
-    """Noise whose steps on a lattice go piece by piece, shared by PyTorch's number of threads."""
+    """Noise whose steps on a lattice are split into pieces, shared among PyTorch's threads."""
 
     @abstractmethod
     def draw_(self, vector: torch.Tensor, seed: int) -> None:
         """Overwrite ``vector``, float32 [n], with the first n numbers of z(seed).
 
-        One thread does so, as in a pass.
+        It runs in one thread, as within a pass.
         """
 
     def lattice_pass(self, lattice: Lattice, step: LatticeStep) -> Pass:
-        """Return ``step`` over weights of one format; this one takes PyTorch's operators."""
+        """Return ``step`` over weights of one format; this version uses PyTorch's operators."""
 
         def change(weights: torch.Tensor, seed: int) -> None:
             numbers = [drawn(self, weights, seed)]
@@ -79,7 +80,7 @@ class PiecewiseNoise(ABC):
             for part, z, *up in _parts(weights, *numbers):
                 eps_z = lattice.noise(z)
                 theta = lattice.theta(part, eps_z, step.before)
-                if step.is_update:  # two operations: a fused one rounds once and gives other bits
+                if step.is_update:  # not fused: that would round once and give other bits
                     moved = lattice.round(theta.add_(eps_z.mul_(step.after)), *up)
                 else:
                     moved = theta.add_(eps_z, alpha=step.after)
@@ -91,7 +92,7 @@ class PiecewiseNoise(ABC):
     def step_on_lattice_(
         self, parameters: Sequence[torch.Tensor], seed: int, step: LatticeStep, chunk: int | None
     ) -> None:
-        """Make ``step`` along z(seed), in place; each piece has a seed of its own."""
+        """Do ``step`` along z(seed), in place; each piece has its own seed."""
         passes = {
             dtype: self.lattice_pass(Lattice(dtype, step.eps), step)
             for dtype in {p.dtype for p in parameters}
@@ -114,24 +115,24 @@ class PiecewiseNoise(ABC):
 
 
 class TorchNoise(PiecewiseNoise):
-    """PyTorch's generator of the parameters' device; see ``perturb_``."""
+    """Gaussian noise from PyTorch's generator on the parameters' device; see ``perturb_``."""
 
     name = "torch"
 
     def __init__(self, chunk: int | None = None) -> None:
-        """Take the elements drawn from one seed; the numbers depend on it."""
+        """Take the number of elements drawn from one seed, which affects the noise."""
         self.chunk = chunk
         self._kept = KeptNoise()
 
     def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:
-        """Take any parameters."""
+        """Accept any parameters."""
 
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
-        """Draw chunk by chunk, unless an earlier pass has kept the noise."""
+        """Add the noise chunk by chunk, drawing it unless an earlier pass kept it."""
         perturb_(parameters, seed, scale, self.chunk, self._kept, self.fill_)
 
     def draw_(self, vector: torch.Tensor, seed: int) -> None:
-        """Draw into ``vector``, and keep nothing."""
+        """Draw into ``vector`` without keeping the noise."""
         size = self.chunk or default_chunk(vector.device)
         generator = torch.Generator(vector.device)
         for index, part in enumerate(torch.split(vector, size)):
@@ -148,36 +149,36 @@ class TorchNoise(PiecewiseNoise):
 
 
 def split(parameter: torch.Tensor, size: int) -> Iterator[torch.Tensor]:
-    """Yield flat views of ``parameter``, of ``size`` elements but for the last."""
+    """Yield flat views of ``parameter`` with ``size`` elements each, except the last."""
     flat = parameter.view(-1)
     return (flat[start : start + size] for start in range(0, flat.numel(), size))
 
 
 def drawn(noise: PiecewiseNoise, weights: torch.Tensor, seed: int) -> torch.Tensor:
-    """Return z(seed), float32, as long as ``weights``."""
+    """Return z(seed), float32, of the length of ``weights``."""
     normal = torch.empty(weights.shape, device=weights.device)
     noise.draw_(normal, seed)
     return normal
 
 
 def thresholds(lattice: Lattice, weights: torch.Tensor, seed: int) -> torch.Tensor:
-    """Return the random numbers in [0, 1) by which an update of ``weights`` is rounded."""
+    """Return the random numbers in [0, 1) that round an update of ``weights``."""
     generator = torch.Generator(weights.device).manual_seed((seed + _ROUNDING) % _SEED_SPACE)
     uniform = torch.empty(weights.shape, dtype=lattice.wide, device=weights.device)
     return uniform.uniform_(generator=generator)
 
 
 def _parts(*vectors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
-    """Cut vectors of one length into parts that stay in a host's cache."""
+    """Cut vectors of equal length into parts that fit in the processor's cache."""
     size = _PART if vectors[0].device.type == "cpu" else max(1, len(vectors[0]))
     return zip(*(torch.split(vector, size) for vector in vectors), strict=True)
 
 
 def noise_of_log(name: str, chunk: int | None, noise: Noise | None) -> Noise:
-    """Return a log's noise; the caller must give it unless it is PyTorch's.
+    """Return the noise of a log; the caller must pass it unless it is PyTorch's.
 
     Raises:
-        UsageError: ``noise`` is another.
+        UsageError: ``noise`` is not the log's.
     """
     found = noise or TorchNoise(chunk)
     if found.name != name:

@@ -13,14 +13,14 @@ Piece = TypeVar("Piece")
 
 
 def threads_for(device: torch.device, pieces: int) -> int:
-    """Return how many threads are worth it: waking one takes as long as half a piece."""
+    """Return the useful number of threads: waking one takes as long as half a piece."""
     return max(1, min(torch.get_num_threads(), pieces // 2)) if device.type == "cpu" else 1
 
 
 def parallel_for(
     pieces: Iterator[Piece], threads: int, work: Callable[[Iterator[Piece]], None]
 ) -> None:
-    """Let ``threads`` threads, of which this is one, ``work`` on pieces until none is left.
+    """Let ``threads`` threads, including this one, ``work`` on pieces until none is left.
 
     Autograd does not record them.
     """
@@ -36,19 +36,19 @@ def parallel_for(
             yield piece
 
     def run() -> None:
-        with torch.no_grad():  # which every thread decides for itself
+        with torch.no_grad():  # a setting of each thread
             work(take())
 
     others = [_pool(os.getpid(), threads).submit(run) for _ in range(threads - 1)]
     try:
         run()
     finally:
-        wait(others)  # nothing changes a weight when this has returned
+        wait(others)  # after it returns, no thread changes a weight
     for other in others:
         other.result()
 
 
 @cache
 def _pool(_process: int, threads: int) -> ThreadPoolExecutor:
-    """Return the threads of this process; a forked one has none of its parent's."""
+    """Return the thread pool of this process; a forked process cannot use its parent's."""
     return ThreadPoolExecutor(threads, thread_name_prefix="noise")

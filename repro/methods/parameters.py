@@ -1,4 +1,4 @@
-"""Which parameters a method trains."""
+"""Select the parameters that a method trains."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from repro.core.partition import partition_index
 Parameters = (
     Iterable[torch.Tensor] | Iterable[tuple[str, torch.Tensor]] | Iterable[Mapping[str, Any]]
 )
-"""What optimizers of torch take: ``parameters()``, ``named_parameters()`` or groups of either."""
+"""As for torch's optimizers: ``parameters()``, ``named_parameters()`` or groups of either."""
 
 GROUP_SETTINGS = ("lr", "eps", "weight_decay")
 """Settings that may differ between parameter groups."""
@@ -21,7 +21,7 @@ def trainable(parameters: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     """Return the parameters that need a gradient, each once.
 
     Raises:
-        UsageError: there is none, or one is not contiguous.
+        UsageError: there is no such parameter, or one is not contiguous.
     """
     (group,) = parameter_groups(parameters)
     tensors: list[torch.Tensor] = group["params"]
@@ -29,7 +29,7 @@ def trainable(parameters: Iterable[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def parameter_groups(parameters: Parameters) -> list[dict[str, Any]]:
-    """Return groups for ``torch.optim.Optimizer`` with the parameters that need a gradient.
+    """Return groups for ``torch.optim.Optimizer``, with only the parameters that need a gradient.
 
     A parameter given twice in a group, such as a tied weight, is kept once.
 
@@ -84,18 +84,18 @@ def split_at(
 
     Args:
         model: any module.
-        partition: the first layer to train by backpropagation, by its dotted name (``"fc3"``,
-            ``"model.layers.30"``), or C itself, the number of direct children before it: with 0
+        partition: the dotted name of the first layer to train by backpropagation (``"fc3"``,
+            ``"model.layers.30"``), or C itself, the number of direct children before it. With 0
             backpropagation trains everything, with ``len(list(model.children()))`` nothing.
-        order: the ``id`` of the parameters in the order in which a forward pass uses them; those
-            that it does not use come last. By default the order of registration.
+        order: the ``id`` of the parameters in the order in which a forward pass uses them; unused
+            parameters come last. By default the order of registration.
 
     Returns:
-        The parameters trained by zeroth order and those trained by backpropagation, in order.
+        The zeroth-order parameters and the backpropagated parameters, in order.
 
     Raises:
-        UsageError: no layer of that name, a number out of range, nothing to train, or nothing to
-            train by zeroth order with C above 0.
+        UsageError: there is no layer of that name, the number is out of range, there is nothing to
+            train, or no zeroth-order parameter although C is above 0.
     """
     trainable(model.parameters())
     named = list(model.named_parameters())
@@ -111,7 +111,7 @@ def split_at(
         if order is not None:
             first = [layer.partition(".")[0] for layer in layers]
             places: list[int] = []
-            for name in children:  # those without parameters stay behind their predecessor
+            for name in children:  # a child without parameters follows its predecessor
                 places.append(first.index(name) if name in first else [-1, *places][-1])
             children = [children[i] for i in sorted(range(len(children)), key=places.__getitem__)]
         last = set(children[partition_index(partition, children) :])

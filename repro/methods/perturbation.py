@@ -1,12 +1,12 @@
 """In-place Gaussian perturbation of parameters, regenerated from a seed and never stored.
 
 The noise of all parameters is one long vector, drawn in chunks into small buffers, each chunk from
-a generator seeded for it. So the extra memory is one chunk a thread at most, whatever the model's
-size, and the numbers depend on nothing but the seed, the chunk size and the kind of device: not on
-how many threads share the chunks, nor on the parameters' number format.
+its own seeded generator. The extra memory is therefore at most one chunk per thread, for any size
+of model. The numbers depend only on the seed, the chunk size and the kind of device, not on the
+number of threads or the parameters' number format.
 
-The passes of a step add the same noise. On the host they may keep that of a small model, half a MiB
-at most, which takes longer to draw than to add; a large one's is drawn again.
+The passes of a step add the same noise. On the host they may keep the noise of a small model, at
+most half a MiB, since drawing takes longer than adding. For a large model it is drawn again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,13 +18,14 @@ from repro.methods.parallel import parallel_for, threads_for
 CPU_CHUNK = 1 << 16
 """Elements per chunk on the host."""
 CUDA_CHUNK = 1 << 22
-"""Elements per chunk on a GPU: kernel launches do not dominate, and a forward pass takes more."""
+"""Elements per chunk on a GPU: kernel launches do not dominate, and a forward pass needs more
+memory."""
 KEPT = 1 << 17
-"""Elements of noise up to which the passes of a step keep it, on the host: LeNet-5 has fewer."""
+"""On the host, the passes of a step keep noise of at most this many elements; LeNet-5 has fewer."""
 _LARGE = 1 << 24
 _BUFFER = 1 << 13
-"""Elements of a chunk drawn at a time for a model between ``KEPT`` and ``_LARGE``, on the host: a
-whole chunk may be more than its forward pass takes.
+"""Elements of a chunk drawn at a time on the host, for a model between ``KEPT`` and ``_LARGE``: a
+whole chunk could exceed the memory of its forward pass.
 """
 
 _SEED_SPACE = 1 << 32  # torch's host generator uses the low 32 bits of a seed
@@ -50,14 +51,14 @@ class KeptNoise:
 
     def __init__(self, elements: int = KEPT) -> None:
         self.elements = elements
-        """Length limit of kept vectors."""
+        """Largest number of kept elements."""
         self.vector = torch.empty(0)
-        """The noise, float32, or nothing."""
+        """The kept noise, float32; may be empty."""
         self.drawn: object = None
-        """What decides its numbers; ``None`` if it is not whole."""
+        """The arguments that determine the kept noise; ``None`` if it is incomplete."""
 
     def make_room(self, device: torch.device, total: int) -> None:
-        """Have room for a vector of ``total`` elements; none on a GPU, which draws quickly."""
+        """Allocate ``total`` elements if few enough; none on a GPU, which draws fast."""
         length = total if device.type == "cpu" and total <= self.elements else 0
         if len(self.vector) != length:
             self.vector, self.drawn = torch.empty(length), None
@@ -74,7 +75,7 @@ def perturb_(
 ) -> None:
     """Add ``scale`` times noise z(seed), standard Gaussian by default, to parameters in place.
 
-    z is the same at every call with the same ``seed`` and ``chunk``, for parameters of the same
+    z is the same in every call with the same ``seed`` and ``chunk``, for parameters of the same
     sizes in the same order. (MeZO, Malladi et al. 2023, Algorithm 1, PerturbParameters.) On the
     host, chunks are shared among PyTorch's number of threads.
 
@@ -84,7 +85,7 @@ def perturb_(
             two chunks of a vector share their noise.
         scale: factor of the noise, which is float32 for any number format of the parameters.
         chunk: elements drawn from one seed; by default ``default_chunk`` of the device.
-        kept: what earlier calls kept, which changes no number, and where this one keeps its own.
+        kept: noise kept by earlier calls, which this call uses or replaces; it changes no number.
         fill_: the distribution of the noise.
     """
     if not parameters:

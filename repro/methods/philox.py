@@ -1,12 +1,12 @@
-"""Perturb, restore and update the weights on a GPU in one kernel a pass.
+"""Perturb, restore and update weights on a GPU with one kernel per pass.
 
-The Gaussian noise is drawn in registers, added and forgotten: a pass reads and writes each weight
-once, where PyTorch's operators also write and read the noise. The numbers come from the
-counter-based generator Philox4x32-10 (Salmon et al. 2011) and the Box-Muller transform. The key is
-the perturbation's seed, and the counter names the weight, so that no pass depends on launch order.
+The Gaussian noise exists only in registers: a pass reads and writes each weight once, whereas
+PyTorch's operators also write and read the noise. The numbers come from the counter-based generator
+Philox4x32-10 (Salmon et al. 2011) and the Box-Muller transform. The key is the perturbation's seed,
+and the counter names the weight, so that no pass depends on launch order.
 
-Of tensor t, the weight q * 1024 + j of the group of 4,096 weights number g takes output q of the
-counter (1024 g + j, t, stream, 0); stream 0 is the noise, stream 1 rounds updates stochastically.
+In tensor t, weight q * 1024 + j of group g (4,096 weights) takes output q of the counter
+(1024 g + j, t, stream, 0). Stream 0 is the noise, and stream 1 rounds updates stochastically.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from repro.methods.noise import LatticeStep
 GROUP = 4096
 """Weights that share the counters of a group."""
 GROUPS = 4
-"""Groups that one program of a kernel changes, one after the other."""
+"""Groups that one program of a kernel processes, one after the other."""
 
 
 class PhiloxNoise:
@@ -36,7 +36,7 @@ class PhiloxNoise:
 
     def __init__(self) -> None:
         self._parameters: Sequence[torch.Tensor] = ()
-        """The weights behind the tables."""
+        """The weights described by the tables."""
         self._tables: list[_Table] = []
         self._kernels: Any = None
 
@@ -44,8 +44,8 @@ class PhiloxNoise:
         """Build the kernels' tables.
 
         Raises:
-            UsageError: Triton is not installed, a weight is not on a GPU, or exact weights are
-                float32.
+            UsageError: Triton is not installed, a weight is not on a GPU, or float32 weights are to
+                be exact.
         """
         self._kernels = _kernels_for(parameters)
         if exact and any(parameter.dtype == torch.float32 for parameter in parameters):
@@ -80,10 +80,10 @@ class PhiloxNoise:
             )
 
     def release(self) -> None:
-        """Do nothing: no pass leaves anything behind."""
+        """Do nothing: passes keep no memory."""
 
     def _following(self, parameters: Sequence[torch.Tensor]) -> Iterator["_Table"]:
-        if parameters is not self._parameters:  # another optimizer has the same noise
+        if parameters is not self._parameters:  # another optimizer uses the same noise
             self.prepare(parameters, exact=False)
         for table in self._tables:
             table.follow(parameters)
@@ -91,7 +91,7 @@ class PhiloxNoise:
 
 
 class _Table:
-    """Which weights each program of a kernel changes, for tensors of one number format."""
+    """The weights that each program of a kernel changes, for tensors of one number format."""
 
     def __init__(self, tensors: Sequence[tuple[int, torch.Tensor]]) -> None:
         device = tensors[0][1].device
@@ -104,20 +104,20 @@ class _Table:
         slot = torch.repeat_interleave(torch.arange(len(blocks)), repeats)
         first = torch.repeat_interleave(repeats.cumsum(0) - repeats, repeats)
         self.slots = slot.int().to(device)
-        """[programs], which of the tensors."""
+        """[programs], index of its tensor."""
         self.blocks = (torch.arange(self.programs) - first).int().to(device)
-        """[programs], which block of it."""
+        """[programs], index of its block in the tensor."""
         self.sizes = torch.tensor(sizes, device=device)
-        """[tensors], elements of each."""
+        """[tensors], number of elements."""
         self.numbers = torch.tensor(self._numbers, dtype=torch.int32, device=device)
-        """[tensors], number of each among all parameters: part of the counter."""
+        """[tensors], index among all parameters, part of the counter."""
         self._at = [0] * len(sizes)
         self.pointers = torch.zeros(len(sizes), dtype=torch.int64, device=device)
-        """[tensors], where each begins."""
+        """[tensors], address of the first element."""
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What every kernel takes first."""
+        """The first arguments of every kernel."""
         import triton.language as tl
 
         format_ = getattr(tl, str(self.dtype).removeprefix("torch."))

@@ -1,4 +1,4 @@
-"""The Triton kernels of ``repro.methods.philox``, one for each arithmetic."""
+"""The Triton kernels of ``repro.methods.philox``: one for rounded, one for exact weights."""
 
 import os
 from typing import Any
@@ -12,14 +12,14 @@ from repro.methods.philox import GROUP, GROUPS
 _COUNTERS = tl.constexpr(GROUP // 4)
 """Counters of a group; each gives four numbers."""
 _GROUPS = tl.constexpr(GROUPS)
-"""Groups that one program changes."""
+"""Groups that one program processes."""
 _ROUND_0, _ROUND_1 = tl.constexpr(0xD2511F53), tl.constexpr(0xCD9E8D57)
 _KEY_0, _KEY_1 = tl.constexpr(0x9E3779B9), tl.constexpr(0xBB67AE85)
 _WARPS = 4
 
 
 def is_interpreted() -> bool:
-    """Return whether Triton's interpreter runs the kernels on the host, as the tests have it."""
+    """Return whether Triton's interpreter runs the kernels on the host, as in the tests."""
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -56,7 +56,7 @@ def step_on_lattice(
     )
 
 
-_UNSPECIALISED = ["seed", "scale", "before", "after"]  # else each new kind of value is compiled for
+_UNSPECIALISED = ["seed", "scale", "before", "after"]  # else each new kind of value is compiled
 
 
 @triton.jit(do_not_specialize=_UNSPECIALISED)
@@ -126,7 +126,7 @@ def _step_on_lattice(
             here = at + quarter * _COUNTERS
             inside = here < size
             old = tl.load(weights + here, mask=inside, other=0.0).to(tl.float32)
-            # a product with the power of two `level`, and so an exact one
+            # exact, since `level` is a power of two
             noise = tl.floor(z * per_level)
             noise = (tl.minimum(tl.maximum(noise, -levels), levels - 1) + 0.5) * level
             theta = _round(old - before * noise, 0.5, ulp, bound)
@@ -138,7 +138,7 @@ def _step_on_lattice(
 
 @triton.jit
 def _round(x, threshold, ulp, bound):
-    """Do as ``Lattice.round``: all divisors are powers of two."""
+    """Round like ``Lattice.round``; all divisors are powers of two."""
     size = tl.abs(x)
     room = tl.maximum(_power_of_two(size) * (2 * ulp), bound)
     spacing = _power_of_two(size + room) * ulp

@@ -1,4 +1,4 @@
-"""Several processes that train as one: same seeds, batches of their own, two losses sent."""
+"""Train in several processes: same seeds, own batches, and two losses sent per estimate."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 class Processes:
     """The processes of a ``torch.distributed`` group, each with a copy of the weights.
 
-    All draw the same perturbations, so an estimate needs nothing but its two losses from each.
-    Every process receives all losses and averages them in the order of the ranks: the weights stay
-    the same, bit by bit, in every process.
+    All processes draw the same perturbations, so an estimate needs only two losses from each. Every
+    process receives all losses and averages them in the order of the ranks, so the weights stay the
+    same, bit by bit, in every process.
     """
 
     def __init__(self, group: "ProcessGroup", parameters: Iterable[torch.Tensor]) -> None:
-        """Give every process the parameters of the first."""
+        """Copy the parameters of the first process to all others."""
         self._group = group
         self.size = dist.get_world_size(group)
         self._device = torch.device("cpu")
         for parameter in parameters:
             dist.broadcast(parameter.detach(), group=group, group_src=0)
-            if "nccl" in dist.get_backend(group):  # which has no tensors of the host
+            if "nccl" in dist.get_backend(group):  # it cannot send tensors on the host
                 self._device = parameter.device
 
     def mean(self, seed: int, losses: Sequence[float]) -> list[float]:
         """Return the mean of each loss over the processes.
 
         Raises:
-            UsageError: the processes perturb by different seeds.
+            UsageError: the processes use different seeds for the perturbation.
         """
         own = torch.tensor([seed, *losses], dtype=torch.float64, device=self._device)
         gathered = [torch.empty_like(own) for _ in range(self.size)]

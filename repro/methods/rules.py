@@ -1,4 +1,4 @@
-"""Update rules: the factor of each direction in a step, which the learning rate multiplies."""
+"""Update rules: the factor of each direction in a step, before the learning rate."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from repro.methods.step_info import Estimate
 
 Rule = Callable[[Sequence[Estimate]], list[float]]
-"""Returns a factor for each estimate of a step; the step goes along the mean of factor times z."""
+"""Returns a factor for each estimate of a step; the step is along the mean of factor times z."""
 
 
 def sgd(estimates: Sequence[Estimate]) -> list[float]:
@@ -18,9 +18,9 @@ def by_spread(estimates: Sequence[Estimate]) -> list[float]:
     """Return the projected gradients over the standard deviation of the perturbed losses.
 
     FZOO (arXiv 2506.09034): theta <- theta - lr g / sigma, where sigma squared is the variance of
-    the N losses at theta + eps z. The paper's text was not available: the rule follows published
-    descriptions of it, and the N - 1 below the variance is our reading. Equal losses give no
-    direction, so the step is 0.
+    the N losses at theta + eps z. The paper's text was not available, so the rule follows published
+    descriptions of it, and the denominator N - 1 of the variance is our reading. Equal losses give
+    no direction, so the step is 0.
     """
     spread = statistics.stdev(estimate.loss_plus for estimate in estimates)
     return [e.projected_gradient / spread if spread else 0.0 for e in estimates]

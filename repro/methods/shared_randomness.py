@@ -1,4 +1,4 @@
-"""The same random numbers in every pass of a step, so that dropout masks do not differ."""
+"""Use the same random numbers in every pass of a step, so that dropout masks are equal."""
 
 import torch
 
@@ -6,9 +6,9 @@ import torch
 class SharedRandomness:
     """Rewinds PyTorch's global generators, of the host and of the weights' device.
 
-    The losses of two passes with different dropout masks differ by far more than the perturbation
-    changes them, and the difference is divided by 2 eps. With equal masks the estimate is the
-    derivative of the masked network's loss.
+    Different dropout masks would change the losses of two passes by far more than the perturbation
+    does, and the difference is divided by 2 eps. With equal masks the estimate is the derivative of
+    the masked network's loss.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -16,7 +16,7 @@ class SharedRandomness:
         self._start: list[torch.Tensor] = []
 
     def rewind(self) -> None:
-        """Go to where the generators were at the first call since ``forget``."""
+        """Restore the generators' state from the first call since ``forget``."""
         if not self._start:
             self._start = random_state(self._device)
             return
@@ -26,12 +26,12 @@ class SharedRandomness:
             torch.get_device_module(self._device).set_rng_state(state, self._device)
 
     def forget(self) -> None:
-        """End the step: the next one has random numbers of its own."""
+        """End the step; the next step has new random numbers."""
         self._start = []
 
 
 def random_state(device: torch.device) -> list[torch.Tensor]:
-    """Return the state of the host's generator and, if it is another, of the device's."""
+    """Return the state of the host's generator and, on a GPU, of the device's."""
     host = torch.default_generator.get_state()
     if device.type in ("cpu", "meta"):
         return [host]

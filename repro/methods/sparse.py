@@ -1,4 +1,4 @@
-"""Sparse directions: noise on the small weights alone (Sparse MeZO, arXiv 2402.15751)."""
+"""Sparse directions: noise on the small weights only (Sparse MeZO, arXiv 2402.15751)."""
 
 import struct
 import zlib
@@ -15,7 +15,7 @@ _BITS = torch.tensor([1 << bit for bit in range(8)], dtype=torch.uint8)
 
 
 def thresholds_of(parameters: Iterable[torch.Tensor], sparsity: float) -> list[float]:
-    """Return for each tensor the magnitude below which a share 1 - ``sparsity`` of it lies.
+    """Return the magnitude in each tensor below which a fraction 1 - ``sparsity`` of it lies.
 
     Raises:
         UsageError: ``sparsity`` is not in [0, 1).
@@ -39,13 +39,14 @@ class SparseNoise(PiecewiseNoise):
         thresholds = thresholds_of(model.parameters(), sparsity=0.75)
         mezo = MeZO(model.parameters(), lr=1e-6, eps=1e-3, noise=SparseNoise(thresholds))
 
-    The thresholds are fixed before training. Each step compares its theta with them and keeps the
-    result, one bit a weight, because theta + eps z does not show it. Resuming and replay take noise
-    with the same thresholds, from the initial weights; the log names them by a checksum.
+    The thresholds are fixed before training. Each step compares theta with them and keeps the
+    result, one bit per weight, since it cannot be recovered from theta + eps z. Resuming and replay
+    need noise with the same thresholds, from the initial weights; the log identifies them by a
+    checksum.
     """
 
     def __init__(self, thresholds: Sequence[float], dense: TorchNoise | None = None) -> None:
-        """Take the thresholds, and the noise of the weights below them: PyTorch's by default."""
+        """Take the thresholds, and the noise for the weights below them, by default PyTorch's."""
         self.thresholds = list(thresholds)
         self.dense = dense or TorchNoise()
         checksum = zlib.crc32(struct.pack(f"<{len(self.thresholds)}d", *self.thresholds))
@@ -73,16 +74,16 @@ class SparseNoise(PiecewiseNoise):
     def step_on_lattice_(
         self, parameters: Sequence[torch.Tensor], seed: int, step: LatticeStep, chunk: int | None
     ) -> None:
-        """Make ``step`` along z(``seed``), in place."""
+        """Do ``step`` along z(``seed``), in place."""
         self._decide(parameters, chunk)
         super().step_on_lattice_(parameters, seed, step, chunk)
 
     def draw_(self, vector: torch.Tensor, seed: int) -> None:
-        """Draw as if every weight were small."""
+        """Draw the noise as if every weight were small."""
         self.dense.draw_(vector, seed)
 
     def lattice_pass(self, lattice: Lattice, step: LatticeStep) -> Pass:
-        """Return ``step`` over the small ones of the weights it is given."""
+        """Return ``step`` applied only to the small ones among the given weights."""
         dense = self.dense.lattice_pass(lattice, step)
 
         def change(weights: torch.Tensor, seed: int) -> None:
@@ -99,7 +100,7 @@ class SparseNoise(PiecewiseNoise):
 
     @torch.no_grad()
     def _decide(self, parameters: Sequence[torch.Tensor], chunk: int | None) -> None:
-        """Decide which weights are small, in the first pass of a step: the weights are at theta."""
+        """Decide in a step's first pass, when the weights are at theta, which are small."""
         if self._masks:
             return
         for parameter, threshold in zip(parameters, self.thresholds, strict=True):
@@ -108,13 +109,13 @@ class SparseNoise(PiecewiseNoise):
                 self._masks[weights.data_ptr()] = _packed(small)
 
     def _keep(self, weights: torch.Tensor, moved: torch.Tensor) -> None:
-        """Take over the small ones of ``moved``."""
+        """Copy ``moved`` to the small weights."""
         packed = self._masks[weights.data_ptr()]
         small = (packed[:, None] & _BITS.to(packed.device)).view(-1)[: len(weights)] != 0
         weights.copy_(torch.where(small, moved, weights))
 
 
 def _packed(mask: torch.Tensor) -> torch.Tensor:
-    """Return eight bits a byte."""
+    """Pack a mask into eight bits per byte."""
     padded = torch.nn.functional.pad(mask, (0, -len(mask) % 8)).view(-1, 8)
     return (padded * _BITS.to(mask.device)).sum(1, dtype=torch.uint8)

@@ -24,9 +24,9 @@ class Estimate:
     loss_plus: float
     """l+, the loss at theta + eps z."""
     loss_minus: float
-    """l-, the loss at theta - eps z; of a one-sided estimate the loss at theta."""
+    """l-, the loss at theta - eps z; in a one-sided estimate, the loss at theta."""
     projected_gradient: float
-    """g = (l+ - l-) / 2 eps, over eps if one-sided; after clipping."""
+    """g = (l+ - l-) / (2 eps), or divided by eps if one-sided; after clipping."""
 
 
 @dataclass(frozen=True)
@@ -34,23 +34,23 @@ class StepInfo:
     """One training step."""
 
     loss: float
-    """Loss of the batch: the mean of all l+ and l-; at theta if a step takes the loss there."""
+    """Loss of the batch: the mean of all l+ and l-, or the loss at theta if a step computes it."""
     estimates: tuple[Estimate, ...] = ()
-    """The zeroth-order estimates, none for backpropagation."""
+    """The zeroth-order estimates; empty for backpropagation."""
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """Time of each phase, if asked for: ``perturb``, ``forward``, ``backward``, ``update``."""
+    """Time of each phase, if requested: ``perturb``, ``forward``, ``backward``, ``update``."""
 
 
 def require_finite(loss: "torch.Tensor | float", which: str, before: str = "") -> float:
     """Return the value of ``loss``.
 
     Args:
-        loss: of a batch.
+        loss: loss of a batch.
         which: names the loss in the error.
-        before: the error's text on earlier steps.
+        before: text about earlier steps, for the error.
 
     Raises:
-        DivergedError: it is not finite.
+        DivergedError: the loss is not finite.
     """
     value = float(loss)
     if not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""Perturb, restore and update weights: the rule of every zeroth-order method on PyTorch tensors."""
+"""Perturb, restore and update weights, for every zeroth-order method on PyTorch tensors."""
 
 from collections.abc import Sequence
 from typing import Literal, get_args
@@ -12,14 +12,14 @@ from repro.methods.noise import LatticeStep, Noise, split
 from repro.methods.perturbation import default_chunk
 
 Restore = Literal["rounded", "exact"]
-"""How weights are restored: with the rounding errors of the sums, or bit by bit."""
+"""How weights are restored: up to the rounding errors of the sums, or bit by bit."""
 
 _GROUP = 0x9E3779B9
-"""Distance of the seeds of two parameter groups: far from 0 and from each other modulo 2^32."""
+"""Distance between the seeds of two parameter groups; its multiples are far apart modulo 2^32."""
 
 
 def default_restore(parameters: Sequence[torch.Tensor]) -> Restore:
-    """Return ``"exact"`` in half precision, where rounded sums ruin the weights."""
+    """Return ``"exact"`` in half precision, where rounding errors would ruin the weights."""
     half = {torch.bfloat16, torch.float16}
     return "exact" if half & {parameter.dtype for parameter in parameters} else "rounded"
 
@@ -27,10 +27,10 @@ def default_restore(parameters: Sequence[torch.Tensor]) -> Restore:
 class Walk:
     """The weights of a run, at theta or at theta + offset eps z(seed).
 
-    ``rounded`` adds noise in the weights' own format, as in the papers; each sum is rounded.
+    ``rounded`` adds noise in the weights' own format, as in the papers, and rounds each sum.
     ``exact`` keeps the weights on a ``Lattice``, restores them bit by bit and rounds updates to it
-    at random, so that their mean is kept. Its noise is drawn for one tensor at a time, in pieces of
-    ``chunk`` elements; a pass takes a few such pieces of extra memory for each thread.
+    at random, without changing their mean. Its noise is drawn for one tensor at a time, in pieces
+    of ``chunk`` elements; a pass needs extra memory of a few such pieces for each thread.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class Walk:
         noise: Noise,
         number: int = 0,
     ) -> None:
-        """Take the weights at theta, those of parameter group ``number``.
+        """Take the weights of parameter group ``number``, which are at theta.
 
         Raises:
-            UsageError: another name for ``restore``.
+            UsageError: ``restore`` is not a valid name.
         """
         self.parameters = parameters
         self.exact = require_choice("restore", restore, get_args(Restore)) == "exact"
@@ -58,11 +58,11 @@ class Walk:
 
     @torch.no_grad()
     def prepare(self) -> None:
-        """Check the weights; round exact ones to the nearest point of their lattice.
+        """Check the weights; if exact, round them to the nearest point of their lattice.
 
         Raises:
-            UsageError: the noise cannot be added to these weights, or, if exact, a number format
-                has no wider one or eps is too small for it.
+            UsageError: the noise does not support these weights; or they are exact, and their
+                number format has no wider one or eps is too small for it.
         """
         self.noise.prepare(self.parameters, exact=self.exact)
         if not self.exact:
@@ -74,7 +74,7 @@ class Walk:
                 weights.copy_(lattice.round(weights.to(lattice.wide)))
 
     def perturb(self, seed: int, offset: int) -> None:
-        """Go to theta + ``offset`` eps z(``seed``), back through theta if another z was added."""
+        """Move to theta + ``offset`` eps z(``seed``), via theta if another z was added."""
         if self._offset and seed != self._seed:
             self.restore()
         if self.exact:
@@ -84,15 +84,15 @@ class Walk:
         self._seed, self._offset = seed, offset
 
     def restore(self) -> None:
-        """Go back to theta."""
+        """Move back to theta."""
         if self._offset:
             self.perturb(self._seed, 0)
 
     def update(self, rates: Sequence[tuple[int, float]], decay: float = 0.0) -> None:
-        """Go to (1 - ``decay``) theta minus the sum of ``rate`` z(``seed``) over all pairs.
+        """Move to (1 - ``decay``) theta minus the sum of ``rate`` z(``seed``) over all pairs.
 
-        The first pass also restores, so its seed must be that of the last perturbation. The decay
-        comes last, so the rates are divided by its factor before.
+        The first pass also restores, so it must have the seed of the last perturbation. The decay
+        comes last, so the rates are divided by 1 - ``decay`` first.
         """
         factor = 1 - decay
         for seed, rate in rates:

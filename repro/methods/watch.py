@@ -1,4 +1,4 @@
-"""Look at the first step of a run for what would otherwise go wrong without a word."""
+"""Watch the first step of a run for problems that would otherwise go unnoticed."""
 
 import ctypes
 import sys
@@ -22,19 +22,20 @@ class PassesDifferWarning(UserWarning):
 
 
 class FirstStep(TorchFunctionMode):
-    """A context for the losses of a first step. It changes no number.
+    """A context for the losses of a first step; it does not change the results.
 
-    It raises ``UsageError`` if the loss calls ``backward()``. It records in which order the
-    parameters are used, which modules draw random numbers and which change their buffers.
+    It raises ``UsageError`` if the loss calls ``backward()``. It records the order in which
+    parameters are used, the modules that draw random numbers, and the modules that change their
+    buffers.
     """
 
     def __init__(self, parameters: Iterable[torch.Tensor], device: torch.device) -> None:
         super().__init__()
         self.order: dict[int, None] = {}
-        """The ``id`` of each used parameter, by first use."""
+        """The ``id`` of each used parameter, in order of first use."""
         self._parameters = {id(parameter) for parameter in parameters}
         self._device = device
-        self._random: dict[nn.Module | None, None] = {}  # None stands for the closure itself
+        self._random: dict[nn.Module | None, None] = {}  # None means the closure itself
         self._changed: dict[nn.Module, None] = {}
         self._outermost: dict[nn.Module, None] = {}
         self._running: list[tuple[nn.Module, list[int]]] = []
@@ -42,8 +43,8 @@ class FirstStep(TorchFunctionMode):
         self._hooks = ExitStack()
 
     def __enter__(self) -> Self:
-        """Start to watch; compiled modules run as they are written, whose calls can be seen."""
-        if "torch._dynamo" in sys.modules:  # nothing else compiles, and to import it takes seconds
+        """Start watching; compiled modules run eagerly, so that their calls can be seen."""
+        if "torch._dynamo" in sys.modules:  # nothing else compiles, and importing it takes seconds
             self._hooks.enter_context(torch.compiler.set_stance("force_eager"))
             self._hooks.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", "Using `torch.compile", UserWarning)
@@ -59,7 +60,7 @@ class FirstStep(TorchFunctionMode):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stop to watch."""
+        """Stop watching."""
         super().__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
         self._hooks.close()
         self._note_random_numbers()
@@ -71,7 +72,7 @@ class FirstStep(TorchFunctionMode):
         types: Any,  # noqa: ANN401 - of PyTorch's protocol
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401 - whatever the function returns
+    ) -> Any:  # noqa: ANN401 - depends on the function
         """Call ``func`` and note the parameters it computes with."""
         if func is torch.Tensor.backward:
             msg = (
@@ -80,7 +81,7 @@ class FirstStep(TorchFunctionMode):
             )
             raise UsageError(msg)
         result = func(*args, **(kwargs or {}))
-        if isinstance(result, torch.Tensor | tuple):  # not a look at a shape or a format
+        if isinstance(result, torch.Tensor | tuple):  # not a query of a shape or a format
             for argument in (*args, *(kwargs or {}).values()):
                 for used in argument if isinstance(argument, list | tuple) else (argument,):
                     if id(used) in self._parameters:
@@ -122,7 +123,7 @@ class FirstStep(TorchFunctionMode):
                 return
 
     def _note_random_numbers(self) -> None:
-        """Charge random numbers drawn since the last call to the module that runs now."""
+        """Attribute random numbers drawn since the last call to the module that runs now."""
         now = self._random_numbers()
         if now != self._state:
             self._random.setdefault(self._running[-1][0] if self._running else None)
@@ -145,5 +146,5 @@ class FirstStep(TorchFunctionMode):
 
 
 def _versions(module: nn.Module) -> list[int]:
-    """Return how often each buffer of the module was changed in place."""
+    """Return the number of in-place changes of each buffer of the module."""
     return [b._version for b in module.buffers(recurse=False) if not b.is_inference()]

@@ -1,4 +1,4 @@
-"""The base of the zeroth-order optimizers: the step of n estimates, and the state to resume."""
+"""The base class of the zeroth-order optimizers: estimates, updates, and state to resume from."""
 
 import math
 from abc import abstractmethod
@@ -57,12 +57,12 @@ class ZerothOrder(torch.optim.Optimizer):
     ) -> None:
         """Check the settings of all methods; see their own constructors.
 
-        Zeroth order trains ``groups`` (see ``parameter_groups``), backpropagation ``bp_params``
-        with the settings of the first group.
+        The parameters in ``groups`` (see ``parameter_groups``) are trained by zeroth-order steps,
+        ``bp_params`` by backpropagation with the settings of the first group.
 
         Raises:
-            UsageError: the learning rate, eps, weight decay or clip is out of range; or the weights
-                do not support the ``restore`` or the ``noise``.
+            UsageError: the learning rate, eps, weight decay or clip is out of range; or ``restore``
+                or ``noise`` does not support the weights.
         """
         require_positive("learning rate lr", lr)
         self.eps = require_positive("perturbation scale eps", eps)
@@ -104,10 +104,10 @@ class ZerothOrder(torch.optim.Optimizer):
         """Do one step and return the mean of its losses."""
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Refuse a group after construction: a log covers the same parameters from start to end.
+        """Refuse groups after construction: a log covers the same parameters from start to end.
 
         Raises:
-            UsageError: the optimizer is made.
+            UsageError: the optimizer already exists.
         """
         if hasattr(self, "_walks"):
             msg = "add_param_group: the parameters are fixed when the optimizer is made; make a new"
@@ -116,7 +116,7 @@ class ZerothOrder(torch.optim.Optimizer):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments of the constructor, as they took effect."""
+        """The constructor's arguments with their defaults filled in."""
         group = self.param_groups[0]
         return {
             "lr": group["lr"],
@@ -146,7 +146,7 @@ class ZerothOrder(torch.optim.Optimizer):
         return "\n    ".join([f"{type(self).__name__}(", *lines]) + "\n)"
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of a resumed run, without the weights."""
+        """Return the state to resume from, without the weights."""
         own = {
             "seeds": self._seeds.get_state(),
             "log": torch.from_numpy(np.array(self.log.data, np.uint8)),
@@ -155,10 +155,10 @@ class ZerothOrder(torch.optim.Optimizer):
         return {**super().state_dict(), **own}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what ``state_dict`` returned.
+        """Resume from the result of ``state_dict``.
 
         Raises:
-            UsageError: it belongs to a run with other settings, which one log cannot hold.
+            UsageError: the state belongs to a run with other settings; one log cannot hold both.
         """
         state = dict(state_dict)
         if state["settings"] != self.log.settings:
@@ -170,13 +170,13 @@ class ZerothOrder(torch.optim.Optimizer):
         fixed = [(group["eps"], group["weight_decay"]) for group in self.param_groups]
         super().load_state_dict(state)
         for group, (eps, weight_decay) in zip(self.param_groups, fixed, strict=True):
-            group.update(eps=eps, weight_decay=weight_decay)  # older states have only lr
+            group.update(eps=eps, weight_decay=weight_decay)  # older states hold only lr
 
     def _learning_rates(self) -> list[float]:
         """Return the learning rate of each group in this step; a schedule may start or end at 0.
 
         Raises:
-            UsageError: one is negative or not finite or would decay weights beyond 0, or another
+            UsageError: a rate is negative, not finite or would decay weights beyond 0; or another
                 setting of a group was changed after construction.
         """
         for group, walk in zip(self.param_groups, self._walks, strict=True):
@@ -200,7 +200,7 @@ class ZerothOrder(torch.optim.Optimizer):
 
     @contextmanager
     def _restoring(self) -> Iterator[None]:
-        """Bring the weights back to theta if the block fails; free its shared memory."""
+        """Restore the weights if the block fails, and free the memory shared by its passes."""
         try:
             yield
         except BaseException:
@@ -215,14 +215,14 @@ class ZerothOrder(torch.optim.Optimizer):
             self._randomness.forget()
 
     def _estimate(self, passes: Sequence[Callable[[], float]], timer: PhaseTimer) -> Estimate:
-        """Return the next estimate; the weights are left where its last loss was taken.
+        """Return the next estimate, and leave the weights where its last loss was taken.
 
         Args:
-            passes: compute the losses at the estimator's offsets, in their order.
-            timer: takes the time of the perturbations.
+            passes: functions that compute the losses at the estimator's offsets, in their order.
+            timer: records the time of the perturbations.
 
         Raises:
-            ReproError: a loss is not finite; names the step, the seed and the last g.
+            ReproError: a loss is not finite; the message names the step, the seed and the last g.
         """
         seed = int(torch.randint(0, 1 << 32, (), generator=self._seeds, dtype=torch.int64))
         losses: list[float] = []
@@ -232,9 +232,9 @@ class ZerothOrder(torch.optim.Optimizer):
                 with timer("perturb"), uninterrupted():
                     for walk in self._walks:
                         walk.perturb(seed, offset)
-                torch.clear_autocast_cache()  # it holds casts of the weights as they were
+                torch.clear_autocast_cache()  # it holds casts of the unperturbed weights
             value = loss()
-            if self._processes is None:  # else all processes must fail alike
+            if self._processes is None:  # with several processes, all of them must fail alike
                 self._finite(value, offset, seed)
             losses.append(value)
         if self._processes is not None:
@@ -247,21 +247,21 @@ class ZerothOrder(torch.optim.Optimizer):
         return Estimate(seed, losses[0], losses[1], clipped)
 
     def _call(self, closure: Closure) -> torch.Tensor | float:
-        """Return the loss of a batch; watch what computes it in the first step."""
+        """Return the loss of a batch; in the first step, watch its computation."""
         if self._first is None:
             return closure()
         with self._first:
             return closure()
 
     def _end_first_step(self) -> None:
-        """Warn, or refuse to go on, before the first update of a weight."""
+        """Warn or raise an error before the first update of a weight."""
         if self._first is not None:
             self._check_order(list(self._first.order))
             self._first.warn()
             self._first = None
 
     def _check_order(self, order: Sequence[int]) -> None:
-        """Refuse a wrong order of the parameters' use; the base class takes any."""
+        """Refuse a wrong order of the parameters' use; the base class accepts any order."""
 
     def _finite(self, loss: float, offset: int, seed: int) -> None:
         name = {1: "l+", 0: "l", -1: "l-"}[offset]
@@ -281,7 +281,7 @@ class ZerothOrder(torch.optim.Optimizer):
     def _update(
         self, estimates: Sequence[Estimate], lrs: Sequence[float], timer: PhaseTimer
     ) -> None:
-        """Restore the weights from the last estimate, update them by all, and log the step.
+        """Restore the weights, update them by all estimates, and log the step.
 
         Raises:
             DivergedError: lr g is beyond float32, so no update can be made.
@@ -306,7 +306,7 @@ def micro_batches(closure: Closure | Sequence[Closure]) -> Sequence[Closure]:
     """Return the closures of a step.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no closure.
     """
     closures = [closure] if callable(closure) else list(closure)
     if not closures:

@@ -11,10 +11,10 @@ SCALE = 2.0
 
 
 class MatrixReplacement(nn.Module):
-    """Replaces a matrix in a product, and nowhere else."""
+    """A module that replaces a matrix in products only."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as in torch
-        """Refuse the weight with a reason: code that reads it would bypass adapter and integers."""
+        """Refuse access to the weight, since reading it would bypass the adapter or integers."""
         if name == "weight":
             msg = "its code reads a weight itself, past adapters and quantisation"
             raise AttributeError(msg)
@@ -24,7 +24,7 @@ class MatrixReplacement(nn.Module):
 class AdaptedMatrix(MatrixReplacement):
     """LoRA (Hu et al. 2021): W x + (alpha / r) B A x.
 
-    A is drawn as ``nn.Linear`` draws its weights and B is 0, so that the first output is W x.
+    A is initialised like the weights of ``nn.Linear`` and B with 0, so the initial output is W x.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class AdaptedMatrix(MatrixReplacement):
 def add_adapters(model: nn.Module, rank: int, dtype: torch.dtype = torch.float32) -> None:
     """Freeze ``model`` and add adapters to every matrix but the output layer, in place.
 
-    They are drawn on the host: a seed gives equal adapters on every device.
+    Their weights are drawn on the host, so a seed gives equal adapters on every device.
 
     Args:
         model: a language model of transformers.
         rank: r of the adapters.
-        dtype: of the adapters; float32 with half-precision weights, so that small updates
-            count.
+        dtype: number format of the adapters; float32 even for half-precision weights, so that small
+            updates count.
     """
     model.requires_grad_(False)  # noqa: FBT003 - torch's own signature
 
@@ -84,8 +84,8 @@ def replace_matrices(model: nn.Module, make: Callable[[nn.Module, int, int], nn.
 
     Args:
         model: a language model of transformers.
-        make: called with the module of a matrix, its inputs and its outputs; returns what replaces
-            the module.
+        make: called with the module of a matrix and its numbers of inputs and outputs; returns the
+            replacement.
     """
     from transformers.pytorch_utils import Conv1D
 

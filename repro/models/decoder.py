@@ -1,7 +1,7 @@
-"""Llama-architecture decoders of any size with random weights, for memory work.
+"""Llama-architecture decoders of any size with random weights, for memory studies.
 
-The class is transformers' own ``LlamaForCausalLM``: simulations and measurements use the model
-people train, not a rendering of it.
+The class is transformers' own ``LlamaForCausalLM``, so simulations and measurements use the model
+that people train, not a copy of it.
 """
 
 from typing import TYPE_CHECKING
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 def llama_intermediate_size(hidden: int) -> int:
     """Return the width of Llama 2's feed-forward network for a hidden size.
 
-    Two thirds of 4 D, rounded up to a multiple: of 256 for D >= 4096, as in the released models
-    (11008 for 7B, 13824 for 13B), and of D/16 below, so that small models are shaped alike.
+    It is two thirds of 4 D, rounded up to a multiple of 256 for D >= 4096, as in the released
+    models (11008 for 7B, 13824 for 13B). Below, it is rounded up to a multiple of D/16, so that
+    small models have the same proportions.
     """
     multiple = max(1, min(256, hidden // 16))
     return -(-(8 * hidden // 3) // multiple) * multiple

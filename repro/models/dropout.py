@@ -4,13 +4,13 @@ from torch import nn
 
 
 def without_dropout(model: nn.Module) -> None:
-    """Switch every dropout off and the rest to training mode, alike for all methods.
+    """Switch off all dropout and put the model in training mode, equally for all methods.
 
-    Two passes with different dropout would differ by more than a perturbation, and transformers
-    checkpoints blocks in training mode only. Many blocks call dropout as a function: its
-    probability is an attribute of the block (OPT, Llama), or is read from the configuration at
-    each call (Falcon, Persimmon), which is changed, too. Whole layers left out at random
-    (``layerdrop``) are dropout as well.
+    Different dropout masks would change the losses by more than a perturbation, and transformers
+    checkpoints blocks in training mode only. Many blocks call dropout as a function. Its
+    probability is then an attribute of the block (OPT, Llama), or is read at each call from the
+    configuration (Falcon, Persimmon), which is changed, too. Leaving out whole layers at random
+    (``layerdrop``) counts as dropout.
     """
     model.train()
     for module in model.modules():

@@ -1,7 +1,7 @@
 """Read the header of a GGUF file, checking every declared size before it is used.
 
-Libraries for GGUF files trust the sizes in a file. A damaged or forged file
-can make them loop or allocate without bound, so this header is read first.
+Libraries for GGUF files trust the sizes in a file. A damaged or forged file can make them loop or
+allocate without bound, so the header is checked first.
 """
 
 import mmap
@@ -29,23 +29,24 @@ _SCALARS = {
     11: "<q",
     12: "<d",
 }
-"""Number of a fixed-size metadata type to its format."""
+"""The ``struct`` format of each fixed-size metadata type, by its number."""
 _STRING, _ARRAY = 8, 9
 _MAX_DIMENSIONS = 4
 _MAX_ITEMS = 8_000_000
-"""Most entries of a header; a vocabulary of 262,144 tokens with its merges has about a million."""
+"""Limit of entries in a header; 262,144 tokens with their merges have about a million."""
 _ENTRIES_PER_TOKEN = 4
-"""Most entries of an array for each token, of which there are no more than the largest dimension of
-a tensor: gguf spends tens of microseconds on each. Vocabularies have up to 2.2 merges a token."""
+"""Limit of array entries per token, since gguf spends tens of microseconds on each entry. The
+number of tokens is at most the largest dimension of a tensor. Vocabularies have up to 2.2 merges
+per token."""
 _SIZES = ("embedding_length", "feed_forward_length", "vocab_size", "expert_count")
-"""Metadata that decides how much memory a model takes: each is a dimension of some tensor."""
+"""Metadata that decides a model's memory; each is a dimension of some tensor."""
 
 
 class TensorInfo(NamedTuple):
     """Shape and storage of one tensor."""
 
     shape: tuple[int, ...]
-    """As the file lists it: the dimension contiguous in memory comes first."""
+    """Shape in the file's order: the dimension contiguous in memory comes first."""
     size: int
     """Bytes in the file."""
 
@@ -172,7 +173,7 @@ class _Cursor:
                 msg = f"tensor {name!r} ends {end - available:,} bytes after the end of the file"
                 raise ValueError(msg)
         total = sum(tensor.size for tensor in found.values())
-        if total > available:  # tensors that overlap: a small file that unpacks to a huge model
+        if total > available:  # overlapping tensors: a small file would give a huge model
             msg = f"its tensors need {total:,} bytes, {available:,} are there"
             raise ValueError(msg)
         return found
@@ -193,7 +194,7 @@ class _Cursor:
         return number
 
     def skip_array(self, kind: int, count: int) -> int:
-        """Pass over an array and return how many entries it has."""
+        """Skip an array and return its number of entries."""
         if kind == _STRING:
             self.require("strings in an array", count, 8)
             for _ in range(count):
@@ -208,7 +209,7 @@ class _Cursor:
         return count
 
     def require(self, what: str, count: int, size: int) -> None:
-        """Check that ``count`` entries of at least ``size`` bytes can be there."""
+        """Check that the rest of the file can hold ``count`` entries of at least ``size`` bytes."""
         remaining = len(self.data) - self.at
         self.items += count
         if count * size > remaining or self.items > _MAX_ITEMS:
@@ -235,14 +236,14 @@ class _Cursor:
 
 
 def _require_plausible(header: Header) -> None:
-    """Check the metadata that decide a model's size against the tensors.
+    """Compare the metadata that decides a model's size with the tensors.
 
     Raises:
-        ValueError: a size is declared that no tensor has.
+        ValueError: no tensor has a declared size.
     """
     largest = max((max(tensor.shape) for tensor in header.tensors.values()), default=0)
     limits = {"block_count": len(header.tensors), **dict.fromkeys(_SIZES, largest)}
-    if header.architecture == "gpt2":  # its positions are a tensor, and its mask is their square
+    if header.architecture == "gpt2":  # positions are a tensor, the mask their square
         limits["context_length"] = largest
     for name, count in header.arrays.items():
         if count > _ENTRIES_PER_TOKEN * largest:

@@ -1,7 +1,7 @@
-"""Layers whose forward pass alone takes no memory but their input and their output.
+"""Layers whose forward pass, without autograd, needs no memory besides input and output.
 
-A forward pass is alone if autograd keeps nothing of it. Layers then overwrite their input where
-that saves memory: in a network no other layer reads it.
+In a pass without autograd, layers overwrite their input where this saves memory. In a sequential
+network no other layer reads it.
 """
 
 import torch
@@ -16,10 +16,10 @@ def forward_only(*tensors: Tensor | None) -> bool:
 
 
 class ReLU(nn.ReLU):
-    """``nn.ReLU`` that overwrites its input in a forward pass alone.
+    """``nn.ReLU`` that overwrites its input in a forward pass without autograd.
 
-    Under autograd the result is kept in any case and the input is not; to overwrite it would save
-    nothing, and cost a copy of the gradient where the input is a view.
+    Autograd keeps the result in any case but not the input, so overwriting would save nothing
+    there. If the input is a view, it would even cost a copy of the gradient.
     """
 
     def forward(self, features: Tensor) -> Tensor:
@@ -30,11 +30,12 @@ class ReLU(nn.ReLU):
 
 
 class Conv2d(nn.Conv2d):
-    """``nn.Conv2d``; a forward pass alone by oneDNN has the channels innermost in memory.
+    """``nn.Conv2d`` with channels innermost in memory, by oneDNN and without autograd.
 
     With channels outermost oneDNN computes in blocks of 8 or 16 channels and copies: LeNet-5's
-    first layer, of 6, then takes 2.7 times its output beside it. The results differ by the order of
-    sums, at most. The backward pass is leaner the other way.
+    first layer, with 6 channels, then needs 2.7 times its output as extra memory. The results
+    differ at most by the order of sums. The backward pass needs less memory with channels
+    outermost.
     """
 
     def forward(self, features: Tensor) -> Tensor:
@@ -42,16 +43,16 @@ class Conv2d(nn.Conv2d):
         weight: Tensor = self.weight
         onednn = features.device.type == "cpu" and torch.backends.mkldnn.enabled
         if onednn and forward_only(features, weight, self.bias):
-            weight = channels_innermost(weight)  # it decides the layout of the others, too
+            weight = channels_innermost(weight)  # decides the layout of input and output, too
         output: Tensor = self._conv_forward(features, weight, self.bias)
         return output
 
 
 def channels_innermost(x: Tensor) -> Tensor:
-    """Return ``x`` [N, C, H, W] with the strides of [N, H, W, C]; a copy if it has others.
+    """Return ``x`` [N, C, H, W] with the strides of [N, H, W, C], as a copy if it has others.
 
-    PyTorch tells the layout by the stride of the channels. That of a single channel is anything,
-    and ``torch.channels_last`` leaves it as it is; here it becomes 1.
+    PyTorch recognises the layout by the stride of the channels. With a single channel this stride
+    is arbitrary, and ``torch.channels_last`` does not change it; here it is set to 1.
     """
     _, channels, height, width = x.shape
     if channels > 1:
@@ -60,11 +61,11 @@ def channels_innermost(x: Tensor) -> Tensor:
 
 
 class MaxPool2x2(nn.MaxPool2d):
-    """Maximum over windows of 2x2, without overlap: ``nn.MaxPool2d(2)``, number for number.
+    """Maximum over windows of 2x2 without overlap, with the same results as ``nn.MaxPool2d(2)``.
 
-    PyTorch's kernel finds the places of the maxima too, as int64, which only a backward pass needs.
-    A forward pass alone takes the elementwise maximum of the four strided slices instead, and
-    overwrites its input with those of rows.
+    PyTorch's kernel also stores the indices of the maxima as int64, which only a backward pass
+    needs. Without autograd, this layer takes the elementwise maximum of the four strided slices
+    instead, and overwrites its input with the maxima over pairs of rows.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """LeNet-5 as the ElasticZO paper trains it (arXiv 2501.04287, section 5.1.1).
 
 LeCun et al., "Gradient-based learning applied to document recognition" (1998), section II.B, with
-max pooling, ReLU, and both convolutions padded, so that the first fully connected layer has 784
+max pooling and ReLU. Both convolutions are padded, so the first fully connected layer has 784
 inputs.
 """
 
@@ -16,14 +16,15 @@ SAMPLE_SHAPE = (1, 28, 28)
 
 
 def lenet5(*, bias: bool = True, classes: int = 10) -> nn.Sequential:
-    """Return LeNet-5 for images [B, 1, 28, 28]; its output are logits [B, classes].
+    """Return LeNet-5, which maps images [B, 1, 28, 28] to logits [B, classes].
 
-    Layers are named; a partition point is a slice, as in ``model[:index]`` and ``model[index:]``.
-    A forward pass alone takes no more memory than the input and the output of one layer: ReLU and
-    pooling overwrite their input, so ``model[1:]`` changes its own.
+    Layers are named; ``model[:index]`` and ``model[index:]`` are the parts at a partition point. A
+    forward pass without autograd takes no more memory than the input and the output of one layer:
+    ReLU and pooling overwrite their input, so ``model[1:]`` changes its input.
 
     Args:
-        bias: whether layers have biases: 107,786 parameters with, 107,550 without, as in INT8.
+        bias: whether layers have biases; 107,786 parameters with biases, 107,550 without, as in
+            INT8.
         classes: number of outputs.
     """
     layers: list[tuple[str, nn.Module]] = [

@@ -17,14 +17,14 @@ _HEAD_WIDTHS = (1024, 512, 256)
 
 
 def pointnet(*, classes: int = 40) -> nn.Sequential:
-    """Return PointNet for clouds [B, N, 3] of any N; its output are logits [B, classes].
+    """Return PointNet, which maps clouds [B, N, 3] of any N to logits [B, classes].
 
-    Layers are named; a partition point is a slice, as in ``model[:index]`` and ``model[index:]``.
-    On the host a forward pass alone takes no more memory than the input and the output of one fully
-    connected layer: batch norm and ReLU overwrite their input.
+    Layers are named; ``model[:index]`` and ``model[index:]`` are the parts at a partition point. On
+    the host a forward pass without autograd takes no more memory than the input and the output of
+    one fully connected layer: batch norm and ReLU overwrite their input.
 
     Args:
-        classes: number of outputs; 40 give 818,088 parameters.
+        classes: number of outputs; with 40 there are 818,088 parameters.
     """
     layers: list[tuple[str, nn.Module]] = []
     for number, (fan_in, width) in enumerate(pairwise(_POINT_WIDTHS), start=1):
@@ -46,7 +46,7 @@ def pointnet(*, classes: int = 40) -> nn.Sequential:
 class PointBatchNorm(nn.BatchNorm1d):
     """Batch norm of features [B, N, C] over all points of all clouds.
 
-    On the host a forward pass alone overwrites its input.
+    On the host a forward pass without autograd overwrites its input.
     """
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
@@ -59,14 +59,14 @@ class PointBatchNorm(nn.BatchNorm1d):
         return normalised.view_as(features)
 
     def _may_overwrite(self, points: torch.Tensor) -> bool:
-        """Return whether no one needs the input again; to train on one point PyTorch refuses."""
+        """Return whether the input is not needed again; PyTorch cannot train on one point."""
         host = points.device.type == "cpu"
         return host and len(points) > 1 and forward_only(points, self.weight, self.bias)
 
     def _normalise_(self, points: torch.Tensor) -> None:
-        """Do what ``nn.BatchNorm1d`` does, with the input as the output.
+        """Normalise like ``nn.BatchNorm1d``, in place.
 
-        The kernel has the statistics before it writes, and then goes element by element.
+        The kernel computes the statistics before it writes, and then works element by element.
         """
         assert self.momentum is not None  # noqa: S101 - for the type checker: it is PyTorch's 0.1
         if self.training and self.num_batches_tracked is not None:
@@ -85,10 +85,10 @@ class PointBatchNorm(nn.BatchNorm1d):
 
 
 class MaxOverPoints(nn.Module):
-    """The symmetric function that makes the network blind to the order of points."""
+    """The symmetric function that makes the network independent of the order of points."""
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Return the greatest of each feature, [B, C], of ``features`` [B, N, C]."""
+        """Return the maximum of each feature, [B, C], over the N points of [B, N, C]."""
         if forward_only(features):
             return features.amax(dim=1)
-        return features.max(dim=1).values  # gives the whole gradient to one of equal values
+        return features.max(dim=1).values  # among equal values, one gets the whole gradient

@@ -1,7 +1,7 @@
-"""Pretrained causal language models: by hub name, local directory, GGUF file or catalogue name.
+"""Load pretrained causal language models by hub name, directory, GGUF file or catalogue name.
 
-GGUF weights are dequantised once, by transformers, and kept in the cache as safetensors. The
-tensors of a quantised file are the nearest that dense training can start from.
+GGUF weights are dequantised once, by transformers, and kept in the cache as safetensors. From a
+quantised file, dense training can start from nothing closer to the original weights.
 """
 
 import hashlib
@@ -42,17 +42,17 @@ ARCHITECTURES = (
     "stablelm",
     "starcoder2",
 )
-"""Architectures of GGUF files, as the files name them, whose conversion is tested: the logits of a
-model written to a file and read again do not change."""
+"""GGUF architectures, under the names in the files, with a tested conversion: the logits of a model
+do not change when it is written to a file and read again."""
 UNTESTED_ARCHITECTURES = ("deci", "gemma4", "gpt-oss", "lfm2", "minimax-m2", "qwen35", "qwen35moe")
-"""Architectures that transformers reads and whose conversion is not tested here."""
+"""Architectures that transformers reads, but whose conversion is not tested here."""
 LARGE = 1_000_000_000
 """Number of weights from which a GGUF file's dense form is kept in bfloat16.
 
-float32 costs twice the disk and twice the conversion's memory. It buys no accuracy: the rounding of
-bfloat16 (0.2 %) is small beside that of a 4-bit file (7 %), and most large models are released in
-bfloat16. Smaller models stay in float32, since committed results depend on their exact bits. The
-rule depends on the file alone, so one file gives one set of weights, for any type loaded.
+float32 needs twice the disk space and twice the memory for conversion, without a gain in accuracy:
+bfloat16 rounds by 0.2 %, a 4-bit file by 7 %, and most large models are released in bfloat16.
+Smaller models stay in float32, since committed results depend on their exact bits. The rule depends
+only on the file, so a file gives the same weights for any type loaded.
 """
 _CHUNK = 4096
 """Rows of an output layer compared at a time."""
@@ -77,8 +77,8 @@ def load_pretrained(name: str, dtype: str = "float32") -> Pretrained:
     float32, its weights have bfloat16's values.
 
     Raises:
-        UsageError: another dtype, or an architecture of GGUF file without conversion.
-        ReproError: it cannot be fetched or read; the message lists the attempts.
+        UsageError: the dtype is unknown, or the GGUF architecture has no conversion.
+        ReproError: the model cannot be fetched or read; the message lists the attempts.
     """
     require_choice("dtype", dtype, BYTES)
     path = Path(name)
@@ -90,11 +90,11 @@ def load_pretrained(name: str, dtype: str = "float32") -> Pretrained:
 
 
 def of_catalogue(name: str) -> Path:
-    """Return the directory of the model ``name`` of the catalogue, fetching it if need be.
+    """Return the directory of the catalogue's model ``name``, fetching it if needed.
 
     Raises:
         UsageError: its terms were not accepted.
-        ReproError: it cannot be fetched; the message lists the caches' content.
+        ReproError: the model cannot be fetched; the message lists the models in the caches.
     """
     try:
         files = cache.load(name)
@@ -106,17 +106,17 @@ def of_catalogue(name: str) -> Path:
 
 
 def converted(gguf: Path, sha256: str | None = None) -> Path:
-    """Return the directory of the dense model of ``gguf``, converting it if need be.
+    """Return the directory of the dense model of ``gguf``, converting it if needed.
 
-    The weights are kept in float32, or in bfloat16 from ``LARGE`` weights on.
+    The weights are stored in float32, or in bfloat16 if there are ``LARGE`` or more.
 
     Args:
         gguf: the file.
         sha256: its hash, if known and verified; computed if not given.
 
     Raises:
-        UsageError: an architecture without conversion, or scaled positions.
-        ReproError: the file cannot be read, or there is no room for the result.
+        UsageError: the architecture has no conversion, or the rotary positions are scaled.
+        ReproError: the file cannot be read, or the result cannot be stored.
     """
     header = read_header(gguf)
     _require_convertible(gguf, header)
@@ -144,7 +144,7 @@ def _require_convertible(gguf: Path, header: Header) -> None:
     """Check that transformers computes the same outputs as the file's model.
 
     Raises:
-        UsageError: an architecture or a kind of positions that it does not read.
+        UsageError: transformers does not read the architecture or the kind of positions.
     """
     known = (*ARCHITECTURES, *UNTESTED_ARCHITECTURES)
     way_out = "give the model as a directory of transformers (config.json and safetensors) instead"
@@ -166,7 +166,7 @@ def _require_convertible(gguf: Path, header: Header) -> None:
 
 
 def _overrides(header: Header) -> dict[str, Any]:
-    """Return the settings that transformers does not take from the file by itself."""
+    """Return the settings that transformers fails to read from the file."""
     read = header.of_architecture
     settings: dict[str, Any] = {}
     match header.architecture:
@@ -183,7 +183,7 @@ def _overrides(header: Header) -> dict[str, Any]:
 
 
 def _rotary(header: Header) -> dict[str, Any] | None:
-    """Return the rotary positions: their base, and the rotated part of a head."""
+    """Return the settings of rotary positions: their base, and the rotated part of a head."""
     base, rotated, width, heads = (
         header.of_architecture(name)
         for name in (
@@ -231,17 +231,17 @@ def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
         TypeError,
         ValueError,
         SafetensorError,
-    ) as error:  # transformers and gguf check little, and fail in many ways on wrong metadata
+    ) as error:  # with wrong metadata, transformers and gguf fail in many ways
         reason = " ".join(f"{error}".split()) or type(error).__name__
         msg = f"{gguf}: transformers cannot convert it ({reason})"
         raise ReproError(msg) from error
 
 
 def _require_same_weights(config: "PreTrainedConfig", header: Header) -> None:
-    """Check that the model in the metadata has as many weights as the file.
+    """Check that the model described by the metadata has as many weights as the file.
 
-    transformers skips tensors whose names it does not know, and takes metadata that are missing
-    from a default, which may be a model of many gigabytes. Nothing is allocated here.
+    transformers skips tensors with unknown names, and replaces missing metadata by defaults, which
+    may describe a model of many gigabytes. Nothing is allocated here.
 
     Raises:
         ValueError: the model has more or fewer weights than the file.
@@ -267,12 +267,13 @@ def _require_same_weights(config: "PreTrainedConfig", header: Header) -> None:
 
 
 def _tie_output_layer(model: "PreTrainedModel", header: Header) -> None:
-    """Make the output layer the embedding again, where the file stores one matrix twice.
+    """Tie the output layer to the embedding again if the file stores one matrix twice.
 
-    Some files store a tied matrix apart for each of its two uses, quantised in two ways. The
-    copies then differ by quantisation alone, and the more precise one is kept for both uses. A
-    matrix quantised to b bits is off by about 2^(1 - b) of its norm (measured: 0.075 at 4.5 bits);
-    twice that is allowed, at most a quarter. Matrices that were trained apart differ by 1 or more.
+    Some files store a tied matrix separately for each of its two uses, quantised in two ways. The
+    copies then differ only by quantisation, and the more precise one is kept for both uses. A
+    matrix quantised to b bits is off by about 2^(1 - b) of its norm (measured: 0.075 at 4.5 bits).
+    The limit is twice this, and at most a quarter. Independently trained matrices differ by 1 or
+    more.
     """
     output = header.tensors.get("output.weight")
     embedding = header.tensors.get("token_embd.weight")
@@ -290,7 +291,7 @@ def _tie_output_layer(model: "PreTrainedModel", header: Header) -> None:
 
 
 def _distance(one: Any, other: Any) -> float:  # noqa: ANN401 - layers, untyped in transformers
-    """Return the norm of the difference of two layers' weights, over that of ``one``."""
+    """Return the norm of the difference of two layers' weights, divided by the norm of ``one``."""
     pairs = zip(one.weight.detach().split(_CHUNK), other.weight.detach().split(_CHUNK), strict=True)
     difference = size = 0.0
     for rows, others in pairs:
@@ -300,17 +301,17 @@ def _distance(one: Any, other: Any) -> float:  # noqa: ANN401 - layers, untyped 
 
 
 def cached() -> list[str]:
-    """Return the catalogue's models in the cache."""
+    """Return the names of the catalogue's cached models."""
     return [dataset.name for dataset in DATA_SETS if cache.is_cached(dataset)]
 
 
 @contextmanager
 def explained(name: str) -> Iterator[None]:
-    """Turn what transformers raises in the block into an error that says how to get ``name``.
+    """Turn errors of transformers in the block into an error that says how to get ``name``.
 
     Raises:
-        UsageError: ``name`` is a path, and nothing is there.
-        ReproError: the block failed: the model is gated, absent, or cannot be read.
+        UsageError: ``name`` is a path, and it does not exist.
+        ReproError: the block failed, since the model is gated, absent or cannot be read.
     """
     from huggingface_hub.errors import GatedRepoError
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined] # exported by name
@@ -337,7 +338,7 @@ def explained(name: str) -> Iterator[None]:
 
 
 def _at_hand() -> str:
-    """Say which models are here already, and how to get others."""
+    """Return a sentence on the models in the caches and on how to get others."""
     return (
         f"in the cache: {', '.join(cached()) or 'none'}; repro data fetch NAME gets one; in the "
         f"hub's cache: {', '.join(_cached_of_hub()) or 'none'}; hf download NAME gets one"
@@ -365,7 +366,7 @@ def _from_directory(name: str, dtype: str) -> Pretrained:
 
 
 def _complete_model(name: str | Path, **options: Any) -> Any:  # noqa: ANN401 - its options, untyped
-    """Load a model, refusing what transformers would fill up with random weights."""
+    """Load a model, refusing files from which transformers would leave weights random."""
     from transformers import AutoModelForCausalLM
 
     loaded: Any = AutoModelForCausalLM.from_pretrained(name, output_loading_info=True, **options)

@@ -1,4 +1,4 @@
-"""A tiny Llama of random weights with a tokenizer of its own, for runs without a network."""
+"""A tiny Llama with random weights and its own tokenizer, for runs without a network."""
 
 import torch
 from tokenizers import Tokenizer
@@ -34,7 +34,7 @@ def tiny_config() -> LlamaConfig:
 
 
 def tiny_llama(dtype: Dtype = "float32") -> Pretrained:
-    """Return the model, the same weights every time, in evaluation mode, and its tokenizer."""
+    """Return the model in evaluation mode, always with the same weights, and its tokenizer."""
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
         model = LlamaForCausalLM(tiny_config())
@@ -42,7 +42,7 @@ def tiny_llama(dtype: Dtype = "float32") -> Pretrained:
 
 
 def tiny_tokenizer() -> PreTrainedTokenizerFast:
-    """Return the tokenizer: whole words, and none of them for padding."""
+    """Return the tokenizer, whose tokens are whole words, without a padding token."""
     words = _words()
     backend = Tokenizer(WordLevel({word: n for n, word in enumerate(words)}, _UNKNOWN))
     backend.pre_tokenizer = Whitespace()

@@ -1,4 +1,4 @@
-"""Switch off the check of transformers' models for rows that pack several sequences."""
+"""Switch off transformers' check for rows that pack several sequences."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,11 +8,11 @@ from transformers import masking_utils
 
 @contextmanager
 def unpacked() -> Iterator[None]:
-    """Let transformers take every row for one sequence, as it does where it can see the positions.
+    """Make transformers treat every row as one sequence inside the block.
 
-    Whether several sequences are packed into a row it asks of the positions in every forward pass:
-    a GPU is waited for, and of fake positions it cannot tell and makes an N x N mask against that,
-    which a real step with SDPA has not.
+    In every forward pass transformers reads the positions to see whether a row packs several
+    sequences. On a GPU this waits for the device. Fake positions cannot be read, so it builds a
+    mask [N, N] as a precaution, which a real step with SDPA does not have.
     """
     original = masking_utils.find_packed_sequence_indices
     masking_utils.find_packed_sequence_indices = lambda position_ids: None  # noqa: ARG005

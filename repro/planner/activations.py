@@ -1,9 +1,9 @@
 """Bytes of the activations of one decoder block, from the sizes of the model's own class.
 
-A backward pass stores the tensors that autograd saves for transformers' operators, storage
-by storage: two views of one tensor count once. Derived from the source of transformers 5 operator
-by operator; docs/plan.md compares the sums with simulated steps. All sizes are for B sequences of N
-tokens; a width below is elements of one token.
+The stored activations are the tensors that autograd saves for transformers' operators, counted by
+storage: two views of one tensor count once. The counts are derived from the source of transformers
+5, operator by operator; docs/plan.md compares the sums with simulated steps. All sizes are for B
+sequences of N tokens; a width below is a number of elements per token.
 """
 
 from repro.memory.setting import Setting
@@ -13,16 +13,16 @@ FLOAT32 = 4
 
 
 def kept(a: Architecture, s: Setting, *, frozen: bool, masked: float = 0) -> float:
-    """Return what one block keeps for its backward pass.
+    """Return the bytes that one block stores for its backward pass.
 
     Args:
         a: the model.
         s: sizes and number format.
-        frozen: whether only adapters are trained: then the norms keep no input of their weights.
-        masked: share of these blocks with a mask, if the context is as wide as their
-            window: the mean of these blocks is returned.
+        frozen: whether only adapters are trained; then the norms store no input for their weights.
+        masked: fraction of the blocks that have a mask if the context is as wide as their window;
+            the mean over the blocks is returned.
     """
-    reads = 1 if a.parallel and a.norms == 1 else 2  # where attention and FFN share their input
+    reads = 1 if a.parallel and a.norms == 1 else 2  # attention and FFN may share their input
     token = (
         _norms(a, s, frozen=frozen)
         + s.width * a.hidden * reads
@@ -33,14 +33,14 @@ def kept(a: Architecture, s: Setting, *, frozen: bool, masked: float = 0) -> flo
 
 
 def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> float:
-    """Return the peak inside a block while nothing is kept for later.
+    """Return the peak inside a block in a forward pass that stores nothing for later.
 
     The model's code holds the embedded tokens and the block's input throughout. An adapter's output
-    exists with its matrix's; a composed activation takes more.
+    exists at the same time as its matrix's output; a composed activation needs more tensors.
     """
     D, Q, K, b = a.hidden, a.query_width, a.kv_width, s.width
     outside = 2 * D + (D / s.batch if a.position_rows else 0)
-    # the stream, or attention's output where both are added at the end, and the norm's output
+    # the stream (or attention's output, if both are added at the end), and the norm's output
     composed = a.activation == "composed" and not a.gated
     wide = 4 if composed else (3 if a.gated else 2) + adapters
     feed_forward = b * (outside + (2 + a.held) * D + wide * a.feed_forward)
@@ -63,7 +63,7 @@ def backward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> 
     wide = 1 if a.activation == "fused" and not a.gated else 2
     wide += adapters and not a.gated and a.activation != "composed"
     token: float = b * (D + wide * a.feed_forward)
-    if s.attention == "eager":  # by then the feed-forward network's activations are gone
+    if s.attention == "eager":  # the feed-forward network's activations are freed by then
         token = max(token, 2 * b * D + _scores_gradient(a, s) - _feed_forward(a, s))
     return s.batch * s.context * token
 
@@ -75,14 +75,14 @@ def final_norm_working(a: Architecture, s: Setting) -> float:
 
 
 def kept_at_the_end(a: Architecture, s: Setting, *, frozen: bool) -> float:
-    """Return the stored activations of the final norm and the head."""
+    """Return the stored activations of the final norm and the output layer."""
     norm = s.width if a.norm == "layer" else _rms(a, s, frozen=frozen)
     head = s.width if s.loss == "all" and not frozen else 0
     return s.batch * s.context * a.hidden * (norm + head)
 
 
 def shared_input(a: Architecture, s: Setting) -> float:
-    """Return the part of its input that a block stores; checkpointing stores the same tensor."""
+    """Return the bytes of a block's input that the block stores itself, as checkpointing does."""
     same = a.norm == "layer" or s.width == FLOAT32
     return s.batch * s.context * s.width * a.hidden if same else 0
 
@@ -98,7 +98,7 @@ def unkept(a: Architecture, s: Setting) -> float:
 def shared(a: Architecture, s: Setting) -> float:
     """Return the bytes shared by all blocks: a mask, and the tables of the rotation.
 
-    Eager attention adds a mask of the activations' format; SDPA needs one, of booleans, for blocks
+    Eager attention adds a mask in the activations' format. SDPA needs a boolean mask for blocks
     with a window no wider than the context.
     """
     tables = 2 * s.width * s.context * a.head_size if a.rotary else 0
@@ -110,8 +110,8 @@ def shared(a: Architecture, s: Setting) -> float:
 def logits(a: Architecture, s: Setting, *, backward: bool = False) -> float:
     """Return the bytes of the loss at its largest.
 
-    In the forward pass logits, their float32 copy (in float32 the logits themselves) and
-    logarithms of probabilities; in the backward pass these and two gradients.
+    In the forward pass these are the logits, their float32 copy (in float32 the logits themselves)
+    and the log-probabilities; in the backward pass also two gradients.
     """
     copies = 2 * FLOAT32 + (s.width if s.width < FLOAT32 else 0)
     positions = s.context if s.loss == "all" else 1
@@ -121,8 +121,8 @@ def logits(a: Architecture, s: Setting, *, backward: bool = False) -> float:
 def _norms(a: Architecture, s: Setting, *, frozen: bool) -> float:
     """Return the stored activations of the norms of width D, without their outputs.
 
-    An RMSNorm keeps its input in float32 and, for the gradient of its weight, the normalised input;
-    a LayerNorm keeps its input, which two norms in parallel share.
+    An RMSNorm stores its input in float32 and, for the gradient of its weight, the normalised
+    input. A LayerNorm stores its input, which two parallel norms share.
     """
     if a.norm == "layer":
         return s.width * a.hidden * (1 if a.parallel else a.norms)
@@ -140,23 +140,23 @@ def _attention(a: Architecture, s: Setting, masked: float, *, frozen: bool) -> f
     norm = 0.0
     if a.query_key_norm != "none":
         norm = (Q + K) * _rms(a, s, frozen=frozen)
-    if s.attention == "eager":  # keys and values of every head, copied for the products
+    if s.attention == "eager":  # keys and values are copied for every head for the products
         probabilities = b + (FLOAT32 if a.float32_softmax and b < FLOAT32 else 0)
         return norm + b * 4 * Q + probabilities * a.heads * s.context
     whole = a.fused_qkv and not a.split_copies
-    values = Q + 2 * K if whole else K  # views of the fused output keep the whole of it
+    values = Q + 2 * K if whole else K  # views of the fused output keep all of it alive
     rotated = Q + K if a.rotary or not whole else 0
-    # a kernel lays its output out as the queries are: the next matrix may need a copy
+    # a kernel's output has the layout of the queries, so the next matrix may need a copy
     output = 2 * Q if a.joined_rotation else Q
     sums = FLOAT32 * a.heads  # logarithms of the softmax's sums
     return norm + b * (values + rotated + output + masked * _mask(a, s)) + sums
 
 
 def _mask(a: Architecture, s: Setting) -> float:
-    """Return the elements per token that a block stores for an explicit mask.
+    """Return the elements per token stored by a block with an explicit mask.
 
-    It keeps the mask in the activations' format, for every sequence; and with a mask keys
-    and values are copied for every head, unless there is but one.
+    The block stores the mask in the activations' format, for every sequence. With a mask, keys and
+    values are also copied for every head, unless there is only one key/value head.
     """
     copied = 2 * (a.query_width - a.kv_width) if a.kv_heads > 1 else 0
     return s.context + copied if _masked(a, s) else 0
@@ -167,14 +167,14 @@ def _masked(a: Architecture, s: Setting) -> bool:
 
 
 def _scores_working(a: Architecture, s: Setting) -> float:
-    """Return a token's row of scores in eager attention: masked, in float32, and after softmax."""
+    """Return a token's score rows in eager attention: masked, in float32, and after softmax."""
     row = a.heads * s.context
     upcast = a.float32_softmax and s.width < FLOAT32
     return row * (s.width + 2 * FLOAT32 if upcast else 3 * s.width)
 
 
 def _scores_gradient(a: Architecture, s: Setting) -> float:
-    """Return a token's row of the softmax's gradients, less the probabilities freed by then."""
+    """Return a token's rows of softmax gradients, minus the probabilities freed by then."""
     row = a.heads * s.context
     upcast = a.float32_softmax and s.width < FLOAT32
     return row * (2 * FLOAT32 - s.width if upcast else 2 * s.width)

@@ -1,4 +1,4 @@
-"""The real sizes of a causal language model, which 12 L D^2 + 2 V D parameters only approach."""
+"""The real sizes of a causal language model, which 12 L D^2 + 2 V D only approximates."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -7,24 +7,24 @@ from repro.core.errors import UsageError
 from repro.core.validation import require_whole
 
 Norm = Literal["rms", "rms32", "layer"]
-"""RMSNorm as in Llama, RMSNorm whose product with its weight is in float32 too (Gemma, OLMo 2),
+"""RMSNorm as in Llama; RMSNorm that multiplies by its weight in float32, too (Gemma, OLMo 2);
 LayerNorm."""
 
 LARGEST_SIZE = 2**31
-"""Beyond any dimension of a model; products of several stay finite as floating-point numbers."""
+"""Larger than any dimension of a model; products of several dimensions are finite floats."""
 MOST_LAYERS = 2**16
-"""Blocks are gone through one by one."""
+"""Limit of blocks, since some code visits them one by one."""
 Activation = Literal["fused", "relu", "composed"]
-"""How the feed-forward network's non-linearity is computed: by one operator, by a ReLU, whose
-output is all that its backward pass needs, or as ``gelu_new`` by eight elementwise operators."""
+"""How the feed-forward network's non-linearity is computed: by one operator; by a ReLU, whose
+backward pass needs only its output; or, like ``gelu_new``, by eight elementwise operators."""
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A decoder-only transformer as the class of transformers builds it."""
+    """A decoder-only transformer, as built by its class in transformers."""
 
     model_type: str
-    """The key of the configuration: ``llama``, ``gpt2``, ..."""
+    """The configuration's ``model_type``: ``llama``, ``gpt2``, ..."""
     layers: int
     """L, decoder blocks."""
     hidden: int
@@ -34,15 +34,15 @@ class Architecture:
     kv_heads: int
     """K, key/value heads; they divide H."""
     head_size: int
-    """Width of a head; D / H in most models, not in all."""
+    """Width of a head; D / H in most models, but not in all."""
     feed_forward: int
     """F, width of the feed-forward network."""
     vocabulary: int
     """V, rows of the embedding."""
     positions: int
-    """The longest context in the configuration."""
+    """The longest context according to the configuration."""
     tied: bool
-    """Whether the LM head is the embedding."""
+    """Whether the output layer shares the embedding's weights."""
     gated: bool = True
     """Whether the feed-forward network has a gate: three matrices instead of two."""
     activation: Activation = "fused"
@@ -50,15 +50,15 @@ class Architecture:
     norms: int = 2
     """Norms of width D in a block."""
     query_key_norm: Literal["none", "head", "wide"] = "none"
-    """RMSNorm of queries and keys: one of a head's width, one of all heads' together, or none."""
+    """RMSNorm of queries and keys: of the width of one head, of all heads together, or none."""
     rotary: bool = True
     """Whether queries and keys are rotated."""
     joined_rotation: bool = False
-    """Whether rotated queries are put together from a rotated and an unrotated part."""
+    """Whether rotated queries are joined from a rotated and an unrotated part."""
     fused_qkv: bool = False
     """Whether queries, keys and values are one matrix's output."""
     split_copies: bool = False
-    """Whether that output is cut into copies, not into views that keep the whole of it."""
+    """Whether that output is split into copies, not into views that keep all of it alive."""
     fused_gate: bool = False
     """Whether gate and up projection are one matrix."""
     parallel: bool = False
@@ -70,18 +70,18 @@ class Architecture:
     position_rows: int = 0
     """Rows of a learned position embedding."""
     masked: tuple[bool, ...] = ()
-    """Of each block, whether SDPA cannot do its attention without an explicit N x N mask (empty: of
-    none of them) ..."""
+    """For each block, whether SDPA needs an explicit N x N mask for it if the context reaches
+    ``window``; empty if none does."""
     window: int = 0
-    """... from this context on: the width of their sliding window."""
+    """Width of the sliding window of those blocks."""
     held: int = 0
-    """Tensors of width D that the code of a block holds while its feed-forward network runs, beside
-    the block's input, the residual stream and the norm's output."""
+    """Number of tensors of width D held by a block's code while its feed-forward network runs,
+    besides the block's input, the residual stream and the norm's output."""
     float32_softmax: bool = True
     """Whether eager attention computes the softmax in float32."""
 
     def __post_init__(self) -> None:
-        """Refuse sizes below 1 or not whole, and heads that do not divide."""
+        """Refuse sizes that are not whole or below 1, and indivisible numbers of heads."""
         for name in (
             "layers", "hidden", "heads", "kv_heads", "head_size", "feed_forward", "vocabulary",
             "positions",
@@ -96,7 +96,7 @@ class Architecture:
             raise UsageError(msg)
 
     def masked_share(self, blocks: int) -> float:
-        """Return the share of the last ``blocks`` blocks that have a mask."""
+        """Return the fraction of masked blocks among the last ``blocks`` blocks."""
         return sum(self.masked[-blocks:]) / blocks
 
     @property
@@ -120,7 +120,7 @@ class Architecture:
 
     @property
     def block_matrix_parameters(self) -> int:
-        """Elements of a block's matrices: what weight quantisation stores in fewer bits."""
+        """Elements of a block's matrices, which weight quantisation stores in fewer bits."""
         return sum(inputs * outputs for inputs, outputs in self.matrices)
 
     @property
@@ -143,7 +143,7 @@ class Architecture:
 
     @property
     def head_parameters(self) -> int:
-        """Parameters of the LM head, if not shared with the embedding."""
+        """Parameters of the output layer; 0 if shared with the embedding."""
         matrix = 0 if self.tied else self.vocabulary * self.hidden
         return matrix + (self.vocabulary if self.head_bias else 0)
 
@@ -154,7 +154,7 @@ class Architecture:
 
     @property
     def parameters(self) -> int:
-        """All parameters, each once: as many as the model's own class has."""
+        """All parameters, each counted once, as in the model's own class."""
         return (
             self.layers * self.block_parameters
             + self.embedding_parameters
@@ -168,5 +168,5 @@ class Architecture:
         return self.layers * sum(rank * (inputs + outputs) for inputs, outputs in self.matrices)
 
     def tail_parameters(self, blocks: int) -> int:
-        """Parameters of the last ``blocks`` blocks, the final norm, and the head unless tied."""
+        """Parameters of the last ``blocks`` blocks, final norm, and output layer unless tied."""
         return blocks * self.block_parameters + self.final_norm_parameters + self.head_parameters

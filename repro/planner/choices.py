@@ -1,4 +1,4 @@
-"""What fits a budget where no model is named: the largest of each family by every method."""
+"""Find the largest model of each family that fits a budget with every method."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,16 +16,16 @@ from repro.planner.methods import objection
 
 @dataclass(frozen=True)
 class Choice:
-    """The largest model of a family that fits by one method, by the formula."""
+    """The largest model of a family that fits with one method, by the formula."""
 
     family: str
     method: TrainingMethod
     model: str | None
     """``None`` if none fits."""
     shown: str
-    """That model, or the one that needs least where none fits."""
+    """That model; if none fits, the model that needs least memory."""
     needed_bytes: int
-    """Of the model shown."""
+    """Memory in bytes of the model shown."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the choice as plain values."""
@@ -43,15 +43,15 @@ def choose(
     """Return the largest model of each family for each method that makes sense.
 
     Args:
-        families: of the table of families.
-        methods: by which to train.
-        setting: how.
-        budget: bytes.
-        shorten: whether a context beyond a model's positions becomes all of them; else the model
-            is passed over.
+        families: names in the table of families.
+        methods: training methods.
+        setting: the training step.
+        budget: memory in bytes.
+        shorten: whether a context beyond a model's positions is cut to them; else the model is
+            skipped.
 
     Raises:
-        UsageError: no such family, or no method or no model is left.
+        UsageError: a family does not exist, or no method or model is left.
     """
     sensible = [method for method in methods if objection(method, setting) is None]
     if not sensible:

@@ -1,7 +1,7 @@
-"""From a configuration of transformers, as its ``config.json`` says it, to an ``Architecture``.
+"""Convert a configuration of transformers, as in ``config.json``, to an ``Architecture``.
 
-Every model type is read by its own rules, with the defaults of transformers' class for what a file
-may leave out. Nothing of transformers is imported: that takes seconds.
+Every model type has its own rules, with the defaults of transformers' class for fields that a file
+may omit. Nothing of transformers is imported, since that takes seconds.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,12 +15,12 @@ Config = Mapping[str, Any]
 
 
 class NoFormulaError(UsageError):
-    """The formula does not know the model; a simulation may."""
+    """The formula does not cover the model; a simulation may."""
 
     def __init__(
         self, subject: str, reason: str = "the formula does not know this variant"
     ) -> None:
-        """``subject`` is what it does not know."""
+        """``subject`` names the unknown model or variant."""
         self.subject = subject
         super().__init__(
             f"{subject}: {reason}; a simulation (repro plan --simulate) takes any causal language "
@@ -42,10 +42,10 @@ _ACTIVATIONS: dict[str, Activation] = {
 
 
 def architecture(config: Config) -> Architecture:
-    """Return the sizes of the model that ``config`` describes; of several parts, the text's.
+    """Return the sizes of the model described by ``config``, or of its text part.
 
     Raises:
-        NoFormulaError: a model type or a variant outside the formula.
+        NoFormulaError: the formula does not cover the model type or variant.
         UsageError: a size is missing or wrong; the message says what to do.
     """
     text = config.get("text_config")
@@ -296,7 +296,7 @@ def _size(config: Config, key: str) -> int:
 
 
 def _require_heads_divide(config: Config) -> None:
-    """Refuse sizes that the model's class refuses, even with a ``head_dim`` of its own."""
+    """Refuse sizes refused by the model's class, even if ``head_dim`` is given."""
     _quotient(_size(config, "hidden_size"), _size(config, "num_attention_heads"))
 
 
@@ -317,7 +317,7 @@ def _activation(name: str) -> Activation:
 
 
 def _windows(config: Config, window: int | None, first: int = 0) -> dict[str, Any]:
-    """Return the fields of a sliding window in the blocks from number ``first`` on."""
+    """Return the fields for a sliding window in the blocks from number ``first`` on."""
     if window is None:
         return {}
     _size({**config, "sliding_window": window}, "sliding_window")

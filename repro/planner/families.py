@@ -1,7 +1,7 @@
-"""Shapes of released models: facts of the ``config.json`` on the hub, in the names of transformers.
+"""Shapes of released models, from the ``config.json`` on the hub, with its field names.
 
-The parameters are the published counts; a test holds the planner's count of every shape equal. The
-positions of Qwen2.5 are the context lengths of the models' cards.
+The parameters are the published counts; a test compares them with the planner's count of every
+shape. The positions of Qwen2.5 are the context lengths on the models' cards.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,11 +16,11 @@ class Member:
     """A released model."""
 
     name: str
-    """How the planner calls it."""
+    """Its name in the planner."""
     repository: str
     """Its name on the hub, whose ``config.json`` is the source of the shape."""
     parameters: int
-    """As published, or as the weight files on the hub hold them."""
+    """Number of parameters, as published or as in the weight files on the hub."""
     config: Mapping[str, Any]
 
 
@@ -59,13 +59,13 @@ def _series(
     keys: Sequence[str] = _LLAMA,
     **common: object,
 ) -> tuple[Member, ...]:
-    """Return models that differ in little but their sizes.
+    """Return models that differ only in sizes and a few other fields.
 
     Args:
-        name: with braces for a row's first entry.
-        repository: likewise, ``{upper}`` for capitals.
-        rows: each model's part of the name, its parameters, its values of ``keys`` and, if it
-            differs in other fields, a mapping with these.
+        name: pattern of the names, with braces for a row's first entry.
+        repository: pattern of the repositories, with ``{upper}`` for the first entry in capitals.
+        rows: for each model its part of the name, its parameters, its values of ``keys`` and, if it
+            differs in other fields, a mapping of these.
         keys: fields of the configuration, in the order of a row.
         common: fields with the same value in all configurations.
     """

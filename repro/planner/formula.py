@@ -1,7 +1,7 @@
-"""The planner's formula: memory at each moment of a step that can be its peak.
+"""The planner's formula: memory at each moment of a step that may be its peak.
 
-Between these moments memory grows or shrinks block by block at a constant rate, so one of them is
-the peak. ``repro.planner.paper`` has the MeZO paper's own equations.
+Between these moments memory grows or shrinks block by block at a constant rate, so the peak is at
+one of them. ``repro.planner.paper`` has the MeZO paper's own equations.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from repro.planner.architecture import Architecture
 from repro.planner.weights import dequantised_bytes, weight_bytes
 
 TOKEN = 8
-"""Bytes of a token's number."""
+"""Bytes of a token id."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Estimate:
     optimizer_state: float
     gradients: float
     activations: float
-    """Kept for a backward pass."""
+    """Activations stored for a backward pass."""
     working: float
-    """Of the operation that runs: operands and results, the loss, masks, a dequantised matrix."""
+    """Memory of the running operation: operands, results, the loss, masks, a dequantised matrix."""
 
     @property
     def total(self) -> float:
-        """The sum of the parts."""
+        """Sum of the parts."""
         return (
             self.weights + self.optimizer_state + self.gradients + self.activations + self.working
         )
@@ -47,7 +47,7 @@ class Estimate:
 
 
 def estimate(a: Architecture, method: TrainingMethod, s: Setting) -> Estimate:
-    """Return the largest moment of one step of ``method``: its peak."""
+    """Return the moment with the largest memory in one step of ``method``, its peak."""
     return max(_Step(a, method, s).moments(), key=lambda moment: moment.total)
 
 
@@ -62,12 +62,12 @@ class _Step:
         self.blocks = {"all": a.layers, "adapters": a.layers, "tail": min(s.tail, a.layers)}[
             method.trains
         ]
-        """Blocks through which backpropagation goes, if it does."""
+        """Number of blocks in the backward pass, if there is one."""
         self.stream = s.width * s.batch * s.context * a.hidden
-        """The residual stream."""
+        """Bytes of the residual stream."""
 
     def moments(self) -> Iterator[Estimate]:
-        """Yield every moment that can be the peak."""
+        """Yield every moment that may be the peak."""
         if self.method.estimator != "backpropagation":
             waiting = self._trained() if self.method.estimator == "both" else 0
             working = activations.forward_working(self.a, self.s, adapters=self.adapters)
@@ -92,7 +92,7 @@ class _Step:
         others = self._trained() - self._gradients_to_come() - self._block_gradient()
         first = again + self.stream if inputs else block
         yield self._at("backward pass ends", others + last, first, backward)
-        # a tied embedding's gradient comes in two parts, and autograd adds them out of place
+        # a tied embedding's gradient has two parts, which autograd adds out of place
         parts = (
             2 * s.width * a.embedding_parameters if a.tied and self.method.trains == "all" else 0
         )
@@ -108,7 +108,7 @@ class _Step:
         return Estimate(moment, weights, state, gradients, kept, working + always)
 
     def _trained(self) -> float:
-        """Return the bytes of what backpropagation trains: of its gradients, of one moment."""
+        """Return the bytes of the backpropagated parameters; their gradients take as many."""
         count = {
             "all": self.a.parameters,
             "adapters": self.a.adapter_parameters(self.s.rank),
@@ -122,14 +122,14 @@ class _Step:
         return self.s.width * self.a.embedding_parameters
 
     def _gradients_to_come(self) -> float:
-        """Return the gradients made after the last block's: those of the embeddings."""
+        """Return the gradients computed after all blocks, those of the embeddings."""
         if self.method.trains != "all":
             return 0
-        tokens = 0 if self.a.tied else self.a.embedding_parameters  # tied: the head's is there
+        tokens = 0 if self.a.tied else self.a.embedding_parameters  # if tied, it exists already
         return self.s.width * (tokens + self.a.position_rows * self.a.hidden)
 
     def _block_gradient(self) -> float:
-        """Return the bytes of one block's gradients; of the adapters', too little to matter."""
+        """Return the bytes of one block's gradients; those of adapters are negligible."""
         if self.adapters or not self.blocks:
             return 0
         return self.s.width * self.a.block_parameters
@@ -160,7 +160,7 @@ class _Step:
         return working + dequantised_bytes(self.a, self.s)
 
     def _update(self) -> float:
-        """Return Adam's two temporaries of the largest tensor it trains."""
+        """Return the bytes of Adam's two temporaries for the largest trained tensor."""
         rank, matrices = self.s.rank, self.a.matrices
         if self.adapters:
             largest = max(rank * max(sizes) for sizes in matrices)

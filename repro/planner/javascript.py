@@ -1,7 +1,7 @@
-"""Translate the planner's formula from Python to JavaScript, so that there is one formula.
+"""Translate the planner's formula from Python to JavaScript, to keep a single formula.
 
-The translation knows the syntax of the formula's modules and refuses any other when the page is
-made. ``web/builtins.js`` has Python's own functions.
+The translation supports the syntax used in the formula's modules and refuses any other when the
+page is made. ``web/builtins.js`` provides Python's built-in functions.
 """
 
 import ast
@@ -13,7 +13,7 @@ from repro.planner import activations, architecture, formula, search, weights
 
 MODULES = (setting, architecture, weights, activations, formula, search)
 LEFT_OUT = {"__post_init__", "as_dict", "largest_by_secants", "_secant"}
-"""Functions without a use on the page."""
+"""Functions that the page does not use."""
 
 _OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.LShift: "<<",
@@ -24,7 +24,7 @@ _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 
 
 def formula_script() -> str:
-    """Return the formula as a script: the functions and classes of ``MODULES`` by their names."""
+    """Return the formula as a script, with the functions and classes of ``MODULES``."""
     return "\n".join(_module(module) for module in MODULES)
 
 
@@ -34,7 +34,7 @@ def _module(module: ModuleType) -> str:
     for node in ast.parse(inspect.getsource(module)).body:
         match node:
             case ast.Assign(value=value) | ast.AnnAssign(value=value):
-                if isinstance(value, ast.Constant | ast.BinOp | ast.Dict):  # no name of a type
+                if isinstance(value, ast.Constant | ast.BinOp | ast.Dict):  # not an alias of a type
                     parts.append(f"const {_statement(node)}")
             case ast.ClassDef():
                 parts.append(_class(node))
@@ -44,7 +44,7 @@ def _module(module: ModuleType) -> str:
 
 
 def _class(node: ast.ClassDef) -> str:
-    """Return a class; a dataclass takes its fields in their order."""
+    """Return a class; the constructor of a dataclass takes the fields in their order."""
     members = []
     fields = [n.target.id for n in node.body if isinstance(n, ast.AnnAssign)]  # type: ignore[union-attr]
     if fields:
@@ -58,7 +58,7 @@ def _class(node: ast.ClassDef) -> str:
 
 
 def _function(node: ast.FunctionDef) -> str:
-    """Return a function without its keyword; those of its names that it sets are declared first."""
+    """Return a function without its keyword; names that it assigns are declared first."""
     positional = [argument.arg for argument in node.args.args if argument.arg != "self"]
     named = [
         argument.arg if default is None else f"{argument.arg} = {_expression(default)}"
@@ -151,7 +151,7 @@ def _expression(node: ast.expr) -> str:
 
 
 def _call(function: str, positional: list[ast.expr], named: list[ast.keyword]) -> str:
-    """Return a call, of a class with ``new``; named arguments are the last one's properties."""
+    """Return a call, with ``new`` for a class; the last argument holds the named arguments."""
     arguments = [_expression(argument) for argument in positional]
     if named:
         properties = ", ".join(f"{word.arg}: {_expression(word.value)}" for word in named)

@@ -1,4 +1,4 @@
-"""The planner's methods, and the cases where one makes no sense."""
+"""The planner's methods, and the settings in which a method makes no sense."""
 
 from repro.memory.setting import Setting
 from repro.memory.training_method import TrainingMethod

@@ -1,4 +1,4 @@
-"""Find the user's model: a shape of the table, a ``config.json``, or a name on the hub."""
+"""Find the user's model: a shape in the table, a ``config.json``, or a name on the hub."""
 
 import difflib
 import json
@@ -21,21 +21,21 @@ class Model:
 
     name: str
     origin: str
-    """Where its sizes come from."""
+    """Source of its sizes."""
     config: Mapping[str, Any]
-    """As ``config.json`` has it."""
+    """The content of ``config.json``."""
 
 
 def named(name: str) -> Model:
     """Return the model called ``name``.
 
     Args:
-        name: a model of the table (``smollm2-135m``) or its name on the hub, a directory with a
-            ``config.json`` or such a file, or any other name on the hub, whose configuration is
-            taken from the hub's cache on this machine or fetched.
+        name: a model of the table (``smollm2-135m``) or its name on the hub, a ``config.json`` or
+            its directory, or any other name on the hub, whose configuration is read from the hub's
+            local cache or fetched.
 
     Raises:
-        UsageError: an empty name, or a file without a configuration.
+        UsageError: the name is empty, or the file holds no configuration.
         ReproError: nothing has that name, or the hub does not answer; the message says what to do.
     """
     if not name:
@@ -70,10 +70,10 @@ def named(name: str) -> Model:
 
 
 def of_size(parameters: str) -> Model:
-    """Return the Llama nearest to ``parameters``; see ``shape_rule``.
+    """Return the Llama whose size is nearest to ``parameters``; see ``shape_rule``.
 
     Raises:
-        UsageError: not a count.
+        UsageError: ``parameters`` is not a count.
     """
     config = shape_rule.config_of(parameters)
     return Model(f"a model of {parameters}", "Llama 2's proportions, D = 128 L", config)
@@ -96,7 +96,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _finite(text: str) -> float:
-    """Return the number that ``text`` is; JSON has no NaN or infinity, and Python reads them."""
+    """Return ``text`` as a number; refuse NaN and infinity, which Python reads but JSON lacks."""
     value = float(text)
     if not math.isfinite(value):
         msg = f"{text} is not a finite number"

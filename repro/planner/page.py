@@ -1,4 +1,4 @@
-"""The planner as one page for a browser: sliders, the same formula, no request to anywhere."""
+"""The planner as one page for a browser: sliders, the same formula, no network requests."""
 
 import json
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ from repro.planner.paper import BYTES_PER_PARAMETER, LIVE_LAYERS
 from repro.planner.table import NOT_COUNTED, short_name
 
 WEB = Path(__file__).with_name("web")
-"""The page's parts: markup, style, and what fills the tables."""
+"""The page's parts: markup, style, and the script that fills the tables."""
 
 FIRST = "llama-2-7b"
 """The page's first model if none is given and its families include it."""
 LLAMA = architecture(family("llama-2")[0].config)
-"""Name of a model with the user's own sizes."""
+"""Name of the model with the user's own sizes."""
 
 
 def page(
@@ -34,17 +34,17 @@ def page(
     budget: float,
     model: Model | None = None,
 ) -> str:
-    """Return the page as HTML; it opens with ``setting``, ``budget`` and the given model.
+    """Return the page as HTML, which opens with ``setting``, ``budget`` and the given model.
 
     Args:
-        families: of the table of families, to choose from.
-        methods: a row each.
-        setting: how; a context beyond the model's positions becomes all of them.
-        budget: bytes.
-        model: one more to choose from; without it the page opens with ``FIRST``.
+        families: names in the table of families, to choose from.
+        methods: the methods, one row each.
+        setting: the training step; a context beyond the model's positions is cut to them.
+        budget: memory in bytes.
+        model: one more model to choose from; without it the page opens with ``FIRST``.
 
     Raises:
-        UsageError: no such family, or the formula does not know the model.
+        UsageError: a family does not exist, or the formula does not cover the model.
     """
     named = [] if model is None else [_entry(model.name, "", architecture(model.config))]
     table = [

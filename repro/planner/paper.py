@@ -1,9 +1,10 @@
-"""The MeZO paper's equations (2) and (3), as they are, for the methods they describe.
+"""The MeZO paper's equations (2) and (3), unchanged, for the methods they describe.
 
-They count 12 L D^2 + 2 V D parameters of b bytes for any architecture, activations of b bytes
-too, and for MeZO the activations of L' layers. That count is of a decoder with as many key/value
-heads as heads, a feed-forward network of 8 D^2 and an embedding of its own at either end. Small
-models share heads and embeddings: SmolLM2-135M has 135 million parameters where the count is 176.
+For any architecture they count 12 L D^2 + 2 V D parameters of b bytes, activations of b bytes each,
+and for MeZO the activations of L' layers. This count fits a decoder with as many key/value heads as
+query heads, a feed-forward network of 8 D^2 parameters, and separate embedding and output layers.
+Small models share heads and embeddings: SmolLM2-135M has 135 million parameters, and the count
+gives 176 million.
 """
 
 from repro.core.errors import UsageError
@@ -14,15 +15,15 @@ from repro.memory.training_method import TrainingMethod
 from repro.planner.architecture import Architecture
 
 LIVE_LAYERS = 1
-"""L' of Fig. 3."""
+"""L' in Fig. 3."""
 BYTES_PER_PARAMETER = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0, "int8": 1.0, "4bit": 0.5}
 """b of each format."""
 
 
 def paper_bytes(a: Architecture, method: TrainingMethod, s: Setting) -> float | None:
-    """Return the value of the paper's equation, or ``None`` where it has none.
+    """Return the value of the paper's equation, or ``None`` if there is none.
 
-    It has none for Adam, adapters and ElasticZO, nor where the heads do not divide the hidden size.
+    There is none for Adam, adapters and ElasticZO, or if the heads do not divide the hidden size.
     """
     if method.adam or method.trains != "all":
         return None

@@ -1,4 +1,4 @@
-"""What fits a budget: one model by every method."""
+"""Plan one model within a memory budget, with every method."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -25,33 +25,34 @@ if TYPE_CHECKING:
     from repro.planner.unknown import Unknown
 
 Report = Callable[[str], object]
-"""Receives progress, a line at a time."""
+"""Receives progress messages, one line at a time."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One method, against the budget."""
+    """One method compared with the budget."""
 
     method: TrainingMethod
     objection: str | None
-    """Why the method makes no sense with these weights, or cannot be simulated on this model; then
-    nothing below is filled."""
+    """Why the method makes no sense with these weights, or cannot be simulated on this model; the
+    fields below are then empty."""
     caution: str | None
-    """What to know before using it."""
+    """A warning for users of the method."""
     estimate: Estimate | None = None
-    """By the planner's formula; ``None`` also where the formula does not know the model."""
+    """Memory by the planner's formula; ``None`` also if the formula does not cover the model."""
     longest_context: int | None = None
-    """At the batch asked for, by the formula; by simulations where it does not know the model."""
+    """Longest context at the requested batch, by the formula, or by simulations of models outside
+    it."""
     largest_batch: int | None = None
-    """At the context asked for, likewise."""
+    """Largest batch at the requested context, found in the same way."""
     paper: float | None = None
-    """Bytes by the MeZO paper's equations, where they describe the method."""
+    """Bytes by the MeZO paper's equations, if they describe the method."""
     simulated: dict[str, int] | None = None
-    """Bytes of a simulated step, by part and in total, if asked for."""
+    """Bytes of a simulated step, by part and in total, if requested."""
 
     @property
     def needs(self) -> float | None:
-        """Bytes that decide: simulated ones if there are any, else the formula's."""
+        """Bytes compared with the budget: simulated if available, else from the formula."""
         if self.simulated is not None:
             return self.simulated["total_bytes"]
         return None if self.estimate is None else self.estimate.total
@@ -78,28 +79,28 @@ class Row:
 
 @dataclass(frozen=True)
 class Plan:
-    """One model by several methods."""
+    """One model with several methods."""
 
     model: Model
     architecture: Architecture | None
-    """``None`` where only the simulation knows the model ..."""
+    """The sizes; ``None`` if the formula does not cover the model."""
     unknown: "Unknown | None"
-    """... and what transformers says of it then."""
+    """For such a model, the facts from transformers."""
     notes: tuple[str, ...]
-    """Sentences on defaults that the plan chose."""
+    """Sentences about the plan's choice of defaults."""
     setting: Setting
     budget: float
-    """Bytes."""
+    """Memory budget in bytes."""
     rows: tuple[Row, ...]
 
     @property
     def parameters(self) -> int:
-        """All parameters of the model, each once."""
+        """All parameters of the model, each counted once."""
         return self._sizes.parameters
 
     @property
     def positions(self) -> int | None:
-        """The longest context in the configuration, if it has one."""
+        """The longest context according to the configuration, if it has one."""
         return self._sizes.positions
 
     @property
@@ -132,7 +133,7 @@ def plan_model(
     shorten: bool = False,
     simulated: bool = False,
 ) -> Plan:
-    """Plan ``model`` by every method.
+    """Plan ``model`` with every method.
 
     Args:
         model: what to train.
@@ -140,10 +141,10 @@ def plan_model(
         setting: how.
         budget: bytes.
         shorten: whether a context beyond the model's positions becomes all of them.
-        simulated: whether a step is simulated too, which takes seconds a method.
+        simulated: whether a step is simulated too, which takes seconds per method.
 
     Raises:
-        NoFormulaError: the formula does not know the model: see ``plan_unknown``.
+        NoFormulaError: the formula does not cover the model; see ``plan_unknown``.
         UsageError: a learned position embedding has no row for the last tokens of the context, or
             the tail has more blocks than the model.
         ReproError: transformers cannot build the model to simulate.
@@ -169,10 +170,10 @@ def plan_unknown(
     fall_back: bool = False,
     report: Report = lambda line: None,  # noqa: ARG005 - the signature
 ) -> Plan:
-    """Plan a ``model`` outside the formula by simulated steps alone.
+    """Plan a ``model`` outside the formula, by simulated steps only.
 
-    Longest context and largest batch are searched with a few more steps of each method, but for
-    recurrent models, whose steps are simulated token by token.
+    Longest context and largest batch are found by simulating a few more steps of each method,
+    except for recurrent models, whose steps are simulated token by token.
 
     Args:
         model: what to train.
@@ -180,8 +181,8 @@ def plan_unknown(
         setting: how.
         budget: bytes.
         shorten: whether a context beyond the model's positions becomes all of them.
-        fall_back: whether to use eager attention where the model has no SDPA.
-        report: told of each method before its steps, which take seconds to minutes.
+        fall_back: whether to use eager attention if the model has no SDPA.
+        report: called for each method before its steps, which take seconds to minutes.
 
     Raises:
         UsageError: the tail has more blocks than the model.
@@ -272,7 +273,7 @@ def _bytes(model: Model, method: TrainingMethod, setting: Setting) -> int:
 
 
 def _simulated(model: Model, row: Row, setting: Setting) -> Row:
-    """Return ``row`` with a simulated step, or with the reason why there is none."""
+    """Return ``row`` with the bytes of a simulated step, or with the reason why there is none."""
     if row.objection is not None:
         return row
     from repro.memory.simulation import StepError, simulate

@@ -1,4 +1,4 @@
-"""The other way round: the longest context and the largest batch that fit."""
+"""Search for the longest context and the largest batch that fit a budget."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,11 +9,11 @@ from repro.planner.architecture import Architecture
 from repro.planner.formula import estimate
 
 LARGEST_BATCH = 1 << 20
-"""Where the search for a batch ends."""
+"""Upper limit of the search for a batch."""
 LARGEST_CONTEXT = 1 << 20
-"""Where the search for a context ends, in models that name no positions."""
+"""Upper limit of the search for a context, for models without a number of positions."""
 SECANTS = 12
-"""Secant guesses before the search halves the rest: they may creep where memory bends."""
+"""Secant guesses before bisection, since secants may converge slowly where memory is not linear."""
 
 
 def longest_context(a: Architecture, method: TrainingMethod, s: Setting, budget: float) -> int:
@@ -32,10 +32,10 @@ def largest_batch(a: Architecture, method: TrainingMethod, s: Setting, budget: f
 
 
 def largest(fits: Callable[[int], bool], limit: int) -> int:
-    """Return the largest number from 1 to ``limit`` that fits, or 0; what fits is monotone."""
+    """Return the largest number from 1 to ``limit`` that fits, or 0; ``fits`` must be monotone."""
     if fits(limit):
         return limit
-    low, high = 0, limit  # low fits, or is 0; high does not
+    low, high = 0, limit  # low fits or is 0; high does not fit
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
@@ -45,11 +45,12 @@ def largest(fits: Callable[[int], bool], limit: int) -> int:
 def largest_by_secants(
     cost: Callable[[int], float], budget: float, limit: int, known: tuple[int, float]
 ) -> int:
-    """Return what ``largest`` returns for ``cost(x) <= budget``, with as few costs as may be.
+    """Return the largest x with ``cost(x) <= budget``, or 0, with few evaluations of ``cost``.
 
     Args:
-        cost: of a whole number from 1 to ``limit``; grows with it, mostly in proportion.
-        budget: the most it may be.
+        cost: cost of a whole number from 1 to ``limit``; it grows with the number, mostly in
+            proportion.
+        budget: largest allowed cost.
         limit: the largest number.
         known: a number and its cost.
     """

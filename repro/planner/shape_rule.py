@@ -1,9 +1,9 @@
-"""A model of a given number of parameters, where no configuration is named.
+"""The shape of a model of a given number of parameters, if no configuration is given.
 
 The rule is Llama 2's own proportion: D = 128 L with heads of 128 (4096 = 128 x 32 for 7B, 5120 =
 128 x 40 for 13B), a gated feed-forward network of 8 D / 3 rounded as Llama 2 rounds it, as many
-key/value heads as heads, an untied vocabulary of 32000, and 4096 positions. L is the number of
-blocks whose parameters come nearest; the count that results is shown.
+key/value heads as heads, an untied vocabulary of 32000, and 4096 positions. L is chosen for the
+nearest number of parameters, and the resulting count is shown.
 """
 
 from typing import Any
@@ -17,14 +17,14 @@ HEAD = 128
 VOCABULARY = 32000
 POSITIONS = 4096
 DEEPEST = 1000
-"""Blocks at which the search ends: 25 T parameters."""
+"""Upper limit of blocks in the search: 25 T parameters."""
 
 
 def config_of(parameters: str) -> dict[str, Any]:
     """Return the configuration of the Llama nearest to a count such as ``7B`` or ``350M``.
 
     Raises:
-        UsageError: not a count, or one below that of a single block.
+        UsageError: ``parameters`` is not a count, or is below that of a single block.
     """
     wanted = parse_count("params", parameters)
     least = architecture(_config(1)).parameters

@@ -15,7 +15,7 @@ from repro.planner.search import LARGEST_BATCH
 from repro.planner.weights import weight_bytes
 
 _WIDTH = 160
-"""Columns where the output is no terminal."""
+"""Table width in columns if the output is not a terminal."""
 NOT_COUNTED = (
     "Not counted: rounding by the allocator, workspaces of kernels, the CUDA context, the process "
     "itself (docs/plan.md)."
@@ -85,7 +85,7 @@ def choices_text(
 
 
 def short_name(model: str, family: str) -> str:
-    """Return a model's name without the first word of its family's: ``3.2-1b`` of llama-3."""
+    """Return a model's name without the first word of its family, as ``3.2-1b`` in llama-3."""
     return model.removeprefix(f"{family.partition('-')[0]}-")
 
 

@@ -15,27 +15,27 @@ from repro.memory.setting import Setting
 from repro.memory.training_method import TrainingMethod
 
 NOTABLE = 0.01
-"""Share of the parameters from which on matrices outside linear layers are worth a word."""
+"""Fraction of the parameters above which matrices outside linear layers get a warning."""
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """A causal language model of transformers as its own class builds it."""
+    """A causal language model, as built by its class in transformers."""
 
     parameters: int
     fused: int
-    """Elements of matrices that belong to no linear layer: experts in a tensor of three axes."""
+    """Elements of matrices outside linear layers, such as experts in a tensor of three axes."""
     positions: int | None
     """The longest context in the configuration; ``None`` if it has none."""
     layers: int | None
     attention: Attention
     """SDPA if the model's code supports it, else eager."""
     recurrent: bool
-    """Whether its blocks keep a state, which is simulated token by token."""
+    """Whether its blocks keep a recurrent state, which is simulated token by token."""
 
 
 def inspected(config: Mapping[str, Any]) -> Unknown:
-    """Build the model of ``config`` without memory and look at it.
+    """Build the model of ``config`` without allocating memory, and inspect it.
 
     Raises:
         ReproError: transformers has no such causal language model, or cannot build it.
@@ -47,7 +47,7 @@ def inspected(config: Mapping[str, Any]) -> Unknown:
         checked = AutoConfig.for_model(config.get("model_type", ""), **values).get_text_config()
         with torch.device("meta"):
             model: Any = AutoModelForCausalLM.from_config(checked)  # type: ignore[no-untyped-call]
-    except Exception as error:  # whatever a model's own code raises
+    except Exception as error:  # a model's own code may raise anything
         msg = f"transformers cannot build this configuration: {reason_of(error)}"
         raise ReproError(msg) from error
     return Unknown(
@@ -61,7 +61,7 @@ def inspected(config: Mapping[str, Any]) -> Unknown:
 
 
 def fused_caution(model: Unknown, method: TrainingMethod, setting: Setting) -> str | None:
-    """Return the parts of ``model`` that adapters and quantisation leave out, or ``None``."""
+    """Return a warning on the parts without adapters and quantisation, or ``None``."""
     if method.trains != "adapters" or model.fused < NOTABLE * model.parameters:
         return None
     left = format_bytes(setting.width * model.fused)

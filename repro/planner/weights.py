@@ -10,9 +10,10 @@ SCALE = 4
 def weight_bytes(a: Architecture, s: Setting) -> float:
     """Return the bytes of the model's weights.
 
-    int8 stores a byte an element and a scale for each output of a matrix, 4-bit half a byte and a
-    scale for every ``BLOCK_4BIT`` elements. Only the matrices of the blocks are stored so; the
-    embedding, the head, norms and biases are bfloat16, as bitsandbytes leaves them.
+    int8 stores one byte per element and a scale for each output of a matrix; 4-bit stores half a
+    byte per element and a scale for every ``BLOCK_4BIT`` elements. Only the matrices of the blocks
+    are quantised. As in bitsandbytes, the embedding, the output layer, norms and biases remain
+    bfloat16.
     """
     if not s.quantised:
         return s.width * a.parameters

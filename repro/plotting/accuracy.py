@@ -1,4 +1,4 @@
-"""Compare accuracies of several methods with the published ones, as dots and as a table."""
+"""Compare our accuracies of several methods with the published ones, as dots and as a table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,35 +26,35 @@ _PUBLISHED: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Score:
-    """Test accuracy of one method, in per cent; ``None`` where there is none."""
+    """Test accuracies of one method, in per cent; ``None`` if there is none."""
 
     method: str
-    """Its name, as drawn."""
+    """Its name in the figure."""
     published: float | None
     last: float | None = None
-    """Ours after the last epoch, mean over seeds."""
+    """Our accuracy after the last epoch, mean over seeds."""
     interval: float | None = None
     """Half-width of the 95 % confidence interval of ``last``."""
     best: float | None = None
-    """Ours after the best epoch, mean over seeds."""
+    """Our accuracy after the best epoch, mean over seeds."""
     profile: str | None = None
     """Profile of our records."""
     caveat: str = ""
     """A limit of our mean, as in ``1 of 3 diverged``."""
     colour: Any = NEUTRAL
-    """Of its marks, by its method."""
+    """Colour of its marks."""
 
 
 Columns = Mapping[tuple[str, ...], Sequence[Score]]
-"""The methods of each column of a table, by its headings: data set, precision."""
-_LEAST_WIDTH = 5.0  # inches, for the title of a single panel beside its methods' names
+"""The methods' scores in each column of a table, by the column's headings: data set, precision."""
+_LEAST_WIDTH = 5.0  # inches; fits the title of a single panel next to the methods' names
 
 
 def dots(scores: Columns, *, per_row: int = 3) -> Figure:
     """Draw a panel for each column, the methods from top to bottom.
 
-    A profile other than the published one is named: in the panel's title, or next to the method
-    where the panel has several. Diverged seeds are counted next to the method.
+    A profile other than the published one is named in the panel's title, or next to the method if
+    the panel has several profiles. The number of diverged seeds is shown next to the method.
     """
     rows = -(-len(scores) // per_row)
     tallest = max(len(column) for column in scores.values())
@@ -84,7 +84,7 @@ def dots(scores: Columns, *, per_row: int = 3) -> Figure:
 def table(scores: Columns) -> pd.DataFrame:
     """Return methods by columns: ``ours last (best) ± interval | published | difference``.
 
-    A profile other than the published one is named behind ours, and so are seeds that diverged.
+    A profile other than the published one and diverged seeds are noted after our value.
     """
     methods = dict.fromkeys(score.method for column in scores.values() for score in column)
     frame = pd.DataFrame(index=list(methods), columns=pd.MultiIndex.from_tuples(scores), data="")
@@ -121,7 +121,7 @@ def _panel(panel: Axes, headings: Sequence[str], column: Sequence[Score]) -> Non
     panel.set_ylim(len(column) - 0.5, -0.5)
     panel.margins(x=0.08)
     left, right = panel.get_xlim()
-    panel.set_xlim(max(left, 0), min(right, 101))  # an interval may reach beyond what there is
+    panel.set_xlim(max(left, 0), min(right, 101))  # an interval may exceed 0 to 100
     panel.set_xlabel("test accuracy (%)")
 
 

@@ -1,4 +1,4 @@
-"""Loss curves of several methods by epoch: mean over seeds, and their range."""
+"""Draw loss curves of several methods by epoch: mean over seeds, and range."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ _LINES: dict[str, dict[str, Any]] = {
     METHOD_LABELS["cls1"]: {"color": METHOD_COLOURS["cls1"], "linestyle": (0, (3, 1.2, 1, 1.2))},
     METHOD_LABELS["full_bp"]: {"color": METHOD_COLOURS["full_bp"], "linestyle": (0, (1, 1.2))},
 }
-"""The line of each method, the same in every figure; dashes help where colours do not."""
+"""The line of each method, the same in every figure; dashes help readers without colour vision."""
 _LOG_FROM = 10
-"""Ratio of the largest to the smallest loss from which a logarithmic axis shows more."""
+"""Ratio of the largest to the smallest loss above which the axis is logarithmic."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Curve:
     """Loss of one method by epoch."""
 
     seeds: Sequence[Sequence[float]]
-    """The loss in nats of each seed: before training and after each epoch."""
+    """The losses of each seed in nats, before training and after each epoch."""
     profile: str = PAPER
     """Profile of the records."""
     caveat: str = ""
@@ -40,19 +40,19 @@ class Curve:
 
 
 Losses = Mapping[str, Curve]
-"""By method, under its name of ``METHOD_LABELS``."""
+"""The curve of each method, by its name in ``METHOD_LABELS``."""
 
 
 def curves(panels: Mapping[str, Mapping[str, Losses]]) -> Figure:
-    """Draw a column for each data set and a row for each kind of loss, each on a scale of its own.
+    """Draw a column for each data set and a row for each kind of loss, each on its own scale.
 
-    The mean of a method ends where its first seed does: one that diverged is not left out of it.
-    A profile other than the published one is named: in the panel's title, or in a legend of the
-    panel where it has several; there too, how many seeds diverged.
+    The mean of a method ends where its first seed ends, so diverged seeds are included. A profile
+    other than the published one is named in the panel's title, or in the panel's legend if it has
+    several profiles. The legend also gives the number of diverged seeds.
 
     Args:
-        panels: for each data set the kinds of loss, as in ``train`` and ``test``, the same for
-            all, and in each the curves of methods.
+        panels: for each data set, the curves of the methods by kind of loss, such as ``train`` and
+            ``test``; all data sets have the same kinds.
     """
     kinds = list(next(iter(panels.values())))
     drawn = {

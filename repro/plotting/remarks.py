@@ -1,7 +1,7 @@
 """Remarks on a panel's series: a lower profile, diverged seeds.
 
-A profile other than the published one is named in the panel's title where all series share it, else
-at each series that has it.
+A profile other than the published one is named in the panel's title if all series share it, else at
+each series with that profile.
 """
 
 from collections.abc import Collection
@@ -11,7 +11,7 @@ PAPER = "paper"
 
 
 def title(text: str, profiles: Collection[str]) -> str:
-    """Return a panel's title; ``profiles`` are those of all its series."""
+    """Return a panel's title from its text and the profiles of all its series."""
     only = set(profiles)
     return text if len(only) != 1 or PAPER in only else f"{text} ({only.pop()})"
 

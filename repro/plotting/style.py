@@ -1,4 +1,4 @@
-"""One look for every figure: light, printable, safe for colour-blind readers, same bytes."""
+"""The style of all figures: light, printable, safe for colour-blind readers, reproducible."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from repro.core import atomic
 BLUE, ORANGE, GREEN, RED, PINK, BROWN, _, _, _, CYAN = sns.color_palette("colorblind")
 INK = "#333333"
 NEUTRAL = "#7a7a7a"
-"""Of results that belong to no method."""
+"""Colour of results that belong to no method."""
 METHOD_COLOURS: dict[str, Any] = {
     "full_zo": BLUE,
     "cls2": GREEN,
@@ -26,7 +26,7 @@ METHOD_COLOURS: dict[str, Any] = {
 }
 """The colour of each method of the ElasticZO paper, the same in every figure."""
 _DECADES_FROM = 3000
-"""Ratio of the values on an axis from which the labels at 2 and 5 would overlap others."""
+"""Ratio of the values on an axis above which labels at 2 and 5 would overlap others."""
 
 _SETTINGS = {
     "axes.edgecolor": INK,
@@ -59,7 +59,7 @@ def style() -> Iterator[None]:
 
 
 def label_logarithms(axis: Axis, spread: float) -> None:
-    """Label a logarithmic axis at 1, 2 and 5 of each decade, or at decades where those overlap.
+    """Label a logarithmic axis at 1, 2 and 5 of each decade, or only at decades if those overlap.
 
     Args:
         axis: horizontal or vertical.
@@ -73,7 +73,7 @@ def label_logarithms(axis: Axis, spread: float) -> None:
 def save(
     figure: Figure, directory: Path, name: str, formats: tuple[str, ...] = ("svg", "png")
 ) -> list[Path]:
-    """Write ``figure`` in each format, the same bytes for the same figure, and close it."""
+    """Write ``figure`` in each format, reproducibly to the byte, and close it."""
     import io
 
     import matplotlib.pyplot as plt

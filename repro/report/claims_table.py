@@ -44,9 +44,9 @@ _OF_THE_CLAIM = (
     *("id", "paper", "section", "artifact", "quote", "statement", "is_stated", "relation"),
     *("published", "digits", "unit"),
 )
-"""Fields that a row has as the claim has them."""
+"""Fields copied from the claim."""
 _OPEN_SETTINGS = "elasticzo_misses"
-"""The artifact that tries other values of the settings that the ElasticZO paper leaves open."""
+"""The artifact that varies the settings left open by the ElasticZO paper."""
 
 
 @dataclass(frozen=True)
@@ -62,81 +62,84 @@ class ClaimRow:
     artifact: str
     """Slug of the artifact that gives our value."""
     quote: str
-    """The paper's words; of a number in a table, its row and column."""
+    """The paper's words; for a number in a table, its row and column."""
     statement: str
     """The statement in our words."""
     is_stated: bool
-    """Whether the paper says so; a ranking may be our reading of a table."""
+    """Whether the paper states it explicitly; a ranking may be our reading of a table."""
     relation: str
-    """``equals``, ``at least`` or ``at most``: how ours is held against published."""
+    """How our value is compared with the published one: ``equals``, ``at least`` or ``at most``."""
     published: float
-    """The paper's number, without the slip that ``correction`` names if ``printed`` differs."""
+    """The paper's number; if ``printed`` differs, after the ``correction``."""
     printed: float
-    """The number as the paper prints it."""
+    """The number as printed in the paper."""
     digits: int
-    """Decimals that the paper prints of it."""
+    """Number of decimals printed in the paper."""
     unit: str
     """``x`` is a ratio, ``GB`` is 1e9 bytes, ``MiB`` and ``KiB`` are 2**20 and 2**10, ``%`` is per
     cent, ``points`` percentage points, ``s`` seconds, ``settings`` a count."""
     basis: str
-    """The basis that the statement is about: a name of ``BASES``."""
+    """The statement's own basis, a name in ``BASES``."""
     values: dict[str, float]
-    """Our value on each basis that has one, by the names of ``BASES``. A second value on the
-    statement's own basis is named after the engine or the data set that gave it, as in ``trained,
-    torch``, or after its claim."""
+    """Our value on each available basis, by the names in ``BASES``. A second value on the
+    statement's own basis is named after its engine or data set, as in ``trained, torch``, or after
+    its claim."""
     notes: dict[str, str]
     """Remarks on the values of other bases, by the same names."""
     ours: float | None
-    """Our value on the statement's own basis; null if not run, or if the runs cannot tell."""
+    """Our value on the statement's own basis; null if not run, or if the runs are inconclusive."""
     verdict: str
     """One of ``repro.claims.verdict.VERDICTS``."""
     correction: str
-    """The slip in the paper that is corrected, where the verdict says so."""
+    """The corrected error of the paper, if the verdict depends on it."""
     corrected: float | None
     """Our value with that correction."""
     reason: str
-    """How our value came about; where it differs, the suspected cause."""
+    """How our value was obtained and, if it differs, the suspected cause."""
     setting_unknown: tuple[str, ...]
-    """Settings that the result depends on and that the paper, or our copy of it, does not give."""
+    """Settings that affect the result but are missing in the paper or in our copy of it."""
     plausible: tuple[float, float] | None
-    """Least and greatest mean that other values of those settings gave, where they were tried."""
+    """Smallest and largest mean obtained with other values of those settings, if they were
+    tried."""
     interval_kind: str | None
-    """``prediction`` for one further run, ``confidence`` of a ranking's mean; null without one."""
+    """``prediction`` for one further run, ``confidence`` for a ranking's mean; null without
+    interval."""
     interval: float | None
-    """Half-width of that 95 % interval, by which the verdict is."""
+    """Half-width of the 95 % interval that decides the verdict."""
     bootstrap: tuple[float, float] | None
     """Ends of the 95 % interval of the mean by the stratified bootstrap."""
     p_value: float | None
-    """Of rankings: of an exact one-sided test over seeds."""
+    """For rankings, the p-value of an exact one-sided test over seeds."""
     p_holm: float | None
-    """The same, adjusted for the number of rankings that the artifact tests (Holm)."""
+    """The same p-value, adjusted for the number of rankings that the artifact tests (Holm)."""
     n_seeds: int
-    """Independent seeds behind our value; 0 where nothing is random."""
+    """Number of independent seeds behind our value; 0 if nothing is random."""
     last_epoch: float | None
-    """Our value by the last epoch of each run, by which the verdict is ..."""
+    """Our value from the last epoch of each run, which decides the verdict."""
     best_epoch: float | None
-    """... and by the best. The paper does not say which it prints."""
+    """Our value from the best epoch of each run. The paper does not say which one it prints."""
     best_epoch_verdict: str
     """The verdict if the paper printed the best epoch."""
     engine: str
-    """What trained the runs: ``torch`` (PyTorch), ``native`` (the C++ engine), or both."""
+    """The engine that trained the runs: ``torch`` (PyTorch), ``native`` (the C++ engine), or
+    both."""
     profile: str | None
-    """Lowest profile of the records behind our value or verdict, or null if not run."""
+    """Lowest profile among the records behind our value or verdict; null if not run."""
     command: str
-    """The command that makes such records."""
+    """The command that produces such records."""
     records: str | None
-    """Name of the newest of ``record_files``, or null if not run."""
+    """Name of the newest of ``record_files``; null if not run."""
     record_files: list[str]
-    """Names of the files of records that the artifact is read from; empty if not run."""
+    """Names of the record files of the artifact; empty if not run."""
 
     @property
     def shown_verdict(self) -> str:
-        """The verdict as people read it."""
+        """The verdict in words."""
         return shown(self.verdict, self.profile)
 
     @property
     def difference(self) -> float | None:
-        """``ours`` less ``published``, or null without it."""
+        """``ours`` minus ``published``; null without ``ours``."""
         return None if self.ours is None else self.ours - self.published
 
     def as_dict(self) -> dict[str, Any]:
@@ -156,7 +159,7 @@ class _Found:
 
 
 def claim_rows(results: Path, slugs: Iterable[str] = index.SLUGS) -> list[ClaimRow]:
-    """Return the statements of ``slugs``, each from the records that stand.
+    """Return the statements of ``slugs``, each judged from the current records.
 
     Raises:
         UsageError: ``results`` is not a directory.
@@ -169,8 +172,8 @@ def claim_rows(results: Path, slugs: Iterable[str] = index.SLUGS) -> list[ClaimR
 def run_rows(slug: str, runs: Sequence[Path]) -> list[ClaimRow]:
     """Return the statements of one artifact from the files ``runs``, newest first.
 
-    Without any, its statements are not run. Records of other settings are looked for in the
-    directory of results that the newest file is in.
+    Without files, the statements count as not run. Records of other settings are searched in the
+    results directory of the newest file.
 
     Raises:
         ReproError: a file of records is corrupted or of a newer schema.
@@ -179,7 +182,7 @@ def run_rows(slug: str, runs: Sequence[Path]) -> list[ClaimRow]:
 
 
 def open_setting_runs(results: Path) -> list[Path]:
-    """Return the records of other values of the settings that the ElasticZO paper leaves open."""
+    """Return the record files with other values of settings left open by the ElasticZO paper."""
     return current_runs(results, _OPEN_SETTINGS)
 
 
@@ -189,7 +192,7 @@ def _ranges(results: Path) -> Mapping[str, tuple[float, float]]:
 
 @cache
 def _ranges_of(runs: tuple[Path, ...]) -> Mapping[str, tuple[float, float]]:
-    """Read the files once for all artifacts of a report; a file of records never changes."""
+    """Read the files only once for all artifacts of a report; record files never change."""
     return plausible_ranges(read_runs(runs)) if runs else {}
 
 
@@ -213,7 +216,7 @@ def _found(slug: str, runs: Sequence[Path]) -> list[_Found]:
 
 
 def points_of(claim: Claim) -> Iterator[Point]:
-    """Yield the points of the training runs that a claim is on."""
+    """Yield the points of a claim's training runs."""
     if claim in CONTRASTS:
         for pair in CONTRASTS[claim].pairs:
             yield from (point for point in pair if point is not None)
@@ -226,7 +229,7 @@ def points_of(claim: Claim) -> Iterator[Point]:
 
 
 def _command(artifact: Artifact, claim: Claim, finding: Finding, records: Sequence[Record]) -> str:
-    """Return the command of the training runs that a claim is on, by the engine of its finding."""
+    """Return the command of a claim's training runs, with the engine of its finding."""
     points = list(points_of(claim))
     if not points:
         judged = [r for r in records if r.profile == (finding.profile or r.profile)]
@@ -241,7 +244,7 @@ def _command(artifact: Artifact, claim: Claim, finding: Finding, records: Sequen
 
 
 def _rows(found: Sequence[_Found], ranges: Mapping[str, tuple[float, float]]) -> list[ClaimRow]:
-    """Return a row for each statement, with the values of the claims that are the same."""
+    """Return a row for each statement, combining the values of equal claims."""
     others: dict[str, list[_Found]] = {}
     for one in found:
         if one.claim.same_as:

@@ -1,4 +1,4 @@
-"""The command that makes records like given ones: it names their engine, data sets and seeds."""
+"""Build the command that reproduces given records, with their engine, data sets and seeds."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -15,15 +15,16 @@ _POINT_NAMES = {
     "methods": "method",
     "batches": "batch",
 }
-"""Configuration fields that select training runs, and the name of their values in points."""
+"""Configuration fields that select training runs, and the names of their values in points."""
 _ALWAYS = ("datasets", "seeds")
 
 
 def command_of(artifact: Artifact, records: Sequence[Record]) -> str:
-    """Return the command that makes ``records``.
+    """Return the command that reproduces ``records``.
 
-    Data sets and seeds are always named, other selections where not all of the profile is there.
-    Where both engines trained, ``--engine auto`` has each train what it can.
+    Data sets and seeds are always named, other selections only if they do not cover the whole
+    profile. If both engines trained, ``--engine auto`` lets the native engine train every run it
+    supports.
     """
     newest = max(records, key=lambda record: record.utc)
     words = ["repro", "run", artifact.slug, "--profile", newest.profile]
@@ -40,7 +41,7 @@ def command_of(artifact: Artifact, records: Sequence[Record]) -> str:
         whole = {
             value
             for name, of_profile in artifact.profiles.items()
-            if name == newest.profile  # none of a custom run
+            if name == newest.profile  # custom runs have none
             for value in getattr(of_profile, field)
         }
         if values and (field in _ALWAYS or set(values) != whole):
@@ -49,7 +50,7 @@ def command_of(artifact: Artifact, records: Sequence[Record]) -> str:
 
 
 def missing_command(artifact: Artifact, points: Iterable[Point]) -> str:
-    """Return the command that makes records at ``points``, or all of the artifact without any."""
+    """Return the command that computes ``points``, or the whole artifact if there are none."""
     words = ["repro", "run", artifact.slug, "--profile", "paper"]
     points = list(points)
     for field, name in _POINT_NAMES.items():

@@ -1,4 +1,4 @@
-"""Draws every figure of an artifact from its records."""
+"""Draw every figure of an artifact from its records."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from repro.report.kept import kept, key_of, sha256
 def draw(slug: str, runs: Sequence[Path], directory: Path) -> list[Path]:
     """Write the artifact's figures of the records in ``runs`` to ``directory``; return their paths.
 
-    Figures drawn there from the same records by the same code are left as they are.
+    Figures already drawn from the same records by the same code are kept.
 
     Raises:
         ReproError: the records are corrupted, or the directory cannot be written.
@@ -28,7 +28,7 @@ def draw(slug: str, runs: Sequence[Path], directory: Path) -> list[Path]:
     paths = [directory / file for file in expected]
     if drawn or all(path.is_file() and sha256(path) == expected[path.name] for path in paths):
         return paths
-    return _draw(slug, runs, directory)  # someone changed or removed them
+    return _draw(slug, runs, directory)  # the files were changed or removed
 
 
 def _draw(slug: str, runs: Sequence[Path], directory: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The statements that matter most, as the README's table and its scorecard."""
+"""The most important statements, as the README's table and its scorecard."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ HEADLINES: Mapping[str, str] = {
     "B-F7-32-speed-up-largest": "INT8 is up to 1.42 × faster (Raspberry Pi Zero 2)",  # noqa: RUF001
     "B-sign": "The integer loss gets 95 % of the signs right",
 }
-"""Statements by id, in words for a reader without the paper."""
+"""Statements by id, worded for a reader without the paper."""
 
 
 def headline_table(rows: Sequence[ClaimRow]) -> str:

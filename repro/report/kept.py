@@ -1,7 +1,8 @@
-"""Results of the report, kept in the cache while everything they are made from stays the same.
+"""Cache results of the report for as long as their inputs do not change.
 
 A key is a hash of the content of the inputs, of this package's files and of the versions of the
-libraries that draw. Times of files do not matter: a fresh clone and an old one give the same key.
+libraries that draw. Modification times do not matter, so a fresh clone and an old one give the same
+key.
 """
 
 import hashlib
@@ -23,18 +24,18 @@ _LIBRARIES = ("griffelib", "jinja2", "latex2mathml", "matplotlib", "nbconvert", 
 
 
 def key_of(paths: Iterable[Path], *more: str) -> str:
-    """Return the cache key of results made from the files ``paths`` and the texts ``more``."""
+    """Return the cache key for results made from the files ``paths`` and the texts ``more``."""
     parts = [_of_the_code(), *(f"{path.name} {sha256(path)}" for path in paths), *more]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def kept(name: str, key: str, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - as JSON has it
-    """Return the cached value ``name`` if its key is ``key``; else make and cache it.
+def kept(name: str, key: str, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the cached value ``name`` if its key is ``key``; else compute and cache it.
 
     Args:
-        name: file in the cache; a value with another key is replaced.
-        key: as from ``key_of``.
-        make: gives the value, which JSON must be able to hold.
+        name: name of the file in the cache; a value with another key is replaced.
+        key: the result of ``key_of``.
+        make: computes the value, which must be valid in JSON.
     """
     path = cache_dir() / "report" / f"{name}.json"
     try:
@@ -42,7 +43,7 @@ def kept(name: str, key: str, make: Callable[[], Any]) -> Any:  # noqa: ANN401 -
         if found["key"] == key:
             return found["value"]
     except (OSError, ValueError, KeyError, TypeError):
-        pass  # nothing is kept, or it is damaged
+        pass  # nothing is cached, or the file is damaged
     text = json.dumps({"key": key, "value": make()})
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

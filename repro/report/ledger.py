@@ -1,4 +1,4 @@
-"""Sources of the statements: the records at hand, or the summary in the package."""
+"""Read the statements from the records, or from the summary in the package."""
 
 import os
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class Ledger:
 
     rows: Sequence[ClaimRow]
     note: str = ""
-    """A line for the user about the source; empty where the records are read."""
+    """A line for the user about the source; empty if the records are read."""
 
 
 def read_ledger(results: Path | None) -> Ledger:

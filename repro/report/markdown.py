@@ -27,7 +27,7 @@ END = "<!-- end of results -->"
 
 
 def update_readme(readme: Path, results: Path) -> None:
-    """Rewrite the results between the marks of ``readme`` from the records.
+    """Rewrite the results between the marks in ``readme`` from the records.
 
     Its scorecards are drawn to ``docs/figures`` in the same directory.
 
@@ -98,7 +98,7 @@ def artifact_table(rows: Sequence[ClaimRow], seconds: Mapping[str, float]) -> st
 
 
 def summary(rows: Sequence[ClaimRow]) -> str:
-    """Return how many statements of each basis have each verdict, as a Markdown table."""
+    """Return a Markdown table with the number of statements by basis and verdict."""
     counts = Counter((row.verdict, row.basis) for row in rows)
     bases = list(dict.fromkeys(row.basis for row in rows))
     lines = [f"| statements about | {' | '.join(bases)} |", f"| --- |{' --: |' * len(bases)}"]
@@ -174,7 +174,7 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
 
 
 def _tests(rows: Sequence[ClaimRow]) -> list[str]:
-    """Say what the p of a table are, and that with their number some are small by chance."""
+    """Return notes that explain p-values, and that some of many are small by chance."""
     found = [row.p_value for row in rows if row.p_value is not None]
     if not found:
         return []
@@ -187,7 +187,7 @@ def _tests(rows: Sequence[ClaimRow]) -> list[str]:
 
 
 def _why(row: ClaimRow) -> str:
-    """Return the reason, with the correction and the open settings where there are some."""
+    """Return the reason, with the correction and the open settings, if any."""
     parts = [row.reason]
     if row.correction:
         parts.append(f"corrected: {wording.correction(row)}")

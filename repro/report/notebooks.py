@@ -1,8 +1,8 @@
-"""Generate and execute the results notebooks, all in one order.
+"""Generate and execute the results notebooks, all with the same structure.
 
-A notebook reads records and never trains. It opens with the verdicts and the main figure; then the
-template tells the story and ends it with a conclusion. Everything after the conclusion is folded:
-the template's raw tables, all statements, how the records were made, deviations from the paper.
+A notebook reads records and never trains. It opens with the verdicts and the main figure, followed
+by the template's text and its conclusion. Everything after the conclusion is folded: the template's
+raw tables, all statements, the provenance of the records, and the deviations from the paper.
 
 A notebook keeps the hashes of its cells, records and verdicts, so ``is_stale`` need not execute it.
 """
@@ -34,9 +34,9 @@ from repro.report.markdown import claims_markdown
 from repro.report.wording import FOLDED
 
 CONCLUSION = "## Conclusion"
-"""Heading of a template's last open section; the sections after it are folded."""
+"""Heading of the last unfolded section of a template; later sections are folded."""
 FEW_CLAIMS = 6
-"""With more claims, a notebook opens with their counts and folds their table."""
+"""Limit of claims; with more, a notebook opens with their counts and folds their table."""
 _ARTIFACTS = Path(index.__file__).parent
 _TEMPLATE_FORMAT = {"extension": ".md", "split_at_heading": True}
 _TIMEOUT_S = 600
@@ -45,14 +45,14 @@ _TIMEOUT_S = 600
 def template(slug: str) -> Path:
     """Return the template of an artifact's notebook, in jupytext's Markdown.
 
-    It lies next to the artifact's module, or in its package.
+    It is next to the artifact's module, or in its package.
     """
     package = _ARTIFACTS / slug
     return package / "notebook.md" if package.is_dir() else _ARTIFACTS / f"{slug}.md"
 
 
 def is_stale(slug: str, notebook: Path, runs: Sequence[Path]) -> bool:
-    """Tell whether the notebook is missing, damaged, or older than what it is made from."""
+    """Return whether the notebook is missing, damaged, or older than its sources."""
     try:
         made_from = json.loads(notebook.read_bytes())["metadata"]["zo_repro"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -65,13 +65,14 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
     """Generate the artifact's notebook from the records in ``runs``, execute it and write it.
 
     Raises:
-        ReproError: a cell failed (on corrupted records, the first), or it cannot be written.
+        ReproError: a cell failed (with corrupted records, the first one), or the notebook cannot be
+            written.
     """
     content = assemble(slug)
     records = os.pathsep.join(str(run.resolve()) for run in runs)
     variables = same_package() | {view.RECORDS: records}
     try:
-        # an empty directory, since a kernel may import from the one that it begins in
+        # an empty directory, since a kernel may import from its working directory
         with environment_set(variables), tempfile.TemporaryDirectory() as empty:
             _execute(content, empty)
     except CellExecutionError as error:
@@ -87,11 +88,11 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
 
 
 def _execute(content: Any, directory: str) -> None:  # noqa: ANN401 - nbformat is untyped
-    """Run every cell in a kernel that begins in ``directory``."""
-    # an interrupt leaves nbclient's task behind, which then fails with its kernel
+    """Run every cell in a kernel with the working directory ``directory``."""
+    # after an interrupt, nbclient's pending task fails with its kernel
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     client = NotebookClient(content, timeout=_TIMEOUT_S, kernel_name="python3")
-    # nobody reads what a kernel says besides its cells' output: the way it starts and is ended
+    # hide the kernel's messages at its start and end; the cells' output is kept
     with client.setup_kernel(cwd=directory, stderr=subprocess.DEVNULL):
         for number, cell in enumerate(content.cells):
             client.execute_cell(cell, number)
@@ -106,7 +107,7 @@ def assemble(slug: str) -> Any:  # noqa: ANN401 - nbformat is untyped
 
 
 def _opening(slug: str) -> list[Any]:
-    """Return the answer: verdicts, then the main figure."""
+    """Return the opening cells: verdicts, then the main figure."""
     artifact = index.load(slug)
     figure = next(iter(artifact.captions))
     cells = [_code(f'view.figure(artifact.ARTIFACT, "{figure}", records)')]

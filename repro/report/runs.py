@@ -1,4 +1,4 @@
-"""Which files of records figures, tables and verdicts are made from."""
+"""Select the files of records from which figures, tables and verdicts are made."""
 
 from pathlib import Path
 
@@ -8,15 +8,15 @@ from repro.measurement.records import latest_run, profile_runs, run_files
 
 
 def current_runs(results: Path, slug: str) -> list[Path]:
-    """Return the files that people read the artifact's results from, newest first.
+    """Return the files that hold the artifact's current results, newest first.
 
-    An artifact with selector fields is read from all runs of its profiles, as each may hold other
-    training runs; any other from the newest run of its highest profile. Runs of no profile count
-    where the artifact ``reads_custom``.
+    For an artifact with selector fields these are all runs of its profiles, since each may hold
+    other training runs. For any other artifact it is the newest run of its highest profile. Custom
+    runs count only if the artifact ``reads_custom``.
 
     Raises:
         UsageError: ``results`` is not a directory.
-        ReproError: a file there has a name that no run gives.
+        ReproError: a file there does not have the name of a run file.
     """
     if not results.is_dir():
         msg = f"results directory {results} does not exist; give --results DIR, or run something"
@@ -32,7 +32,7 @@ def current_runs(results: Path, slug: str) -> list[Path]:
 
 
 def require_runs(results: Path, slug: str) -> list[Path]:
-    """Return what ``current_runs`` does, if it is anything.
+    """Return ``current_runs``, which must not be empty.
 
     Raises:
         UsageError: ``results`` is not a directory.

@@ -1,6 +1,6 @@
-"""The ledger's summary in the package, for use without the records.
+"""The summary of the ledger in the package, for use without the records.
 
-``repro report --readme`` writes it. A test holds it equal to the committed records.
+``repro report --readme`` writes it, and a test compares it with the committed records.
 """
 
 import json
@@ -24,7 +24,7 @@ class Summary:
     claims: list[dict[str, Any]]
     """The statements, each as ``repro claims --json`` prints it."""
     recorded_seconds: dict[str, float]
-    """Compute time in the records, by slug; artifacts whose records hold no time are missing."""
+    """Compute time in the records, by slug; artifacts without recorded times are missing."""
 
 
 def read_summary() -> Summary:
@@ -41,7 +41,7 @@ def write_summary(results: Path, claims: Sequence[dict[str, Any]], path: Path) -
 
 
 def recorded_times(results: Path) -> dict[str, int]:
-    """Return the seconds of compute in each artifact's current records, where they hold a time."""
+    """Return the compute time in seconds of each artifact's current records, if recorded."""
     known = {}
     for slug in index.SLUGS:
         paths = current_runs(results, slug)
@@ -52,13 +52,13 @@ def recorded_times(results: Path) -> dict[str, int]:
 
 
 def recorded_seconds(records: Sequence[Record]) -> float | None:
-    """Return the compute time of the records together, or None where none holds a time."""
+    """Return the total compute time of the records, or ``None`` if none holds a time."""
     found = [seconds for record in records if (seconds := seconds_of(record)) is not None]
     return sum(found) if found else None
 
 
 def seconds_of(record: Record) -> float | None:
-    """Return the duration of a record: the sum of its epochs, or the end of a clock from 0."""
+    """Return the duration of a record: the sum over its epochs, or the last time of its clock."""
     seconds = record.metrics.get("seconds")
     if not isinstance(seconds, list) or not seconds:
         return None

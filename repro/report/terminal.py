@@ -25,7 +25,7 @@ from repro.report import wording
 from repro.report.claims_table import ClaimRow
 
 _WIDTH = 100
-"""Least width of the table in columns; a wider terminal shows more of each statement."""
+"""Minimum width of the table in columns; a wider terminal shows more of each statement."""
 _COLOURS = {
     REPRODUCED: "green",
     CORRECTED: "green",
@@ -38,9 +38,9 @@ _COLOURS = {
 
 
 def claims_text(rows: Sequence[ClaimRow]) -> str:
-    """Return the statements by artifact, one a line, and how many have each verdict.
+    """Return the statements by artifact, one per line, and the number of each verdict.
 
-    Colour is used only where standard output is a terminal.
+    Colour is used only if standard output is a terminal.
     """
     terminal = sys.stdout.isatty()
     width = max(_WIDTH, shutil.get_terminal_size().columns) if terminal else _WIDTH
@@ -57,7 +57,7 @@ def claims_text(rows: Sequence[ClaimRow]) -> str:
 
 
 def claim_text(row: ClaimRow) -> str:
-    """Return all facts in the ledger about one statement, one a line."""
+    """Return all facts in the ledger about one statement, one per line."""
     facts = {
         "statement": row.statement + ("" if row.is_stated else " (our reading of the paper)"),
         "quotation": f'"{row.quote}"',
@@ -98,7 +98,7 @@ def claim_text(row: ClaimRow) -> str:
 
 
 def _table(rows: Sequence[ClaimRow], *, header: bool) -> Table:
-    """Return a table whose statements are cut where the other columns leave no room."""
+    """Return a table in which statements are cut if the other columns leave no room."""
     table = Table(box=None, pad_edge=False, expand=True, show_header=header)
     table.add_column("id", no_wrap=True, min_width=max(len(row.id) for row in rows))
     table.add_column("statement", no_wrap=True, overflow="ellipsis", ratio=1)

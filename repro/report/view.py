@@ -21,17 +21,17 @@ from repro.report.markdown import claims_markdown, count_verdicts
 from repro.report.runs import require_runs
 
 RECORDS = "REPRO_RECORDS"
-"""Environment variable naming the files of records that a notebook shows, separated
-as those of ``PATH`` are."""
+"""Environment variable with the record files that a notebook shows, separated as in ``PATH``."""
 _DPI = 120
 
 pd.set_option("display.max_colwidth", None)  # show commits and reasons whole
 
 
 def record_files(slug: str) -> list[Path]:
-    """Return the files that ``REPRO_RECORDS`` names, else the current records of ``slug``.
+    """Return the files named by ``REPRO_RECORDS``, else the current records of ``slug``.
 
-    They are looked for in ``REPRO_RESULTS``, else in the nearest ``results`` directory upwards.
+    The current records are searched in ``REPRO_RESULTS``, else in the nearest ``results`` directory
+    upwards.
     """
     if chosen := os.environ.get(RECORDS):
         return [Path(name) for name in chosen.split(os.pathsep)]
@@ -42,7 +42,7 @@ def record_files(slug: str) -> list[Path]:
 
 
 def newest_records(slug: str) -> list[Record]:
-    """Return the records that tables and verdicts are made from.
+    """Return the records from which tables and verdicts are made.
 
     Raises:
         ReproError: there are none, or they are corrupted.
@@ -51,7 +51,7 @@ def newest_records(slug: str) -> list[Record]:
 
 
 def provenance(records: Sequence[Record]) -> pd.DataFrame:
-    """Return how the records were made: profile, code, machine, libraries."""
+    """Return the provenance of the records: profile, code, machine, libraries."""
     environments = [record.environment for record in records]
     libraries = dict.fromkeys(name for here in environments for name in here.versions)
     rows = {
@@ -74,7 +74,7 @@ def provenance(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def _each(values: Iterable[str]) -> str:
-    """Return every value there is, once; records of several runs may have several."""
+    """Join the distinct values; records of several runs may have several."""
     return "; ".join(dict.fromkeys(values))
 
 
@@ -85,13 +85,13 @@ def claims(slug: str) -> Markdown:
 
 
 def verdicts(slug: str) -> Markdown:
-    """Return how many of the artifact's claims have each verdict, as a sentence."""
+    """Return a sentence with the number of the artifact's claims by verdict."""
     count = count_verdicts(run_rows(slug, record_files(slug)))
     return Markdown(f"**{count}.** The table of all statements is at the end.")  # type: ignore[no-untyped-call]
 
 
 def about(artifact: Artifact) -> Markdown:
-    """Return what the artifact shows and its numbered deviations from the paper."""
+    """Return the artifact's description, with its numbered deviations from the paper."""
     return Markdown(artifact.about)  # type: ignore[no-untyped-call]
 
 
@@ -108,7 +108,7 @@ def figure(artifact: Artifact, name: str, records: Sequence[Record]) -> Image:
 
 
 def show(figure: Figure, description: str) -> Image:
-    """Return ``figure`` as an image, with ``description`` for those who cannot see it."""
+    """Return ``figure`` as an image, with ``description`` as its alternative text."""
     buffer = io.BytesIO()
     with style():
         figure.savefig(buffer, format="png", dpi=_DPI, metadata={"Software": None})

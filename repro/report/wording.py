@@ -1,4 +1,4 @@
-"""Words for a claim's numbers, the same wherever they are shown."""
+"""Format a claim's numbers, the same way wherever they are shown."""
 
 from repro.claims.claim import SIGNS
 from repro.claims.verdict import CORRECTED
@@ -7,29 +7,29 @@ from repro.report.claims_table import ClaimRow
 CAVEAT = "Adjusted values (Holm) allow for the number of rankings of this figure or table."
 ENGINES = {"torch": "PyTorch", "native": "C++ engine", "native and torch": "both engines"}
 FOLDED = "jp-MarkdownHeadingCollapsed"
-"""JupyterLab's mark of a heading whose section is folded; the site folds it, too."""
+"""JupyterLab's mark for a folded section; the site folds it, too."""
 NOTHING = "–"  # noqa: RUF001
 
 
 def published(row: ClaimRow) -> str:
-    """Return the paper's number with its unit, the claimed side of a bound, and a misprint."""
+    """Return the paper's number with its unit, the direction of a bound, and a misprint."""
     return claimed(row) + ("" if row.printed == row.published else f" (printed: {row.printed:g})")
 
 
 def claimed(row: ClaimRow) -> str:
-    """Return the number that ours is judged by, with its unit and the claimed side of a bound."""
+    """Return the number that ours is compared with, its unit and the direction of a bound."""
     return f"{SIGNS[row.relation]}{row.published:.{row.digits}f} {unit(row)}"
 
 
 def correction(row: ClaimRow) -> str:
-    """Return the corrected slip, with our value if that changes; or nothing."""
+    """Return the corrected error of the paper, with our value if that changes it; or nothing."""
     if row.corrected is None or not row.correction:
         return row.correction
     return f"{row.correction}: {row.corrected:.4g} {unit(row)}"
 
 
 def ours(row: ClaimRow) -> str:
-    """Return our number with the 95 % interval by which it is judged, and its unit."""
+    """Return our number with its unit and the 95 % interval that decides the verdict."""
     if row.ours is None:
         return NOTHING
     spread = "" if row.interval is None else f" ± {row.interval:.2g}"
@@ -37,21 +37,21 @@ def ours(row: ClaimRow) -> str:
 
 
 def corrected(row: ClaimRow) -> str:
-    """Return our number after the correction of a slip in the paper, or nothing."""
+    """Return our number after the correction of an error in the paper, or nothing."""
     if row.verdict != CORRECTED or row.corrected is None:
         return ""
     return f"{row.corrected:.4g} {unit(row)}"
 
 
 def p_value(row: ClaimRow) -> str:
-    """Return the p of a ranking and its value adjusted for their number, or nothing."""
+    """Return the p-value of a ranking and its adjusted value, or nothing."""
     if row.p_value is None or row.p_holm is None:
         return ""
     return f"p = {row.p_value:.2g}, Holm {row.p_holm:.2g}"
 
 
 def bootstrap(row: ClaimRow) -> str:
-    """Return the interval by the stratified bootstrap, or nothing."""
+    """Return the interval from the stratified bootstrap, or nothing."""
     if row.bootstrap is None:
         return ""
     low, high = row.bootstrap
@@ -59,7 +59,7 @@ def bootstrap(row: ClaimRow) -> str:
 
 
 def difference(row: ClaimRow) -> str:
-    """Return ours less the published: in points where verdicts are by those, else in per cent."""
+    """Return our value minus the published one: in points, per cent, or the statement's unit."""
     if row.difference is None:
         return NOTHING
     if row.unit in ("%", "points"):
@@ -70,7 +70,7 @@ def difference(row: ClaimRow) -> str:
 
 
 def source(row: ClaimRow) -> str:
-    """Return the basis; for times and trained accuracies also profile, seeds and engine."""
+    """Return the basis and, for times and trained accuracies, profile, seeds and engine."""
     if row.basis not in ("timed", "trained") or row.profile is None:
         return row.basis
     seeds = f", {row.n_seeds} seed{'s' if row.n_seeds > 1 else ''}" if row.n_seeds else ""
@@ -86,5 +86,5 @@ def other_values(row: ClaimRow) -> str:
 
 
 def unit(row: ClaimRow) -> str:
-    """Return the unit as people write it."""
+    """Return the unit in its usual notation."""
     return {"x": "×"}.get(row.unit, row.unit)  # noqa: RUF001

@@ -1,7 +1,7 @@
-"""Builds the site from records, figures, notebooks and documents: equal input gives equal bytes.
+"""Build the site from records, figures, notebooks and documents; equal input gives equal bytes.
 
-The pages of an artifact are kept in the cache for as long as its records, its notebook, the
-documents and the code are the same.
+The pages of an artifact are cached for as long as its records, its notebook, the documents and the
+code do not change.
 """
 
 import json
@@ -27,7 +27,7 @@ _WEB = Path(__file__).with_name("web")
 
 
 def build(results: Path, notebooks: Path, clone: Path, target: Path) -> None:
-    """Write the site to ``target``: whole, or not at all.
+    """Write the whole site to ``target``, or nothing.
 
     Args:
         results: directory of the records.
@@ -36,8 +36,8 @@ def build(results: Path, notebooks: Path, clone: Path, target: Path) -> None:
         target: a new directory, or an earlier site to replace.
 
     Raises:
-        UsageError: ``results`` is no directory, ``clone`` no clone, or ``target`` holds anything
-            but an earlier site.
+        UsageError: ``results`` is not a directory, ``clone`` is not a clone, or ``target`` holds
+            anything but an earlier site.
         ReproError: records are corrupted, a figure of recorded artifacts was never drawn, or
             ``target`` cannot be written.
     """
@@ -61,7 +61,7 @@ def build(results: Path, notebooks: Path, clone: Path, target: Path) -> None:
 
 
 def _shown(site: Path, slug: str, results: Path, notebooks: Path, pages: Pages) -> Shown:
-    """Copy an artifact's files, write its pages, and return its part of the index."""
+    """Copy an artifact's files, write its pages, and return its entry in the index."""
     artifact = index.load(slug)
     paths = current_runs(results, slug)
     for path in paths:

@@ -1,7 +1,7 @@
-"""The documents in ``docs/`` as HTML, with links to the site's files.
+"""Convert the documents in ``docs/`` to HTML, with links to the site's files.
 
-A link to a module that has a reference leads there. A link to any other file of the clone is
-dropped and its text kept. The identifier of a statement becomes a link to it.
+A link to a module that has a reference page leads there. A link to any other file of the clone is
+replaced by its text. The identifier of a statement becomes a link to the statement.
 """
 
 import posixpath
@@ -21,7 +21,7 @@ from repro.site import text
 from repro.site.reference import PACKAGES, reference
 
 DISCREPANCIES = "discrepancies"
-"""The document that names the causes of differences."""
+"""The document with the causes of differences."""
 OVERVIEW = "README"
 """The document that lists the others by reader; the site shows it on its first page."""
 _NAMED = re.compile(r"<code>docs/(\w+)\.md</code>")
@@ -33,7 +33,7 @@ _ELSEWHERE = {
     "docs/README.md": "index.html#documents",
     "results/README.md": "index.html#all",
 }
-"""Where the site has the content of the clone's overviews."""
+"""The site's address for each overview of the clone."""
 _MODULE = re.compile(r"repro/(\w+)(?:/(\w+)\.py)?")
 """A package or a module, as documents link to it."""
 _NAMED_STATEMENT = re.compile(r"`([AB][\w-]*)`")
@@ -46,7 +46,7 @@ class Heading:
     level: int
     id: str
     text: str
-    """Without markup."""
+    """Text of the heading, without markup."""
     section: str
     """The text from the heading to the next one, without markup."""
 
@@ -56,10 +56,10 @@ class Document:
     """A file of ``docs/``."""
 
     name: str
-    """Without directory and suffix."""
+    """Name of the file, without directory and suffix."""
     title: str
     body: str
-    """HTML."""
+    """The content in HTML."""
 
     @property
     def headings(self) -> list[Heading]:
@@ -84,13 +84,13 @@ class Documents:
     root: Path
     """Directory of ``README.md`` and ``docs``."""
     notebooks: Collection[str]
-    """Names of the site's notebooks."""
+    """Names of the notebooks on the site."""
 
     def __post_init__(self) -> None:
         """Refuse a directory without a clone's files.
 
         Raises:
-            UsageError: it has no ``docs/README.md`` or no ``docs/discrepancies.md``.
+            UsageError: ``root`` has no ``docs/README.md`` or no ``docs/discrepancies.md``.
         """
         if not self._path(OVERVIEW).is_file() or DISCREPANCIES not in self.names:
             msg = f"{self.root} does not hold the docs/ of a clone; give --documents DIR"
@@ -103,9 +103,9 @@ class Documents:
         return [name for name in found if name != OVERVIEW]
 
     def readers(self) -> list[tuple[str, list[str]]]:
-        """Return the documents by reader: a heading, and a line of HTML for each document.
+        """Return the documents by audience: a heading, and a line of HTML for each document.
 
-        The links are relative to the top of the site.
+        The links are relative to the root of the site.
         """
         found = []
         for reader, items in _READER.findall(self._source(OVERVIEW)):
@@ -127,15 +127,15 @@ class Documents:
         return sorted(p.relative_to(self.root) for p in (self.root / "docs").rglob("*.png"))
 
     def causes(self) -> set[str]:
-        """Return the statements that ``discrepancies`` names a cause of."""
+        """Return the statements for which ``discrepancies`` names a cause."""
         return {*_NAMED_STATEMENT.findall(self._source(DISCREPANCIES))} & CLAIMS.keys()
 
     def linked(self, html: str, root: str) -> str:
-        """Return the HTML of a page with links to the documents that it names.
+        """Turn the names of documents in a page into links.
 
         Args:
-            html: where ``docs/NAME.md`` is written as code.
-            root: from the page to the top of the site.
+            html: the page, in which ``docs/NAME.md`` is written as code.
+            root: relative path from the page to the root of the site.
         """
 
         def link(found: re.Match[str]) -> str:
@@ -146,12 +146,12 @@ class Documents:
         return _NAMED.sub(link, html)
 
     def goal(self, address: str, here: str, page: str) -> str | None:
-        """Return where a link leads on the site, or None if the site does not have its goal.
+        """Return the target of a link on the site, or ``None`` if the site does not have it.
 
         Args:
-            address: the link in the text.
-            here: the directory of the text in the clone.
-            page: the directory of the page that shows it on the site.
+            address: the link's address in the text.
+            here: directory of the text in the clone.
+            page: directory of the page on the site.
         """
         parts = urlsplit(address)
         if parts.scheme or not parts.path:
@@ -221,11 +221,11 @@ class _Renderer(text.Renderer):
 
 
 def anchor(heading: str) -> str:
-    """Return the identifier that GitHub gives to a heading, itself given as HTML."""
+    """Return the identifier that GitHub assigns to a heading, which is given as HTML."""
     words = unescape(re.sub(r"<[^>]+>", "", heading)).lower()
     return re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
 
 
 def _plain(html: str) -> str:
-    """Return the text of HTML, its white space as single spaces."""
+    """Return the text of HTML, with all white space as single spaces."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())

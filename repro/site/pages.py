@@ -48,7 +48,7 @@ _PLANNER_HEAD = (
     '<link rel="icon" href="data:image/svg+xml;base64,'
     f'{b64encode((_WEB / "favicon.svg").read_bytes()).decode()}">'
 )
-"""Description and icon of the planner's page, which loads no file."""
+"""Description and icon of the planner's page, inlined since that page loads no files."""
 BUDGET = 16e9
 """Initial budget of the planner's page in bytes."""
 
@@ -62,7 +62,7 @@ class Exhibit:
     runs: Sequence[Run]
     made: Sequence[Made]
     notebook: bool
-    """Whether it has one."""
+    """Whether the artifact has a notebook."""
     stale: bool
     """Whether the notebook is older than the records."""
 
@@ -73,12 +73,12 @@ class Exhibit:
 
     @property
     def profiles(self) -> str:
-        """Of its records."""
+        """The profiles of its records."""
         return ", ".join(dict.fromkeys(run.profile for run in self.runs))
 
     @property
     def made_of(self) -> dict[str, list[Made]]:
-        """The runs behind each claim on trained cells, by its id."""
+        """The records behind each claim on training runs, by the claim's id."""
         found = {}
         for row in self.rows:
             if row.id in QUANTITIES:
@@ -90,7 +90,7 @@ class Exhibit:
 
 @dataclass(frozen=True)
 class Shown:
-    """An artifact's part of the index."""
+    """An artifact's entry in the index."""
 
     artifact: Artifact
     rows: Sequence[ClaimRow]
@@ -104,20 +104,20 @@ class Shown:
 
 
 class Pages:
-    """The pages, with links to the documents of a clone."""
+    """Renders the pages, with links to the documents of a clone."""
 
     def __init__(self, documents: Documents) -> None:
-        """Read which claims those name a suspected cause of."""
+        """Find the claims for which the documents name a suspected cause."""
         self._documents = documents
         self._causes = documents.causes()
 
     @property
     def fingerprint(self) -> str:
-        """Key of the documents' content behind an artifact's page."""
+        """Cache key of the documents' content used in an artifact's page."""
         return json.dumps([self._documents.names, sorted(self._causes)])
 
     def index(self, exhibits: Sequence[Shown]) -> str:
-        """Return the page of the headline answers, the documents and all statements."""
+        """Return the first page: the headline answers, the documents and all statements."""
         rows = [row for exhibit in exhibits for row in exhibit.rows]
         counts = Counter((row.verdict, "") for row in rows)
         counts += Counter(("", row.paper) for row in rows)
@@ -137,7 +137,7 @@ class Pages:
         )
 
     def entries(self, rows: Sequence[ClaimRow]) -> str:
-        """Return the script with the search's entries: sections, then statements."""
+        """Return the script with the entries of the search: sections, then statements."""
         found = [
             (document.title, one.text, f"docs/{document.name}.html#{one.id}", one.section)
             for document in self._documents.all
@@ -173,7 +173,7 @@ class Pages:
         return self._render("document.html", document=document, body=body, root="../")
 
     def method(self, rows: Sequence[ClaimRow]) -> str:
-        """Return the page that says how verdicts are made."""
+        """Return the page that explains how verdicts are reached."""
         tested = [row.p_value for row in rows if row.p_value is not None]
         return self._render(
             "method.html",
@@ -195,7 +195,7 @@ class Pages:
         page = page.replace("<body>", f"<body>\n{links}", 1)
         return self._documents.linked(page, "")
 
-    def _render(self, template: str, **values: Any) -> str:  # noqa: ANN401 - what templates show
+    def _render(self, template: str, **values: Any) -> str:  # noqa: ANN401 - values for the template
         names: Mapping[str, Any] = {
             "papers": PAPERS,
             "names": NAMES,
@@ -208,7 +208,7 @@ class Pages:
 
 
 def rule() -> str:
-    """Return the rule of verdicts in Markdown: that of the code, with its constants' values."""
+    """Return the rule of verdicts in Markdown, taken from the code, with its constants' values."""
     values = {
         "CLOSE_FRACTION": f"{CLOSE_FRACTION:.0%}".replace("%", " %"),
         "CLOSE_POINTS": f"{CLOSE_POINTS:g} percentage points",

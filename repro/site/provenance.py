@@ -1,4 +1,4 @@
-"""How each number was made: file, code, machine, time, and the command that makes it again."""
+"""The provenance of each number: file, code, machine, time, and the command that reproduces it."""
 
 import json
 import shlex
@@ -19,39 +19,39 @@ from repro.report.summary import recorded_seconds, seconds_of
 
 @dataclass(frozen=True)
 class Made:
-    """A record that stands."""
+    """A current record."""
 
     number: int
-    """By which the page refers to it."""
+    """Number by which the page refers to the record."""
     file: str
     record: Record
 
     @property
     def anchor(self) -> str:
-        """Its identifier on the page."""
+        """Identifier of the record on the page."""
         return f"record-{self.number}"
 
     @property
     def what(self) -> str:
-        """Kind and coordinates."""
+        """Kind and coordinates of the result."""
         point = self.record.point
         where = [f"{name} {value}" for name, value in point.items() if value is not None]
         return f"{self.record.kind}: {', '.join(where)}" if where else self.record.kind
 
     @property
     def utc(self) -> str:
-        """When it was computed: for a cell taken from another run, then."""
+        """Time of computation; a training run reused from another run keeps its own."""
         return str(self._trained.get("utc", self.record.utc))
 
     @property
     def commit(self) -> str:
-        """Of the code that computed it."""
+        """Commit of the code that computed it."""
         made, here = self._trained, self.record.environment
         return commit_label(made.get("commit", here.commit), made.get("dirty", here.dirty))
 
     @property
     def duration(self) -> str:
-        """How long it took, if that was recorded."""
+        """Duration of the computation, if recorded."""
         total = seconds_of(self.record)
         return "" if total is None else format_seconds(total)
 
@@ -63,25 +63,25 @@ class Made:
 
 @dataclass(frozen=True)
 class Run:
-    """A file of records with some that stand."""
+    """A file of records, at least one of them current."""
 
     name: str
     profile: str
     command: str
-    """What makes the file's records again."""
+    """Command that reproduces the file's records."""
     count: int
     standing: int
     utc: str
-    """When its last record was written."""
+    """Time at which its last record was written."""
     commit: str
     machine: str
     software: str
     duration: str
-    """All recorded durations together; empty if none was."""
+    """Sum of the recorded durations; empty if there are none."""
 
 
 def standing(paths: Sequence[Path]) -> list[Made]:
-    """Return the records that stand of the files ``paths``, each with its file's name."""
+    """Return the current records in the files ``paths``, each with its file's name."""
     stand = {msgspec.json.encode(record) for record in read_runs(paths)}
     found = [(path.name, record) for path in paths for record in read_run(path)]
     kept = [(file, record) for file, record in found if msgspec.json.encode(record) in stand]
@@ -89,7 +89,7 @@ def standing(paths: Sequence[Path]) -> list[Made]:
 
 
 def runs(artifact: Artifact, paths: Sequence[Path], made: Sequence[Made]) -> list[Run]:
-    """Return what is known of each file of ``paths``."""
+    """Describe each file of ``paths``."""
     found = []
     for path in paths:
         records = read_run(path)
@@ -98,7 +98,7 @@ def runs(artifact: Artifact, paths: Sequence[Path], made: Sequence[Made]) -> lis
         trained = [
             record.metrics.get("trained", {"threads": record.environment.threads})
             for record in records
-        ]  # older records of training runs do not say how many threads there were
+        ]  # older records of training runs lack the number of threads
         threads = sorted({int(one["threads"]) for one in trained if "threads" in one})
         machine = [
             here.cpu,
@@ -127,10 +127,10 @@ def runs(artifact: Artifact, paths: Sequence[Path], made: Sequence[Made]) -> lis
 
 
 def command(artifact: Artifact, record: Record) -> str:
-    """Return the command line that makes the run of ``record`` again with the present code.
+    """Return the command line that repeats the run of ``record`` with the present code.
 
-    Options are given where the configuration is not that of the profile as it is now. A run of no
-    profile takes the one that fewest options turn into it.
+    Options are given where the configuration differs from the present profile. For a custom run,
+    the profile that needs the fewest options is used.
     """
     from repro.harness import config_dict  # imports torch, which takes seconds
 

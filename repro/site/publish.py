@@ -11,20 +11,20 @@ from repro.core.errors import ReproError, UsageError
 from repro.core.leftovers import temporary_directory
 
 MANIFEST = "SHA256SUMS"
-"""Names every other file with its hash, as ``sha256sum`` does."""
+"""File with the hashes of all other files, in the format of ``sha256sum``."""
 MARK = ".zo-repro-site"
-"""Marks a directory that may be replaced."""
+"""File that marks a directory as replaceable."""
 _OLD = "old"
-"""Directory of the replaced site until the new one is in place."""
+"""Directory that holds the replaced site until the new one is in place."""
 
 
 @contextmanager
 def published(target: Path) -> Iterator[Path]:
-    """Give an empty directory to fill, which takes the place of ``target`` when all went well.
+    """Yield an empty directory to fill, which replaces ``target`` if the block succeeds.
 
     Raises:
-        UsageError: ``target`` exists and holds anything but an earlier such directory's files.
-        ReproError: the directory of ``target``, or what goes into it, cannot be written.
+        UsageError: ``target`` exists and holds anything but the files of an earlier site.
+        ReproError: the directory of ``target`` or a file in it cannot be written.
     """
     target = target.resolve()
     require_replaceable(target)
@@ -62,7 +62,7 @@ def _rescue(old: Path, target: Path) -> None:
 
 @contextmanager
 def _alone_in(directory: Path) -> Iterator[None]:
-    """Keep other processes that publish in ``directory`` waiting."""
+    """Make other processes that publish in ``directory`` wait."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -77,10 +77,10 @@ def _files(directory: Path) -> list[str]:
 
 
 def require_replaceable(target: Path) -> None:
-    """Refuse a target that holds anything but an earlier such directory's files.
+    """Refuse a target that holds anything but the files of an earlier site.
 
     Raises:
-        UsageError: it does.
+        UsageError: ``target`` holds other files.
     """
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return

@@ -1,6 +1,6 @@
-"""The API reference, from signatures and docstrings: a document in Markdown for each package.
+"""Generate the API reference from signatures and docstrings, one Markdown document per package.
 
-The sources are parsed and not imported, so that names stay as they are written.
+The sources are parsed, not imported, so names appear as they are written.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,14 +9,14 @@ from pathlib import Path
 import griffe
 
 PACKAGES = ("methods", "integer", "ondevice", "memory")
-"""The packages that are meant to be built on."""
+"""The packages with a public API."""
 _ROOT = Path(__file__).parents[2]
 _LONGEST = 80
-"""Characters of a signature on one line."""
+"""Largest number of characters of a signature on one line."""
 
 
 def reference(package: str) -> str:
-    """Return the reference of a package of ``PACKAGES`` in Markdown."""
+    """Return the Markdown reference of a package in ``PACKAGES``."""
     loaded = griffe.load(
         f"repro.{package}",
         search_paths=[_ROOT],
@@ -72,7 +72,7 @@ def _values(title: str, members: Mapping[str, griffe.Object | griffe.Alias]) -> 
 
 
 def _signature(one: griffe.Class | griffe.Function) -> str:
-    """Return the call as code, a parameter a line if it is long."""
+    """Return the call as code, with one parameter per line if it is long."""
     given = [p for p in one.parameters if p.name not in ("self", "cls")] or _fields(one)
     parameters, kinds = [_parameter(p) for p in given], [p.kind for p in given]
     keyword = griffe.ParameterKind.keyword_only

@@ -13,13 +13,13 @@ from repro.report.wording import FOLDED
 
 
 class Renderer(IPythonRenderer):
-    """nbconvert's, but for formulas, which it leaves to a script."""
+    """nbconvert's renderer, except for formulas, which nbconvert leaves to a script."""
 
     def __init__(self) -> None:
         super().__init__(escape=False, exclude_anchor_links=True)
 
     def block_math(self, body: str) -> str:
-        """Return a formula on lines of its own."""
+        """Return a formula on its own lines."""
         return _mathml(body, "block")
 
     def inline_math(self, body: str) -> str:
@@ -53,13 +53,13 @@ def markdown(source: str) -> str:
     """Return Markdown with formulas between dollars as HTML.
 
     Raises:
-        latex2mathml.exceptions.LatexError: a formula is wrong.
+        latex2mathml.exceptions.LatexError: a formula is invalid.
     """
     return render(source, Renderer())
 
 
 def render(source: str, renderer: Renderer) -> str:
-    """Return Markdown as the renderer makes it."""
+    """Return Markdown rendered by ``renderer``."""
     html: str = MarkdownWithMath(renderer=renderer).render(source)
     return _accessible(html)
 
@@ -87,13 +87,13 @@ def _sections(cells: list[Any]) -> list[list[Any]]:
 
 
 def _folded(section: str) -> str:
-    """Return a section that opens by a click on its heading."""
+    """Return a section that opens with a click on its heading."""
     before, heading, rest = re.split(r"(<h2.*?</h2>)", section, maxsplit=1, flags=re.DOTALL)
     return f"<details><summary>{heading}</summary>{before}{rest}</details>"
 
 
 def _accessible(html: str) -> str:
-    """Let the keyboard reach parts that scroll sideways, and leave no heading of a column empty."""
+    """Make sideways-scrolling parts reachable by keyboard, and fill empty column headings."""
     html = re.sub(r"<th([^>]*)>\s*</th>", r"<td\1></td>", html)
     html = re.sub(r"<(pre|table)(?=>| (?!tabindex))", r'<\1 tabindex="0"', html)
     return html.replace('<div class="output_png', '<div tabindex="0" class="output_png')

@@ -11,19 +11,19 @@ class CloudAugmentation:
     """Augments minibatches of point clouds; see ``repro.data.points.augmentation``.
 
     A minibatch is augmented once, before the training step, so that both passes of a zeroth-order
-    step see the same clouds. Each epoch has random numbers of its own, made from the seed and the
-    number of the epoch, so that a checkpoint needs no state of them. A CPU and a GPU draw different
-    numbers from the same seed.
+    step see the same clouds. Each epoch derives its random numbers from the seed and the number of
+    the epoch, so checkpoints need no generator state. A CPU and a GPU draw different numbers from
+    the same seed.
     """
 
     def __init__(self, seed: int, vertical: int) -> None:
-        """Take the seed of all epochs, and the coordinate of the clouds that points upwards."""
+        """Take the seed of all epochs, and the vertical coordinate of the clouds."""
         self.seed, self.vertical = seed, vertical
         self._epoch = 0
         self._generator: torch.Generator | None = None
 
     def start_epoch(self, epoch: int) -> None:
-        """Begin the random numbers of ``epoch``, counted from 0."""
+        """Start the random numbers of ``epoch``, counted from 0."""
         self._epoch, self._generator = epoch, None
 
     def __call__(self, clouds: Tensor) -> Tensor:

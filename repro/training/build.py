@@ -1,4 +1,4 @@
-"""Builds the training of a network from its run: the learner and its items."""
+"""Build the training of a network from its run: the learner and its items."""
 
 import warnings
 from collections.abc import Callable
@@ -38,10 +38,10 @@ from repro.training.split import Split, SplitBatches
 from repro.training.task import VisionTask, load, vision_task
 
 _IMAGES, _CLOUDS = 500, 32
-"""Items evaluated at a time; of clouds of 1,024 points a layer 1,024 wide has 4 MiB for each."""
+"""Items evaluated at a time; for a cloud of 1,024 points, a layer of width 1,024 needs 4 MiB."""
 _MONITORED_IMAGES, _MONITORED_CLOUDS = 10_000, 1_000
-"""Training items whose loss is evaluated: all 9,843 clouds would add half an epoch to each."""
-_LEVELS = 256  # of a pixel
+"""Training items whose loss is evaluated; all 9,843 clouds would make epochs half as long again."""
+_LEVELS = 256  # grey levels of a pixel
 
 
 def network_training(run: NetworkRun, final_state: FinalState) -> Training[Labelled]:
@@ -53,7 +53,7 @@ def network_training(run: NetworkRun, final_state: FinalState) -> Training[Label
     if run.start is not None:
         before = final_state(run.start)
         learner.load_weights(before["learner"])
-        if reason := Curve(**before["curve"]).divergence:  # these weights are the last that it had
+        if reason := Curve(**before["curve"]).divergence:  # it diverged; these are its last weights
             divergence = f"the run it starts from, {run.start.label()}, {reason}"
     augmentation = None
     vertical = vision_task(run.task).vertical
@@ -72,7 +72,7 @@ def network_training(run: NetworkRun, final_state: FinalState) -> Training[Label
 
 def build(run: NetworkRun) -> tuple[NetworkLearner, Split]:
     """Return the learner of a run, with random initial weights, and its items."""
-    learner = build_learner(run)  # first: it refuses what cannot be trained
+    learner = build_learner(run)  # first, since it refuses unsupported runs
     images = vision_task(run.task).network == "lenet5"
     arrays = load(run.task, run.evaluation, train_items=run.train_items, points=run.points)
     items = _floats if run.precision == "fp32" else _integers
@@ -95,7 +95,7 @@ def build_learner(run: NetworkRun) -> NetworkLearner:
 def quantised_levels(task: VisionTask) -> IntegerTensor:
     """Return the integer for each grey level of a set's images: int8 [256].
 
-    A pixel has 256 values, so the set's largest magnitude, which decides the exponent, is that of
+    A pixel has 256 values, so the set's largest magnitude, which decides the exponent, belongs to
     black or white.
     """
     assert task.pixels_of is not None  # noqa: S101 - every set of images has one
@@ -143,7 +143,8 @@ def _float_learner(run: NetworkRun, settings: FloatSettings) -> FloatLearner:
     elif run.method == "full_bp":
         optimizer = Backprop(model.parameters(), lr=settings.lr, rule=settings.rule)
     else:
-        # batch norm in training mode, whose statistics both passes update, is the published method
+        # the published method runs batch norm in training mode, so both passes update its
+        # statistics
         warnings.simplefilter("ignore", PassesDifferWarning)
         optimizer = ElasticZO(model, first, **zeroth_order)
     return learner(
@@ -196,7 +197,7 @@ def _integer_learner(run: NetworkRun, settings: IntegerSettings) -> IntegerLearn
 
 
 def _phases(p_zero: float | None) -> tuple[Phase, ...]:
-    """Return the paper's phases, with one sparsity for all of them if it is given."""
+    """Return the paper's phases; a given sparsity replaces theirs."""
     if p_zero is None:
         return PAPER
     return tuple(Phase(phase.start, phase.b_bp, p_zero) for phase in PAPER)

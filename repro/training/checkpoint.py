@@ -1,8 +1,8 @@
 """The state of a run in one file, replaced atomically after each evaluation.
 
-A checkpoint begins with the SHA-256 of the rest. One that is damaged counts as none, and its run
-begins again: training that resumed from it would give other numbers, and PyTorch does not check the
-bytes that it reads.
+A checkpoint begins with the SHA-256 of the rest. A damaged checkpoint is ignored and its run starts
+again: resuming from it would give wrong numbers, and PyTorch does not check the bytes that it
+reads.
 """
 
 import hashlib
@@ -21,17 +21,17 @@ from repro.core.errors import ReproError, UsageError
 
 _DIGEST = hashlib.sha256().digest_size
 _MISFITS = (LookupError, TypeError, ValueError, AttributeError, RuntimeError)
-"""Errors of code that meets other values than it expects."""
+"""Errors raised by code that meets unexpected values."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A place for the state of one run."""
+    """The file that holds the state of one run."""
 
     path: Path
 
     def load(self) -> dict[str, Any] | None:
-        """Return the state, or ``None`` if there is none or it cannot be read."""
+        """Return the state, or ``None`` if it is missing or cannot be read."""
         try:
             with self.path.open("rb") as file:
                 state = _decoded(file)
@@ -42,7 +42,7 @@ class Checkpoint:
         return state
 
     def read(self) -> bytes | None:
-        """Return the content of the file, or ``None`` if there is none."""
+        """Return the content of the file, or ``None`` if it does not exist."""
         try:
             return self.path.read_bytes()
         except FileNotFoundError:
@@ -50,14 +50,14 @@ class Checkpoint:
 
     @staticmethod
     def decode(content: bytes) -> dict[str, Any] | None:
-        """Return the state that ``content`` holds, or ``None`` if it holds none."""
+        """Return the state in ``content``, or ``None`` if there is none."""
         return _decoded(io.BytesIO(content))
 
     def save(self, state: dict[str, Any]) -> None:
-        """Replace the state, without a copy of it in memory.
+        """Replace the state, without copying it in memory.
 
         Raises:
-            ReproError: it cannot be written there.
+            ReproError: the file cannot be written.
         """
         atomic.replace_by(self.path, lambda file: _write(state, file))
 
@@ -67,10 +67,10 @@ class Checkpoint:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Turn failures to resume from this state into one error that says how to go on.
+        """Turn failures to resume from this state into one error that says what to do.
 
         Raises:
-            ReproError: the state is whole, and not one of this run.
+            ReproError: the state is intact but does not belong to this run.
         """
         try:
             yield
@@ -82,12 +82,12 @@ class Checkpoint:
             raise ReproError(msg) from error
 
     def remove(self) -> None:
-        """Forget the state."""
+        """Remove the state."""
         self.path.unlink(missing_ok=True)
 
 
 class _Hashing:
-    """Hash the bytes on their way to a file, and keep the error of a full disk."""
+    """Hashes the bytes written to a file, and keeps the error of a full disk."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.digest = file, hashlib.sha256()
@@ -110,7 +110,7 @@ def _write(state: dict[str, Any], file: BinaryIO) -> None:
     hashing: Any = _Hashing(file)
     try:
         torch.save(state, hashing)
-    except RuntimeError:  # PyTorch's own, of a file that is shorter than it should be
+    except RuntimeError:  # PyTorch's error for a file that is too short
         if hashing.error is not None:
             raise hashing.error from None
         raise
@@ -119,13 +119,13 @@ def _write(state: dict[str, Any], file: BinaryIO) -> None:
 
 
 def _decoded(file: BinaryIO) -> dict[str, Any] | None:
-    """Return the state in ``file``, or ``None`` if it is damaged or holds none."""
+    """Return the state in ``file``, or ``None`` if there is none or it is damaged."""
     expected = file.read(_DIGEST)
     if hashlib.file_digest(file, "sha256").digest() != expected:  # type: ignore[arg-type]
         return None
     file.seek(_DIGEST)
     try:
         state = torch.load(file, weights_only=True)
-    except (*_MISFITS, EOFError, pickle.UnpicklingError):  # whole, and written by another program
+    except (*_MISFITS, EOFError, pickle.UnpicklingError):  # intact, but written by another program
         return None
     return state if isinstance(state, dict) else None

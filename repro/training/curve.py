@@ -1,4 +1,4 @@
-"""The curve of a training run: a point for each evaluation."""
+"""The curve of a training run, with a point for each evaluation."""
 
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -7,30 +7,30 @@ from typing import Any
 
 @dataclass
 class Curve:
-    """One number for each evaluation; the first evaluates the initial weights."""
+    """Each list has one number per evaluation; the first evaluates the initial weights."""
 
     seconds: list[float] = field(default_factory=list)
     """Time of the training steps so far; evaluation and saving do not count."""
     cpu_seconds: list[float] = field(default_factory=list)
-    """Time of the processor's cores in it, all threads together: on a machine that does nothing
-    else, threads times ``seconds``, less what threads wait for each other."""
+    """CPU time of these steps, summed over threads. On an idle machine it is the number of threads
+    times ``seconds``, minus the time in which threads wait for each other."""
     steps: list[int] = field(default_factory=list)
     """Training steps so far."""
     accuracy: list[float] = field(default_factory=list)
-    """Fraction of the evaluated items answered rightly."""
+    """Fraction of the evaluated items classified correctly."""
     loss: list[float] = field(default_factory=list)
-    """Their mean cross-entropy, in nats."""
+    """Mean cross-entropy of the evaluated items, in nats."""
     train_loss: list[float] = field(default_factory=list)
-    """The same of a sample of the training items; without a sample, the mean loss of the steps
-    since the evaluation before, and nothing for the first evaluation."""
+    """Mean cross-entropy of a sample of the training items. Without a sample, the mean loss of the
+    steps since the previous evaluation; the first evaluation then has no entry."""
     divergence: str = ""
-    """Place and reason, if the run ended early at a non-finite loss; else empty."""
+    """Place and reason if a non-finite loss ended the run early; else empty."""
     trained: dict[str, Any] = field(default_factory=dict)
-    """Time and code of the last steps, as returned by the ``stamp`` of ``train``."""
+    """Time and code of the last steps, as returned by ``stamp`` in ``train``."""
 
     @property
     def epochs(self) -> int:
-        """Evaluations after the first: the epochs of a network's run."""
+        """Number of evaluations after the first one, equal to the epochs of a network's run."""
         return max(0, len(self.seconds) - 1)
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The paper's experiments as runs: training from scratch, fine-tuning on rotated images."""
+"""The ElasticZO paper's experiments as runs: training from scratch, and fine-tuning."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,13 @@ from repro.training.task import vision_task
 
 @dataclass(frozen=True)
 class TrainingBudget:
-    """How much a run trains."""
+    """The amount of training in a run."""
 
     epochs: int
     items: int | None = None
-    """Items of the training split; by default all."""
+    """Number of items of the training split; by default all."""
     points: int | None = None
-    """Points of each cloud; by default all."""
+    """Number of points of each cloud; by default all."""
 
 
 def fine_tuning(
@@ -31,20 +31,20 @@ def fine_tuning(
     integer_pretraining_epochs: int,
     device: Device = "cpu",
 ) -> NetworkRun:
-    """Return a run that pre-trains on the unrotated set and fine-tunes on a rotated one.
+    """Return a run that fine-tunes on a rotated set after pre-training on the unrotated one.
 
-    Pre-training is one epoch of BP with Adam in float32, NITI's integer BP in INT8 (ElasticZO
+    Pre-training is one epoch of BP with Adam in float32, and NITI's integer BP in INT8 (ElasticZO
     paper, section 5.1.2).
 
     Args:
         task: a rotated set, as in ``rotated_mnist_30``.
-        precision: of pre-training and of fine-tuning.
-        method: of fine-tuning.
-        settings: of fine-tuning.
-        seed: of both.
-        epochs: of fine-tuning (the paper's 50).
-        integer_pretraining_epochs: of NITI (the paper's 100).
-        device: where both run.
+        precision: precision of pre-training and fine-tuning.
+        method: method of fine-tuning.
+        settings: hyperparameters of fine-tuning.
+        seed: seed of both runs.
+        epochs: epochs of fine-tuning (50 in the paper).
+        integer_pretraining_epochs: epochs of NITI (100 in the paper).
+        device: device of both runs.
     """
     unrotated = vision_task(task).pixels_of
     assert unrotated is not None  # noqa: S101 - every set of images has one
@@ -72,18 +72,18 @@ def from_scratch(
     augmentation: Augmentation = "none",
     device: Device = "cpu",
 ) -> NetworkRun:
-    """Return the run that trains a network from random weights.
+    """Return a run that trains a network from random weights.
 
     Args:
         task: any unrotated set.
-        precision: of training.
-        method: of training.
-        settings: of training.
-        seed: of the run.
-        images: how much, if it is a set of images ...
-        clouds: ... and if it is one of clouds.
-        augmentation: of clouds; images are not augmented.
-        device: where it runs.
+        precision: precision of training.
+        method: training method.
+        settings: hyperparameters of training.
+        seed: seed of the run.
+        images: amount of training for a set of images.
+        clouds: amount of training for a set of point clouds.
+        augmentation: augmentation of clouds; images are not augmented.
+        device: device of the run.
     """
     is_clouds = vision_task(task).network == "pointnet"
     budget = clouds if is_clouds else images

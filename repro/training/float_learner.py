@@ -1,4 +1,4 @@
-"""Floating-point networks trained by backpropagation or ElasticZO, in PyTorch or on the engine."""
+"""Train floating-point networks by backpropagation or ElasticZO, in PyTorch or on the engine."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,12 +13,12 @@ from repro.training.learner import Labelled, NetworkLearner
 
 
 class FloatLearner(NetworkLearner):
-    """Minimises the cross-entropy of a classifier, with a learning rate that falls in steps."""
+    """Minimises the cross-entropy of a classifier, with a step-wise decaying learning rate."""
 
     def __init__(
         self,
         model: nn.Module,
-        optimizer: Any,  # noqa: ANN401 - MeZO, ElasticZO, Backprop: what torch calls an Optimizer
+        optimizer: Any,  # noqa: ANN401 - MeZO, ElasticZO or Backprop
         *,
         prepare: Callable[[Tensor], Tensor],
         decay: float,
@@ -29,9 +29,9 @@ class FloatLearner(NetworkLearner):
         Args:
             model: returns logits [B, classes].
             optimizer: one of ``repro.methods``, made for the parameters of ``model``.
-            prepare: turns a batch of the data set into the model's input.
-            decay: factor of the learning rate (ElasticZO paper: 0.8) ...
-            decay_every: ... after so many epochs (10).
+            prepare: converts a batch of the data set to the model's input.
+            decay: factor applied to the learning rate (0.8 in the ElasticZO paper).
+            decay_every: number of epochs between decays (10 in the paper).
         """
         self.model = model
         self.optimizer = optimizer
@@ -46,7 +46,7 @@ class FloatLearner(NetworkLearner):
             group["lr"] = lr * factor
 
     def step(self, batch: Labelled) -> StepInfo:
-        """Train on one minibatch; batch norm uses its statistics."""
+        """Train on one minibatch; batch norm uses the minibatch's statistics."""
         inputs, labels = batch
         self.model.train()
         inputs = self.prepare(inputs)
@@ -56,23 +56,23 @@ class FloatLearner(NetworkLearner):
 
     @torch.no_grad()
     def evaluate(self, batch: Labelled) -> tuple[float, int]:
-        """Return the sum of the cross-entropy over a batch and how many labels are predicted."""
+        """Return the summed cross-entropy of a batch, and the number of correct predictions."""
         inputs, labels = batch
         logits = self._logits(inputs)
         loss = functional.cross_entropy(logits, labels, reduction="sum")
         return float(loss), int((logits.argmax(1) == labels).sum())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of a resumed run."""
+        """Return the state to resume from."""
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from what ``state_dict`` returned."""
+        """Resume from the result of ``state_dict``."""
         self.load_weights(state)
         self.optimizer.load_state_dict(state["optimizer"])
 
     def load_weights(self, state: dict[str, Any]) -> None:
-        """Begin with the weights, and nothing else, of another learner's state."""
+        """Start with the weights, and nothing else, of another learner's state."""
         self.model.load_state_dict(state["model"])
 
     def _logits(self, inputs: Tensor) -> Tensor:
@@ -81,15 +81,15 @@ class FloatLearner(NetworkLearner):
         return logits
 
     def loss(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean cross-entropy of inputs as the model takes them."""
+        """Return the mean cross-entropy for prepared inputs."""
         return functional.cross_entropy(self.model(inputs), labels)
 
 
 class NativeLearner(FloatLearner):
     """A network trained and evaluated by the on-device engine.
 
-    The engine has noise of its own, so that a run resumes only a run of the engine; the weights to
-    begin with may be PyTorch's.
+    The engine has its own noise, so its runs resume only from its own states. The initial weights
+    may come from a PyTorch run.
     """
 
     optimizer: NativeElasticZO

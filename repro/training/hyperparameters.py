@@ -1,8 +1,8 @@
-"""The hyperparameters found by the search on validation items (artifact ``elasticzo_search``).
+"""The hyperparameters tuned on validation items (artifact ``elasticzo_search``).
 
-A test holds this table equal to the best of the committed records of that search. Where the paper
-gives a value it is not searched: the decay (0.8 every 10 epochs), b_ZO and the schedules of the
-integer methods.
+A test checks that this table equals the best of that search's committed records. Values given in
+the paper are not tuned: the decay (0.8 every 10 epochs), b_ZO and the schedules of the integer
+methods.
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from repro.training.run import FloatSettings, IntegerSettings, Settings
 from repro.training.task import vision_task
 
 Family = tuple[str, Precision]
-"""Tasks that share their hyperparameters, and a precision; INT8* has those of INT8."""
+"""Tasks that share their hyperparameters, and a precision; INT8* uses those of INT8."""
 
 
 def _integers(full_zo: int, cls2: int, cls1: int) -> dict[MethodName, Settings]:
-    """Return the settings from scratch for each r_max; NITI's, Full BP, has nothing to choose."""
+    """Return the settings of each method from its r_max; Full BP (NITI) has nothing to tune."""
     return {
         "full_zo": IntegerSettings(r_max=full_zo),
         "cls2": IntegerSettings(r_max=cls2),
@@ -79,14 +79,14 @@ TUNED: Mapping[Family, Mapping[MethodName, Settings]] = {
     },
 }
 PRE_TRAINING = FloatSettings(lr=1e-3, rule="adam")
-"""One epoch by Adam before fine-tuning in float32 (section 5.1.2), at PyTorch's rate."""
+"""One epoch of Adam before float32 fine-tuning (section 5.1.2), at PyTorch's default rate."""
 
 
 def family(task: str) -> str:
     """Return the key of a task's hyperparameters.
 
-    The two angles of a rotated set share theirs, and so do the forms of ModelNet40, and the
-    stand-ins for it.
+    The two angles of a rotated set share their hyperparameters, and so do the forms of ModelNet40
+    and its substitutes.
     """
     found = vision_task(task)
     name = found.recorded_as or found.dataset
@@ -98,7 +98,7 @@ def tuned_hyperparameters(task: str, precision: Precision, method: MethodName) -
     """Return the hyperparameters for a method on a task.
 
     Raises:
-        UsageError: none were searched for.
+        UsageError: none were tuned.
     """
     key: Family = (family(task), "fp32" if precision == "fp32" else "int8")
     if key not in TUNED:

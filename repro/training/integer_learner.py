@@ -1,4 +1,4 @@
-"""Integer networks trained by ElasticZO-INT8 with its schedule, in PyTorch or on the engine."""
+"""Train integer networks by ElasticZO-INT8 with its schedule, in PyTorch or on the engine."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,19 +14,19 @@ from repro.methods.step_info import StepInfo
 from repro.training.learner import Labelled, NetworkLearner
 
 COUNTS = ("steps", "integer_is_float", "exact_is_float", "integer_is_exact", "integer_is_zero")
-"""Of an epoch: its steps, those at which the rules agree, and those at which g = 0 by integers."""
+"""Counts of an epoch: all steps, steps at which two rules agree, and steps with integer g = 0."""
 
 
 class IntegerLearner(NetworkLearner):
-    """Trains on a set quantised once, at one exponent."""
+    """Trains on a data set quantised once, with one exponent."""
 
     def __init__(
         self, method: Algorithm2, exponent: int, schedule: Schedule, *, count_signs: bool = False
     ) -> None:
         """Take the method, the exponent of all inputs, and the schedule of the run.
 
-        With ``count_signs`` the two losses of each step are also compared by the rules for the
-        gradient's sign that the method does not use; that changes no weight.
+        With ``count_signs`` the two losses of each step are also compared by the other rules for
+        the gradient's sign, without changing any weight.
         """
         self.method = method
         self.exponent = exponent
@@ -37,7 +37,7 @@ class IntegerLearner(NetworkLearner):
             method.watch = self._count_signs
 
     def start_epoch(self, epoch: int) -> None:
-        """Set the bits and the sparsity of ``epoch``, and begin its counts."""
+        """Set the bits and the sparsity of ``epoch``, and start its counts."""
         for name, counted in (("restores", ("inexact", "weights")), ("signs", COUNTS)):
             if name in self._counts:
                 del self._counts[name][epoch:]
@@ -56,9 +56,9 @@ class IntegerLearner(NetworkLearner):
         return info
 
     def evaluate(self, batch: Labelled) -> tuple[float, int]:
-        """Return the sum of the samples' cross-entropy (in floating point) and how many are right.
+        """Return the summed cross-entropy, in floating point, and the number of correct answers.
 
-        Of equal logits the first class counts as the answer.
+        Among equal logits the first class counts as the prediction.
         """
         inputs, labels = batch
         logits = self.method.forward(IntegerTensor(inputs, self.exponent))
@@ -66,14 +66,14 @@ class IntegerLearner(NetworkLearner):
         return float(float_cross_entropy(logits, labels).sum()), correct
 
     def counts(self) -> dict[str, list[dict[str, int]]]:
-        """Return how many weights did not come back (``restores``), and how often rules agreed.
+        """Return the number of weights not restored (``restores``) and of agreements between rules.
 
-        The second, ``signs``, has the names of ``COUNTS``.
+        The agreements, ``signs``, have the names in ``COUNTS``.
         """
         return self._counts
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of a resumed run: weights, exponents, streams, counts."""
+        """Return the state to resume from: weights, exponents, random streams, counts."""
         return {
             "network": self.method.network.state_dict(),
             "method": self.method.state_dict(),
@@ -81,13 +81,13 @@ class IntegerLearner(NetworkLearner):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume from what ``state_dict`` returned, bit for bit."""
+        """Resume from the result of ``state_dict``, bit for bit."""
         self.load_weights(state)
         self.method.load_state_dict(state["method"])
         self._counts = {name: [dict(now) for now in of] for name, of in state["counts"].items()}
 
     def load_weights(self, state: Mapping[str, Any]) -> None:
-        """Begin with the weights, and nothing else, of another learner's state."""
+        """Start with the weights, and nothing else, of another learner's state."""
         self.method.network.load_state_dict(state["network"])
 
     def _count_signs(self, plus: IntegerTensor, minus: IntegerTensor, labels: Tensor) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 from repro.methods.step_info import StepInfo
 
 Minibatch = TypeVar("Minibatch", bound=tuple[Any, ...])
-"""Tensors of a minibatch, its labels the last of them."""
+"""Tensors of a minibatch; the last one holds the labels."""
 Labelled = tuple[Tensor, Tensor]
 """The minibatch of a network: inputs [B, ...] and labels, int64 [B]."""
 
@@ -31,7 +31,7 @@ class Learner(ABC, Generic[Minibatch]):
     def evaluate(self, batch: Minibatch) -> tuple[float | Tensor, int | Tensor]:
         """Return the sum of the cross-entropy over a batch and how many labels are predicted.
 
-        Both may stay on the device, the sum in float64: reading them waits for a GPU.
+        Both may stay on the device, with the sum in float64, since reading them waits for a GPU.
         """
 
     def counts(self) -> dict[str, list[dict[str, int]]]:
@@ -40,11 +40,11 @@ class Learner(ABC, Generic[Minibatch]):
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of a resumed run."""
+        """Return the state to resume from."""
 
     @abstractmethod
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from what ``state_dict`` returned."""
+        """Resume from the result of ``state_dict``."""
 
 
 class NetworkLearner(Learner[Labelled]):
@@ -56,4 +56,4 @@ class NetworkLearner(Learner[Labelled]):
 
     @abstractmethod
     def load_weights(self, state: dict[str, Any]) -> None:
-        """Begin with the weights, and nothing else, of another learner's state."""
+        """Start with the weights, and nothing else, of another learner's state."""

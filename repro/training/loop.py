@@ -1,10 +1,10 @@
 """The training loop of all runs: steps, evaluations, checkpoints.
 
-The clock runs during training steps alone. A checkpoint is kept after each evaluation. A run whose
-time is a result is also saved between evaluations, as often as saving takes no more than a
-thirtieth of the time: of MeZO, whose state is a few bytes a step, after nearly every step. A run
-killed at any moment resumes from its last checkpoint, and its curve is the one of an uninterrupted
-run, number for number.
+The clock runs during training steps only. A checkpoint is saved after each evaluation. A run whose
+time is a result is also saved between evaluations, as often as saving takes at most a thirtieth of
+the time; for MeZO, whose state is a few bytes per step, this is after nearly every step. A run
+killed at any moment resumes from its last checkpoint, and its curve has exactly the numbers of an
+uninterrupted run.
 """
 
 import time
@@ -20,38 +20,38 @@ from repro.training.curve import Curve
 from repro.training.learner import Learner, Minibatch
 
 _SAVING = 1 / 30
-"""Largest part of the time that checkpoints between evaluations take."""
+"""Largest fraction of the time spent on checkpoints between evaluations."""
 
 
 Minibatch_co = TypeVar("Minibatch_co", bound=tuple[Any, ...], covariant=True)
 
 
 class TrainingData(Protocol[Minibatch_co]):
-    """Minibatches to train on and to evaluate on."""
+    """Minibatches for training and for evaluation."""
 
     @property
     def steps_per_epoch(self) -> int:
-        """Minibatches of an epoch."""
+        """Number of minibatches in an epoch."""
 
     def batch(self, step: int) -> Minibatch_co:
-        """Return the minibatch of training step ``step``, from 0; steps come in their order."""
+        """Return the minibatch of training step ``step``, from 0; steps are requested in order."""
 
     def evaluation(self) -> Iterable[Minibatch_co]:
-        """Yield the items for accuracy and loss."""
+        """Yield the items on which accuracy and loss are evaluated."""
 
     def training_sample(self) -> Iterable[Minibatch_co] | None:
-        """Return training items to evaluate the loss on, or ``None`` to take that of the steps."""
+        """Return training items for the training loss, or ``None`` to use the loss of the steps."""
 
 
 @dataclass
 class Position:
-    """How far a run is."""
+    """The progress of a run."""
 
     steps: int = 0
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     losses: list[float] = field(default_factory=list)
-    """Of the steps since the last evaluation."""
+    """Losses of the steps since the last evaluation."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,11 @@ class Epochs:
 
     count: int
     steps: int
-    """Of an epoch."""
+    """Number of steps in an epoch."""
     evaluates_start: ClassVar[bool] = True
     """Whether the initial weights are evaluated."""
     is_timed: ClassVar[bool] = False
-    """Whether its time is a result: a GPU is then waited for at every step."""
+    """Whether its time is a result; each step then waits for the GPU."""
 
     def is_over(self, at: Position) -> bool:
         """Return whether all epochs are done."""
@@ -90,14 +90,14 @@ class Epochs:
 
 @dataclass(frozen=True)
 class EqualParts:
-    """Trains for a number of steps or a time; evaluates before it and after equal parts of it."""
+    """Trains for a number of steps or a time; evaluates at the start and after equal parts."""
 
     evaluations: int
     steps: int
-    """Of the whole run; 0 for as many as ``seconds`` hold."""
+    """Number of steps in the run; 0 to train for ``seconds``."""
     seconds: float
     only_at_end: bool = False
-    """Whether to evaluate once, when all is trained."""
+    """Whether to evaluate only once, at the end."""
     is_timed: ClassVar[bool] = True
 
     @property
@@ -106,11 +106,11 @@ class EqualParts:
         return not self.only_at_end
 
     def is_over(self, at: Position) -> bool:
-        """Return whether all is trained."""
+        """Return whether training is complete."""
         return self._share(at.steps, at.seconds) >= 1
 
     def is_due(self, at: Position, curve: Curve) -> bool:
-        """Return whether another part has been trained since the last evaluation."""
+        """Return whether another part is complete since the last evaluation."""
         if self.is_over(at) or self.only_at_end:
             return self.is_over(at)
         before = self._share(curve.steps[-1], curve.seconds[-1]) if curve.steps else 0.0
@@ -122,11 +122,11 @@ class EqualParts:
         return f"step {at.steps + 1}: "
 
     def evaluation(self, at: Position) -> str:
-        """Name the step after which it is."""
+        """Name the last step before the evaluation."""
         return f"after step {at.steps}: "
 
     def progress(self, at: Position) -> str:
-        """Return the steps made and the time they took."""
+        """Return the number of steps done and their time."""
         if self.steps:
             return f"{at.steps} of {self.steps} steps, {at.seconds:.0f} s"
         return f"{at.seconds:.0f} of {self.seconds:g} s, {at.steps} steps"
@@ -136,22 +136,22 @@ class EqualParts:
 
 
 Duration = Epochs | EqualParts
-"""When a run is evaluated and when it ends."""
+"""Decides when a run is evaluated and when it ends."""
 
 
 @dataclass
 class Training(Generic[Minibatch]):
-    """The arguments of the loop: a learner, its data and the duration of its training."""
+    """The arguments of the loop: a learner, its data, and the duration of training."""
 
     learner: Learner[Minibatch]
-    """Trained in place."""
+    """The learner, which is trained in place."""
     data: TrainingData[Minibatch]
     duration: Duration
     metrics: Callable[[Curve], dict[str, Any]]
-    """Returns the metrics of the finished run, as a record keeps them."""
+    """Returns the metrics of the finished run for its record."""
     divergence: str = ""
-    """How the run diverged whose weights this one begins with, if it did: they are evaluated and
-    not trained."""
+    """If the run that provides the initial weights diverged, its message; the weights are then only
+    evaluated."""
 
 
 def train(
@@ -161,14 +161,14 @@ def train(
     stamp: Callable[[], dict[str, Any]] = dict,
     report: Callable[[str], None] = lambda _: None,
 ) -> Curve:
-    """Train to the end, from the checkpoint if there is one; return the curve.
+    """Train to the end, resuming from the checkpoint if there is one; return the curve.
 
     Args:
         training: the learner, its data and the duration.
-        checkpoint: where the state is kept.
-        stamp: says when and by which code steps are made; kept with the checkpoint, so that a
+        checkpoint: the file of the state.
+        stamp: returns the time and code of the steps. It is stored in the checkpoint, so that a
             finished run keeps its own stamp when it is read again.
-        report: told after each evaluation how far the run is.
+        report: called with the progress after each evaluation.
     """
     learner, data, duration = training.learner, training.data, training.duration
     curve, at = Curve(), Position()
@@ -257,7 +257,7 @@ def score(learner: Learner[Minibatch], items: Iterable[Minibatch]) -> tuple[floa
 
 
 class _Saver:
-    """Saves as often as it is cheap."""
+    """Saves as often as is cheap."""
 
     def __init__(self, checkpoint: Checkpoint, state: Callable[[], dict[str, Any]]) -> None:
         self._checkpoint, self._state = checkpoint, state

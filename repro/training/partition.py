@@ -1,4 +1,4 @@
-"""Which layers each row of the paper's tables trains by backpropagation."""
+"""The layers trained by backpropagation in each row of the ElasticZO paper's tables."""
 
 from collections.abc import Sized
 
@@ -9,10 +9,10 @@ PARTITIONS: dict[Network, dict[MethodName, str | None]] = {
     "lenet5": {"full_zo": None, "cls2": "fc3", "cls1": "fc2", "full_bp": "conv1"},
     "pointnet": {"full_zo": None, "cls2": "fc8", "cls1": "fc7", "full_bp": "fc1"},
 }
-"""The first layer trained by backpropagation; none for Full ZO."""
+"""The first layer trained by backpropagation; ``None`` for Full ZO."""
 
 
 def partition(network: Network, method: MethodName, layers: Sized) -> str | int:
-    """Return the partition point of a network of ``layers``: a name, or the number of layers."""
+    """Return the partition point of a network with ``layers``: a name, or the number of layers."""
     first = PARTITIONS[network][method]
     return len(layers) if first is None else first

@@ -26,7 +26,7 @@ ShiftPolicy = Literal["v2", "v1"]
 Sign = Literal["float", "integer", "exact"]
 
 SIGNS: dict[Precision, tuple[Sign, ...]] = {"int8": ("float",), "int8s": ("integer", "exact")}
-"""Rules for the gradient's sign in each precision of integers; the first is the paper's."""
+"""Rules for the gradient's sign in each integer precision; the first one is the paper's."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class FloatSettings:
     decay_every: int = 10
 
     def __post_init__(self) -> None:
-        """Refuse what no run can use."""
+        """Refuse invalid settings."""
         require_positive("learning rate lr", self.lr)
         require_positive("perturbation scale eps", self.eps)
         require_positive("gradient clip g_clip", self.clip)
@@ -71,16 +71,16 @@ class IntegerSettings:
     p_zero: float | None = None
     """Sparsity of the perturbation, for all epochs; by default the paper's schedule."""
     restore: Restore = "clip"
-    """How the perturbation is taken back where it was clipped."""
+    """How clipped weights are restored."""
     shift_policy: ShiftPolicy = "v2"
     """NITI's rules for narrowing accumulators."""
     activations: IntegerActivations = "plus"
     """The pass whose activations the tail's BP uses."""
     sign: Sign | None = None
-    """Rule for the gradient's sign; by default the paper's for the precision."""
+    """Rule for the gradient's sign; by default the paper's rule for the precision."""
 
     def __post_init__(self) -> None:
-        """Refuse what no run can use."""
+        """Refuse invalid settings."""
         check_r_max(self.r_max)
         require_positive_int("batch size B", self.batch)
         check_bits("b_zo", self.b_zo)
@@ -100,34 +100,34 @@ FinalState = Callable[["NetworkRun"], dict[str, Any]]
 
 
 class TrainingRun(ABC):
-    """One training run; a frozen dataclass with a field for everything that decides its outcome.
+    """One training run, a frozen dataclass with a field for everything that decides its outcome.
 
-    The loop, the checkpoint store and the workers take any run; the run builds what they need.
+    The loop, the checkpoint store and the workers accept any run; the run builds its own training.
     """
 
     device: Device
     is_timed: ClassVar[bool] = False
-    """Whether its time is a result: it is then refused, not waited for, while another process
-    trains it, and too little memory is a result as well."""
+    """Whether its time is a result. Such a run is then refused, not waited for, while another
+    process trains it, and running out of memory counts as a result."""
 
     @abstractmethod
     def as_dict(self) -> dict[str, Any]:
-        """Return the run as plain values, under the names that records have."""
+        """Return the run as plain values, under the names used in records."""
 
     @abstractmethod
     def key(self) -> dict[str, Any]:
-        """Return all that tells the run's state from others, as plain values."""
+        """Return everything that identifies the run's state, as plain values."""
 
     @abstractmethod
     def label(self) -> str:
-        """Return what tells the run from others, in a few words."""
+        """Return a short label that identifies the run."""
 
     @abstractmethod
     def training(self, final_state: "FinalState") -> "Training[Any]":
         """Build the learner and the data for the loop.
 
         Args:
-            final_state: returns the last state of the run that this one starts from.
+            final_state: returns the last state of the run from which this one starts.
         """
 
 
@@ -142,25 +142,25 @@ class NetworkRun(TrainingRun):
     settings: Settings
     epochs: int
     seed: int
-    """Decides the initial weights, the order of the items and the perturbations."""
+    """Seed of the initial weights, the order of the items and the perturbations."""
     evaluation: Evaluation = "test"
     train_items: int | None = None
-    """How many items to train on; by default all."""
+    """Number of training items; by default all."""
     points: int | None = None
-    """Points of each cloud; by default all."""
+    """Number of points of each cloud; by default all."""
     augmentation: Augmentation = "none"
-    """How the items trained on are changed at random; those evaluated on never are."""
+    """Random augmentation of the training items; evaluation items are never augmented."""
     device: Device = "cpu"
     engine: Engine = "torch"
-    """What trains. In integers both give the same bits, so that either run stands for both; in
-    float32 each has its own noise and roundings."""
+    """The engine that trains. In integers both engines give the same bits, so their runs are
+    interchangeable; in float32 each has its own noise and rounding."""
     signs: bool = False
-    """Whether to count how often the rules for the gradient's sign agree; in integers only."""
+    """Whether to count agreements between the rules for the gradient's sign; in integers only."""
     start: "NetworkRun | None" = None
-    """The run whose final weights this one begins with; by default they are random."""
+    """The run whose final weights are this run's initial weights; by default they are random."""
 
     def __post_init__(self) -> None:
-        """Refuse what no run can use."""
+        """Refuse invalid settings."""
         require_choice("precision", self.precision, PRECISIONS)
         require_choice("method", self.method, METHODS)
         require_choice("evaluation", self.evaluation, get_args(Evaluation))
@@ -220,7 +220,7 @@ class NetworkRun(TrainingRun):
             raise UsageError(msg)
 
     def why_not_native(self) -> str:
-        """Return why the on-device engine cannot train this run, empty if it can."""
+        """Return why the on-device engine cannot train this run, or an empty string if it can."""
         settings = self.settings
         if self.device != "cpu":
             return f"it runs on the host, not on {self.device}"
@@ -231,11 +231,11 @@ class NetworkRun(TrainingRun):
         return "it has no rule 'exact' for the sign" if settings.sign == "exact" else ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the run as a record keeps it: its task is ``problem`` there.
+        """Return the run for a record, where its task is called ``problem``.
 
-        The engine is there where it decides the outcome and is not PyTorch: native, in float32.
-        Augmentation is there where there is any, so that records from before it was a setting
-        still match.
+        The engine is included only if it affects the outcome and is not PyTorch, that is, for
+        native float32. Augmentation is included only if there is any, so that records from before
+        it was a setting still match.
         """
         values = asdict(self)
         values = {"problem": values.pop("task"), **values}
@@ -247,7 +247,7 @@ class NetworkRun(TrainingRun):
         return values
 
     def key(self) -> dict[str, Any]:
-        """Return all that tells the run's state from others: the engine's sources if it matters."""
+        """Return all that identifies the run's state, including the engine's sources if used."""
         key = self.as_dict()
         if "engine" in key:
             key["engine"] = [self.engine, source_sha256("ondevice"), module_path().parent.name]
@@ -262,5 +262,5 @@ class NetworkRun(TrainingRun):
         return network_training(self, final_state)
 
     def label(self) -> str:
-        """Return what tells the run from others, in a few words."""
+        """Return a short label that identifies the run."""
         return f"{self.task} {self.precision} {self.method} seed {self.seed}"

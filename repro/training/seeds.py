@@ -1,4 +1,4 @@
-"""One seed for a run, and an independent stream for each of its random parts."""
+"""Derive independent seeds for the random parts of a run from its one seed."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The items of a network's run: training and evaluation items on one device, in minibatches."""
+"""The training and evaluation items of a network's run, on one device and in minibatches."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,28 +13,28 @@ from repro.training.learner import Labelled
 
 @dataclass(frozen=True)
 class Split:
-    """Inputs and labels of the training and of the evaluation items, all on one device."""
+    """Inputs and labels of the training and evaluation items, all on one device."""
 
     train_inputs: Tensor
     train_labels: Tensor
     eval_inputs: Tensor
     eval_labels: Tensor
     monitored: int = 10_000
-    """How many of the training items, the first ones, the training loss is evaluated on."""
+    """Number of training items, from the first, whose loss is evaluated."""
     evaluated_at_once: int = 500
-    """Items of an evaluated batch: bounds the memory, and changes no more than roundings."""
+    """Items in an evaluation batch; it limits memory and affects results only by rounding."""
 
 
 class SplitBatches:
-    """The minibatches of a split: every epoch in another order, the last batch may be smaller.
+    """The minibatches of a split, in a new order each epoch; the last batch may be smaller.
 
-    A checkpoint needs no state of the order: a resumed run draws that of the epochs before again.
+    A checkpoint needs no state of the order: a resumed run redraws the orders of earlier epochs.
     """
 
     def __init__(
         self, split: Split, size: int, seed: int, augmentation: CloudAugmentation | None = None
     ) -> None:
-        """Take the items of a minibatch, the seed of their order, and what changes each of them."""
+        """Take the split, the minibatch size, the seed of the order, and the augmentation."""
         self._split, self._size, self._augmentation = split, size, augmentation
         self._order = torch.Generator().manual_seed(seed)
         self._epoch = -1
@@ -42,15 +42,15 @@ class SplitBatches:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Minibatches of an epoch."""
+        """Number of minibatches in an epoch."""
         return -(-len(self._split.train_inputs) // self._size)
 
     def batch(self, step: int) -> Labelled:
-        """Return the minibatch of ``step``; within an epoch, steps come one after the other."""
+        """Return the minibatch of ``step``; within an epoch, steps must be consecutive."""
         epoch, position = divmod(step, self.steps_per_epoch)
         if position == 0:
             for _ in range(self._epoch + 1, epoch):
-                next(self._shuffled())  # draws the order of an epoch that was trained before
+                next(self._shuffled())  # redraws the order of an earlier epoch
             self._epoch, self._left = epoch, self._shuffled()
             if self._augmentation:
                 self._augmentation.start_epoch(epoch)

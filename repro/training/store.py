@@ -1,4 +1,4 @@
-"""The checkpoints of training runs: kept under everything that decides the outcome of a run."""
+"""Store the checkpoints of training runs, keyed by everything that decides a run's outcome."""
 
 import hashlib
 import json
@@ -19,51 +19,51 @@ from repro.training.curve import Curve
 from repro.training.run import NetworkRun, TrainingRun
 
 _PACKAGES = ("core", "data", "models", "methods", "integer", "training")
-"""The code that decides the outcome of a run ..."""
+"""Subpackages whose code decides the outcome of a run."""
 _RUNS_ALONE = ("training/hyperparameters.py", "training/experiments.py")
-"""... but for what only decides which runs there are: settings are part of a run's own key."""
+"""Files that only decide which runs exist: their settings are part of a run's own key."""
 
 
 @dataclass(frozen=True)
 class RunProgress:
-    """How far a run is."""
+    """The progress of a run."""
 
     epochs: int
-    """Epochs done."""
+    """Number of epochs done."""
     metrics: dict[str, Any] | None
-    """Its curve and counts, once it has ended."""
+    """Its curve and counts; ``None`` until it has ended."""
 
 
 @dataclass(frozen=True)
 class CheckpointStore:
-    """The checkpoints of runs under one code, its versions and one kind of machine.
+    """The checkpoints of runs made with the same code, library versions and kind of machine.
 
-    The metrics ``trained`` of a run say when, by which commit, by which engine and with how many
-    threads its last epoch was trained; a run that is reused keeps them. In integers either engine
-    reuses and resumes the runs of the other, since both give the same bits.
+    The metric ``trained`` of a run gives the time, commit, engine and number of threads of its last
+    epoch; a reused run keeps it. In integers each engine reuses and resumes the other's runs, since
+    both give the same bits.
     """
 
     directory: Path
     threads: int = 1
-    """Training threads: the last bits of sums in float32 depend on their number."""
+    """Number of training threads, which affects the last bits of sums in float32."""
 
     @classmethod
     def of(cls, environment: Environment, threads: int = 1) -> "CheckpointStore":
-        """Return the store, under the cache directory, of runs trained in ``environment``."""
+        """Return the store in the cache directory for runs trained in ``environment``."""
         return cls(cache_dir() / "runs" / identity(environment), threads)
 
     def checkpoint(self, run: TrainingRun) -> Checkpoint:
-        """Return where the state of ``run`` is."""
+        """Return the checkpoint of ``run``."""
         return Checkpoint(self._path(run, "pt"))
 
     def progress(self, run: NetworkRun) -> RunProgress:
-        """Return how far ``run`` is."""
+        """Return the progress of ``run``."""
         checkpoint = self.checkpoint(run)
         with checkpoint.explained():
             return _progress(run, checkpoint.load())
 
     def take_over(self, run: NetworkRun, content: bytes) -> None:
-        """Keep a state of ``run`` that comes from elsewhere, unless there is one as far here."""
+        """Store a state of ``run`` from elsewhere, unless the one here is at least as far."""
         checkpoint = self.checkpoint(run)
         here, there = checkpoint.load(), checkpoint.decode(content)
         if here is None or _progress(run, here).epochs < _progress(run, there).epochs:
@@ -71,12 +71,12 @@ class CheckpointStore:
 
     @contextmanager
     def locked(self, run: TrainingRun) -> Iterator[None]:
-        """Keep other processes of this machine from training ``run``, or wait for the one that is.
+        """Keep other processes on this machine from training ``run``; wait if one is training it.
 
-        The lock of a process that dies is free.
+        The lock is freed if its process dies.
 
         Raises:
-            ReproError: another process trains it, and it is timed.
+            ReproError: another process trains the run, and the run is timed.
         """
         path = self._path(run, "lock")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ class CheckpointStore:
 
 
 def identity(environment: Environment) -> str:
-    """Return the name of the code, versions and kind of machine that decide a run's outcome."""
+    """Return a hash of the code, versions and kind of machine that decide a run's outcome."""
     values = [
         source_sha256(*_PACKAGES, without=_RUNS_ALONE),
         sorted(environment.versions.items()),

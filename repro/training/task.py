@@ -1,4 +1,4 @@
-"""The classification tasks of the ElasticZO paper: a data set and its network."""
+"""The classification tasks of the ElasticZO paper: data sets with their networks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,18 +21,18 @@ class VisionTask:
     """A data set of images or point clouds, and its network."""
 
     dataset: str
-    """Name in the catalogue of data sets."""
+    """Name in the catalogue."""
     network: Network
     classes: int
     angle: int | None = None
-    """Degrees of rotation, for rotated sets."""
+    """Angle in degrees, for rotated sets."""
     pixels_of: str | None = None
-    """For images: the set whose mean and deviation they are normalised by."""
+    """For images: the set whose mean and standard deviation normalise them."""
     vertical: int | None = None
-    """For clouds: the coordinate that points upwards, if the shapes have such a direction."""
+    """For clouds: the vertical coordinate, if the shapes have an upward direction."""
     recorded_as: str | None = None
-    """The data set that results are recorded under, where it is not ``dataset``: the set of the
-    paper, if ``dataset`` holds the same shapes in another form."""
+    """Name of the data set in records, if other than ``dataset``: the paper's set, if ``dataset``
+    holds the same shapes in another form."""
 
 
 def _clouds(
@@ -58,12 +58,12 @@ VISION_TASKS: Mapping[str, VisionTask] = {
     "shrec11": _clouds("shrec11", 30, vertical=None),
     "shapes40": _clouds("shapes40", 40, vertical=2),
 }
-"""By name; a rotated set has one for each angle."""
+"""The tasks by name; a rotated set has one for each angle."""
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """The items of a task as its data set has them."""
+    """The items of a task, in the form of its data set."""
 
     train_inputs: Array
     """Images, uint8 [N, 28, 28], or clouds, float32 [N, points, 3]."""
@@ -93,15 +93,15 @@ def load(
 
     Args:
         name: one of ``VISION_TASKS``.
-        evaluation: what is evaluated on. The held-out items, the same ones for everybody, are a
-            tenth of the training split, by class, and then not trained on; for a rotated set they
-            are other images of the training split that its own were drawn from.
-        train_items: how many to train on at most, drawn at random (always the same ones); by
-            default all.
-        points: how many points of each cloud to use, its first ones; by default all.
+        evaluation: the items for evaluation. ``validation`` holds out a tenth of the training
+            split, stratified by class and always the same. For a rotated set it takes other images
+            of the base set's training split instead.
+        train_items: most items to train on, drawn at random but always the same; by default all.
+        points: number of points of each cloud to use, from the first; by default all.
 
     Raises:
-        UsageError: no such task, fewer points than asked for, or points of images.
+        UsageError: the task does not exist, a cloud has fewer points, or ``points`` is given for
+            images.
     """
     task = vision_task(name)
     content = cache.load(task.dataset)

@@ -1,4 +1,4 @@
-"""Removes checkpoints and cached results that no run will read again."""
+"""Remove checkpoints and cached results that no run will read again."""
 
 import contextlib
 import time
@@ -7,14 +7,14 @@ from pathlib import Path
 from repro.core.leftovers import sweep
 
 _OTHER_CODE_S = 30 * 24 * 3600
-"""A state under other code, versions or machines: they may come back, but hardly after a month."""
+"""Age limit of states under other code, versions or machines, which hardly return after a month."""
 
 
 def tidy(directory: Path) -> None:
-    """Remove leftovers of killed runs, and old states next to ``directory``, never in it.
+    """Remove leftovers of killed runs, and old states next to ``directory`` but not in it.
 
     Args:
-        directory: states of the present code, versions and machine; others lie next to it.
+        directory: states of the present code, versions and machine; others are next to it.
     """
     now = time.time()
     for store in directory.parent.glob("*/"):
@@ -22,6 +22,6 @@ def tidy(directory: Path) -> None:
         if store == directory:
             continue
         for path in store.iterdir():
-            with contextlib.suppress(OSError):  # another run may have removed it, or own it
+            with contextlib.suppress(OSError):  # another run may have removed it, or may own it
                 if not path.name.startswith(".") and now - path.stat().st_mtime > _OTHER_CODE_S:
                     path.unlink()

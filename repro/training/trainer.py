@@ -1,4 +1,4 @@
-"""Trains one run to its end in this process, from its last checkpoint."""
+"""Train one run to its end in this process, from its last checkpoint."""
 
 import sys
 import time
@@ -18,23 +18,24 @@ _REPORT_EVERY_S = 20
 
 @dataclass(frozen=True)
 class TrainingTask:
-    """A run and where its state is kept."""
+    """A run and the store of its state."""
 
     run: TrainingRun
     store: CheckpointStore
     code: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """``commit`` and ``dirty`` flag of the code that trains it, where known."""
+    """``commit`` and ``dirty`` flag of the code that trains it, if known."""
 
 
 def train_run(task: TrainingTask) -> dict[str, Any]:
-    """Train a run to its end and return its metrics, as a record keeps them.
+    """Train a run to its end and return its metrics for a record.
 
-    A run that another process is training is waited for, not trained twice; a timed one is refused
-    then. A timed run for which the device has too little memory is a result, ``out_of_memory``.
+    If another process is training the run, wait for it instead of training twice; a timed run is
+    refused then. If the device has too little memory for a timed run, the result is
+    ``out_of_memory``.
 
     Raises:
         UsageError: the device does not exist here, or a setting is out of range.
-        ReproError: data or a model cannot be had, or another process trains this timed run.
+        ReproError: data or a model cannot be obtained, or another process trains this timed run.
     """
     run = task.run
     torch.set_num_threads(task.store.threads)
@@ -48,7 +49,7 @@ def train_run(task: TrainingTask) -> dict[str, Any]:
 
 
 def final_state(run: NetworkRun, task: TrainingTask) -> dict[str, Any]:
-    """Return the last state of ``run`` in the store of ``task``, training it if it is not there."""
+    """Return the last state of ``run`` in the store of ``task``, training it first if needed."""
     if task.store.progress(run).metrics is None:
         train_run(replace(task, run=run))
     state = task.store.checkpoint(run).load()
@@ -60,7 +61,7 @@ def _train(task: TrainingTask, training: Training[Any]) -> dict[str, Any]:
     last = time.monotonic()
 
     def report(progress: str) -> None:
-        """Say, now and then, how far the run is."""
+        """Report, now and then, the progress of the run."""
         nonlocal last
         if time.monotonic() - last >= _REPORT_EVERY_S:
             last = time.monotonic()

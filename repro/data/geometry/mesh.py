@@ -17,12 +17,12 @@ class Mesh:
     """Triangles over shared vertices.
 
     Raises:
-        MeshError: there is no vertex or no face, a coordinate is not finite, or a face names a
-            vertex that is not there.
+        MeshError: there is no vertex or no face, a coordinate is not finite, or a face refers to a
+            missing vertex.
     """
 
     name: str
-    """Where the mesh came from; every error message starts with it."""
+    """Origin of the mesh; every error message starts with it."""
     vertices: NDArray[np.float64]
     """Coordinates [V, 3]."""
     faces: NDArray[np.int64]
@@ -54,7 +54,7 @@ class Mesh:
         a, b, c = (self.vertices[self.faces[:, corner]] for corner in range(3))
         with np.errstate(over="ignore", invalid="ignore"):
             x, y, z = np.cross(b - a, c - a).T
-            # Written out: a library's norm may reorder the sum, and hashes are pinned on this.
+            # Written out, since a library's norm may reorder the sum and change the pinned hashes.
             areas: NDArray[np.float64] = np.sqrt(x * x + y * y + z * z) / 2
         return np.where(np.isnan(areas), np.inf, areas)
 

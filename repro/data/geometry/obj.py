@@ -1,8 +1,8 @@
 """Wavefront OBJ, geometry only.
 
 Format: Wavefront Technologies, "Object Files (.obj)", Advanced Visualizer manual, appendix B1.
-Texture coordinates, normals, groups, materials, points and lines are passed over; an unknown
-keyword is refused.
+Texture coordinates, normals, groups, materials, points and lines are ignored; an unknown keyword is
+refused.
 """
 
 import numpy as np
@@ -19,10 +19,11 @@ def read_obj(data: bytes, name: str) -> Mesh:
 
     Args:
         data: the whole file.
-        name: what error messages call it, usually its path.
+        name: its name in error messages, usually its path.
 
     Raises:
-        MeshError: a row cannot be read, with its line number; also whatever `Mesh` refuses.
+        MeshError: a row cannot be read (the message gives its line number), or `Mesh` refuses the
+            result.
     """
     try:
         text = data.decode("utf-8")

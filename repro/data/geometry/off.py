@@ -2,8 +2,8 @@
 
 Format: http://www.geomview.org/docs/html/OFF.html, the ASCII form without colours or normals of
 vertices. ModelNet40 has files whose first line runs into the second (``OFF490 518 0``); these are
-read. Everything else that departs from the format is refused, so that a damaged file cannot pass
-as a smaller mesh.
+read. Any other departure from the format is refused, so a damaged file cannot pass as a smaller
+mesh.
 """
 
 import re
@@ -22,11 +22,11 @@ def read_off(data: bytes, name: str) -> Mesh:
 
     Args:
         data: the whole file.
-        name: what error messages call it, usually its path.
+        name: its name in error messages, usually its path.
 
     Raises:
-        MeshError: the file is not OFF, is truncated or has rows to spare, or holds a number that
-            cannot be read; also whatever `Mesh` refuses.
+        MeshError: the file is not OFF, is truncated, has extra rows or an unreadable number, or
+            `Mesh` refuses the result.
     """
     lines = _content_lines(data, name)
     vertex_count, face_count = _read_header(lines, name)
@@ -85,7 +85,7 @@ def _read_vertices(rows: list[str], name: str) -> NDArray[np.float64]:
 def _read_faces(rows: list[str], name: str) -> NDArray[np.int64]:
     if not rows:
         return np.empty((0, 3), np.int64)
-    try:  # nearly every file has triangles only, which one call reads
+    try:  # nearly every file has triangles only, and one call reads them all
         table = np.loadtxt(rows, dtype=np.int64, comments=None, ndmin=2)
     except ValueError:
         return _read_polygons(rows, name)

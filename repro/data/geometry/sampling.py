@@ -1,8 +1,8 @@
 """Point clouds from surfaces: area-weighted sampling, zero centroid, unit radius.
 
-Only additions, products, quotients and square roots of float64 touch the coordinates, each rounded
-as IEEE 754 says, and random numbers are the raw output of PCG64, which NumPy promises never to
-change (NEP 19): the same points on every platform, so that sampled arrays can be pinned by hash.
+The points are the same on every platform, so sampled arrays can be pinned by hash: coordinates go
+only through float64 additions, products, quotients and square roots, each rounded as IEEE 754 says,
+and random numbers are the raw output of PCG64, which NumPy promises never to change (NEP 19).
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from repro.data.geometry.mesh import Mesh, MeshError
 
 
 def uniform(stream: np.random.PCG64, *shape: int) -> NDArray[np.float64]:
-    """Draw numbers of [0, 1), each from the top 53 bits of one raw output of ``stream``."""
+    """Draw numbers in [0, 1), each from the top 53 bits of one raw output of ``stream``."""
     raw: NDArray[np.uint64] = stream.random_raw(shape)
     return (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
@@ -38,7 +38,7 @@ def sample_surface(mesh: Mesh, count: int, stream: np.random.PCG64) -> NDArray[n
         msg = f"{mesh.name}: the area of the surface is {total}; must be finite and above 0"
         raise MeshError(msg)
     choice, across, along = uniform(stream, 3, count)
-    # side="right" passes over triangles without area, whose interval is empty
+    # side="right" skips triangles without area, whose interval is empty
     drawn = np.searchsorted(cumulative, choice * total, side="right")
     corners = mesh.vertices[mesh.faces[np.minimum(drawn, len(cumulative) - 1)]]
     root, along = np.sqrt(across)[:, None], along[:, None]
@@ -51,10 +51,10 @@ def normalise(points: NDArray[np.floating], name: str) -> NDArray[np.float64]:
     """Move ``points`` [N, 3] to zero centroid and scale them to unit radius.
 
     Raises:
-        MeshError: all points coincide, so that there is no radius to divide by.
+        MeshError: all points coincide, so the radius is zero.
     """
     centred = np.asarray(points, np.float64)
-    # a running sum has one order of additions, where a mean leaves it to the implementation
+    # a running sum fixes the order of additions, which a mean leaves to the implementation
     centred = centred - np.cumsum(centred, axis=0)[-1] / len(centred)
     x, y, z = centred.T
     radius = np.sqrt(x * x + y * y + z * z).max()
@@ -69,7 +69,7 @@ def point_cloud(mesh: Mesh, count: int, seed: Sequence[int]) -> NDArray[np.float
     """Return ``count`` points of ``mesh``, [count, 3], centred and of unit radius.
 
     ``seed`` identifies the mesh as well as the run, for example (seed of the set, split, index), so
-    that one cloud can be made again without the others.
+    one cloud can be regenerated without the others.
 
     Raises:
         MeshError: see `sample_surface` and `normalise`.

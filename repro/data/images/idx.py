@@ -15,7 +15,7 @@ from repro.data.sources.archives import gunzip
 _UNSIGNED_BYTE = 0x08
 _GZIP_MAGIC = b"\x1f\x8b"
 _LARGEST = 64 * 2**20
-"""Bytes of a file, unpacked; the 60,000 training images of MNIST have 47,040,016."""
+"""Largest unpacked file in bytes; the 60,000 training images of MNIST have 47,040,016."""
 
 
 def read_idx(data: bytes, dimensions: int, name: str) -> npt.NDArray[np.uint8]:
@@ -27,7 +27,8 @@ def read_idx(data: bytes, dimensions: int, name: str) -> npt.NDArray[np.uint8]:
         name: the file's name, for messages.
 
     Raises:
-        BadContentError: truncated, corrupt, followed by anything, or another magic number.
+        BadContentError: the file is truncated or corrupt, has trailing bytes, or another magic
+            number.
     """
     if data.startswith(_GZIP_MAGIC):
         data = gunzip(data, _LARGEST, name)
@@ -49,7 +50,7 @@ def read_idx(data: bytes, dimensions: int, name: str) -> npt.NDArray[np.uint8]:
 
 
 def read_idx_file(directory: Path, name: str, dimensions: int) -> npt.NDArray[np.uint8]:
-    """Return the array of ``directory/name`` or, if that is not there, of ``name.gz``.
+    """Return the array of ``directory/name`` or, if that file is missing, of ``name.gz``.
 
     Raises:
         OSError: neither can be read.

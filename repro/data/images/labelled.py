@@ -1,7 +1,7 @@
 """MNIST and Fashion-MNIST: 60,000 + 10,000 images of 28x28 grey levels in ten classes each.
 
 MNIST (LeCun, Cortes, Burges) has handwritten digits, Fashion-MNIST (arXiv 1708.07747) articles of
-clothing, in the same files.
+clothing. Both use the same file names and format.
 """
 
 import errno
@@ -25,17 +25,17 @@ CLASS_NAMES = {
         "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
     ),
 }  # fmt: skip
-"""Set to its ten classes, in the order of their labels."""
+"""The ten classes of each set, in the order of their labels."""
 FILES = {
     "train_images": ("train-images-idx3-ubyte", 3),
     "train_labels": ("train-labels-idx1-ubyte", 1),
     "test_images": ("t10k-images-idx3-ubyte", 3),
     "test_labels": ("t10k-labels-idx1-ubyte", 1),
 }
-"""Array to the name of its IDX file and the number of its axes."""
+"""The IDX file of each array, and the number of its axes."""
 _DEBIAN_DIRECTORY = "./usr/share/datasets/fashion-mnist"
 PIXELS = {"mnist": (0.1307, 0.3081), "fashion_mnist": (0.2860, 0.3530)}
-"""Set to mean and standard deviation of its training pixels, in units of 255, to four digits."""
+"""Mean and standard deviation of each set's training pixels, in units of 255, to four digits."""
 
 
 def image_specs(
@@ -56,7 +56,7 @@ def read_idx_directory(directory: Path) -> Mapping[str, Value]:
 
 
 def read_debian(archive: tarfile.TarFile) -> Mapping[str, Value]:
-    """Return the four arrays from Debian's package, whose gzip headers are not the original's."""
+    """Return the four arrays from Debian's package, whose gzip headers differ from the original."""
     return {
         key: read_idx(read_member(archive, f"{_DEBIAN_DIRECTORY}/{name}.gz"), axes, name)
         for key, (name, axes) in FILES.items()

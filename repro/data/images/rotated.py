@@ -1,8 +1,8 @@
 """Rotated MNIST and Fashion-MNIST, the sets for fine-tuning in the ElasticZO paper (Table 2).
 
-Deviations from the paper: which 1,024 images of each split it takes, the direction and the
-interpolation of its rotation are not said. Here they are a uniform sample (``SEED``), the same for
-both angles, counter-clockwise and bilinear.
+Deviations from the paper: it does not say which 1,024 images of each split it takes, nor the
+direction and interpolation of the rotation. Here the images are a uniform sample (``SEED``), the
+same for both angles, rotated counter-clockwise with bilinear interpolation.
 """
 
 from collections.abc import Mapping
@@ -37,10 +37,10 @@ def make(base: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def tuning_images(base: Mapping[str, Any], angle: int) -> tuple[Array, Array]:
-    """Return rotated images outside both splits, and their labels: for tuning.
+    """Return rotated images outside both splits, and their labels, for tuning.
 
-    They are the next ``SIZE`` of the base set's training images, in the order of which those of the
-    training split are the first.
+    A random order of the base set's training images starts with the training split; the tuning
+    images are the next ``SIZE`` of that order.
     """
     images, labels = base["train_images"], base["train_labels"]
     indices = np.sort(permutation(len(images), SEED)[SIZE : 2 * SIZE])

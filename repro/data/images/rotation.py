@@ -13,12 +13,12 @@ def rotate(images: npt.NDArray[np.uint8], degrees: float) -> npt.NDArray[np.uint
     """Return ``images`` turned counter-clockwise by ``degrees`` about their centre.
 
     A pixel takes the bilinear mean of the four around the point it comes from, rounded half up;
-    outside the image there is 0. It is what torchvision's ``rotate`` with ``BILINEAR`` computes in
-    floating point, to within one grey level.
+    pixels outside the image are 0. The result equals that of torchvision's floating-point
+    ``rotate`` with ``BILINEAR`` to within one grey level.
 
     Args:
         images: uint8, [N, H, W].
-        degrees: angle, positive against the clock.
+        degrees: angle, positive counter-clockwise.
     """
     height, width = images.shape[1:]
     rows, columns = _origins(height, width, degrees)

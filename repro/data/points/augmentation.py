@@ -1,8 +1,9 @@
 """Random changes of point clouds during training, as in the code of PointNet's authors.
 
-Qi et al., "PointNet" (2017): each cloud is turned about the vertical axis by an angle of its own,
-and each coordinate is moved by clipped Gaussian noise. The paper gives the noise a standard
-deviation of 0.02. The authors' code uses 0.01 and clips it at 0.05, and so does this module.
+Qi et al., "PointNet" (2017): each cloud is rotated about the vertical axis by its own random angle,
+and clipped Gaussian noise is added to each coordinate. The paper gives the noise a standard
+deviation of 0.02. This module follows the authors' code, which uses 0.01 and clips the noise at
+0.05.
 """
 
 import math
@@ -11,15 +12,15 @@ import torch
 from torch import Tensor
 
 JITTER = 0.01
-"""Standard deviation of the noise, where the radius of a cloud is 1."""
+"""Standard deviation of the noise, for clouds of radius 1."""
 JITTER_LIMIT = 0.05
 """Largest magnitude of the noise."""
 
 
 def augment(clouds: Tensor, generator: torch.Generator, vertical: int) -> Tensor:
-    """Return augmented copies of ``clouds``: turned, moved and in a random order of points.
+    """Return copies of ``clouds``, rotated, jittered and with their points in random order.
 
-    The order of points changes PointNet's results by roundings only.
+    The order of points changes PointNet's results only by rounding.
 
     Args:
         clouds: float32 [B, N, 3].
@@ -30,7 +31,7 @@ def augment(clouds: Tensor, generator: torch.Generator, vertical: int) -> Tensor
 
 
 def turn(clouds: Tensor, generator: torch.Generator, vertical: int) -> Tensor:
-    """Turn each cloud [N, 3] of a batch about the vertical axis by a uniformly random angle."""
+    """Rotate each cloud [N, 3] of a batch about the vertical axis by a uniformly random angle."""
     angles = torch.rand(len(clouds), 1, generator=generator, device=clouds.device) * (2 * math.pi)
     cosines, sines = torch.cos(angles), torch.sin(angles)
     turned = clouds.clone()
@@ -48,7 +49,7 @@ def jitter(clouds: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def shuffle_points(clouds: Tensor, generator: torch.Generator) -> Tensor:
-    """Put the points of each cloud in a random order of its own."""
+    """Shuffle the points of each cloud independently."""
     keys = torch.rand(clouds.shape[:2], generator=generator, device=clouds.device)
     order = keys.argsort(dim=1, stable=True)  # equal keys keep their order on every device
     return clouds.gather(1, order.unsqueeze(2).expand_as(clouds))

@@ -1,4 +1,4 @@
-"""What point-cloud sets share: four arrays, 1,024 points a shape, zero centroid, unit radius."""
+"""The form of all point-cloud sets: four arrays, 1,024 points a shape, zero centroid, radius 1."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -42,10 +42,10 @@ def make_clouds(
     Args:
         split: ``train`` or ``test``.
         shapes: each shape and its label.
-        sample: returns the cloud [POINTS, 3] of a shape, given also its place in the split.
+        sample: returns the cloud [POINTS, 3] of a shape from the shape and its index in the split.
 
     Raises:
-        BadContentError: whatever ``sample`` raises.
+        BadContentError: ``sample`` raised it.
     """
     points = np.empty((len(shapes), POINTS, 3), np.float32)
     with progress(f"{split} clouds", len(shapes)) as shown:

@@ -33,20 +33,20 @@ CLASSES = (
 
 ARCHIVE = "ModelNet40.zip"
 ARCHIVE_SHA256 = "42dc3e656932e387f554e25a4eb2cc0e1a1bd3ab54606e2a9eae444c60e536ac"
-"""Hash of the official archive, as several independent loaders of it pin it."""
+"""Hash of the official archive, as pinned by several independent loaders."""
 TERMS = "https://modelnet.cs.princeton.edu"
 _LARGEST_MESH = 2**30
-"""Bytes of a mesh's file; all 12,311 together have about 10 GB."""
+"""Largest mesh file in bytes; all 12,311 together have about 10 GB."""
 _SEED = 40
 _MEMBER = re.compile(r"ModelNet40/([^/.]+)/(train|test)/[^/.]+\.off")
-"""Meshes; the archive also holds resource forks and folder settings of the system it came from."""
+"""Paths of meshes; the archive also holds resource forks and folder settings from macOS."""
 
 
 def read_verified(archive: Path) -> Mapping[str, Value]:
     """Return the clouds of the official archive.
 
     Raises:
-        BadContentError: it is not the official archive.
+        BadContentError: the file is not the official archive.
     """
     with archive.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -60,8 +60,8 @@ def read_archive(archive: Path) -> Mapping[str, Value]:
     """Sample every mesh ``ModelNet40/CLASS/{train,test}/*.off`` once, in order of path.
 
     Raises:
-        BadContentError: a truncated archive, one with paths that leave it, missing or unknown
-            classes, or a mesh that cannot be read.
+        BadContentError: the archive is truncated, has paths that leave it or missing or unknown
+            classes, or a mesh cannot be read.
     """
     with open_zip(archive) as opened:
         found = [match for name in sorted(opened.namelist()) if (match := _MEMBER.fullmatch(name))]

@@ -1,8 +1,8 @@
-"""ModelNet40 in the form that PointNet's authors published: 2,048 points a shape in HDF5 files.
+"""ModelNet40 as published by PointNet's authors: 2,048 points a shape in HDF5 files.
 
-Qi et al., "PointNet" (2017). Three training shapes of the official split are missing from it. The
-first 1,024 points of each shape are taken, as PointNet's own training does, then centred and scaled
-to unit radius like the other sets.
+Qi et al., "PointNet" (2017). Three training shapes of the official split are missing from it. As in
+PointNet's own training, the first 1,024 points of each shape are used. They are then centred and
+scaled to unit radius like the other sets.
 """
 
 import hashlib
@@ -32,16 +32,16 @@ FILES_MD5 = {
     "ply_data_test0.h5": "e9732e6d83b09e79e9a7617df058adee",
     "ply_data_test1.h5": "aba4b12a67c34391cc3c015a6f08ed4b",
 }
-"""The files and their MD5 sums, as public loaders of this set pin them."""
+"""The files and their MD5 sums, as pinned by public loaders of this set."""
 
 _FAR = 1e18
-"""Beyond any coordinate; its square is finite in float32."""
+"""Larger than any coordinate; its square is finite in float32."""
 _LARGEST_FILE = 2**28
-"""Bytes of a file: 2,048 shapes of 2,048 points, normals and numbers of faces have 117,440,512."""
+"""Largest file in bytes: 2,048 shapes of 2,048 points, normals and face ids take 117,440,512."""
 
 
 def read_archive(archive: Path) -> Mapping[str, Value]:
-    """Unpack the seven files beside ``archive`` and return their clouds; see `read_verified`."""
+    """Unpack the seven files next to ``archive`` and return their clouds; see `read_verified`."""
     with open_zip(archive) as opened:
         for name in FILES_MD5:
             target = archive.parent / DIRECTORY / name
@@ -58,7 +58,7 @@ def read_verified(directory: Path) -> Mapping[str, Value]:
     """Return the clouds of the seven files in ``directory``.
 
     Raises:
-        BadContentError: a file is not the published one.
+        BadContentError: a file differs from the published one.
     """
     for name, expected in FILES_MD5.items():
         with (directory / name).open("rb") as file:
@@ -91,8 +91,8 @@ def read_file(path: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
     """Return the points [n, P, 3] and the labels [n] of one file.
 
     Raises:
-        BadContentError: as for `read_directory`, and for a label that is no class or a point that
-            is not finite.
+        BadContentError: as for `read_directory`; also for a label outside the classes or a
+            non-finite point.
     """
     import h5py
 
@@ -111,7 +111,7 @@ def read_file(path: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
         OverflowError,
         RuntimeError,
         ValueError,
-    ) as error:  # h5py hands on whatever the library finds wrong
+    ) as error:  # h5py passes on many kinds of errors from the library
         msg = f"{path}: not HDF5 with the arrays data and label ({error})"
         raise BadContentError(msg) from error
     if (
@@ -128,7 +128,7 @@ def read_file(path: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
     if len(points) != len(labels) or labels.dtype.kind not in "iu":
         msg = f"{path}: {len(points)} shapes, {len(labels)} labels of type {labels.dtype}"
         raise BadContentError(msg)
-    if not (np.abs(points) < _FAR).all():  # false for NaN, too
+    if not (np.abs(points) < _FAR).all():  # also false for NaN
         msg = f"{path}: a coordinate is not finite, or not below {_FAR:g}"
         raise BadContentError(msg)
     check_labels(labels, len(CLASSES), str(path))

@@ -1,10 +1,10 @@
-"""ModelNet40 as one file of clouds: 12,311 shapes, 1,024 points each, sampled by others.
+"""ModelNet40 as one file of clouds sampled by others: 12,311 shapes with 1,024 points each.
 
 Wu et al., "3D ShapeNets: A Deep Representation for Volumetric Shapes" (2015), in its official split
-of 9,843 + 2,468 shapes. Every mesh was sampled uniformly once, with a seed that is not known; each
-cloud has zero centroid, unit radius and z upwards. The file holds coordinates as 16-bit integers in
-units of 1/32767, so a coordinate is at most 1.6e-5 off. The points differ from those of the sets
-``modelnet40`` and ``modelnet40_hdf5``, which sample the same meshes.
+of 9,843 + 2,468 shapes. Every mesh was sampled uniformly once, with an unknown seed; each cloud has
+zero centroid, unit radius and z upwards. The file holds coordinates as 16-bit integers in units of
+1/32767, so a coordinate is off by at most 1.6e-5. The sets ``modelnet40`` and ``modelnet40_hdf5``
+hold other points on the same meshes.
 """
 
 import re
@@ -22,7 +22,7 @@ from repro.data.sources.mirror import Mirror
 
 FILE = "modelnet40_1024_i16.npz"
 UNIT = 32767
-"""Integer that stands for the coordinate 1."""
+"""The integer that encodes the coordinate 1."""
 RADIUS_TOLERANCE = 1e-4
 """Largest difference of a cloud's radius from 1; rounding to 16 bits explains 3e-5."""
 _FIELDS = {
@@ -34,7 +34,7 @@ _FIELDS = {
 }
 """Type and number of axes of each array of the file; strings may have any length."""
 _LARGEST = 2**27
-"""Bytes of one array; the coordinates have 75,638,784."""
+"""Largest array in bytes; the coordinates have 75,638,784."""
 _REMEDY = "replace it by the published file (docs/data.md describes it)"
 
 
@@ -46,7 +46,7 @@ def read_directory(directory: Path) -> Mapping[str, Value]:
 def read_file(path: Path) -> Mapping[str, Value]:
     """Return the clouds and labels of both splits.
 
-    Labels follow ``CLASSES``, whatever the order of classes in the file.
+    Labels follow ``CLASSES``, for any order of classes in the file.
 
     Raises:
         BadContentError: the file is truncated or lacks a field; a field has the wrong type or
@@ -96,7 +96,7 @@ def _check_shapes(path: Path, fields: Mapping[str, Array]) -> None:
 
 
 def _labels(path: Path, fields: Mapping[str, Array]) -> NDArray[np.uint8]:
-    """Return the labels by ``CLASSES``, checked against the names of the shapes."""
+    """Return the labels in the order of ``CLASSES``, checked against the shapes' names."""
     classes, names = fields["classes"].tolist(), fields["names"].tolist()
     check_classes(classes, CLASSES, f"{path}: classes")
     check_labels(fields["y"], len(classes), f"{path}: y")

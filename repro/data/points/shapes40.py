@@ -1,11 +1,11 @@
-"""shapes40: a generated stand-in for ModelNet40 where that cannot be had. It is not ModelNet40.
+"""shapes40: a generated substitute for ModelNet40, used where ModelNet40 cannot be obtained.
 
-As many clouds of as many points in as many classes, of parametric solids instead of CAD models.
-Every solid has random proportions, is stretched along its axes, turned about the vertical, tilted,
-sampled, and every point is moved a little. Coordinates are rounded to multiples of 2^-14: far below
-the noise and far above the last-bit differences between mathematical libraries, so that the clouds
-are the same everywhere: the hashes were the same with trimesh 4.5.0 and 5.2.0, with NumPy 2.1.0 and
-2.4.6, and without vector instructions.
+It has as many clouds, points and classes as ModelNet40, but samples parametric solids instead of
+CAD models. Every solid has random proportions and is stretched along its axes, rotated about the
+vertical, tilted and sampled; then every point is moved a little. Coordinates are rounded to
+multiples of 2^-14, far below the noise and far above the last-bit differences between mathematical
+libraries. The clouds are therefore the same everywhere: the hashes were equal with trimesh 4.5.0
+and 5.2.0, with NumPy 2.1.0 and 2.4.6, and without vector instructions.
 """
 
 import math
@@ -22,7 +22,7 @@ from repro.data.points.clouds import POINTS, SPLITS, cloud_specs, make_clouds
 from repro.data.sources.generated import Generated
 
 TRAIN, TEST = 9_843, 2_468
-"""Sizes of the splits: those of ModelNet40, but with all classes equally frequent."""
+"""Sizes of the splits, as in ModelNet40, but with all classes equally frequent."""
 CLASSES = (
     "arch", "bookshelf", "bottle", "bowl", "capsule", "chair", "cone", "cross", "cuboid",
     "cylinder", "dumbbell", "ellipsoid", "frustum", "gear", "hammer", "hemisphere", "hourglass",
@@ -37,14 +37,14 @@ STRETCH = (0.75, 1.35)
 TILT = math.radians(15)
 """Greatest angle between the axis of a solid and the vertical."""
 NOISE = 0.03
-"""Greatest displacement of a point along each axis, of a radius of 1."""
+"""Greatest displacement of a point along each axis, for clouds of radius 1."""
 _GRID = 2.0**14
 
 
 def make(train: int = TRAIN, test: int = TEST) -> Mapping[str, Value]:
     """Return ``train`` and ``test`` clouds and labels; a shorter split is a prefix of a longer one.
 
-    Labels go round: clouds k, k + 40, k + 80 ... are of class k.
+    Labels are cyclic: clouds k, k + 40, k + 80 ... belong to class k.
     """
     content: dict[str, Value] = {}
     for number, (split, count) in enumerate(zip(SPLITS, (train, test), strict=True)):

@@ -1,7 +1,8 @@
 """SHREC11: 600 watertight meshes of 30 non-rigid classes, 16 for training and 4 for testing each.
 
-Lian et al., "SHREC'11 Track: Shape Retrieval on Non-rigid 3D Watertight Meshes" (2011), in the
-split and with the 500 faces a mesh of Hanocka et al., "MeshCNN" (2019), directory ``shrec_16``.
+Lian et al., "SHREC'11 Track: Shape Retrieval on Non-rigid 3D Watertight Meshes" (2011). The split
+and the meshes, simplified to 500 faces, are from Hanocka et al., "MeshCNN" (2019), directory
+``shrec_16``.
 """
 
 import hashlib
@@ -28,7 +29,7 @@ CLASSES = (
 
 ROOT = "shrec_16"
 MESHES_SHA256 = "4515ed79b007502d1492b61693a198e52956a0a64c137c09d55638f287f6cbba"
-"""Hash of all 600 meshes: of path, a zero byte and content, in the order of paths."""
+"""Hash over path, a zero byte and content of all 600 meshes, in the order of paths."""
 _SEED = 11
 
 

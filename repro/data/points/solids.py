@@ -1,4 +1,4 @@
-"""Forty kinds of parametric solids, each a function of random proportions.
+"""Forty kinds of parametric solids, each a function that draws random proportions.
 
 Sizes are relative: every solid is scaled to unit radius later. The z axis points up.
 """
@@ -276,4 +276,4 @@ KINDS: dict[str, Callable[[Draw], Solid]] = {
     "vase": _vase,
     "wheel": _wheel,
 }
-"""The solid of each class, in the order of their names."""
+"""The function of each class, in the order of the class names."""

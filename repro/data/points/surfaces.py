@@ -1,7 +1,7 @@
-"""Surfaces that parametric solids are put together from.
+"""Surfaces from which parametric solids are assembled.
 
-Of trimesh's primitives only those whose triangles are the same in every release since 4.5.0; its
-torus and capsule are not.
+Only those primitives of trimesh are used whose triangles are the same in every release since 4.5.0;
+its torus and capsule changed.
 """
 
 import math
@@ -14,24 +14,24 @@ from trimesh import creation
 
 Solid = trimesh.Trimesh
 ROUND = 32
-"""Sides of what is to look round."""
+"""Number of sides of an approximated circle."""
 _ORIGIN = (0.0, 0.0, 0.0)
 
 
 def box(extents: Sequence[float], at: Sequence[float] = _ORIGIN) -> Solid:
-    """Return a box with these sides around ``at``."""
+    """Return a box with these side lengths, centred at ``at``."""
     return _placed(creation.box(extents=extents), at)
 
 
 def cylinder(
     radius: float, height: float, *, at: Sequence[float] = _ORIGIN, sides: int = ROUND
 ) -> Solid:
-    """Return an upright cylinder around ``at``, or a prism of few ``sides``."""
+    """Return an upright cylinder centred at ``at``; with few ``sides`` it is a prism."""
     return _placed(creation.cylinder(radius, height, sections=sides), at)
 
 
 def cone(radius: float, height: float, *, sides: int = ROUND) -> Solid:
-    """Return an upright cone, or a pyramid of few ``sides``."""
+    """Return an upright cone; with few ``sides`` it is a pyramid."""
     return _placed(creation.cone(radius, height, sections=sides))
 
 
@@ -54,12 +54,12 @@ def torus(radius: float, thickness: float) -> Solid:
 
 
 def ball(radii: Sequence[float], at: Sequence[float] = _ORIGIN) -> Solid:
-    """Return an ellipsoid with these half axes around ``at``."""
+    """Return an ellipsoid with these half axes, centred at ``at``."""
     return transformed(creation.icosphere(subdivisions=2), np.diag(radii), at)
 
 
 def turned(profile: Sequence[tuple[float, float]], sides: int = ROUND) -> Solid:
-    """Return the surface that a profile of (radius, height) makes around the z axis."""
+    """Return the surface of revolution of a profile of (radius, height) around the z axis."""
     angles = np.linspace(0, 2 * math.pi, sides + 1)
     radii, heights = np.array(profile, np.float64).T[:, :, None]
     axes = np.broadcast_arrays(radii * np.cos(angles), radii * np.sin(angles), heights)

@@ -1,7 +1,7 @@
-"""Open archives: nothing is written outside, and no part grows beyond the size that it may have.
+"""Open archives safely: no member is written outside, and none grows beyond its size limit.
 
-A few megabytes of an archive can hold gigabytes. The size that a part declares is checked before
-any of it is unpacked, and no more than that is ever read.
+An archive of a few megabytes can unpack to gigabytes. The declared size of a member is checked
+before it is unpacked, and no more bytes than declared are read.
 """
 
 import errno
@@ -21,7 +21,7 @@ from repro.data.base import BadContentError
 _ENCRYPTED = 1
 """Flag of a member's header (APPNOTE.TXT, section 4.4.4)."""
 _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
-"""Those that every packing program uses."""
+"""The compression methods that every packing program uses."""
 _DAMAGED = (
     zipfile.BadZipFile,
     EOFError,
@@ -31,7 +31,7 @@ _DAMAGED = (
     struct.error,
     zlib.error,
 )
-"""What zipfile raises for a damaged archive, or one that it does not support."""
+"""Errors of zipfile for a damaged or unsupported archive."""
 
 
 @contextmanager
@@ -39,7 +39,8 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open the zip archive (or wheel) at ``path``; ``open_member`` and ``read_member`` read it.
 
     Raises:
-        BadContentError: truncated, not a zip archive, or a member's path leaves the archive.
+        BadContentError: the file is truncated or no zip archive, or a member's path leaves the
+            archive.
     """
     with path.open("rb") as stream:
         try:
@@ -57,12 +58,12 @@ def open_member(archive: zipfile.ZipFile, name: str, most: int) -> Iterator[IO[b
     """Open one file of ``archive``.
 
     Args:
-        archive: as ``open_zip`` gives it.
-        name: of the file.
-        most: bytes that it may have.
+        archive: the archive that ``open_zip`` returned.
+        name: name of the file.
+        most: largest allowed size in bytes.
 
     Raises:
-        BadContentError: it is not there, declares more bytes, is encrypted or damaged, or was
+        BadContentError: the file is missing, declares more bytes, is encrypted or damaged, or was
             packed by another method than deflate.
     """
     where = f"{Path(archive.filename or 'archive').name}: {name}"
@@ -83,7 +84,7 @@ def open_member(archive: zipfile.ZipFile, name: str, most: int) -> Iterator[IO[b
             yield stream
     except (*_DAMAGED, OSError) as error:
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
-            raise  # not of a damaged place in the archive: the caller's own
+            raise  # the caller's own error, not one of a damaged archive
         msg = f"{where} is damaged ({error}); get the archive again"
         raise BadContentError(msg) from error
 
@@ -99,11 +100,11 @@ def gunzip(data: bytes, most: int, name: str) -> bytes:
 
     Args:
         data: the whole file.
-        most: bytes that it may hold.
-        name: of the file, for messages.
+        most: largest allowed unpacked size in bytes.
+        name: the file's name, for messages.
 
     Raises:
-        BadContentError: it holds more, is truncated or is damaged.
+        BadContentError: the file unpacks to more bytes, is truncated or is damaged.
     """
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
@@ -122,7 +123,8 @@ def open_tar(stream: IO[bytes], name: str) -> Iterator[tarfile.TarFile]:
     """Open the tar archive that ``stream`` holds; ``name`` is for messages.
 
     Raises:
-        BadContentError: truncated, not a tar archive, or a member's path leaves the archive.
+        BadContentError: the stream is truncated or no tar archive, or a member's path leaves the
+            archive.
     """
     try:
         with tarfile.open(fileobj=stream) as archive:

@@ -17,7 +17,7 @@ def run_client(command: Sequence[str], directory: Path) -> None:
     """Run ``command`` in ``directory``; its progress goes to standard error.
 
     Raises:
-        SourceUnavailableError: the client is missing or failed; the message has its own errors.
+        SourceUnavailableError: the client is missing or failed; the message quotes its errors.
     """
     try:
         done = run_command(
@@ -37,7 +37,7 @@ def run_client(command: Sequence[str], directory: Path) -> None:
 
 
 def _errors(output: str) -> str:
-    """Keep what clients mark as errors and why pip last tried again, or else the last lines."""
+    """Keep the lines marked as errors and the reason of pip's last retry, else the last lines."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     marked = [line for line in lines if _ERROR.match(line)]
     retries = [line for line in lines if line.startswith("WARNING: Retrying")]

@@ -15,12 +15,12 @@ from repro.data.sources.clients import run_client
 
 _BLOCK = 2**20
 _LARGEST_TREE = 2**28
-"""Bytes of a package's files; those of Fashion-MNIST have 31 million."""
+"""Largest unpacked package in bytes; Fashion-MNIST's has 31 million."""
 
 
 @dataclass(frozen=True)
 class DebianPackage:
-    """A set in a package of the distribution, whichever version that has."""
+    """A set in a package of the distribution, in the distribution's version."""
 
     package: str
     read: Callable[[tarfile.TarFile], Mapping[str, Value]]
@@ -54,7 +54,7 @@ class DebianPackage:
 
 
 def _unpack(package: Path, tar: Path) -> None:
-    """Write the file tree of ``package`` to ``tar``, as long as it is no larger than it may be."""
+    """Write the file tree of ``package`` to ``tar``, unless it exceeds the size limit."""
     command = [_client("dpkg-deb"), "--fsys-tarfile", str(package)]
     with (
         tar.open("wb") as file,
@@ -81,7 +81,7 @@ def read_member(archive: tarfile.TarFile, name: str) -> bytes:
     """Return the content of the regular file ``name`` of ``archive``.
 
     Raises:
-        BadContentError: it is not there, or is not a regular file.
+        BadContentError: it is missing, or is not a regular file.
     """
     try:
         file = archive.extractfile(name)

@@ -9,7 +9,7 @@ from repro.data.base import Request, Value
 
 @dataclass(frozen=True)
 class Generated:
-    """A set made by a deterministic function of nothing."""
+    """A set made by a deterministic function without arguments."""
 
     make: Callable[[], Mapping[str, Value]]
     name = "generated"

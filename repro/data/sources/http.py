@@ -19,7 +19,7 @@ _USER_AGENT = "zo-repro (research data set download)"
 
 @dataclass(frozen=True)
 class Http:
-    """A set in one file at a web address."""
+    """A set stored as one file at a web address."""
 
     url: str
     read: Callable[[Path], Mapping[str, Value]]
@@ -27,7 +27,7 @@ class Http:
 
     @property
     def name(self) -> str:
-        """The address."""
+        """The web address of the file."""
         return self.url
 
     def fetch(self, request: Request) -> Mapping[str, Value]:
@@ -42,8 +42,8 @@ def download(url: str, path: Path) -> None:
     """Download ``url`` to ``path``, resuming the partial file of an earlier attempt.
 
     Raises:
-        SourceUnavailableError: no connection, an error status, or the connection broke off; what
-            arrived is kept for the next attempt.
+        SourceUnavailableError: the server cannot be reached or answers with an error, or the
+            connection broke off; the partial file is kept for the next attempt.
         BadContentError: the partial file is longer than the file at the address.
     """
     partial = path.with_name(f"{path.name}.part")

@@ -23,7 +23,7 @@ class HubDataset:
     read: Callable[[Any], Mapping[str, Value]]
     """Returns the content from the ``datasets.DatasetDict``."""
     config: str | None = None
-    """Which of the repository's sets, where it has several."""
+    """Which of the repository's sets to use, if it has several."""
 
     @property
     def name(self) -> str:
@@ -71,11 +71,11 @@ class HubFile:
 
 
 def repository_file(repository: str, filename: str) -> Path:
-    """Return a file of a model repository: of the hub's cache on this machine, else of the hub.
+    """Return a file of a model repository, from the local cache or else from the hub.
 
     Raises:
-        SourceUnavailableError: it is not in the cache, and the hub does not answer or has no such
-            file for this user.
+        SourceUnavailableError: the file is not in the cache, and the hub does not answer or does
+            not give this file to the user.
     """
     with _hub_errors_explained(ask=False):
         from huggingface_hub import hf_hub_download, try_to_load_from_cache
@@ -89,7 +89,7 @@ def repository_file(repository: str, filename: str) -> Path:
 
 @contextmanager
 def _hub_errors_explained(*, ask: bool = True) -> Iterator[None]:
-    """Ask first whether the hub answers at all: its libraries retry for half a minute."""
+    """Check first that the hub answers at all, since its libraries retry for half a minute."""
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
     try:
         if ask:

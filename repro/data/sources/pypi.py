@@ -1,4 +1,4 @@
-"""Wheels from a Python package index, through pip with its index, mirror or proxy."""
+"""Wheels from a Python package index, through pip and its configured index, mirror or proxy."""
 
 import hashlib
 import importlib.util
@@ -14,7 +14,7 @@ from repro.data.sources.clients import run_client
 
 @dataclass(frozen=True)
 class Wheel:
-    """A wheel by its exact version; its dependencies are never installed, nor is it."""
+    """A wheel of an exact version; neither it nor its dependencies are ever installed."""
 
     project: str
     version: str
@@ -22,7 +22,7 @@ class Wheel:
 
     @property
     def requirement(self) -> str:
-        """The wheel as pip writes it: ``project==version``."""
+        """The wheel in pip's notation: ``project==version``."""
         return f"{self.project}=={self.version}"
 
 
@@ -49,7 +49,7 @@ class PyPI:
 def download(wheel: Wheel, directory: Path) -> Path:
     """Download ``wheel`` into ``directory`` and return its path.
 
-    A wheel that an interrupted fetch left there is used again if its hash is right.
+    A wheel left there by an interrupted fetch is reused if its hash is right.
 
     Raises:
         SourceUnavailableError: there is no pip, or it could not download the wheel.
@@ -80,13 +80,13 @@ def _sha256(path: Path) -> str:
 
 
 def pip_command() -> list[str]:
-    """Return the command of this Python's pip, else of one on the path, else of one through uv.
+    """Return the command of this Python's pip, else of a pip on the path, else of pip through uv.
 
     Raises:
-        SourceUnavailableError: there is none of the three.
+        SourceUnavailableError: none of the three exists.
     """
     if importlib.util.find_spec("pip") is not None:
-        return [sys.executable, "-P", "-m", "pip"]  # not a pip.py of the directory
+        return [sys.executable, "-P", "-m", "pip"]  # -P: never a pip.py in the current directory
     pip = shutil.which("pip3") or shutil.which("pip")
     if pip is not None:
         return [pip]

@@ -3,11 +3,11 @@
 - BoolQ (arXiv 1905.10044): 9,427 + 3,270 yes/no questions about passages of Wikipedia. Both splits
   have 721 distinct passages in common: ``load_items`` leaves those out of training.
 - SST-2, as in GLUE: 67,349 phrases and 872 sentences of film reviews, negative or positive. A
-  second set holds LM-BFF's five few-shot splits (arXiv 2012.15723): 16 sentences a class to train
-  on and 16 to tune on, drawn from the training sentences with one seed each.
+  second set holds LM-BFF's five few-shot splits (arXiv 2012.15723): 16 sentences of each class for
+  training and 16 for tuning, drawn from the training sentences with one seed per split.
 - RTE, as in GLUE: 2,490 + 277 pairs of texts; does the first entail the second?
 
-The test splits have no published answers; results are on the validation splits, as is usual.
+The test splits have no published answers, so results are on the validation splits, as usual.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from repro.data.sources.mirror import Mirror
 from repro.data.text.rows import encode_rows, read_rows
 
 SEEDS = (13, 21, 42, 87, 100)
-"""Of LM-BFF's five splits."""
+"""Seeds of LM-BFF's five splits."""
 _JSON = {"train": "train.jsonl", "validation": "validation.jsonl"}
 _GLUE = {"train": "train.tsv", "validation": "dev.tsv"}
 _FEW_SHOT = {
@@ -33,22 +33,22 @@ _FEW_SHOT = {
 
 @dataclass(frozen=True)
 class Format:
-    """How the rows of a set are kept."""
+    """The format in which the rows of a set are stored."""
 
     keys: tuple[str, ...]
-    """Keys of a row, in the order of a kept line."""
+    """Keys of a row, in the order of a stored line."""
     labels: Mapping[str, str | int]
-    """Label in a file to label as kept, in the order of the hub's numbers."""
+    """Label in the source file -> stored label, in the order of the hub's label numbers."""
     files: Mapping[str, str]
-    """Split to its file in a mirror."""
+    """Split -> its file in a mirror."""
     label: str = "label"
-    """The key of the label; the others hold texts."""
+    """The key of the label; the other keys hold texts."""
 
     def read_directory(self, directory: Path) -> Mapping[str, Value]:
         """Return the splits from their files in ``directory``.
 
         Raises:
-            BadContentError: a file is damaged, or a label is none of ``labels``.
+            BadContentError: a file is damaged, or a label is not one of ``labels``.
         """
         return {split: self._read(directory / file) for split, file in self.files.items()}
 
@@ -93,7 +93,7 @@ RTE = Format(
 
 
 def text_specs(**splits: tuple[int, str]) -> dict[str, ArraySpec]:
-    """Return the specifications of splits from bytes and hashes; ``_`` means ``-``."""
+    """Return the specifications of splits from their sizes and hashes; ``_`` means ``-``."""
     return {
         split.replace("_", "-"): ArraySpec((size,), "|u1", sha256)
         for split, (size, sha256) in splits.items()

@@ -23,7 +23,7 @@ class Row(NamedTuple):
 
     @property
     def where(self) -> str:
-        """File and line, as error messages name them."""
+        """File and line, in the form of error messages."""
         return f"{self.file}:{self.line}"
 
 
@@ -103,7 +103,7 @@ def _decoded(data: bytes, file: str) -> str:
 
 
 def _tab_separated(lines: list[str], file: str, needed: set[str]) -> list[dict[str, object]]:
-    """Return the records below a header line."""
+    """Return the records that follow the header line."""
     header, *rest = [line.removesuffix("\r").split("\t") for line in lines] or [[""]]
     if missing := sorted(needed - set(header)):
         msg = f"{file}:1: no column {', '.join(missing)}; the header has {', '.join(header)}"

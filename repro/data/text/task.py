@@ -1,4 +1,4 @@
-"""A classification task as prompts: a template for the text, and one word for each label."""
+"""A classification task as prompts: a template for the text and an answer word per label."""
 
 import hashlib
 import json
@@ -23,18 +23,18 @@ _LEAST_ANSWERS, _MOST_ANSWERS = 2, 255
 
 
 class Prompt(NamedTuple):
-    """A prompt, and which part of it may be cut."""
+    """A prompt, and the part of it that may be cut."""
 
     text: str
     start: int
     """First character of the part that may lose its beginning."""
     stop: int
-    """Its last character, exclusive; equal to ``start`` where nothing may be cut."""
+    """End of that part, exclusive; equal to ``start`` if nothing may be cut."""
 
 
 @dataclass(frozen=True)
 class PromptTask:
-    """Where the rows of a task are, and how a row becomes a prompt and an answer.
+    """A task: the location of its rows, and how a row becomes a prompt and an answer.
 
     The model sees the filled template. Each label has an answer, and the prediction is the label
     whose answer the model finds most likely as the next token.
@@ -43,32 +43,31 @@ class PromptTask:
     name: str
     """Lower-case letters, digits, ``-`` and ``_``."""
     template: str
-    """Text with the names of fields in braces; ``{{`` and ``}}`` stand for braces."""
+    """Text with the names of fields in braces; write ``{{`` and ``}}`` for literal braces."""
     answers: Mapping[str, str]
-    """Label as it stands in the data -> answer, with the space before it. The order of the labels
-    is that of the classifier's logits. JSON's true is the label ``true``, the number 1 is ``1``."""
+    """Label in the data -> answer, with the space before it. The classifier's logits have the order
+    of these labels. JSON's true is the label ``true``, the number 1 is ``1``."""
     train: str | Path
-    """Where the training rows are: ``SET/KEY`` for an array of the catalogue, or the path of a
+    """Source of the training rows: ``SET/KEY`` for an array of the catalogue, or the path of a
     ``.jsonl`` or ``.tsv`` file."""
     validation: str | Path
     """Source of the rows for measuring accuracy."""
     tuning: str | Path | None = None
-    """Source of held-out rows; without it they are drawn from ``train``."""
+    """Source of the held-out rows for tuning; without it they are drawn from ``train``."""
     label: str = "label"
     """Name of the field that holds the label."""
     truncate: str | None = None
-    """The field that loses its beginning where a prompt is too long; without it none does, and a
-    prompt that is too long is refused."""
+    """The field whose beginning is cut to shorten a long prompt; without it, long prompts are
+    refused."""
     apart: tuple[str, ...] = ()
-    """Fields that tell texts apart: rows that have these in common with a row of validation are
-    left out of training, and so are those that have them in common with a held-out row. All fields
-    of the template if empty."""
+    """Fields that identify a text. Training rows that share all of them with a validation row or a
+    held-out row are left out. If empty, all fields of the template."""
     edits: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
     """Field -> function applied to its text before it is filled in."""
     title: str = ""
-    """How figures call the task; its name if empty."""
+    """Name of the task in figures; if empty, ``name``."""
     version: str = "1"
-    """Change it whenever a function of ``edits`` changes, for tokens are kept."""
+    """Change it whenever a function of ``edits`` changes, since tokens are cached."""
 
     def __post_init__(self) -> None:
         """Refuse a definition that contradicts itself."""
@@ -93,12 +92,12 @@ class PromptTask:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields of the template, each once."""
+        """The distinct fields of the template."""
         return tuple(dict.fromkeys(name for _, name in self._pieces() if name is not None))
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """The sets of the catalogue that hold the rows, each once."""
+        """The distinct sets of the catalogue that hold the rows."""
         places = (self.train, self.validation, self.tuning)
         return tuple(dict.fromkeys(p.partition("/")[0] for p in places if isinstance(p, str)))
 
@@ -127,17 +126,18 @@ class PromptTask:
         return list(self.answers).index(row.label)
 
     def identity(self, row: Row) -> tuple[str, ...]:
-        """Return the texts that tell a row from others (see ``apart``)."""
+        """Return the texts that identify a row (see ``apart``)."""
         return tuple(row.values[name] for name in self.apart or self.fields)
 
     def rows(self, split: str) -> tuple[list[Row], int]:
-        """Return the rows of ``train`` or ``validation``, and how many are at most trained on.
+        """Return the rows of ``train`` or ``validation``, and how many of them may be trained on.
 
-        Of ``train`` the rows of ``tuning`` follow those to train on, where the task has them.
+        For ``train``, the rows to train on come first, then the rows of ``tuning`` if the task has
+        any.
 
         Raises:
-            UsageError: no such split or file.
-            ReproError: a set cannot be had, or a file is damaged or lacks a label.
+            UsageError: the split or file does not exist.
+            ReproError: a set cannot be obtained, or a file is damaged or lacks a label.
         """
         require_choice("split", split, SPLITS)
         if split == "validation":
@@ -147,10 +147,10 @@ class PromptTask:
         return rows + ([] if self.tuning is None else self._read(self.tuning)), len(rows)
 
     def fingerprint(self, split: str) -> str:
-        """Hash all that decides the prompts and labels of a split.
+        """Hash everything that decides the prompts and labels of a split.
 
         Raises:
-            UsageError: a file is not there.
+            UsageError: a file is missing.
         """
         places = (self.validation,) if split == "validation" else (self.train, self.tuning)
         parts = (
@@ -180,7 +180,7 @@ class PromptTask:
         return rows
 
     def _pieces(self) -> Sequence[tuple[str, str | None]]:
-        """Return the template as text, each with the field behind it; the last may have none."""
+        """Split the template into texts, each with the field after it; the last may have none."""
         try:
             pieces = list(string.Formatter().parse(self.template))
         except ValueError as error:

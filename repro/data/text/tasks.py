@@ -114,14 +114,14 @@ def register(task: PromptTask) -> PromptTask:
 
 
 def get_task(name: str | PromptTask) -> PromptTask:
-    """Return the task called ``name``, or a TOML file's task.
+    """Return the task called ``name``, or the task described by a TOML file.
 
     Args:
-        name: a registered name (``-`` and ``_`` are the same), the path of a ``.toml`` file (see
-            ``read_task``), or a task, which is returned.
+        name: a registered name (``-`` and ``_`` are interchangeable), the path of a ``.toml`` file
+            (see ``read_task``), or a task, which is returned as it is.
 
     Raises:
-        UsageError: there is none, or the file does not describe a task.
+        UsageError: the name is unknown, or the file does not describe a task.
     """
     if isinstance(name, PromptTask):
         return name
@@ -137,14 +137,14 @@ def get_task(name: str | PromptTask) -> PromptTask:
 
 
 def read_task(path: Path) -> PromptTask:
-    """Return a TOML file's task.
+    """Return the task described by a TOML file.
 
-    Its keys are fields of ``PromptTask``: ``template``, ``train`` and ``validation`` (paths from
-    the file's directory), a table ``answers``, and if wanted ``tuning``, ``label``, ``truncate``
-    and ``apart``. The task has the file's name.
+    Its keys are fields of ``PromptTask``: ``template``, ``train`` and ``validation`` (paths
+    relative to the file's directory), a table ``answers``, and optionally ``tuning``, ``label``,
+    ``truncate`` and ``apart``. The task is named after the file.
 
     Raises:
-        UsageError: the file is not there, or does not describe a task.
+        UsageError: the file is missing, or does not describe a task.
     """
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Prompts as token numbers, made once for each tokenizer and kept in the cache."""
+"""Prompts as token ids, made once for each tokenizer and kept in the cache."""
 
 import hashlib
 import json
@@ -24,24 +24,25 @@ from repro.data.text.tasks import get_task
 Tokens = npt.NDArray[np.int32]
 _ARRAYS = ("tokens", "offsets", "prefix", "suffix", "labels", "answers")
 _PROBED = 8
-"""Number of prompts in a split for the check that each answer is one token."""
+"""Number of a split's prompts used to check that each answer is one token."""
 
 
 class Tokenizer(Protocol):
-    """The used part of a fast tokenizer of ``transformers``."""
+    """The part of a fast tokenizer of ``transformers`` that is used here."""
 
     @property
     def backend_tokenizer(self) -> Any:  # noqa: ANN401 - a tokenizers.Tokenizer
-        """The tokenizer proper, whose serialisation is its identity."""
+        """The underlying tokenizer, identified by its serialisation."""
 
     @property
     def bos_token_id(self) -> int | None:
-        """The start-of-text token, whether or not texts are given it."""
+        """The start-of-text token, even if the tokenizer does not add it to texts."""
 
     def __call__(self, text: Sequence[str], *, return_offsets_mapping: bool = False) -> Any:  # noqa: ANN401 - a BatchEncoding
-        """Return ``input_ids`` of each text, with the special tokens of the model.
+        """Return the ``input_ids`` of each text, with the model's special tokens.
 
-        On demand also the ``offset_mapping``: first and last character, exclusive, of each token.
+        On request also return ``offset_mapping``: first and last character, exclusive, of each
+        token.
         """
 
 
@@ -52,11 +53,11 @@ class TokenisedSplit:
     tokens: Tokens
     """[T], all prompts."""
     offsets: Indices
-    """[N + 1], where each prompt starts, and T."""
+    """[N + 1], the start of each prompt, and T at the end."""
     prefix: Tokens
-    """[N], tokens at the start of each prompt that are never cut, such as start-of-text."""
+    """[N], number of uncuttable tokens at the start of each prompt, such as start-of-text."""
     suffix: Tokens
-    """[N], tokens at the end of each prompt that are never cut, such as the question's."""
+    """[N], number of uncuttable tokens at the end of each prompt, such as the question's."""
     labels: npt.NDArray[np.uint8]
     """[N], number of each row's answer, from 0."""
     answers: Tokens
@@ -67,28 +68,28 @@ class TokenisedSplit:
 
     @property
     def least_length(self) -> int:
-        """The shortest ``max_length`` that cuts only what may be cut."""
+        """The smallest ``max_length`` that cuts only the cuttable parts."""
         return int((self.prefix + self.suffix).max(initial=0))
 
     def lengths(self, max_length: int) -> Indices:
-        """Return the length of every prompt as ``prompt`` gives it, [N]."""
+        """Return the length of every prompt as returned by ``prompt``, [N]."""
         return np.minimum(np.diff(self.offsets), max_length)
 
     def truncated(self, max_length: int) -> npt.NDArray[np.bool_]:
-        """Return which prompts are longer than ``max_length`` and so are cut, [N]."""
+        """Return which prompts exceed ``max_length`` and are therefore cut, [N]."""
         return np.diff(self.offsets) > max_length
 
     def too_long(self, max_length: int) -> npt.NDArray[np.bool_]:
-        """Return which prompts do not fit however much is cut of what may be cut, [N]."""
+        """Return which prompts do not fit even if their whole cuttable part is cut, [N]."""
         return self.prefix + self.suffix > max_length
 
     def prompt(self, index: int, max_length: int) -> Tokens:
         """Return the prompt of one row, [L].
 
-        A longer one loses the start of the field that may be cut, and nothing else.
+        A prompt longer than ``max_length`` loses only the start of its cuttable field.
 
         Raises:
-            UsageError: ``max_length`` is too small for the parts that are never cut.
+            UsageError: ``max_length`` is too small for the uncuttable parts.
         """
         least = int(self.prefix[index] + self.suffix[index])
         if max_length < least:
@@ -110,17 +111,17 @@ def load_tokenised(
     """Return the prompts of a split as tokens, from the cache if they were made before.
 
     Args:
-        name: of the task, or the task (see ``get_task``).
+        name: the task's name, or the task (see ``get_task``).
         split: ``train`` or ``validation``.
-        tokenizer: of the model.
-        rows: of the split, if they were read already.
+        tokenizer: the model's tokenizer.
+        rows: the rows of the split, if they were read already.
 
     Raises:
         UsageError, ReproError: as ``PromptTask.rows``; also if an answer is not one token, or the
-            tokens cannot be kept.
+            tokens cannot be cached.
     """
     task = get_task(name)
-    # all that decides the tokens: rows, prompt, and the tokenizer's own state
+    # everything that decides the tokens: rows, prompt, and the tokenizer's own state
     parts = (task.fingerprint(split), _ARRAYS, tokenizer.backend_tokenizer.to_str())
     identity = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     directory = cache_dir() / "tokens" / f"{task.name}-{split}-{identity}"
@@ -170,10 +171,10 @@ def tokenise(task: PromptTask, rows: Sequence[Row], tokenizer: Tokenizer) -> Tok
 
 
 def _fixed(prompt: Prompt, offsets: Sequence[tuple[int, int]], starts: int) -> tuple[int, int]:
-    """Count the tokens before and behind what may be cut of a prompt.
+    """Count the tokens before and after the cuttable part of a prompt.
 
-    A token that holds characters of both sides of a border is not cut at the end of the prompt, and
-    may be at its start.
+    A token that spans the start of the cuttable part may be cut; a token that spans its end is
+    kept.
     """
     if prompt.start == prompt.stop:
         return 0, len(offsets)
@@ -187,7 +188,8 @@ def _answer_tokens(task: PromptTask, texts: Sequence[str], tokenizer: Tokenizer)
     """Find the token of each answer in the place where it will be predicted.
 
     Raises:
-        ReproError: an answer has several tokens or changes those of the prompt, or two have one.
+        ReproError: an answer has several tokens or changes the prompt's tokens, or two answers
+            share a token.
     """
     found: dict[str, int] = {}
     for text in texts[:: max(1, len(texts) // _PROBED)]:

@@ -1,8 +1,8 @@
 """yesno-facts: a generated yes/no reading set in BoolQ's format, for tests without a network.
 
 Each passage states four facts about invented people; the question repeats one of them, truly or
-with another value. Half of the answers are yes. It measures nothing about language: its results are
-never shown as BoolQ's.
+with another value. Half of the answers are yes. It says nothing about language ability, so its
+results are never shown as BoolQ's.
 """
 
 from collections.abc import Mapping
