@@ -6,6 +6,7 @@ from types import MappingProxyType
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
+import torch
 
 from repro.artifacts import index
 from repro.artifacts.elasticzo_fig6 import Config
@@ -78,8 +79,13 @@ def test_parts_add_up(committed: tuple[str, list[Record]]) -> None:
 
 
 def test_counted_and_measured_agree(committed: tuple[str, list[Record]]) -> None:
-    """Without oneDNN nothing but a kernel's scratch lies between the two."""
+    """Without oneDNN nothing but a kernel's scratch lies between the two.
+
+    A zeroth-order step keeps the state of PyTorch's generator, and copies it to rewind, which no
+    fake tensor counts.
+    """
     _, records = committed
+    states = 2 * torch.get_rng_state().nbytes
     accounts = Accounts(records)
     for step in accounts.steps:
         simulated, measured = (
@@ -88,7 +94,8 @@ def test_counted_and_measured_agree(committed: tuple[str, list[Record]]) -> None
         assert simulated is not None
         assert measured is not None
         if step["precision"] == "fp32":
-            assert measured.total == pytest.approx(simulated.total, rel=2e-3), step
+            counted = simulated.total + (0 if step["method"] == "full_bp" else states)
+            assert measured.total == pytest.approx(counted, rel=2e-3), step
         else:
             assert measured.total >= simulated.total
 
@@ -130,7 +137,8 @@ def test_the_engine_takes_its_arena_its_tables_and_the_input(
     for record in found:
         point, metrics = record.point, record.metrics
         width = 4 if point["precision"] == "fp32" else 1
-        given = width * point["batch"] * (784 if point["network"] == "lenet5" else 3 * 1024)
+        # the engine reads a copy of clouds, with their coordinates first
+        given = width * point["batch"] * (784 if point["network"] == "lenet5" else 2 * 3 * 1024)
         arena, tables = metrics["arena_bytes"], metrics["tables_bytes"]
         assert arena + given <= metrics["total_bytes"] <= arena + given + tables
 

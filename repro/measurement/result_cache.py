@@ -38,7 +38,7 @@ class ResultCache:
 
     def put(self, key: Mapping[str, Any], value: Mapping[str, Any]) -> None:
         """Store ``value`` for ``key``."""
-        content = json.dumps({"key": key, "value": value}, sort_keys=True).encode()
+        content = json.dumps({"key": key, "value": value}).encode()
         atomic.replace(self._path(key), content)
 
     def clear(self) -> None:

@@ -1,6 +1,7 @@
 """Commands to end in the middle, and what an uninterrupted run of each would have made."""
 
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -50,9 +51,11 @@ def _results(path: Path) -> list[tuple[str, ...]]:
     return sorted(
         (
             record.kind,
-            repr(sorted(record.point.items())),
+            json.dumps(record.point, sort_keys=True),
             repr(record.seed),
-            repr(sorted((n, v) for n, v in record.metrics.items() if n not in _TIMES)),
+            json.dumps(
+                {n: v for n, v in record.metrics.items() if n not in _TIMES}, sort_keys=True
+            ),
         )
         for record in read_run(path)
     )
