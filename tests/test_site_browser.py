@@ -4,8 +4,10 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 from repro.claims.verdict import CLOSE, INCONSISTENT
@@ -232,3 +234,24 @@ def test_the_planners_sliders_answer(site: Path, page: Page) -> None:
     assert "fit 100 MB" in summary.inner_text()
     page.get_by_role("link", name="Results").click()
     page.wait_for_url("**/index.html")
+
+
+KINDS = (
+    "index.html", "method.html", "planner.html", "artifacts/elasticzo_table1.html",
+    "notebooks/mezo_fig3.html", "docs/memory.html", "docs/api-methods.html",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_every_kind_of_page_is_accessible(
+    browser: Browser, site: Path, name: str, scheme: Literal["light", "dark"], size: ViewportSize
+) -> None:
+    """By the rules of axe-core: contrast, names, order of headings, and the like."""
+    with browser.new_context(viewport=size, color_scheme=scheme) as context:
+        page = context.new_page()
+        page.goto((site / name).as_uri())
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+        assert len(found.response["passes"]) > 20
