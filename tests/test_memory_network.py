@@ -12,7 +12,7 @@ from repro.core.names import METHODS, MethodName
 from repro.measurement.isolation import run_isolated
 from repro.memory.elasticzo import Format
 from repro.memory.lower_bound import lower_bound
-from repro.memory.measured_network import NetworkPeak, NetworkTask, _balance, measure_network
+from repro.memory.measured_network import NetworkPeak, NetworkTask, balance, measure_network
 from repro.memory.network_step import NetworkStep
 from repro.memory.simulated_network import simulate_network
 
@@ -101,7 +101,7 @@ def test_blocks_are_told_apart_by_how_they_were_asked_for() -> None:
         Allocation(AllocatorType.FREE, 2),
     ]
     records: Any = events
-    assert _balance(records) == NetworkPeak(peak=150, resident=110, objects=7)
+    assert balance(records) == NetworkPeak(peak=150, resident=110, objects=7, together=157)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])

@@ -29,7 +29,7 @@ def command_of(artifact: Artifact, records: Sequence[Record]) -> str:
     newest = max(records, key=lambda record: record.utc)
     words = ["repro", "run", artifact.slug, "--profile", newest.profile]
     config = newest.config
-    if "engine" in config:
+    if isinstance(config.get("engine"), str):  # else it says whether the engine is measured, too
         engines = {record.engine for record in records if "trained" in record.metrics}
         words += ["--engine", engines.pop() if len(engines) == 1 else "auto"]
     if config.get("device", "cpu") != "cpu" and newest.profile not in ("gpu", "paper"):
