@@ -1,6 +1,7 @@
 """The pages of the site, each as one string."""
 
 import json
+import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -216,7 +217,7 @@ def rule() -> str:
     meanings = "\n".join(f"- **{name}**: {meaning}." for name, meaning in MEANINGS.items())
     rules = [(getdoc(function) or "") for function in (verdict, judge_value, judge_ranking)]
     said = "\n\n".join([meanings, *(text.partition("\n\n")[2] or text for text in rules)])
-    said = said.partition(" See ``")[0] + said.partition("``judge_ranking``.")[2]
+    said = re.sub(r"\s+See ``judge_value`` and ``judge_ranking``\.", "", said)
     for name, value in values.items():
         said = said.replace(f"``{name}``", value)
     return said
