@@ -21,9 +21,10 @@ from repro.core.errors import UsageError
 from repro.integer.counter import mix_, signed
 from repro.integer.limits import check_p_zero, check_r_max
 
-CHUNK = 27 << 10
-"""Elements of z that exist at a time: int32 buffers of 108 KiB, a quarter of LeNet-5's noise and as
-large as its int8 weights. Smaller chunks are slower, since each calls some thirty operators."""
+CHUNK = 1 << 16
+"""Elements drawn at a time. Their two int32 buffers of 256 KiB are freed before z is used, so that
+LeNet-5 takes more memory in its forward pass, even at a batch of 32. Smaller chunks are slower,
+since each calls some thirty operators."""
 MOST_ELEMENTS = 1 << 32
 """Counters are 32 bits wide."""
 
@@ -46,27 +47,23 @@ class SparseNoise:
     def chunks(self, elements: int, device: torch.device) -> Iterator[tuple[int, Tensor]]:
         """Yield (i, z[i : i + n]) until all ``elements`` are covered.
 
-        The values are int32, in a buffer that the caller may overwrite and that the next chunk
-        reuses.
+        The values are int16, which holds any weight plus or minus 2z.
         """
         if elements > MOST_ELEMENTS:
             msg = f"{elements} weights to perturb: the counter has 32 bits, at most 2^32"
             raise UsageError(msg)
-        size = min(elements, CHUNK)
-        indices = torch.arange(size, dtype=torch.int32, device=device)
-        z, scratch = torch.empty_like(indices), torch.empty_like(indices)
         for start in range(0, elements, CHUNK):
-            n = min(size, elements - start)
-            torch.add(indices[:n], signed(start + self.key), out=z[:n])
-            yield start, self._fill_(z[:n], scratch[:n])
+            n = min(CHUNK, elements - start)
+            yield start, self._draw(torch.arange(n, dtype=torch.int32, device=device), start)
 
-    def _fill_(self, shifted: Tensor, scratch: Tensor) -> Tensor:
-        """Replace each counter plus k0 by its z, in place."""
-        x = mix_(shifted, self.key, scratch)
+    def _draw(self, indices: Tensor, start: int) -> Tensor:
+        """Return z[start + i] for each of ``indices``, which are overwritten."""
+        scratch = torch.empty_like(indices)
+        x = mix_(indices.add_(signed(start + self.key)), self.key, scratch)
         # the last step of a word keeps the upper half h and turns the lower half x into x ^ h
         h = torch.bitwise_right_shift(x, 16, out=scratch)
         kept = round((1 - self.p_zero) * 65536)
         keep = x.bitwise_xor_(h).bitwise_and_(0xFFFF).sub_(kept)
         keep.bitwise_right_shift_(31)  # all ones where the entry is kept
         u = h.mul_(2 * self.r_max + 1).add_(1 << 15).bitwise_right_shift_(16)
-        return keep.bitwise_and_(u)
+        return keep.bitwise_and_(u).to(torch.int16)

@@ -93,14 +93,10 @@ class Perturbation:
         """Set the weights to clip(clip(weights + back z) - round(g z))."""
         for start, z in self._noise.chunks(len(self._weights), self._weights.device):
             part = self._weights[start : start + len(z)]
-            z.mul_(g)
-            updates = [
-                (low, high, gradient(z[low:high], bits, largest))
-                for low, high, largest in self._spans(start, start + len(z))
-            ]
-            moved = z.mul_(g * back).add_(part).clamp_(-LARGEST, LARGEST)  # g * g is 1
-            for low, high, update in updates:
-                moved[low:high].sub_(update)
+            slope = z.to(torch.int8).mul_(g)
+            moved = z.mul_(back).add_(part).clamp_(-LARGEST, LARGEST)
+            for low, high, largest in self._spans(start, start + len(z)):
+                moved[low:high].sub_(gradient(slope[low:high], bits, largest))
             part.copy_(moved.clamp_(-LARGEST, LARGEST))
 
     def _rewound(self, factor: int) -> int:
@@ -115,8 +111,9 @@ class Perturbation:
         for start, z in self._noise.chunks(len(self._weights), self._weights.device):
             if self._offset == 0:
                 for layer, low, high in self._layers(start, start + len(z)):
-                    largest = max(self._largest[layer], largest_magnitude(z[low:high]))
-                    self._largest[layer] = largest
+                    if self._largest[layer] < self._noise.r_max:
+                        largest = max(self._largest[layer], largest_magnitude(z[low:high]))
+                        self._largest[layer] = largest
             part = self._weights[start : start + len(z)]
             moved = (z if factor == 1 else z.mul_(factor)).add_(part)
             clipped = moved.clamp(-LARGEST, LARGEST)

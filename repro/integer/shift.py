@@ -82,7 +82,7 @@ def gradient(accumulator: Tensor, bits: int, largest: int | None = None) -> Tens
     (v2, StoShift of gradients). v1 has the same rule, except for k < 1, where it divides by zero.
 
     Args:
-        accumulator: int32 or int64, any shape.
+        accumulator: int32 or int64, any shape; or int8 from -127 to 127.
         bits: mu, the gradient's bit width, which acts as NITI's learning rate.
         largest: m, if known; by default the largest magnitude in ``accumulator``.
     """

@@ -165,7 +165,8 @@ def _prepare(task: VisionTask) -> Callable[[Tensor], Tensor]:
 
 def _integer_learner(run: NetworkRun, settings: IntegerSettings) -> IntegerLearner:
     task = vision_task(run.task)
-    structure = lenet5(bias=False, classes=task.classes)
+    with torch.device("meta"):  # its weights are not used, so they get no memory
+        structure = lenet5(bias=False, classes=task.classes)
     network = IntegerNetwork.random(
         structure, seed=derived_seed(run.seed, INITIAL), policy=settings.shift_policy
     )
