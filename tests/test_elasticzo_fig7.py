@@ -31,7 +31,6 @@ from repro.core.names import Engine
 from repro.harness import run_artifact
 from repro.measurement import environment
 from repro.measurement.records import Record, of_kind, read_run, single
-from repro.ondevice import build as build_module
 from repro.training.build import build_learner
 
 ENVIRONMENT = environment.capture()
@@ -295,7 +294,6 @@ def test_without_a_compiler_pytorch_alone_can_be_timed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REPRO_ENGINE_DIR", str(tmp_path / "none"))
-    monkeypatch.setattr(build_module, "_cmake", lambda: "cmake")
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(ReproError, match=r"no C\+\+ compiler.*or .*--engines torch"):
         run_artifact(ARTIFACT, "smoke", SMOKE, tmp_path)

@@ -25,7 +25,6 @@ def test_absent_engine_says_how_to_get_it(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build_module, "_cmake", lambda: "cmake")
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(ToolsMissingError, match=r"no C\+\+ compiler \(no-such-compiler\)"):
         build()
@@ -33,6 +32,7 @@ def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_missing_cmake_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CXX", "/bin/sh")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(ToolsMissingError, match="no CMake"):
         build()
@@ -44,7 +44,7 @@ def test_a_failing_build_shows_its_output_and_leaves_nothing(
     cmake = tmp_path / "cmake"
     cmake.write_text("#!/bin/sh\necho a broken source >&2\nexit 3\n")
     cmake.chmod(0o755)
-    monkeypatch.setattr(build_module, "_cmake", lambda: str(cmake))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("CXX", "sh")
     monkeypatch.setattr(build_module.importlib.util, "find_spec", lambda _: object())
     with pytest.raises(EngineError, match="a broken source"):

@@ -53,10 +53,13 @@ def module_path() -> Path:
     return root / digest.hexdigest()[:16] / f"{_MODULE}{suffix}"
 
 
-def build() -> Path:
+def build(*, otherwise: str = "") -> Path:
     """Build the module, unless it is there, and return its path.
 
     It appears at once and whole, so that two builds at a time do no harm.
+
+    Args:
+        otherwise: what a user without the tools can do instead, for the error.
 
     Raises:
         ToolsMissingError: there is no compiler, no CMake or no nanobind.
@@ -65,14 +68,19 @@ def build() -> Path:
     target = module_path()
     if target.is_file():
         return target
-    cmake = _cmake()
+    own = Path(sys.executable).with_name("cmake")  # of this environment, else the system's
+    cmake = str(own) if own.is_file() else shutil.which("cmake")
     compilers = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
-    if not any(shutil.which(compiler) for compiler in compilers):
-        msg = f"no C++ compiler ({', '.join(compilers)}) to build the engine with: {_NEEDS}"
-        raise ToolsMissingError(msg)
-    if importlib.util.find_spec("nanobind") is None:
-        msg = f"no nanobind to build the engine with: {_NEEDS}"
-        raise ToolsMissingError(msg)
+    missing = {
+        f"C++ compiler ({', '.join(compilers)})": not any(map(shutil.which, compilers)),
+        "CMake": cmake is None,
+        "nanobind": importlib.util.find_spec("nanobind") is None,
+    }
+    if any(missing.values()):
+        first = next(tool for tool, is_missing in missing.items() if is_missing)
+        msg = f"no {first} to build the engine with: {_NEEDS}"
+        raise ToolsMissingError(f"{msg}; or {otherwise}" if otherwise else msg)
+    assert cmake is not None  # noqa: S101 - else it would be missing
     target.parent.mkdir(parents=True, exist_ok=True)
     with temporary_directory(target) as directory:
         _run(
@@ -110,16 +118,6 @@ def load() -> Any:  # noqa: ANN401 - a compiled module
     spec.loader.exec_module(module)
     sys.modules[name] = module
     return module
-
-
-def _cmake() -> str:
-    """Return the CMake of this environment, else the system's."""
-    own = Path(sys.executable).with_name("cmake")
-    found = str(own) if own.is_file() else shutil.which("cmake")
-    if found is None:
-        msg = f"no CMake to build the engine with: {_NEEDS}"
-        raise ToolsMissingError(msg)
-    return found
 
 
 def _run(*command: str) -> None:

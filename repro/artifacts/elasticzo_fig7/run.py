@@ -22,9 +22,8 @@ from repro.artifacts.elasticzo_fig7 import Config
 from repro.artifacts.elasticzo_fig7.arms import Arm, timed_epoch
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.claims.execution_time import PHASES
-from repro.core.errors import ReproError
 from repro.models.lenet5 import SAMPLE_SHAPE, lenet5
-from repro.ondevice.build import ToolsMissingError, build, load
+from repro.ondevice.build import build, load
 from repro.ondevice.layers import layer_table
 
 
@@ -54,11 +53,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     """
     native = "native" in config.engines
     if native:
-        try:
-            build()
-        except ToolsMissingError as error:
-            msg = f"{error}; or time PyTorch alone, with --engines torch"
-            raise ReproError(msg) from error
+        build(otherwise="time PyTorch alone, with --engines torch")
     tasks = [Task(number, config) for number in range(config.epochs)]
     done = run_in_subprocesses(
         "elasticzo_fig7",

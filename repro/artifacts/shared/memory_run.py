@@ -18,14 +18,13 @@ from typing import Any, get_args
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
-from repro.core.errors import ReproError
 from repro.memory.elasticzo import Optimizer, training_bytes
 from repro.memory.lower_bound import lower_bound
 from repro.memory.measured_engine import EngineTask, measure_engine
 from repro.memory.measured_network import NetworkTask, measure_network
 from repro.memory.network_step import NetworkStep
 from repro.memory.simulated_network import simulate_network
-from repro.ondevice.build import ToolsMissingError, build
+from repro.ondevice.build import build
 
 
 def account(
@@ -37,11 +36,7 @@ def account(
         ReproError: a process died or failed, or the engine is wanted and cannot be built.
     """
     if engine:
-        try:
-            build()
-        except ToolsMissingError as error:
-            msg = f"{error}; or leave the engine's memory out, with --no-engine"
-            raise ReproError(msg) from error
+        build(otherwise="leave the engine's memory out, with --no-engine")
     shown = []
     for step in steps:
         point = {n: v for n, v in step.as_dict().items() if n not in ("method", "batch")}
@@ -59,7 +54,7 @@ def account(
     if engine:
         modes = {"fp32": (False,), "int8": (False, True)}
         native = [EngineTask(s, threads, compact) for s in steps for compact in modes[s.precision]]
-        for task, peak in _isolated(f"{slug} engine", engine_point, native, context):
+        for task, peak in _isolated(f"{slug} engine", measure_engine, native, context):
             yield Result("engine", task.as_dict(), peak)
 
 
@@ -71,11 +66,6 @@ def simulate_point(step: NetworkStep) -> dict[str, int]:
 def measure_point(task: NetworkTask) -> dict[str, int]:
     """Measure one point; at the top level of the module for use in another process."""
     return measure_network(task).as_metrics()
-
-
-def engine_point(task: EngineTask) -> dict[str, int]:
-    """Measure one engine point; at the top level of the module for use in another process."""
-    return measure_engine(task)
 
 
 def _computed(step: NetworkStep) -> Iterator[Result]:
