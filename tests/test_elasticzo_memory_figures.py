@@ -30,7 +30,7 @@ NOT_PRINTED = {
     "B-M5-overhead": "reproduced, with a correction",
     "B-M4-256-cls2-share": "close",  # 97.65 is printed as 97.6
     "B-M5-half": "inconsistent in the paper",
-    "B-M5-saving": "close",  # ZO-Feat-Cls1 at B = 256 saves a little less
+    "B-M5-least-saving": "close",  # ZO-Feat-Cls1 at B = 256 saves a little less
 }
 """Analytic claims that the equations do not give."""
 

@@ -152,7 +152,7 @@ def _claim(batch: int, name: str, statement: str, printed: str, unit: str) -> Cl
     return Claim(
         id=f"B-F7-{batch}-{name}",
         paper="elasticzo",
-        section="5.4, Fig. 7",
+        section="abstract, 1, 5.4, 6, Fig. 7" if "speed-up" in name else "5.4, Fig. 7",
         artifact="elasticzo_fig7",
         statement=f"{statement}: LeNet-5, B = {batch}",
         published=float(printed),

@@ -153,6 +153,31 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     replace(
         _A1,
+        id="A19",
+        section="1",
+        statement="Training a 13B model by BP takes ten times the memory of a forward pass: "
+        "equation (2) over equation (3)",
+        quote="fine-tuning a 13B-parameter transformer can require an order-of-magnitude more "
+        "memory than a single forward pass",
+        published=10,
+        digits=0,
+        remark="the number is cited from Malladi et al. 2023",
+        unknown=("context length", "batch size", "number format", "optimizer"),
+    ),
+    replace(
+        _A1,
+        id="A20",
+        section="1",
+        statement="At long contexts MeZO trains a model up to 25 times as large as BP does in the "
+        "same memory",
+        quote="MeZO can accommodate models at least 2x larger than BP within the same budget. This "
+        "advantage grows with longer context windows, reaching up to 25x",
+        published=25,
+        relation="equals",
+        digits=0,
+    ),
+    replace(
+        _A1,
         id="A14",
         section="2.4, Fig. 3 (top left)",
         statement="At moderate contexts MeZO saves 2x (read at N = 512)",

@@ -1,10 +1,10 @@
 """Measure the compiled engine's memory for a small network's training step.
 
-When created, the engine allocates one aligned block, its arena, for weights, activations, the tables
-of its kernels and all scratch memory. It computes those tables in blocks from ``malloc``, which it
-frees before the first step. The interpreter's objects also come from ``malloc``, some ten KiB. All
-of this counts here. Each point is measured in a fresh process, starting before the arena is
-allocated, so that any further allocation of a step would show.
+When created, the engine allocates one aligned block, its arena, for weights, activations, the
+tables of its kernels and all scratch memory. It computes those tables in blocks from ``malloc``,
+which it frees before the first step. The interpreter's objects also come from ``malloc``, some ten
+KiB. All of this counts here. Each point is measured in a fresh process, starting before the arena
+is allocated, so that any further allocation of a step would show.
 """
 
 import gc
@@ -49,9 +49,10 @@ def measure_engine(task: EngineTask) -> dict[str, int]:
     """Measure two training steps of ``task.step``; call it in a fresh process.
 
     Returns:
-        Sizes in bytes. ``total_bytes`` is the peak from the creation of the engine on, including the
-        first layer's input in float32 or int8. ``arena_bytes`` is the arena. ``tables_bytes`` is the
-        peak of blocks from ``malloc``: tables under computation and the interpreter's objects.
+        Sizes in bytes. ``total_bytes`` is the peak from the creation of the engine on, including
+        the first layer's input in float32 or int8. ``arena_bytes`` is the arena. ``tables_bytes``
+        is the peak of blocks from ``malloc``: tables under computation and the interpreter's
+        objects.
 
     Raises:
         EngineError: the engine is not built.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from repro.artifacts.mezo_fig3 import ARTIFACT, PAPER
@@ -13,7 +14,7 @@ from repro.memory.analytic import bp_bytes, mezo_bytes, sizes_of
 from repro.memory.equal_memory import TARGET_BYTES
 from repro.memory.model_size import GROWTHS, largest_model, size_ratio
 from repro.memory.readings import RECOVERED, Reading
-from repro.memory.shape import LLAMA2_7B
+from repro.memory.shape import FIG4_LLAMA2_13B, LLAMA2_7B
 
 _CHECKPOINTED = "blocks checkpointed one by one keep less than the formula's sqrt(L) layers"
 _UNIQUE = "part of the only one of 41,472 readings that gives every printed number"
@@ -89,7 +90,7 @@ def findings(records: Sequence[Record]) -> list[Finding]:
             *_analytic(analytic),
             *_readings(analytic),
             _parameters(records),
-            _eighty_gigabytes(),
+            *_cited(),
             *_seventeen_gigabytes(records),
         ]
     done = {finding.claim_id for finding in found}
@@ -107,7 +108,7 @@ def _curve(analytic: Analytic, axis: str, suffix: str = "") -> dict[int, float]:
 
 
 def _model_size() -> list[Finding]:
-    """Compute A1 and A2-orders by equations: the size of MeZO's model over BP's in equal memory."""
+    """Compute A1, A2-orders and A20 by equations: model sizes at equal memory."""
     printed = Reading()
     shapes = [
         *(replace(LLAMA2_7B, context=n) for n in _CONTEXTS),
@@ -144,6 +145,15 @@ def _model_size() -> list[Finding]:
             "ratio of parameters by equations (2) and (3) if the 7B grows in depth; "
             f"{orders[True]:.0f} with checkpointing",
             plausible=(orders[True], orders[False]),
+        ),
+        Finding(
+            "A20",
+            orders[False],
+            "ratio of parameters at N = 32768 by equations (2) and (3) if the 7B grows in depth; "
+            f"{orders[True]:.0f} with checkpointing",
+            corrected=float(RECOVERED.ratio(sizes_of(LLAMA2_7B, 2, context=16384))),
+            correction="25x is by how much less memory the same model takes (section 2.4), at "
+            "N = 16,384; at equal memory the model is far larger",
         ),
     ]
 
@@ -248,28 +258,34 @@ def _parameters(records: Sequence[Record]) -> Finding:
     )
 
 
-def _eighty_gigabytes() -> Finding:
-    """Compute A17: the largest model, growing in depth, under each of several usual settings."""
-    found = {
+def _cited() -> Iterator[Finding]:
+    """Compute A17 and A19, which section 1 cites without a setting, under several usual ones."""
+    printed = Reading()
+    settings = list(product((2, 4), (1, 8), (1024, 2048)))  # b, B, N
+    sizes = {
         (b, batch, context): largest_model(
-            replace(LLAMA2_7B, batch=batch, context=context),
-            80 * GB,
-            "depth",
-            Reading().bp_bytes,
-            b,
+            replace(LLAMA2_7B, batch=batch, context=context), 80 * GB, "depth", printed.bp_bytes, b
         )
         / 1e9
-        for b in (2, 4)
-        for batch in (1, 8)
-        for context in (1024, 2048)
+        for b, batch, context in settings
     }
-    return Finding(
-        "A17",
-        found[2, 1, LLAMA2_7B.context],
-        "in the setting of Fig. 3, growing in depth; "
-        + ", ".join(f"{x:.1f} at b = {b}, B = {n}, N = {c}" for (b, n, c), x in found.items()),
-        plausible=(min(found.values()), max(found.values())),
-    )
+    savings = {
+        (b, batch, context): float(
+            printed.ratio(sizes_of(replace(FIG4_LLAMA2_13B, batch=batch, context=context), b))
+        )
+        for b, batch, context in settings
+    }
+    for claim_id, found, where in (
+        ("A17", sizes, "in the setting of Fig. 3, growing in depth"),
+        ("A19", savings, "Llama 2 13B in the setting of Fig. 3"),
+    ):
+        listed = (f"{x:.1f} at b = {b}, B = {n}, N = {c}" for (b, n, c), x in found.items())
+        yield Finding(
+            claim_id,
+            found[2, LLAMA2_7B.batch, LLAMA2_7B.context],
+            f"{where}; {', '.join(listed)}",
+            plausible=(min(found.values()), max(found.values())),
+        )
 
 
 def _perturbations(records: Sequence[Record]) -> Finding:
@@ -345,7 +361,7 @@ def _simulated(points: Sequence[Point]) -> list[Finding]:
 
 def _simulated_sizes(points: Sequence[Point]) -> Iterator[Finding]:
     """Compute A1 and A2-orders by counted tensors, with the eager attention of the equations."""
-    ratios = {
+    sizes = {
         attention: {
             (p.context, p.layers, p.hidden, p.method): p.size_ratio
             for p in points
@@ -353,7 +369,7 @@ def _simulated_sizes(points: Sequence[Point]) -> Iterator[Finding]:
         }
         for attention in ("eager", "sdpa")
     }
-    eager, sdpa = ratios["eager"], ratios["sdpa"]
+    eager, sdpa = sizes["eager"], sizes["sdpa"]
     if eager:
         reason = f"smallest of {len(eager)} simulated pairs of steps, if the model grows in depth"
         others = {"SDPA": min(sdpa.values())} if sdpa else {}

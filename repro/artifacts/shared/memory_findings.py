@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from repro.artifacts.shared.memory_accounts import ABOVE, COMPACT, PARTS, Accounts, StepMemory
+from repro.artifacts.shared.memory_accounts import COMPACT, PARTS, Accounts, StepMemory
 from repro.claims.claim import Claim
 from repro.claims.index import of_artifact
 from repro.claims.memory import (
@@ -18,7 +18,6 @@ from repro.core.names import METHOD_LABELS
 from repro.core.units import KIB, MIB, format_binary_bytes
 from repro.measurement.records import Record
 
-_ACTIVATIONS = (PARTS["activations"], PARTS["int32_buffers"], ABOVE)
 _PLAIN = "measured, no oneDNN"
 FLOAT32 = 4
 
@@ -56,8 +55,8 @@ def _finding(claim: Claim, comparison: Comparison, accounts: Accounts) -> Findin
     corrected = _values(comparison.measure, comparison.corrected_pairs, claim.basis, accounts)
     others: dict[str, float] = {}
     if claim.basis == "engine" and any(step["precision"] == "int8" for step in pair):
-        compact = _value(comparison.measure, pair, COMPACT, accounts)
-        others = {} if compact is None else {"compact": compact}
+        compact = _values(comparison.measure, comparison.pairs, COMPACT, accounts)
+        others = {"compact": pick(compact.values())} if compact else {}
     return Finding(
         claim.id,
         values[chosen],
@@ -107,8 +106,8 @@ def _account(name: str, step: Point, accounts: Accounts) -> StepMemory | None:
 
 
 def _activations(row: StepMemory) -> int:
-    """Return the bytes of activations and accumulators, or if measured, of all but the weights."""
-    return sum(row.parts.get(part, 0) for part in _ACTIVATIONS)
+    """Return the bytes of activations and accumulators."""
+    return sum(row.parts.get(PARTS[part], 0) for part in ("activations", "int32_buffers"))
 
 
 def _sides(pair: Pair, name: str, accounts: Accounts) -> str:
@@ -129,17 +128,14 @@ def _change(claim: Claim, measure: Measure, pair: Pair, accounts: Accounts) -> s
     assert ours is not None  # noqa: S101 - there is a finding
     assert formula is not None  # noqa: S101 - every step has a formula
     said = f"; by the formula {_number(formula, claim)}"
-    if claim.basis in ("measured", "engine") and measure in ("share", "activations"):
-        said += "; all that the allocator gave but the weights counts as activations"
     if claim.basis == "engine":
         return said
-    if measure == "ratio" and ours < formula:
-        said += f": the advantage shrinks by {100 * (1 - ours / formula):.0f} %"
     if measure == "overhead":
         said += f"; {_extra(pair, claim.basis, accounts)}"
     else:
-        blamed = pair if measure == "ratio" else pair[1:]  # the activations are the second step's
-        said += "".join(f"; {_missing(step, pair, accounts)}" for step in blamed)
+        if ours < formula:
+            said += f": the advantage shrinks by {100 * (1 - ours / formula):.0f} %"
+        said += "".join(f"; {_missing(step, pair, accounts)}" for step in pair)
     if claim.basis == "measured":
         said += "".join(f"; {_scratch(step, pair, accounts)}" for step in _different(pair))
         plain = _value(measure, pair, _PLAIN, accounts)
