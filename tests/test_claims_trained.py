@@ -92,7 +92,7 @@ def test_a_gap_is_taken_seed_by_seed() -> None:
     assert found.interval == pytest.approx(expected.interval)
     assert found.n_seeds == 2
     assert found.reason == (
-        "ZO-Feat-Cls2 on MNIST, FP32 minus Full ZO on MNIST, FP32, after the last epoch, seeds 0, 1"
+        "ZO-Feat-Cls2 minus Full ZO on MNIST, FP32 after the last epoch, seeds 0, 1"
     )
 
 
@@ -106,7 +106,7 @@ def test_the_gap_that_counts_is_the_smallest_or_the_largest() -> None:
     found = finding(Gaps(pairs, "smallest"), records)
     assert found.ours == pytest.approx(-1.0)
     assert found.reason.startswith(
-        "Full BP on MNIST, FP32 minus ZO-Feat-Cls2 on MNIST, FP32, the smallest of 2,"
+        "Full BP minus ZO-Feat-Cls2 on MNIST, FP32 after the last epoch, the smallest of 2"
     )
     assert finding(Gaps(pairs, "largest"), records).ours == pytest.approx(10.0)
     assert finding(order(ZO, CLS2, BP), records).ours == pytest.approx(-1.0)  # of one seed each
@@ -229,8 +229,8 @@ def test_a_seed_that_diverged_is_counted_and_told() -> None:
     assert found.ours == pytest.approx(70.0)
     assert found.reason.startswith("after the last of 1 to 3 epochs")
     assert found.reason.endswith(
-        "seeds 0, 1; 1 of 2 diverged; one that diverged counts with its last accuracy before that, "
-        "if it has one"
+        "seeds 0, 1; 1 of 2 diverged; a diverged seed counts with its last accuracy before it "
+        "diverged, if it has one"
     )
 
 

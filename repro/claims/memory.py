@@ -134,11 +134,12 @@ _INT8 = {batch: _Setting(5, "lenet5", "int8", batch) for batch in (32, 256)}
 _POINTNET = _Setting(6, "pointnet", "fp32", 32)
 
 
-def describe(point: Point) -> str:
+def describe(point: Point, *, precision: bool = True) -> str:
     """Return a step's setting without its method, as in ``LeNet-5, FP32, B = 32``."""
     network = {"lenet5": "LeNet-5", "pointnet": "PointNet"}[str(point["network"])]
     points = f", N = {point['points']}" if "points" in point else ""
-    return f"{network}, {str(point['precision']).upper()}, B = {point['batch']}{points}"
+    numbers = f", {str(point['precision']).upper()}" if precision else ""
+    return f"{network}{numbers}, B = {point['batch']}{points}"
 
 
 def _float_lenet5() -> Iterator[Entry]:

@@ -47,7 +47,7 @@ _A4 = _fig3(
     section="2.4, Fig. 3 (top centre)",
     statement="Without checkpointing the saving is only about 1.2x at few layers (L = 1)",
     quote="the gain afforded by BP is smaller, around 1.2x, when L is small",
-    remark="the gain is MeZO's; the sentence names BP by mistake",
+    remark="the saving is MeZO's; the sentence names BP by mistake",
     published=1.2,
     digits=1,
 )
@@ -107,7 +107,7 @@ _ACCURACY = Claim(
     unit="%",
     basis="trained",
     remark="the same accuracy is published for Llama 2 13B without any fine-tuning on BoolQ: "
-    "81.7 %, and 77.4 % for the 7B (Touvron et al. 2023, Table 20)",
+    "81.7 % (77.4 % for the 7B; Touvron et al. 2023, Table 20)",
 )
 _ORDER = replace(
     _ACCURACY,
@@ -147,8 +147,8 @@ CLAIMS: tuple[Claim, ...] = (
         unit="billion",
         relation="equals",
         digits=0,
-        remark="our copy prints every formula twice (55 for 5), so 33 is read as 3; the number is "
-        "cited from Malladi et al. 2023",
+        remark="we read 33 as 3, because our copy prints every formula twice (55 for 5); the paper "
+        "cites the number from Malladi et al. 2023",
         unknown=("context length", "batch size", "number format", "optimizer"),
     ),
     replace(
@@ -161,7 +161,7 @@ CLAIMS: tuple[Claim, ...] = (
         "memory than a single forward pass",
         published=10,
         digits=0,
-        remark="the number is cited from Malladi et al. 2023",
+        remark="the paper cites the number from Malladi et al. 2023",
         unknown=("context length", "batch size", "number format", "optimizer"),
     ),
     replace(
@@ -201,7 +201,7 @@ CLAIMS: tuple[Claim, ...] = (
         quote="while remaining unchanged for smaller ones",
         published=1,
         unknown=_UNREAD_CONTEXT,
-        remark="held to a whole number, as the paper prints its savings",
+        remark="compared as whole numbers, because the paper prints savings so",
     ),
     _A4,
     replace(_A4, id="A4-simulated", basis="simulated", same_as="A4"),

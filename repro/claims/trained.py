@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
-from repro.claims.elasticzo import describe
+from repro.claims.elasticzo import describe, describe_gap
 from repro.claims.quantity import Accuracy, Gaps, Key, Point, Quantity, key
 from repro.claims.statistics import (
     bootstrap_interval,
@@ -258,15 +258,15 @@ def _gap(claim_id: str, quantity: Gaps, cells: Cells, images: int | None) -> Fin
         if low is None or high is None:
             return Finding(claim_id, None, f"no run of {describe(pair[0 if low is None else 1])}")
         both = {seed: high.last[seed] - low.last[seed] for seed in high.last if seed in low.last}
-        name = f"{describe(pair[1])} minus {describe(pair[0])}"
+        name = describe_gap(pair[1], pair[0])
         if not both:
             return Finding(claim_id, None, f"no seed has an accuracy on both sides of {name}")
         by_best = {seed: high.best[seed] - low.best[seed] for seed in both}
         gaps.append(_Gap(name, both, (low, high), by_best))
     counts = min(gaps, key=_PICKS[quantity.pick])
-    which = f", the {quantity.pick} of {len(gaps)}" if len(gaps) > 1 else ""
+    which = f", the {quantity.pick} of {len(gaps)} gaps" if len(gaps) > 1 else ""
     lowest = min((side.profile for gap in gaps for side in gap.sides), key=rank)
-    what = f"{counts.name}{which}, after the last epoch"
+    what = f"{counts.name} after the last epoch{which}"
     found = _finding(claim_id, what, counts.by_seed, counts.sides, lowest)
     of_all = [counts] if quantity.pick == "least certain" else gaps
     return replace(
@@ -326,7 +326,7 @@ def _finding(
     if told := caveat(len(run), diverged, left_out):
         reason += f"; {told}"
     if diverged:
-        reason += "; one that diverged counts with its last accuracy before that, if it has one"
+        reason += "; a diverged seed counts with its last accuracy before it diverged, if it has one"
     engines = {cell.engine for cell in cells}
     return Finding(
         claim_id,

@@ -268,7 +268,7 @@ def _row(
         reason += f"; by the best epoch the verdict would be: {by_best}"
     if finding.is_run and label == NOT_RUN:
         judging = ", ".join(judging_profiles(claim))
-        reason += f"; profile {profile}, of which only {judging} gives a verdict"
+        reason += f"; the run has profile {profile}, and only {judging} gives a verdict"
     if claim.remark:
         reason += f"; {claim.remark}"
     values: dict[str, float] = {}

@@ -66,7 +66,7 @@ def claim_text(row: ClaimRow) -> str:
         "ours": f"{wording.ours(row)} ({wording.source(row)})",
         "interval": f"95 % {row.interval_kind} interval" if row.interval_kind else "",
         "on other bases": wording.other_values(row),
-        "notes on them": "; ".join(f"{name}: {note}" for name, note in row.notes.items()),
+        "notes on them": "\n".join(f"{name}: {note}" for name, note in row.notes.items()),
         "verdict": row.shown_verdict,
         "corrected slip": wording.correction(row),
         "reason": row.reason,

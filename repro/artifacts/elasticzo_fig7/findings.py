@@ -16,11 +16,11 @@ def findings(records: Sequence[Record]) -> list[Finding]:
     times = Times(records)
     threads = records[0].config["threads"]
     machine = (
-        "another machine than the paper's Raspberry Pi Zero 2 (four ARM cores): "
+        "timed on another machine than the paper's Raspberry Pi Zero 2 (four ARM cores): "
         f"{records[0].environment.cpu}, {threads} thread{'s' if threads > 1 else ''}"
     )
     if times.machine:
-        peak = f"int8 {times.peak_ratio():.1f} x float32's peak"
+        peak = f"its int8 peak is {times.peak_ratio():.1f} x its float32 peak"
         machine += f", {times.machine['instructions']}, {peak}"
     return [_finding(claim_id, times, machine) for claim_id in ARTIFACT.claims]
 
@@ -30,12 +30,12 @@ def _finding(claim_id: str, times: Times, machine: str) -> Finding:
     pick = min if quantity.pick == "smallest" else max
     ours, theirs = (_values(engine, quantity, times) for engine in ("native", "torch"))
     if not ours:
-        reason = "the run does not have the engine's steps of all methods at this batch size"
+        reason = "the run lacks the engine's steps of a method at this batch size"
         return Finding(claim_id, None, reason)
     listed = ", ".join(f"{METHOD_LABELS[name]} {v:.3g} {unit}" for name, v in ours.items())
-    reason = f"on-device engine: {listed}; {machine}"
+    reason = f"C++ engine: {listed}; {machine}"
     if theirs:
-        reason += f"; PyTorch's steps: {pick(theirs.values()):.3g} {unit}"
+        reason += f"; PyTorch: {pick(theirs.values()):.3g} {unit}"
     return Finding(claim_id, pick(ours.values()), reason)
 
 

@@ -16,14 +16,14 @@ from repro.memory.model_size import GROWTHS, largest_model, size_ratio
 from repro.memory.readings import RECOVERED, Reading
 from repro.memory.shape import FIG4_LLAMA2_13B, LLAMA2_7B
 
-_CHECKPOINTED = "blocks checkpointed one by one keep less than the formula's sqrt(L) layers"
-_UNIQUE = "part of the only one of 41,472 readings that gives every printed number"
+_CHECKPOINTED = "checkpointing every block keeps fewer activations than the formula's sqrt(L) layers"
+_UNIQUE = "of 41,472 readings of the equations, only one gives every printed number, and it has this"
 _GRADIENTS = f"BP holds no gradients of embedding and output layer: {_UNIQUE}"
 _LAYERS = (
     "BP holds no gradients of embedding and output layer, and checkpointing keeps ceil(sqrt(L)) "
     f"layers: {_UNIQUE}"
 )
-_READ_AT = {"A2": "the printed number is the one of N = 16,384"}
+_READ_AT = {"A2": "the printed number is the saving at N = 16,384"}
 """Corrections of where a number was read."""
 _MODERATE = 512
 """The N that we take for the paper's "moderate" and "smaller" contexts."""
@@ -135,25 +135,25 @@ def _model_size() -> list[Finding]:
             "A1",
             smallest["depth"],
             "smallest ratio of parameters over the six panels of Fig. 3, by equations (2) and (3), "
-            f"if the model grows in depth; {smallest['width']:.2f} if it grows in width; "
-            f"{least:.2f} in depth by the recovered equations, where BP holds fewer gradients",
+            f"if the model grows in depth; {smallest['width']:.2f} x if it grows in width; "
+            f"{least:.2f} x in depth by the recovered equations, in which BP holds fewer gradients",
             plausible=(smallest["width"], smallest["depth"]),
         ),
         Finding(
             "A2-orders",
             orders[False],
             "ratio of parameters by equations (2) and (3) if the 7B grows in depth; "
-            f"{orders[True]:.0f} with checkpointing",
+            f"{orders[True]:.0f} x with checkpointing",
             plausible=(orders[True], orders[False]),
         ),
         Finding(
             "A20",
             orders[False],
             "ratio of parameters at N = 32768 by equations (2) and (3) if the 7B grows in depth; "
-            f"{orders[True]:.0f} with checkpointing",
+            f"{orders[True]:.0f} x with checkpointing",
             corrected=float(RECOVERED.ratio(sizes_of(LLAMA2_7B, 2, context=16384))),
-            correction="25x is by how much less memory the same model takes (section 2.4), at "
-            "N = 16,384; at equal memory the model is far larger",
+            correction="25x is the saving in memory for one model at N = 16,384 (section 2.4); "
+            "at equal memory the ratio of the model sizes is far larger",
         ),
     ]
 
@@ -199,14 +199,14 @@ def _analytic(analytic: Analytic) -> list[Finding]:
         Finding(
             "A14",
             context[_MODERATE],
-            f"equations (2) and (3) at N = {_MODERATE}; {context[128]:.2f} at N = 128, "
-            f"{context[2048]:.2f} at N = 2048",
+            f"equations (2) and (3) at N = {_MODERATE}; {context[128]:.2f} x at N = 128, "
+            f"{context[2048]:.2f} x at N = 2048",
             plausible=(context[128], context[2048]),
         ),
         Finding(
             "A11",
             float(mezo_bytes(whole, live_layers=whole.L) / bp_bytes(whole)),
-            "equation (3) has one copy of the weights and no gradients at any L'",
+            "equation (3) counts one copy of the weights and no gradients, whatever L' is",
         ),
     ]
 
@@ -226,17 +226,19 @@ def _readings(analytic: Analytic) -> list[Finding]:
         Finding(
             "A16",
             printed[0] / printed[1],
-            f"{printed[0]:.2f} without them, {printed[1]:.2f} with them by equation (2), which "
-            "counts their gradients; the larger cause is L' = L = 1: MeZO then holds all of BP's "
-            "activations",
+            f"the saving is {printed[0]:.2f} x without them and {printed[1]:.2f} x with them by "
+            "equation (2), which counts their gradients; the main cause of the small saving is "
+            "another: at L' = L = 1 MeZO holds all of BP's activations",
             corrected=recovered[0] / recovered[1],
-            correction=f"{_GRADIENTS}: {recovered[0]:.2f} without them, {recovered[1]:.2f} with",
+            correction=f"{_GRADIENTS}; it gives {recovered[0]:.2f} x without them and "
+            f"{recovered[1]:.2f} x with them",
         ),
         Finding(
             "A18",
             over[_MODERATE],
-            f"{checkpointed[_MODERATE]:.2f} with and {plain[_MODERATE]:.2f} without at "
-            f"N = {_MODERATE}; {checkpointed[128]:.2f} and {plain[128]:.2f} at N = 128",
+            f"savings with and without checkpointing: {checkpointed[_MODERATE]:.2f} x and "
+            f"{plain[_MODERATE]:.2f} x at N = {_MODERATE}; {checkpointed[128]:.2f} x and "
+            f"{plain[128]:.2f} x at N = 128",
             plausible=(min(over.values()), max(over.values())),
         ),
     ]
@@ -254,7 +256,7 @@ def _parameters(records: Sequence[Record]) -> Finding:
         f"the real model has {counted:,} parameters, the formula as printed "
         f"{one_layer + outside:,}",
         corrected=counted / (shape.layers * one_layer + outside),
-        correction="12 D^2 is the count of one layer; equations (2) and (3) take 12 L D^2",
+        correction="12 D^2 are the parameters of one layer; equations (2) and (3) use 12 L D^2",
     )
 
 
@@ -283,7 +285,7 @@ def _cited() -> Iterator[Finding]:
         yield Finding(
             claim_id,
             found[2, LLAMA2_7B.batch, LLAMA2_7B.context],
-            f"{where}; {', '.join(listed)}",
+            f"{where}; in other settings {', '.join(listed)}",
             plausible=(min(found.values()), max(found.values())),
         )
 
@@ -304,7 +306,7 @@ def _perturbations(records: Sequence[Record]) -> Finding:
         "A13",
         found[worst],
         f"memray, {' attention in '.join(worst)}: {first[5]:,} bytes with n = 5, {first[1]:,} with "
-        f"n = 1; the farthest from 1 of {len(found)}",
+        f"n = 1; of {len(found)} pairs, this ratio is the farthest from 1",
     )
 
 
@@ -324,7 +326,7 @@ def _inference(records: Sequence[Record]) -> Finding:
     return Finding(
         "A15",
         mezo / forward,
-        f"the largest of {len(found)} measured steps: MeZO {format_bytes(mezo)}, forward pass "
+        f"the largest ratio of {len(found)} measured steps: MeZO {format_bytes(mezo)}, forward pass "
         f"{format_bytes(forward)}",
     )
 
@@ -348,7 +350,7 @@ def _simulated(points: Sequence[Point]) -> list[Finding]:
             found.append(Finding(claim_id, None, "not simulated in this run"))
             continue
         reason = (
-            f"tensors of a real step with eager attention: BP {_beside(eager.bp)}, "
+            f"tensors counted in a step with eager attention: BP {_beside(eager.bp)}, "
             f"MeZO {_beside(eager.mezo)}"
         )
         if method == "bp_checkpoint":
@@ -376,7 +378,7 @@ def _simulated_sizes(points: Sequence[Point]) -> Iterator[Finding]:
         yield Finding("A1-simulated", min(eager.values()), reason, others=others)
     where = (32768, LLAMA2_7B.layers, LLAMA2_7B.hidden, "bp")
     if where in eager:
-        reason = "ratio of parameters by the simulated steps if the 7B grows in depth"
+        reason = "ratio of parameters at equal memory by simulated steps, if the 7B grows in depth"
         others = {"SDPA": sdpa[where]} if where in sdpa else {}
         yield Finding("A2-orders-simulated", eager[where], reason, others=others)
 
@@ -398,7 +400,7 @@ def _seventeen_gigabytes(records: Sequence[Record]) -> list[Finding]:
     nearest = ""
     if (example := search.metrics.get("example")) is not None:
         nearest = (
-            f", nearest to the paper's at b = {example['bytes_per_parameter']:g}, "
+            f"; the nearest to the paper's is b = {example['bytes_per_parameter']:g}, "
             f"B = {example['batch']}, N = {example['context']} "
             f"with L'/L = {example['live_fraction_7b']:.2f} and {example['live_fraction_13b']:.2f}"
         )
@@ -406,10 +408,10 @@ def _seventeen_gigabytes(records: Sequence[Record]) -> list[Finding]:
         Finding(
             "A8",
             search.metrics["published_fractions"],
-            f"settings that give 17 +- 0.5 GB for all three at the published L'/L, of the "
-            f"{search.metrics['searched']} searched (b from 0.5 to 4, B to "
+            f"number of settings that give 17 +- 0.5 GB for all three at the published L'/L, of "
+            f"{search.metrics['searched']:,} searched (b from 0.5 to 4, B to "
             f"{search.point['largest_batch']}, N to {search.point['largest_context']}); "
-            f"with L' free there are {by_b}{nearest}",
+            f"if L' may vary, {by_b} settings do{nearest}",
         ),
         Finding(
             "A8-gpt2-medium",
@@ -436,7 +438,7 @@ def _seventeen_gigabytes(records: Sequence[Record]) -> list[Finding]:
 
 
 def _of_formats(metrics: Mapping[str, float]) -> tuple[float, float]:
-    """Return the memory in GB with 1 and with 4 bytes for each number; recorded is that with 2."""
+    """Return the memory in GB with 1 and with 4 bytes for each number; the record has 2 bytes."""
     return metrics["total_bytes"] / 2 / GB, metrics["total_bytes"] * 2 / GB
 
 

@@ -23,7 +23,7 @@ def findings(records: Sequence[Record]) -> list[Finding]:
     on_gpu = [r for r in records if r.point.get("device") == "cuda"]
     found = [*_savings(ratios(of_kind(on_gpu, "measured"))), *_peaks(of_kind(on_gpu, "fig4_model"))]
     done = {finding.claim_id for finding in found}
-    reason = "not measured on a GPU, or the device was too small"
+    reason = "no measurement on a GPU with enough memory"
     return found + [Finding(name, None, reason) for name in ARTIFACT.claims if name not in done]
 
 
@@ -43,7 +43,7 @@ def _savings(points: Sequence[Point]) -> Iterator[Finding]:
             continue
         chosen = here.pop("eager" if "eager" in here else next(iter(here)))
         bp, mezo = (format_bytes(side["peak_bytes"]) for side in (chosen.bp, chosen.mezo))
-        reason = f"torch.cuda's allocator, {chosen.attention} attention: BP {bp}, MeZO {mezo}"
+        reason = f"allocated by torch.cuda with {chosen.attention} attention: BP {bp}, MeZO {mezo}"
         others = {name: point.ratio for name, point in here.items()}
         yield Finding(claim_id, chosen.ratio, reason, others=others)
 
@@ -58,5 +58,5 @@ def _peaks(records: Iterable[Record]) -> Iterator[Finding]:
             continue
         seen.add(model)
         peak = record.metrics["peak_bytes"]
-        reason = f"torch.cuda's allocator, {attention} attention"
+        reason = f"allocated by torch.cuda with {attention} attention"
         yield Finding(f"A8-{model}-measured", peak / GB, reason)

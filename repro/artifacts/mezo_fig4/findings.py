@@ -30,7 +30,7 @@ def findings(records: Sequence[Record]) -> list[Finding]:
     """
     found = [of_setting(setting) for setting in settings(records)]
     if not found:
-        reason = "no run came to an evaluation"
+        reason = "no run reached its first evaluation"
         return [Finding(claim.id, None, reason) for claim in of_artifact("mezo_fig4")]
     return [max(of_claim, key=_telling) for of_claim in zip(*found, strict=True)]
 
@@ -67,7 +67,7 @@ def _peaks(setting: Setting) -> str:
     """Name the measured peak of every set-up."""
     peaks = ((_name(plan), plan.metrics.get("measured_peak_bytes")) for plan in setting.plans)
     return ", ".join(
-        f"{name} {format_bytes(peak) if peak else 'more than there is'}" for name, peak in peaks
+        f"{name} {format_bytes(peak) if peak else 'more than the device has'}" for name, peak in peaks
     )
 
 
@@ -82,7 +82,7 @@ def _unmeasured(setting: Setting) -> Iterator[str]:
             yield from (f"{method} on {n}" for n in plans[0].config[names] if n not in models)
     for plan in setting.plans:
         if "measured_peak_bytes" not in plan.metrics:
-            yield f"{_name(plan)}, for which the device is too small"
+            yield f"{_name(plan)} (out of memory)"
 
 
 def _name(plan: Record) -> str:
@@ -97,7 +97,7 @@ def _accuracies(setting: Setting) -> list[Finding]:
             continue
         spread, majority = estimate(list(line.best().values())), setting.majority("monitored")
         alike = (
-            "" if majority is None else (f"; always answering alike is right in {majority:.1f} %")
+            "" if majority is None else (f"; always giving the same answer is right in {majority:.1f} %")
         )
         found.append(
             Finding(
@@ -122,24 +122,24 @@ def _order(setting: Setting) -> Finding:
     mezo = _best(setting, zo=True, of=[name for name, n in parameters.items() if n > least])
     if mezo is None:
         reason = (
-            f"here MeZO trains no larger model than BP does, {bp.model}: none that can be had "
-            "fits, and the claim is not put to the test"
+            f"not tested: no larger model than BP's {bp.model} fits the budget with MeZO, of the "
+            "models that are available"
         )
         return Finding("A9-order", None, reason)
     if not all("budget_bytes" in plan.metrics for plan in setting.plans):
-        reason = f"the set-ups had no limit to their memory, and take {_peaks(setting)}"
+        reason = f"not tested: the runs had no common memory budget; they take {_peaks(setting)}"
         return Finding("A9-order", None, reason)
     ends = bp.final()
     gaps = [end - ends[seed] for seed, end in mezo.final().items() if seed in ends]
     if not gaps:
-        reason = "of no seed both runs came to their end"
+        reason = "no seed has a finished run of both methods"
         return Finding("A9-order", None, reason, profile=setting.profile)
     spread = estimate(gaps)
     chance = _standard_errors(_items(bp, "final")) * sqrt(2)
     reason = (
         f"{setting.title}: final accuracy of {mezo.label} minus that "
-        f"of {bp.label}; the sampling of {_items(bp, 'final')} questions alone allows {chance:.1f} "
-        f"points{_before_training(setting, mezo, bp, spread.mean)}{_left_out(mezo)}{_left_out(bp)}"
+        f"of {bp.label}; the choice of {_items(bp, 'final')} questions alone may shift it by "
+        f"{chance:.1f} points{_before_training(setting, mezo, bp, spread.mean)}{_left_out(mezo)}{_left_out(bp)}"
     )
     sides = [list(line.final().values()) for line in (bp, mezo)]
     return Finding(
@@ -166,23 +166,23 @@ def _time(setting: Setting) -> Finding:
         return Finding("A10", None, _absent(setting))
     machines = {machine(record) for line in (mezo, bp) for record in line.records}
     if len(machines) > 1:
-        reason = f"the arms were timed on different machines: {'; '.join(sorted(machines))}"
+        reason = f"the methods were timed on different machines: {'; '.join(sorted(machines))}"
         return Finding("A10", None, reason)
     nothing = _nothing_learnt(setting, bp)
     if nothing:
         return Finding("A10", None, nothing, len(bp.records), profile=setting.profile)
     later, censored, diverged = _delays(mezo, bp)
     reason = (
-        f"{setting.title}: {mezo.label} after {bp.label}, to half of "
-        "BP's gain, each from its own start"
+        f"{setting.title}: how much later {mezo.label} reaches half of the gain of {bp.label}, each "
+        "from its own start"
         f"{_left_out(mezo)}{_left_out(bp)}"
     )
     if diverged:
-        reason += f"; {diverged} seeds diverged and do not count"
+        reason += f"; {diverged} seed{'s' if diverged > 1 else ''} diverged and are left out"
     if not later:
         return Finding("A10", None, f"{reason}; no seed is left", profile=setting.profile)
     if censored:
-        reason += f"; in {censored} of {len(later)} seeds never, counted as the end of its time"
+        reason += f"; in {censored} of {len(later)} seeds it never does, and the time of the whole run counts"
     spread = estimate(later)
     return Finding(
         "A10",
@@ -224,19 +224,19 @@ def _nothing_learnt(setting: Setting, bp: Line) -> str:
     noise = _standard_errors(_items(bp, "monitored"))
     if gain < noise:
         return (
-            f"BP gained {gain:.1f} points in {_duration(bp)}, which the choice of "
-            f"{_items(bp, 'monitored')} questions alone may make ({noise:.1f}): there is no "
-            "convergence to compare"
+            f"there is no convergence to compare: BP gained {gain:.1f} points in {_duration(bp)}, "
+            f"and the choice of {_items(bp, 'monitored')} questions alone may shift an accuracy by "
+            f"{noise:.1f} points"
         )
     final, alike = list(bp.final().values()), setting.majority("final")
     if not final or alike is None:
-        return "no run of BP came to its end"
+        return "no run of BP is finished"
     above, noise = estimate(final).mean - alike, _standard_errors(_items(bp, "final"))
     if above < noise:
         return (
-            f"BP ends {round(above, 1) + 0:+.1f} points from always answering alike, and the "
-            f"choice of {_items(bp, 'final')} questions alone may make {noise:.1f}: there is no "
-            "convergence to compare"
+            f"there is no convergence to compare: BP ends {round(above, 1) + 0:+.1f} points from "
+            f"always giving the same answer, and the choice of {_items(bp, 'final')} questions "
+            f"alone may shift an accuracy by {noise:.1f} points"
         )
     return ""
 
@@ -292,10 +292,11 @@ def _best(setting: Setting, *, zo: bool, of: Container[str] | None = None) -> Li
 def _left_out(line: Line) -> str:
     if not line.left_out:
         return ""
-    return f"; {line.left_out} seeds of {line.label} that were run otherwise are left out"
+    seeds = f"{line.left_out} seed{'s' if line.left_out > 1 else ''} of {line.label}"
+    return f"; {seeds} left out: other settings"
 
 
 def _absent(setting: Setting) -> str:
     if setting.dataset != "boolq":
-        return f"the runs are on {setting.title}, and the statement is about BoolQ"
-    return "there are no runs of BP, or none of MeZO"
+        return f"the runs use {setting.title}, and the statement is about BoolQ"
+    return "no runs of BP, or no runs of MeZO"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from repro.claims.elasticzo import describe
+from repro.claims.elasticzo import describe, describe_gap
 from repro.claims.index import of_artifact
 from repro.claims.loss_curves import CONTRASTS, Contrast, Curve
 from repro.claims.statistics import Estimate, estimate, largest_p
@@ -48,10 +48,10 @@ def _finding(claim_id: str, contrast: Contrast, cells: Cells) -> Finding:
             if cell is None:
                 return Finding(claim_id, None, f"no run of {describe(point)}")
         trained = tuple(cell for _, cell in sides if cell is not None)
-        name = " minus ".join(describe(point) for point, _ in sides) + label
+        name = (describe_gap if len(sides) > 1 else describe)(*(point for point, _ in sides)) + label
         found = _Compared(name, _by_seed(contrast, number, trained), trained)
         if not found.by_seed:
-            reason = f"no seed of {found.name} came to epoch {contrast.epochs}"
+            reason = f"no seed of {found.name} reached epoch {contrast.epochs}"
             return Finding(claim_id, None, reason)
         compared.append(found)
     # a pair with its whole interval below 0 decides; without one, the pair with the lowest end
@@ -61,7 +61,7 @@ def _finding(claim_id: str, contrast: Contrast, cells: Cells) -> Finding:
     return Finding(
         claim_id,
         counts.estimate.mean,
-        f"{listed}; the least certain, {counts.name}, counts",
+        f"{counts.name}, the least certain of {len(compared)}; all: {listed}",
         counts.estimate.n_seeds,
         counts.estimate.interval,
         min((record.profile for record in records), key=rank),

@@ -46,12 +46,14 @@ def _finding(claim: Claim, comparison: Comparison, accounts: Accounts) -> Findin
         if comparison.measure == "parameters":
             said = f"{total:,} parameters, LeNet-5 {LENET5_PARAMETERS:,}"
         return Finding(claim.id, values[chosen], said)
-    reason = _sides(pair, claim.basis, accounts)
+    facts = [_sides(pair, claim.basis, accounts)]
     if len(values) > 1:
-        listed = ", ".join(_number(value, claim) for value in values.values())
-        reason += f"; {describe(pair[0])}, the {comparison.pick} of {listed}"
+        facts[0] = f"{comparison.pick} of {len(values)} comparisons, at {_where(pair)}: {facts[0]}"
     if claim.basis != "analytic":
-        reason += _change(claim, comparison.measure, pair, accounts)
+        facts += _change(claim, comparison.measure, pair, accounts)
+    elif len(values) > 1:
+        low, high = (_number(end(values.values()), claim) for end in (min, max))
+        facts.append(f"the comparisons give {low} to {high}")
     corrected = _values(comparison.measure, comparison.corrected_pairs, claim.basis, accounts)
     others: dict[str, float] = {}
     if claim.basis == "engine" and any(step["precision"] == "int8" for step in pair):
@@ -60,7 +62,7 @@ def _finding(claim: Claim, comparison: Comparison, accounts: Accounts) -> Findin
     return Finding(
         claim.id,
         values[chosen],
-        reason,
+        "; ".join(facts),
         others=others,
         corrected=pick(corrected.values()) if corrected else None,
         correction=comparison.correction,
@@ -111,84 +113,66 @@ def _activations(row: StepMemory) -> int:
 
 
 def _sides(pair: Pair, name: str, accounts: Accounts) -> str:
-    """Name the memory of both steps, and its ratio to the formula's."""
+    """Name the memory of both steps, and the memory that the formula gives."""
     said = []
     for step in _different(pair):
         row, formula = accounts.get(name, step), accounts.get("analytic", step)
         assert row is not None  # noqa: S101 - the value was computed from it
         assert formula is not None  # noqa: S101 - every step has a formula
-        share = "" if name == "analytic" else f" ({row.total / formula.total:.2f} of the formula)"
-        said.append(f"{_label(step, pair)} {format_binary_bytes(row.total)}{share}")
+        counted = "" if name == "analytic" else f" (formula {format_binary_bytes(formula.total)})"
+        said.append(f"{_label(step, pair)} {format_binary_bytes(row.total)}{counted}")
     return ", ".join(said)
 
 
-def _change(claim: Claim, measure: Measure, pair: Pair, accounts: Accounts) -> str:
-    """Say how an observed value differs from the formula's, and which tensors are the cause."""
+def _where(pair: Pair) -> str:
+    """Name the setting of both steps, without the precision if they differ in it."""
+    return describe(pair[0], precision=pair[0]["precision"] == pair[1]["precision"])
+
+
+def _change(claim: Claim, measure: Measure, pair: Pair, accounts: Accounts) -> list[str]:
+    """Say how an observed value differs from the formula's, and the largest cause."""
     ours, formula = (_value(measure, pair, n, accounts) for n in (claim.basis, "analytic"))
     assert ours is not None  # noqa: S101 - there is a finding
     assert formula is not None  # noqa: S101 - every step has a formula
-    said = f"; by the formula {_number(formula, claim)}"
+    by_formula = f"the paper's formula gives {_number(formula, claim)}"
+    if measure != "overhead" and ours < formula:
+        by_formula += f", so the advantage is {100 * (1 - ours / formula):.0f} % smaller"
     if claim.basis == "engine":
-        return said
-    if measure == "overhead":
-        said += f"; {_extra(pair, claim.basis, accounts)}"
-    else:
-        if ours < formula:
-            said += f": the advantage shrinks by {100 * (1 - ours / formula):.0f} %"
-        said += "".join(f"; {_missing(step, pair, accounts)}" for step in pair)
-    if claim.basis == "measured":
-        said += "".join(f"; {_scratch(step, pair, accounts)}" for step in _different(pair))
-        plain = _value(measure, pair, _PLAIN, accounts)
-        said += "" if plain is None else f"; without oneDNN {_number(plain, claim)}"
-    return said
+        return [by_formula]
+    plain = _value(measure, pair, _PLAIN, accounts) if claim.basis == "measured" else None
+    if plain is not None:
+        return [by_formula, f"without oneDNN's kernels we measure {_number(plain, claim)}"]
+    cause = _extra if measure == "overhead" else _largest_gap
+    return [by_formula, cause(pair, accounts)]
 
 
-def _extra(pair: Pair, name: str, accounts: Accounts) -> str:
-    """Say by how much the first step exceeds the second: observed, by formula and by tensors."""
-    found, counted = (
-        format_binary_bytes(KIB * (_value("extra", pair, n, accounts) or 0))
-        for n in (name, "analytic")
-    )
+def _extra(pair: Pair, accounts: Accounts) -> str:
+    """Name the tensors at the peak by which the first step differs from the second."""
     first, second = (accounts.get("simulated", step) for step in pair)
-    differences = "not known, for they were not counted"
-    if first is not None and second is not None:
-        gaps = {p: first.parts.get(p, 0) - second.parts.get(p, 0) for p in PARTS.values()}
-        said = [
-            f"{format_binary_bytes(abs(gap))} {'more' if gap > 0 else 'less'} of {part}"
-            for part, gap in gaps.items()
-            if gap
-        ]
-        differences = ", ".join(said) or "nothing"
-    return (
-        f"{found} more at the peak, where the formula counts {counted}; by its tensors that is "
-        f"{differences}"
-    )
+    if first is None or second is None:
+        return "the tensors were not counted"
+    gaps = {part: first.parts.get(part, 0) - second.parts.get(part, 0) for part in PARTS.values()}
+    said = [
+        f"{format_binary_bytes(abs(gap))} {'more' if gap > 0 else 'less'} of {part}"
+        for part, gap in gaps.items()
+        if gap
+    ]
+    return f"at its peak {_label(pair[0], pair)} holds {', '.join(said) or 'nothing more'}"
 
 
-def _missing(step: Point, pair: Pair, accounts: Accounts) -> str:
-    """Name the part in which the tensors of a step differ most from the formula."""
-    simulated, formula = accounts.get("simulated", step), accounts.get("analytic", step)
-    if simulated is None or formula is None:
-        return f"the tensors of {_label(step, pair)} were not counted"
-    gaps = {
-        part: simulated.parts.get(part, 0) - formula.parts.get(part, 0) for part in PARTS.values()
-    }
-    part = max(gaps, key=lambda name: abs(gaps[name]))
-    found, counted = (format_binary_bytes(row.parts.get(part, 0)) for row in (simulated, formula))
-    what = f"{part} (the pieces in which noise is drawn)" if part == PARTS["other"] else part
-    return f"{_label(step, pair)} holds {found} of {what} at its peak, the formula counts {counted}"
-
-
-def _scratch(step: Point, pair: Pair, accounts: Accounts) -> str:
-    """Say by how much the allocator's peak of a step differs from the size of its tensors."""
-    measured, simulated = (accounts.get(name, step) for name in ("measured", "simulated"))
-    if measured is None or simulated is None:
-        return f"the tensors of {_label(step, pair)} were not counted"
-    beyond = measured.total - simulated.total
-    if beyond == 0:
-        return f"the allocator gave {_label(step, pair)} what its tensors take, to the byte"
-    amount, than = format_binary_bytes(abs(beyond)), "more" if beyond > 0 else "less"
-    return f"the allocator gave {_label(step, pair)} {amount} {than} than its tensors take"
+def _largest_gap(pair: Pair, accounts: Accounts) -> str:
+    """Name the part of either step in which its tensors differ most from the formula."""
+    gaps: dict[str, int] = {}
+    for step in pair:
+        simulated, formula = accounts.get("simulated", step), accounts.get("analytic", step)
+        if simulated is None or formula is None:
+            return f"the tensors of {_label(step, pair)} were not counted"
+        for part in PARTS.values():
+            found, counted = (row.parts.get(part, 0) for row in (simulated, formula))
+            what = f"{part} (pieces of noise)" if part == PARTS["other"] else part
+            holds = f"{_label(step, pair)} holds {format_binary_bytes(found)} of {what}"
+            gaps[f"{holds} (formula {format_binary_bytes(counted)})"] = abs(found - counted)
+    return f"largest difference at the peak: {max(gaps, key=lambda name: gaps[name])}"
 
 
 def _different(pair: Pair) -> Pair | tuple[Point]:
