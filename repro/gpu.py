@@ -281,7 +281,7 @@ def _run_tests() -> None:
     options = ["-q", "-m", "gpu", "-p", "no:cacheprovider", "-W", "default"]
     command = [sys.executable, "-m", "pytest", *options, *map(str, marked)]
     if not marked:
-        msg = "there are no tests beside the installed package; run from a clone"
+        msg = "the installed package has no GPU tests; run this job from a clone"
         raise ReproError(msg)
     done = subprocess.run(command, cwd=tests.parent, check=False)  # noqa: S603 - a fixed command
     if done.returncode != 0:

@@ -109,7 +109,7 @@ def test_a_member_s_size_is_checked_before_it_is_unpacked(tmp_path: Path) -> Non
     path.write_bytes(zip_of(b"x" * 1001, compression=zipfile.ZIP_DEFLATED))
     with open_zip(path) as archive:
         assert read_member(archive, "part", 1001) == b"x" * 1001
-        with pytest.raises(BadContentError, match=r"set.zip: part has 1,001 bytes, may have 1,000"):
+        with pytest.raises(BadContentError, match=r"set.zip: part has 1,001 bytes, .*1,000"):
             read_member(archive, "part", 1000)
         with pytest.raises(BadContentError, match=r"set.zip: other is missing"):
             read_member(archive, "other", 1000)
@@ -126,7 +126,7 @@ def test_a_member_that_declares_too_little_is_damaged(tmp_path: Path) -> None:
 def test_gzip_is_unpacked_up_to_its_limit_and_no_further() -> None:
     data = gzip.compress(b"x" * 1000)
     assert gunzip(data, 1000, "file") == b"x" * 1000
-    with pytest.raises(BadContentError, match="file: holds more than 999 bytes"):
+    with pytest.raises(BadContentError, match="file: unpacks to more than the allowed 999 bytes"):
         gunzip(data, 999, "file")
     for cut in (5, len(data) - 1, len(data) - 9):
         with pytest.raises(BadContentError, match="file: truncated or corrupt gzip"):
@@ -429,7 +429,7 @@ def test_a_state_of_another_run_is_named(error: Exception, tmp_path: Path) -> No
         with checkpoint.explained():
             raise error
 
-    with pytest.raises(ReproError, match=r"state\.pt: not a state of this run .*; remove the file"):
+    with pytest.raises(ReproError, match=r"state\.pt: not a checkpoint of .*; remove the file"):
         take_over()
 
 

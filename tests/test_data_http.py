@@ -90,7 +90,7 @@ def test_starts_again_where_the_server_cannot_resume(server: Server, tmp_path: P
 
 def test_a_partial_file_that_is_too_long_is_bad_content(server: Server, tmp_path: Path) -> None:
     (tmp_path / "set.zip.part").write_bytes(BODY + b"more")
-    with pytest.raises(BadContentError, match="partial download of 2560004 bytes does not fit"):
+    with pytest.raises(BadContentError, match="partial download of 2560004 bytes"):
         download(server.url, tmp_path / "set.zip")
 
 

@@ -252,10 +252,10 @@ def test_a_task_of_one_s_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (TASK.replace("truncate", "cut"), "no key 'cut'"),
-        (TASK.replace("template", "# "), "has no 'template'"),
+        (TASK.replace("truncate", "cut"), "unknown key 'cut'"),
+        (TASK.replace("template", "# "), "the key 'template' is missing"),
         (TASK.replace('" negative"', "1"), "'answers' must be a table"),
-        (TASK.replace('"train.tsv"', "1"), "'train' = 1: must be a text"),
+        (TASK.replace('"train.tsv"', "1"), "'train' = 1: must be a string"),
         ("[", "cannot be read as TOML"),
     ],
 )
@@ -264,7 +264,7 @@ def test_a_bad_task_file_is_refused(tmp_path: Path, text: str, reason: str) -> N
     path.write_text(text)
     with pytest.raises(UsageError, match=reason):
         read_task(path)
-    with pytest.raises(UsageError, match="is not there"):
+    with pytest.raises(UsageError, match="does not exist"):
         read_task(tmp_path / "absent.toml")
 
 

@@ -105,7 +105,7 @@ def test_a_layer_of_another_kind_keeps_its_output() -> None:
 
 
 def test_what_cannot_be_traced_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"Linear: a layer table is made of an nn.Sequential"):
+    with pytest.raises(UsageError, match=r"Linear: must be an nn.Sequential"):
         layer_table(nn.Linear(2, 2), (2,))
     with pytest.raises(UsageError, match=r"layer fc1 .* does not take a sample of shape \[400\]"):
         layer_table(lenet5(), (1, 20, 20))

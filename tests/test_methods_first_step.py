@@ -71,7 +71,7 @@ def test_layers_that_run_in_another_order_are_refused_before_a_weight_changes() 
     before = weights(model)
     elastic = ElasticZO(model, "body", lr=LR, eps=EPS, restore="exact")
     for _ in range(2):  # it is not forgotten
-        with pytest.raises(UsageError, match=r"body\.0\.weight is in the tail but .*head\.\w+"):
+        with pytest.raises(UsageError, match=r"body\.0\.weight is backpropagated but .*head\.\w+"):
             elastic.step(loss_of(model))
     for parameter, expected in zip(model.parameters(), before, strict=True):
         torch.testing.assert_close(parameter.detach(), expected, rtol=0, atol=1e-8)
@@ -116,7 +116,7 @@ def test_weights_that_a_function_takes_are_seen_in_their_order() -> None:
     def loss() -> torch.Tensor:
         return model.last(attention(x, x, x, need_weights=False)[0]).square().mean()  # type: ignore[operator,no-any-return]
 
-    with pytest.raises(UsageError, match=r"attention\.\w+ is in the tail but is used before last"):
+    with pytest.raises(UsageError, match=r"attention\.\w+ is backpropagated .* before last"):
         ElasticZO(model, "attention", lr=LR, eps=EPS).step(loss)
     elastic = ElasticZO(model, "last", lr=LR, eps=EPS, trace=loss)
     assert len(elastic.zo_params) == 4

@@ -230,10 +230,10 @@ def test_refuses_what_has_no_variance() -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.BatchNorm1d(2)), "right behind a layer"),
+        (nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.BatchNorm1d(2)), "directly after a layer"),
         (nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(3)), "2 features, must be 3"),
-        (nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2, affine=False)), "has weights"),
-        (nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2, momentum=None)), "a momentum"),
+        (nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2, affine=False)), "must have weights"),
+        (nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2, momentum=None)), "momentum"),
         (nn.Sequential(nn.Linear(3, 2), nn.BatchNorm2d(2)), "samples with 1 axes"),
         (nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2, eps=0)), "eps must be finite and above"),
         (nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2)), "before any layer with weights"),
@@ -245,5 +245,5 @@ def test_refuses_norms_that_it_has_not(model: nn.Sequential, message: str) -> No
 
 
 def test_a_layer_and_its_norm_are_of_one_part() -> None:
-    with pytest.raises(UsageError, match="partition 1: 1 is of one part with the layer before it"):
+    with pytest.raises(UsageError, match="partition 1: 1 belongs to the layer before it"):
         NativeElasticZO(cloud_network(), (11, 3), 1, lr=LR, eps=EPS)

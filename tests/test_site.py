@@ -30,7 +30,7 @@ from repro.measurement.records import CUSTOM, read_run, write_run
 from repro.report import wording
 from repro.report.claims_table import claim_rows
 from repro.report.headlines import HEADLINES
-from repro.report.notebooks import assemble
+from repro.report.notebooks import assemble, template
 from repro.report.runs import current_runs
 from repro.site import pages, provenance, text
 from repro.site.build import build
@@ -167,6 +167,16 @@ def test_a_claim_that_does_not_hold_leads_to_its_suspected_cause(site: Path, res
             if row.verdict in EXPLAINED:
                 page = Path(str(path).format(row.artifact))
                 assert f"{root}docs/discrepancies.html#{row.id}" in Page(page).links
+
+
+@pytest.mark.parametrize("slug", index.SLUGS)
+def test_an_artifacts_page_opens_with_the_answer_of_its_notebook(site: Path, slug: str) -> None:
+    answer = re.search(r"^\*\*([^*]+?)[*.,:]", template(slug).read_text(), re.MULTILINE)
+    assert answer is not None
+    page = (site / "artifacts" / f"{slug}.html").read_text()
+    before_figures, _, _ = page.partition("<figure>")
+    shown = unescape(re.sub(r"<[^>]+>", "", before_figures))
+    assert " ".join(answer[1].split()) in " ".join(shown.split())
 
 
 def test_the_index_has_the_headlines(site: Path) -> None:

@@ -424,7 +424,7 @@ def test_uses_of_a_seed_are_independent_and_stable() -> None:
          "train_items = 0"),
         (lambda: NetworkRun("mnist", "fp32", "cls1", FloatSettings(lr=1), 1, 0,
                       start=NetworkRun("mnist", "int8", "full_bp", IntegerSettings(), 1, 0)),
-         "cannot begin with the weights of mnist int8 full_bp seed 0"),
+         "cannot start from the weights of mnist int8 full_bp seed 0"),
         (lambda: NetworkRun("mnits", "fp32", "cls1", FloatSettings(lr=1), 1, 0),
          "task = 'mnits'"),
         (lambda: NetworkRun("mnist", "fp32", "cls1", FloatSettings(lr=1), 0, 0), "epochs = 0"),

@@ -181,7 +181,9 @@ def findings(records: "Sequence[Record]") -> "list[Finding]":
             by_seed.setdefault(record.seed, []).append(share(record, _RIGHT))
     seeds = [fmean(shares) for shares in by_seed.values() if len(shares) == _PARTS]
     if not seeds:
-        return [Finding("B-sign", None, "no seed was run with every combination of method and data set")]
+        return [
+            Finding("B-sign", None, "no seed was run with every combination of method and data set")
+        ]
     epochs = [epoch for cell in found.values() for epoch in mean_by_epoch(cell, _RIGHT)]
     every = [e for cell in cells(records).values() for e in mean_by_epoch(cell, _RIGHT)]
     reached = sum(epoch >= _PUBLISHED for epoch in every)

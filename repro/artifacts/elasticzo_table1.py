@@ -60,13 +60,11 @@ class Config(TrainingRuns):
     """The cells of the table to train, and the length of training."""
 
     datasets: tuple[str, ...] = DATASETS
-    """Columns. modelnet40 and modelnet40_points are two forms of the paper's ModelNet40;
-    modelnet40_hdf5, shapes40 and shrec11 are stand-ins, shown under their own names. A set that has
-    terms of use must be fetched first: repro data fetch."""
+    """Data sets; other sets than the paper's appear under their own names (see repro data list)."""
     precisions: tuple[Precision, ...] = PRECISIONS
     """fp32, int8 (the gradient's sign from a float loss), int8s (integers only)."""
     methods: tuple[MethodName, ...] = METHODS
-    """Rows."""
+    """Methods; backpropagation trains no layer, the last, the last two, or all."""
     epochs: int = 100
     """Epochs on images (the paper's 100)."""
     image_items: int | None = None
@@ -78,8 +76,7 @@ class Config(TrainingRuns):
     cloud_points: int = 1024
     """Points per cloud (the paper's 1,024)."""
     cloud_augmentation: Augmentation = "none"
-    """Random changes of the training clouds: none, or pointnet (rotation about the vertical axis
-    and jitter, as in the code of PointNet's authors)."""
+    """Random changes of training clouds: none, or pointnet (rotation about z, jitter)."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""

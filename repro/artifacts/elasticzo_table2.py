@@ -38,7 +38,7 @@ class Config(RotatedRuns):
     precisions: tuple[Precision, ...] = PRECISIONS
     """fp32, int8: the precision of both pre-training and fine-tuning."""
     methods: tuple[MethodName, ...] = METHODS
-    """Rows."""
+    """Methods: none (no fine-tuning), full_zo, cls2, cls1, full_bp; see docs/glossary.md."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""

@@ -326,7 +326,9 @@ def _finding(
     if told := caveat(len(run), diverged, left_out):
         reason += f"; {told}"
     if diverged:
-        reason += "; a diverged seed counts with its last accuracy before it diverged, if it has one"
+        reason += (
+            "; a diverged seed counts with its last accuracy before it diverged, if it has one"
+        )
     engines = {cell.engine for cell in cells}
     return Finding(
         claim_id,

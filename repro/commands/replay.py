@@ -55,7 +55,7 @@ def execute(args: argparse.Namespace) -> int:
     ]
     if not runs:
         names = " ".join(map(str, args.records))
-        msg = f"{names}: there is no finished MeZO run of that method and seed"
+        msg = f"{names}: no finished MeZO run of that method and seed; change --arm or --seed"
         raise UsageError(msg)
     failed = 0
     for record in runs:

@@ -34,14 +34,11 @@ class SweepOptions(CommonOptions[Configuration]):
     """Options of ``repro sweep``."""
 
     executor: Literal["local", "ray"] = "local"
-    """Where training runs execute: in processes of this machine, or on a Ray cluster. (--engine
-    selects the code that trains.)"""
+    """Where training runs execute: in processes of this machine, or on a Ray cluster."""
     address: str | None = None
-    """Address of the Ray cluster: auto (default) for the cluster of this machine, local for a new
-    cluster on it, or HOST:PORT."""
+    """Ray cluster: auto (default) for this machine's, local for a new one, or HOST:PORT."""
     workers: int | None = None
-    """Largest number of training runs at a time on this machine, as far as memory allows (default:
-    one for every --threads cores). Ray uses the whole cluster."""
+    """Maximum number of training runs at a time (default: one for every --threads cores)."""
     threads: int = 1
     """Threads of each training run; on Ray also its CPUs."""
     memory: float | None = None
@@ -63,15 +60,18 @@ class SweepOptions(CommonOptions[Configuration]):
         if self.gpus_per_run is not None:
             require_positive("gpus-per-run", self.gpus_per_run)
             if self.gpus_per_run > 1:
-                msg = f"gpus-per-run = {self.gpus_per_run:g}: a run takes one GPU at most"
+                msg = (
+                    f"--gpus-per-run {self.gpus_per_run:g}: must be at most 1, as a run uses one "
+                    "GPU"
+                )
                 raise UsageError(msg)
         ray = self.executor == "ray"
         cuda = getattr(self.config, "device", None) == "cuda"
         for name, value, has_effect, needed in (
-            ("address", self.address, ray, "without --executor ray: add it"),
-            ("workers", self.workers, not ray, "with --executor ray: drop one of them"),
-            ("memory", self.memory, not ray, "with --executor ray: drop one of them"),
-            ("gpus-per-run", self.gpus_per_run, cuda, "without --device cuda: add it"),
+            ("address", self.address, ray, "without --executor ray; add it"),
+            ("workers", self.workers, not ray, "with --executor ray; drop one of them"),
+            ("memory", self.memory, not ray, "with --executor ray; drop one of them"),
+            ("gpus-per-run", self.gpus_per_run, cuda, "without --device cuda; add it"),
         ):
             if value is not None and not has_effect:
                 msg = f"--{name} {value} has no effect {needed}, or leave --{name} out"

@@ -71,7 +71,7 @@ def read_npz(content: bytes, names: Iterable[str], most: int) -> dict[str, Array
                 if member is None:
                     continue
                 if member.file_size > most:
-                    msg = f"declares {member.file_size:,} bytes, may have {most:,}"
+                    msg = f"declares {member.file_size:,} bytes, at most {most:,} are allowed"
                     raise BadArrayError(msg)
                 found[name] = _decode(archive.read(member))
     except BadArrayError as error:

@@ -148,8 +148,8 @@ def cluster(address: str, *, threads: int, gpus: float) -> Iterator[ClusterExecu
         ray.init(address, log_to_driver=True, logging_level="warning")
     except (ConnectionError, ValueError, ray.exceptions.AuthenticationError) as error:
         msg = (
-            f"no Ray cluster at --address {address} ({error}); begin one by `ray start --head`, "
-            "give --address local, or set RAY_AUTH_MODE=token if it is guarded by a token"
+            f"no Ray cluster at --address {address} ({error}); start one with `ray start --head`, "
+            "give --address local, or set RAY_AUTH_MODE=token if the cluster requires a token"
         )
         raise UsageError(msg) from error
     try:
@@ -169,7 +169,10 @@ def _executor(threads: int, gpus: float) -> ClusterExecutor:
         and node["Resources"].get("GPU", 0) >= gpus
     }
     if not able:
-        msg = f"no node of the cluster has {threads} CPU and {gpus:g} GPU for a run"
+        msg = (
+            f"no node of the cluster has {threads} CPU and {gpus:g} GPU for a run; give fewer "
+            "--threads or --gpus-per-run, or add a node"
+        )
         raise UsageError(msg)
     nodes = _described({name: node["NodeID"] for name, node in able.items()}, gpus)
     return ClusterExecutor(
@@ -196,6 +199,6 @@ def _described(identifiers: dict[str, str], gpus: float) -> dict[str, Node]:
     try:
         found: list[Node] = ray.get(list(asked.values()), timeout=_ANSWER_S)
     except ray.exceptions.RayError as error:
-        msg = f"a node does not say what it is; is this suite installed on all of them? {error}"
+        msg = f"a node did not report its versions ({error}); install this suite on every node"
         raise ReproError(msg) from error
     return dict(zip(asked, found, strict=True))

@@ -68,8 +68,8 @@ def run_job(job: Job) -> tuple[dict[str, Any], bytes]:
     here = environment.capture()
     if identity(here) != job.expected:
         msg = (
-            "a node that joined later has other code, versions or hardware than those that the "
-            "sweep began with; begin again to see which"
+            "a node that joined later differs from the first nodes in code, versions or hardware; "
+            "run the sweep again to see the differences"
         )
         raise ReproError(msg)
     store = CheckpointStore.of(here, job.threads)
@@ -78,7 +78,7 @@ def run_job(job: Job) -> tuple[dict[str, Any], bytes]:
     metrics = train_run(TrainingTask(job.run, store, job.code))
     state = store.checkpoint(job.run).read()
     if state is None:
-        msg = f"the state of {job.run.label()} was removed on its node; run again"
+        msg = f"the checkpoint of {job.run.label()} was removed on its node; run the sweep again"
         raise ReproError(msg)
     return metrics, state
 
@@ -121,7 +121,7 @@ def require_alike(nodes: Mapping[str, Node], driver: Environment) -> Environment
             "the nodes would not give the same results:\n  "
             + "\n  ".join(problems)
             + "\nInstall the same commit and the versions of constraints.txt on all of them, and "
-            "leave nodes of another kind out (ray start --num-cpus 0 --num-gpus 0)"
+            "leave out nodes of another kind (ray start --num-cpus 0 --num-gpus 0)"
         )
         raise ReproError(msg)
     return environment.of_commit(first.environment, driver)

@@ -60,7 +60,7 @@ def obtainable(tasks: Sequence[str]) -> list[str]:
         except ReproError as error:
             if name == tasks[-1] and not found:
                 raise
-            sys.stderr.write(f"without {name}: {error}\n")
+            sys.stderr.write(f"leaving out {name}: {error}\n")
         else:
             found.append(name)
     return found
@@ -147,7 +147,7 @@ def _require_every_answer(task: PromptTask, name: str, labels: npt.NDArray[np.in
             f"{label!r}: {count}" for label, count in zip(task.answers, counts, strict=True)
         )
         msg = (
-            f"{name} items of task {task.name}: some label has none ({found}); take more items, or "
+            f"{name} items of task {task.name}: some label has none ({found}); give more items, or "
             "add rows with that label"
         )
         raise UsageError(msg)
@@ -160,10 +160,10 @@ def _require_fit(
     if len(too_long):
         index = int(too_long[0])
         least = int(split.prefix[index] + split.suffix[index])
-        what = "what may not be cut of the prompt" if task.truncate else "the prompt"
+        what = "the uncut part of the prompt" if task.truncate else "the prompt"
         msg = (
             f"{rows[index].where}: {what} has {least} tokens, more than N = {context}; "
-            f"{len(too_long)} prompts of task {task.name} do not fit: take N of at least "
-            f"{split.least_length}"
+            f"{len(too_long)} prompts of task {task.name} do not fit; give --context "
+            f"{split.least_length} or more"
         )
         raise UsageError(msg)

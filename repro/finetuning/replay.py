@@ -76,7 +76,10 @@ def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrain
             have other kernels for PyTorch's noise; or the engine drew the noise and is not built.
     """
     if settings["device"] == "cuda" and not torch.cuda.is_available():
-        msg = "the run was on a GPU, and only a GPU draws its noise: PyTorch finds no CUDA device"
+        msg = (
+            "the run used a GPU's noise, which only a GPU reproduces, and PyTorch finds no CUDA "
+            "device; replay it on a machine with a GPU"
+        )
         raise ReproError(msg)
     model, tokenizer = load_base(settings["model"], settings["dtype"])
     placed(model, settings["device"])
@@ -94,7 +97,7 @@ def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrain
 def _require_same(what: str, found: str, recorded: str) -> None:
     if found != recorded:
         msg = (
-            f"{what}: SHA-256 is {found}, recorded is {recorded}; the record's environment names "
-            "the processor, its vector instructions and the versions with which it comes out"
+            f"{what}: SHA-256 is {found}, must be {recorded}; replay with the processor type, the "
+            "vector instructions and the versions that the record's environment names"
         )
         raise ReproError(msg)

@@ -56,8 +56,8 @@ def convert(name: str, module: nn.Module, new_weight: NewWeight) -> Layer:
         if isinstance(module, kind):
             return layer()
     msg = (
-        f"layer {name} ({type(module).__name__}) has no integer form; there are Conv2d, Linear, "
-        "ReLU, MaxPool2d, Flatten and MaxOverPoints"
+        f"layer {name} ({type(module).__name__}) has no integer form; use Conv2d, Linear, "
+        "ReLU, MaxPool2d, Flatten or MaxOverPoints"
     )
     raise UsageError(msg)
 
@@ -71,7 +71,7 @@ _PLAIN: dict[type[nn.Module], Callable[[], Layer]] = {
 
 def _refuse_bias(name: str, bias: Tensor | None) -> None:
     if bias is not None:
-        msg = f"layer {name} has a bias, which NITI's networks have not: use bias=False"
+        msg = f"layer {name} has a bias; NITI networks do not support biases: use bias=False"
         raise UsageError(msg)
 
 
@@ -96,8 +96,8 @@ def _conv(name: str, module: nn.Conv2d, new_weight: NewWeight) -> Conv2d:
         or padding[0] >= kernel[0]
     ):
         msg = (
-            f"layer {name} ({module}): an integer convolution has a square kernel, stride 1, no "
-            "dilation, one group, and as many zeros all round, fewer than the kernel's side"
+            f"layer {name} ({module}): an integer convolution must have a square kernel, stride 1, "
+            "no dilation, one group, and equal padding with zeros, smaller than the kernel"
         )
         raise UsageError(msg)
     return Conv2d(new_weight(tuple(module.weight.shape)), int(padding[0]))
@@ -113,8 +113,8 @@ def _pool(name: str, module: nn.MaxPool2d) -> MaxPool2d:
         or module.ceil_mode
     ):
         msg = (
-            f"layer {name} ({module}): integer pooling has square windows side by side, without "
-            "padding or dilation, and leaves out what fills no window"
+            f"layer {name} ({module}): integer pooling must have square windows, stride = size, no "
+            "padding, no dilation and ceil_mode=False"
         )
         raise UsageError(msg)
     return MaxPool2d(kernel)

@@ -118,7 +118,7 @@ def run_isolated(
             except ProcessExpired as error:
                 msg = (
                     f"the process of {pending[future]} died with exit code {error.exitcode}, most "
-                    "often for lack of memory; what was done is kept: run again, with smaller "
+                    "often because memory ran out. Progress is saved; run again with smaller "
                     "points or fewer workers"
                 )
                 raise ReproError(msg) from error

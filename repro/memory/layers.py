@@ -65,7 +65,7 @@ def layer_table(model: nn.Module, sample: Sequence[int]) -> tuple[Layer, ...]:
             shape.
     """
     if not isinstance(model, nn.Sequential):
-        msg = f"{type(model).__name__}: a layer table is made of an nn.Sequential; wrap the layers"
+        msg = f"{type(model).__name__}: must be an nn.Sequential; wrap the layers in one"
         raise UsageError(msg)
     for size in sample:
         require_positive_int("size of a sample", size)

@@ -50,7 +50,10 @@ class NetworkStep:
                 msg = f"pointnet in {self.precision}: integer training is for LeNet-5, use fp32"
                 raise UsageError(msg)
         elif self.points is not None:
-            msg = f"points = {self.points} of {self.network}: only clouds have points"
+            msg = (
+                f"points = {self.points} of {self.network}: only clouds have points; leave points "
+                "out"
+            )
             raise UsageError(msg)
 
     def as_dict(self) -> dict[str, Any]:

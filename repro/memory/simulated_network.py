@@ -45,7 +45,7 @@ def _watched(learner: object) -> StorageTracker:
         return _watched_floats(learner)
     if isinstance(learner, IntegerLearner):
         return _watched_integers(learner.method.network)
-    msg = f"a step of {type(learner).__name__} cannot be taken apart"
+    msg = f"a step of {type(learner).__name__} cannot be simulated: its parts are not known"
     raise ReproError(msg)
 
 

@@ -178,9 +178,9 @@ class ElasticZO(ZerothOrder):
         last = max(rest, key=lambda p: place[id(p)])
         if place[id(first)] < place[id(last)]:
             msg = (
-                f"partition {self.partition!r}: {self._names[id(first)]} is in the tail but is "
-                f"used before {self._names[id(last)]}, which is not, because layers are registered "
-                "in another order than they run in; give trace=lambda: model(x), which takes the "
+                f"partition {self.partition!r}: {self._names[id(first)]} is backpropagated "
+                f"but runs before {self._names[id(last)]}, which is not: layers are registered in "
+                "another order than they run in; give trace=lambda: model(x), which takes the "
                 "order from a forward pass"
             )
             raise UsageError(msg)
@@ -246,8 +246,8 @@ def used(model: torch.nn.Module, run: Callable[[], object]) -> list[int]:
 def _differentiable(loss: torch.Tensor | float) -> torch.Tensor:
     if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
         msg = (
-            "the loss has no gradient, so the tail cannot be trained by backpropagation: compute "
-            "it from the tail's output without detaching, or use MeZO, which takes any loss"
+            "the loss has no gradient, so the backpropagated layers cannot be trained: compute it "
+            "from their output without detaching, or use MeZO, which takes any loss"
         )
         raise UsageError(msg)
     return loss

@@ -184,7 +184,7 @@ def noise_of_log(name: str, chunk: int | None, noise: Noise | None) -> Noise:
     if found.name != name:
         msg = (
             f"a log of a run with the noise {name!r} cannot be replayed with {found.name!r}: give "
-            f"replay the noise that the run had"
+            f"replay the noise of the run"
         )
         raise UsageError(msg)
     return found

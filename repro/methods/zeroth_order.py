@@ -162,7 +162,10 @@ class ZerothOrder(torch.optim.Optimizer):
         """
         state = dict(state_dict)
         if state["settings"] != self.log.settings:
-            msg = f"the state of a run with {state['settings']} does not fit {self.log.settings}"
+            msg = (
+                f"the state is from a run with {state['settings']}, this optimizer has "
+                f"{self.log.settings}; make the optimizer with the run's settings"
+            )
             raise UsageError(msg)
         del state["settings"]
         self._seeds.set_state(state.pop("seeds").cpu())  # loaders move all tensors to the device
@@ -192,8 +195,8 @@ class ZerothOrder(torch.optim.Optimizer):
                 raise UsageError(msg)
             if group["lr"] * decay >= 1:
                 msg = (
-                    f"lr x weight_decay = {group['lr'] * decay!r}: must be below 1, or the decay "
-                    "turns the weights' signs"
+                    f"lr x weight_decay = {group['lr'] * decay!r}: must be below 1, because "
+                    "the decay would change the signs of the weights; lower one of them"
                 )
                 raise UsageError(msg)
         return [group["lr"] for group in self.param_groups]
@@ -273,7 +276,8 @@ class ZerothOrder(torch.optim.Optimizer):
         if abs(rate) > _LARGEST_RATE:
             msg = (
                 f"step {self.log.steps + 1}: learning rate times g = {rate:.6g} with perturbation "
-                f"seed {seed}, float32 ends at {_LARGEST_RATE:.6g}: lower the learning rate or the "
+                f"seed {seed} exceeds float32's {_LARGEST_RATE:.6g}: lower the learning rate or "
+                "the "
                 "gradient clip"
             )
             raise DivergedError(msg)

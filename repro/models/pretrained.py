@@ -133,8 +133,8 @@ def converted(gguf: Path, sha256: str | None = None) -> Path:
                 _convert(gguf, directory, header, dtype)
     except OSError as error:
         msg = (
-            f"cannot keep the converted {gguf.name} in {directory.parent}: {error}; set "
-            "REPRO_CACHE_DIR to a directory with room that can be written"
+            f"cannot store the converted {gguf.name} in {directory.parent}: {error}; set "
+            "REPRO_CACHE_DIR to a writable directory with free space"
         )
         raise ReproError(msg) from error
     return directory

@@ -75,7 +75,10 @@ def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[
         elif isinstance(module, nn.Flatten):
             axes = 1
         elif not layers:
-            msg = f"layer {name} ({type(module).__name__}) comes before any layer with weights"
+            msg = (
+                f"layer {name} ({type(module).__name__}) comes before any layer with weights; move "
+                "it behind one"
+            )
             raise UsageError(msg)
         elif isinstance(module, _NORMS):
             layers[-1] = _normed(name, module, layers[-1])
@@ -113,12 +116,12 @@ def _check_axes(name: str, module: nn.Module, axes: int) -> None:
     known = [allowed for kind, allowed in _AXES.items() if isinstance(module, kind)]
     if not known:
         kinds = ", ".join(kind.__name__ for kind in _AXES)
-        msg = f"layer {name} ({type(module).__name__}): the engine has {kinds}"
+        msg = f"layer {name} ({type(module).__name__}): not supported by the engine; use {kinds}"
         raise UsageError(msg)
     if axes not in known[0]:
         msg = (
-            f"layer {name} ({type(module).__name__}) of samples with {axes} axes: the engine has "
-            f"it for {' or '.join(map(str, known[0]))} (images have 3, clouds 2, features 1)"
+            f"layer {name} ({type(module).__name__}) of samples with {axes} axes: the engine "
+            f"supports {' or '.join(map(str, known[0]))} (images have 3, clouds 2, features 1)"
         )
         raise UsageError(msg)
 
@@ -161,8 +164,9 @@ def _conv(name: str, module: nn.Conv2d, shape: tuple[int, int, int]) -> Layer:
         or shape[0] != module.in_channels
     ):
         msg = (
-            f"layer {name} ({module}) on {shape[0]} channels: a convolution has a square kernel, "
-            "stride 1, no dilation, one group, as many zeros all round and the channels it is given"
+            f"layer {name} ({module}) on {shape[0]} channels: a convolution must have as many "
+            "input channels, a square kernel, stride 1, no dilation, one group and equal padding "
+            "with zeros on all sides"
         )
         raise UsageError(msg)
     bias = module.bias is not None
@@ -171,10 +175,10 @@ def _conv(name: str, module: nn.Conv2d, shape: tuple[int, int, int]) -> Layer:
 
 def _normed(name: str, module: nn.BatchNorm1d | nn.BatchNorm2d, layer: Layer) -> Layer:
     if layer.normed or layer.rectified or layer.pool_height * layer.pool_width > 1:
-        msg = f"layer {name}: batch norm comes right behind a layer with weights"
+        msg = f"layer {name}: batch norm must come directly after a layer with weights"
         raise UsageError(msg)
     if not module.affine or not module.track_running_stats or module.momentum is None:
-        msg = f"layer {name} ({module}): batch norm has weights, running statistics and a momentum"
+        msg = f"layer {name} ({module}): batch norm must have weights, running statistics, momentum"
         raise UsageError(msg)
     if module.num_features != layer.outputs:
         msg = f"layer {name}: {layer.outputs} features, must be {module.num_features}"
@@ -197,14 +201,16 @@ def _window(name: str, module: nn.MaxPool2d) -> int:
         or module.dilation != 1
         or module.ceil_mode
     ):
-        msg = f"layer {name} ({module}): pooling has square windows side by side, without padding"
+        msg = (
+            f"layer {name} ({module}): pooling must have square windows, stride = size, no padding"
+        )
         raise UsageError(msg)
     return kernel
 
 
 def _pooled(name: str, layer: Layer, height: int, width: int) -> Layer:
     if layer.pool_height * layer.pool_width > 1:
-        msg = f"layer {name}: one pooling follows a layer with weights, not two"
+        msg = f"layer {name}: only one pooling may follow a layer with weights"
         raise UsageError(msg)
     return replace(layer, pool_height=height, pool_width=width)
 
@@ -224,7 +230,7 @@ def first_bp_layer(structure: nn.Sequential, layers: list[Layer], partition: str
     with_weights = [name for name, child in structure.named_children() if [*child.parameters()]]
     before = partition_index(partition, names, with_weights)
     if before < len(names) and isinstance(structure[before], _NORMS):
-        msg = f"partition {partition!r}: {names[before]} is of one part with the layer before it"
+        msg = f"partition {partition!r}: {names[before]} belongs to the layer before it; name that"
         raise UsageError(msg)
     weighted = {layer.name for layer in layers}
     return sum(name in weighted for name in names[:before])

@@ -68,7 +68,10 @@ def choose(
         if candidates:
             chosen += [_choice(name, method, candidates, budget) for method in sensible]
     if not chosen:
-        msg = f"context N = {setting.context}: no model of {', '.join(families)} has as many"
+        msg = (
+            f"context N = {setting.context}: no model of {', '.join(families)} has as many "
+            "positions"
+        )
         raise UsageError(msg)
     return chosen
 

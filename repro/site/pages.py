@@ -153,12 +153,16 @@ class Pages:
 
     def artifact(self, exhibit: Exhibit) -> str:
         """Return an artifact's page."""
+        from repro.report.notebooks import template  # imports jupytext, which takes seconds
+
         about = text.markdown(cleandoc(exhibit.artifact.about or ""))
+        _, answer, *_ = template(exhibit.slug).read_text(encoding="utf-8").split("\n\n")
         counts = Counter(row.verdict for row in exhibit.rows)
         return self._render(
             "artifact.html",
             exhibit=exhibit,
             about=Markup(about),  # noqa: S704 - ours
+            answer=Markup(text.markdown(answer)),  # noqa: S704 - ours
             counts=[(name, counts[name]) for name in VERDICTS if counts[name]],
             root="../",
         )

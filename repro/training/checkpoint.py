@@ -76,8 +76,8 @@ class Checkpoint:
             yield
         except (*_MISFITS, UsageError) as error:
             msg = (
-                f"{self.path}: not a state of this run ({type(error).__name__}: {error}); remove "
-                "the file to begin the run again"
+                f"{self.path}: not a checkpoint of this run ({type(error).__name__}: {error}); "
+                "remove the file to start the run again"
             )
             raise ReproError(msg) from error
 

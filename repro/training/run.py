@@ -176,18 +176,23 @@ class NetworkRun(TrainingRun):
         if self.engine == "native" and (reason := self.why_not_native()):
             msg = (
                 f"{self.label()} on the on-device engine: {reason}; use --engine torch, or "
-                "--engine auto, by which PyTorch trains what the engine cannot"
+                "--engine auto, which trains with PyTorch where the engine cannot"
             )
             raise UsageError(msg)
 
     def _check_task(self) -> None:
         task = vision_task(self.task)
         if task.network == "pointnet" and self.precision != "fp32":
-            msg = f"{self.task} in {self.precision}: integer training is for sets of images"
+            msg = (
+                f"{self.task} in {self.precision}: integer training is for sets of images; use fp32"
+            )
             raise UsageError(msg)
         if self.points is not None:
             if task.network != "pointnet":
-                msg = f"points = {self.points} of {self.task}: only clouds have points"
+                msg = (
+                    f"points = {self.points} of {self.task}: only clouds have points; leave points "
+                    "out"
+                )
                 raise UsageError(msg)
             require_points("points", self.points)
         if self.augmentation != "none" and task.vertical is None:
@@ -201,7 +206,7 @@ class NetworkRun(TrainingRun):
             own = (task.network, task.classes, self.precision == "fp32")
             begun = vision_task(self.start.task)
             if own != (begun.network, begun.classes, self.start.precision == "fp32"):
-                msg = f"{self.label()} cannot begin with the weights of {self.start.label()}"
+                msg = f"{self.label()} cannot start from the weights of {self.start.label()}"
                 raise UsageError(msg)
 
     def _check_settings(self) -> None:
@@ -210,7 +215,7 @@ class NetworkRun(TrainingRun):
             raise UsageError(msg)
         adam = isinstance(self.settings, FloatSettings) and self.settings.rule == "adam"
         if adam and self.method != "full_bp":
-            msg = f"rule 'adam' with {self.method}: it is for full_bp; the others descend by sgd"
+            msg = f"rule 'adam' with {self.method}: adam is for full_bp only; use sgd"
             raise UsageError(msg)
         if isinstance(self.settings, IntegerSettings) and self.settings.sign is not None:
             allowed = SIGNS[self.precision]

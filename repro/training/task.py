@@ -121,7 +121,7 @@ def load(
         train, labels = train[some], labels[some]
     if points is not None:
         if task.network != "pointnet":
-            msg = f"points = {points} of {name}: only clouds have points"
+            msg = f"points = {points} of {name}: only clouds have points; leave points out"
             raise UsageError(msg)
         train, held_out = _first_points(train, points), _first_points(held_out, points)
     return Arrays(train, labels, held_out, held_labels)

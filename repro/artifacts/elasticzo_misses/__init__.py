@@ -44,8 +44,7 @@ class Config(RotatedRuns):
     """The experiments to make, and the length of their runs."""
 
     experiments: tuple[str, ...] = EXPERIMENTS
-    """test_images: other rotated images to evaluate on; integer_tuning, float_tuning: fine-tuning
-    in INT8 and FP32; pre_training: FP32 before fine-tuning; integer_training: Table 1 in INT8*."""
+    """Settings to vary: test images, fine-tuning, FP32 pre-training, training from scratch."""
     long_seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds of the longer experiments: all except test_images and integer_tuning."""
     integer_training_epochs: int = 100

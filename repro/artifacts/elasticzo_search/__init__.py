@@ -72,7 +72,7 @@ class Config(TrainingRuns):
     precisions: tuple[Precision, ...] = PRECISIONS
     """fp32, int8 (INT8* uses the hyperparameters of INT8)."""
     methods: tuple[MethodName, ...] = METHODS
-    """Rows of the tables."""
+    """Methods; backpropagation trains no layer, the last, the last two, or all."""
     seeds: tuple[int, ...] = (0,)
     epochs: int = 4
     """Epochs of a run on a whole set of images in float32."""
@@ -115,7 +115,7 @@ class Config(TrainingRuns):
                 require_positive(name, value)
         require_positive("eps", self.eps)
         if self.eps in self.other_eps:
-            msg = f"eps {self.eps:g} is among other_eps: give values other than that of the grid"
+            msg = f"other_eps contains {self.eps:g}, which is eps of the grid already; leave it out"
             raise UsageError(msg)
         require_distinct("r_maxes", self.r_maxes)
         for r_max in self.r_maxes:

@@ -16,8 +16,12 @@ from repro.memory.model_size import GROWTHS, largest_model, size_ratio
 from repro.memory.readings import RECOVERED, Reading
 from repro.memory.shape import FIG4_LLAMA2_13B, LLAMA2_7B
 
-_CHECKPOINTED = "checkpointing every block keeps fewer activations than the formula's sqrt(L) layers"
-_UNIQUE = "of 41,472 readings of the equations, only one gives every printed number, and it has this"
+_CHECKPOINTED = (
+    "checkpointing every block keeps fewer activations than the formula's sqrt(L) layers"
+)
+_UNIQUE = (
+    "of 41,472 readings of the equations, only one gives every printed number, and it has this"
+)
 _GRADIENTS = f"BP holds no gradients of embedding and output layer: {_UNIQUE}"
 _LAYERS = (
     "BP holds no gradients of embedding and output layer, and checkpointing keeps ceil(sqrt(L)) "
@@ -326,7 +330,8 @@ def _inference(records: Sequence[Record]) -> Finding:
     return Finding(
         "A15",
         mezo / forward,
-        f"the largest ratio of {len(found)} measured steps: MeZO {format_bytes(mezo)}, forward pass "
+        f"the largest ratio of {len(found)} measured steps: MeZO {format_bytes(mezo)}, forward "
+        "pass "
         f"{format_bytes(forward)}",
     )
 

@@ -87,22 +87,19 @@ class Config:
     setting: str = "two cores, minutes"
     """Name of the runs in figures; runs of other settings are kept apart."""
     datasets: tuple[str, ...] = ("sst2",)
-    """Tasks: boolq, boolq-qa, sst2, sst2-k16-13 and four more, rte, yesno-facts (generated
-    questions), or a .toml file. Tasks whose data cannot be obtained are named and left out."""
+    """Tasks: boolq, boolq-qa, sst2, sst2-k16-SEED, rte, yesno-facts, or a .toml file."""
     arms: tuple[Arm, ...] = ARMS
-    """Methods: BP, BP with checkpointing, LoRA with Adam, MeZO with n = 1 and n = 5 (the
-    paper's), MeZO on LoRA adapters, ElasticZO."""
+    """Methods; mezo_n averages n perturbations in a step (the paper's: bp and mezo_5)."""
     bp_models: tuple[str, ...] = ("smollm2-135m",)
-    """Models for BP: names of `repro data list` or of the hub, directories, GGUF files."""
+    """Models for BP: names from repro data list or the hub, directories, or GGUF files."""
     mezo_models: tuple[str, ...] = ("smollm2-135m",)
-    """Models for the other arms; of each list the largest available model that fits is used."""
+    """Models for the other methods; of each list the largest available model that fits is used."""
     every_model: bool = False
     """Run every model of the lists regardless of its memory, as the paper does."""
     budget_bytes: int = 2_000_000_000
     """Memory of a training step in bytes, weights included; 0 for BP's measured peak."""
     dtype: Dtype = "float32"
-    """Number format of the weights and activations in every arm but BP; LoRA adapters are
-    float32."""
+    """Number format of weights and activations for all methods but BP; adapters are float32."""
     bp_dtype: Dtype = "float32"
     """Number format of BP's weights and activations; in half precision SGD loses small updates."""
     context: int = 64
@@ -112,10 +109,9 @@ class Config:
     seconds: float = 30
     """Training time of each run whose steps are not given (the paper's figure shows 7200)."""
     bp_steps: int = 0
-    """Training steps of BP and of LoRA with Adam; 0 for as many as fit in `seconds`."""
+    """Training steps of BP and of LoRA with Adam; 0: use --seconds."""
     zo_forwards: tuple[int, ...] = (0,)
-    """Forward passes of the zeroth-order arms; a step of MeZO takes 2 n of them. Give one number
-    for each of `mezo_models`, or one for all; 0 for as many as fit in `seconds`."""
+    """Forward passes of zeroth-order runs, for all or each of --mezo-models; 0: use --seconds."""
     evaluations: int = 4
     """Number of evaluations during a run, at equal intervals."""
     monitored_items: int = 64
@@ -139,8 +135,7 @@ class Config:
     zero_shot: bool = True
     """Evaluate every model on every task before any training, plain and calibrated."""
     noise: NoiseName = "torch"
-    """Generator of MeZO's perturbations; the on-device engine's is several times as fast, on the
-    host. Memory is planned and measured with PyTorch's, which needs no less memory."""
+    """Generator of MeZO's perturbations; on the CPU the engine's is several times as fast."""
     eps: float = 1e-3
     """Scale of the perturbation (not in the paper; Malladi et al.: 1e-3)."""
     seeds: tuple[int, ...] = (0,)
@@ -165,7 +160,9 @@ class Config:
         require_choice("noise", self.noise, get_args(NoiseName))
         if self.noise == "engine" and self.device != "cpu":
             msg = (
-                "noise = 'engine' with device = 'cuda': the engine draws on the host; take 'torch'"
+                "noise = 'engine' with device = 'cuda': the engine draws noise on the CPU only; "
+                "use "
+                "noise = 'torch'"
             )
             raise UsageError(msg)
         for name in ("context", "batch", "evaluations", "monitored_items", "tuning_items"):

@@ -67,7 +67,8 @@ def _peaks(setting: Setting) -> str:
     """Name the measured peak of every set-up."""
     peaks = ((_name(plan), plan.metrics.get("measured_peak_bytes")) for plan in setting.plans)
     return ", ".join(
-        f"{name} {format_bytes(peak) if peak else 'more than the device has'}" for name, peak in peaks
+        f"{name} {format_bytes(peak) if peak else 'more than the device has'}"
+        for name, peak in peaks
     )
 
 
@@ -97,7 +98,9 @@ def _accuracies(setting: Setting) -> list[Finding]:
             continue
         spread, majority = estimate(list(line.best().values())), setting.majority("monitored")
         alike = (
-            "" if majority is None else (f"; always giving the same answer is right in {majority:.1f} %")
+            ""
+            if majority is None
+            else (f"; always giving the same answer is right in {majority:.1f} %")
         )
         found.append(
             Finding(
@@ -139,7 +142,8 @@ def _order(setting: Setting) -> Finding:
     reason = (
         f"{setting.title}: final accuracy of {mezo.label} minus that "
         f"of {bp.label}; the choice of {_items(bp, 'final')} questions alone may shift it by "
-        f"{chance:.1f} points{_before_training(setting, mezo, bp, spread.mean)}{_left_out(mezo)}{_left_out(bp)}"
+        f"{chance:.1f} "
+        f"points{_before_training(setting, mezo, bp, spread.mean)}{_left_out(mezo)}{_left_out(bp)}"
     )
     sides = [list(line.final().values()) for line in (bp, mezo)]
     return Finding(
@@ -173,7 +177,8 @@ def _time(setting: Setting) -> Finding:
         return Finding("A10", None, nothing, len(bp.records), profile=setting.profile)
     later, censored, diverged = _delays(mezo, bp)
     reason = (
-        f"{setting.title}: how much later {mezo.label} reaches half of the gain of {bp.label}, each "
+        f"{setting.title}: how much later {mezo.label} reaches half of the gain of {bp.label}, "
+        "each "
         "from its own start"
         f"{_left_out(mezo)}{_left_out(bp)}"
     )
@@ -182,7 +187,10 @@ def _time(setting: Setting) -> Finding:
     if not later:
         return Finding("A10", None, f"{reason}; no seed is left", profile=setting.profile)
     if censored:
-        reason += f"; in {censored} of {len(later)} seeds it never does, and the time of the whole run counts"
+        reason += (
+            f"; in {censored} of {len(later)} seeds it never does, and the time of the whole run "
+            "counts"
+        )
     spread = estimate(later)
     return Finding(
         "A10",

@@ -61,7 +61,10 @@ def plan(config: Config, datasets: Sequence[str], context: Context) -> Plan:
             kept = setups if _fits(arm, tried, budget) else too_large
             kept.append(replace(tried[-1][0], arm=arm))
     if not setups:
-        msg = f"memory of {config.device}: too small for every arm; take smaller models"
+        msg = (
+            f"device {config.device}: too little memory for every method and model; give smaller "
+            "--bp-models and --mezo-models, or a smaller --context or --batch"
+        )
         raise UsageError(msg)
     return Plan(tuple(setups), tuple(too_large), tuple(results))
 
@@ -88,7 +91,7 @@ def _unobtainable(config: Config, reasons: Mapping[str, str]) -> Iterator[Result
     """Yield the models that are left out, and report them before hours are spent on the others."""
     for name, reason in reasons.items():
         if reason:
-            sys.stderr.write(f"without {name}: {reason}\n")
+            sys.stderr.write(f"leaving out {name}: {reason}\n")
             point = {"setting": config.setting, "model": name}
             yield Result("unobtainable", point, {"reason": reason})
 
@@ -96,8 +99,8 @@ def _unobtainable(config: Config, reasons: Mapping[str, str]) -> Iterator[Result
 def _require_positions(config: Config, model: str, size: Architecture) -> None:
     if config.context > size.positions:
         msg = (
-            f"context N = {config.context}: {model} has {size.positions} positions; take at most "
-            "that, or leave the model out"
+            f"context N = {config.context}: {model} has {size.positions} positions; give at "
+            "most that, or leave the model out"
         )
         raise UsageError(msg)
 
@@ -140,7 +143,7 @@ def _least_context(config: Config, dataset: str, model: str) -> int:
     if config.context < least:
         msg = (
             f"context N = {config.context}: some prompts of {dataset} do not fit; with the "
-            f"tokenizer of {model} take at least {least}"
+            f"tokenizer of {model}, give --context {least} or more"
         )
         raise UsageError(msg)
     return least
@@ -153,7 +156,7 @@ def _of_arm(
     found = {name: sizes[name] for name in names if name in sizes}
     if not found or (config.every_model and len(found) < len(names)):
         why = "\n".join(f"  {name}: {reasons[name]}" for name in names if reasons[name])
-        msg = f"models for {LABELS[arm]} that cannot be had:\n{why}"
+        msg = f"{LABELS[arm]} lacks models, which are not available:\n{why}"
         raise ReproError(msg)
     return found
 
@@ -175,8 +178,8 @@ def _budget(
     if peak is None:
         peak = memory_of(config.device)
         sys.stderr.write(
-            f"BP on {largest} at B = {config.batch}, N = {config.context} runs out of memory and "
-            f"sets no budget; it is all that the device has, {format_bytes(peak)}\n"
+            f"BP on {largest} at B = {config.batch}, N = {config.context} runs out of "
+            f"memory, so the budget is the device's whole memory, {format_bytes(peak)}\n"
         )
     return _Budget(float(peak), (setup, metrics))
 
@@ -226,8 +229,8 @@ def _fits(arm: Arm, tried: list[Tried], budget: _Budget) -> bool:
         return False
     peak, least = min(took, key=lambda one: one[0])
     msg = (
-        f"memory budget of {format_bytes(budget.bytes)}: too small for {LABELS[arm]}; the smallest "
-        f"that would do is {format_bytes(peak)} ({peak} bytes), as measured of {least.model} in "
+        f"memory budget of {format_bytes(budget.bytes)}: too small for {LABELS[arm]}; give at "
+        f"least {format_bytes(peak)} (--budget-bytes {peak}), as measured for {least.model} in "
         f"{least.dtype} at B = {least.batch}, N = {least.context}"
     )
     raise UsageError(msg)

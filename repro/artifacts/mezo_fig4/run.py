@@ -58,7 +58,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     planned = plan(config, datasets, context)
     yield from planned.results
     for setup in planned.too_large:  # reported before hours are spent on the others
-        reason = f"{_name(setup)}: runs out of memory, and so does all that is larger"
+        reason = f"{_name(setup)}: out of memory; larger settings are left out"
         sys.stderr.write(f"{reason}\n")
         for dataset in datasets:
             yield from _untrained(config, dataset, setup, {"out_of_memory": reason})
@@ -177,7 +177,7 @@ def _failure(setup: Setup, results: Sequence[Result]) -> _Failure:
     """Return the reason why a set-up cannot be trained, and print it to standard error."""
     name = _name(setup)
     short = [r.metrics["out_of_memory"] for r in results if "out_of_memory" in r.metrics]
-    reason = f"of {len(results)} learning rates none came to its end; give lower ones, or more time"
+    reason = f"none of the {len(results)} learning rates finished; give lower ones, or more time"
     if short:
         reason = short[0]
     sys.stderr.write(f"{name}: {reason}\n")

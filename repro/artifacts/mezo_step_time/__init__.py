@@ -84,8 +84,8 @@ class Config:
             from repro.core.errors import UsageError
 
             msg = (
-                f"{len(self.batches)} batches and {len(self.contexts)} contexts: they go in pairs, "
-                "give as many of one as of the other"
+                f"{len(self.batches)} batches and {len(self.contexts)} contexts: they form pairs, "
+                "so give equally many of both"
             )
             raise UsageError(msg)
         for name in ("turns", "steps", "threads"):

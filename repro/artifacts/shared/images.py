@@ -23,8 +23,7 @@ class TrainingRuns:
     device: Device = "cpu"
     """Device to train on: cpu, or cuda."""
     engine: EngineChoice = "torch"
-    """Engine to train with: torch; native, the on-device engine, which refuses runs that it does
-    not support; auto, the on-device engine if it supports the run, else PyTorch."""
+    """torch for PyTorch, native for the C++ engine, auto for the C++ engine where it can."""
 
     def __post_init__(self) -> None:
         """Refuse seeds, a device, an engine, or numbers of epochs and items that cannot be run."""

@@ -48,7 +48,9 @@ def _finding(claim_id: str, contrast: Contrast, cells: Cells) -> Finding:
             if cell is None:
                 return Finding(claim_id, None, f"no run of {describe(point)}")
         trained = tuple(cell for _, cell in sides if cell is not None)
-        name = (describe_gap if len(sides) > 1 else describe)(*(point for point, _ in sides)) + label
+        name = (describe_gap if len(sides) > 1 else describe)(
+            *(point for point, _ in sides)
+        ) + label
         found = _Compared(name, _by_seed(contrast, number, trained), trained)
         if not found.by_seed:
             reason = f"no seed of {found.name} reached epoch {contrast.epochs}"

@@ -66,5 +66,5 @@ def _read_face(fields: list[str], vertex_count: int) -> list[int]:
     indices = [int(field.partition("/")[0]) for field in fields]
     for index in indices:
         if not 1 <= abs(index) <= vertex_count:
-            raise ValueError(f"vertex {index} of {vertex_count} so far")
+            raise ValueError(f"vertex {index}, but only {vertex_count} are defined before it")
     return [index - 1 if index > 0 else vertex_count + index for index in indices]

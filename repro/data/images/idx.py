@@ -59,6 +59,6 @@ def read_idx_file(directory: Path, name: str, dimensions: int) -> npt.NDArray[np
     plain = directory / name
     path = plain if plain.exists() else directory / f"{name}.gz"
     if (size := path.stat().st_size) > _LARGEST:
-        msg = f"{path}: has {size:,} bytes, may have {_LARGEST:,}; it is another file"
+        msg = f"{path}: {size:,} bytes, at most {_LARGEST:,} are allowed; give the right file"
         raise BadContentError(msg)
     return read_idx(path.read_bytes(), dimensions, path.name)

@@ -73,7 +73,10 @@ def open_member(archive: zipfile.ZipFile, name: str, most: int) -> Iterator[IO[b
         msg = f"{where} is missing; get the archive again"
         raise BadContentError(msg) from error
     if member.file_size > most:
-        msg = f"{where} has {member.file_size:,} bytes, may have {most:,}; it is another file"
+        msg = (
+            f"{where} has {member.file_size:,} bytes, at most {most:,} are allowed; give the right "
+            "file"
+        )
         raise BadContentError(msg)
     if member.flag_bits & _ENCRYPTED or member.compress_type not in _METHODS:
         how = "encrypted" if member.flag_bits & _ENCRYPTED else f"method {member.compress_type}"
@@ -113,7 +116,7 @@ def gunzip(data: bytes, most: int, name: str) -> bytes:
         msg = f"{name}: truncated or corrupt gzip ({error}); get it again"
         raise BadContentError(msg) from error
     if len(found) > most:
-        msg = f"{name}: holds more than {most:,} bytes, the most that it may; it is another file"
+        msg = f"{name}: unpacks to more than the allowed {most:,} bytes; give the right file"
         raise BadContentError(msg)
     return found
 

@@ -55,7 +55,7 @@ def download(url: str, path: Path) -> None:
             _receive(response, partial, present)
     except urllib.error.HTTPError as error:
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            msg = f"the partial download of {present} bytes does not fit the file at {url}"
+            msg = f"the partial download of {present} bytes is longer than the file at {url}"
             raise BadContentError(msg) from error
         msg = f"the server answered {error.code} {error.reason}"
         raise SourceUnavailableError(msg) from error

@@ -131,7 +131,7 @@ def _text(record: Mapping[str, object], field: str, where: str) -> str:
     value = record.get(field)
     if not isinstance(value, str) or not value.strip():
         found = "missing" if field not in record else f"{value!r}"
-        msg = f"{where}: field {field!r} is {found}, must be a text that is not empty"
+        msg = f"{where}: field {field!r} is {found}, must be a non-empty string"
         raise BadContentError(msg)
     encoded(value, f"{where}: field {field!r}")
     return value.strip()
@@ -145,7 +145,9 @@ def _label(record: Mapping[str, object], field: str, where: str) -> str:
         return str(value)
     if not isinstance(value, str) or not value.strip():
         found = "missing" if field not in record else f"{value!r}"
-        msg = f"{where}: label {field!r} is {found}, must be a text, a whole number, true or false"
+        msg = (
+            f"{where}: label {field!r} is {found}, must be a string, a whole number, true or false"
+        )
         raise BadContentError(msg)
     encoded(value, f"{where}: label {field!r}")
     return value.strip()

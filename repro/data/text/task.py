@@ -114,7 +114,7 @@ class PromptTask:
                 continue
             value = self.edits.get(name, str)(row.values[name])
             if not value:
-                msg = f"{row.where}: nothing is left of field {name!r} after its edit"
+                msg = f"{row.where}: field {name!r} is empty after the task's edit; correct the row"
                 raise BadContentError(msg)
             if name == self.truncate:
                 start, stop = len(text), len(text) + len(value)

@@ -149,17 +149,17 @@ def read_task(path: Path) -> PromptTask:
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        msg = f"task file {path} is not there"
+        msg = f"task file {path} does not exist"
         raise UsageError(msg) from error
     except (OSError, ValueError, RecursionError) as error:
         msg = f"task file {path}: cannot be read as TOML ({error})"
         raise UsageError(msg) from error
     if unknown := sorted(given.keys() - _KEYS):
-        msg = f"task file {path}: no key {unknown[0]!r}; must be some of {', '.join(sorted(_KEYS))}"
+        msg = f"task file {path}: unknown key {unknown[0]!r}; use {', '.join(sorted(_KEYS))}"
         raise UsageError(msg)
     for key in ("template", "train", "validation", "answers"):
         if key not in given:
-            msg = f"task file {path}: has no {key!r}"
+            msg = f"task file {path}: the key {key!r} is missing; add it (docs/finetuning.md)"
             raise UsageError(msg)
     _require_types(given, path)
     for key in ("train", "validation", "tuning"):
@@ -172,13 +172,13 @@ def read_task(path: Path) -> PromptTask:
 def _require_types(given: dict[str, Any], path: Path) -> None:
     answers = given["answers"]
     if not isinstance(answers, dict) or not all(isinstance(a, str) for a in answers.values()):
-        msg = f"task file {path}: 'answers' must be a table of a text for each label"
+        msg = f"task file {path}: 'answers' must be a table with a string for each label"
         raise UsageError(msg)
     apart = given.get("apart", [])
     if not isinstance(apart, list) or not all(isinstance(name, str) for name in apart):
-        msg = f"task file {path}: 'apart' must be a list of names of fields"
+        msg = f"task file {path}: 'apart' must be a list of field names"
         raise UsageError(msg)
     for key in given.keys() - {"answers", "apart"}:
         if not isinstance(given[key], str):
-            msg = f"task file {path}: {key!r} = {given[key]!r}: must be a text"
+            msg = f"task file {path}: {key!r} = {given[key]!r}: must be a string"
             raise UsageError(msg)

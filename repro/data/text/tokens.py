@@ -94,8 +94,8 @@ class TokenisedSplit:
         least = int(self.prefix[index] + self.suffix[index])
         if max_length < least:
             msg = (
-                f"max_length = {max_length}: must be at least {least}, the part of prompt {index} "
-                "that is never cut"
+                f"max_length = {max_length}: must be at least {least}, the length of the part of "
+                f"prompt {index} that is never cut"
             )
             raise UsageError(msg)
         whole = self.tokens[self.offsets[index] : self.offsets[index + 1]]
@@ -133,8 +133,8 @@ def load_tokenised(
                 _store(tokenise(task, found, tokenizer), directory)
     except OSError as error:
         msg = (
-            f"cannot keep the tokens of {task.name} in {directory.parent}: {error}; set "
-            "REPRO_CACHE_DIR to a directory with room that can be written"
+            f"cannot store the tokens of {task.name} in {directory.parent}: {error}; set "
+            "REPRO_CACHE_DIR to a writable directory with free space"
         )
         raise ReproError(msg) from error
     try:
@@ -142,7 +142,7 @@ def load_tokenised(
             **{array: np.array(map_npy(directory / f"{array}.npy")) for array in _ARRAYS}
         )
     except (BadArrayError, OSError) as error:
-        msg = f"{directory}: the kept tokens are damaged: {error}; remove the directory"
+        msg = f"{directory}: the stored tokens are damaged: {error}; remove the directory"
         raise ReproError(msg) from error
 
 
@@ -200,7 +200,10 @@ def _answer_tokens(task: PromptTask, texts: Sequence[str], tokenizer: Tokenizer)
         for answer, ids in zip(answers, continued, strict=True):
             token = _only_token(task, answer, bare, ids, tokenizer)
             if found.setdefault(answer, token) != token:
-                msg = f"task {task.name}: answer {answer!r} is not the same token after all prompts"
+                msg = (
+                    f"task {task.name}: answer {answer!r} is not the same token after all prompts; "
+                    "choose another word"
+                )
                 raise ReproError(msg)
     holder: dict[int, str] = {}
     for answer, token in found.items():
@@ -219,16 +222,16 @@ def _only_token(
     """Return the answer's one token after the prompt."""
     if ids[: len(bare)] != bare:
         msg = (
-            f"task {task.name}: answer {answer!r} changes the tokens of the prompt, must be one "
-            "token of its own; begin it with a space and end the template without one"
+            f"task {task.name}: answer {answer!r} changes the tokens of the prompt, and it must "
+            "be one separate token; begin it with a space and end the template without one"
         )
         raise ReproError(msg)
     added = ids[len(bare) :]
     if len(added) != 1:
         names = [tokenizer.backend_tokenizer.id_to_token(token) for token in added]
         msg = (
-            f"task {task.name}: answer {answer!r} is {len(added)} tokens, {added} {names}, must be "
-            "one token of its own; choose another word"
+            f"task {task.name}: answer {answer!r} is {len(added)} tokens, {added} {names}; it must "
+            "be one; choose another word"
         )
         raise ReproError(msg)
     return added[0]
