@@ -52,7 +52,7 @@ def engine_step(
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("size", [32, 256])
-def test_engine_beside_pytorch(
+def test_engine_against_pytorch(
     benchmark: Any, timed: Any, engine: Any, size: int, threads: int
 ) -> None:
     """``ratios``: times, and the shares of the multiplications that all threads can do at most.
@@ -86,7 +86,7 @@ def test_engine_beside_pytorch(
 
 
 @pytest.mark.parametrize("size", [32, 256])
-def test_integers_beside_float32_by_instruction_set(
+def test_integers_against_float32_by_instruction_set(
     benchmark: Any, timed: Any, engine: Any, size: int
 ) -> None:
     """``ratios``: on one thread, fp32 over int8, and over the best set."""
@@ -110,7 +110,7 @@ def test_integers_beside_float32_by_instruction_set(
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("size", [32, 256])
 @pytest.mark.parametrize("arm", ["fp32", "int8*"])
-def test_engine_rows_of_the_tables_beside_full_zo(
+def test_engine_rows_of_the_tables_against_full_zo(
     benchmark: Any, timed: Any, arm: Arm, size: int
 ) -> None:
     """``ratios``: on one thread, the step of each row over that of Full ZO."""

@@ -50,7 +50,7 @@ def noise() -> Step:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("size", [32, 256])
-def test_mezo_beside_the_plain_loop(benchmark: Any, timed: Any, size: int, threads: int) -> None:
+def test_mezo_against_the_plain_loop(benchmark: Any, timed: Any, size: int, threads: int) -> None:
     """``ratios``: plain over ours; what limits ours now, as shares of its step."""
     torch.set_num_threads(threads)
     arms = {"plain": plain(size), "mezo": mezo(size), "forward": forward(size), "noise": noise()}
@@ -76,7 +76,7 @@ def test_memory_of_a_step(benchmark: Any, arm: str) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("size", [32, 256])
-def test_rows_of_the_tables_beside_full_zo(
+def test_rows_of_the_tables_against_full_zo(
     benchmark: Any, timed: Any, size: int, threads: int
 ) -> None:
     """``ratios``: the step of each row over that of Full ZO."""

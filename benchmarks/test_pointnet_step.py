@@ -70,7 +70,7 @@ def evaluation(threads: int) -> Step:
     "ignore::repro.methods.watch.PassesDifferWarning"
 )  # the paper's batch norm
 @pytest.mark.parametrize("threads", [1, 2])
-def test_pointnet_on_the_engine_beside_pytorch(
+def test_pointnet_on_the_engine_against_pytorch(
     benchmark: Any, timed: Any, engine: Any, threads: int
 ) -> None:
     """``ratios``: PyTorch over the engine, and shares of what all threads can multiply at most.
@@ -94,7 +94,7 @@ def test_pointnet_on_the_engine_beside_pytorch(
 
 
 @pytest.mark.usefixtures("engine")
-def test_pointnet_engine_rows_of_the_tables_beside_full_zo(benchmark: Any, timed: Any) -> None:
+def test_pointnet_engine_rows_of_the_tables_against_full_zo(benchmark: Any, timed: Any) -> None:
     """``ratios``: on one thread, the step of each row over that of Full ZO."""
     arms = {method: engine_step(method) for method in METHODS}
     seconds = timed(arms, turns=7, steps=2, warm_up=1)

@@ -302,7 +302,7 @@ def test_refuses_a_batch_whose_gradient_may_leave_int32() -> None:
     structure = nn.Sequential(nn.Linear(1, 2, bias=False))
     network = IntegerNetwork.random(structure, seed=0)
     NativeElasticZOInt8(network, structure, (1,), 1, capacity=131_072)
-    with pytest.raises(UsageError, match="131072 samples may leave int32, that of 131071"):
+    with pytest.raises(UsageError, match="131072 samples may overflow int32; at most 131071"):
         NativeElasticZOInt8(network, structure, (1,), 0, capacity=131_072)
 
 

@@ -62,7 +62,7 @@ CompactIntNetwork::CompactIntNetwork(std::vector<Layer> layers, std::vector<int>
         if (std::size_t(l.columns()) > kMostProducts)
             throw std::invalid_argument("layer " + l.name + ": the gradient of a row of " +
                                         std::to_string(l.columns()) +
-                                        " places may leave int32, that of 131071 stays in it");
+                                        " places may overflow int32; at most 131071 fit");
         if (i > 0) arena_.reserve(kept_[i].input, capacity * inputs_of(l));
         if (i > tail) most_passed = std::max(most_passed, inputs_of(l));
         if (l.rectified || l.pools()) arena_.reserve(kept_[i].choices, capacity * l.features());

@@ -40,15 +40,15 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
         const Layer& l = layers_[i];
         if (l.bias || l.normed)
             throw std::invalid_argument(
-                "layer " + l.name + " has a bias or a batch norm, which NITI's networks have not");
+                "layer " + l.name + " has a bias or a batch norm; NITI networks support neither");
         if (std::size_t(l.fan_in()) > kMostProducts)
             throw std::invalid_argument("layer " + l.name + ": sums of " +
                                         std::to_string(l.fan_in()) +
-                                        " products may leave int32, at most 131071 stay in it");
+                                        " products may overflow int32; at most 131071 fit");
         if (i >= tail && l.fully_connected() && std::size_t(machine_.capacity) > kMostProducts)
             throw std::invalid_argument("layer " + l.name + ": its gradient in a batch of " +
                                         std::to_string(machine_.capacity) +
-                                        " samples may leave int32, that of 131071 stays in it");
+                                        " samples may overflow int32; at most 131071 fit");
         offsets_.push_back(zo::parameters(std::span(layers_).first(i)));
         if (i < tail) continue;
         std::size_t& most = l.fully_connected() ? most_of_rows_ : most_of_windows_;

@@ -9,13 +9,15 @@ namespace zo {
 Items read_items(const std::string& images, const std::string& labels, int classes) {
     Items items{read_idx(images), {}};
     const Idx names = read_idx(labels);
-    if (items.images.shape.size() != 3) throw std::runtime_error(images + ": must have three axes");
+    if (items.images.shape.size() != 3)
+        throw std::runtime_error(images + ": must have three axes: images, rows, columns");
     if (names.shape.size() != 1 || names.shape[0] != items.images.shape[0])
         throw std::runtime_error(labels + ": must be one label for each of " +
                                  std::to_string(items.images.shape[0]) + " images");
     items.labels.assign(names.values.begin(), names.values.end());
     if (*std::ranges::max_element(items.labels) >= classes)
-        throw std::runtime_error(labels + ": a label beyond " + std::to_string(classes - 1));
+        throw std::runtime_error(labels + ": a label is above " + std::to_string(classes - 1) +
+                                 "; give --classes");
     return items;
 }
 

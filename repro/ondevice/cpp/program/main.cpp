@@ -40,7 +40,8 @@ void train(const Options& o) {
     const Items test = tested ? read_items(o.test_images, o.test_labels, o.classes) : Items{};
     const auto& shape = items.images.shape;
     if (tested && (test.images.shape[1] != shape[1] || test.images.shape[2] != shape[2]))
-        throw std::runtime_error(o.test_images + ": other sides than those of " + o.images);
+        throw std::runtime_error(o.test_images + ": its images must be as large as those of " +
+                                 o.images);
     const std::vector<Layer> layers =
         lenet5(int(shape[1]), int(shape[2]), o.classes, Run::has_bias());
     const int largest = int(std::min<std::size_t>(o.batch, items.count())),
@@ -86,7 +87,7 @@ int main(int argc, char** argv) {
             return std::fputs(usage().c_str(), stdout) < 0;
         const Options options = parse(argc, argv);
         if (options.compact && options.precision == "fp32")
-            throw std::invalid_argument("--compact: for int8 and int8s only");
+            throw std::invalid_argument("--compact works with --precision int8 or int8s only");
         if (options.precision == "fp32")
             train<FloatRun>(options);
         else if (options.precision == "int8" || options.precision == "int8s")
@@ -99,7 +100,7 @@ int main(int argc, char** argv) {
         return 2;
     } catch (const std::bad_alloc&) {
         std::fprintf(stderr,
-                     "zo-train: error: not enough memory for the images and the network; take a "
+                     "zo-train: error: not enough memory for the images and the network; give a "
                      "smaller --batch or fewer images\n");
         return 1;
     } catch (const std::exception& error) {

@@ -24,27 +24,29 @@ constexpr double kMostSamples = 1 << 20, kMostThreads = 1024;  // the engine's
 constexpr double kMostClasses = 256;                           // labels are bytes
 
 const Option kOptions[] = {
-    {"--images", &Options::images, 0, "IDX file of training images (needed)"},
-    {"--labels", &Options::labels, 0, "IDX file of their labels (needed)"},
+    {"--images", &Options::images, 0, "IDX file of training images (required)"},
+    {"--labels", &Options::labels, 0, "IDX file of their labels (required)"},
     {"--test-images", &Options::test_images, 0, "IDX file of test images"},
     {"--test-labels", &Options::test_labels, 0, "IDX file of their labels"},
-    {"--precision", &Options::precision, 0, "fp32, int8 or int8s (int8)"},
-    {"--method", &Options::method, 0, "full_zo, cls2, cls1 or full_bp (full_zo)"},
-    {"--batch", &Options::batch, 1, "samples of a step (256)", kMostSamples},
-    {"--epochs", &Options::epochs, 1, "passes over the images (1)"},
-    {"--steps", &Options::steps, 0, "at most so many steps, 0 for no limit (0)"},
-    {"--threads", &Options::threads, 1, "OpenMP threads (1)", kMostThreads},
-    {"--classes", &Options::classes, 2, "logits of the network (10)", kMostClasses},
-    {"--seed", &Options::seed, 0, "of all random streams (0)"},
-    {"--lr", &Options::lr, 0, "fp32: learning rate, times 0.8 every 10 epochs (0.002)"},
-    {"--eps", &Options::eps, 0, "fp32: scale of the perturbation (0.01)"},
-    {"--clip", &Options::clip, 0, "fp32: largest projected gradient (0.3)"},
-    {"--r-max", &Options::r_max, 2, "int8: largest entry of the perturbation (15)"},
-    {"--mean", &Options::mean, 0, "of the pixels, in units of 255 (0.1307)"},
-    {"--deviation", &Options::deviation, 0, "of the pixels, likewise (0.3081)"},
-    {"--isa", &Options::isa, 0, "instruction set (auto: the best)"},
-    {"--load", &Options::load, 0, "file of parameters to begin with"},
-    {"--save", &Options::save, 0, "file for the parameters at the end"},
+    {"--precision", &Options::precision, 0, "fp32, int8 or int8s (default: int8)"},
+    {"--method", &Options::method, 0, "full_zo, cls2, cls1 or full_bp (default: full_zo)"},
+    {"--batch", &Options::batch, 1, "samples per step (default: 256)", kMostSamples},
+    {"--epochs", &Options::epochs, 1, "passes over the images (default: 1)"},
+    {"--steps", &Options::steps, 0, "maximum number of steps; 0 for no limit (default: 0)"},
+    {"--threads", &Options::threads, 1, "OpenMP threads (default: 1)", kMostThreads},
+    {"--classes", &Options::classes, 2, "outputs of the network (default: 10)", kMostClasses},
+    {"--seed", &Options::seed, 0, "seed of all random numbers (default: 0)"},
+    {"--lr", &Options::lr, 0,
+     "fp32: learning rate, multiplied by 0.8 every 10 epochs (default: 0.002)"},
+    {"--eps", &Options::eps, 0, "fp32: scale of the perturbation (default: 0.01)"},
+    {"--clip", &Options::clip, 0, "fp32: largest projected gradient (default: 0.3)"},
+    {"--r-max", &Options::r_max, 2, "int8: largest entry of the perturbation (default: 15)"},
+    {"--mean", &Options::mean, 0, "mean of the pixels divided by 255 (default: 0.1307)"},
+    {"--deviation", &Options::deviation, 0,
+     "their standard deviation, divided by 255 (default: 0.3081)"},
+    {"--isa", &Options::isa, 0, "instruction set (default: auto, the fastest)"},
+    {"--load", &Options::load, 0, "file of initial parameters, written by --save"},
+    {"--save", &Options::save, 0, "file for the trained parameters"},
 };
 
 [[noreturn]] void refuse(const Option& option, const std::string& text, const std::string& rule) {
@@ -89,29 +91,31 @@ Options parse(int argc, char** argv) {
             if (std::strcmp(argv[i], option.name) == 0) found = &option;
         if (!found)
             throw std::invalid_argument(std::string(argv[i]) +
-                                        ": no such option; --help lists them");
+                                        ": unknown option; --help lists all options");
         if (i + 1 == argc)
-            throw std::invalid_argument(std::string(argv[i]) + ": a value must follow");
+            throw std::invalid_argument(std::string(argv[i]) +
+                                        ": its value is missing; give one after it");
         set(options, *found, argv[++i]);
     }
     if (options.images.empty() || options.labels.empty())
-        throw std::invalid_argument("--images and --labels are needed; --help lists all options");
+        throw std::invalid_argument("--images and --labels are required; --help lists all options");
     if (options.test_images.empty() != options.test_labels.empty())
-        throw std::invalid_argument("--test-images and --test-labels go together");
+        throw std::invalid_argument("give --test-images and --test-labels together");
     return options;
 }
 
 std::string usage() {
     std::string text =
-        "zo-train: train LeNet-5 on IDX files by ElasticZO, in float32 or in integers\n\n";
+        "usage: zo-train --images FILE --labels FILE [options]\n\n"
+        "Train LeNet-5 on IDX files by ElasticZO, in float32 or in integers.\n\n";
     for (const Option& option : kOptions) {
         std::string line = std::string("  ") + option.name;
         line.resize(18, ' ');
         text += line + option.help + "\n";
     }
     return text +
-           "  --compact       int8: least memory, not speed; the same results\n"
-           "  --sequential    take the images in the files' order, not a random one\n";
+           "  --compact       int8: use less memory and more time; same results\n"
+           "  --sequential    take the images in the order of the file, not a random one\n";
 }
 
 }  // namespace zo
