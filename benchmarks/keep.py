@@ -23,10 +23,10 @@ These tables compare the time of training steps. `benchmarks/keep.py` writes the
 affected both alike; a ratio is the median over turns. The named files in `benchmarks/` define the
 programs. B is the batch size.
 
-A row `a/b` gives the time of a divided by the time of b: above 1, b is faster. *plain* is MeZO as a plain
-PyTorch loop that draws whole tensors of noise, *mezo* this suite's MeZO in PyTorch, *engine* the C++ engine,
-*published* the published loop of the MeZO authors, and *two forwards* two forward passes. *Share of peak* is
-the share of the arithmetic rate of a loop that only multiplies and adds.
+A row `a/b` gives the time of a divided by the time of b: above 1, b is faster. *plain* is MeZO as a
+plain PyTorch loop that draws whole tensors of noise, *mezo* this suite's MeZO in PyTorch, *engine*
+the C++ engine, *published* the published loop of the MeZO authors, and *two forwards* two forward
+passes. *Share of peak* is the share of the arithmetic rate of a loop that only multiplies and adds.
 """
 
 

@@ -83,9 +83,7 @@ def test_a_long_prompt_keeps_its_start_of_text_token() -> None:
 def test_answers_must_be_one_token_each() -> None:
     backend = Tokenizer(models.BPE({"Y": 0, "e": 1, "s": 2, "N": 3, "o": 4, " ": 5}, []))
     letters = PreTrainedTokenizerFast(tokenizer_object=backend)
-    with pytest.raises(
-        ReproError, match=r"' No' is 3 tokens, \[5, 3, 4\] .*must be one"
-    ):
+    with pytest.raises(ReproError, match=r"' No' is 3 tokens, \[5, 3, 4\] .*must be one"):
         tokenise([WET], letters)
 
 
@@ -149,9 +147,7 @@ def test_a_cache_that_cannot_be_written_is_explained(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("REPRO_CACHE_DIR", str(tmp_path / "file"))
-    with pytest.raises(
-        ReproError, match=r"tokens of yesno-facts .*REPRO_CACHE_DIR"
-    ):
+    with pytest.raises(ReproError, match=r"tokens of yesno-facts .*REPRO_CACHE_DIR"):
         load_tokenised("yesno-facts", "validation", tokenizer())
 
 

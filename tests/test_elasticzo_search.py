@@ -139,7 +139,7 @@ def test_the_choice_is_marked_and_told_apart_at_the_edge_of_what_was_tried() -> 
     (panel,) = (figure := figures.grid(GRID)).axes
     assert marked(panel) == {90: "o"}  # of the grid, whatever its epsilon
     assert panel.get_title(loc="left") == "MNIST, FP32"
-    assert {"the best: chosen", "chosen, at the edge\nof what was tried"} <= {
+    assert {"chosen: the best", "chosen, at the edge\nof the grid"} <= {
         text.get_text() for text in figure.legends[0].texts
     }
     plt.close(figure)

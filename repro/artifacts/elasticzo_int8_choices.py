@@ -312,7 +312,7 @@ def draw_restores(records: "Sequence[Record]") -> "Figure":
             lowest, highest = panel.get_ylim()
             label_logarithms(panel.yaxis, highest / lowest)
             panel.set_title(title(dataset, {cell.profile for _, cell in variants}))
-        panels[0, 0].set_ylabel("perturbed weights that met a clip (%)")
+        panels[0, 0].set_ylabel("perturbed weights that were clipped (%)")
         handles, labels = panels[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=2)
     return figure
@@ -336,11 +336,11 @@ ARTIFACT = Artifact(
     figures=lambda: {"accuracy": draw_accuracy, "restores": draw_restores},
     captions={
         "accuracy": (
-            "Test accuracy by epoch by each answer, a row for each choice and a panel for each "
-            "method"
+            "Test accuracy by epoch for each alternative, a row for each choice and a panel for "
+            "each method"
         ),
         "restores": (
-            "Share of perturbed weights that met a clip, by epoch, for each restore and method"
+            "Share of perturbed weights that were clipped, by epoch, for each restore and method"
         ),
     },
     selector_fields=("datasets", "seeds"),

@@ -158,7 +158,7 @@ ARTIFACT = Artifact(
     figures=lambda: {"table1": lazy("repro.artifacts.shared.scores:figure")},
     captions={
         "table1": (
-            "Test accuracy of four methods on each data set and precision beside the published "
+            "Test accuracy of four methods on each data set and precision, and the published "
             "accuracy"
         ),
     },

@@ -107,8 +107,8 @@ ARTIFACT = Artifact(
     figures=lambda: {"table2": lazy("repro.artifacts.shared.scores:figure")},
     captions={
         "table2": (
-            "Accuracy on rotated images before and after fine-tuning by four methods, beside the "
-            "published"
+            "Accuracy on rotated images before and after fine-tuning by four methods, and the "
+            "published accuracy"
         ),
     },
     selector_fields=("datasets", "angles", "precisions", "methods", "seeds"),

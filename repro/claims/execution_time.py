@@ -116,7 +116,7 @@ def _entries(batch: int) -> Iterator[Entry]:
         (_point("fp32", method, batch), _point("int8", method, batch)) for method in METHODS
     )
     for pick, printed in SPEED_UPS.items():
-        statement = f"Time of an epoch in FP32 over that in INT8, {pick} of the three methods'"
+        statement = f"Time of an epoch in FP32 divided by time in INT8, {pick} of three methods"
         claim = _claim(batch, f"speed-up-{pick}", statement, printed, "x")
         yield claim, Ratio(both, pick)
     for precision in ("fp32", "int8"):
@@ -125,8 +125,9 @@ def _entries(batch: int) -> Iterator[Entry]:
             for method in _ELASTIC
         )
         statement = (
-            f"Time of an epoch of ElasticZO over that of Full ZO, {precision.upper()}, larger of "
-            "the two methods' (the paper: maintains the speed, read as 1.0 x)"
+            f"Time of an epoch of ElasticZO divided by time of Full ZO, {precision.upper()}, "
+            "larger "
+            "of two methods (the paper: maintains the speed, read as 1.0 x)"
         )
         claim = _claim(batch, f"{precision}-elastic", statement, "1.0", "x")
         yield claim, Ratio(pairs, "largest")

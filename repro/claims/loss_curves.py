@@ -99,7 +99,7 @@ _fig3 = partial(
 CONTRASTS: Mapping[Claim, Contrast] = {
     _fig2(
         id="B-F2-fluctuation",
-        statement="Fluctuation of Full ZO's train loss minus that of ZO-Feat-Cls1's: mean distance "
+        statement="Fluctuation of Full ZO's train loss minus ZO-Feat-Cls1's: mean distance "
         "of an epoch's loss from the mean of its neighbours, epochs 11 to 99",
         quote="ZO-Feat-Cls1 shows less fluctuations in the loss value compared to Full ZO",
     ): Contrast({"": fluctuation}, "train", _against("fp32", "full_zo", "cls1"), 100),

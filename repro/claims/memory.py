@@ -160,7 +160,7 @@ def _float_lenet5() -> Iterator[Entry]:
         _FP32,
         section="abstract, 1, 6",
         printed=1.7,
-        slip="; the abstract's 1.7 is taken for a misprint of section 6's 0.17",
+        slip="; we read the abstract's 1.7 as a misprint of section 6's 0.17",
     )
     yield from _trained_by_zo(_FP32[32], ("99.2", "89.8"))
     activations = Comparison("activations", (_FP32[256].pair("full_zo", "full_zo"),))
@@ -202,8 +202,8 @@ def _integer_lenet5() -> Iterator[Entry]:
             published,
             saving,
             section="abstract, 1, 5.3, 6",
-            statement=f"Memory in FP32 over that in INT8, {saving.pick} of Full ZO, ZO-Feat-Cls2 "
-            "and -Cls1: LeNet-5, B = 32 and 256",
+            statement=f"Memory in FP32 divided by memory in INT8, {saving.pick} of Full ZO, "
+            "ZO-Feat-Cls2 and -Cls1: LeNet-5, B = 32 and 256",
         )
 
 
@@ -214,8 +214,8 @@ def _pointnet() -> Iterator[Entry]:
         "B-M6-32-bp",
         _TWICE,
         Comparison("ratio", pairs, "smallest"),
-        statement="Memory of Full BP over that of ElasticZO, smaller of ZO-Feat-Cls2 and -Cls1: "
-        "PointNet, B = 32, N = 1024",
+        statement="Memory of Full BP divided by memory of ElasticZO, smaller of ZO-Feat-Cls2 and "
+        "-Cls1: PointNet, B = 32, N = 1024",
     )
     yield from _tails("overhead", _POINTNET, ("0.0087", "0.12"))
     yield from _tails("share", _POINTNET, ("99.4", "99.3"), "-share", observed=())
@@ -227,7 +227,7 @@ def _pointnet() -> Iterator[Entry]:
         parameters,
         observed=(),
         section="5.2",
-        statement="Parameters of PointNet over those of LeNet-5",
+        statement="Parameters of PointNet divided by parameters of LeNet-5",
     )
 
 
@@ -245,10 +245,12 @@ def _overall(
         tuple(setting.pair(tail, "full_zo") for setting in settings.values() for tail in tails)
         for tails in (_TAILS, _TAILS[:1])
     )
-    correction = f"the range is that of ZO-Feat-Cls2 alone; ZO-Feat-Cls1 takes more{slip}"
+    correction = f"the range holds for ZO-Feat-Cls2 only; ZO-Feat-Cls1 takes more{slip}"
     largest = Comparison("overhead", pairs, "largest", of_cls2, correction)
     precision = settings[32].precision.upper()
-    statement = f"Most that ElasticZO takes more than Full ZO: LeNet-5, {precision}, B = 32 and 256"
+    statement = (
+        f"Largest extra memory of ElasticZO over Full ZO: LeNet-5, {precision}, B = 32 and 256"
+    )
     for claim, comparison in _entries(
         stem, published, largest, observed=(), section=section, statement=statement
     ):
@@ -327,11 +329,11 @@ def _statement(comparison: Comparison) -> str:
     method, other = (METHOD_LABELS[str(point["method"])] for point in (first, second))
     said = {
         "total": f"Memory of {method}",
-        "extra": f"How much more {method} takes than {other}",
-        "overhead": f"How much more {method} takes than {other}",
-        "ratio": f"Memory of {method} over that of {other}",
+        "extra": f"Extra memory of {method} over {other}",
+        "overhead": f"Extra memory of {method} over {other}",
+        "ratio": f"Memory of {method} divided by memory of {other}",
         "share": f"Share of activations in the memory of {method}",
-        "activations": f"Activations over parameters of {method}",
+        "activations": f"Activations divided by parameters of {method}",
     }[comparison.measure]
     return f"{said}: {describe(first)}"
 

@@ -130,7 +130,7 @@ CLAIMS: tuple[Claim, ...] = (
         _A1,
         id="A12",
         section="2.1",
-        statement="Llama 2 7B has about 12 D^2 + 2 V D parameters: the real count over this",
+        statement="Llama 2 7B has about 12 D^2 + 2 V D parameters: the real count divided by this",
         quote="we approximate the total parameter count as 4D^2+8D^2+2VD=12D^2+2VD",
         published=1,
         relation="equals",
@@ -156,7 +156,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="A19",
         section="1",
         statement="Training a 13B model by BP takes ten times the memory of a forward pass: "
-        "equation (2) over equation (3)",
+        "equation (2) divided by equation (3)",
         quote="fine-tuning a 13B-parameter transformer can require an order-of-magnitude more "
         "memory than a single forward pass",
         published=10,
@@ -197,7 +197,7 @@ CLAIMS: tuple[Claim, ...] = (
         _A3,
         id="A18",
         statement="At short contexts checkpointing leaves the saving as it is: the saving with "
-        "checkpointing over that without, read at N = 512",
+        "checkpointing divided by the saving without, read at N = 512",
         quote="while remaining unchanged for smaller ones",
         published=1,
         unknown=_UNREAD_CONTEXT,
@@ -209,7 +209,7 @@ CLAIMS: tuple[Claim, ...] = (
         _A4,
         id="A16",
         statement="Embedding and output layer make the saving at L = 1 smaller: the saving without "
-        "them over that with them",
+        "them divided by the saving with them",
         quote="is smaller, around 1.2x, when L is small due to the contributions from the "
         "embedding layer and the LM head",
         published=1,
@@ -269,7 +269,7 @@ CLAIMS: tuple[Claim, ...] = (
         _A1,
         id="A11",
         section="3",
-        statement="With L'/L = 1 MeZO takes the memory of BP: equation (3) over equation (2)",
+        statement="With L'/L = 1 MeZO takes the memory of BP: equation (3) divided by (2)",
         quote="the BP memory requirement is recovered with L'/L=1",
         published=1,
         relation="equals",
@@ -279,15 +279,15 @@ CLAIMS: tuple[Claim, ...] = (
         _MEASURED,
         id="A13",
         statement="Five perturbations a step take the memory of one: peak of a MeZO step with "
-        "n = 5 over that with n = 1",
+        "n = 5 divided by the peak with n = 1",
         quote="the number of perturbations does not affect the memory requirements of MeZO",
     ),
     replace(
         _MEASURED,
         id="A15",
         section="4",
-        statement="MeZO trains in the memory of inference: peak of a MeZO step over that of a "
-        "forward pass, the largest measured",
+        statement="MeZO trains in the memory of inference: peak of a MeZO step divided by the "
+        "peak of a forward pass, the largest measured",
         quote="reducing training memory demands to the level of inference memory",
     ),
     replace(_A8, is_stated=False),

@@ -29,7 +29,7 @@ from repro.ondevice.layers import layer_table
 
 @dataclass(frozen=True)
 class Task:
-    """One epoch of every arm."""
+    """One epoch of every method."""
 
     number: int
     config: Config
@@ -60,7 +60,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         time_task,
         tasks,
         lambda task: {"epoch": task.number},
-        label=lambda task: f"epoch {task.number + 1} of every arm",
+        label=lambda task: f"epoch {task.number + 1} of every method",
         store=context.result_cache,
         workers=1,  # parallel processes would slow each other down
         preload=["repro.artifacts.elasticzo_fig7.arms", "repro.ondevice.build"],
@@ -83,7 +83,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
 
 def time_task(task: Task) -> dict[str, Any]:
-    """Time one epoch of every arm; at the top level of the module for use in another process."""
+    """Time one epoch of every method; at the top level of the module for use in another process."""
     torch.set_num_threads(task.config.threads)
     engine = load() if "native" in task.config.engines else None
     peaks: dict[str, list[float]] = {"fp32": [], "int8": []}

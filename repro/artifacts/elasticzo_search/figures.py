@@ -20,8 +20,8 @@ _ABSCISSAE = {"batch": "batch size B", "r_max": "$r_{max}$", "lr": "learning rat
 _CHOSEN: dict[str, Any] = {"color": "k", "ls": "none", "marker": "o", "ms": 12, "mfc": "none"}
 _AT_THE_EDGE: dict[str, Any] = {**_CHOSEN, "marker": "s"}
 _CHOICE = (
-    Line2D([], [], label="the best: chosen", **_CHOSEN),
-    Line2D([], [], label="chosen, at the edge\nof what was tried", **_AT_THE_EDGE),
+    Line2D([], [], label="chosen: the best", **_CHOSEN),
+    Line2D([], [], label="chosen, at the edge\nof the grid", **_AT_THE_EDGE),
 )
 _MARKERS = "sD^v<>P"
 _STYLES = ("--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))

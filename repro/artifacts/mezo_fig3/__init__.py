@@ -165,7 +165,7 @@ PAPER = Config(
 )
 CAPTIONS = {
     "fig3": (
-        "How many times the memory of MeZO BP takes over N, L and D, without checkpointing (top) "
+        "Memory of BP divided by memory of MeZO over N, L and D, without checkpointing (top) "
         "and with it (bottom): the printed numbers, the equations as printed and as recovered, and "
         "simulated steps"
     ),

@@ -296,9 +296,9 @@ PAPER = replace(
 CAPTIONS = {
     "fig4": (
         "Validation accuracy over training time and forward passes, and the measured memory of "
-        "each arm; the published accuracies belong to far larger models"
+        "each method; the published accuracies belong to far larger models"
     ),
-    "learning_rates": "Loss on the held-out items over the learning rate, by arm and model",
+    "learning_rates": "Loss on the held-out items over the learning rate, by method and model",
 }
 
 

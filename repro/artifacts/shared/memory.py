@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from repro.training.task import Network
 
 CAPTION = (
-    "Memory of Full BP, ZO-Feat-Cls1, ZO-Feat-Cls2 and Full ZO: the formula as published, and "
-    "beside it tensors counted, peaks measured in PyTorch and on the engine, and the lower bound"
+    "Memory of Full BP, ZO-Feat-Cls1, ZO-Feat-Cls2 and Full ZO: by the published formula, "
+    "by counted tensors, measured in PyTorch and on the engine, and the lower bound"
 )
 
 

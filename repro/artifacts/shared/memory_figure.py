@@ -52,7 +52,7 @@ def figure(precision: str, records: Sequence[Record]) -> Figure:
         for (left, right), (title, steps) in zip(grid, rows.items(), strict=True):
             left.set_title(f"{title}: formula, as published")
             _published(left, {method: step["analytic"] for method, step in steps.items()})
-            right.set_title(f"{title}: all accounts (ratio to the formula)")
+            right.set_title(f"{title}: all estimates (ratio to the formula)")
             _accounts(right, steps)
             shown |= {
                 part for step in steps.values() for row in step.values() for part in row.parts
