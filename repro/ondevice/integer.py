@@ -1,4 +1,4 @@
-"""ElasticZO-INT8 on the engine: after every step the weights are those of ``repro.integer``."""
+"""ElasticZO-INT8 on the engine: after every step its weights equal ``repro.integer``'s."""
 
 from collections.abc import Mapping
 from typing import Any, Unpack
@@ -140,7 +140,7 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         return _logits(values, exponent)
 
     def _exponent(self, inputs: IntegerTensor) -> int:
-        """Return the inputs' exponent and the weights', which may be loaded anew.
+        """Return the inputs' exponent and the weights', which may be reloaded.
 
         The logits' exponent is the sum of these and of the shifts; nothing else depends on them.
         """

@@ -355,8 +355,8 @@ def _simulated(points: Sequence[Point]) -> list[Finding]:
             found.append(Finding(claim_id, None, "not simulated in this run"))
             continue
         reason = (
-            f"tensors counted in a step with eager attention: BP {_beside(eager.bp)}, "
-            f"MeZO {_beside(eager.mezo)}"
+            f"tensors counted in a step with eager attention: BP {_and_formula(eager.bp)}, "
+            f"MeZO {_and_formula(eager.mezo)}"
         )
         if method == "bp_checkpoint":
             reason += f"; {_CHECKPOINTED}"
@@ -388,7 +388,7 @@ def _simulated_sizes(points: Sequence[Point]) -> Iterator[Finding]:
         yield Finding("A2-orders-simulated", eager[where], reason, others=others)
 
 
-def _beside(metrics: dict[str, Any]) -> str:
+def _and_formula(metrics: dict[str, Any]) -> str:
     """Name the counted bytes and the formula's prediction."""
     found, formula = (format_bytes(metrics[f"{name}_bytes"]) for name in ("peak", "formula"))
     return f"{found} (formula {formula})"
