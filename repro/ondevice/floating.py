@@ -52,8 +52,8 @@ class NativeElasticZO(EngineTraining):
     ) -> None:
         """Check every setting and allocate all memory.
 
-        ``model`` is trained; its parameters are moved. The settings of the algorithm are those of
-        ``repro.methods.elasticzo.ElasticZO``, the others those of ``EngineTraining``.
+        ``model`` is trained; its parameters are moved. The algorithm has the settings of
+        ``repro.methods.elasticzo.ElasticZO``, the rest are settings of ``EngineTraining``.
 
         Raises:
             UsageError: a setting is out of range, the partition names no layer, or the engine has

@@ -210,7 +210,7 @@ def _analytic(analytic: Analytic) -> list[Finding]:
         Finding(
             "A11",
             float(mezo_bytes(whole, live_layers=whole.L) / bp_bytes(whole)),
-            "equation (3) counts one copy of the weights and no gradients, whatever L' is",
+            "equation (3) counts one copy of the weights and no gradients, for every L'",
         ),
     ]
 
