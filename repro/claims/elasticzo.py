@@ -332,8 +332,8 @@ _SIGNS = Claim(
     paper="elasticzo",
     section="4.3, 5.2",
     artifact="elasticzo_int8_sign",
-    statement="Share of steps at which INT8* and the floating-point loss give the gradient the same "
-    "sign: mean of three methods and two data sets over all steps of training at B = 256",
+    statement="Share of steps at which INT8* and the floating-point loss give the gradient the "
+    "same sign: mean of three methods and two data sets over all steps of training at B = 256",
     quote="correct signs can be obtained at a high probability (95%) [...] due to incorrect "
     "estimation results (around 5% of the time)",
     published=95,
