@@ -429,7 +429,7 @@ def test_uses_of_a_seed_are_independent_and_stable() -> None:
          "task = 'mnits'"),
         (lambda: NetworkRun("mnist", "fp32", "cls1", FloatSettings(lr=1), 0, 0), "epochs = 0"),
         (lambda: NetworkRun("mnist", "int8", "cls1", FloatSettings(lr=1), 1, 0),
-         "does not go with"),
+         "use FloatSettings for fp32 only"),
         (lambda: NetworkRun("mnist", "int8", "cls1", IntegerSettings(sign="exact"), 1, 0),
          "sign in int8 = 'exact': must be one of float"),
         (lambda: NetworkRun("mnist", "int8s", "cls1", IntegerSettings(sign="float"), 1, 0),

@@ -134,5 +134,8 @@ def _check(args: TrainingArguments, method: ZerothOrder) -> None:
         )
         raise UsageError(msg)
     if args.parallel_mode is not ParallelMode.NOT_PARALLEL:
-        msg = f"parallel_mode = {args.parallel_mode}: these methods train on one device"
+        msg = (
+            f"parallel_mode = {args.parallel_mode}: these methods train on one device; show the "
+            "process one GPU"
+        )
         raise UsageError(msg)

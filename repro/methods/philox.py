@@ -51,7 +51,8 @@ class PhiloxNoise:
         if exact and any(parameter.dtype == torch.float32 for parameter in parameters):
             msg = (
                 "restore = 'exact' with noise 'philox' and float32 weights: its kernels compute in "
-                "float32, which is exact for bfloat16 and float16 weights only; take 'rounded'"
+                "float32, which is exact for bfloat16 and float16 weights only; use restore = "
+                "'rounded'"
             )
             raise UsageError(msg)
         self._parameters = parameters
@@ -135,13 +136,16 @@ def _kernels_for(parameters: Sequence[torch.Tensor]) -> Any:  # noqa: ANN401 - a
     try:
         from repro.methods import philox_kernels
     except ModuleNotFoundError as error:
-        msg = "noise 'philox': Triton is not installed; install PyTorch for CUDA, or take 'torch'"
+        msg = (
+            "noise 'philox': Triton is not installed; install PyTorch for CUDA, or use noise = "
+            "'torch'"
+        )
         raise UsageError(msg) from error
     for parameter in parameters:
         if parameter.device.type != "cuda" and not philox_kernels.is_interpreted():
             msg = (
                 f"noise 'philox' with a parameter on {parameter.device}: its kernels run on a GPU; "
-                "move the model there, or take another noise"
+                "move the model there, or use another noise"
             )
             raise UsageError(msg)
     return philox_kernels

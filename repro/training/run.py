@@ -211,7 +211,10 @@ class NetworkRun(TrainingRun):
 
     def _check_settings(self) -> None:
         if isinstance(self.settings, FloatSettings) != (self.precision == "fp32"):
-            msg = f"precision {self.precision!r} does not go with {type(self.settings).__name__}"
+            msg = (
+                f"precision {self.precision!r} with {type(self.settings).__name__}: use "
+                "FloatSettings for fp32 only"
+            )
             raise UsageError(msg)
         adam = isinstance(self.settings, FloatSettings) and self.settings.rule == "adam"
         if adam and self.method != "full_bp":

@@ -58,7 +58,7 @@ def read_rows(data: bytes, file: str, fields: Collection[str], label: str) -> li
         for number, record in enumerate(records, start=first)
     ]
     if not rows:
-        msg = f"{file}: has no rows"
+        msg = f"{file}: has no rows; add at least one"
         raise BadContentError(msg)
     return rows
 

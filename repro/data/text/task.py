@@ -210,7 +210,7 @@ def _content(place: str | Path) -> list[str]:
 
 def _file(path: Path) -> bytes:
     if path.suffix not in _SUFFIXES:
-        msg = f"{path}: the name must end in {' or '.join(_SUFFIXES)}, which says its format"
+        msg = f"{path}: the name must end in {' or '.join(_SUFFIXES)}"
         raise UsageError(msg)
     try:
         return path.read_bytes()
