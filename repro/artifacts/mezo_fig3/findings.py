@@ -285,11 +285,14 @@ def _cited() -> Iterator[Finding]:
         ("A17", sizes, "in the setting of Fig. 3, growing in depth"),
         ("A19", savings, "Llama 2 13B in the setting of Fig. 3"),
     ):
-        listed = (f"{x:.1f} at b = {b}, B = {n}, N = {c}" for (b, n, c), x in found.items())
+        low, high = (
+            f"{found[at]:.1f} (b = {at[0]}, B = {at[1]}, N = {at[2]})"
+            for at in (min(found, key=found.__getitem__), max(found, key=found.__getitem__))
+        )
         yield Finding(
             claim_id,
             found[2, LLAMA2_7B.batch, LLAMA2_7B.context],
-            f"{where}; in other settings {', '.join(listed)}",
+            f"{where}; over {len(found)} usual settings from {low} to {high}",
             plausible=(min(found.values()), max(found.values())),
         )
 
@@ -401,7 +404,7 @@ def _seventeen_gigabytes(records: Sequence[Record]) -> list[Finding]:
     search = single(records, "equal_memory")
     gpt2 = settings["gpt2-medium"]
     small, large = settings["llama-7b"], settings["llama-13b"]
-    by_b = ", ".join(f"{n} for b = {b}" for b, n in search.metrics["free_fractions"].items())
+    by_b = ", ".join(f"{n:,} with b = {b}" for b, n in search.metrics["free_fractions"].items())
     nearest = ""
     if (example := search.metrics.get("example")) is not None:
         nearest = (
@@ -416,7 +419,7 @@ def _seventeen_gigabytes(records: Sequence[Record]) -> list[Finding]:
             f"number of settings that give 17 +- 0.5 GB for all three at the published L'/L, of "
             f"{search.metrics['searched']:,} searched (b from 0.5 to 4, B to "
             f"{search.point['largest_batch']}, N to {search.point['largest_context']}); "
-            f"if L' may vary, {by_b} settings do{nearest}",
+            f"if L' may vary, there are {by_b}{nearest}",
         ),
         Finding(
             "A8-gpt2-medium",

@@ -140,10 +140,9 @@ def _order(setting: Setting) -> Finding:
     spread = estimate(gaps)
     chance = _standard_errors(_items(bp, "final")) * sqrt(2)
     reason = (
-        f"{setting.title}: final accuracy of {mezo.label} minus that "
-        f"of {bp.label}; the choice of {_items(bp, 'final')} questions alone may shift it by "
-        f"{chance:.1f} "
-        f"points{_before_training(setting, mezo, bp, spread.mean)}{_left_out(mezo)}{_left_out(bp)}"
+        f"{setting.title}: final accuracy of {mezo.label} minus final accuracy of {bp.label}; the "
+        f"choice of {_items(bp, 'final')} questions alone may shift it by {chance:.1f} points"
+        f"{_before_training(setting, mezo, bp, spread.mean)}{_left_out(mezo)}{_left_out(bp)}"
     )
     sides = [list(line.final().values()) for line in (bp, mezo)]
     return Finding(
