@@ -382,7 +382,7 @@ def test_a_run_on_a_gpu_is_not_replayed_without_one(
     path = _written(tmp_path, [mezo | {"settings": settings} for settings in (there, here)])
     assert main(["replay", str(path)]) == 1
     told = capsys.readouterr()
-    assert "smoke-mezo_1-tiny-llama-0: the run was on a GPU" in told.err
+    assert "smoke-mezo_1-tiny-llama-0: the run used a GPU" in told.err
     assert "smoke-mezo_1-tiny-llama-1: 11 steps" in told.out
 
 

@@ -142,7 +142,7 @@ def test_prints_accuracy_and_the_time_of_each_phase(
         (["--method", "sgd"], "--method sgd: must be full_zo"),
         (["--isa", "mmx"], "instruction set mmx: this machine has auto"),
         (["--r-max", "200"], "r_max = 200: must be from 2 to 127"),
-        (["--precision", "fp32", "--compact"], "--compact: for int8"),
+        (["--precision", "fp32", "--compact"], "--compact works with --precision int8"),
         (["--classes", "5"], "a label is above 4"),
         (["--load", "/"], "must be a file of"),
     ],
