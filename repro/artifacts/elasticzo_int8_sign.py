@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING
 
 from repro.artifacts.base import Artifact, Context, Result
 from repro.artifacts.shared.images import ImageRuns
-from repro.claims.index import of_artifact
 from repro.core.names import ZEROTH_ORDER, MethodName
-from repro.core.validation import require_distinct, require_names, require_positive_int
+from repro.core.validation import require_each, require_names, require_positive_int
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from repro.claims.verdict import Finding
     from repro.measurement.records import Record
 
-CLAIMS = tuple(claim.id for claim in of_artifact("elasticzo_int8_sign"))
 RULES = {
     "integer_is_float": "integer = float",
     "exact_is_float": "without the floor = float",
@@ -69,9 +67,7 @@ class Config(ImageRuns):
         """Refuse any name or number that cannot be run, before anything runs."""
         super().__post_init__()
         require_names("methods", self.methods, ZEROTH_ORDER)
-        require_distinct("batches", self.batches)
-        for batch in self.batches:
-            require_positive_int("batch size B", batch)
+        require_each("batches", self.batches, require_positive_int, "batch size B")
 
 
 PAPER = Config()

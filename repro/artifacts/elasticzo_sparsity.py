@@ -11,7 +11,6 @@ Deviations from the paper:
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
@@ -115,19 +114,15 @@ def _panel(
     from repro.artifacts.shared.scores import published
     from repro.claims.elasticzo import DATASETS
     from repro.claims.quantity import key
+    from repro.plotting.curves import plot_range
     from repro.plotting.remarks import remark, title
 
     profiles = {cell.profile for cell in cells}
     remarks = []
     for cell in sorted(cells, key=lambda cell: list(colours).index(cell.point["p_zero"])):
         colour = colours[cell.point["p_zero"]]
-        seeds = [record.metrics["test_accuracy"] for record in cell.evaluated]
-        epochs = [[100 * one for one in at] for at in zip(*seeds, strict=False)]
-        panel.plot([fmean(at) for at in epochs], color=colour)
-        lowest, highest = map(min, epochs), map(max, epochs)
-        panel.fill_between(
-            range(len(epochs)), [*lowest], [*highest], color=colour, alpha=0.2, linewidth=0
-        )
+        seeds = [[100 * one for one in r.metrics["test_accuracy"]] for r in cell.evaluated]
+        plot_range(panel, seeds, color=colour)
         point: dict[str, Any] = {"dataset": dataset, "precision": "int8", "method": "full_zo"}
         if cell.point["p_zero"] is not None:  # Table 1 has the schedule
             point["p_zero"] = PAPER.p_zero

@@ -195,7 +195,6 @@ def _measured_points(
         label=lambda task: STEP_LABEL.format(**_task_point(task)),
         store=context.result_cache,
         workers=context.workers if config.device == "cpu" else 1,  # a GPU serves one process
-        preload=["repro.memory.measured", __name__],
     )
 
 

@@ -233,7 +233,7 @@ def _fine_tuned(
         label=lambda task: task.run.label(),
         store=store,
         workers=1,
-        preload=["repro.training.trainer", "repro.finetuning.fine_tune"],
+        preload=["repro.finetuning.fine_tune"],
     )
     for run, (task, metrics) in zip(runs, done, strict=True):
         task.store.checkpoint(task.run).remove()

@@ -8,7 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from repro.artifacts.shared.memory_accounts import ABOVE, ACCOUNTS, PARTS, Accounts, StepMemory
+from repro.artifacts.shared.memory_estimates import (
+    ABOVE,
+    ESTIMATES,
+    PARTS,
+    MemoryEstimates,
+    StepMemory,
+)
 from repro.claims.memory import describe
 from repro.core.names import METHOD_LABELS
 from repro.core.units import KIB, MIB, format_binary_bytes
@@ -34,7 +40,7 @@ Step = Mapping[str, StepMemory]
 
 def figure(precision: str, records: Sequence[Record]) -> Figure:
     """Draw the published bars (left) and all estimates (right), with a row per batch size."""
-    found = Accounts(records)
+    found = MemoryEstimates(records)
     rows = {
         describe(steps[0]): {str(step["method"]): dict(found.of(step)) for step in steps}
         for _, steps in found.settings(precision)
@@ -52,8 +58,8 @@ def figure(precision: str, records: Sequence[Record]) -> Figure:
         for (left, right), (title, steps) in zip(grid, rows.items(), strict=True):
             left.set_title(f"{title}: formula, as published")
             _published(left, {method: step["analytic"] for method, step in steps.items()})
-            right.set_title(f"{title}: all accounts (ratio to the formula)")
-            _accounts(right, steps)
+            right.set_title(f"{title}: all estimates (ratio to the formula)")
+            _estimates(right, steps)
             shown |= {
                 part for step in steps.values() for row in step.values() for part in row.parts
             }
@@ -100,7 +106,7 @@ def _published(panel: Axes, rows: Mapping[str, StepMemory]) -> None:
     inset.grid(visible=False)
 
 
-def _accounts(panel: Axes, steps: Mapping[str, Step]) -> None:
+def _estimates(panel: Axes, steps: Mapping[str, Step]) -> None:
     place, names = 0, {}
     for method, step in steps.items():
         panel.annotate(
@@ -113,7 +119,7 @@ def _accounts(panel: Axes, steps: Mapping[str, Step]) -> None:
             ratio = row.total / step["analytic"].total
             remark = f" {format_binary_bytes(row.total)}, {ratio:.2f} ×"  # noqa: RUF001
             panel.annotate(remark, (end, place), va="center", fontsize=7)
-            names[place] = ACCOUNTS[name].label
+            names[place] = ESTIMATES[name].label
             place += 1
     panel.set_yticks(list(names), list(names.values()), fontsize=7)
     panel.set_ylim(place - 0.4, -0.6)
