@@ -24,9 +24,6 @@ from repro.planner.search import (
 if TYPE_CHECKING:
     from repro.planner.unknown import Unknown
 
-Report = Callable[[str], object]
-"""Receives progress messages, one line at a time."""
-
 
 @dataclass(frozen=True)
 class Row:
@@ -166,9 +163,9 @@ def plan_unknown(
     setting: Setting,
     budget: float,
     *,
-    shorten: bool = False,
-    fall_back: bool = False,
-    report: Report = lambda line: None,  # noqa: ARG005 - the signature
+    shorten: bool,
+    fall_back: bool,
+    report: Callable[[str], object],
 ) -> Plan:
     """Plan a ``model`` outside the formula, by simulated steps only.
 
@@ -182,7 +179,7 @@ def plan_unknown(
         budget: bytes.
         shorten: whether a context beyond the model's positions becomes all of them.
         fall_back: whether to use eager attention if the model has no SDPA.
-        report: called for each method before its steps, which take seconds to minutes.
+        report: receives a line for each method before its steps, which take seconds to minutes.
 
     Raises:
         UsageError: the tail has more blocks than the model.
