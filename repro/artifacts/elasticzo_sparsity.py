@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any
 from repro.artifacts.base import Artifact, Context, Result, lazy
 from repro.artifacts.shared.ablation import Ablation, Axis, run_ablations
 from repro.artifacts.shared.images import ImageRuns
+from repro.claims.elasticzo import DATASETS
+from repro.claims.quantity import key
 from repro.integer.limits import check_p_zero
+from repro.measurement.records import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from repro.claims.trained import Cell
-    from repro.measurement.records import Record
 
 _SCHEDULE = "0.33, then 0.5, then 0.9"
 _DOTTED: dict[str, Any] = {"linestyle": ":"}
@@ -65,7 +67,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         yield result
 
 
-def sparsity(records: "Sequence[Record]") -> "Figure":
+def sparsity(records: Sequence[Record]) -> "Figure":
     """Draw the mean and range of each arm over seeds, with a panel for each data set.
 
     Dotted lines mark the published accuracies after 100 epochs. An arm's line ends with its
@@ -76,7 +78,6 @@ def sparsity(records: "Sequence[Record]") -> "Figure":
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    from repro.claims.elasticzo import DATASETS
     from repro.claims.trained import Cells
     from repro.plotting.style import INK, style
 
@@ -112,8 +113,6 @@ def _panel(
     from matplotlib.lines import Line2D
 
     from repro.artifacts.shared.scores import published
-    from repro.claims.elasticzo import DATASETS
-    from repro.claims.quantity import key
     from repro.plotting.curves import plot_range
     from repro.plotting.remarks import remark, title
 
