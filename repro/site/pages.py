@@ -83,9 +83,9 @@ class Exhibit:
         found = {}
         for row in self.rows:
             if row.id in QUANTITIES:
-                cells = {key(point) for point in points_of(CLAIMS[row.id])}
+                wanted = {key(point) for point in points_of(CLAIMS[row.id])}
                 runs = (made for made in self.made if made.record.kind == "run")
-                found[row.id] = [made for made in runs if key(made.record.point) in cells]
+                found[row.id] = [made for made in runs if key(made.record.point) in wanted]
         return found
 
 

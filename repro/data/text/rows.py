@@ -128,7 +128,13 @@ def _json(line: str, where: str) -> dict[str, object]:
 
 
 def _text(record: Mapping[str, object], field: str, where: str) -> str:
-    return _stripped(record, field, f"{where}: field", "a text that is not empty")
+    value = record.get(field)
+    if not isinstance(value, str) or not value.strip():
+        found = "missing" if field not in record else f"{value!r}"
+        msg = f"{where}: field {field!r} is {found}, must be a text that is not empty"
+        raise BadContentError(msg)
+    encoded(value, f"{where}: field {field!r}")
+    return value.strip()
 
 
 def _label(record: Mapping[str, object], field: str, where: str) -> str:
@@ -137,15 +143,9 @@ def _label(record: Mapping[str, object], field: str, where: str) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
-    return _stripped(record, field, f"{where}: label", "a text, a whole number, true or false")
-
-
-def _stripped(record: Mapping[str, object], field: str, what: str, allowed: str) -> str:
-    """Return a text without white space at its ends; refuse an empty one and bad Unicode."""
-    value = record.get(field)
     if not isinstance(value, str) or not value.strip():
         found = "missing" if field not in record else f"{value!r}"
-        msg = f"{what} {field!r} is {found}, must be {allowed}"
+        msg = f"{where}: label {field!r} is {found}, must be a text, a whole number, true or false"
         raise BadContentError(msg)
-    encoded(value, f"{what} {field!r}")
+    encoded(value, f"{where}: label {field!r}")
     return value.strip()
