@@ -18,7 +18,7 @@ TOKEN = 8
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Moment:
     """Bytes alive at one moment of a step."""
 
     moment: str
@@ -46,7 +46,7 @@ class Estimate:
         return {**parts, "total": round(self.total)}
 
 
-def estimate(a: Architecture, method: TrainingMethod, s: Setting) -> Estimate:
+def estimate(a: Architecture, method: TrainingMethod, s: Setting) -> Moment:
     """Return the moment with the largest memory in one step of ``method``, its peak."""
     return max(_Step(a, method, s).moments(), key=lambda moment: moment.total)
 
@@ -66,7 +66,7 @@ class _Step:
         self.stream = s.width * s.batch * s.context * a.hidden
         """Bytes of the residual stream."""
 
-    def moments(self) -> Iterator[Estimate]:
+    def moments(self) -> Iterator[Moment]:
         """Yield every moment that may be the peak."""
         if self.method.estimator != "backpropagation":
             waiting = self._trained() if self.method.estimator == "both" else 0
@@ -77,7 +77,7 @@ class _Step:
         if self.method.estimator != "zeroth-order":
             yield from self._backpropagation()
 
-    def _backpropagation(self) -> Iterator[Estimate]:
+    def _backpropagation(self) -> Iterator[Moment]:
         a, s = self.a, self.s
         block, backward = self._kept_block(a.masked_share(self.blocks or 1)), self._backward()
         inputs = self.blocks * self.stream if self.method.checkpointed else 0
@@ -104,12 +104,12 @@ class _Step:
         if self.method.adam:
             yield self._at("update", self._trained(), 0, self._update())
 
-    def _at(self, moment: str, gradients: float, kept: float, working: float) -> Estimate:
+    def _at(self, moment: str, gradients: float, kept: float, working: float) -> Moment:
         state = 2 * self._trained() if self.method.adam else 0
         always = activations.shared(self.a, self.s) + TOKEN * self.s.batch * self.s.context
         adapters = self.a.adapter_parameters(self.s.rank) if self.adapters else 0
         weights = weight_bytes(self.a, self.s) + self.s.width * adapters
-        return Estimate(moment, weights, state, gradients, kept, working + always)
+        return Moment(moment, weights, state, gradients, kept, working + always)
 
     def _trained(self) -> float:
         """Return the bytes of the backpropagated parameters; their gradients take as many."""

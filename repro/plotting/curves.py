@@ -28,7 +28,7 @@ _LOG_FROM = 10
 
 
 @dataclass(frozen=True)
-class Curve:
+class LossCurve:
     """Loss of one method by epoch."""
 
     seeds: Sequence[Sequence[float]]
@@ -39,7 +39,7 @@ class Curve:
     """A limit of the mean over seeds, as in ``1 of 3 diverged``."""
 
 
-Losses = Mapping[str, Curve]
+Losses = Mapping[str, LossCurve]
 """The curve of each method, by its name in ``METHOD_LABELS``."""
 
 

@@ -36,7 +36,7 @@ from repro.report.claims_table import ClaimRow, points_of
 from repro.report.headlines import HEADLINES, headline_rows
 from repro.site import text
 from repro.site.documents import Document, Documents
-from repro.site.provenance import Made, Run
+from repro.site.provenance import Made, RunFile
 
 PAPERS = {
     "mezo": "Katti, Park, Rajendran, Simeone 2025, arXiv 2511.11362",
@@ -60,7 +60,7 @@ class Exhibit:
 
     artifact: Artifact
     rows: Sequence[ClaimRow]
-    runs: Sequence[Run]
+    runs: Sequence[RunFile]
     made: Sequence[Made]
     notebook: bool
     """Whether the artifact has a notebook."""

@@ -62,7 +62,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunFile:
     """A file of records, at least one of them current."""
 
     name: str
@@ -89,7 +89,7 @@ def current_records(paths: Sequence[Path]) -> list[Made]:
     return [Made(number, *each) for number, each in enumerate(kept, start=1)]
 
 
-def runs(artifact: Artifact, paths: Sequence[Path], made: Sequence[Made]) -> list[Run]:
+def runs(artifact: Artifact, paths: Sequence[Path], made: Sequence[Made]) -> list[RunFile]:
     """Describe each file of ``paths``."""
     found = []
     for path in paths:
@@ -111,7 +111,7 @@ def runs(artifact: Artifact, paths: Sequence[Path], made: Sequence[Made]) -> lis
         if threads:
             noun = "thread" if threads == [1] else "threads"
             machine.insert(-1, f"{' or '.join(map(str, threads))} {noun}")
-        run = Run(
+        run = RunFile(
             name=path.name,
             profile=last.profile,
             command=command(artifact, last),

@@ -21,7 +21,7 @@ from repro.planner.architecture import Architecture
 
 
 @dataclass(frozen=True)
-class Plan:
+class ChosenSetups:
     """The set-ups to run, and the results that led to their choice."""
 
     setups: tuple[Setup, ...]
@@ -30,7 +30,7 @@ class Plan:
     results: tuple[Result, ...]
 
 
-def plan(config: Config, datasets: Sequence[str], context: Context) -> Plan:
+def plan(config: Config, datasets: Sequence[str], context: Context) -> ChosenSetups:
     """Choose a set-up for each arm; with ``every_model`` one for each of its models.
 
     Raises:
@@ -63,7 +63,7 @@ def plan(config: Config, datasets: Sequence[str], context: Context) -> Plan:
     if not setups:
         msg = f"memory of {config.device}: too small for every arm; take smaller models"
         raise UsageError(msg)
-    return Plan(tuple(setups), tuple(too_large), tuple(results))
+    return ChosenSetups(tuple(setups), tuple(too_large), tuple(results))
 
 
 Estimated = tuple[Setup, dict[str, Any]]

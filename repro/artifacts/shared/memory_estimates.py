@@ -26,7 +26,7 @@ COMPACT = "engine, compact"
 
 
 @dataclass(frozen=True)
-class Source:
+class EstimateSource:
     """The source of one kind of memory estimate."""
 
     label: str
@@ -37,13 +37,13 @@ class Source:
 
 
 ESTIMATES = {
-    "analytic": Source("formula", "formula", {"optimizer": "sgd"}),
-    "simulated": Source("simulated", "simulated", {}),
-    "measured": Source("measured", "measured", {"onednn": True}),
-    "measured, no oneDNN": Source("measured, no oneDNN", "measured", {"onednn": False}),
-    "engine": Source("engine", "engine", {"compact": False}),
-    COMPACT: Source("engine, compact", "engine", {"compact": True}),
-    "bound": Source("lower bound", "bound", {}),
+    "analytic": EstimateSource("formula", "formula", {"optimizer": "sgd"}),
+    "simulated": EstimateSource("simulated", "simulated", {}),
+    "measured": EstimateSource("measured", "measured", {"onednn": True}),
+    "measured, no oneDNN": EstimateSource("measured, no oneDNN", "measured", {"onednn": False}),
+    "engine": EstimateSource("engine", "engine", {"compact": False}),
+    COMPACT: EstimateSource("engine, compact", "engine", {"compact": True}),
+    "bound": EstimateSource("lower bound", "bound", {}),
 }
 """The estimates by basis of a claim, and three more; the compact engine is for integers only."""
 
