@@ -1,13 +1,16 @@
 """The methods need PyTorch alone; what is published can be built, checked and installed."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tomllib
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -53,16 +56,20 @@ Backprop(model.parameters(), lr=0.1).step(loss)
 COMMAND = """
 import light, sys
 from repro.__main__ import main
-sys.argv = ["repro", "list"]
+sys.argv[0] = "repro"
 sys.exit(main())
 """
 
 
-def run(code: str) -> "subprocess.CompletedProcess[str]":
+def run(
+    code: str, *arguments: str, packages: Iterable[str] = (), cwd: Path = ROOT
+) -> "subprocess.CompletedProcess[str]":
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    variables = {**os.environ, "PYTHONPATH": path, "LIGHT_WITH": " ".join(packages)}
+    variables.pop("REPRO_RESULTS", None)
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": path},
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False,
+        env=variables, cwd=cwd,
     )  # fmt: skip
 
 
@@ -79,11 +86,28 @@ def test_other_packages_are_absent_in_these_tests() -> None:
 
 
 def test_a_command_says_what_it_misses() -> None:
-    done = run(COMMAND)
+    done = run(COMMAND, "list")
     assert done.returncode == 1
     assert done.stderr.startswith("repro: error: msgspec is not installed, and this command needs")
     assert "pip install 'zo-repro[suite]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
     assert "Traceback" not in done.stderr
+
+
+def test_the_ledger_and_the_planner_need_the_extra_plan_alone(tmp_path: Path) -> None:
+    packages = brought("plan", known=extras())
+    assert not packages & {"torch", "transformers", "pandas", "scipy", "tyro"}
+    claims = run(COMMAND, "claims", "--json", packages=packages, cwd=tmp_path)
+    assert claims.returncode == 0, claims.stderr
+    summary = json.loads((ROOT / "repro/report/summary.json").read_text(encoding="utf-8"))
+    assert json.loads(claims.stdout) == summary["claims"]
+    for command in (["list"], ["claim", "A4"], ["plan", "--budget", "16GB", "--model", "gpt2"]):
+        done = run(COMMAND, *command, packages=packages, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    missed = run(COMMAND, "run", "elasticzo_fig4", packages=packages, cwd=tmp_path)
+    assert missed.returncode == 1
+    assert missed.stderr.startswith("repro: error: tyro is not installed, and this command needs")
+    assert len(missed.stderr.splitlines()) == 1
 
 
 def extras() -> dict[str, list[str]]:
