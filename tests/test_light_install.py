@@ -142,13 +142,22 @@ def test_the_usual_set_up_brings_every_package_that_the_suite_is_built_on() -> N
     assert brought("", known=known) == {"torch", "numpy"}
 
 
+def test_the_version_has_an_entry_in_the_changelog() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    heading = r"^## \[(.+?)\] - (?:\d{4}-\d{2}-\d{2}|unreleased)$"
+    assert re.findall(heading, changelog, re.MULTILINE)[0] == project["version"]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {project['version']}\n" in citation
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel and the sdist of the sources, and the tools that made them."""
     place = tmp_path_factory.mktemp("built")
     source = place / "source"
     shutil.copytree(ROOT / "repro", source / "repro", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE"):
         shutil.copy2(ROOT / name, source)
     subprocess.run([sys.executable, "-m", "venv", place / "tools"], check=True)
     python = place / "tools/bin/python"
@@ -172,6 +181,8 @@ def test_the_wheel_and_the_sdist_pass_twine(built: Path) -> None:
     assert "repro/py.typed" in names
     assert any(name.endswith(".hpp") for name in names)
     assert not [name for name in names if name.startswith(("tests", "results", "benchmarks"))]
+    with tarfile.open(files[1]) as sdist:
+        assert "CHANGELOG.md" in {Path(name).name for name in sdist.getnames()}
 
 
 @pytest.mark.network
