@@ -185,23 +185,43 @@ def test_the_wheel_and_the_sdist_pass_twine(built: Path) -> None:
         assert "CHANGELOG.md" in {Path(name).name for name in sdist.getnames()}
 
 
-@pytest.mark.network
-def test_the_guides_run_from_the_installed_wheel(built: Path, tmp_path: Path) -> None:
-    """The light installation: PyTorch and NumPy are those of the tests, the rest is absent."""
+@pytest.fixture(scope="module")
+def python(built: Path) -> Path:
+    """Python with the wheel; PyTorch and NumPy are those of the tests, and ``light`` hides more."""
     (wheel,) = (built / "dist").glob("*.whl")
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
-    python = tmp_path / "venv/bin/python"
+    subprocess.run([sys.executable, "-m", "venv", built / "venv"], check=True)
+    python = built / "venv/bin/python"
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", wheel], check=True)
-    (site,) = (tmp_path / "venv/lib").glob("python*/site-packages")
+    (site,) = (built / "venv/lib").glob("python*/site-packages")
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     shutil.copy2(ROOT / "tests/light.py", site)
+    return python
+
+
+FROM_THE_WHEEL = "import light, repro; assert 'venv' in repro.__file__, repro.__file__\n"
+
+
+@pytest.mark.network
+def test_the_guides_run_from_the_installed_wheel(python: Path, tmp_path: Path) -> None:
     guide = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
     examples = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
-    check = "import repro; assert 'venv' in repro.__file__, repro.__file__\n"
     script = tmp_path / "guide.py"
-    script.write_text("import light\n" + check + "\n".join(examples), encoding="utf-8")
+    script.write_text(FROM_THE_WHEEL + "\n".join(examples), encoding="utf-8")
     done = subprocess.run(
         [python, script], capture_output=True, text=True, check=False, cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": ""},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.network
+def test_the_ledger_is_in_the_installed_wheel(python: Path, tmp_path: Path) -> None:
+    packages = " ".join(brought("plan", known=extras()))
+    done = subprocess.run(
+        [python, "-c", FROM_THE_WHEEL + COMMAND, "claims", "--json"],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": "", "LIGHT_WITH": packages},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((ROOT / "repro/report/summary.json").read_text(encoding="utf-8"))
+    assert json.loads(done.stdout) == summary["claims"]
