@@ -116,19 +116,23 @@ def test_only_adapters_are_trained_and_the_log_replays_them(
 
 
 def test_adapters_are_trained_and_replayed_in_evaluation_mode(base: Path) -> None:
-    """Here bitsandbytes may change the scales of the base weights, which depends on the CPU."""
+    """Only here, on a CPU with AVX-512 BF16, bitsandbytes rounds the scales of the base weights."""
     model = adapted(base, NF4, training=False)
+    before = state(model)
     mezo = MeZO(model.parameters(), lr=0.03, eps=1e-2, clip=2)
     for _ in range(10):
         mezo.step(loss_of(model))
+    after = state(model)
+    changed = {n for n in after if "lora_" not in n and not torch.equal(after[n], before[n])}
+    scales = {name for name in after if name.endswith(".absmax")}
+    assert changed == (scales if bitsandbytes.functional.has_avx512bf16() else set())
     again = adapted(base, NF4, training=False)
-    start = state(again)
     replay(mezo.log, [p for p in again.parameters() if p.requires_grad])
     replayed = {name: value for name, value in state(again).items() if "lora_" in name}
     assert len(replayed) == 12
     for name, value in replayed.items():
-        assert torch.equal(value, model.state_dict()[name]), name
-        assert not torch.equal(value, start[name]), name
+        assert torch.equal(value, after[name]), name
+        assert not torch.equal(value, before[name]), name
 
 
 def test_four_bits_are_the_nearest_values_of_nf4(base: Path) -> None:
