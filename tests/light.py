@@ -1,4 +1,4 @@
-"""Run Python as the light installation has it: PyTorch, NumPy and what they require, no more.
+"""Run Python with the packages of the light installation alone: PyTorch, NumPy, their requirements.
 
 The variable LIGHT_WITH names further distributions, as an extra brings them.
 """
