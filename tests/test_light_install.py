@@ -187,7 +187,7 @@ def test_the_wheel_and_the_sdist_pass_twine(built: Path) -> None:
 
 @pytest.fixture(scope="module")
 def python(built: Path) -> Path:
-    """Python with the wheel and the installed dependencies; ``light`` hides those that are left out."""
+    """Python with the wheel; ``light`` hides installed packages that the wheel does not need."""
     (wheel,) = (built / "dist").glob("*.whl")
     subprocess.run([sys.executable, "-m", "venv", built / "venv"], check=True)
     python = built / "venv/bin/python"
