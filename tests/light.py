@@ -1,6 +1,10 @@
-"""Run Python as the light installation has it: PyTorch, NumPy and what they require, no more."""
+"""Run Python with the packages of the light installation alone: PyTorch, NumPy, their requirements.
+
+The variable LIGHT_WITH names further distributions, as an extra brings them.
+"""
 
 import importlib.metadata
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -44,7 +48,7 @@ class Present(PathFinder):
         return super().find_spec(fullname, path, target)
 
 
-allowed = required("torch", "numpy") | {"zo-repro"}
+allowed = required("torch", "numpy", *os.environ.get("LIGHT_WITH", "").split()) | {"zo-repro"}
 Present.absent = {
     module
     for module, owners in importlib.metadata.packages_distributions().items()

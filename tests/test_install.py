@@ -109,6 +109,21 @@ def test_an_engine_that_is_asked_for_is_missed(run: Run, engine: str, tmp_path: 
     assert not list(tmp_path.glob("results/*/*"))
 
 
+def test_fig_4_leaves_the_engine_out_if_asked_to(run: Run, tmp_path: Path) -> None:
+    missed = run("run", "elasticzo_fig4", "--profile", "smoke")
+    assert missed.returncode == 1
+    assert missed.stderr.startswith("repro: error: ")
+    assert "or leave the engine's memory out, with --no-engine" in missed.stderr
+    assert len(missed.stderr.splitlines()) == 1
+    assert not list(tmp_path.glob("results/*/*"))
+    short = ("--profile", "smoke", "--methods", "full_zo")
+    done = run("run", "elasticzo_fig4", *short, "--no-engine")
+    assert done.returncode == 0, done.stderr
+    kinds = {record.kind for record in read_run(Path(done.stdout.strip()))}
+    assert "measured" in kinds
+    assert "engine" not in kinds
+
+
 def test_fig_7_is_timed_without_it_if_asked_to(run: Run) -> None:
     missed = run("run", "elasticzo_fig7", "--profile", "smoke")
     assert missed.returncode == 1

@@ -1,13 +1,16 @@
 """The methods need PyTorch alone; what is published can be built, checked and installed."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tomllib
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -53,16 +56,20 @@ Backprop(model.parameters(), lr=0.1).step(loss)
 COMMAND = """
 import light, sys
 from repro.__main__ import main
-sys.argv = ["repro", "list"]
+sys.argv[0] = "repro"
 sys.exit(main())
 """
 
 
-def run(code: str) -> "subprocess.CompletedProcess[str]":
+def run(
+    code: str, *arguments: str, packages: Iterable[str] = (), cwd: Path = ROOT
+) -> "subprocess.CompletedProcess[str]":
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    variables = {**os.environ, "PYTHONPATH": path, "LIGHT_WITH": " ".join(packages)}
+    variables.pop("REPRO_RESULTS", None)
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": path},
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False,
+        env=variables, cwd=cwd,
     )  # fmt: skip
 
 
@@ -79,11 +86,28 @@ def test_other_packages_are_absent_in_these_tests() -> None:
 
 
 def test_a_command_says_what_it_misses() -> None:
-    done = run(COMMAND)
+    done = run(COMMAND, "list")
     assert done.returncode == 1
     assert done.stderr.startswith("repro: error: msgspec is not installed, and this command needs")
     assert "pip install 'zo-repro[suite]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
     assert "Traceback" not in done.stderr
+
+
+def test_the_ledger_and_the_planner_need_the_extra_plan_alone(tmp_path: Path) -> None:
+    packages = brought("plan", known=extras())
+    assert not packages & {"torch", "transformers", "pandas", "scipy", "tyro"}
+    claims = run(COMMAND, "claims", "--json", packages=packages, cwd=tmp_path)
+    assert claims.returncode == 0, claims.stderr
+    summary = json.loads((ROOT / "repro/report/summary.json").read_text(encoding="utf-8"))
+    assert json.loads(claims.stdout) == summary["claims"]
+    for command in (["list"], ["claim", "A4"], ["plan", "--budget", "16GB", "--model", "gpt2"]):
+        done = run(COMMAND, *command, packages=packages, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    missed = run(COMMAND, "run", "elasticzo_fig4", packages=packages, cwd=tmp_path)
+    assert missed.returncode == 1
+    assert missed.stderr.startswith("repro: error: tyro is not installed, and this command needs")
+    assert len(missed.stderr.splitlines()) == 1
 
 
 def extras() -> dict[str, list[str]]:
@@ -118,13 +142,22 @@ def test_the_usual_set_up_brings_every_package_that_the_suite_is_built_on() -> N
     assert brought("", known=known) == {"torch", "numpy"}
 
 
+def test_the_version_has_an_entry_in_the_changelog() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    heading = r"^## \[(.+?)\] - (?:\d{4}-\d{2}-\d{2}|unreleased)$"
+    assert re.findall(heading, changelog, re.MULTILINE)[0] == project["version"]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {project['version']}\n" in citation
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel and the sdist of the sources, and the tools that made them."""
     place = tmp_path_factory.mktemp("built")
     source = place / "source"
     shutil.copytree(ROOT / "repro", source / "repro", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE"):
         shutil.copy2(ROOT / name, source)
     subprocess.run([sys.executable, "-m", "venv", place / "tools"], check=True)
     python = place / "tools/bin/python"
@@ -148,25 +181,47 @@ def test_the_wheel_and_the_sdist_pass_twine(built: Path) -> None:
     assert "repro/py.typed" in names
     assert any(name.endswith(".hpp") for name in names)
     assert not [name for name in names if name.startswith(("tests", "results", "benchmarks"))]
+    with tarfile.open(files[1]) as sdist:
+        assert "CHANGELOG.md" in {Path(name).name for name in sdist.getnames()}
+
+
+@pytest.fixture(scope="module")
+def python(built: Path) -> Path:
+    """Python with the wheel; ``light`` hides installed packages that the wheel does not need."""
+    (wheel,) = (built / "dist").glob("*.whl")
+    subprocess.run([sys.executable, "-m", "venv", built / "venv"], check=True)
+    python = built / "venv/bin/python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", wheel], check=True)
+    (site,) = (built / "venv/lib").glob("python*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    shutil.copy2(ROOT / "tests/light.py", site)
+    return python
+
+
+FROM_THE_WHEEL = "import light, repro; assert 'venv' in repro.__file__, repro.__file__\n"
 
 
 @pytest.mark.network
-def test_the_guides_run_from_the_installed_wheel(built: Path, tmp_path: Path) -> None:
-    """The light installation: PyTorch and NumPy are those of the tests, the rest is absent."""
-    (wheel,) = (built / "dist").glob("*.whl")
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
-    python = tmp_path / "venv/bin/python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", wheel], check=True)
-    (site,) = (tmp_path / "venv/lib").glob("python*/site-packages")
-    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    shutil.copy2(ROOT / "tests/light.py", site)
+def test_the_guides_run_from_the_installed_wheel(python: Path, tmp_path: Path) -> None:
     guide = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
     examples = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
-    check = "import repro; assert 'venv' in repro.__file__, repro.__file__\n"
     script = tmp_path / "guide.py"
-    script.write_text("import light\n" + check + "\n".join(examples), encoding="utf-8")
+    script.write_text(FROM_THE_WHEEL + "\n".join(examples), encoding="utf-8")
     done = subprocess.run(
         [python, script], capture_output=True, text=True, check=False, cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": ""},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.network
+def test_the_ledger_is_in_the_installed_wheel(python: Path, tmp_path: Path) -> None:
+    packages = " ".join(brought("plan", known=extras()))
+    done = subprocess.run(
+        [python, "-c", FROM_THE_WHEEL + COMMAND, "claims", "--json"],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": "", "LIGHT_WITH": packages},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((ROOT / "repro/report/summary.json").read_text(encoding="utf-8"))
+    assert json.loads(done.stdout) == summary["claims"]

@@ -3,7 +3,6 @@
 import io
 import math
 import re
-import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,9 @@ from torch.nn.functional import cross_entropy
 from torch.optim import lr_scheduler
 
 from repro.core.errors import UsageError
-from repro.measurement.records import read_runs
 from repro.methods.elasticzo import ElasticZO
 from repro.methods.mezo import MeZO
 from repro.methods.zeroth_order import ZerothOrder
-from repro.report.runs import current_runs
-from repro.training.hyperparameters import TUNED
-from repro.training.run import FloatSettings
 
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs/methods.md"
@@ -63,40 +58,6 @@ def test_the_guides_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert len(accuracies) == 7
     for name, value in accuracies.items():
         assert value > (0.8 if name.startswith("sparse") else 0.9), name
-
-
-def test_the_recipes_are_those_of_the_records() -> None:
-    partition = {"full_zo": "MeZO", "cls2": 'ElasticZO, `"fc3"`', "cls1": 'ElasticZO, `"fc2"`'}
-    names = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
-    records = [
-        record
-        for record in read_runs(current_runs(ROOT / "results", "elasticzo_table1"))
-        if record.point["precision"] == "fp32" and record.point["dataset"] in names
-    ]
-
-    def accuracy(dataset: str, method: str) -> str:
-        found = {
-            record.seed: record.metrics["test_accuracy"]
-            for record in records
-            if (record.point["dataset"], record.point["method"]) == (dataset, method)
-        }
-        assert len(found) == 5
-        assert {len(curve) for curve in found.values()} == {101}  # before and after each epoch
-        return f"{100 * statistics.mean(curve[-1] for curve in found.values()):.2f} %"
-
-    rows = []
-    for dataset, name in names.items():
-        for method, label in partition.items():
-            chosen = TUNED[dataset, "fp32"][method]  # type: ignore[index]
-            assert isinstance(chosen, FloatSettings)
-            assert (chosen.batch, chosen.decay, chosen.decay_every) == (32, 0.8, 10)
-            numbers = f"{chosen.lr:g} | {chosen.eps:g} | {chosen.clip:g}"
-            rows.append(f"| {name} | {label} | {numbers} | {accuracy(dataset, method)} |")
-    guide = GUIDE.read_text(encoding="utf-8")
-    table = guide.split("<!-- recipes")[1].split("\n\n")[0].splitlines()
-    assert table[3:] == rows
-    by_sgd = [accuracy(dataset, "full_bp") for dataset in names]
-    assert f"Backpropagation by SGD reaches {by_sgd[0]} and {by_sgd[1]}" in guide
 
 
 @BOTH

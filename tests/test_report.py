@@ -21,11 +21,12 @@ from repro.report.claims_table import ClaimRow, claim_rows
 from repro.report.figures import draw
 from repro.report.headlines import HEADLINES, headline_table
 from repro.report.kept import kept, key_of
-from repro.report.markdown import BEGIN, END, artifact_table, update_readme
+from repro.report.markdown import artifact_table, marks, update_readme
 from repro.report.runs import require_runs
 from repro.report.summary import read_summary
 
 ROOT = Path(__file__).parents[1]
+BEGIN, END = marks("results")
 
 
 def test_readme_between_the_marks_is_replaced_and_the_rest_kept(tmp_path: Path) -> None:

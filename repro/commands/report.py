@@ -27,8 +27,8 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "--readme",
         type=Path,
         metavar="FILE",
-        help="Markdown file whose results section is rewritten, with the ledger in the results "
-        "and the summary in the package (default: none)",
+        help="Markdown file whose results section is rewritten, with the ledger in the results; "
+        "in a clone also the recipes in docs/ and the summary in the package (default: none)",
     )
     parser.add_argument(
         "--html",
@@ -65,6 +65,7 @@ def execute(args: argparse.Namespace) -> int:
     from repro.report.claims_table import claim_rows
     from repro.report.figures import draw
     from repro.report.markdown import update_readme, write_ledger
+    from repro.report.recipes import write_recipes
     from repro.report.runs import current_runs, require_runs
     from repro.report.summary import SUMMARY, write_summary
     from repro.report.terminal import claims_text
@@ -82,6 +83,9 @@ def execute(args: argparse.Namespace) -> int:
             rows = [row.as_dict() for row in claim_rows(args.results)]
             write_summary(args.results, rows, shipped)
             sys.stdout.write(f"{shipped}\n")
+            recipes = args.readme.parent / "docs" / "methods.md"
+            write_recipes(recipes, args.results)
+            sys.stdout.write(f"{recipes}\n")
     if args.html is None:
         sys.stdout.write(claims_text(claim_rows(args.results, slugs)))
         return 0

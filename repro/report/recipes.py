@@ -1,0 +1,81 @@
+"""Generate the tables of settings that worked, from the records of LeNet-5's training runs."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+
+from repro.measurement.records import Record, read_runs
+from repro.report.markdown import rewrite
+from repro.report.runs import current_runs
+
+WORKED = 0.75
+"""Lowest accuracy of a listed recipe, as a share of backpropagation's in the same epochs."""
+SEEDS = 5
+"""Seeds of a listed recipe."""
+
+TASKS: Mapping[tuple[str, int | None], tuple[str, int]] = {
+    ("mnist", None): ("MNIST", 60_000),
+    ("fashion_mnist", None): ("Fashion-MNIST", 60_000),
+    ("mnist", 30): ("MNIST turned by 30°", 1024),
+    ("mnist", 45): ("MNIST turned by 45°", 1024),
+    ("fashion_mnist", 30): ("Fashion-MNIST turned by 30°", 1024),
+    ("fashion_mnist", 45): ("Fashion-MNIST turned by 45°", 1024),
+}
+"""Name and number of training images, by the data set and the angle of a record's point."""
+_METHODS = {"full_zo": "Full ZO", "cls2": 'ElasticZO, `"fc3"`', "cls1": 'ElasticZO, `"fc2"`'}
+_SETTINGS = {"fp32": ("lr", "eps", "clip", "batch"), "int8": ("r_max", "batch")}
+
+
+def write_recipes(document: Path, results: Path) -> None:
+    """Rewrite the tables between the marks in ``document`` from the records.
+
+    Raises:
+        ReproError: the marks are missing or in the wrong order.
+    """
+    tables = [
+        f"In {'float32' if precision == 'fp32' else 'INT8'}:\n\n{recipes_table(results, precision)}"
+        for precision in _SETTINGS
+    ]
+    rewrite(document, "recipes", "\n\n".join(tables))
+
+
+def recipes_table(results: Path, precision: str) -> str:
+    """Return a Markdown line for each task and zeroth-order method whose runs worked.
+
+    Args:
+        results: directory of the records.
+        precision: ``fp32`` or ``int8``.
+    """
+    runs: dict[tuple[str, int | None], dict[str, list[Record]]]
+    runs = defaultdict(lambda: defaultdict(list))
+    for slug in ("elasticzo_table1", "elasticzo_table2"):
+        for record in read_runs(current_runs(results, slug)):
+            if record.point["precision"] == precision:
+                task = record.point["dataset"], record.point.get("angle")
+                runs[task][record.point["method"]].append(record)
+    names = _SETTINGS[precision]
+    head = ["data", "method", *names, "steps", "before", "after", "backpropagation"]
+    lines = [f"| {' | '.join(head)} |", f"| --- | --- |{' --: |' * (len(head) - 2)}"]
+    for task, (title, images) in TASKS.items():
+        backpropagation = _accuracy(runs[task]["full_bp"])
+        for method, label in _METHODS.items():
+            found = runs[task][method]
+            after = _accuracy(found)
+            if len(found) < SEEDS or after < WORKED * backpropagation:
+                continue
+            settings = found[0].metrics["settings"]
+            steps = settings["epochs"] * math.ceil(images / settings["batch"])
+            cells = [title, label, *(f"{settings[name]:g}" for name in names), f"{steps:,}"]
+            shown = (_accuracy(found, 0), after, backpropagation)
+            cells += [f"{100 * accuracy:.2f} %" for accuracy in shown]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _accuracy(records: Sequence[Record], epoch: int = -1) -> float:
+    """Return the mean accuracy over seeds after an epoch; not a number without records."""
+    if not records:
+        return math.nan
+    return mean(float(record.metrics["test_accuracy"][epoch]) for record in records)
