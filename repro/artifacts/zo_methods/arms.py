@@ -20,6 +20,11 @@ Kind = Literal["images", "text"]
 """LeNet-5 on images, or a language model on prompts."""
 _SPACING = 10**0.5
 """Ratio of neighbours in a grid of learning rates."""
+_MEZO = lazy("repro.methods.mezo:MeZO")
+_BACKPROP = lazy("repro.methods.backprop:Backprop")
+_GAUSSIAN = lazy("repro.artifacts.zo_methods.directions:gaussian")
+_SIGNS = lazy("repro.artifacts.zo_methods.directions:signs")
+_SMALL_WEIGHTS = lazy("repro.artifacts.zo_methods.directions:small_weights")
 
 
 @dataclass(frozen=True)
@@ -31,13 +36,11 @@ class Arm:
     """Place of its colour in the palette of ``repro.plotting.style``."""
     rates: Mapping[Kind, float]
     """The learning rate in the middle of the grid; the arm is run on these kinds of tasks only."""
-    optimizer: Callable[..., Any] = lazy("repro.methods.mezo:MeZO")
+    optimizer: Callable[..., Any] = _MEZO
     """Makes the optimizer from the parameters and the settings."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the optimizer besides learning rate, eps, seed and noise."""
-    noise: "Callable[[Sequence[torch.Tensor]], Noise] | None" = lazy(
-        "repro.artifacts.zo_methods.directions:gaussian"
-    )
+    noise: "Callable[[Sequence[torch.Tensor]], Noise] | None" = _GAUSSIAN
     """Makes the source of directions from the trained parameters; ``None`` without a zeroth-order
     part, and then the optimizer takes neither eps nor a seed."""
     has_tail: bool = False
@@ -60,9 +63,6 @@ def _rounded(rate: float) -> float:
     return round(rate, 1 - int(log10(rate) // 1))
 
 
-_BACKPROP = lazy("repro.methods.backprop:Backprop")
-_SIGNS = lazy("repro.artifacts.zo_methods.directions:signs")
-
 ARMS: dict[str, Arm] = {
     "mezo": Arm("MeZO", 0, {"images": 1e-3, "text": 1e-6}, published="full_zo"),
     "mezo_signs": Arm("MeZO, random signs", 9, {"images": 1e-3, "text": 1e-6}, noise=_SIGNS),
@@ -75,8 +75,8 @@ ARMS: dict[str, Arm] = {
     "mezo_sparse": Arm(
         "Sparse MeZO",
         2,
-        {"images": 1e-3, "text": 1e-6},
-        noise=lazy("repro.artifacts.zo_methods.directions:small_weights"),
+        {"images": 3.2e-3, "text": 1e-6},
+        noise=_SMALL_WEIGHTS,
     ),
     "fzoo": Arm(
         "FZOO, N = 8",
@@ -89,7 +89,7 @@ ARMS: dict[str, Arm] = {
     "elasticzo": Arm(
         "ElasticZO",
         3,
-        {"images": 1e-2, "text": 1e-5},
+        {"images": 3.2e-3, "text": 1e-5},
         optimizer=lazy("repro.methods.elasticzo:ElasticZO"),
         has_tail=True,
         published="cls1",

@@ -158,12 +158,15 @@ def _in_processes(
     def run_of(task: MethodRun | TrainingTask) -> TrainingRun:
         return task.run if isinstance(task, TrainingTask) else task
 
+    def label(task: MethodRun | TrainingTask) -> str:
+        return task.run.label() if isinstance(task, TrainingTask) else ARMS[task.arm].label
+
     return run_in_subprocesses(
         f"zo_methods {title}",
         function,
         tasks,
         lambda task: {"title": title, **run_of(task).key()},
-        label=lambda task: run_of(task).label(),
+        label=label,
         store=context.result_cache,
         workers=1,
         preload=_PRELOAD,

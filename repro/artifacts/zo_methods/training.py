@@ -173,9 +173,7 @@ def _evaluated(split: Split, items: int) -> Split:
     if not 0 < items < len(split.eval_inputs):
         return split
     some = torch.from_numpy(sample(len(split.eval_inputs), items, seed=0))
-    return replace(
-        split, eval_inputs=split.eval_inputs[some], eval_labels=split.eval_labels[some]
-    )
+    return replace(split, eval_inputs=split.eval_inputs[some], eval_labels=split.eval_labels[some])
 
 
 def _first_layer(model: nn.Module) -> str | int:
@@ -208,24 +206,23 @@ def _fine_tuned(model: "PreTrainedModel", run: MethodRun) -> "PreTrainedModel":
 def measure_cost(run: MethodRun) -> dict[str, Any]:
     """Return the cost of a step in forward passes, and its peak memory; call it in a fresh process.
 
-    FLOPs are counted by PyTorch's counter, over convolutions, matrix products and attention. The
-    memory is the peak of the weights and of a step together, above the batch, as the allocator of
-    the host counts it. Weights are random: neither depends on them.
+    FLOPs are counted by PyTorch's counter, over convolutions, matrix products and attention; the
+    forward pass is of the model without adapters. The memory is the peak of the weights and of a
+    step together, above the batch, in the allocator of the host. The weights are random, as neither
+    depends on them.
     """
     torch.set_num_threads(run.threads)
     torch.manual_seed(0)
-    build, loss, first = _step_parts(run)
+    build, bare, loss, first = _step_parts(run)
 
     def start(model: nn.Module) -> Callable[[], object]:
         closure = loss(model)
         optimizer = _made(run, model, first(model)).optimizer
         return lambda: optimizer.step(closure)
 
-    model = build()
     with torch.no_grad():
-        forward = _flops(loss(model))
-    step = _flops(start(model))
-    del model
+        forward = _flops(loss(bare()))
+    step = _flops(start(build()))
     peak = measure_step(build, start, run.device)
     if peak is None:
         return {"out_of_memory": f"a step of {run.label()} exceeds the memory of this machine"}
@@ -236,6 +233,9 @@ class _StepParts(NamedTuple):
     """The parts of a step whose cost is measured."""
 
     build: Callable[[], Any]
+    """Makes the model that the arm trains, with random weights."""
+    bare: Callable[[], Any]
+    """Makes the model without adapters."""
     loss: Callable[[Any], Callable[[], Tensor]]
     """Returns the loss of a model on a batch of full size."""
     first: Callable[[Any], str | int]
@@ -246,8 +246,10 @@ def _step_parts(run: MethodRun) -> _StepParts:
     if kind_of(run.task) == "images":
         images = torch.zeros(run.batch, *SAMPLE_SHAPE)
         classes = torch.zeros(run.batch, dtype=torch.long)
+        network = partial(lenet5, classes=VISION_TASKS[run.task].classes)
         return _StepParts(
-            partial(lenet5, classes=VISION_TASKS[run.task].classes),
+            network,
+            network,
             lambda model: lambda: cross_entropy(model(images), classes),
             _first_layer,
         )
@@ -262,6 +264,7 @@ def _step_parts(run: MethodRun) -> _StepParts:
 
     return _StepParts(
         lambda: _fine_tuned(random_model(config, "float32"), run),
+        lambda: random_model(config, "float32"),
         loss,
         lambda model: partition_before(model, Setting.tail),
     )
@@ -270,4 +273,4 @@ def _step_parts(run: MethodRun) -> _StepParts:
 def _flops(function: Callable[[], object]) -> int:
     with FlopCounterMode(display=False) as counter:
         function()
-    return counter.get_total_flops()
+    return int(counter.get_total_flops())
