@@ -206,7 +206,7 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one(
 def test_an_entry_is_all_that_a_new_method_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arm = Arm("MeZO, n = 4", 7, {"images": 1e-3}, settings={"perturbations": 4})
+    arm = Arm("MeZO, n = 4", 8, {"images": 1e-3}, settings={"perturbations": 4})
     monkeypatch.setitem(ARMS, "mezo_4", arm)
     config = replace(FEW, arms=("mezo", "mezo_4"), seeds=(0,))
     path = run_artifact(ARTIFACT, "smoke", config, tmp_path)

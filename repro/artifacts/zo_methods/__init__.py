@@ -126,7 +126,7 @@ class Config:
 
 
 HOURS = Config()
-QUICK = replace(HOURS, tasks=("mnist",), seeds=(0,), image_forwards=8_000, evaluations=8)
+QUICK = replace(HOURS, tasks=("mnist",), seeds=(0,), image_forwards=4_000, evaluations=8)
 SMOKE = Config(
     tasks=("mnist", "yesno-facts"),
     arms=("mezo", "fzoo", "elasticzo", "bp", "lora"),

@@ -74,13 +74,13 @@ ARMS: dict[str, Arm] = {
     ),
     "mezo_sparse": Arm(
         "Sparse MeZO",
-        2,
+        7,
         {"images": 3.2e-3, "text": 1e-6},
         noise=_SMALL_WEIGHTS,
     ),
     "fzoo": Arm(
         "FZOO, N = 8",
-        8,
+        2,
         {"images": 1e-4, "text": 1e-6},
         optimizer=lazy("repro.methods.fzoo:FZOO"),
         settings={"perturbations": 8},
