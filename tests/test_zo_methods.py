@@ -157,7 +157,7 @@ def test_each_method_is_tuned_alike_and_trained_at_its_best_rate(
     grids = [run for run in seen if run.tuning]
     assert Counter(run.arm for run in grids) == dict.fromkeys(cost, 3)
     assert [run.lr for run in grids if run.arm == "mezo"] == [3.2e-4, 1e-3, 3.2e-3]
-    assert {run.arm: run.steps for run in grids} == {"mezo": 13, "fzoo": 3, "bp": 9}
+    assert {run.arm: run.steps for run in grids} == {"mezo": 50, "fzoo": 11, "bp": 33}
     trained = {(run.arm, run.seed): (run.lr, run.steps) for run in seen if not run.tuning}
     assert trained == {
         (arm, seed): (lr, steps)
@@ -176,7 +176,7 @@ def test_each_method_is_tuned_alike_and_trained_at_its_best_rate(
     ("run", "learner"),
     [
         *((replace(IMAGES, arm=arm), FloatLearner) for arm in ARMS if "images" in ARMS[arm].rates),
-        *((replace(TEXT, arm=arm), AnswerLearner) for arm in ARMS),
+        *((replace(TEXT, arm=arm), AnswerLearner) for arm in ARMS if "text" in ARMS[arm].rates),
     ],
     ids=lambda value: f"{value.arm}-{value.task}" if isinstance(value, MethodRun) else "",
 )
@@ -281,7 +281,8 @@ def test_ranks_are_of_accuracy_with_time_memory_and_published_gains_beside() -> 
     assert elastic["peak memory"] == "2 MB"
     assert elastic["gain over MeZO (points)"] == "+30.00"
     assert elastic["published gain"] == "+7.73"  # 97.53 - 89.80, Table 1
-    assert [bp["rank"], bp["at equal forward passes (%)"]] == ["–", "diverged"]  # noqa: RUF001
+    told = [bp[name] for name in ("rank", "at equal forward passes (%)", "CPU time")]
+    assert told == ["–", "diverged", "–"]  # noqa: RUF001
 
 
 def test_only_runs_of_one_profile_and_rate_are_compared() -> None:
@@ -303,7 +304,6 @@ def test_only_runs_of_one_profile_and_rate_are_compared() -> None:
     [
         ({"tasks": ("shapes40",)}, "a set of point clouds; give sets of images or prompts"),
         ({"arms": ("lozo",)}, "arms = 'lozo': must be one of mezo, "),
-        ({"grid_share": 2.0}, "grid_share = 2: a share of a training run, so at most 1"),
         ({"rates": 0}, "rates = 0: must be a whole number of at least 1"),
     ],
 )

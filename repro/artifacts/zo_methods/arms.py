@@ -65,6 +65,7 @@ def _rounded(rate: float) -> float:
 
 ARMS: dict[str, Arm] = {
     "mezo": Arm("MeZO", 0, {"images": 1e-3, "text": 1e-6}, published="full_zo"),
+    "mezo_clipped": Arm("MeZO, clipped", 6, {"images": 3.2e-2}, settings={"clip": 0.025}),
     "mezo_signs": Arm("MeZO, random signs", 9, {"images": 1e-3, "text": 1e-6}, noise=_SIGNS),
     "mezo_one_sided": Arm(
         "MeZO, one-sided",

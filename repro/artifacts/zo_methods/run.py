@@ -3,14 +3,13 @@
 Kinds of results, each with ``task`` and ``arm`` in its point:
 
 - ``step``: the cost of a step in forward passes, by FLOPs, and its peak memory.
-- ``grid``: a short run at one learning rate, ``lr`` in the point, evaluated on held-out items.
+- ``grid``: a run at one learning rate, ``lr`` in the point, evaluated at its end on held-out items.
 - ``run``: the curve of a run at the best learning rate, by evaluation: ``steps``,
   ``forward_passes``, ``seconds``, ``cpu_seconds``, ``accuracy``, ``loss``. ``at_edge`` says whether
   the rate is an end of its grid, ``settings`` holds all settings but the seed. If every rate
   diverged there is only ``divergence``.
 """
 
-import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -60,12 +59,12 @@ def _compared(config: Config, task: str, context: Context) -> Iterator[Result]:
         for base in bases
     ]
     grids: dict[str, list[Result]] = {base.arm: [] for base in bases}
-    short = [
-        replace(base, steps=math.ceil(base.steps * config.grid_share), tuning=True, lr=lr)
+    tuned = [
+        replace(base, tuning=True, lr=lr)
         for base in whole
         for lr in ARMS[base.arm].grid(kind, config.rates)
     ]
-    for one, metrics in _trained(f"{task}: learning rates", short, context):
+    for one, metrics in _trained(f"{task}: learning rates", tuned, context):
         grids[one.arm].append(Result("grid", {**_point(one), "lr": one.lr}, metrics))
         yield grids[one.arm][-1]
     lrs = {arm: best(grid) for arm, grid in grids.items()}

@@ -19,7 +19,8 @@ def ranking(records: Sequence[Record]) -> pd.DataFrame:
 
     Accuracies are means over seeds with their 95 % interval, in per cent.
     """
-    return pd.DataFrame([row for found in comparisons(records) for row in _rows(found)])
+    rows = [row for found in comparisons(records) for row in _rows(found)]
+    return pd.DataFrame(rows, dtype=object).fillna(_NONE)
 
 
 def _rows(found: Comparison) -> Iterator[dict[str, object]]:
