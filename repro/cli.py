@@ -13,7 +13,6 @@ from typing import Any
 
 from repro import __version__
 from repro.commands import (
-    claim,
     claims,
     completion,
     data,
@@ -32,7 +31,7 @@ from repro.core.errors import ReproError
 from repro.core.suggestions import unknown
 
 COMMANDS = (
-    listing, claims, claim, opening, plan, run, replay, report, notebooks, data, engine, gpu, new,
+    listing, claims, opening, plan, run, replay, report, notebooks, data, engine, gpu, new,
     completion,
 )  # fmt: skip
 """Each module offers ``add_parser(subparsers)``. Its parser sets ``execute(args) -> int`` and

@@ -262,8 +262,8 @@ def test_timed_steps_are_those_that_train(monkeypatch: pytest.MonkeyPatch) -> No
     assert PARTS > 7
     assert floats.optimizer.log.steps == 2 + 7
 
-    plain = build_learner(Arm("torch", "fp32", "cls1", 5).cell(None))
-    split = arms.build(Arm("torch", "fp32", "cls1", 5).cell(None))[1]
+    plain = build_learner(Arm("torch", "fp32", "cls1", 5).run(None))
+    split = arms.build(Arm("torch", "fp32", "cls1", 5).run(None))[1]
     plain.start_epoch(0)
     items = (split.train_inputs, split.train_labels, 5)
     for number, batch in enumerate(arms.batches(*items)):

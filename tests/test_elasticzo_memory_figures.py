@@ -12,7 +12,7 @@ from repro.artifacts import index
 from repro.artifacts.elasticzo_fig6 import Config
 from repro.artifacts.shared import memory_tables
 from repro.artifacts.shared.memory import MemorySteps
-from repro.artifacts.shared.memory_accounts import ACCOUNTS, COMPACT, Accounts
+from repro.artifacts.shared.memory_estimates import COMPACT, ESTIMATES, MemoryEstimates
 from repro.claims.index import CLAIMS
 from repro.claims.verdict import verdict
 from repro.core.errors import UsageError
@@ -68,12 +68,12 @@ def test_no_claim_is_left_out(committed: tuple[str, list[Record]]) -> None:
 
 def test_parts_add_up(committed: tuple[str, list[Record]]) -> None:
     _, records = committed
-    accounts = Accounts(records)
-    assert accounts.steps
-    for step in accounts.steps:
-        found = dict(accounts.of(step))
+    estimates = MemoryEstimates(records)
+    assert estimates.steps
+    for step in estimates.steps:
+        found = dict(estimates.of(step))
         integers = step["precision"] == "int8"
-        assert found.keys() == ACCOUNTS.keys() - (set() if integers else {COMPACT})
+        assert found.keys() == ESTIMATES.keys() - (set() if integers else {COMPACT})
         assert all(sum(row.parts.values()) == row.total for row in found.values())
         assert found["simulated"].total >= found["bound"].total
 
@@ -86,10 +86,10 @@ def test_counted_and_measured_agree(committed: tuple[str, list[Record]]) -> None
     """
     _, records = committed
     states = 2 * torch.get_rng_state().nbytes
-    accounts = Accounts(records)
-    for step in accounts.steps:
+    estimates = MemoryEstimates(records)
+    for step in estimates.steps:
         simulated, measured = (
-            accounts.get(name, step) for name in ("simulated", "measured, no oneDNN")
+            estimates.get(name, step) for name in ("simulated", "measured, no oneDNN")
         )
         assert simulated is not None
         assert measured is not None
@@ -105,12 +105,12 @@ def test_figures_and_tables_are_of_every_step(committed: tuple[str, list[Record]
     ((name, draw),) = index.load(slug).figures().items()
     figure = draw(records)
     panels = [axes for axes in figure.axes if axes.get_title(loc="left")]
-    batches = {step["batch"] for step in Accounts(records).steps}
+    batches = {step["batch"] for step in MemoryEstimates(records).steps}
     assert name == slug.removeprefix("elasticzo_")
     assert len(panels) == 2 * len(batches)
     plt.close(figure)
-    table = memory_tables.accounts(records, PRECISIONS[slug])
-    modes = len(ACCOUNTS) - (PRECISIONS[slug] == "fp32")
+    table = memory_tables.estimates(records, PRECISIONS[slug])
+    modes = len(ESTIMATES) - (PRECISIONS[slug] == "fp32")
     assert len(table) == 4 * len(batches) * modes
     assert len(memory_tables.layers(records)) >= 13
     assert memory_tables.optimizers(records).shape[1] == 3

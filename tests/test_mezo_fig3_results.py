@@ -10,7 +10,7 @@ import pytest
 from repro.artifacts.mezo_fig3 import figures, tables
 from repro.artifacts.mezo_fig3.main_figure import PRINTED, fig3, recovered_ratio
 from repro.artifacts.shared.decoder_steps import simulate_decoder_step
-from repro.artifacts.shared.savings import Point, by_shape, ratios
+from repro.artifacts.shared.savings import Saving, by_shape, ratios
 from repro.measurement.records import Record, of_kind, read_runs, single
 from repro.memory.shape import DecoderShape
 from repro.memory.step import Method, StepSpec
@@ -200,7 +200,7 @@ def test_the_model_that_mezo_trains_in_the_memory_of_bp_fits_and_one_more_layer_
         return simulate_decoder_step(StepSpec(shape, method, "eager", "float32"))
 
     bp, mezo = step(3, "bp"), step(3, "mezo")
-    point = Point(64, 3, 64, "eager", "float32", "bp", bp, mezo)
+    point = Saving(64, 3, 64, "eager", "float32", "bp", bp, mezo)
     of_layer = step(4, "mezo")["parameters_bytes"] - mezo["parameters_bytes"]
     grown = 3 + math.floor((point.size_ratio - 1) * mezo["parameters_bytes"] / of_layer)
     fits, too_large = (step(n, "mezo")["peak_bytes"] for n in (grown, grown + 1))

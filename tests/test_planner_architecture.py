@@ -15,7 +15,7 @@ from repro.core.errors import UsageError
 from repro.memory.setting import Setting
 from repro.planner.configurations import architecture
 from repro.planner.families import FAMILIES, Member, find, members
-from repro.planner.shape_rule import config_of
+from repro.planner.models import of_size
 from repro.planner.weights import weight_bytes
 
 _SIZES = {
@@ -132,15 +132,15 @@ def test_a_model_is_found_by_either_name() -> None:
 def test_the_shape_rule_gives_llama_2_at_its_own_sizes(
     parameters: str, layers: int, count: int
 ) -> None:
-    found = architecture(config_of(parameters))
+    found = architecture(of_size(parameters).config)
     assert (found.layers, found.parameters) == (layers, count)
 
 
 @settings(deadline=None)  # the machine may do much else
 @given(wanted=st.integers(20_000_000, 10**12))
 def test_the_shape_rule_comes_near_any_count(wanted: int) -> None:
-    found = architecture(config_of(str(wanted)))
-    deeper = architecture({**config_of(str(wanted))})
+    found = architecture(of_size(str(wanted)).config)
+    deeper = architecture({**of_size(str(wanted)).config})
     assert deeper == found
     assert abs(found.parameters - wanted) < 0.75 * wanted
 

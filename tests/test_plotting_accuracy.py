@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from repro.core.names import METHOD_LABELS
 from repro.plotting.accuracy import Columns, Score, dots, table
-from repro.plotting.curves import Curve, curves
+from repro.plotting.curves import LossCurve, curves
 
 CAP = 5.0
 """Size of an interval's caps, which are markers too."""
@@ -126,10 +126,16 @@ def test_curves_show_mean_and_range_over_seeds() -> None:
     figure = curves(
         {
             "MNIST": {
-                "train": {"Full ZO": Curve(FLAT, "quick"), "Full BP": Curve(STEEP, "quick")},
-                "test": {"Full ZO": Curve(FLAT, "quick")},
+                "train": {
+                    "Full ZO": LossCurve(FLAT, "quick"),
+                    "Full BP": LossCurve(STEEP, "quick"),
+                },
+                "test": {"Full ZO": LossCurve(FLAT, "quick")},
             },
-            "Fashion-MNIST": {"train": {"Full ZO": Curve(FLAT)}, "test": {"Full ZO": Curve(FLAT)}},
+            "Fashion-MNIST": {
+                "train": {"Full ZO": LossCurve(FLAT)},
+                "test": {"Full ZO": LossCurve(FLAT)},
+            },
         }
     )
     titles = [panel.get_title(loc="left") for panel in figure.axes]
@@ -160,7 +166,7 @@ def test_curves_show_mean_and_range_over_seeds() -> None:
 @pytest.mark.parametrize("smallest", [1e-1, 1e-3, 1e-8])
 def test_labels_of_losses_do_not_overlap(smallest: float) -> None:
     losses = np.array([[2.5, smallest]])
-    figure = curves({"MNIST": {kind: {"Full BP": Curve(losses)} for kind in ("train", "test")}})
+    figure = curves({"MNIST": {kind: {"Full BP": LossCurve(losses)} for kind in ("train", "test")}})
     panel = figure.axes[0]
     figure.canvas.draw()
     bottom, top = panel.get_ylim()
@@ -175,7 +181,7 @@ def test_labels_of_losses_do_not_overlap(smallest: float) -> None:
 
 
 def test_one_seed_has_no_range() -> None:
-    figure = curves({"MNIST": {"train": {"Full ZO": Curve(FLAT[:1])}}})
+    figure = curves({"MNIST": {"train": {"Full ZO": LossCurve(FLAT[:1])}}})
     assert [text.get_text() for text in figure.legends[0].texts] == ["Full ZO"]
     assert not figure.axes[0].collections
     plt.close(figure)
@@ -183,7 +189,7 @@ def test_one_seed_has_no_range() -> None:
 
 def test_a_mean_ends_where_a_seed_diverged() -> None:
     ragged = [[2.3, 1.0, 0.9, 0.8], [2.3, 1.2]]
-    figure = curves({"MNIST": {"train": {"Full ZO": Curve(ragged, caveat="1 of 2 diverged")}}})
+    figure = curves({"MNIST": {"train": {"Full ZO": LossCurve(ragged, caveat="1 of 2 diverged")}}})
     (line,) = figure.axes[0].lines
     assert list(line.get_ydata()) == pytest.approx([2.3, 1.1])
     assert remarks(figure.axes[0]) == ["Full ZO: 1 of 2 diverged"]
@@ -192,7 +198,7 @@ def test_a_mean_ends_where_a_seed_diverged() -> None:
 
 
 def test_a_curve_of_another_profile_is_named_in_its_panel() -> None:
-    mixed = {"Full ZO": Curve(FLAT), "Full BP": Curve(STEEP, "quick", "1 of 3 diverged")}
+    mixed = {"Full ZO": LossCurve(FLAT), "Full BP": LossCurve(STEEP, "quick", "1 of 3 diverged")}
     figure = curves({"MNIST": {"train": mixed, "test": {"Full BP": mixed["Full BP"]}}})
     train, test = figure.axes
     assert train.get_title(loc="left") == "MNIST, train"
@@ -205,7 +211,7 @@ def test_a_curve_of_another_profile_is_named_in_its_panel() -> None:
 
 
 def test_a_method_whose_seeds_all_diverged_at_once_is_named_and_has_no_line() -> None:
-    figure = curves({"MNIST": {"train": {"Full ZO": Curve([], caveat="3 of 3 diverged")}}})
+    figure = curves({"MNIST": {"train": {"Full ZO": LossCurve([], caveat="3 of 3 diverged")}}})
     (panel,) = figure.axes
     assert not panel.lines
     assert remarks(panel) == ["Full ZO: 3 of 3 diverged"]
@@ -217,11 +223,11 @@ def remarks(panel: Axes) -> list[str]:
 
 
 def test_a_method_has_its_own_line_whichever_are_drawn() -> None:
-    figure = curves({"MNIST": {"train": dict.fromkeys(METHOD_LABELS.values(), Curve(FLAT))}})
+    figure = curves({"MNIST": {"train": dict.fromkeys(METHOD_LABELS.values(), LossCurve(FLAT))}})
     lines = figure.axes[0].lines
     assert len({line.get_color() for line in lines}) == 4
     assert len({str(line._dash_pattern) for line in lines}) == 4
-    alone = curves({"MNIST": {"train": {METHOD_LABELS["cls1"]: Curve(FLAT)}}})
+    alone = curves({"MNIST": {"train": {METHOD_LABELS["cls1"]: LossCurve(FLAT)}}})
     assert alone.axes[0].lines[0].get_color() == lines[2].get_color()
     plt.close(figure)
     plt.close(alone)

@@ -150,7 +150,7 @@ def test_an_artifacts_page_has_its_claims_and_how_they_were_made(site: Path, res
         assert here.commit is not None
         assert here.commit[:12] in page
         assert f"{here.cpu}, {here.cores} cores" in page
-    assert len(provenance.standing(runs)) == len(re.findall('<tr id="record-', page))
+    assert len(provenance.current_records(runs)) == len(re.findall('<tr id="record-', page))
     assert "From records" in page
     deviation = re.search(r"^1\. (\w+ \w+)", index.load("elasticzo_table2").about or "", re.M)
     assert deviation is not None

@@ -28,7 +28,9 @@ from typing import TYPE_CHECKING
 from repro.artifacts.base import Artifact, Context, Result
 from repro.artifacts.shared.ablation import Ablation, Axis, Changes, run_ablations
 from repro.artifacts.shared.images import ImageRuns
-from repro.core.names import METHODS, ZEROTH_ORDER
+from repro.claims.elasticzo import DATASETS
+from repro.core.names import METHOD_LABELS, METHODS, ZEROTH_ORDER
+from repro.measurement.records import Record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
 
     from repro.artifacts.shared.comparisons import Comparison, Variant
     from repro.claims.trained import Cell
-    from repro.measurement.records import Record
 
 RESTORE = Axis("restore", "restore", ("exact",), ("full_zo", "cls1"), base="clip")
 AXES = (
@@ -100,14 +101,13 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         yield result
 
 
-def effects(records: "Sequence[Record]") -> "list[Comparison]":
+def effects(records: Sequence[Record]) -> "list[Comparison]":
     """Return the recorded comparisons, sorted by data set, question and method.
 
     Raises:
         ReproError: two runs to compare differ in more settings than the one in question.
     """
     from repro.artifacts.shared.comparisons import comparisons
-    from repro.claims.elasticzo import DATASETS
 
     found = []
     for one in comparisons(records, AXES, lambda cell: DEFAULTS.items() <= cell.point.items()):
@@ -126,13 +126,12 @@ def effects(records: "Sequence[Record]") -> "list[Comparison]":
     )
 
 
-def restored(records: "Sequence[Record]") -> "Iterator[tuple[str, Cell]]":
+def restored(records: Sequence[Record]) -> "Iterator[tuple[str, Cell]]":
     """Yield the cells that differ only in the restore rule, each with its rule.
 
     They count the perturbed weights that were clipped, and so were not restored in place; with
     ``restore="exact"``, the weights that would not have been restored.
     """
-    from repro.claims.elasticzo import DATASETS
     from repro.claims.trained import Cells
 
     cells = Cells(records)
@@ -161,7 +160,7 @@ def shares(cell: "Cell") -> tuple[list[float], float]:
     return [share(epoch) for epoch in zip(*seeds, strict=False)], share(whole)
 
 
-def accuracy_table(records: "Sequence[Record]") -> "pd.DataFrame":
+def accuracy_table(records: Sequence[Record]) -> "pd.DataFrame":
     """Return test accuracy under the default and each alternative, and their difference.
 
     Accuracies are in per cent after the last epoch. Differences are in points, with the 95 %
@@ -189,7 +188,7 @@ def accuracy_table(records: "Sequence[Record]") -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def clipped_weights_table(records: "Sequence[Record]") -> "pd.DataFrame":
+def clipped_weights_table(records: Sequence[Record]) -> "pd.DataFrame":
     """Return the shares of perturbed weights that were clipped, in per cent."""
     import pandas as pd
 
@@ -207,7 +206,7 @@ def clipped_weights_table(records: "Sequence[Record]") -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def summary(records: "Sequence[Record]") -> str:
+def summary(records: Sequence[Record]) -> str:
     """Return a sentence that names the differences with the same sign after every epoch."""
     found, named = _pairs(records), []
     for one, variant in found:
@@ -223,18 +222,19 @@ def summary(records: "Sequence[Record]") -> str:
     return f"{sentence} ({len(named)} of {len(found)}): {'; '.join(named)}."
 
 
-def _pairs(records: "Sequence[Record]") -> "list[tuple[Comparison, Variant]]":
+def _pairs(records: Sequence[Record]) -> "list[tuple[Comparison, Variant]]":
     return [(one, variant) for one in effects(records) for variant in one.others]
 
 
 def _names(cell: "Cell") -> dict[str, str]:
-    from repro.claims.elasticzo import DATASETS, METHODS
-
     point = cell.point
-    return {"data set": DATASETS[str(point["dataset"])], "method": METHODS[str(point["method"])]}
+    return {
+        "data set": DATASETS[str(point["dataset"])],
+        "method": METHOD_LABELS[str(point["method"])],
+    }
 
 
-def draw_accuracy(records: "Sequence[Record]") -> "Figure":
+def draw_accuracy(records: Sequence[Record]) -> "Figure":
     """Draw the mean over seeds: a row for each data set and question, a panel for each method.
 
     Where there are several seeds, each is a thin line. Every panel has its own scale.
@@ -284,7 +284,7 @@ def _answers_panel(panel: "Axes", one: "Comparison") -> None:
     panel.legend(loc="lower right")
 
 
-def draw_restores(records: "Sequence[Record]") -> "Figure":
+def draw_restores(records: Sequence[Record]) -> "Figure":
     """Draw the share of clipped weights by epoch, with a panel for each data set."""
     import matplotlib.pyplot as plt
 

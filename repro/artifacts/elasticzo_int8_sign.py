@@ -27,9 +27,10 @@ from typing import TYPE_CHECKING
 
 from repro.artifacts.base import Artifact, Context, Result
 from repro.artifacts.shared.images import ImageRuns
-from repro.claims.index import of_artifact
-from repro.core.names import ZEROTH_ORDER, MethodName
-from repro.core.validation import require_distinct, require_names, require_positive_int
+from repro.claims.elasticzo import DATASETS
+from repro.core.names import METHOD_LABELS, ZEROTH_ORDER, MethodName
+from repro.core.validation import require_each, require_names, require_positive_int
+from repro.measurement.records import Record, rank
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,9 +38,7 @@ if TYPE_CHECKING:
 
     from repro.claims.trained import Cell
     from repro.claims.verdict import Finding
-    from repro.measurement.records import Record
 
-CLAIMS = tuple(claim.id for claim in of_artifact("elasticzo_int8_sign"))
 RULES = {
     "integer_is_float": "integer = float",
     "exact_is_float": "without the floor = float",
@@ -69,9 +68,7 @@ class Config(ImageRuns):
         """Refuse any name or number that cannot be run, before anything runs."""
         super().__post_init__()
         require_names("methods", self.methods, ZEROTH_ORDER)
-        require_distinct("batches", self.batches)
-        for batch in self.batches:
-            require_positive_int("batch size B", batch)
+        require_each("batches", self.batches, require_positive_int, "batch size B")
 
 
 PAPER = Config()
@@ -102,7 +99,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     yield from results(watched, context, ("batch",), engine=config.engine)
 
 
-def share(record: "Record", rule: str) -> float:
+def share(record: Record, rule: str) -> float:
     """Return the share of a run's steps that ``rule`` counts, in per cent."""
     counts = record.metrics["signs"]
     agreed: int = sum(epoch[rule] for epoch in counts)
@@ -122,7 +119,7 @@ def mean_by_epoch(cell: "Cell", rule: str) -> list[float]:
     ]
 
 
-def cells(records: "Iterable[Record]") -> "dict[tuple[str, str, int], Cell]":
+def cells(records: Iterable[Record]) -> "dict[tuple[str, str, int], Cell]":
     """Return the runs of each data set, method and batch size, sorted in this order."""
     from repro.artifacts.shared.scores import place
     from repro.claims.trained import Cells
@@ -134,12 +131,12 @@ def cells(records: "Iterable[Record]") -> "dict[tuple[str, str, int], Cell]":
     return dict(sorted(found.items(), key=lambda item: (place(item[1].point), item[0][2])))
 
 
-def judged(records: "Iterable[Record]") -> "dict[tuple[str, str], Cell]":
+def judged(records: Iterable[Record]) -> "dict[tuple[str, str], Cell]":
     """Return the runs of each data set and method at the batch size of the verdict."""
     return {at[:2]: cell for at, cell in cells(records).items() if at[2] == JUDGED_BATCH}
 
 
-def short_runs(records: "Iterable[Record]") -> dict[tuple[str, str, int], float]:
+def short_runs(records: Iterable[Record]) -> dict[tuple[str, str, int], float]:
     """Return the share of right signs in the runs of six epochs.
 
     The schedule of p_zero is stretched over a run, so the first six epochs of a longer run differ.
@@ -157,16 +154,14 @@ _PARTS = 6
 """Number of methods times data sets behind the paper's single number."""
 
 
-def findings(records: "Sequence[Record]") -> "list[Finding]":
+def findings(records: Sequence[Record]) -> "list[Finding]":
     """Return the finding for the artifact's single statement.
 
     Its plausible range spans the epochs of all runs, as the paper does not say over which steps it
     counted.
     """
-    from repro.claims.elasticzo import DATASETS, METHODS
     from repro.claims.statistics import estimate, prediction_half_width
     from repro.claims.verdict import Finding
-    from repro.measurement.records import rank
 
     found = judged(records)
     if len(found) < _PARTS:
@@ -186,7 +181,7 @@ def findings(records: "Sequence[Record]") -> "list[Finding]":
     reached = sum(epoch >= _PUBLISHED for epoch in every)
     mean = estimate(seeds)
     parts = ", ".join(
-        f"{METHODS[method]} on {DATASETS[dataset]} "
+        f"{METHOD_LABELS[method]} on {DATASETS[dataset]} "
         f"{fmean(share(record, _RIGHT) for record in cell.records):.1f} %"
         for (dataset, method), cell in found.items()
     )
@@ -217,21 +212,19 @@ def findings(records: "Sequence[Record]") -> "list[Finding]":
     ]
 
 
-def by_phase(records: "Sequence[Record]") -> "DataFrame":
+def by_phase(records: Sequence[Record]) -> "DataFrame":
     """Return the share of right signs during training, in per cent, by batch size and method.
 
     Runs of 100 epochs, the paper's length, also show each phase of its schedules.
     """
     import pandas as pd
 
-    from repro.claims.elasticzo import DATASETS, METHODS
-
     rows = []
     for (dataset, method, batch), cell in cells(records).items():
         shares = mean_by_epoch(cell, _RIGHT)
         row: dict[str, object] = {
             "data set": DATASETS[dataset],
-            "method": METHODS[method],
+            "method": METHOD_LABELS[method],
             "B": batch,
             "seeds": len(cell.records),
             "epochs": cell.settings["epochs"],
@@ -247,12 +240,11 @@ def by_phase(records: "Sequence[Record]") -> "DataFrame":
     return pd.DataFrame(rows)
 
 
-def signs(records: "Sequence[Record]") -> "Figure":
+def signs(records: Sequence[Record]) -> "Figure":
     """Draw the mean over seeds by epoch: a row for each data set, a column for each method."""
     import matplotlib.pyplot as plt
     import seaborn as sns
 
-    from repro.claims.elasticzo import DATASETS, METHODS
     from repro.plotting.remarks import title
     from repro.plotting.style import INK, style
 
@@ -278,7 +270,7 @@ def signs(records: "Sequence[Record]") -> "Figure":
                     range(1, len(mean) + 1), mean, color=colour, ls=dashes, label=RULES[rule]
                 )
             panel.axhline(_PUBLISHED, color=INK, lw=0.8, label="published: integer = float")
-            name = title(f"{DATASETS[dataset]}, {METHODS[method]}", {cell.profile})
+            name = title(f"{DATASETS[dataset]}, {METHOD_LABELS[method]}", {cell.profile})
             panel.set_title(f"{name}\n{cell.caveat}".rstrip())
             panel.set_ylim(0, 101)
         for panel in grid[-1]:
@@ -290,11 +282,10 @@ def signs(records: "Sequence[Record]") -> "Figure":
     return figure
 
 
-def batches(records: "Sequence[Record]") -> "Figure":
+def batches(records: Sequence[Record]) -> "Figure":
     """Draw the share of right signs in short runs by batch size."""
     import matplotlib.pyplot as plt
 
-    from repro.claims.elasticzo import DATASETS, METHODS
     from repro.plotting.style import INK, METHOD_COLOURS, style
 
     lines: dict[tuple[str, str], list[tuple[int, float]]] = {}
@@ -308,7 +299,7 @@ def batches(records: "Sequence[Record]") -> "Figure":
         for (dataset, method), points in lines.items():
             panel = panels[datasets.index(dataset)]
             xs, ys = zip(*points, strict=True)
-            look = {"color": METHOD_COLOURS[method], "label": METHODS[method]}
+            look = {"color": METHOD_COLOURS[method], "label": METHOD_LABELS[method]}
             panel.plot(xs, ys, marker="o", ms=4, **look)
             panel.set_title(DATASETS[dataset])
         for panel in panels:

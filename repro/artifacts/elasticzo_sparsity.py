@@ -11,20 +11,21 @@ Deviations from the paper:
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
 from repro.artifacts.shared.ablation import Ablation, Axis, run_ablations
 from repro.artifacts.shared.images import ImageRuns
+from repro.claims.elasticzo import DATASETS
+from repro.claims.quantity import key
 from repro.integer.limits import check_p_zero
+from repro.measurement.records import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from repro.claims.trained import Cell
-    from repro.measurement.records import Record
 
 _SCHEDULE = "0.33, then 0.5, then 0.9"
 _DOTTED: dict[str, Any] = {"linestyle": ":"}
@@ -66,7 +67,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         yield result
 
 
-def sparsity(records: "Sequence[Record]") -> "Figure":
+def sparsity(records: Sequence[Record]) -> "Figure":
     """Draw the mean and range of each arm over seeds, with a panel for each data set.
 
     Dotted lines mark the published accuracies after 100 epochs. An arm's line ends with its
@@ -77,7 +78,6 @@ def sparsity(records: "Sequence[Record]") -> "Figure":
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    from repro.claims.elasticzo import DATASETS
     from repro.claims.trained import Cells
     from repro.plotting.style import INK, style
 
@@ -113,21 +113,15 @@ def _panel(
     from matplotlib.lines import Line2D
 
     from repro.artifacts.shared.scores import published
-    from repro.claims.elasticzo import DATASETS
-    from repro.claims.quantity import key
+    from repro.plotting.curves import plot_range
     from repro.plotting.remarks import remark, title
 
     profiles = {cell.profile for cell in cells}
     remarks = []
     for cell in sorted(cells, key=lambda cell: list(colours).index(cell.point["p_zero"])):
         colour = colours[cell.point["p_zero"]]
-        seeds = [record.metrics["test_accuracy"] for record in cell.evaluated]
-        epochs = [[100 * one for one in at] for at in zip(*seeds, strict=False)]
-        panel.plot([fmean(at) for at in epochs], color=colour)
-        lowest, highest = map(min, epochs), map(max, epochs)
-        panel.fill_between(
-            range(len(epochs)), [*lowest], [*highest], color=colour, alpha=0.2, linewidth=0
-        )
+        seeds = [[100 * one for one in r.metrics["test_accuracy"]] for r in cell.evaluated]
+        plot_range(panel, seeds, color=colour)
         point: dict[str, Any] = {"dataset": dataset, "precision": "int8", "method": "full_zo"}
         if cell.point["p_zero"] is not None:  # Table 1 has the schedule
             point["p_zero"] = PAPER.p_zero

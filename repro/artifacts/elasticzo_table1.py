@@ -32,8 +32,7 @@ Deviations from the paper:
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
 from repro.artifacts.shared.images import TrainingRuns
@@ -46,9 +45,6 @@ from repro.core.names import (
     Precision,
 )
 from repro.core.validation import require_choice, require_names
-
-if TYPE_CHECKING:
-    from repro.training.run import NetworkRun
 
 DATASETS = ("mnist", "fashion_mnist", "modelnet40")
 OTHER_CLOUDS = ("modelnet40_points", "modelnet40_hdf5", "shapes40", "shrec11")
@@ -120,33 +116,19 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     - ``run``: one training run. The point names data set, precision and method. The metrics are
       its curves and its settings.
     """
-    from repro.artifacts.shared.training_runs import results
+    from repro.artifacts.shared.training_runs import results, scratch_runs
+    from repro.training.experiments import TrainingBudget
 
-    yield from results(_runs(config), context, engine=config.engine)
-
-
-def _runs(config: Config) -> "Iterator[NetworkRun]":
-    from repro.training.experiments import TrainingBudget, from_scratch
-    from repro.training.hyperparameters import tuned_hyperparameters
-    from repro.training.task import vision_task
-
-    columns = product(config.datasets, config.precisions)
-    for (dataset, precision), method, seed in product(columns, config.methods, config.seeds):
-        if vision_task(dataset).network == "pointnet" and precision != "fp32":
-            continue
-        if method == "full_bp" and precision == "int8s":
-            continue  # Full BP estimates no gradient, so this run would equal INT8's
-        yield from_scratch(
-            dataset,
-            precision,
-            method,
-            tuned_hyperparameters(dataset, precision, method),
-            seed=seed,
-            images=TrainingBudget(config.epochs, config.image_items),
-            clouds=TrainingBudget(config.cloud_epochs, config.cloud_items, config.cloud_points),
-            augmentation=config.cloud_augmentation,
-            device=config.device,
-        )
+    runs = scratch_runs(
+        config,
+        config.datasets,
+        config.precisions,
+        config.methods,
+        images=TrainingBudget(config.epochs, config.image_items),
+        clouds=TrainingBudget(config.cloud_epochs, config.cloud_items, config.cloud_points),
+        augmentation=config.cloud_augmentation,
+    )
+    yield from results(runs, context, engine=config.engine)
 
 
 ARTIFACT = Artifact(

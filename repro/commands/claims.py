@@ -1,4 +1,4 @@
-"""``repro claims``: the published statements with our values and verdicts."""
+"""``repro claims`` and ``repro claim ID``: the published statements, our values and verdicts."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ _BASES = ("equations", "simulated", "measured", "engine", "timed", "trained")
 
 
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
-    """Add the command to the parser."""
+    """Add the two commands to the parser."""
     parser = subparsers.add_parser(
         "claims",
         help="list the published statements with our values and verdicts",
@@ -41,11 +41,19 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
     add_results(parser)
     parser.set_defaults(
-        execute=execute, next_step="repro claim ID shows one statement in full, with its quotation"
+        execute=list_claims,
+        next_step="repro claim ID shows one statement in full, with its quotation",
     )
+    parser = subparsers.add_parser(
+        "claim",
+        help="show one statement in full: quotation, our value, verdict and its reason",
+    )
+    parser.add_argument("id", metavar="ID", help="identifier, as in the first column of `claims`")
+    add_results(parser)
+    parser.set_defaults(execute=show_claim, next_step="repro claims lists all statements")
 
 
-def execute(args: argparse.Namespace) -> int:
+def list_claims(args: argparse.Namespace) -> int:
     """Print the statements that pass the filters.
 
     Raises:
@@ -71,6 +79,20 @@ def execute(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write(claims_text(rows))
         sys.stderr.write(ledger.note)
+    return 0
+
+
+def show_claim(args: argparse.Namespace) -> int:
+    """Print one statement, our values and the verdict."""
+    from repro.report.ledger import read_ledger
+    from repro.report.terminal import claim_text
+
+    ledger = read_ledger(args.results)
+    rows = {row.id: row for row in ledger.rows}
+    if args.id not in rows:
+        raise UsageError(unknown("statement", args.id, rows, "repro claims"))
+    sys.stdout.write(claim_text(rows[args.id]))
+    sys.stderr.write(ledger.note)
     return 0
 
 

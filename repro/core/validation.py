@@ -1,7 +1,8 @@
 """Checks of user input; each error names the value, the limit and the way out."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Any
 
 from repro.core.errors import UsageError
 
@@ -52,6 +53,22 @@ def require_distinct(name: str, values: Collection[object]) -> None:
     if len(set(values)) != len(values):
         msg = f"{name} = {list(values)!r}: each value may be given only once"
         raise UsageError(msg)
+
+
+def require_each(
+    name: str, values: Collection[Any], check: Callable[[str, Any], object], label: str = ""
+) -> None:
+    """Raise ``UsageError`` unless ``values`` are distinct, at least one, and all pass ``check``.
+
+    Args:
+        name: name of the setting.
+        values: its values.
+        check: one of the functions above; it gets a name and a value.
+        label: name of a single value, if it has another one.
+    """
+    require_distinct(name, values)
+    for value in values:
+        check(label or name, value)
 
 
 def require_names(name: str, values: Collection[str], allowed: Collection[str]) -> None:

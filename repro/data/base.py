@@ -27,6 +27,20 @@ class BadContentError(ReproError):
     """A source delivered wrong content; nothing of it is kept."""
 
 
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_sha256(path: Path, expected: str) -> None:
+    """Raise ``BadContentError`` unless the file has the expected hash."""
+    digest = sha256_of(path)
+    if digest != expected:
+        msg = f"{path}: SHA-256 is {digest}, must be {expected}"
+        raise BadContentError(msg)
+
+
 def check_labels(labels: npt.NDArray[np.integer], classes: int, name: str) -> None:
     """Raise ``BadContentError`` unless every label is one of 0 to ``classes`` - 1."""
     outside = np.flatnonzero((labels < 0) | (labels >= classes))
@@ -127,8 +141,7 @@ class FileSpec:
         if not isinstance(value, Path) or not value.is_file():
             msg = f"expected a file: {value} is not there"
             raise BadContentError(msg)
-        with value.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256_of(value)
 
     def write(self, value: Value, path: Path) -> None:
         """Copy the file ``value`` to ``path``."""

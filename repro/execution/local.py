@@ -1,7 +1,7 @@
 """Train runs in processes of this machine, as many at a time as its cores and memory allow."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +60,9 @@ class LocalExecutor:
         if need_engine(runs):
             build.load()
         store = CheckpointStore.of(self.environment, self.threads)
-        require_data(run for run in runs if store.progress(run).metrics is None)
+        missing = (run for run in runs if store.progress(run).metrics is None)
+        for name in dict.fromkeys(vision_task(run.task).dataset for run in missing):
+            cache.require_available(name)  # before anything runs
         tidy(store.directory)
         with processes(workers=self.workers, preload=["repro.execution.local"]) as submit:
             yield from train_all(runs, store, LocalPool(self, store, submit))
@@ -106,12 +108,6 @@ class LocalPool:
         """Wait until runs end and return their outcomes."""
         done, _ = wait(self._running, return_when=FIRST_COMPLETED)
         return [_outcome(self._running.pop(future), future) for future in done]
-
-
-def require_data(runs: Iterable[NetworkRun]) -> None:
-    """Raise ``UsageError`` before anything runs if a run's data set needs the user to fetch it."""
-    for name in dict.fromkeys(vision_task(run.task).dataset for run in runs):
-        cache.require_available(name)
 
 
 def _outcome(run: NetworkRun, future: Future[dict[str, Any]]) -> RunOutcome:

@@ -27,6 +27,9 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 Submit = Callable[[Callable[..., Any], Any], Future[Any]]
 
+_COSTLY = "torch._dynamo"
+"""Imported by the first optimizer of a process, which takes two to three seconds."""
+
 
 @contextmanager
 def processes(*, workers: int, preload: Sequence[str]) -> Iterator[Submit]:
@@ -41,7 +44,7 @@ def processes(*, workers: int, preload: Sequence[str]) -> Iterator[Submit]:
         preload: modules the fork server imports once, for all.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["repro.measurement.fork_server", *preload])
+    context.set_forkserver_preload(["repro.measurement.fork_server", *preload, _COSTLY])
     _start_fork_server()
     others = set(multiprocessing.active_children())
     # pebble does not type its context parameter for fork servers

@@ -203,7 +203,7 @@ def _leading(terms: list[_Monomial], s: Sizes, axis: Axis) -> tuple[float, Float
 
 def _whole(name: str, value: ArrayLike) -> Float:
     array = np.asarray(value, dtype=np.float64)
-    if not np.all(np.isfinite(array)) or np.any(array < 1) or np.any(array != np.floor(array)):
+    if not np.all(np.isfinite(array) & (array >= 1) & (array == np.floor(array))):
         msg = f"{name} = {_show(value)}: must be a finite whole number of at least 1"
         raise UsageError(msg)
     return array
@@ -211,7 +211,7 @@ def _whole(name: str, value: ArrayLike) -> Float:
 
 def _positive(name: str, value: ArrayLike) -> Float:
     array = np.asarray(value, dtype=np.float64)
-    if not np.all(np.isfinite(array)) or np.any(array <= 0):
+    if not np.all(np.isfinite(array) & (array > 0)):
         msg = f"{name} = {_show(value)}: must be a finite number above 0"
         raise UsageError(msg)
     return array

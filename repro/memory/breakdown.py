@@ -1,5 +1,7 @@
 """The memory of a training step of a small network, by kind."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 
 
@@ -19,6 +21,14 @@ class MemoryBreakdown:
     """The input batch of the first layer; the paper's formulas do not count it."""
     other: int = 0
     """Tensors outside the formulas: indices of maxima, columns of a convolution, the loss."""
+
+    @classmethod
+    def of(cls, sizes: Iterable[tuple[str, int]]) -> "MemoryBreakdown":
+        """Return the sum by part of ``sizes``, each the name of a part and bytes."""
+        parts = Counter[str]()
+        for part, size in sizes:
+            parts[part] += size
+        return cls(**parts)
 
     @property
     def total(self) -> int:

@@ -20,12 +20,11 @@ def build(config: Mapping[str, Any], method: TrainingMethod, setting: Setting) -
     Raises:
         ReproError: transformers has no such causal language model, or cannot build it this way.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM
 
-    values = {key: value for key, value in config.items() if key != "model_type"}
     dtype = getattr(torch, "bfloat16" if setting.quantised else setting.format)
     try:
-        checked = AutoConfig.for_model(config.get("model_type", ""), **values).get_text_config()
+        checked = text_config(config)
         checked.use_cache = False
         model: nn.Module = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
             checked, dtype=dtype, attn_implementation=setting.attention
@@ -47,6 +46,14 @@ def build(config: Mapping[str, Any], method: TrainingMethod, setting: Setting) -
         if method.trains == "adapters":
             model.enable_input_require_grads()  # type: ignore[operator]
     return model
+
+
+def text_config(config: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of the model's own class
+    """Return transformers' configuration of the text model of ``config``."""
+    from transformers import AutoConfig
+
+    values = {key: value for key, value in config.items() if key != "model_type"}
+    return AutoConfig.for_model(config.get("model_type", ""), **values).get_text_config()
 
 
 def reason_of(error: Exception) -> str:

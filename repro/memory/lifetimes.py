@@ -1,7 +1,9 @@
 """Compute how many bytes are alive at once, from buffers and the operations that use them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+import numpy as np
 
 from repro.memory.breakdown import MemoryBreakdown
 
@@ -56,19 +58,6 @@ class Program:
         for buffer in self._buffers:
             sizes[buffer.first] += buffer.size
             sizes[buffer.last + 1] -= buffer.size
-        moment = _argmax_of_sums(sizes)
-        parts: dict[str, int] = {}
-        for buffer in self._buffers:
-            if buffer.first <= moment <= buffer.last:
-                parts[buffer.part] = parts.get(buffer.part, 0) + buffer.size
-        return MemoryBreakdown(**parts)
-
-
-def _argmax_of_sums(changes: Sequence[int]) -> int:
-    """Return the first place at which the running sum of ``changes`` is largest."""
-    total, largest, place = 0, 0, 0
-    for number, change in enumerate(changes):
-        total += change
-        if total > largest:
-            largest, place = total, number
-    return place
+        moment = np.argmax(np.cumsum(sizes))
+        alive = [b for b in self._buffers if b.first <= moment <= b.last]
+        return MemoryBreakdown.of((buffer.part, buffer.size) for buffer in alive)

@@ -74,15 +74,15 @@ def lower_bound(
             raise UsageError(msg)
     start = partition_index(partition, [layer.name for layer in layers])
     step = _Step(layers, batch, WIDTHS[precision], accumulators=precision == "int8")
-    has_head = any(layer.parameters for layer in layers[:start])
-    has_tail = any(layer.parameters for layer in layers[start:])
-    if has_head and has_tail and recorded == "plus":
+    has_zo_part = any(layer.parameters for layer in layers[:start])
+    has_bp_part = any(layer.parameters for layer in layers[start:])
+    if has_zo_part and has_bp_part and recorded == "plus":
         waiting = step.backpropagate(start, update=False)
         step.forward(len(layers))
         step.program.use(waiting)
-    elif has_tail:
+    elif has_bp_part:
         step.backpropagate(start, update=True)
-    if has_head:
+    if has_zo_part:
         step.forward(len(layers))
     width = WIDTHS[precision]
     return replace(

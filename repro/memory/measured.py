@@ -147,12 +147,14 @@ def peak_of_step(step: Callable[[], object]) -> int:
 
 def _on_cuda(
     build: Callable[[], Model], start: Callable[[Model], Callable[[], object]]
-) -> MeasuredPeak:
+) -> MeasuredPeak | None:
     before = torch.cuda.memory_allocated()
     with torch.device("cuda"):
         model = build()
     weights = torch.cuda.memory_allocated() - before
-    peak = _peak_on_cuda(start(model))
+    peak = peak_on_cuda(start(model))
+    if peak is None:
+        return None
     return MeasuredPeak(_parameters(model), weights, peak.allocated, peak.reserved)
 
 
@@ -172,19 +174,15 @@ def peak_on_cuda(step: Callable[[], object]) -> CudaPeak | None:
     workspaces.
     """
     try:
-        return _peak_on_cuda(step)
+        step()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        resting = torch.cuda.memory_allocated()
+        step()
+        torch.cuda.synchronize()
     except torch.OutOfMemoryError:
         return None
-
-
-def _peak_on_cuda(step: Callable[[], object]) -> CudaPeak:
-    step()
-    torch.cuda.synchronize()
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    resting = torch.cuda.memory_allocated()
-    step()
-    torch.cuda.synchronize()
     allocated = torch.cuda.max_memory_allocated() - resting
     return CudaPeak(allocated, torch.cuda.max_memory_reserved())
 

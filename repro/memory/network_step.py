@@ -77,8 +77,8 @@ class NetworkStep:
         """Return the learner, built as in the training artifacts."""
         problem = _PROBLEMS[self.network]
         settings = tuned_hyperparameters(problem, self.precision, self.method)
-        cell = NetworkRun(problem, self.precision, self.method, settings, 1, 0, points=self.points)
-        learner = build_learner(cell)
+        run = NetworkRun(problem, self.precision, self.method, settings, 1, 0, points=self.points)
+        learner = build_learner(run)
         learner.start_epoch(0)
         return learner
 

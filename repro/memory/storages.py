@@ -67,10 +67,7 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def peak(self) -> MemoryBreakdown:
         """Return the memory at the peak, by the final kind of each storage."""
-        parts: dict[str, int] = {}
-        for storage in self._peak:
-            parts[storage.part] = parts.get(storage.part, 0) + storage.size
-        return MemoryBreakdown(**parts)
+        return MemoryBreakdown.of((storage.part, storage.size) for storage in self._peak)
 
     def __torch_dispatch__(
         self,

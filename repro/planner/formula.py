@@ -18,7 +18,7 @@ TOKEN = 8
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Moment:
     """Bytes alive at one moment of a step."""
 
     moment: str
@@ -46,7 +46,7 @@ class Estimate:
         return {**parts, "total": round(self.total)}
 
 
-def estimate(a: Architecture, method: TrainingMethod, s: Setting) -> Estimate:
+def estimate(a: Architecture, method: TrainingMethod, s: Setting) -> Moment:
     """Return the moment with the largest memory in one step of ``method``, its peak."""
     return max(_Step(a, method, s).moments(), key=lambda moment: moment.total)
 
@@ -66,7 +66,7 @@ class _Step:
         self.stream = s.width * s.batch * s.context * a.hidden
         """Bytes of the residual stream."""
 
-    def moments(self) -> Iterator[Estimate]:
+    def moments(self) -> Iterator[Moment]:
         """Yield every moment that may be the peak."""
         if self.method.estimator != "backpropagation":
             waiting = self._trained() if self.method.estimator == "both" else 0
@@ -77,19 +77,23 @@ class _Step:
         if self.method.estimator != "zeroth-order":
             yield from self._backpropagation()
 
-    def _backpropagation(self) -> Iterator[Estimate]:
+    def _backpropagation(self) -> Iterator[Moment]:
         a, s = self.a, self.s
         block, backward = self._kept_block(a.masked_share(self.blocks or 1)), self._backward()
         inputs = self.blocks * self.stream if self.method.checkpointed else 0
-        every = inputs or self.blocks * block - self._unkept()
+        first_keeps_all = not self.blocks or self.method.trains == "all"
+        less = 0 if first_keeps_all else activations.unkept(a, s)
+        every = inputs or self.blocks * block - less
         again = self._kept_block(any(a.masked)) - activations.shared_input(a, s)
         recomputed = again if inputs else 0
-        head, last = self._head_gradient(), self._last_matrix_gradient()
+        head = self._head_gradient()
+        last = self._block_gradient(a.feed_forward * a.hidden)  # a backward pass starts with it
         final = activations.kept_at_the_end(a, s, frozen=self.adapters)
         yield self._at("loss", 0, every + final, activations.logits(a, s, backward=True))
         yield self._at("final norm", head, every, activations.final_norm_working(a, s))
         yield self._at("backward pass begins", head + last, every + recomputed, backward)
-        others = self._trained() - self._gradients_to_come() - self._block_gradient()
+        of_block = self._block_gradient(a.block_parameters)
+        others = self._trained() - self._gradients_to_come() - of_block
         first = again + self.stream if inputs else block
         yield self._at("backward pass ends", others + last, first, backward)
         # a tied embedding's gradient has two parts, which autograd adds out of place
@@ -100,12 +104,12 @@ class _Step:
         if self.method.adam:
             yield self._at("update", self._trained(), 0, self._update())
 
-    def _at(self, moment: str, gradients: float, kept: float, working: float) -> Estimate:
+    def _at(self, moment: str, gradients: float, kept: float, working: float) -> Moment:
         state = 2 * self._trained() if self.method.adam else 0
         always = activations.shared(self.a, self.s) + TOKEN * self.s.batch * self.s.context
         adapters = self.a.adapter_parameters(self.s.rank) if self.adapters else 0
         weights = weight_bytes(self.a, self.s) + self.s.width * adapters
-        return Estimate(moment, weights, state, gradients, kept, working + always)
+        return Moment(moment, weights, state, gradients, kept, working + always)
 
     def _trained(self) -> float:
         """Return the bytes of the backpropagated parameters; their gradients take as many."""
@@ -128,17 +132,9 @@ class _Step:
         tokens = 0 if self.a.tied else self.a.embedding_parameters  # if tied, it exists already
         return self.s.width * (tokens + self.a.position_rows * self.a.hidden)
 
-    def _block_gradient(self) -> float:
-        """Return the bytes of one block's gradients; those of adapters are negligible."""
-        if self.adapters or not self.blocks:
-            return 0
-        return self.s.width * self.a.block_parameters
-
-    def _last_matrix_gradient(self) -> float:
-        """Return the gradient of a block's last matrix, the first in its backward pass."""
-        if self.adapters or not self.blocks:
-            return 0
-        return self.s.width * self.a.feed_forward * self.a.hidden
+    def _block_gradient(self, elements: float) -> float:
+        """Return the gradient of some elements of a block; that of adapters is negligible."""
+        return 0 if self.adapters or not self.blocks else self.s.width * elements
 
     def _kept_block(self, masked: float) -> float:
         if not self.blocks:
@@ -147,11 +143,6 @@ class _Step:
         inner_bytes = self.s.width * self.s.batch * self.s.context * inner
         block = activations.kept(self.a, self.s, frozen=self.adapters, masked=masked)
         return block + inner_bytes
-
-    def _unkept(self) -> float:
-        if not self.blocks or self.method.trains == "all":
-            return 0
-        return activations.unkept(self.a, self.s)
 
     def _backward(self) -> float:
         if not self.blocks:

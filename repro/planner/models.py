@@ -1,4 +1,9 @@
-"""Find the user's model: a shape in the table, a ``config.json``, or a name on the hub."""
+"""Find the user's model: a shape in the table, a ``config.json``, a name on the hub, or a size.
+
+A size alone gives Llama 2's own proportions: D = 128 L with heads of 128 (4096 = 128 x 32 for 7B,
+5120 = 128 x 40 for 13B), a gated feed-forward network of 8 D / 3 rounded as Llama 2 rounds it, as
+many key/value heads as heads, an untied vocabulary of 32000, and 4096 positions.
+"""
 
 import difflib
 import json
@@ -10,9 +15,15 @@ from typing import Any
 
 from repro.core.errors import ReproError, UsageError
 from repro.core.paths import names_a_path
+from repro.core.units import parse_count
 from repro.data.base import SourceUnavailableError
 from repro.data.sources.hub import repository_file
-from repro.planner import families, shape_rule
+from repro.models.decoder import llama_intermediate_size
+from repro.planner import families
+from repro.planner.configurations import architecture
+
+_DEEPEST = 1000
+"""Upper limit of blocks in the search for a size: 25 T parameters."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +81,39 @@ def named(name: str) -> Model:
 
 
 def of_size(parameters: str) -> Model:
-    """Return the Llama whose size is nearest to ``parameters``; see ``shape_rule``.
+    """Return the Llama whose size is nearest to a count such as ``7B`` or ``350M``.
 
     Raises:
-        UsageError: ``parameters`` is not a count.
+        UsageError: ``parameters`` is not a count, or is below that of a single block.
     """
-    config = shape_rule.config_of(parameters)
+    wanted = parse_count("params", parameters)
+    least = architecture(_llama(1)).parameters
+    if wanted < least / 2:
+        msg = (
+            f"params = {parameters!r}: a Llama of one block has {least:,} parameters; give more, "
+            "or --model with a config.json"
+        )
+        raise UsageError(msg)
+    config = min(
+        (_llama(layers) for layers in range(1, _DEEPEST + 1)),
+        key=lambda config: abs(architecture(config).parameters - wanted),
+    )
     return Model(f"a model of {parameters}", "Llama 2's proportions, D = 128 L", config)
+
+
+def _llama(layers: int) -> dict[str, Any]:
+    hidden = 128 * layers
+    return {
+        "model_type": "llama",
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": layers,
+        "num_key_value_heads": layers,
+        "intermediate_size": llama_intermediate_size(hidden),
+        "vocab_size": 32000,
+        "max_position_embeddings": 4096,
+        "tie_word_embeddings": False,
+    }
 
 
 def _read(path: Path) -> Mapping[str, Any]:

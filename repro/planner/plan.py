@@ -9,7 +9,7 @@ from repro.memory.setting import Setting
 from repro.memory.training_method import TrainingMethod
 from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture
-from repro.planner.formula import Estimate, estimate
+from repro.planner.formula import Moment, estimate
 from repro.planner.methods import caution, objection
 from repro.planner.models import Model
 from repro.planner.paper import paper_bytes
@@ -24,12 +24,9 @@ from repro.planner.search import (
 if TYPE_CHECKING:
     from repro.planner.unknown import Unknown
 
-Report = Callable[[str], object]
-"""Receives progress messages, one line at a time."""
-
 
 @dataclass(frozen=True)
-class Row:
+class MethodPlan:
     """One method compared with the budget."""
 
     method: TrainingMethod
@@ -38,7 +35,7 @@ class Row:
     fields below are then empty."""
     caution: str | None
     """A warning for users of the method."""
-    estimate: Estimate | None = None
+    estimate: Moment | None = None
     """Memory by the planner's formula; ``None`` also if the formula does not cover the model."""
     longest_context: int | None = None
     """Longest context at the requested batch, by the formula, or by simulations of models outside
@@ -91,7 +88,7 @@ class Plan:
     setting: Setting
     budget: float
     """Memory budget in bytes."""
-    rows: tuple[Row, ...]
+    rows: tuple[MethodPlan, ...]
 
     @property
     def parameters(self) -> int:
@@ -166,9 +163,9 @@ def plan_unknown(
     setting: Setting,
     budget: float,
     *,
-    shorten: bool = False,
-    fall_back: bool = False,
-    report: Report = lambda line: None,  # noqa: ARG005 - the signature
+    shorten: bool,
+    fall_back: bool,
+    report: Callable[[str], object],
 ) -> Plan:
     """Plan a ``model`` outside the formula, by simulated steps only.
 
@@ -182,7 +179,7 @@ def plan_unknown(
         budget: bytes.
         shorten: whether a context beyond the model's positions becomes all of them.
         fall_back: whether to use eager attention if the model has no SDPA.
-        report: called for each method before its steps, which take seconds to minutes.
+        report: receives a line for each method before its steps, which take seconds to minutes.
 
     Raises:
         UsageError: the tail has more blocks than the model.
@@ -225,8 +222,8 @@ def _require_blocks(layers: int, setting: Setting) -> None:
         raise UsageError(msg)
 
 
-def _row(a: Architecture, method: TrainingMethod, setting: Setting, budget: float) -> Row:
-    empty = Row(method, objection(method, setting), caution(method, setting))
+def _row(a: Architecture, method: TrainingMethod, setting: Setting, budget: float) -> MethodPlan:
+    empty = MethodPlan(method, objection(method, setting), caution(method, setting))
     if empty.objection is not None:
         return empty
     return replace(
@@ -240,12 +237,12 @@ def _row(a: Architecture, method: TrainingMethod, setting: Setting, budget: floa
 
 def _row_of_unknown(
     model: Model, unknown: "Unknown", method: TrainingMethod, setting: Setting, budget: float
-) -> Row:
+) -> MethodPlan:
     from repro.planner.unknown import fused_caution
 
     cautions = (caution(method, setting), fused_caution(unknown, method, setting))
     said = "; ".join(filter(None, cautions)) or None
-    row = _simulated(model, Row(method, objection(method, setting), said), setting)
+    row = _simulated(model, MethodPlan(method, objection(method, setting), said), setting)
     if row.simulated is None or unknown.recurrent:
         return row
     total = row.simulated["total_bytes"]
@@ -272,7 +269,7 @@ def _bytes(model: Model, method: TrainingMethod, setting: Setting) -> int:
     return simulate(model.config, method, setting).as_metrics()["total_bytes"]
 
 
-def _simulated(model: Model, row: Row, setting: Setting) -> Row:
+def _simulated(model: Model, row: MethodPlan, setting: Setting) -> MethodPlan:
     """Return ``row`` with the bytes of a simulated step, or with the reason why there is none."""
     if row.objection is not None:
         return row
@@ -281,5 +278,5 @@ def _simulated(model: Model, row: Row, setting: Setting) -> Row:
     try:
         step = simulate(model.config, row.method, setting)
     except StepError as error:
-        return Row(row.method, str(error), row.caution)
+        return MethodPlan(row.method, str(error), row.caution)
     return replace(row, simulated=step.as_metrics())

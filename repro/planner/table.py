@@ -10,7 +10,7 @@ from repro.core.units import format_bytes
 from repro.memory.setting import Setting
 from repro.memory.training_method import TrainingMethod
 from repro.planner.choices import Choice
-from repro.planner.plan import Plan, Row
+from repro.planner.plan import MethodPlan, Plan
 from repro.planner.search import LARGEST_BATCH
 from repro.planner.weights import weight_bytes
 
@@ -135,7 +135,7 @@ def _setting_line(setting: Setting, budget: float) -> str:
     )
 
 
-def _cells(row: Row, budget: float, positions: int | None) -> dict[str, str]:
+def _cells(row: MethodPlan, budget: float, positions: int | None) -> dict[str, str]:
     needs = row.needs
     spare = 0.0 if needs is None else budget - needs
     short = "-" if needs is None else f"{format_bytes(-spare)} short"

@@ -10,7 +10,7 @@ from torch import nn
 from repro.core.errors import ReproError
 from repro.core.names import Attention
 from repro.core.units import format_bytes
-from repro.memory.fake_models import reason_of
+from repro.memory.fake_models import reason_of, text_config
 from repro.memory.setting import Setting
 from repro.memory.training_method import TrainingMethod
 
@@ -40,11 +40,10 @@ def inspected(config: Mapping[str, Any]) -> Unknown:
     Raises:
         ReproError: transformers has no such causal language model, or cannot build it.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM
 
-    values = {key: value for key, value in config.items() if key != "model_type"}
     try:
-        checked = AutoConfig.for_model(config.get("model_type", ""), **values).get_text_config()
+        checked = text_config(config)
         with torch.device("meta"):
             model: Any = AutoModelForCausalLM.from_config(checked)  # type: ignore[no-untyped-call]
     except Exception as error:  # a model's own code may raise anything

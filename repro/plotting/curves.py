@@ -28,7 +28,7 @@ _LOG_FROM = 10
 
 
 @dataclass(frozen=True)
-class Curve:
+class LossCurve:
     """Loss of one method by epoch."""
 
     seeds: Sequence[Sequence[float]]
@@ -39,7 +39,7 @@ class Curve:
     """A limit of the mean over seeds, as in ``1 of 3 diverged``."""
 
 
-Losses = Mapping[str, Curve]
+Losses = Mapping[str, LossCurve]
 """The curve of each method, by its name in ``METHOD_LABELS``."""
 
 
@@ -84,17 +84,25 @@ def curves(panels: Mapping[str, Mapping[str, Losses]]) -> Figure:
     return figure
 
 
+def plot_range(panel: Axes, seeds: Sequence[Sequence[float]], **line: Any) -> None:  # noqa: ANN401 - matplotlib's own
+    """Draw the mean over seeds by epoch and, for several seeds, their range.
+
+    The line ends where the first seed ends.
+    """
+    values = np.array([*zip(*seeds, strict=False)]).T  # [seeds, epochs + 1]
+    if len(values):
+        panel.plot(range(values.shape[1]), values.mean(axis=0), **line)
+    if len(values) > 1:
+        ends, colour = (values.min(axis=0), values.max(axis=0)), line["color"]
+        panel.fill_between(range(values.shape[1]), *ends, color=colour, alpha=0.2, linewidth=0)
+
+
 def _panel(panel: Axes, name: str, losses: Losses) -> None:
     profiles = {curve.profile for curve in losses.values()}
     panel.set_title(title(name, profiles))
     remarks = []
     for method, curve in losses.items():
-        values = np.array([*zip(*curve.seeds, strict=False)]).T  # [seeds, epochs + 1]
-        if len(values):
-            panel.plot(range(values.shape[1]), values.mean(axis=0), linewidth=1.4, **_LINES[method])
-        if len(values) > 1:
-            ends, colour = (values.min(axis=0), values.max(axis=0)), _LINES[method]["color"]
-            panel.fill_between(range(values.shape[1]), *ends, color=colour, alpha=0.2, linewidth=0)
+        plot_range(panel, curve.seeds, linewidth=1.4, **_LINES[method])
         if said := remark(curve.profile, curve.caveat, profiles):
             remarks.append(Line2D([], [], label=f"{method}: {said}", **_LINES[method]))
     if remarks:

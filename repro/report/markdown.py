@@ -154,13 +154,12 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
         ],
         ["---", "---", "--:", "--:", "---", "---", "---", "---"],
     ]
-    chances = {row.id: f" ({chance})" for row in rows if (chance := wording.p_value(row))}
     table += [
         [
             row.id,
             f"{row.statement} ({row.section})" + ("" if row.is_stated else " (our reading)"),
             wording.published(row),
-            wording.ours(row) + chances.get(row.id, ""),
+            _ours(row),
             wording.source(row),
             wording.other_values(row),
             _bold(row.shown_verdict),

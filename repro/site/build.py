@@ -19,7 +19,7 @@ from repro.report.kept import kept, key_of
 from repro.report.runs import current_runs
 from repro.site.documents import Documents
 from repro.site.pages import Exhibit, Pages, Shown
-from repro.site.provenance import runs, standing
+from repro.site.provenance import current_records, runs
 from repro.site.publish import published
 
 _ASSETS = ("site.css", "claims.js", "search.js", "favicon.svg")
@@ -92,7 +92,7 @@ def _pages(slug: str, paths: Sequence[Path], notebook: Path, pages: Pages) -> di
     from repro.report.notebooks import is_stale  # imports jupytext, which takes seconds
 
     artifact = index.load(slug)
-    made = standing(paths)
+    made = current_records(paths)
     exhibit = Exhibit(
         artifact=artifact,
         rows=run_rows(slug, paths),

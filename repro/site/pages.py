@@ -36,7 +36,7 @@ from repro.report.claims_table import ClaimRow, points_of
 from repro.report.headlines import HEADLINES, headline_rows
 from repro.site import text
 from repro.site.documents import Document, Documents
-from repro.site.provenance import Made, Run
+from repro.site.provenance import Made, RunFile
 
 PAPERS = {
     "mezo": "Katti, Park, Rajendran, Simeone 2025, arXiv 2511.11362",
@@ -60,7 +60,7 @@ class Exhibit:
 
     artifact: Artifact
     rows: Sequence[ClaimRow]
-    runs: Sequence[Run]
+    runs: Sequence[RunFile]
     made: Sequence[Made]
     notebook: bool
     """Whether the artifact has a notebook."""
@@ -83,9 +83,9 @@ class Exhibit:
         found = {}
         for row in self.rows:
             if row.id in QUANTITIES:
-                cells = {key(point) for point in points_of(CLAIMS[row.id])}
+                wanted = {key(point) for point in points_of(CLAIMS[row.id])}
                 runs = (made for made in self.made if made.record.kind == "run")
-                found[row.id] = [made for made in runs if key(made.record.point) in cells]
+                found[row.id] = [made for made in runs if key(made.record.point) in wanted]
         return found
 
 

@@ -62,7 +62,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunFile:
     """A file of records, at least one of them current."""
 
     name: str
@@ -70,7 +70,8 @@ class Run:
     command: str
     """Command that reproduces the file's records."""
     count: int
-    standing: int
+    current: int
+    """Number of its records that are current."""
     utc: str
     """Time at which its last record was written."""
     commit: str
@@ -80,15 +81,15 @@ class Run:
     """Sum of the recorded durations; empty if there are none."""
 
 
-def standing(paths: Sequence[Path]) -> list[Made]:
+def current_records(paths: Sequence[Path]) -> list[Made]:
     """Return the current records in the files ``paths``, each with its file's name."""
-    stand = {msgspec.json.encode(record) for record in read_runs(paths)}
+    current = {msgspec.json.encode(record) for record in read_runs(paths)}
     found = [(path.name, record) for path in paths for record in read_run(path)]
-    kept = [(file, record) for file, record in found if msgspec.json.encode(record) in stand]
+    kept = [(file, record) for file, record in found if msgspec.json.encode(record) in current]
     return [Made(number, *each) for number, each in enumerate(kept, start=1)]
 
 
-def runs(artifact: Artifact, paths: Sequence[Path], made: Sequence[Made]) -> list[Run]:
+def runs(artifact: Artifact, paths: Sequence[Path], made: Sequence[Made]) -> list[RunFile]:
     """Describe each file of ``paths``."""
     found = []
     for path in paths:
@@ -110,12 +111,12 @@ def runs(artifact: Artifact, paths: Sequence[Path], made: Sequence[Made]) -> lis
         if threads:
             noun = "thread" if threads == [1] else "threads"
             machine.insert(-1, f"{' or '.join(map(str, threads))} {noun}")
-        run = Run(
+        run = RunFile(
             name=path.name,
             profile=last.profile,
             command=command(artifact, last),
             count=len(records),
-            standing=sum(one.file == path.name for one in made),
+            current=sum(one.file == path.name for one in made),
             utc=last.utc,
             commit=commit_label(here.commit, here.dirty),
             machine=", ".join(filter(None, machine)),

@@ -29,7 +29,7 @@ from typing import get_args
 from repro.artifacts.base import Artifact, lazy
 from repro.claims.execution_time import BATCHES, METHODS
 from repro.core.names import Engine, MethodName, Precision
-from repro.core.validation import require_distinct, require_names, require_positive_int
+from repro.core.validation import require_each, require_names, require_positive_int
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
@@ -59,9 +59,7 @@ class Config:
         require_names("engines", self.engines, ENGINES)
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)
-        require_distinct("batches", self.batches)
-        for batch in self.batches:
-            require_positive_int("batch size B", batch)
+        require_each("batches", self.batches, require_positive_int, "batch size B")
         require_positive_int("epochs", self.epochs)
         if self.image_items is not None:
             require_positive_int("image_items", self.image_items)

@@ -36,7 +36,7 @@ class Arm:
     method: MethodName
     batch: int
 
-    def cell(self, items: int | None) -> NetworkRun:
+    def run(self, items: int | None) -> NetworkRun:
         """Return the training run, with ``items`` images an epoch, whose first epoch is timed."""
         settings = replace(
             tuned_hyperparameters("mnist", self.precision, self.method), batch=self.batch
@@ -99,7 +99,7 @@ class _Epoch:
     """An epoch of one arm, run part by part."""
 
     def __init__(self, arm: Arm, split: Split, items: int | None) -> None:
-        learner = build_learner(arm.cell(items))
+        learner = build_learner(arm.run(items))
         learner.start_epoch(0)
         wrap = _NativeSteps if arm.engine == "native" else _TorchSteps
         self._steps: _NativeSteps | _TorchSteps = wrap(learner)
@@ -142,7 +142,7 @@ def timed_epoch(
         between: called before each part.
     """
     precisions = {arm.precision: arm for arm in arms}
-    splits = {name: build(arm.cell(items))[1] for name, arm in precisions.items()}
+    splits = {name: build(arm.run(items))[1] for name, arm in precisions.items()}
     epochs = [_Epoch(arm, splits[arm.precision], items) for arm in arms]
     for part in range(PARTS):
         between()

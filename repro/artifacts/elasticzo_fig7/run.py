@@ -63,7 +63,6 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         label=lambda task: f"epoch {task.number + 1} of every arm",
         store=context.result_cache,
         workers=1,  # parallel processes would slow each other down
-        preload=["repro.artifacts.elasticzo_fig7.arms", "repro.ondevice.build"],
     )
     epochs = [metrics for _, metrics in done]
     images = epochs[0]["images"]

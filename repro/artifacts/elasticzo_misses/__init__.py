@@ -24,7 +24,7 @@ from repro.artifacts.base import Artifact, lazy
 from repro.artifacts.shared.images import RotatedRuns
 from repro.core.limits import require_seeds
 from repro.core.validation import (
-    require_distinct,
+    require_each,
     require_names,
     require_positive,
     require_positive_int,
@@ -62,12 +62,8 @@ class Config(RotatedRuns):
         require_names("experiments", self.experiments, EXPERIMENTS)
         super().__post_init__()
         require_seeds(self.long_seeds)
-        require_distinct("rates", self.rates)
-        require_distinct("batches", self.batches)
-        for rate in self.rates:
-            require_positive("rates", rate)
-        for batch in self.batches:
-            require_positive_int("batches", batch)
+        require_each("rates", self.rates, require_positive)
+        require_each("batches", self.batches, require_positive_int)
 
 
 PAPER = Config()

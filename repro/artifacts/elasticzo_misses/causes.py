@@ -3,7 +3,7 @@
 from repro.artifacts.shared.ablation import Axis
 from repro.core.names import MethodName
 
-_WITH_A_TAIL: tuple[MethodName, ...] = ("cls2", "cls1", "full_bp")
+_WITH_BP: tuple[MethodName, ...] = ("cls2", "cls1", "full_bp")
 
 BATCH = Axis("batch size", "batch", (32, 256))
 """Batch sizes tried for every row of Table 2 in INT8: the tables' size in float32, and the size of
@@ -14,7 +14,7 @@ OF_INTEGER_TUNING = (
     Axis("p_zero", "p_zero", (0.33, 0.9, 0.97)),
     Axis("sign", "precision", ("int8", "int8s")),
     Axis("restore", "restore", ("clip", "exact")),
-    Axis("activations", "activations", ("plus", "minus"), _WITH_A_TAIL),
+    Axis("activations", "activations", ("plus", "minus"), _WITH_BP),
 )
 OF_FLOAT_TUNING = (
     Axis("batch size", "batch", (8, 16, 32, 64)),
@@ -22,14 +22,14 @@ OF_FLOAT_TUNING = (
     Axis("g_clip", "clip", (0.025, 0.05, 0.1)),
     Axis("epsilon", "eps", (1e-3, 3e-3, 1e-2)),
     Axis("decay", "decay", (0.8, 1.0)),
-    Axis("activations", "activations", ("plus", "minus", "mean"), _WITH_A_TAIL),
+    Axis("activations", "activations", ("plus", "minus", "mean"), _WITH_BP),
     Axis("pre-training's rate", "start_lr", (3e-4, 1e-3, 3e-3)),
     Axis("pre-training's batch", "start_batch", (32, 64, 128, 256)),
 )
 OF_INTEGER_TRAINING = (
     Axis("r_max", "r_max", (3, 7, 15)),
     Axis("batch size", "batch", (64, 256)),
-    Axis("activations", "activations", ("plus", "minus"), _WITH_A_TAIL),
+    Axis("activations", "activations", ("plus", "minus"), _WITH_BP),
 )
 CAUSES = tuple(
     {

@@ -6,7 +6,7 @@ from typing import Literal
 
 from repro.artifacts.elasticzo_misses.causes import CAUSES
 from repro.artifacts.shared import comparisons as shared
-from repro.artifacts.shared.comparisons import Comparison
+from repro.artifacts.shared.comparisons import IN_TABLE, Comparison
 from repro.artifacts.shared.scores import place, published
 from repro.claims.quantity import Key, Point, key
 from repro.claims.statistics import Estimate, estimate
@@ -33,7 +33,6 @@ INTEGER_START: Point = {"start_lr": None, "start_batch": 256}
 """Pre-training of the networks of our Table 2 in integers, which has no learning rate."""
 ANGLES = (30, 45)
 _UNTUNED: Point = {"precision": "fp32", "method": "none"}
-_IN_TABLE = ("dataset", "angle", "precision", "method")
 
 
 @dataclass(frozen=True)
@@ -104,13 +103,13 @@ def rows(records: Sequence[Record]) -> list[NetworkScores]:
     """
     found, made = _means(records), {}
     for point in (record.point for record in of_kind(records, "evaluation")):
-        cell = {name: point[name] for name in (*_IN_TABLE, "batch") if name in point}
-        row = {name: cell[name] for name in _IN_TABLE}
+        network = {name: point[name] for name in (*IN_TABLE, "batch") if name in point}
+        row = {name: network[name] for name in IN_TABLE}
         start = START if row["precision"] == "fp32" else INTEGER_START
-        at = {name: key({**cell, **start, **view}) for name, view in VIEWS.items()}
+        at = {name: key({**network, **start, **view}) for name, view in VIEWS.items()}
         scores = {name: found[where] for name, where in at.items() if where in found}
         if len(scores) > len((TABLE_2, FIRST)):  # the pre-training grid uses these two only
-            made[key(cell)] = NetworkScores(row, cell.get("batch"), scores)
+            made[key(network)] = NetworkScores(row, network.get("batch"), scores)
 
     def order(one: NetworkScores) -> tuple[object, ...]:
         dataset, precision, angle, method = place(one.row)

@@ -105,7 +105,7 @@ def test_images(records: Sequence[Record]) -> Figure:
         )
         for axes, line in zip(grid, lines, strict=True):
             for panel, (name, rows) in zip(axes, line, strict=False):
-                _misses(panel, rows)
+                _differences(panel, rows)
                 panel.set_title(name)
         for panel in grid[-1]:
             panel.set_xlabel("accuracy minus published (points)")
@@ -116,7 +116,7 @@ def test_images(records: Sequence[Record]) -> Figure:
     return figure
 
 
-def _misses(panel: Axes, rows: Sequence[NetworkScores]) -> None:
+def _differences(panel: Axes, rows: Sequence[NetworkScores]) -> None:
     """Draw a line for each network: our accuracy on each set of images minus the published one."""
     panel.axvline(0, color=INK, lw=1.2)
     for place, row in enumerate(rows):

@@ -44,6 +44,7 @@ from repro.core.limits import require_points
 from repro.core.names import METHODS, MethodName, Precision
 from repro.core.validation import (
     require_distinct,
+    require_each,
     require_names,
     require_positive,
     require_positive_int,
@@ -110,9 +111,7 @@ class Config(TrainingRuns):
         require_names("methods", self.methods, METHODS)
         super().__post_init__()
         for name in ("learning_rates", "clips", "other_eps", "bp_learning_rates"):
-            require_distinct(name, getattr(self, name))
-            for value in getattr(self, name):
-                require_positive(name, value)
+            require_each(name, getattr(self, name), require_positive)
         require_positive("eps", self.eps)
         if self.eps in self.other_eps:
             msg = f"eps {self.eps:g} is among other_eps: give values other than that of the grid"
@@ -120,9 +119,8 @@ class Config(TrainingRuns):
         require_distinct("r_maxes", self.r_maxes)
         for r_max in self.r_maxes:
             check_r_max(r_max)
-        require_distinct("integer_tuning_batches", self.integer_tuning_batches)
-        for batch in self.integer_tuning_batches:
-            require_positive_int("batch size B", batch)
+        batches = self.integer_tuning_batches
+        require_each("integer_tuning_batches", batches, require_positive_int, "batch size B")
         require_points("cloud_points", self.cloud_points)
 
 

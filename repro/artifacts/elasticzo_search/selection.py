@@ -11,7 +11,7 @@ Group = tuple[str, str, str]
 """Family of tasks, precision and method; its runs share their hyperparameters."""
 
 
-class Run(Protocol):
+class SearchResult(Protocol):
     """The fields that the choice reads, of records or of results not recorded yet."""
 
     @property
@@ -30,7 +30,7 @@ _STAND_INS = ("modelnet40_hdf5", "shrec11", "shapes40")
 """Stand-ins for ModelNet40; they share their hyperparameters."""
 
 
-def group_of(record: Run) -> Group:
+def group_of(record: SearchResult) -> Group:
     """Return the group whose hyperparameters a record helps to choose."""
     point = record.point
     family = point["dataset"]
@@ -50,13 +50,13 @@ def searched(group: Group) -> tuple[str, ...]:
     return (*perturbation, "batch") if family.startswith("rotated") else perturbation
 
 
-def combination(record: Run) -> Combination:
+def combination(record: SearchResult) -> Combination:
     """Return the hyperparameters of a record."""
     settings = record.metrics["settings"]
     return tuple((name, settings[name]) for name in searched(group_of(record)))
 
 
-def grids(records: Sequence[Run]) -> dict[Group, dict[Combination, float]]:
+def grids(records: Sequence[SearchResult]) -> dict[Group, dict[Combination, float]]:
     """Return the held-out accuracy of every combination as a fraction, by group.
 
     A run counts with its accuracy after the last epoch, or 0 if it diverged. The mean is over seeds
@@ -68,7 +68,7 @@ def grids(records: Sequence[Run]) -> dict[Group, dict[Combination, float]]:
         ReproError: the runs of a group differ in more settings than the searched hyperparameters,
             so their accuracies cannot be compared.
     """
-    groups: dict[Group, list[Run]] = {}
+    groups: dict[Group, list[SearchResult]] = {}
     for record in records:
         if {*searched(group_of(record))} <= record.point.keys():
             groups.setdefault(group_of(record), []).append(record)
@@ -85,13 +85,13 @@ def grids(records: Sequence[Run]) -> dict[Group, dict[Combination, float]]:
     return found
 
 
-def best(records: Sequence[Run]) -> dict[Group, dict[str, Any]]:
+def best(records: Sequence[SearchResult]) -> dict[Group, dict[str, Any]]:
     """Return the best combination of every group; among equals, the first in the grid."""
     first = {group: max(grid, key=grid.__getitem__) for group, grid in grids(records).items()}
     return {group: dict(point) for group, point in first.items()}
 
 
-def _require_alike(group: Group, runs: Sequence[Run]) -> None:
+def _require_alike(group: Group, runs: Sequence[SearchResult]) -> None:
     settings = [record.metrics["settings"] for record in runs]
     names = {name for each in settings for name in each}
     for name in sorted(names - {*_MAY_DIFFER, *searched(group)}):

@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 from repro.artifacts.mezo_fig3 import ARTIFACT, PAPER
-from repro.artifacts.shared.savings import Point, by_shape, ratios
+from repro.artifacts.shared.savings import Saving, by_shape, ratios
 from repro.claims.verdict import Finding
 from repro.core.units import GB, format_bytes
 from repro.measurement.records import Record, of_kind, single
@@ -329,9 +329,9 @@ def _inference(records: Sequence[Record]) -> Finding:
     )
 
 
-def _simulated(points: Sequence[Point]) -> list[Finding]:
+def _simulated(points: Sequence[Saving]) -> list[Finding]:
     """Return the ratio by counted tensors wherever the paper quotes one, by attention kernel."""
-    wanted: tuple[tuple[str, str, Callable[[Point], bool]], ...] = (
+    wanted: tuple[tuple[str, str, Callable[[Saving], bool]], ...] = (
         ("A2-simulated", "bp", lambda p: p.context == 32768),
         ("A3-simulated", "bp_checkpoint", lambda p: p.context == 32768),
         ("A4-simulated", "bp", lambda p: p.layers == 1),
@@ -359,7 +359,7 @@ def _simulated(points: Sequence[Point]) -> list[Finding]:
     return [*found, *_simulated_sizes(points)]
 
 
-def _simulated_sizes(points: Sequence[Point]) -> Iterator[Finding]:
+def _simulated_sizes(points: Sequence[Saving]) -> Iterator[Finding]:
     """Compute A1 and A2-orders by counted tensors, with the eager attention of the equations."""
     sizes = {
         attention: {

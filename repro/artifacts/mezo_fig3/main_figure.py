@@ -24,7 +24,7 @@ METHODS = {"bp": "BP without checkpointing", "bp_checkpoint": "BP with checkpoin
 """The figure's rows of panels."""
 
 
-class Printed(NamedTuple):
+class PrintedRatio(NamedTuple):
     """A ratio that section 2.4 prints."""
 
     value: float
@@ -34,13 +34,13 @@ class Printed(NamedTuple):
     """The value at which the recovered equations give it, if another."""
 
 
-PRINTED: dict[tuple[str, str], tuple[Printed, ...]] = {
-    ("bp", "context"): (Printed(25, 32768, RECOVERED.long_context),),
-    ("bp", "layers"): (Printed(1.2, 1), Printed(4.23, 100)),
-    ("bp", "hidden"): (Printed(24, 512),),
-    ("bp_checkpoint", "context"): (Printed(5, 32768, RECOVERED.long_context),),
-    ("bp_checkpoint", "layers"): (Printed(2.28, 17), Printed(2.17, 100)),
-    ("bp_checkpoint", "hidden"): (Printed(5, 512),),
+PRINTED: dict[tuple[str, str], tuple[PrintedRatio, ...]] = {
+    ("bp", "context"): (PrintedRatio(25, 32768, RECOVERED.long_context),),
+    ("bp", "layers"): (PrintedRatio(1.2, 1), PrintedRatio(4.23, 100)),
+    ("bp", "hidden"): (PrintedRatio(24, 512),),
+    ("bp_checkpoint", "context"): (PrintedRatio(5, 32768, RECOVERED.long_context),),
+    ("bp_checkpoint", "layers"): (PrintedRatio(2.28, 17), PrintedRatio(2.17, 100)),
+    ("bp_checkpoint", "hidden"): (PrintedRatio(5, 512),),
 }
 """Printed ratios by method and axis. The paper gives 2.28 "at lower L"; we put it at the L of the
 largest ratio."""
@@ -131,7 +131,7 @@ def _panel(
         label_powers_of_two(panel, values)
 
 
-def _stars(panel: Axes, printed: Sequence[Printed]) -> None:
+def _stars(panel: Axes, printed: Sequence[PrintedRatio]) -> None:
     """Mark the printed ratios, each with its number where the lines leave room."""
     for number in printed:
         panel.plot(number.at, number.value, **_STAR, zorder=4)

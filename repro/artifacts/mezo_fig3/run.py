@@ -24,7 +24,7 @@ from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import BYTES
 from repro.measurement.device import require_device
 from repro.memory import analytic, equal_memory
-from repro.memory.analytic import Axis, Float, Sizes, sizes_of
+from repro.memory.analytic import Axis, Sizes, sizes_of
 from repro.memory.measured import MeasuredPeak, MeasureTask, measure
 from repro.memory.parameters import parameter_table
 from repro.memory.shape import FIG4_GPT2_MEDIUM, FIG4_LLAMA2_7B, FIG4_LLAMA2_13B
@@ -95,9 +95,9 @@ def _line(config: Config, scope: str, axis: Axis, values: list[int], s: Sizes) -
         point={"scope": scope, "axis": axis},
         metrics={
             "values": values,
-            "bp_bytes": _listed(analytic.bp_bytes(s)),
-            "bp_checkpoint_bytes": _listed(analytic.bp_bytes(s, checkpointing=True)),
-            "mezo_bytes": _listed(analytic.mezo_bytes(s, live_layers=live)),
+            "bp_bytes": analytic.bp_bytes(s).tolist(),
+            "bp_checkpoint_bytes": analytic.bp_bytes(s, checkpointing=True).tolist(),
+            "mezo_bytes": analytic.mezo_bytes(s, live_layers=live).tolist(),
             **limits,
         },
     )
@@ -195,7 +195,6 @@ def _measured_points(
         label=lambda task: STEP_LABEL.format(**_task_point(task)),
         store=context.result_cache,
         workers=context.workers if config.device == "cpu" else 1,  # a GPU serves one process
-        preload=["repro.memory.measured", __name__],
     )
 
 
@@ -225,10 +224,6 @@ def _with_formula(spec: StepSpec, config: Config, metrics: dict[str, int]) -> di
 def _task_point(task: MeasureTask) -> dict[str, Any]:
     rest = {"device": task.device, "threads": task.threads, "onednn": task.onednn}
     return task.spec.as_dict() | rest
-
-
-def _listed(values: Float) -> list[float]:
-    return [float(value) for value in values]
 
 
 def _geometric(first: int, last: int, step: int) -> list[int]:

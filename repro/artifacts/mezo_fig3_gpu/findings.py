@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from repro.artifacts.mezo_fig3_gpu import ARTIFACT
-from repro.artifacts.shared.savings import Point, ratios
+from repro.artifacts.shared.savings import Saving, ratios
 from repro.claims.verdict import Finding
 from repro.core.units import GB, format_bytes
 from repro.measurement.records import Record, of_kind
@@ -27,7 +27,7 @@ def findings(records: Sequence[Record]) -> list[Finding]:
     return found + [Finding(name, None, reason) for name in ARTIFACT.claims if name not in done]
 
 
-def _savings(points: Sequence[Point]) -> Iterator[Finding]:
+def _savings(points: Sequence[Saving]) -> Iterator[Finding]:
     """Yield the savings with eager attention, which forms the scores that the equations count."""
     if eager := [point.size_ratio for point in points if point.attention == "eager"]:
         reason = f"smallest of {len(eager)} measured pairs of steps, if the model grows in depth"

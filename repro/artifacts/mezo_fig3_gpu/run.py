@@ -21,7 +21,7 @@ from repro.artifacts.shared.decoder_steps import equation_bytes, simulated_steps
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import Attention
 from repro.measurement.device import Device, require_device
-from repro.memory.measured import MeasureTask, measure, peak_on_cuda
+from repro.memory.measured import MeasuredPeak, MeasureTask, measure, peak_on_cuda
 from repro.memory.shape import (
     FIG4_GPT2_MEDIUM,
     FIG4_LLAMA2_7B,
@@ -128,7 +128,6 @@ def _points(tasks: list[ShapeTask], context: Context) -> Iterator[tuple[ShapeTas
         label=lambda task: "N={context} L={layers} D={hidden}".format(**task.key()),
         store=context.result_cache,
         workers=1,  # one device, one process
-        preload=["repro.memory.measured", __name__],
     )
 
 
@@ -163,13 +162,8 @@ def _on_gpu(task: ShapeTask) -> Iterator[dict[str, Any]]:
             if found is None:
                 metrics: dict[str, Any] = {"out_of_memory": True}
             else:
-                metrics = {
-                    "peak_bytes": weights + found.allocated,
-                    "reserved_bytes": found.reserved,
-                    "parameters_bytes": parameters,
-                    "weights_bytes": weights,
-                    "step_bytes": found.allocated,
-                }
+                peak = MeasuredPeak(parameters, weights, found.allocated, found.reserved)
+                metrics = peak.as_metrics()
             yield {"method": method, "attention": attention, "found": metrics}
             gc.collect()
             torch.cuda.empty_cache()

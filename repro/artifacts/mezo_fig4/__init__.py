@@ -46,18 +46,17 @@ Deviations from the paper:
 13. The paper does not give eps; it is Malladi et al.'s 1e-3.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
-from repro.artifacts.base import Artifact, Context, Result
-from repro.claims.index import of_artifact
+from repro.artifacts.base import Artifact, lazy
 from repro.core.errors import UsageError
 from repro.core.limits import require_seeds
 from repro.core.names import BYTES, Dtype
 from repro.core.validation import (
     require_choice,
     require_distinct,
+    require_each,
     require_names,
     require_not_negative,
     require_positive,
@@ -73,11 +72,6 @@ from repro.finetuning.arms import (
     is_full_backpropagation,
 )
 from repro.finetuning.run import NoiseName
-
-if TYPE_CHECKING:
-    from repro.artifacts.base import Draw
-    from repro.claims.verdict import Finding
-    from repro.measurement.records import Record
 
 
 @dataclass(frozen=True)
@@ -184,9 +178,7 @@ class Config:
         for name in ("seconds", "grid_share", "eps"):
             require_positive(name, getattr(self, name))
         for name in ("bp_lrs", "lora_lrs", "mezo_lrs", "mezo_lora_lrs", "elasticzo_lrs"):
-            require_distinct(name, getattr(self, name))
-            for lr in getattr(self, name):
-                require_positive(f"learning rate of {name}", lr)
+            require_each(name, getattr(self, name), require_positive, f"learning rate of {name}")
         require_seeds(self.seeds)
 
     def models(self, arm: Arm) -> tuple[str, ...]:
@@ -305,29 +297,10 @@ CAPTIONS = {
 }
 
 
-def _run(config: Config, context: Context) -> Iterator[Result]:
-    from repro.artifacts.mezo_fig4.run import run
-
-    return run(config, context)
-
-
-def _findings(records: "Sequence[Record]") -> "list[Finding]":
-    from repro.artifacts.mezo_fig4.findings import findings
-
-    return findings(records)
-
-
-def _figures() -> "Mapping[str, Draw]":
-    from repro.artifacts.mezo_fig4.figures import FIGURES
-
-    return FIGURES
-
-
 ARTIFACT = Artifact(
     slug="mezo_fig4",
     paper="mezo",
     title="MeZO Fig. 4: accuracy of BP and MeZO over training time at equal memory",
-    claims=tuple(claim.id for claim in of_artifact("mezo_fig4")),
     about=__doc__,
     config=Config,
     profiles={
@@ -338,9 +311,9 @@ ARTIFACT = Artifact(
         "gpu": GPU,
         "paper": PAPER,
     },
-    run=_run,
-    findings=_findings,
-    figures=_figures,
+    run=lazy("repro.artifacts.mezo_fig4.run:run"),
+    findings=lazy("repro.artifacts.mezo_fig4.findings:findings"),
+    figures=lazy("repro.artifacts.mezo_fig4.figures:figures"),
     captions=CAPTIONS,
     selector_fields=("arms", "datasets", "seeds"),
     timed=True,

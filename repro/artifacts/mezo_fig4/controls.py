@@ -83,7 +83,6 @@ def zero_shot_controls(
         label=lambda one: f"{one.model} on {one.dataset}",
         store=context.result_cache,
         workers=1,
-        preload=["repro.finetuning.zero_shot"],
     ):
         point = {"setting": config.setting, "dataset": control.dataset, "model": control.model}
         settings = {"dtype": control.dtype, "context": control.context}

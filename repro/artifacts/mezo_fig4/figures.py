@@ -67,10 +67,9 @@ def learning_rates(records: Sequence[Record]) -> Figure:
     return figure
 
 
-FIGURES: Mapping[str, Callable[[Sequence[Record]], Figure]] = {
-    "fig4": fig4,
-    "learning_rates": learning_rates,
-}
+def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
+    """Return the function that draws each figure, by the figure's name."""
+    return {"fig4": fig4, "learning_rates": learning_rates}
 
 
 def accuracy(tasks: Sequence[Setting], axes: Sequence[str] = tuple(_AXES)) -> Figure:

@@ -21,7 +21,7 @@ from repro.planner.architecture import Architecture
 
 
 @dataclass(frozen=True)
-class Plan:
+class ChosenSetups:
     """The set-ups to run, and the results that led to their choice."""
 
     setups: tuple[Setup, ...]
@@ -30,7 +30,7 @@ class Plan:
     results: tuple[Result, ...]
 
 
-def plan(config: Config, datasets: Sequence[str], context: Context) -> Plan:
+def plan(config: Config, datasets: Sequence[str], context: Context) -> ChosenSetups:
     """Choose a set-up for each arm; with ``every_model`` one for each of its models.
 
     Raises:
@@ -46,8 +46,8 @@ def plan(config: Config, datasets: Sequence[str], context: Context) -> Plan:
     least = max(
         (_least_context(config, dataset, name) for name in sizes for dataset in datasets), default=1
     )
-    accounts = _Accounts(config, context)
-    budget = _budget(config, sizes, reasons, accounts)
+    estimates = _Estimates(config, context)
+    budget = _budget(config, sizes, reasons, estimates)
     if budget.of_bp and not (budget.is_taken and "bp" in config.arms):
         results.append(_result(config, "bp", budget, *budget.of_bp, chosen=False))
     setups: list[Setup] = []
@@ -55,7 +55,7 @@ def plan(config: Config, datasets: Sequence[str], context: Context) -> Plan:
     for arm in config.arms:
         models = _of_arm(config, arm, sizes, reasons)
         for proposals in _proposals(config, arm, models, least, budget):
-            tried = [*_tried(proposals, arm, accounts, budget)]
+            tried = [*_tried(proposals, arm, estimates, budget)]
             rows = [_result(config, arm, budget, *one) for one in tried]
             results += [row for row in rows if row not in results]
             kept = setups if _fits(arm, tried, budget) else too_large
@@ -63,10 +63,10 @@ def plan(config: Config, datasets: Sequence[str], context: Context) -> Plan:
     if not setups:
         msg = f"memory of {config.device}: too small for every arm; take smaller models"
         raise UsageError(msg)
-    return Plan(tuple(setups), tuple(too_large), tuple(results))
+    return ChosenSetups(tuple(setups), tuple(too_large), tuple(results))
 
 
-Accounted = tuple[Setup, dict[str, Any]]
+Estimated = tuple[Setup, dict[str, Any]]
 Tried = tuple[Setup, dict[str, Any], bool]
 
 
@@ -75,7 +75,7 @@ class _Budget(NamedTuple):
 
     bytes: float
     """Budget in bytes; infinite if every model is run, the device's memory if BP exceeds it."""
-    of_bp: Accounted | None = None
+    of_bp: Estimated | None = None
     """The BP configuration whose measured peak sets the budget, if one was measured for it."""
 
     @property
@@ -102,23 +102,23 @@ def _require_positions(config: Config, model: str, size: Architecture) -> None:
         raise UsageError(msg)
 
 
-class _Accounts:
+class _Estimates:
     """Memory estimates of set-ups (formula, simulation, measurement), each made once."""
 
     def __init__(self, config: Config, context: Context) -> None:
         self._config, self._context = config, context
         self._known: dict[Setup, dict[str, Any]] = {}
 
-    def of(self, arm: Arm, model: str, batch: int, context: int) -> Accounted:
+    def of(self, arm: Arm, model: str, batch: int, context: int) -> Estimated:
         here = self._config
         measured: Arm = "mezo_1" if arm == "mezo_5" else arm  # memory does not depend on n
         dtype = here.dtype_of(arm)
         setup = Setup(measured, model, dtype, batch, context, here.device, here.threads)
         if setup not in self._known:
-            self._known[setup] = self._account(setup)
+            self._known[setup] = self._estimate(setup)
         return setup, self._known[setup]
 
-    def _account(self, setup: Setup) -> dict[str, Any]:
+    def _estimate(self, setup: Setup) -> dict[str, Any]:
         ((_, metrics),) = run_in_subprocesses(
             "mezo_fig4 memory",
             account,
@@ -127,7 +127,6 @@ class _Accounts:
             label=lambda s: f"{LABELS[s.arm]} on {s.model}, B={s.batch} N={s.context}",
             store=self._context.result_cache,
             workers=1,
-            preload=["repro.finetuning.step_memory"],
         )
         return metrics
 
@@ -162,7 +161,7 @@ def _budget(
     config: Config,
     sizes: Mapping[str, Architecture],
     reasons: Mapping[str, str],
-    accounts: _Accounts,
+    estimates: _Estimates,
 ) -> _Budget:
     if config.every_model:
         return _Budget(math.inf)
@@ -170,7 +169,7 @@ def _budget(
         return _Budget(float(config.budget_bytes))
     models = _of_arm(config, "bp", sizes, reasons)
     largest = max(models, key=lambda name: models[name].parameters)
-    setup, metrics = accounts.of("bp", largest, config.batch, config.context)
+    setup, metrics = estimates.of("bp", largest, config.batch, config.context)
     peak = metrics.get("measured_peak_bytes")
     if peak is None:
         peak = memory_of(config.device)
@@ -201,11 +200,11 @@ def _proposals(
 
 
 def _tried(
-    proposals: list[Proposal], arm: Arm, accounts: _Accounts, budget: _Budget
+    proposals: list[Proposal], arm: Arm, estimates: _Estimates, budget: _Budget
 ) -> Iterator[Tried]:
     """Measure one proposal after another until one stays within the budget; yield all of them."""
     for proposal in proposals:
-        setup, metrics = accounts.of(arm, proposal.model, proposal.batch, proposal.context)
+        setup, metrics = estimates.of(arm, proposal.model, proposal.batch, proposal.context)
         unlimited = budget.bytes == math.inf
         fits = unlimited or metrics.get("measured_peak_bytes", math.inf) <= budget.bytes
         yield setup, metrics, fits

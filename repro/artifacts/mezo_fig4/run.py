@@ -97,31 +97,20 @@ def _learning_rates(
 ) -> Generator[Result, None, dict[Setup, float | _Failure]]:
     """Yield the grids and return each arm's learning rate or failure.
 
-    BP with checkpointing uses BP's learning rate unless BP ran out of memory.
+    BP with checkpointing uses BP's learning rate unless BP ran out of memory: then it may still
+    fit, and is tuned itself.
     """
     lrs: dict[Setup, float | _Failure] = {}
     for setup in sorted(setups, key=lambda one: one.arm != tuned_as(one.arm)):
         of_bp = lrs.get(replace(setup, arm=tuned_as(setup.arm)))
-        if of_bp is None or _is_out_of_memory(of_bp):
-            lrs[setup] = yield from _tune(config, dataset, setup, context)
+        if of_bp is None or (isinstance(of_bp, dict) and "out_of_memory" in of_bp):
+            results = list(_grid(config, dataset, setup, context))
+            yield from results
+            lr = _best(results)
+            lrs[setup] = _failure(setup, results) if lr is None else lr
         else:
             lrs[setup] = of_bp
     return lrs
-
-
-def _is_out_of_memory(found: float | _Failure) -> bool:
-    """Return whether BP ran out of memory; BP with checkpointing may still fit."""
-    return isinstance(found, dict) and "out_of_memory" in found
-
-
-def _tune(
-    config: Config, dataset: str, setup: Setup, context: Context
-) -> Generator[Result, None, float | _Failure]:
-    """Yield the grid of a set-up and return its learning rate, or why it has none."""
-    results = list(_grid(config, dataset, setup, context))
-    yield from results
-    lr = _best(results)
-    return _failure(setup, results) if lr is None else lr
 
 
 def _trained(
@@ -233,7 +222,7 @@ def _fine_tuned(
         label=lambda task: task.run.label(),
         store=store,
         workers=1,
-        preload=["repro.training.trainer", "repro.finetuning.fine_tune"],
+        preload=["repro.finetuning.fine_tune"],
     )
     for run, (task, metrics) in zip(runs, done, strict=True):
         task.store.checkpoint(task.run).remove()

@@ -96,7 +96,6 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         label=lambda task: f"{task.model}, B={task.batch} N={task.context}",
         store=context.result_cache,
         workers=1,  # parallel runs would distort each other's times
-        preload=["repro.memory.measured", __name__],
     ):
         point = {name: getattr(task, name) for name in ("model", "batch", "context", "dtype")}
         yield Result("steps", point | {"device": task.device}, metrics)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from repro.claims.quantity import Key, Point, key
 from repro.core.names import METHODS, EngineChoice, MethodName
 
 if TYPE_CHECKING:
     from repro.artifacts.base import Context, Result
-    from repro.claims.quantity import Key, Point
     from repro.training.run import NetworkRun
     from repro.training.task import Evaluation
 
@@ -43,7 +43,7 @@ class Axis:
         """Return the settings that ``value`` changes in the base run."""
         return self.changes.get(value, {self.setting: value})
 
-    def value_at(self, base: "Point", point: "Point") -> Any | None:  # noqa: ANN401 - a setting's
+    def value_at(self, base: Point, point: Point) -> Any | None:  # noqa: ANN401 - a setting's
         """Return the value at which ``point`` differs from ``base``.
 
         It is ``None`` if they are equal or differ in more than this axis. A value outside
@@ -106,7 +106,6 @@ def run_ablations(
         engine: the engine that trains.
     """
     from repro.artifacts.shared.training_runs import point_of, results
-    from repro.claims.quantity import key
 
     runs = [run for ablation in ablations for run in ablation.runs()]
     changed: dict[tuple[Key, int | None], Changes] = {

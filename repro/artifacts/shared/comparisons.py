@@ -14,7 +14,8 @@ from repro.core.errors import ReproError
 from repro.measurement.records import Record
 
 Value = str | float | None
-_IN_TABLE = ("dataset", "angle", "precision", "method")
+IN_TABLE = ("dataset", "angle", "precision", "method")
+"""Coordinates of an accuracy in the paper's tables."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Comparison:
     def row(self) -> Point:
         """The coordinates of the base run in its table."""
         point = self.base.cell.point
-        return {name: point[name] for name in _IN_TABLE if name in point}
+        return {name: point[name] for name in IN_TABLE if name in point}
 
     @property
     def published(self) -> float:

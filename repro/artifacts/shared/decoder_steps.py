@@ -77,7 +77,6 @@ def simulated_steps(
         label=lambda spec: STEP_LABEL.format(**spec.as_dict()),
         store=ResultCache("simulated", identity),
         workers=context.workers,
-        preload=["repro.memory.measured", __name__],
     )
 
 

@@ -9,19 +9,19 @@ from repro.artifacts.shared.scores import headings, place
 from repro.claims.elasticzo import METHODS
 from repro.claims.trained import Cell, Cells
 from repro.measurement.records import Record
-from repro.plotting.curves import Curve, curves
+from repro.plotting.curves import LossCurve, curves
 
 _KINDS = ("train", "test")
 
 
 def figure(records: Sequence[Record]) -> Figure:
     """Draw train and test loss of every method, with a column per data set and precision."""
-    panels: dict[str, dict[str, dict[str, Curve]]] = {}
+    panels: dict[str, dict[str, dict[str, LossCurve]]] = {}
     for cell in _ordered(records):
         column = panels.setdefault(", ".join(headings(cell.point)), {k: {} for k in _KINDS})
         for kind in _KINDS:
             seeds = [record.metrics[f"{kind}_loss"] for record in cell.evaluated]
-            column[kind][_method(cell)] = Curve(seeds, cell.profile, cell.caveat)
+            column[kind][_method(cell)] = LossCurve(seeds, cell.profile, cell.caveat)
     return curves(panels)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
 from repro.core.names import METHODS, MethodName
-from repro.core.validation import require_distinct, require_names, require_positive_int
+from repro.core.validation import require_each, require_names, require_positive_int
 
 if TYPE_CHECKING:
     from repro.memory.elasticzo import Format
@@ -34,9 +34,7 @@ class MemorySteps:
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
-        require_distinct("batches", self.batches)
-        for batch in self.batches:
-            require_positive_int("batch size B", batch)
+        require_each("batches", self.batches, require_positive_int, "batch size B")
         require_names("methods", self.methods, METHODS)
         require_positive_int("threads", self.threads)
 
@@ -65,7 +63,7 @@ def memory_figure(
     figure_name = slug.removeprefix("elasticzo_")
 
     def run(config: MemorySteps, context: Context) -> Iterator[Result]:
-        from repro.artifacts.shared.memory_run import account
+        from repro.artifacts.shared.memory_run import estimate_memory
         from repro.memory.network_step import NetworkStep
 
         points = getattr(config, "points", None)
@@ -73,7 +71,7 @@ def memory_figure(
             NetworkStep(network, precision, method, batch, points)
             for precision, batch, method in product(precisions, config.batches, config.methods)
         ]
-        yield from account(slug, steps, config.threads, context, engine=config.engine)
+        yield from estimate_memory(slug, steps, config.threads, context, engine=config.engine)
 
     return Artifact(
         slug=slug,

@@ -8,7 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from repro.artifacts.shared.memory_accounts import ABOVE, ACCOUNTS, PARTS, Accounts, StepMemory
+from repro.artifacts.shared.memory_estimates import (
+    ABOVE,
+    ESTIMATES,
+    PARTS,
+    MemoryEstimates,
+    StepMemory,
+)
 from repro.claims.memory import describe
 from repro.core.names import METHOD_LABELS
 from repro.core.units import KIB, MIB, format_binary_bytes
@@ -34,7 +40,7 @@ Step = Mapping[str, StepMemory]
 
 def figure(precision: str, records: Sequence[Record]) -> Figure:
     """Draw the published bars (left) and all estimates (right), with a row per batch size."""
-    found = Accounts(records)
+    found = MemoryEstimates(records)
     rows = {
         describe(steps[0]): {str(step["method"]): dict(found.of(step)) for step in steps}
         for _, steps in found.settings(precision)
@@ -52,7 +58,7 @@ def figure(precision: str, records: Sequence[Record]) -> Figure:
         for (left, right), (title, steps) in zip(grid, rows.items(), strict=True):
             left.set_title(f"{title}: formula, as published")
             _published(left, {method: step["analytic"] for method, step in steps.items()})
-            right.set_title(f"{title}: all accounts (ratio to the formula)")
+            right.set_title(f"{title}: all estimates (ratio to the formula)")
             _accounts(right, steps)
             shown |= {
                 part for step in steps.values() for row in step.values() for part in row.parts
@@ -83,19 +89,19 @@ def _published(panel: Axes, rows: Mapping[str, StepMemory]) -> None:
     panel.set_ylabel("MiB")
     panel.grid(visible=False, axis="x")
     panel.set_ylim(top=1.1 * panel.get_ylim()[1])
-    tails = [method for method in ("cls1", "cls2") if method in rows]
-    if "full_zo" not in rows or not tails:
+    elastic = [method for method in ("cls1", "cls2") if method in rows]
+    if "full_zo" not in rows or not elastic:
         return
     # in the bars, the difference between ElasticZO and Full ZO is too small to be seen
     inset, least = panel.inset_axes((0.53, 0.62, 0.44, 0.28)), rows["full_zo"].parts
-    for place, method in enumerate(tails):
+    for place, method in enumerate(elastic):
         extra = {part: size - least.get(part, 0) for part, size in rows[method].parts.items()}
         end = _stack(inset.barh, place, extra, KIB, 0.6)
         inset.annotate(f" {end:.1f} KiB", (end, place), ha="left", va="center", fontsize=7)
-    inset.set_yticks(range(len(tails)), [names[method] for method in tails], fontsize=7)
+    inset.set_yticks(range(len(elastic)), [names[method] for method in elastic], fontsize=7)
     inset.set_xticks([])
     inset.set_xlim(right=1.6 * inset.get_xlim()[1])
-    inset.set_ylim(len(tails) - 0.4, -0.6)
+    inset.set_ylim(len(elastic) - 0.4, -0.6)
     inset.set_title("more than Full ZO", fontsize=7.5, loc="center")
     inset.grid(visible=False)
 
@@ -113,7 +119,7 @@ def _accounts(panel: Axes, steps: Mapping[str, Step]) -> None:
             ratio = row.total / step["analytic"].total
             remark = f" {format_binary_bytes(row.total)}, {ratio:.2f} ×"  # noqa: RUF001
             panel.annotate(remark, (end, place), va="center", fontsize=7)
-            names[place] = ACCOUNTS[name].label
+            names[place] = ESTIMATES[name].label
             place += 1
     panel.set_yticks(list(names), list(names.values()), fontsize=7)
     panel.set_ylim(place - 0.4, -0.6)

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from repro.artifacts.shared.memory_accounts import COMPACT, PARTS, Accounts, StepMemory
+from repro.artifacts.shared.memory_estimates import COMPACT, PARTS, StepMemory
+from repro.artifacts.shared.memory_estimates import MemoryEstimates as Accounts
 from repro.claims.claim import Claim
 from repro.claims.index import of_artifact
 from repro.claims.memory import (

@@ -27,7 +27,7 @@ from repro.memory.simulated_network import simulate_network
 from repro.ondevice.build import build
 
 
-def account(
+def estimate_memory(
     slug: str, steps: Sequence[NetworkStep], threads: int, context: Context, *, engine: bool
 ) -> Iterator[Result]:
     """Yield every memory estimate of ``steps``; an interrupted run keeps its finished points.

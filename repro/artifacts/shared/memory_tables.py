@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from repro.artifacts.shared.memory_accounts import ABOVE, ACCOUNTS, PARTS, Accounts
+from repro.artifacts.shared.memory_estimates import ABOVE, ESTIMATES, PARTS, MemoryEstimates
 from repro.core.names import METHOD_LABELS
 from repro.core.units import format_binary_bytes
 from repro.measurement.records import Record, of_kind
@@ -33,28 +33,31 @@ def layers(records: Sequence[Record]) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True).set_index(["precision", "layer"])
 
 
-def accounts(records: Sequence[Record], precision: str) -> pd.DataFrame:
+def estimates(records: Sequence[Record], precision: str) -> pd.DataFrame:
     """Return every estimate of every step of ``precision``: its parts, total and ratios."""
-    found = Accounts(records)
+    found = MemoryEstimates(records)
     rows = []
     for batch, steps in found.settings(precision):
         for step in steps:
             by_name = dict(found.of(step))
-            for name, row in by_name.items():
-                cells = {"B": batch, "method": METHOD_LABELS[str(step["method"])]}
-                cells |= {"account": ACCOUNTS[name].label}
-                cells |= {part: format_binary_bytes(size) for part, size in row.parts.items()}
-                cells |= {
-                    "total": format_binary_bytes(row.total),
-                    "of the formula": f"{row.total / by_name['analytic'].total:.3f}",
-                    "of the bound": f"{row.total / by_name['bound'].total:.3f}",
-                    "objects besides": format_binary_bytes(row.objects) if row.objects else "",
+            for name, memory in by_name.items():
+                row = {
+                    "B": batch,
+                    "method": METHOD_LABELS[str(step["method"])],
+                    "estimate": ESTIMATES[name].label,
+                    **{part: format_binary_bytes(size) for part, size in memory.parts.items()},
+                    "total": format_binary_bytes(memory.total),
+                    "of the formula": f"{memory.total / by_name['analytic'].total:.3f}",
+                    "of the bound": f"{memory.total / by_name['bound'].total:.3f}",
+                    "objects besides": (
+                        format_binary_bytes(memory.objects) if memory.objects else ""
+                    ),
                 }
-                rows.append(cells)
+                rows.append(row)
     frame = pd.DataFrame(rows).fillna("")
     sums = ("total", "of the formula", "of the bound", "objects besides")
     columns = [name for name in (*PARTS.values(), ABOVE, *sums) if name in frame.columns]
-    return frame.set_index(["B", "method", "account"])[columns]
+    return frame.set_index(["B", "method", "estimate"])[columns]
 
 
 def optimizers(records: Sequence[Record]) -> pd.DataFrame:

@@ -10,7 +10,7 @@ _WHERE = ("context", "layers", "hidden", "attention", "dtype")
 
 
 @dataclass(frozen=True)
-class Point:
+class Saving:
     """Backpropagation against MeZO at one shape, kernel and number format."""
 
     context: int
@@ -43,10 +43,10 @@ class Point:
         return ratio
 
 
-def ratios(records: Iterable[Record]) -> list[Point]:
+def ratios(records: Iterable[Record]) -> list[Saving]:
     """Pair the records of each shape, with one point for each kind of backpropagation."""
     return [
-        Point(**where, method=method, bp=by_method[method].metrics, mezo=by_method["mezo"].metrics)
+        Saving(**where, method=method, bp=by_method[method].metrics, mezo=by_method["mezo"].metrics)
         for where, by_method in by_shape(records)
         for method in ("bp", "bp_checkpoint")
         if method in by_method and "mezo" in by_method

@@ -20,7 +20,7 @@ def run_in_subprocesses(
     label: Callable[[Task], str],
     store: ResultCache,
     workers: int,
-    preload: Sequence[str],
+    preload: Sequence[str] = (),
 ) -> Iterator[tuple[Task, Metrics]]:
     """Yield each task with its value in the order given, reusing values in ``store``.
 
@@ -34,7 +34,7 @@ def run_in_subprocesses(
         label: returns a few words on a task, for the progress bar.
         store: cache of finished values.
         workers: maximum number of processes at a time.
-        preload: modules to import once, for all processes.
+        preload: modules to import once for all processes, besides that of ``function``.
 
     Raises:
         ReproError: a process died; finished points are kept.
@@ -45,7 +45,8 @@ def run_in_subprocesses(
     with progress(title, len(tasks)) as shown:
         for _ in range(len(tasks) - len(missing)):
             shown.advance("done before")
-        for task, value in run_isolated(function, missing, workers=workers, preload=preload):
+        modules = [function.__module__, *preload]
+        for task, value in run_isolated(function, missing, workers=workers, preload=modules):
             if not value.get("out_of_memory"):
                 store.put(key(task), value)
             values[task] = value

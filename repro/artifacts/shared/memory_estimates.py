@@ -26,7 +26,7 @@ COMPACT = "engine, compact"
 
 
 @dataclass(frozen=True)
-class Account:
+class EstimateSource:
     """The source of one kind of memory estimate."""
 
     label: str
@@ -36,14 +36,14 @@ class Account:
     """Coordinates in their points in addition to the step's."""
 
 
-ACCOUNTS = {
-    "analytic": Account("formula", "formula", {"optimizer": "sgd"}),
-    "simulated": Account("simulated", "simulated", {}),
-    "measured": Account("measured", "measured", {"onednn": True}),
-    "measured, no oneDNN": Account("measured, no oneDNN", "measured", {"onednn": False}),
-    "engine": Account("engine", "engine", {"compact": False}),
-    COMPACT: Account("engine, compact", "engine", {"compact": True}),
-    "bound": Account("lower bound", "bound", {}),
+ESTIMATES = {
+    "analytic": EstimateSource("formula", "formula", {"optimizer": "sgd"}),
+    "simulated": EstimateSource("simulated", "simulated", {}),
+    "measured": EstimateSource("measured", "measured", {"onednn": True}),
+    "measured, no oneDNN": EstimateSource("measured, no oneDNN", "measured", {"onednn": False}),
+    "engine": EstimateSource("engine", "engine", {"compact": False}),
+    COMPACT: EstimateSource("engine, compact", "engine", {"compact": True}),
+    "bound": EstimateSource("lower bound", "bound", {}),
 }
 """The estimates by basis of a claim, and three more; the compact engine is for integers only."""
 
@@ -62,7 +62,7 @@ class StepMemory:
     """Maximum bytes of other objects that the process held; measured in PyTorch only."""
 
 
-class Accounts:
+class MemoryEstimates:
     """All recorded memory estimates of all steps."""
 
     def __init__(self, records: Iterable[Record]) -> None:
@@ -70,9 +70,9 @@ class Accounts:
         records = list(records)
         self._rows = {
             (name, key(_step(record))): _row(record, records)
-            for name, account in ACCOUNTS.items()
-            for record in of_kind(records, account.kind)
-            if account.extra.items() <= record.point.items()
+            for name, source in ESTIMATES.items()
+            for record in of_kind(records, source.kind)
+            if source.extra.items() <= record.point.items()
         }
         self.steps: list[Point] = [
             _step(record)
@@ -87,7 +87,7 @@ class Accounts:
 
     def of(self, step: Point) -> Iterator[tuple[str, StepMemory]]:
         """Yield each recorded estimate of a step with its name."""
-        for name in ACCOUNTS:
+        for name in ESTIMATES:
             if row := self.get(name, step):
                 yield name, row
 
