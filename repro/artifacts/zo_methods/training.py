@@ -109,7 +109,7 @@ class MethodRun(TrainingRun):
 
 
 class _Optimizer(NamedTuple):
-    """What an arm makes for a model."""
+    """An optimizer and its source of directions."""
 
     optimizer: Any
     noise: Noise | None
