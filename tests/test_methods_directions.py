@@ -148,7 +148,7 @@ def test_the_log_of_each_method_replays_bit_by_bit(
     optimizer.log.save(tmp_path / "run.npz")
     again = start.clone()
     noise = make_noise(nn.Parameter(start))
-    replay(StepLog.load(tmp_path / "run.npz"), [again], noise)
+    replay(StepLog.load(tmp_path / "run.npz"), [again.requires_grad_()], noise)
     assert torch.equal(again, theta)
     assert not torch.equal(again, start)
 

@@ -110,6 +110,16 @@ def test_resumed_run_equals_an_uninterrupted_one(method: str, tmp_path: Path) ->
     assert whole.accuracy[-1] > whole.accuracy[0]
 
 
+@pytest.mark.parametrize("step", [0, 1, 3, 4, 6, 11])
+def test_a_run_resumes_within_an_epoch_with_the_next_minibatch(step: int) -> None:
+    whole, resumed = (SplitBatches(blobs(), 13, seed=3) for _ in range(2))  # the last is smaller
+    assert whole.steps_per_epoch == 4
+    wanted = [whole.batch(number) for number in range(12)]
+    for number in range(step, 12):
+        for one, other in zip(resumed.batch(number), wanted[number], strict=True):
+            assert torch.equal(one, other)
+
+
 def test_damaged_checkpoint_is_dropped_and_the_run_begins_anew(tmp_path: Path) -> None:
     path = tmp_path / "run.pt"
     whole, _ = run("sgd", path, epochs=2)

@@ -74,9 +74,9 @@ def lazy(path: str, *first: object) -> Callable[..., Any]:
         first: arguments passed to it before the caller's.
     """
 
-    def imported(*arguments: object) -> Any:  # noqa: ANN401 - as the function has it
+    def imported(*arguments: object, **named: object) -> Any:  # noqa: ANN401 - as the function has it
         module, _, name = path.partition(":")
-        return getattr(import_module(module), name)(*first, *arguments)
+        return getattr(import_module(module), name)(*first, *arguments, **named)
 
     return imported
 

@@ -22,6 +22,7 @@ from repro.artifacts import (
     mezo_fig3_gpu,
     mezo_fig4,
     mezo_step_time,
+    zo_methods,
 )
 from repro.artifacts.base import Artifact
 from repro.core.errors import UsageError
@@ -32,6 +33,7 @@ _IN_THE_ORDER_OF_THE_PAPERS = (
     mezo_fig3_gpu,
     mezo_fig4,
     mezo_step_time,
+    zo_methods,
     elasticzo_search,
     elasticzo_table1,
     elasticzo_table2,

@@ -1,7 +1,7 @@
 """Build the training of a language model from its run, and compute its metrics."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from repro.data.splits import Indices
 from repro.data.text.tokens import TokenisedSplit
@@ -13,7 +13,7 @@ from repro.finetuning.items import Items, load_items
 from repro.finetuning.learner import LanguageModelLearner
 from repro.finetuning.replay import packed, weights_sha256
 from repro.finetuning.run import LanguageModelRun
-from repro.measurement.device import require_device
+from repro.measurement.device import Device, require_device
 from repro.methods.step_info import DivergedError
 from repro.training.curve import Curve
 from repro.training.loop import EqualParts, Training, score
@@ -69,11 +69,35 @@ def language_training(run: LanguageModelRun) -> Training[Batch]:
     return Training(learner, data, duration, metrics)
 
 
+class PromptSettings(Protocol):
+    """The settings of a run that decide its minibatches."""
+
+    @property
+    def batch(self) -> int:
+        """B, prompts of a step."""
+
+    @property
+    def context(self) -> int:
+        """N, the longest prompt in tokens."""
+
+    @property
+    def device(self) -> Device:
+        """Device of the prompts."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of their order."""
+
+    @property
+    def tuning(self) -> bool:
+        """Whether the tuning items are evaluated, instead of the monitored ones."""
+
+
 class Prompts:
     """The minibatches of a run: prompts of similar length, the same in every run."""
 
-    def __init__(self, items: Items, run: LanguageModelRun) -> None:
-        """Take the items, and the run's batch size, context and seed."""
+    def __init__(self, items: Items, run: PromptSettings) -> None:
+        """Take the items and the run's settings."""
         self._items, self._run = items, run
         self._lengths = items.train.lengths(run.context)
         self._sampler = Sampler(

@@ -1,6 +1,6 @@
-"""A base model trained by an arm: steps on batches, and a state from which they resume."""
+"""A base model that learns to answer: steps on batches, and a state from which they resume."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -34,33 +34,34 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class LanguageModelLearner(Learner[Batch]):
-    """One arm on one model.
+class AnswerLearner(Learner[Batch]):
+    """A causal model and the optimizer that trains it to answer.
 
     The state does not store weights trained by zeroth-order steps: a replay rebuilds them from the
     base model and the log, which takes a few bytes a step (``repro.methods.log``).
     """
 
-    def __init__(self, model: "PreTrainedModel", answers: Tokens, run: LanguageModelRun) -> None:
-        """Take the base model, which is trained in place, and the token of each answer.
+    def __init__(
+        self,
+        model: "PreTrainedModel",
+        answers: Tokens,
+        optimizer: Backprop | ElasticZO | MeZO,
+        noise: Callable[[StepLog], Noise | None],
+    ) -> None:
+        """Bind the optimizer to the loss of the answers.
 
-        Raises:
-            UsageError: a setting is out of range, or the run asks for the engine's noise on a GPU.
-            EngineError: the run needs the engine, for its noise or its passes, and it is not built.
+        Args:
+            model: the model, as ``prepared`` returns it.
+            answers: the token of each answer.
+            optimizer: made for the parameters of ``model``.
+            noise: returns the noise that a log was made with, for its replay; ``None`` means
+                PyTorch's.
         """
-        self.model = prepared(model, run.arm, run.seed)
+        self.model = model
         self.classifier = AnswerClassifier(model, answers)
-        self.optimizer = make_optimizer(
-            self.model,
-            arm=run.arm,
-            lr=run.lr,
-            eps=run.eps,
-            seed=derived_seed(run.seed, NOISE),
-            dtype=run.dtype,
-            noise=noise_of(run.noise, helped=run.helped),
-        )
-        self.method = Method(self.optimizer, self.classifier.loss)
-        self._helped = run.helped
+        self.optimizer = optimizer
+        self.method = Method(optimizer, self.classifier.loss)
+        self._noise = noise
 
     def step(self, batch: Batch) -> StepInfo:
         """Train on one batch."""
@@ -90,9 +91,7 @@ class LanguageModelLearner(Learner[Batch]):
                 parameter.copy_(state["parameters"][name])
         if isinstance(self.optimizer, ZerothOrder):
             log = self.optimizer.log
-            replay(
-                log, self.optimizer.zo_params, noise_of(log.noise, log.chunk, helped=self._helped)
-            )
+            replay(log, self.optimizer.zo_params, self._noise(log))
 
     def _backpropagated(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
         """Yield the backpropagated parameters, which the log does not determine."""
@@ -102,6 +101,34 @@ class LanguageModelLearner(Learner[Batch]):
         for name, parameter in self.model.named_parameters():
             if parameter.requires_grad and id(parameter) not in logged:
                 yield name, parameter
+
+
+class LanguageModelLearner(AnswerLearner):
+    """One arm of ``repro.finetuning.arms`` on one model."""
+
+    def __init__(self, model: "PreTrainedModel", answers: Tokens, run: LanguageModelRun) -> None:
+        """Take the base model, which is trained in place, and the token of each answer.
+
+        Raises:
+            UsageError: a setting is out of range, or the run asks for the engine's noise on a GPU.
+            EngineError: the run needs the engine, for its noise or its passes, and it is not built.
+        """
+        trained = prepared(model, run.arm, run.seed)
+        optimizer = make_optimizer(
+            trained,
+            arm=run.arm,
+            lr=run.lr,
+            eps=run.eps,
+            seed=derived_seed(run.seed, NOISE),
+            dtype=run.dtype,
+            noise=noise_of(run.noise, helped=run.helped),
+        )
+        super().__init__(
+            trained,
+            answers,
+            optimizer,
+            lambda log: noise_of(log.noise, log.chunk, helped=run.helped),
+        )
 
 
 def prepared(model: "PreTrainedModel", arm: Arm, seed: int = 0) -> "PreTrainedModel":

@@ -63,6 +63,7 @@ class SparseNoise(PiecewiseNoise):
             )
             raise UsageError(msg)
 
+    @torch.no_grad()
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
         """Add ``scale`` z(``seed``) to the small weights, in place."""
         self._decide(parameters, None)

@@ -13,7 +13,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from repro.core import atomic
 
-BLUE, ORANGE, GREEN, RED, PINK, BROWN, _, _, _, CYAN = sns.color_palette("colorblind")
+PALETTE = sns.color_palette("colorblind")
+BLUE, ORANGE, GREEN, RED, PINK, BROWN, _, _, _, CYAN = PALETTE
 INK = "#333333"
 NEUTRAL = "#7a7a7a"
 """Colour of results that belong to no method."""

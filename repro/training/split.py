@@ -46,14 +46,19 @@ class SplitBatches:
         return -(-len(self._split.train_inputs) // self._size)
 
     def batch(self, step: int) -> Labelled:
-        """Return the minibatch of ``step``; within an epoch, steps must be consecutive."""
+        """Return the minibatch of ``step``; steps must be consecutive but for the first one."""
         epoch, position = divmod(step, self.steps_per_epoch)
-        if position == 0:
+        if epoch != self._epoch:
             for _ in range(self._epoch + 1, epoch):
                 next(self._shuffled())  # redraws the order of an earlier epoch
             self._epoch, self._left = epoch, self._shuffled()
             if self._augmentation:
                 self._augmentation.start_epoch(epoch)
+            for _ in range(position):  # a run that resumes within an epoch
+                self._next()
+        return self._next()
+
+    def _next(self) -> Labelled:
         inputs, labels = next(self._left)
         return self._augmentation(inputs) if self._augmentation else inputs, labels
 

@@ -1,0 +1,162 @@
+"""Which zeroth-order method should I use on my device? A benchmark of our own.
+
+Every method trains the same networks on the same data: LeNet-5 on MNIST from random weights, and
+SmolLM2-135M on SST-2 from its pretrained ones. Each gets the same search for its learning rate and
+the same number of forward passes. Accuracy is recorded by forward passes and by time, and a step's
+peak memory is measured.
+
+This is no figure of a paper, so no published statement is answered. Deviations from the papers of
+the methods:
+
+1. LeNet-5 trains in float32 by PyTorch, since the on-device engine does not have all the methods.
+2. The equal budget is counted in forward passes by FLOPs: a step of backpropagation counts as its
+   FLOPs divided by those of a forward pass on the same batch, both counted by PyTorch's counter.
+   Drawing directions takes time but no FLOPs that the counter sees.
+3. Time is the CPU time of the training steps, summed over threads, so that other load on the
+   machine hardly counts. Evaluation does not count.
+4. Learning rates are tuned for every method alike: a grid of equally many rates with a ratio of
+   the square root of 10, in runs of one seed and of full length; the rate with the lowest loss on
+   held-out training items is taken. If it is an end of its grid, a better one may lie beyond; the
+   tables mark this. The rate is constant. Nothing else is tuned: eps, batch size, the N = 8
+   directions of FZOO and the sparsity of 0.75 of Sparse MeZO are set.
+5. Projected gradients are not clipped, although the ElasticZO paper clips. One more method, MeZO
+   with the clip of 0.025 that ``elasticzo_search`` found for it, shows what clipping does.
+6. FZOO evaluates its directions one after another; its authors do so in one batch on a GPU. Our
+   rule follows published descriptions of it (``repro.methods.rules``).
+7. ElasticZO backpropagates the last two layers of LeNet-5, and the last block of a language model
+   with the layers after it. LoRA with Adam has rank 16 on every matrix of every block, and
+   checkpoints the blocks.
+8. LOZO and SubZero, which draw low-rank directions, are missing: the suite does not have them.
+9. Language models train in float32. The loss compares the logits of the answers after the prompt.
+"""
+
+from dataclasses import dataclass, replace
+
+from repro.artifacts.base import Artifact, lazy
+from repro.artifacts.zo_methods.arms import ARMS, Kind
+from repro.core.errors import UsageError
+from repro.core.limits import require_seeds
+from repro.core.validation import (
+    require_distinct,
+    require_names,
+    require_positive,
+    require_positive_int,
+    require_whole,
+)
+from repro.data.text.tasks import get_task
+from repro.training.task import VISION_TASKS
+
+
+@dataclass(frozen=True)
+class Config:
+    """The tasks and methods to compare, and the length of training."""
+
+    tasks: tuple[str, ...] = ("mnist", "sst2")
+    """Sets of images, mnist or fashion_mnist, for LeNet-5; and tasks with prompts, such as sst2 or
+    yesno-facts (generated questions), for the language model."""
+    arms: tuple[str, ...] = tuple(ARMS)
+    """Methods. LoRA is run on language models only, MeZO with a clip on images only."""
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """Seeds of the initial weights, the order of the items and the perturbations."""
+    model: str = "smollm2-135m"
+    """Language model: a name of `repro data list` or of the hub, a directory or a GGUF file."""
+    image_forwards: int = 40_000
+    """Forward passes of a training run on images."""
+    text_forwards: int = 1_000
+    """Forward passes of a training run on prompts."""
+    image_batch: int = 32
+    """Images per step."""
+    text_batch: int = 8
+    """Prompts per step."""
+    context: int = 64
+    """N, the longest prompt in tokens."""
+    image_eps: float = 1e-2
+    """Scale of the perturbation of LeNet-5."""
+    text_eps: float = 1e-3
+    """Scale of the perturbation of the language model."""
+    rates: int = 5
+    """Learning rates tried for each method."""
+    image_items: int | None = None
+    """Number of training images; by default all."""
+    tuning_items: int = 1000
+    """Training items held out for choosing the learning rates."""
+    evaluated_items: int = 0
+    """Test items of every evaluation; 0 for all."""
+    evaluations: int = 10
+    """Number of evaluations during a run, at equal intervals."""
+    threads: int = 1
+    """Threads of each run; only one runs at a time, as their times are results."""
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot be run, before anything runs."""
+        require_distinct("tasks", self.tasks)
+        for name in self.tasks:
+            if name not in VISION_TASKS:
+                get_task(name)
+            elif VISION_TASKS[name].network != "lenet5":
+                msg = f"tasks = {name!r}: a set of point clouds; give sets of images or prompts"
+                raise UsageError(msg)
+        require_names("arms", self.arms, ARMS)
+        require_seeds(self.seeds)
+        for name in (
+            "image_forwards",
+            "text_forwards",
+            "image_batch",
+            "text_batch",
+            "context",
+            "rates",
+            "tuning_items",
+            "evaluations",
+            "threads",
+        ):
+            require_positive_int(name, getattr(self, name))
+        if self.image_items is not None:
+            require_positive_int("image_items", self.image_items)
+        require_whole("evaluated_items", self.evaluated_items)
+        for name in ("image_eps", "text_eps"):
+            require_positive(name, getattr(self, name))
+
+    def forwards(self, kind: Kind) -> int:
+        """Return the forward passes of a training run."""
+        return self.image_forwards if kind == "images" else self.text_forwards
+
+
+HOURS = Config()
+QUICK = replace(HOURS, tasks=("mnist",), seeds=(0,), image_forwards=3_000, evaluations=6)
+SMOKE = Config(
+    tasks=("mnist", "yesno-facts"),
+    arms=("mezo", "fzoo", "elasticzo", "bp", "lora"),
+    seeds=(0,),
+    model="tiny-llama",
+    image_forwards=60,
+    text_forwards=40,
+    text_batch=4,
+    context=48,
+    rates=2,
+    image_items=512,
+    tuning_items=32,
+    evaluated_items=64,
+    evaluations=2,
+)
+PAPER = replace(HOURS, image_forwards=375_000, text_forwards=20_000)
+CAPTIONS = {
+    "zo_methods": (
+        "Accuracy of each method over forward passes and over CPU time, and the measured peak "
+        "memory of its step"
+    ),
+}
+
+
+ARTIFACT = Artifact(
+    slug="zo_methods",
+    paper="mezo",
+    title="Zeroth-order methods at equal forward passes: accuracy, time and memory",
+    about=__doc__,
+    config=Config,
+    profiles={"smoke": SMOKE, "quick": QUICK, "hours": HOURS, "paper": PAPER},
+    run=lazy("repro.artifacts.zo_methods.run:run"),
+    figures=lazy("repro.artifacts.zo_methods.figures:figures"),
+    captions=CAPTIONS,
+    selector_fields=("tasks", "arms", "seeds"),
+    timed=True,
+)

@@ -1,0 +1,138 @@
+"""Group the recorded runs by task and method, for the figure and the tables."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+
+from repro.artifacts.zo_methods.arms import ARMS, Arm
+from repro.claims.index import CLAIMS
+from repro.claims.statistics import Estimate, estimate
+from repro.measurement.records import Record, of_kind, rank
+
+TITLES = {
+    "mnist": "LeNet-5 on MNIST",
+    "fashion_mnist": "LeNet-5 on Fashion-MNIST",
+    "sst2": "SST-2",
+    "yesno-facts": "generated questions",
+}
+"""Names of the tasks in titles; others keep their own."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """All seeds of one method on one task."""
+
+    task: str
+    name: str
+    """Name of the method in ``ARMS``."""
+    records: tuple[Record, ...]
+    """The runs that came to their end, with the settings of the newest."""
+    diverged: int
+    """Number of seeds that diverged."""
+    step: Record
+    """The cost of a step."""
+
+    @property
+    def arm(self) -> Arm:
+        """The method."""
+        return ARMS[self.name]
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the runs."""
+        return float(self.records[0].metrics["settings"]["lr"])
+
+    @property
+    def seconds(self) -> float:
+        """CPU time of a training run in seconds, mean over seeds."""
+        return fmean(record.metrics["cpu_seconds"][-1] for record in self.records)
+
+    @property
+    def steps(self) -> int:
+        """Steps of a training run."""
+        return int(self.records[0].metrics["steps"][-1])
+
+    @property
+    def forwards(self) -> float:
+        """Forward passes of a training run."""
+        return float(self.records[0].metrics["forward_passes"][-1])
+
+    def final(self) -> list[float]:
+        """Return the accuracy of each seed at the end, in per cent."""
+        return [100 * record.metrics["accuracy"][-1] for record in self.records]
+
+    def at_time(self, seconds: float) -> Estimate:
+        """Return the accuracy after that CPU time, interpolated between evaluations."""
+        return estimate(
+            [
+                float(np.interp(seconds, r.metrics["cpu_seconds"], r.metrics["accuracy"])) * 100
+                for r in self.records
+            ]
+        )
+
+    def published_gain(self) -> float | None:
+        """Return the published accuracy minus that of MeZO, in points; ``None`` if there is none.
+
+        Table 1 of the ElasticZO paper has both, for LeNet-5 in float32.
+        """
+        own, mezo = (f"B-T1-{self.task}-fp32-{row}" for row in (self.arm.published, "full_zo"))
+        if self.name == "mezo" or own not in CLAIMS:
+            return None
+        return CLAIMS[own].published - CLAIMS[mezo].published
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All methods on one task, as the highest profile trained them."""
+
+    task: str
+    profile: str
+    lines: tuple[Line, ...]
+    """The methods with a run that came to its end, by their accuracy at the end, the best first."""
+    failed: tuple[str, ...]
+    """Names of the methods without such a run."""
+    grids: tuple[Record, ...]
+
+    @property
+    def title(self) -> str:
+        """Name of the task and the profile."""
+        return f"{TITLES.get(self.task, self.task)} ({self.profile})"
+
+    @property
+    def equal_time(self) -> float:
+        """CPU time of the run that takes the least, in seconds: every method has as much."""
+        return min(line.seconds for line in self.lines)
+
+
+def comparisons(records: Sequence[Record]) -> Iterator[Comparison]:
+    """Yield the comparison of each task.
+
+    Methods are comparable only if one profile trained them, so lower profiles are left out.
+    """
+    for task in dict.fromkeys(record.point["task"] for record in of_kind(records, "run")):
+        here = [record for record in records if record.point["task"] == task]
+        profile = max((r.profile for r in of_kind(here, "run")), key=rank)
+        here = [record for record in here if record.profile == profile]
+        runs = list(of_kind(here, "run"))
+        steps = {record.point["arm"]: record for record in of_kind(here, "step")}
+        lines, failed = [], []
+        for name in (name for name in ARMS if any(r.point["arm"] == name for r in runs)):
+            line = _line(task, name, [r for r in runs if r.point["arm"] == name], steps[name])
+            if line.records:
+                lines.append(line)
+            else:
+                failed.append(name)
+        lines.sort(key=lambda line: fmean(line.final()), reverse=True)
+        grids = tuple(of_kind(here, "grid"))
+        yield Comparison(task, profile, tuple(lines), tuple(failed), grids)
+
+
+def _line(task: str, name: str, runs: Sequence[Record], step: Record) -> Line:
+    """Return one method's line, of the runs with the settings of the newest."""
+    newest = max(runs, key=lambda record: record.utc).metrics.get("settings")
+    alike = [record for record in runs if record.metrics.get("settings") == newest]
+    ended = [record for record in alike if not record.metrics["divergence"]]
+    ended.sort(key=lambda record: record.seed or 0)
+    return Line(task, name, tuple(ended), len(alike) - len(ended), step)

@@ -1,0 +1,27 @@
+"""The sources of directions that the methods draw from, made for the trained parameters."""
+
+from collections.abc import Sequence
+
+import torch
+
+from repro.methods.noise import TorchNoise
+from repro.methods.rademacher import RademacherNoise
+from repro.methods.sparse import SparseNoise, thresholds_of
+
+SPARSITY = 0.75
+"""Share of the weights, the largest of each tensor, that Sparse MeZO leaves as they are."""
+
+
+def gaussian(_: Sequence[torch.Tensor]) -> TorchNoise:
+    """Return Gaussian directions."""
+    return TorchNoise()
+
+
+def signs(_: Sequence[torch.Tensor]) -> RademacherNoise:
+    """Return directions of random signs."""
+    return RademacherNoise()
+
+
+def small_weights(parameters: Sequence[torch.Tensor]) -> SparseNoise:
+    """Return Gaussian directions within the small weights."""
+    return SparseNoise(thresholds_of(parameters, SPARSITY))

@@ -1,0 +1,91 @@
+"""Draw accuracy over forward passes and over time, and the memory of a step."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from repro.artifacts.zo_methods.arms import ARMS
+from repro.artifacts.zo_methods.comparison import Comparison, Line, comparisons
+from repro.claims.statistics import estimate
+from repro.core.units import format_bytes
+from repro.measurement.records import Record
+from repro.plotting.style import PALETTE, style
+
+_AXES = {"forward_passes": "forward passes, by FLOPs", "cpu_seconds": "CPU time (s)"}
+_SEEDS_FOR_AN_INTERVAL = 3
+"""With fewer seeds, Student's t interval would cover the panel."""
+
+
+def zo_methods(records: Sequence[Record]) -> Figure:
+    """Draw a row for each task: accuracy over both costs, and peak memory.
+
+    Lines are means over seeds; shades are 95 % intervals, from three seeds on.
+    """
+    found = [one for one in comparisons(records) if one.lines]
+    with style():
+        figure, grid = plt.subplots(
+            len(found), 3, figsize=(12.2, 3.2 * len(found) + 0.7), squeeze=False
+        )
+        for row, comparison in zip(grid, found, strict=True):
+            for panel, axis in zip(row, _AXES, strict=False):
+                for line in comparison.lines:
+                    _curve(panel, line, axis)
+                panel.set_xlabel(_AXES[axis])
+                panel.set_xlim(left=0)
+            row[0].set(title=comparison.title, ylabel="accuracy (%)")
+            row[1].sharey(row[0])
+            _memory(row[2], comparison)
+        shown = {line.name for comparison in found for line in comparison.lines}
+        figure.legend(
+            handles=[
+                Line2D([], [], color=PALETTE[arm.colour], label=arm.label)
+                for name, arm in ARMS.items()
+                if name in shown
+            ],
+            loc="outside lower center",
+            ncols=8,
+        )
+    return figure
+
+
+def _curve(panel: Axes, line: Line, axis: str) -> None:
+    """Draw the mean over seeds at each evaluation, and a mark at its end."""
+    colour = PALETTE[line.arm.colour]
+    costs = np.mean([record.metrics[axis] for record in line.records], axis=0)
+    heights = 100 * np.array([record.metrics["accuracy"] for record in line.records])
+    mean = heights.mean(axis=0)
+    panel.plot(costs, mean, color=colour, linewidth=1.5)
+    panel.plot(costs[-1], mean[-1], "o", color=colour, markersize=4)
+    if len(heights) >= _SEEDS_FOR_AN_INTERVAL:
+        half = np.array([estimate(list(at)).interval for at in heights.T], dtype=float)
+        panel.fill_between(costs, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
+
+
+def _memory(panel: Axes, comparison: Comparison) -> None:
+    """Draw a bar for each method, in the order of their accuracy; the weights are darker."""
+    for place, line in enumerate(comparison.lines):
+        metrics, colour = line.step.metrics, PALETTE[line.arm.colour]
+        panel.barh(place, metrics["peak_bytes"], 0.6, color=colour, alpha=0.6, linewidth=0)
+        panel.barh(place, metrics["weights_bytes"], 0.6, color=colour, linewidth=0)
+        panel.annotate(
+            format_bytes(metrics["peak_bytes"]), (metrics["peak_bytes"], place), (3, 0),
+            textcoords="offset points", va="center", fontsize=7,
+        )  # fmt: skip
+    labels = [line.arm.label for line in comparison.lines]
+    panel.set_yticks(range(len(labels)), labels, fontsize=7.5)
+    panel.set_ylim(len(labels) - 0.5, -0.5)
+    panel.grid(visible=False, axis="y")
+    panel.set_xlim(0, 1.2 * panel.get_xlim()[1])  # room for the last number
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda count, _: format_bytes(count)))
+    panel.xaxis.set_major_locator(MaxNLocator(4))
+    panel.set(title="peak memory of a step", xlabel="weights (dark) and the rest of a step")
+
+
+def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
+    """Return the function that draws each figure, by the figure's name."""
+    return {"zo_methods": zo_methods}

@@ -1,0 +1,86 @@
+"""Make the notebook's tables from records, as data frames."""
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+
+import pandas as pd
+
+from repro.artifacts.zo_methods.arms import ARMS
+from repro.artifacts.zo_methods.comparison import Comparison, Line, comparisons
+from repro.claims.statistics import estimate
+from repro.core.units import format_bytes, format_seconds
+from repro.measurement.records import Record
+
+_NONE = "–"  # noqa: RUF001
+
+
+def ranking(records: Sequence[Record]) -> pd.DataFrame:
+    """Return the methods of each task, the most accurate at equal forward passes first.
+
+    Accuracies are means over seeds with their 95 % interval, in per cent.
+    """
+    rows = [row for found in comparisons(records) for row in _rows(found)]
+    return pd.DataFrame(rows, dtype=object).fillna(_NONE)
+
+
+def _rows(found: Comparison) -> Iterator[dict[str, object]]:
+    mezo = next((fmean(line.final()) for line in found.lines if line.name == "mezo"), None)
+    for place, line in enumerate(found.lines, start=1):
+        gain = None if mezo is None or line.name == "mezo" else fmean(line.final()) - mezo
+        yield {
+            "task": found.title,
+            "rank": place,
+            "method": line.arm.label,
+            "learning rate": _rate(line),
+            "at equal forward passes (%)": estimate(line.final()).text() + _diverged(line),
+            "at equal time (%)": line.at_time(found.equal_time).text(),
+            "forward passes": f"{line.forwards:.0f}",
+            "steps": line.steps,
+            "CPU time": format_seconds(line.seconds),
+            "a step (ms)": f"{1000 * line.seconds / line.steps:.3g}",
+            "peak memory": format_bytes(line.step.metrics["peak_bytes"]),
+            "gain over MeZO (points)": _points(gain),
+            "published gain": _points(line.published_gain()),
+        }
+    for name in found.failed:
+        yield {
+            "task": found.title,
+            "rank": _NONE,
+            "method": ARMS[name].label,
+            "at equal forward passes (%)": "diverged",
+        }
+
+
+def _rate(line: Line) -> str:
+    edge = " (end of its grid)" if line.records[0].metrics["at_edge"] else ""
+    return f"{line.lr:g}{edge}"
+
+
+def _diverged(line: Line) -> str:
+    if not line.diverged:
+        return ""
+    return f" ({line.diverged} of {line.diverged + len(line.records)} seeds diverged)"
+
+
+def _points(gain: float | None) -> str:
+    return _NONE if gain is None else f"{gain:+.2f}"
+
+
+def learning_rates(records: Sequence[Record]) -> pd.DataFrame:
+    """Return each grid: the loss on the held-out items by learning rate, and the chosen rate."""
+    rows = []
+    for found in comparisons(records):
+        chosen = {line.name: line.lr for line in found.lines}
+        for record in found.grids:
+            name, lr = record.point["arm"], record.point["lr"]
+            loss = record.metrics["loss"]
+            rows.append(
+                {
+                    "task": found.title,
+                    "method": ARMS[name].label,
+                    "learning rate": f"{lr:g}",
+                    "held-out loss": f"{loss[-1]:.4f}" if loss else "diverged",
+                    "chosen": "yes" if lr == chosen.get(name) else "",
+                }
+            )
+    return pd.DataFrame(rows)

@@ -1,0 +1,312 @@
+"""The benchmark of methods: equal costs, the same search for all, runs that resume, and ranks."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+from repro.artifacts.base import Context, Result
+from repro.artifacts.shared import subprocesses
+from repro.artifacts.zo_methods import ARTIFACT, HOURS, SMOKE, Config, tables
+from repro.artifacts.zo_methods import run as run_module
+from repro.artifacts.zo_methods.arms import ARMS, Arm
+from repro.artifacts.zo_methods.comparison import comparisons
+from repro.artifacts.zo_methods.figures import zo_methods
+from repro.artifacts.zo_methods.run import best
+from repro.artifacts.zo_methods.training import MethodRun, measure_cost
+from repro.core.errors import UsageError
+from repro.execution.local import LocalExecutor
+from repro.finetuning.learner import AnswerLearner
+from repro.harness import run_artifact
+from repro.measurement.environment import capture
+from repro.measurement.isolation import run_isolated
+from repro.measurement.prior_results import PriorResults
+from repro.measurement.records import Record, read_run
+from repro.measurement.result_cache import ResultCache
+from repro.models.lean import Conv2d
+from repro.training.float_learner import FloatLearner
+from repro.training.store import CheckpointStore
+from repro.training.trainer import TrainingTask, train_run
+
+IMAGES = MethodRun(
+    task="mnist", arm="mezo", lr=1e-3, eps=1e-2, batch=4, steps=9, evaluations=3,
+    evaluated_items=0, tuning_items=3, train_items=None, seed=0, threads=1,
+)  # fmt: skip
+TEXT = replace(
+    IMAGES, task="yesno-facts", model="tiny-llama", context=48, eps=1e-3, evaluated_items=24,
+    tuning_items=16,
+)  # fmt: skip
+FEW = Config(
+    tasks=("mnist",), arms=("mezo", "bp"), seeds=(3, 4), image_forwards=60, image_batch=4, rates=3,
+    tuning_items=3, evaluations=2,
+)  # fmt: skip
+MACS = {"conv1": 784 * 25 * 6, "conv2": 196 * 150 * 16, "fc1": 784 * 120, "fc2": 10080, "fc3": 840}
+"""Multiplications of each of LeNet-5's layers for an image, by its shape."""
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Everything runs in this process."""
+
+    def run(function: Any, tasks: Sequence[Any], **_: Any) -> Iterator[Any]:
+        return ((task, function(task)) for task in tasks)
+
+    monkeypatch.setattr(subprocesses, "run_isolated", run)
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def context() -> Context:
+    found = capture()
+    executor = LocalExecutor(found, workers=1)
+    return Context(found, ResultCache("test", {}), 1, executor, PriorResults())
+
+
+@pytest.mark.usefixtures("made_up_mnist", "here")
+def test_every_method_makes_as_many_forward_passes(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted in LeNet-5's first layer, during training steps alone."""
+    seen, arm = Counter[str](), [""]
+    forward, step, train = Conv2d.forward, FloatLearner.step, train_run
+
+    def counted(layer: Conv2d, features: Any) -> Any:
+        seen[arm[0]] += layer.out_channels == 6
+        return forward(layer, features)
+
+    def stepped(learner: FloatLearner, batch: Any) -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Conv2d, "forward", counted)
+            return step(learner, batch)
+
+    def trained(task: TrainingTask) -> dict[str, Any]:
+        assert isinstance(task.run, MethodRun)
+        arm[0] = "grid" if task.run.tuning else task.run.arm
+        return train(task)
+
+    monkeypatch.setattr(FloatLearner, "step", stepped)
+    monkeypatch.setattr(run_module, "train_run", trained)
+    arms = tuple(arm for arm in ARMS if arm != "lora")
+    config = replace(FEW, arms=(*arms, "lora"), seeds=(0,), image_forwards=180, rates=1)
+    results = list(run_module.run(config, context))
+    seen.pop("grid")
+    backward = sum(MACS.values()) * 2 - MACS["conv1"]  # the images need no gradient
+    tail = MACS["fc2"] + 2 * MACS["fc3"]  # fc2 passes no gradient on
+    every = sum(MACS.values())
+    passes = dict.fromkeys(arms, 2) | {"fzoo": 9, "bp": 1}
+    costs = passes | {"bp": 1 + backward / every, "elasticzo": 2 + tail / every}
+    assert seen == {arm: int(180 / costs[arm]) * passes[arm] for arm in arms}
+    ends = {r.point["arm"]: r.metrics["forward_passes"][-1] for r in results if r.kind == "run"}
+    assert ends == pytest.approx({arm: int(180 / costs[arm]) * costs[arm] for arm in arms})
+    assert all(180 - costs[arm] < end <= 180 for arm, end in ends.items())
+
+
+def test_the_memory_of_a_step_is_that_of_its_tensors() -> None:
+    arms = ("mezo", "elasticzo", "bp")
+    runs = [replace(IMAGES, arm=arm, batch=32) for arm in arms]
+    preload = ["repro.artifacts.zo_methods.training"]
+    found = {
+        run.arm: metrics
+        for run, metrics in run_isolated(measure_cost, runs, workers=1, preload=preload)
+    }
+    weights = 4 * 107_786
+    pool1 = 4 * 32 * (6 * 784 + 6 * 196)  # the largest input and output together
+    kept = 4 * 32 * (6 * 784 * 2 + 6 * 196 + 16 * 196 * 2)  # of BP: convolutions and ReLUs alone
+    objects = 2**16
+    assert 0 <= found["mezo"]["weights_bytes"] - weights < objects
+    assert 0 <= found["mezo"]["step_bytes"] - (pool1 + weights) < objects  # the step's noise
+    assert abs(found["elasticzo"]["step_bytes"] - found["mezo"]["step_bytes"]) < objects
+    assert found["bp"]["step_bytes"] > kept + weights  # the gradients
+
+
+def test_the_learning_rate_has_the_lowest_loss_on_held_out_items() -> None:
+    def at(lr: float, *loss: float) -> Result:
+        return Result("grid", {"lr": lr}, {"loss": list(loss), "accuracy": [1 / (1 + lr)]})
+
+    assert best([at(1, 0.5), at(2, 0.25), at(3), at(4, 0.75)]) == 2
+    assert best([at(1), at(2)]) is None
+
+
+@pytest.mark.usefixtures("here")
+def test_each_method_is_tuned_alike_and_trained_at_its_best_rate(
+    context: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    best_rate = {"mezo": 3.2e-3, "fzoo": 1e-4}
+    cost = {"mezo": 2.0, "fzoo": 9.0, "bp": 3.0}
+    seen: list[MethodRun] = []
+
+    def metrics(task: TrainingTask) -> dict[str, Any]:
+        run = task.run
+        assert isinstance(run, MethodRun)
+        seen.append(run)
+        loss = [] if run.arm == "bp" else [abs(run.lr - best_rate[run.arm])]
+        return {"steps": [run.steps], "loss": loss, "divergence": ""}
+
+    monkeypatch.setattr(run_module, "train_run", metrics)
+    monkeypatch.setattr(run_module, "measure_cost", lambda run: {"forwards": cost[run.arm]})
+    config = replace(FEW, arms=("mezo", "fzoo", "bp"), image_forwards=100)
+    results = list(run_module.run(config, context))
+    grids = [run for run in seen if run.tuning]
+    assert Counter(run.arm for run in grids) == dict.fromkeys(cost, 3)
+    assert [run.lr for run in grids if run.arm == "mezo"] == [3.2e-4, 1e-3, 3.2e-3]
+    assert {run.arm: run.steps for run in grids} == {"mezo": 50, "fzoo": 11, "bp": 33}
+    trained = {(run.arm, run.seed): (run.lr, run.steps) for run in seen if not run.tuning}
+    assert trained == {
+        (arm, seed): (lr, steps)
+        for arm, lr, steps in (("mezo", 3.2e-3, 50), ("fzoo", 1e-4, 11))
+        for seed in (3, 4)
+    }
+    runs = {(r.point["arm"], r.seed): r.metrics for r in results if r.kind == "run"}
+    assert [runs["mezo", 3]["at_edge"], runs["fzoo", 3]["at_edge"]] == [True, False]
+    assert runs["fzoo", 4]["forward_passes"] == [99]
+    assert runs["bp", 3]["divergence"] == "every learning rate of 3 diverged"
+    assert "BP, SGD on mnist: every learning rate of 3 diverged" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("made_up_mnist", "here")
+@pytest.mark.parametrize(
+    ("run", "learner"),
+    [
+        *((replace(IMAGES, arm=arm), FloatLearner) for arm in ARMS if "images" in ARMS[arm].rates),
+        *((replace(TEXT, arm=arm), AnswerLearner) for arm in ARMS if "text" in ARMS[arm].rates),
+    ],
+    ids=lambda value: f"{value.arm}-{value.task}" if isinstance(value, MethodRun) else "",
+)
+def test_a_resumed_run_ends_as_an_uninterrupted_one(
+    run: MethodRun, learner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = replace(run, lr=1e-2)  # the weights move
+    whole = train_run(TrainingTask(run, CheckpointStore(tmp_path / "whole")))
+    store, steps, step = CheckpointStore(tmp_path / "stopped"), count(1), learner.step
+
+    def stopped(self: Any, batch: Any) -> Any:
+        if next(steps) == 6:
+            raise KeyboardInterrupt
+        return step(self, batch)
+
+    monkeypatch.setattr(learner, "step", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        train_run(TrainingTask(run, store))
+    resumed = train_run(TrainingTask(run, store))
+    assert next(steps) <= 6 + 9  # not from the start
+    names = ("steps", "accuracy", "loss", "train_loss")
+    assert [resumed[name] for name in names] == [whole[name] for name in names]
+    assert len(set(whole["loss"])) == 4
+
+
+@pytest.mark.usefixtures("made_up_mnist", "here")
+def test_an_entry_is_all_that_a_new_method_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arm = Arm("MeZO, n = 4", 8, {"images": 1e-3}, settings={"perturbations": 4})
+    monkeypatch.setitem(ARMS, "mezo_4", arm)
+    config = replace(FEW, arms=("mezo", "mezo_4"), seeds=(0,))
+    path = run_artifact(ARTIFACT, "smoke", config, tmp_path)
+    assert path is not None
+    records = read_run(path)
+    ends = {r.point["arm"]: r.metrics["forward_passes"][-1] for r in records if r.kind == "run"}
+    assert ends == {"mezo": 60, "mezo_4": 56}
+    assert set(tables.ranking(records)["method"]) == {"MeZO", "MeZO, n = 4"}
+    assert len(tables.learning_rates(records)) == 6
+    figure = zo_methods(records)
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["MeZO", "MeZO, n = 4"]
+    plt.close(figure)
+
+
+@pytest.mark.usefixtures("made_up_mnist")
+def test_smoke_run_from_end_to_end(tmp_path: Path) -> None:
+    path = run_artifact(ARTIFACT, "smoke", replace(SMOKE, arms=("fzoo", "lora")), tmp_path)
+    assert path is not None
+    records = read_run(path)
+    assert {record.profile for record in records} == {"smoke"}
+    tasks = [(r.point["task"], r.point["arm"]) for r in records if r.kind == "run"]
+    assert tasks == [("mnist", "fzoo"), ("yesno-facts", "fzoo"), ("yesno-facts", "lora")]
+    plt.close(zo_methods(records))
+
+
+def made(kind: str, point: dict[str, Any], metrics: dict[str, Any], **of: Any) -> Record:
+    given = {"seed": None, "profile": "quick", "utc": "2026-01-01T00:00:00Z"} | of
+    return Record(
+        schema_version=1, artifact="zo_methods", config={}, kind=kind, point=point,
+        metrics=metrics, environment=capture(), **given,
+    )  # fmt: skip
+
+
+def curve(arm: str, seed: int, end: float, seconds: float, lr: float = 0.1, **of: Any) -> Record:
+    return made(
+        "run",
+        {"task": "mnist", "arm": arm},
+        {
+            "steps": [0, 10], "forward_passes": [0, 20], "cpu_seconds": [0, seconds],
+            "accuracy": [0.1, end], "divergence": "", "at_edge": arm == "mezo",
+            "settings": {"lr": lr},
+        },
+        seed=seed,
+        **of,
+    )  # fmt: skip
+
+
+def step(arm: str, **of: Any) -> Record:
+    return made(
+        "step", {"task": "mnist", "arm": arm}, {"peak_bytes": 2e6, "weights_bytes": 1e6}, **of
+    )
+
+
+def test_ranks_are_of_accuracy_with_time_memory_and_published_gains_beside() -> None:
+    records = [
+        *(step(arm) for arm in ("mezo", "elasticzo", "bp")),
+        curve("mezo", 0, 0.5, 4),
+        curve("mezo", 1, 0.7, 4),
+        curve("elasticzo", 0, 0.9, 8),
+        made("run", {"task": "mnist", "arm": "bp"}, {"divergence": "nan"}, seed=0),
+    ]
+    rows = tables.ranking(records).to_dict("records")
+    assert [row["method"] for row in rows] == ["ElasticZO", "MeZO", "BP, SGD"]
+    elastic, mezo, bp = rows
+    # Student's t with one degree of freedom is 12.706; the standard error of 50 and 70 is 10
+    assert mezo["at equal forward passes (%)"] == "60.00 ± 127.06"
+    assert mezo["learning rate"] == "0.1 (end of its grid)"
+    assert elastic["at equal forward passes (%)"] == "90.00"
+    assert elastic["at equal time (%)"] == "50.00"  # in MeZO's 4 s, half of its own way
+    assert elastic["a step (ms)"] == "800"
+    assert elastic["peak memory"] == "2 MB"
+    assert elastic["gain over MeZO (points)"] == "+30.00"
+    assert elastic["published gain"] == "+7.73"  # 97.53 - 89.80, Table 1
+    told = [bp[name] for name in ("rank", "at equal forward passes (%)", "CPU time")]
+    assert told == ["–", "diverged", "–"]  # noqa: RUF001
+
+
+def test_only_runs_of_one_profile_and_rate_are_compared() -> None:
+    newest = {"utc": "2026-02-01T00:00:00Z"}
+    records = [
+        *(step(arm) for arm in ("mezo", "bp")),
+        step("mezo", profile="hours"),
+        curve("bp", 0, 0.9, 4),
+        curve("mezo", 0, 0.5, 4, profile="hours"),
+        curve("mezo", 1, 0.7, 4, lr=0.2, profile="hours", **newest),
+    ]
+    (found,) = comparisons(records)
+    (line,) = found.lines
+    assert (found.profile, line.lr, line.final()) == ("hours", 0.2, [70.0])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"tasks": ("shapes40",)}, "a set of point clouds; give sets of images or prompts"),
+        ({"arms": ("lozo",)}, "arms = 'lozo': must be one of mezo, "),
+        ({"rates": 0}, "rates = 0: must be a whole number of at least 1"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        replace(HOURS, **wrong)
