@@ -47,7 +47,7 @@ def test_shrec11_hash_is_over_sorted_paths_and_contents(shrec: Path) -> None:
 
 def test_shrec11_names_a_bad_mesh(shrec: Path) -> None:
     (shrec / "shrec_16" / "hand" / "test" / "T1.obj").write_text("v 0 0 0\nf 1 2 3\n")
-    with pytest.raises(BadContentError, match=r"hand/test/T1\.obj, line 2: .*vertex 2 of 1"):
+    with pytest.raises(BadContentError, match=r"hand/test/T1\.obj, line 2: .*vertex 2, .*only 1 "):
         shrec11.read_meshes(shrec)
 
 

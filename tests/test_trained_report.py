@@ -159,9 +159,9 @@ def test_readme_says_how_much_is_behind_each_number(
     run("paper", methods=("full_zo",))
     text = artifact_section(tmp_path, SLUG)
     assert f"Profile `paper`, `quick`, [2 records]({SLUG})," in text
-    assert "| 89.80 % | 89.6 ± 0.5 % | trained, paper, 3 seeds, PyTorch | reproduced |" in text
+    assert "| 89.80 % | 89.60 ± 0.5 % | trained, paper, 3 seeds, PyTorch | reproduced |" in text
     assert (
-        "| 99.10 % | 99.1 ± 0.5 % | trained, quick, 3 seeds, PyTorch | not run (quick only) |"
+        "| 99.10 % | 99.10 ± 0.5 % | trained, quick, 3 seeds, PyTorch | not run (quick only) |"
         in text
     )
     assert "Of 3 statements: 1 × reproduced, 2 × not run (quick only)" in text  # noqa: RUF001

@@ -21,7 +21,7 @@ HEADLINES: Mapping[str, str] = {
     "B-T1-modelnet40-fp32-cls1": "ElasticZO (Cls1) with PointNet on ModelNet40",
     "B-T2-mnist-45-fp32-cls1": "Fine-tuning on MNIST turned by 45° (Cls1)",
     "B-M4-32-bp": "BP takes twice the memory of Full ZO",
-    "B-M5-most-saving": "INT8 saves 1.60 × of the memory",  # noqa: RUF001
+    "B-M5-most-saving": "INT8 takes up to 1.60 × less memory",  # noqa: RUF001
     "B-F7-32-speed-up-largest": "INT8 is up to 1.42 × faster (Raspberry Pi Zero 2)",  # noqa: RUF001
     "B-sign": "The integer loss gets 95 % of the signs right",
 }

@@ -32,8 +32,11 @@ def ours(row: ClaimRow) -> str:
     """Return our number with its unit and the 95 % interval that decides the verdict."""
     if row.ours is None:
         return NOTHING
-    spread = "" if row.interval is None else f" ± {row.interval:.2g}"
-    return f"{row.ours:.4g}{spread} {unit(row)}"
+    if row.interval is None:
+        return f"{row.ours:.4g} {unit(row)}"
+    spread = f"{row.interval:.2g}"  # decimals below its two digits would mean nothing
+    digits = max(row.digits, len(spread.partition(".")[2]))
+    return f"{row.ours:.{digits}f} ± {spread} {unit(row)}"
 
 
 def corrected(row: ClaimRow) -> str:
