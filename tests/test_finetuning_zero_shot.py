@@ -92,7 +92,9 @@ def test_a_task_s_own_tuning_rows_are_all_held_out(tmp_path: Path) -> None:
 def test_a_prompt_that_does_not_fit_is_named(tmp_path: Path) -> None:
     task = cities(tmp_path)
     load_items(task, tiny_tokenizer(), tuning=9, monitored=6, context=3)
-    with pytest.raises(UsageError, match=r"train.tsv:\d+: .* has 3 tokens, more than N = 2; .*--context 3"):
+    with pytest.raises(
+        UsageError, match=r"train.tsv:\d+: .* has 3 tokens, more than N = 2; .*--context 3"
+    ):
         load_items(task, tiny_tokenizer(), tuning=9, monitored=6, context=2)
 
 
