@@ -27,6 +27,15 @@ def _interrupts() -> Iterator[None]:
 
 
 @pytest.fixture
+def one_thread() -> Iterator[None]:
+    """PyTorch computes on one thread, so that equal arithmetic gives equal bits."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
 def made_up_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """MNIST in the cache is 32 + 16 images, each class a bar in another place."""
     write_mnist(tmp_path / "data")

@@ -26,15 +26,8 @@ from repro.methods.zeroth_order import ZerothOrder
 
 GUIDE = Path(__file__).parents[1] / "docs/huggingface.md"
 BATCH, STEPS, WARMUP = 8, 8, 2
+pytestmark = pytest.mark.usefixtures("one_thread")
 Make = Callable[[nn.Module], ZerothOrder]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Any:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def bert(seed: int = 0) -> BertForSequenceClassification:

@@ -69,18 +69,18 @@ def build(*, otherwise: str = "") -> Path:
     if target.is_file():
         return target
     own = Path(sys.executable).with_name("cmake")  # of this environment, else the system's
-    cmake = str(own) if own.is_file() else shutil.which("cmake")
+    cmake = str(own) if own.is_file() else shutil.which("cmake") or ""
     compilers = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
-    missing = {
-        f"C++ compiler ({', '.join(compilers)})": not any(map(shutil.which, compilers)),
-        "CMake": cmake is None,
-        "nanobind": importlib.util.find_spec("nanobind") is None,
-    }
-    if any(missing.values()):
-        first = next(tool for tool, is_missing in missing.items() if is_missing)
-        msg = f"no {first} to build the engine with: {_NEEDS}"
+    missing = ""
+    if not any(map(shutil.which, compilers)):
+        missing = f"C++ compiler ({', '.join(compilers)})"
+    elif not cmake:
+        missing = "CMake"
+    elif importlib.util.find_spec("nanobind") is None:
+        missing = "nanobind"
+    if missing:
+        msg = f"no {missing} to build the engine with: {_NEEDS}"
         raise ToolsMissingError(f"{msg}; or {otherwise}" if otherwise else msg)
-    assert cmake is not None  # noqa: S101 - else it would be missing
     target.parent.mkdir(parents=True, exist_ok=True)
     with temporary_directory(target) as directory:
         _run(
