@@ -101,7 +101,7 @@ def measured(
 
 
 def chosen(config: Config, context: Context) -> dict[tuple[str, str], tuple[int, int]]:
-    setups = plan_module.plan(config, ["boolq"], context).setups
+    setups = plan_module.plan(config, ["boolq"], context.result_cache).setups
     return {(setup.arm, setup.model): (setup.batch, setup.context) for setup in setups}
 
 
@@ -110,14 +110,14 @@ def test_a_context_beyond_the_models_positions_is_refused(
 ) -> None:
     assert measured
     with pytest.raises(UsageError, match="N = 9000: small has 8192 positions"):
-        plan_module.plan(replace(PLANNED, context=9000), ["boolq"], context)
+        plan_module.plan(replace(PLANNED, context=9000), ["boolq"], context.result_cache)
 
 
 def test_memory_that_is_too_small_at_every_size_is_told(
     context: Context, measured: dict[tuple[str, str], float]
 ) -> None:
     measured["bp", "small"] = math.nan
-    planned = plan_module.plan(PLANNED, ["boolq"], context)
+    planned = plan_module.plan(PLANNED, ["boolq"], context.result_cache)
     assert [setup.arm for setup in planned.setups] == ["bp_checkpoint", "mezo_1", "mezo_5"]
     (least,) = planned.too_large
     assert (least.arm, least.batch, least.context) == ("bp", 1, 32)
@@ -126,7 +126,7 @@ def test_memory_that_is_too_small_at_every_size_is_told(
     assert {metrics["chosen"] for metrics in of_bp} == {False}
     measured.update(dict.fromkeys(measured, math.nan))
     with pytest.raises(UsageError, match=r"device cpu: .* give smaller"):
-        plan_module.plan(PLANNED, ["boolq"], context)
+        plan_module.plan(PLANNED, ["boolq"], context.result_cache)
 
 
 def test_an_arm_without_the_memory_for_any_size_is_a_row_and_the_others_go_on(
@@ -150,7 +150,11 @@ def test_what_set_the_budget_is_recorded_where_bp_is_not_run(
 ) -> None:
     assert measured
     config = replace(PLANNED, budget_bytes=0, arms=("mezo_1",))
-    plans = [r for r in plan_module.plan(config, ["boolq"], context).results if r.kind == "plan"]
+    plans = [
+        r
+        for r in plan_module.plan(config, ["boolq"], context.result_cache).results
+        if r.kind == "plan"
+    ]
     assert [(r.point["arm"], r.metrics["chosen"]) for r in plans[:1]] == [("bp", False)]
     assert plans[0].metrics["measured_peak_bytes"] == plans[0].metrics["budget_bytes"] == 1.5e9
 
@@ -169,7 +173,7 @@ def test_what_is_measured_to_exceed_the_budget_is_not_run(
     context: Context, measured: dict[tuple[str, str], float]
 ) -> None:
     measured["mezo_1", "large"] = 2.1e9  # the formula says 1.5
-    planned = plan_module.plan(replace(PLANNED, arms=("mezo_1",)), ["boolq"], context)
+    planned = plan_module.plan(replace(PLANNED, arms=("mezo_1",)), ["boolq"], context.result_cache)
     assert [(s.arm, s.model) for s in planned.setups] == [("mezo_1", "small")]
     tried = [r for r in planned.results if r.kind == "plan"]
     assert [(r.point["model"], r.metrics["chosen"]) for r in tried] == [
@@ -198,7 +202,11 @@ def test_without_a_budget_bp_sets_it(
         ("mezo_1", "large"): (8, 64),
         ("mezo_5", "large"): (8, 64),
     }
-    rows = [r for r in plan_module.plan(config, ["boolq"], context).results if r.kind == "plan"]
+    rows = [
+        r
+        for r in plan_module.plan(config, ["boolq"], context.result_cache).results
+        if r.kind == "plan"
+    ]
     of_bp = [(r.point["batch"], r.metrics["chosen"]) for r in rows if r.point["arm"] == "bp"]
     assert of_bp == [(8, False), (4, True)]
     assert {r.metrics["budget_bytes"] for r in rows} == {1.9e9}
@@ -211,19 +219,21 @@ def test_every_model_is_run_where_that_is_asked_for(
     config = replace(PLANNED, mezo_models=("large", "small"), every_model=True, arms=("mezo_5",))
     assert set(chosen(config, context)) == {("mezo_5", "large"), ("mezo_5", "small")}
     with pytest.raises(ReproError, match=r"MeZO, n = 5 lacks models, .*:\n  absent: g"):
-        plan_module.plan(replace(config, mezo_models=("small", "absent")), ["boolq"], context)
+        plan_module.plan(
+            replace(config, mezo_models=("small", "absent")), ["boolq"], context.result_cache
+        )
 
 
 def test_unobtainable_models_are_recorded_or_refused(
     context: Context, measured: dict[tuple[str, str], float]
 ) -> None:
     assert measured
-    results = plan_module.plan(PLANNED, ["boolq"], context).results
+    results = plan_module.plan(PLANNED, ["boolq"], context.result_cache).results
     assert [(r.point["model"], r.metrics["reason"]) for r in results if r.kind != "plan"] == [
         ("absent", "gated")
     ]
     with pytest.raises(ReproError, match="BP lacks models"):
-        plan_module.plan(replace(PLANNED, bp_models=("absent",)), ["boolq"], context)
+        plan_module.plan(replace(PLANNED, bp_models=("absent",)), ["boolq"], context.result_cache)
 
 
 def test_a_budget_that_nothing_keeps_to_is_refused(
@@ -234,20 +244,20 @@ def test_a_budget_that_nothing_keeps_to_is_refused(
         match=r"budget of 100 MB: too small for BP; give at least 188 MB "
         r"\(--budget-bytes 187500000\.0\), .* small in float32 at B = 1, N = 32",
     ):
-        plan_module.plan(replace(PLANNED, budget_bytes=10**8), ["boolq"], context)
+        plan_module.plan(replace(PLANNED, budget_bytes=10**8), ["boolq"], context.result_cache)
     # what the formula takes for too small, and is not
     assert chosen(replace(PLANNED, budget_bytes=187_500_000, arms=("bp",)), context) == {
         ("bp", "small"): (1, 32)
     }
     measured["bp", "small"] = 1e12
     with pytest.raises(UsageError, match="give at least 125 GB"):
-        plan_module.plan(PLANNED, ["boolq"], context)
+        plan_module.plan(PLANNED, ["boolq"], context.result_cache)
 
 
 @pytest.mark.usefixtures("measured")
 def test_bp_and_mezo_have_types_of_their_own(context: Context) -> None:
     config = replace(PLANNED, dtype="bfloat16")
-    setups = plan_module.plan(config, ["boolq"], context).setups
+    setups = plan_module.plan(config, ["boolq"], context.result_cache).setups
     assert {setup.arm: setup.dtype for setup in setups} == {
         "bp": "float32",
         "bp_checkpoint": "float32",
@@ -260,7 +270,34 @@ def test_a_context_that_cuts_a_question_is_refused(context: Context) -> None:
     with pytest.raises(
         UsageError, match=r"N = 4: some prompts of .* do not fit; .* give --context \d+"
     ):
-        plan_module.plan(replace(SMOKE, context=4), ["yesno-facts"], context)
+        plan_module.plan(replace(SMOKE, context=4), ["yesno-facts"], context.result_cache)
+
+
+def test_another_seed_or_learning_rate_repeats_nothing_else(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+
+    def isolated(_: Any, tasks: Sequence[Any], **__: Any) -> Iterator[Any]:
+        for task in tasks:
+            made.append(getattr(task, "run", task))
+            metrics = {"measured_peak_bytes": 1e6, "planned_bytes": 1.0, "loss": [0.5]}
+            yield task, metrics | {"simulated_peak_bytes": 1, "accuracy": [0.5]}
+
+    monkeypatch.setattr(subprocesses, "run_isolated", isolated)
+    config = replace(SMOKE, arms=("mezo_1",), budget_bytes=10**9)
+    first = list(run_module.run(config, context))
+    assert Counter(result.kind for result in first) == Counter(
+        plan=1, zero_shot=1, grid=len(config.mezo_lrs), run=1
+    )
+    context.result_cache.clear()  # as at the end of a run
+    made.clear()
+    rates = (*config.mezo_lrs, 1e-9)
+    list(run_module.run(replace(config, seeds=(7,), mezo_lrs=rates), context))
+    assert [(run.tuning, run.lr, run.seed) for run in made] == [
+        (True, 1e-9, 0),
+        (False, config.mezo_lrs[0], 7),
+    ]
 
 
 Trained = Callable[[Any], dict[str, Any]]

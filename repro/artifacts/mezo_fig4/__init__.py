@@ -240,6 +240,7 @@ HOURS = replace(
     context=1024,
     bp_steps=400,
     zo_forwards=(1600, 8000),
+    bp_lrs=(5e-3, 5e-4, 5e-5),
     mezo_lrs=(5e-6, 1.5e-6, 5e-7),
     evaluations=8,
     monitored_items=256,

@@ -6,14 +6,18 @@ from typing import Any
 
 import torch
 
-from repro.artifacts.base import Context, Result
+from repro.artifacts.base import Result
 from repro.artifacts.mezo_fig4 import Config
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import Dtype
+from repro.data.text.task import SPLITS
+from repro.data.text.tasks import get_task
 from repro.finetuning.base_models import fingerprint
 from repro.finetuning.step_memory import Setup
 from repro.finetuning.zero_shot import zero_shot
 from repro.measurement.device import Device
+from repro.measurement.environment import source_sha256
+from repro.measurement.result_cache import ResultCache
 
 
 @dataclass(frozen=True)
@@ -31,9 +35,16 @@ class Control:
     device: Device
     threads: int
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the control as plain values, for cache keys."""
-        return {"kind": "zero_shot", **asdict(self)}
+    def key(self) -> dict[str, Any]:
+        """Return everything that decides the accuracies, for a cache."""
+        made_of = {"data": data_of(self.dataset), "code": source_sha256("finetuning")}
+        return {"kind": "zero_shot", **asdict(self), **made_of}
+
+
+def data_of(dataset: str) -> str:
+    """Return a fingerprint of a task's rows and prompts, which its name alone may not identify."""
+    task = get_task(dataset)
+    return " ".join(task.fingerprint(split)[:16] for split in SPLITS)
 
 
 def evaluate(control: Control) -> dict[str, Any]:
@@ -51,7 +62,7 @@ def evaluate(control: Control) -> dict[str, Any]:
 
 
 def zero_shot_controls(
-    config: Config, datasets: Sequence[str], setups: Sequence[Setup], context: Context
+    config: Config, datasets: Sequence[str], setups: Sequence[Setup], prepared: ResultCache
 ) -> Iterator[Result]:
     """Yield the zero-shot accuracy of every trained model, in the number format of its training.
 
@@ -79,9 +90,9 @@ def zero_shot_controls(
         "mezo_fig4 zero-shot accuracy",
         evaluate,
         controls,
-        Control.as_dict,
+        Control.key,
         label=lambda one: f"{one.model} on {one.dataset}",
-        store=context.result_cache,
+        store=prepared,
         workers=1,
     ):
         point = {"setting": config.setting, "dataset": control.dataset, "model": control.model}

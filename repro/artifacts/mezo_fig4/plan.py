@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from repro.artifacts.base import Context, Result
+from repro.artifacts.base import Result
 from repro.artifacts.mezo_fig4 import Config
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.errors import ReproError, UsageError
@@ -17,6 +17,8 @@ from repro.finetuning.base_models import load_architecture, load_tokenizer, unob
 from repro.finetuning.planner import Proposal, propose
 from repro.finetuning.step_memory import Setup, account
 from repro.measurement.device import memory_of
+from repro.measurement.environment import source_sha256
+from repro.measurement.result_cache import ResultCache
 from repro.planner.architecture import Architecture
 
 
@@ -30,8 +32,10 @@ class ChosenSetups:
     results: tuple[Result, ...]
 
 
-def plan(config: Config, datasets: Sequence[str], context: Context) -> ChosenSetups:
+def plan(config: Config, datasets: Sequence[str], prepared: ResultCache) -> ChosenSetups:
     """Choose a set-up for each arm; with ``every_model`` one for each of its models.
+
+    Measured steps are kept in ``prepared``.
 
     Raises:
         UsageError: the budget is too small for an arm, the device is too small for all arms, or N
@@ -46,7 +50,7 @@ def plan(config: Config, datasets: Sequence[str], context: Context) -> ChosenSet
     least = max(
         (_least_context(config, dataset, name) for name in sizes for dataset in datasets), default=1
     )
-    estimates = _Estimates(config, context)
+    estimates = _Estimates(config, prepared)
     budget = _budget(config, sizes, reasons, estimates)
     if budget.of_bp and not (budget.is_taken and "bp" in config.arms):
         results.append(_result(config, "bp", budget, *budget.of_bp, chosen=False))
@@ -108,8 +112,8 @@ def _require_positions(config: Config, model: str, size: Architecture) -> None:
 class _Estimates:
     """Memory estimates of set-ups (formula, simulation, measurement), each made once."""
 
-    def __init__(self, config: Config, context: Context) -> None:
-        self._config, self._context = config, context
+    def __init__(self, config: Config, prepared: ResultCache) -> None:
+        self._config, self._prepared = config, prepared
         self._known: dict[Setup, dict[str, Any]] = {}
 
     def of(self, arm: Arm, model: str, batch: int, context: int) -> Estimated:
@@ -122,13 +126,14 @@ class _Estimates:
         return setup, self._known[setup]
 
     def _estimate(self, setup: Setup) -> dict[str, Any]:
+        code = source_sha256("finetuning", "measurement", "memory", "planner")
         ((_, metrics),) = run_in_subprocesses(
             "mezo_fig4 memory",
             account,
             [setup],
-            Setup.as_dict,
+            lambda s: {"kind": "memory", **s.as_dict(), "code": code},
             label=lambda s: f"{LABELS[s.arm]} on {s.model}, B={s.batch} N={s.context}",
-            store=self._context.result_cache,
+            store=self._prepared,
             workers=1,
         )
         return metrics

@@ -19,12 +19,10 @@ from typing import Any
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig4 import Config
-from repro.artifacts.mezo_fig4.controls import zero_shot_controls
+from repro.artifacts.mezo_fig4.controls import data_of, zero_shot_controls
 from repro.artifacts.mezo_fig4.plan import plan
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.errors import ReproError
-from repro.data.text.task import SPLITS
-from repro.data.text.tasks import get_task
 from repro.finetuning.arms import LABELS, estimates, tuned_as
 from repro.finetuning.base_models import fingerprint
 from repro.finetuning.items import obtainable
@@ -55,7 +53,8 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     if config.noise == "engine":
         build()
     datasets = obtainable(config.datasets)
-    planned = plan(config, datasets, context)
+    prepared = _prepared(context)
+    planned = plan(config, datasets, prepared)
     yield from planned.results
     for setup in planned.too_large:  # reported before hours are spent on the others
         reason = f"{_name(setup)}: out of memory; larger settings are left out"
@@ -63,9 +62,18 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         for dataset in datasets:
             yield from _untrained(config, dataset, setup, {"out_of_memory": reason})
     if config.zero_shot:
-        yield from zero_shot_controls(config, datasets, planned.setups, context)
+        yield from zero_shot_controls(config, datasets, planned.setups, prepared)
     for dataset in datasets:
         yield from _task(config, dataset, planned.setups, context)
+
+
+def _prepared(context: Context) -> ResultCache:
+    """Return the cache of measured steps, zero-shot accuracies and grids.
+
+    It outlives a finished run and does not depend on the configuration: another seed or another
+    learning rate repeats none of these hours.
+    """
+    return ResultCache("mezo_fig4-prepared", {"made by": identity(context.environment)})
 
 
 def _task(
@@ -134,7 +142,7 @@ def _without(values: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _grid(config: Config, dataset: str, setup: Setup, context: Context) -> Iterator[Result]:
-    """Yield a short run for each learning rate; finished runs of the same code are reused."""
+    """Yield a short run for each learning rate."""
     whole = _run(config, dataset, setup, 0, seed=0)
     short = replace(
         whole,
@@ -143,8 +151,9 @@ def _grid(config: Config, dataset: str, setup: Setup, context: Context) -> Itera
         tuning=True,
     )
     runs = [replace(short, lr=lr) for lr in config.lrs(setup.arm)]
-    store = ResultCache("mezo_fig4-grid", {"trained by": identity(context.environment)})
-    for one, metrics in _fine_tuned("learning rates", runs, store, context.environment):
+    for one, metrics in _fine_tuned(
+        "learning rates", runs, _prepared(context), context.environment
+    ):
         yield Result("grid", _point(config, one) | {"lr": one.lr}, metrics, one.seed)
 
 
@@ -205,7 +214,7 @@ def _fine_tuned(
 ) -> Iterator[tuple[LanguageModelRun, dict[str, Any]]]:
     """Yield each run with its metrics; one runs at a time, as their times are results."""
     bases = {model: fingerprint(model) for model in {run.model for run in runs}}
-    data = {name: _data_of(name) for name in {run.dataset for run in runs}}
+    data = {name: data_of(name) for name in {run.dataset for run in runs}}
     tasks = [
         TrainingTask(
             replace(run, sources=f"{bases[run.model]} {data[run.dataset]}"),
@@ -227,12 +236,6 @@ def _fine_tuned(
     for run, (task, metrics) in zip(runs, done, strict=True):
         task.store.checkpoint(task.run).remove()
         yield run, metrics
-
-
-def _data_of(dataset: str) -> str:
-    """Return a fingerprint of a task's rows and prompts, which its name alone may not identify."""
-    task = get_task(dataset)
-    return " ".join(task.fingerprint(split)[:16] for split in SPLITS)
 
 
 def _point(config: Config, run: LanguageModelRun) -> dict[str, Any]:
