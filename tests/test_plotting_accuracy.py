@@ -77,7 +77,7 @@ def test_unused_places_of_the_grid_are_empty() -> None:
     figure = dots(SCORES, per_row=2)
     assert [panel.axison for panel in figure.axes] == [True, True, True, False]
     assert [text.get_text() for text in figure.legends[0].texts] == [
-        "ours, last epoch, with 95 % interval over seeds",
+        "ours, last epoch, with 95 % prediction interval",
         "ours, best epoch",
         "published",
     ]

@@ -472,6 +472,12 @@ def test_code_and_sections_after_the_conclusion_are_folded() -> None:
     assert "Later" not in code + points
 
 
+def test_a_number_and_its_unit_stay_on_one_line_but_code_can_be_copied() -> None:
+    page = '<p title="5 %">97 ± 0.8 %, 5 sets <code>--budget 8 GB</code>: 8 GB <pre>1 s</pre></p>'
+    kept = page.replace("97 ± 0.8 %", "97\xa0±\xa00.8\xa0%").replace(": 8 GB", ": 8\xa0GB")
+    assert text.unbroken(page) == kept
+
+
 def test_formulas_become_mathml_and_nothing_else_does() -> None:
     html = text.markdown(r"``a_b`` costs $x_1 < 3$:" + "\n\n" + r"$$M = \frac{a}{b} \tag{2}$$")
     assert "<code>a_b</code>" in html

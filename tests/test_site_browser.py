@@ -93,6 +93,10 @@ def test_every_page_fits_a_phone_shows_its_images_and_leads_on(site: Path, page:
         )
         assert all(loaded and alt for loaded, alt in images), path
         assert page.locator("h1").count() == 1, path
+        ledger = page.eval_on_selector_all(
+            ".ledger td", "all => all.map(cell => cell.getBoundingClientRect().right)"
+        )
+        assert max(ledger, default=0) <= PHONE["width"], path
         places[page.url] = set(page.eval_on_selector_all("[id]", "all => all.map(e => e.id)"))
         links[page.url] = set(page.eval_on_selector_all("a[href]", "all => all.map(a => a.href)"))
     for here, hrefs in links.items():

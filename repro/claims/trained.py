@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
+from statistics import fmean
 from typing import Any
 
 from repro.claims.elasticzo import describe, describe_gap
@@ -223,6 +224,19 @@ def sampling_variance(share: float, images: int | None) -> float:
     return 1e4 * p * (1 - p) / images if images else 0.0
 
 
+def prediction(values: Sequence[float], images: int | None) -> float | None:
+    """Return the half-width of the 95 % prediction interval for one further run, in the same unit.
+
+    Args:
+        values: accuracies or differences in per cent, one for each seed.
+        images: number of test images, if they are an unknown sample; else ``None``.
+
+    Returns:
+        ``None`` for one seed.
+    """
+    return prediction_half_width(values, sampling_variance(fmean(values), images))
+
+
 def _accuracy(claim_id: str, quantity: Accuracy, cells: Cells, images: int | None) -> Finding:
     cell = cells.get(quantity.point)
     if cell is None:
@@ -282,9 +296,7 @@ def _predictions(last: BySeed, best: BySeed, images: int | None) -> dict[str, An
     """Return the value at the best epochs, and the prediction intervals at last and best epochs."""
     found: dict[str, Any] = {"best": estimate(list(best.values())).mean}
     for name, by_seed in (("prediction", last), ("best_prediction", best)):
-        values = list(by_seed.values())
-        variance = sampling_variance(estimate(values).mean, images)
-        found[name] = prediction_half_width(values, variance)
+        found[name] = prediction(list(by_seed.values()), images)
     return found
 
 

@@ -34,7 +34,7 @@ class Score:
     last: float | None = None
     """Our accuracy after the last epoch, mean over seeds."""
     interval: float | None = None
-    """Half-width of the 95 % confidence interval of ``last``."""
+    """Half-width of the 95 % prediction interval around ``last``."""
     best: float | None = None
     """Our accuracy after the best epoch, mean over seeds."""
     profile: str | None = None
@@ -72,7 +72,7 @@ def dots(scores: Columns, *, per_row: int = 3) -> Figure:
             unused.set_axis_off()
         with_best = any(score.best is not None for column in scores.values() for score in column)
         last = "ours, last epoch," if with_best else "ours"
-        last += " with 95 % interval over seeds"
+        last += " with 95 % prediction interval"
         handles = [Line2D([], [], color=NEUTRAL, label=last, **_LAST)]
         if with_best:
             handles.append(Line2D([], [], color=NEUTRAL, label="ours, best epoch", **_BEST))

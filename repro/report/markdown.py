@@ -156,7 +156,7 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
     table = [
         [
             "claim",
-            "the paper says",
+            wording.STATEMENT,
             "published",
             "ours",
             "basis",

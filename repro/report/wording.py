@@ -9,6 +9,8 @@ ENGINES = {"torch": "PyTorch", "native": "C++ engine", "native and torch": "both
 FOLDED = "jp-MarkdownHeadingCollapsed"
 """JupyterLab's mark for a folded section; the site folds it, too."""
 NOTHING = "–"  # noqa: RUF001
+STATEMENT = "the paper says"
+"""Heading of the statements in the ledger's tables."""
 
 
 def published(row: ClaimRow) -> str:

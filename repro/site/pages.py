@@ -198,7 +198,7 @@ class Pages:
         page = page.replace("</style>", f"{look}</style>", 1)
         page = page.replace('<link rel="icon" href="data:,">', _PLANNER_HEAD, 1)
         page = page.replace("<body>", f"<body>\n{links}", 1)
-        return self._documents.linked(page, "")
+        return text.unbroken(self._documents.linked(page, ""))
 
     def _render(self, template: str, **values: Any) -> str:  # noqa: ANN401 - values for the template
         names: Mapping[str, Any] = {
@@ -209,7 +209,7 @@ class Pages:
             **values,
         }
         html = _TEMPLATES.get_template(template).render(names)
-        return self._documents.linked(html, values["root"])
+        return text.unbroken(self._documents.linked(html, values["root"]))
 
 
 def rule() -> str:

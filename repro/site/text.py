@@ -9,7 +9,7 @@ from latex2mathml.converter import convert
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-from repro.report.wording import FOLDED
+from repro.report.wording import FOLDED, STATEMENT
 
 
 class Renderer(IPythonRenderer):
@@ -73,7 +73,20 @@ def notebook(content: str) -> str:
         node.cells = cells
         body, _ = exporter.from_notebook_node(node)
         html.append(_folded(str(body)) if FOLDED in cells[0].metadata else str(body))
-    return _accessible("".join(html))
+    return _labelled(_accessible("".join(html)))
+
+
+_MARKUP = re.compile(r"(<(code|pre|script|style|math|svg)\b.*?</\2>|<[^>]*>)", re.DOTALL)
+_UNITS = "%|\N{MULTIPLICATION SIGN}|±|points?|[kKMG]i?B|ms|s|min|h"
+_BEFORE_UNIT = re.compile(rf"(?<=\d) (?=(?:{_UNITS})(?!\w))|(?<=±) (?=\d)")
+
+
+def unbroken(html: str) -> str:
+    """Keep numbers and units of a page on one line, by no-break spaces; code stays as it is."""
+    parts = _MARKUP.split(html)
+    parts[::3] = [_BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", part) for part in parts[::3]]
+    del parts[2::3]  # the names of elements
+    return "".join(parts)
 
 
 def _sections(cells: list[Any]) -> list[list[Any]]:
@@ -90,6 +103,22 @@ def _folded(section: str) -> str:
     """Return a section that opens with a click on its heading."""
     before, heading, rest = re.split(r"(<h2.*?</h2>)", section, maxsplit=1, flags=re.DOTALL)
     return f"<details><summary>{heading}</summary>{before}{rest}</details>"
+
+
+def _labelled(html: str) -> str:
+    """Put the headings of the ledger's table on its cells, which a phone shows as a list."""
+
+    def label(table: re.Match[str]) -> str:
+        headings = re.findall(r"<th\b[^>]*>(.*?)</th>", table[0])
+        if STATEMENT not in headings:
+            return table[0]
+        rows = re.split("(?=<tr)", table[0].replace("<table", '<table class="ledger"', 1))
+        for place, row in enumerate(rows):
+            labels = iter(headings)
+            rows[place] = re.sub("<td", lambda _, of=labels: f'<td data-label="{next(of)}"', row)
+        return "".join(rows)
+
+    return re.sub(r"<table\b.*?</table>", label, html, flags=re.DOTALL)
 
 
 def _accessible(html: str) -> str:

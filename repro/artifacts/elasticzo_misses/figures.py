@@ -13,7 +13,7 @@ from repro.artifacts.elasticzo_misses import evaluated
 from repro.artifacts.elasticzo_misses.causes import BATCH
 from repro.artifacts.elasticzo_misses.evaluated import NetworkScores, comparisons
 from repro.artifacts.shared.comparisons import Comparison, Variant
-from repro.artifacts.shared.scores import headings
+from repro.artifacts.shared.scores import deciding_interval, headings
 from repro.claims.elasticzo import DATASETS, METHODS
 from repro.measurement.records import Record
 from repro.plotting.accuracy import Columns, Score, dots
@@ -208,11 +208,9 @@ def _causes(found: Iterable[Comparison]) -> Figure:
 
 
 def _score(name: str, variant: Variant, of: Comparison) -> Score:
-    last, best, cell = variant.last, variant.best.mean, variant.cell
-    colour = METHOD_COLOURS[str(of.row["method"])]
-    return Score(
-        name, of.published, last.mean, last.interval, best, cell.profile, cell.caveat, colour
-    )
+    last, best, cell = variant.last.mean, variant.best.mean, variant.cell
+    colour, interval = METHOD_COLOURS[str(of.row["method"])], deciding_interval(cell)
+    return Score(name, of.published, last, interval, best, cell.profile, cell.caveat, colour)
 
 
 def _dots(columns: Columns, per_row: int) -> Figure:

@@ -1,15 +1,16 @@
 """Collect our accuracies and the published ones of a table's cells, for figures and tables."""
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
+from repro.claims.accuracies import SAMPLED_IMAGES
 from repro.claims.elasticzo import CLAIMS, DATASETS, METHODS, PRECISIONS, QUANTITIES
 from repro.claims.quantity import Accuracy, Key, Point, key
-from repro.claims.statistics import estimate
-from repro.claims.trained import Cell, Cells
+from repro.claims.trained import Cell, Cells, prediction
 from repro.measurement.records import Record
 from repro.plotting import accuracy
 from repro.plotting.accuracy import Columns, Score
@@ -140,6 +141,20 @@ def _score(cell: Cell | None, published: float | None, method: str) -> Score:
         return Score(name, published)
     if not cell.evaluated:
         return Score(name, published, profile=cell.profile, caveat=cell.caveat)
-    last = estimate(list(cell.last.values()))
-    best = estimate(list(cell.best.values())).mean if cell.is_trained else None
-    return Score(name, published, last.mean, last.interval, best, cell.profile, cell.caveat, colour)
+    best = fmean(cell.best.values()) if cell.is_trained else None
+    return Score(
+        name,
+        published,
+        fmean(cell.last.values()),
+        deciding_interval(cell),
+        best,
+        cell.profile,
+        cell.caveat,
+        colour,
+    )
+
+
+def deciding_interval(cell: Cell) -> float | None:
+    """Return the half-width of the interval that decides the verdict of the cell's accuracy."""
+    images = SAMPLED_IMAGES if "angle" in cell.point else None
+    return prediction(list(cell.last.values()), images)
