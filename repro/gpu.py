@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Job:
+class GpuJob:
     """One run of an artifact, or of the tests."""
 
     name: str
@@ -76,9 +76,9 @@ def _steps(model: str) -> Config:
     return replace(mezo_step_time.PAPER, models=(cast("mezo_step_time.ModelName", model),))
 
 
-JOBS: tuple[Job, ...] = (
-    Job("tests", "the suite's GPU tests; integer training equal to the host's", 1.5, 3),
-    Job(
+JOBS: tuple[GpuJob, ...] = (
+    GpuJob("tests", "the suite's GPU tests; integer training equal to the host's", 1.5, 3),
+    GpuJob(
         "fig3-contexts",
         "Fig. 3 measured over N on Llama 2 7B (A1, A3)",
         2.5,
@@ -87,7 +87,7 @@ JOBS: tuple[Job, ...] = (
         _fig3(contexts=mezo_fig3_gpu.PAPER.contexts),
         {"layers": 32, "hidden": 4096, "context": 32768, "method": "bp_checkpoint"},
     ),
-    Job(
+    GpuJob(
         "fig3-depths",
         "Fig. 3 measured over L (A4, A6)",
         1.0,
@@ -96,7 +96,7 @@ JOBS: tuple[Job, ...] = (
         _fig3(depths=mezo_fig3_gpu.PAPER.depths),
         {"layers": 32, "hidden": 4096, "context": 2048, "method": "bp"},
     ),
-    Job(
+    GpuJob(
         "fig3-widths",
         "Fig. 3 measured over D (A7)",
         0.7,
@@ -105,7 +105,7 @@ JOBS: tuple[Job, ...] = (
         _fig3(hiddens=mezo_fig3_gpu.PAPER.hiddens),
         {"layers": 32, "hidden": 4096, "context": 2048, "method": "bp"},
     ),
-    Job(
+    GpuJob(
         "fig4-memory",
         "memory of the three set-ups of Fig. 4, published as 17 GB each (A8)",
         0.7,
@@ -114,7 +114,7 @@ JOBS: tuple[Job, ...] = (
         _fig3(fig4_models=mezo_fig3_gpu.FIG4_MODELS),
         {"layers": 40, "hidden": 5120, "context": 1024, "batch": 8, "method": "mezo"},
     ),
-    Job(
+    GpuJob(
         "table1-fp32",
         "Table 1 in float32, one seed, on images",
         15.0,
@@ -123,7 +123,7 @@ JOBS: tuple[Job, ...] = (
         _table1(IMAGES, "fp32"),
         data=IMAGES,
     ),
-    Job(
+    GpuJob(
         "table1-int8",
         "Table 1 in INT8 and INT8*, one seed, on images",
         8.0,
@@ -132,7 +132,7 @@ JOBS: tuple[Job, ...] = (
         _table1(IMAGES, "int8", "int8s"),
         data=IMAGES,
     ),
-    Job(
+    GpuJob(
         "table1-pointnet",
         "Table 1 on ModelNet40, one seed of 200 epochs",
         20.0,
@@ -141,7 +141,7 @@ JOBS: tuple[Job, ...] = (
         _table1(("modelnet40_points",), "fp32"),
         data=("modelnet40_points",),
     ),
-    Job(
+    GpuJob(
         "fig4",
         "Fig. 4 on SST-2 by BP and MeZO at equal memory, one seed (A9-order, A10)",
         15.0,
@@ -152,7 +152,7 @@ JOBS: tuple[Job, ...] = (
         profile="gpu",
     ),
     *(
-        Job(
+        GpuJob(
             f"steps-{model}",
             f"step times of all methods at {model}, against two forward passes",
             minutes,
@@ -177,7 +177,7 @@ def source_bytes() -> int:
     return sum(p.stat().st_size for p in files if p.is_file() and "__pycache__" not in p.parts)
 
 
-def ordered() -> list[Job]:
+def ordered() -> list[GpuJob]:
     """Return the jobs in descending order of value per minute."""
     return sorted(JOBS, key=lambda job: job.minutes / job.value)
 
@@ -205,7 +205,9 @@ def planned_bytes(
     return estimate(architecture(config), PAPER[method], setting).total
 
 
-def run_session(minutes: float, out: Path, jobs: Sequence[Job], say: Callable[[str], None]) -> bool:
+def run_session(
+    minutes: float, out: Path, jobs: Sequence[GpuJob], say: Callable[[str], None]
+) -> bool:
     """Run the jobs that fit in ``minutes``, and report the remaining ones.
 
     Args:
@@ -257,7 +259,7 @@ def run_session(minutes: float, out: Path, jobs: Sequence[Job], say: Callable[[s
     return not left and not failed
 
 
-def is_recorded(job: Job, out: Path, here: "Environment") -> bool:
+def is_recorded(job: GpuJob, out: Path, here: "Environment") -> bool:
     """Return whether ``out`` has records of ``job``, made by this code on this GPU."""
     from repro.harness import config_dict
     from repro.measurement.records import read_run, run_files

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from repro.claims.statistics import (
-    Estimate,
+    MeanEstimate,
     bootstrap_interval,
     estimate,
     last_and_best,
@@ -40,7 +40,7 @@ def test_the_printed_table_of_student(n: int, quantile: float) -> None:
 
 
 def test_one_seed_has_no_interval() -> None:
-    assert estimate([89.8]) == Estimate(89.8, None, 1)
+    assert estimate([89.8]) == MeanEstimate(89.8, None, 1)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_one_seed_has_no_p() -> None:
 
 
 def test_seeds_that_agree_have_an_interval_of_nothing() -> None:
-    assert estimate([0.5, 0.5, 0.5]) == Estimate(0.5, 0.0, 3)
+    assert estimate([0.5, 0.5, 0.5]) == MeanEstimate(0.5, 0.0, 3)
 
 
 def test_no_seed_is_an_error() -> None:

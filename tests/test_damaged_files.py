@@ -34,7 +34,7 @@ from repro.data.text.rows import read_rows
 from repro.finetuning.replay import packed, unpacked
 from repro.measurement.result_cache import ResultCache
 from repro.methods.log import StepLog
-from repro.methods.step_info import Estimate
+from repro.methods.step_info import GradientEstimate
 from repro.models.gguf_header import read_header
 from repro.planner.configurations import architecture
 from repro.planner.models import named
@@ -215,7 +215,7 @@ def test_what_expands_to_a_gibibyte_takes_a_fraction_of_it(
 def log_of(steps: int) -> StepLog:
     log = StepLog(eps=1e-3, perturbations=1, chunk=None)
     for step in range(steps):
-        log.append([Estimate(step, 1.0, 0.5, 0.25)], 1e-4)
+        log.append([GradientEstimate(step, 1.0, 0.5, 0.25)], 1e-4)
     return log
 
 

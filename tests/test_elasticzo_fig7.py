@@ -20,7 +20,7 @@ from repro.artifacts.elasticzo_fig7 import (
     figures,
     tables,
 )
-from repro.artifacts.elasticzo_fig7.arms import PARTS, Arm, timed_epoch
+from repro.artifacts.elasticzo_fig7.arms import PARTS, TimedRun, timed_epoch
 from repro.artifacts.elasticzo_fig7.findings import findings
 from repro.artifacts.elasticzo_fig7.times import Times
 from repro.artifacts.shared import subprocesses
@@ -229,7 +229,7 @@ def test_one_engine_alone_can_be_shown(made: dict[str, Any]) -> None:
 @pytest.mark.parametrize("trainer", ["torch", "native"])
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_phases_of_a_timed_epoch(trainer: Engine, precision: Any) -> None:
-    made = [Arm(trainer, precision, method, 12) for method in METHODS]
+    made = [TimedRun(trainer, precision, method, 12) for method in METHODS]
     seconds, images = timed_epoch(made, items=30)
     assert images == 30
     for arm, phases in zip(made, seconds, strict=True):
@@ -254,16 +254,16 @@ def test_timed_steps_are_those_that_train(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(arms, "build_learner", kept)
     both: list[Engine] = ["torch", "native"]
-    timed_epoch([Arm(engine, "int8", "cls1", 5) for engine in both], items=None)
-    timed_epoch([Arm("torch", "fp32", "cls1", 5)], items=None)
+    timed_epoch([TimedRun(engine, "int8", "cls1", 5) for engine in both], items=None)
+    timed_epoch([TimedRun("torch", "fp32", "cls1", 5)], items=None)
     by_torch, native, floats = made
     assert torch.equal(by_torch.method.network.parameters, native.method.network.parameters)
     assert by_torch.method.steps == 2 + 7  # of warm-up, and 32 images, 5 at a time, in PARTS parts
     assert PARTS > 7
     assert floats.optimizer.log.steps == 2 + 7
 
-    plain = build_learner(Arm("torch", "fp32", "cls1", 5).run(None))
-    split = arms.build(Arm("torch", "fp32", "cls1", 5).run(None))[1]
+    plain = build_learner(TimedRun("torch", "fp32", "cls1", 5).run(None))
+    split = arms.build(TimedRun("torch", "fp32", "cls1", 5).run(None))[1]
     plain.start_epoch(0)
     items = (split.train_inputs, split.train_labels, 5)
     for number, batch in enumerate(arms.batches(*items)):

@@ -26,8 +26,8 @@ def as_if_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "require_device", lambda name: None)
 
 
-def job(name: str = "tiny", minutes: float = 1, config: Any = TINY) -> gpu.Job:
-    return gpu.Job(name, "a tiny model", minutes, 1, mezo_fig3_gpu.ARTIFACT, config)
+def job(name: str = "tiny", minutes: float = 1, config: Any = TINY) -> gpu.GpuJob:
+    return gpu.GpuJob(name, "a tiny model", minutes, 1, mezo_fig3_gpu.ARTIFACT, config)
 
 
 def test_jobs_come_by_value_for_each_minute() -> None:

@@ -16,8 +16,8 @@ from repro.integer.counter import stream_key
 from repro.integer.elasticzo_int8 import ElasticZOInt8, Restores
 from repro.integer.layers import Weighted
 from repro.integer.loss import logit_error
-from repro.integer.network import IntegerNetwork, Record
-from repro.integer.noise import SparseNoise
+from repro.integer.network import IntegerNetwork, SavedTensors
+from repro.integer.noise import IntegerNoise
 from repro.integer.perturbation import Perturbation
 from repro.integer.shift import Version
 from repro.integer.sign import SignRule, compare, mean_loss
@@ -95,9 +95,9 @@ def test_a_step_is_its_parts_in_the_order_of_algorithm_2(
     head = [150, 2400, 94_080]
     key = stream_key(7, 0, 0)
     walk = Perturbation(
-        network.parameters[: sum(head)], head, SparseNoise(key, 15, 0.33), exact=restore == "exact"
+        network.parameters[: sum(head)], head, IntegerNoise(key, 15, 0.33), exact=restore == "exact"
     )
-    tapes: dict[str, list[Record]] = {"plus": [], "minus": []}
+    tapes: dict[str, list[SavedTensors]] = {"plus": [], "minus": []}
     walk.plus()
     plus = network.forward(inputs, tapes["plus"], 9)
     walk.minus()
@@ -134,7 +134,7 @@ def test_full_bp_is_niti_with_one_forward_pass(monkeypatch: pytest.MonkeyPatch) 
     elastic = ElasticZOInt8(lenet(), 0)
     network = lenet()
     inputs, labels = batch()
-    tape: list[Record] = []
+    tape: list[SavedTensors] = []
     logits = network.forward(inputs, tape)
     records = list(tape)
     passes: list[int] = []
@@ -162,7 +162,7 @@ def test_full_bp_is_niti_with_one_forward_pass(monkeypatch: pytest.MonkeyPatch) 
                 else error
             )
             for owner, update in network.backward(
-                [Record(layer, record.x, record.y)], batch_first(before), 5
+                [SavedTensors(layer, record.x, record.y)], batch_first(before), 5
             ):
                 weight = owner.weight.values
                 weight.copy_((weight.int() - update).clamp(-127, 127))
@@ -281,9 +281,9 @@ def test_an_exception_in_a_pass_puts_the_weights_back(
 def ctrl_c_in_pass(number: int, patch: pytest.MonkeyPatch) -> None:
     """Press Ctrl-C in the middle of the pass over the weights of that number, from 1."""
     passes = 0
-    chunks = SparseNoise.chunks
+    chunks = IntegerNoise.chunks
 
-    def interrupted(self: SparseNoise, *args: Any) -> Iterator[tuple[int, torch.Tensor]]:
+    def interrupted(self: IntegerNoise, *args: Any) -> Iterator[tuple[int, torch.Tensor]]:
         nonlocal passes
         passes += 1
         for start, z in chunks(self, *args):
@@ -292,7 +292,7 @@ def ctrl_c_in_pass(number: int, patch: pytest.MonkeyPatch) -> None:
             yield start, z
 
     patch.setattr(noise_module, "CHUNK", 1 << 15)
-    patch.setattr(SparseNoise, "chunks", interrupted)
+    patch.setattr(IntegerNoise, "chunks", interrupted)
 
 
 @pytest.mark.parametrize("restore", ["clip", "exact"])

@@ -12,7 +12,7 @@ from repro.core.errors import UsageError
 from repro.integer import matmul as matmul_module
 from repro.integer.layers import Weighted
 from repro.integer.matmul import PATHS, Path, fastest_exact, is_exact
-from repro.integer.network import IntegerNetwork, Record
+from repro.integer.network import IntegerNetwork, SavedTensors
 from repro.integer.rounding import magnitude_range
 from repro.integer.shift import Version
 from repro.integer.structure import without_bias_and_norm
@@ -117,7 +117,7 @@ def test_deferred_shifts_change_nothing(seed: int, policy: Version, scale: int, 
     generator = torch.Generator().manual_seed(seed)
     values = torch.randint(-top, top + 1, (2, 1, 7, 7), generator=generator).to(torch.int8)
     inputs = IntegerTensor(values, -5)
-    fused, tape = network.forward(inputs), list[Record]()
+    fused, tape = network.forward(inputs), list[SavedTensors]()
     plain = network.forward(inputs, tape)
     assert torch.equal(fused.values, plain.values)
     assert fused.exponent == plain.exponent
@@ -132,7 +132,7 @@ def test_relu_and_pooling_see_the_wrapped_cast() -> None:
     network.layers["conv"].weight.values[:, 0, 1, 1] = 2
     values = torch.zeros(1, 1, 7, 7, dtype=torch.int8)
     values[0, 0, 0, 0] = 64
-    tape: list[Record] = []
+    tape: list[SavedTensors] = []
     network.forward(IntegerTensor(values, 0), tape)
     assert int(tape[0].y[0, 0, 0, 0]) == -128
     assert not tape[1].y.any()
@@ -164,7 +164,7 @@ def test_cuda_is_the_cpu_bit_for_bit(version: Version) -> None:
         pytest.skip("no CUDA device")
     host, device = lenet(version), lenet(version).to("cuda")
     inputs = images(64)
-    tape_host, tape_device = list[Record](), list[Record]()
+    tape_host, tape_device = list[SavedTensors](), list[SavedTensors]()
     logits = host.forward(inputs, tape_host)
     there = IntegerTensor(inputs.values.cuda(), inputs.exponent)
     found = device.forward(there, tape_device)
@@ -182,7 +182,7 @@ def test_cuda_is_the_cpu_bit_for_bit(version: Version) -> None:
 def test_backward_is_that_of_autograd_layer_by_layer(policy: Version) -> None:
     """Every update against the float64 gradient of its layer, at the errors that NITI rounds."""
     structure, network = lenet5(bias=False).double(), lenet(policy)
-    tape: list[Record] = []
+    tape: list[SavedTensors] = []
     network.forward(images(4), tape)
     error = torch.randint(-127, 128, (4, 10), generator=torch.Generator().manual_seed(1)).to(
         torch.int8

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from repro.core.errors import UsageError
 from repro.integer import noise as module
 from repro.integer.counter import signed, splitmix64, stream_key, words_
-from repro.integer.noise import SparseNoise
+from repro.integer.noise import IntegerNoise
 
 CPU = torch.device("cpu")
 keys = st.integers(0, 2**64 - 1)
@@ -37,7 +37,7 @@ def noise_by_numpy(key: int, n: int, r_max: int, p_zero: float) -> np.ndarray:
 
 
 def noise(key: int, n: int, r_max: int = 15, p_zero: float = 0.33) -> torch.Tensor:
-    chunks = SparseNoise(key, r_max, p_zero).chunks(n, CPU)
+    chunks = IntegerNoise(key, r_max, p_zero).chunks(n, CPU)
     return torch.cat([z.clone() for _, z in chunks])
 
 
@@ -166,9 +166,9 @@ def test_streams_have_their_own_keys() -> None:
 )
 def test_wrong_settings_are_refused(r_max: int, p_zero: float, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        SparseNoise(0, r_max, p_zero)
+        IntegerNoise(0, r_max, p_zero)
 
 
 def test_more_weights_than_counters_are_refused() -> None:
     with pytest.raises(UsageError, match="at most 2\\^32"):
-        next(SparseNoise(0, 15, 0.3).chunks(2**32 + 1, CPU))
+        next(IntegerNoise(0, 15, 0.3).chunks(2**32 + 1, CPU))

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repro.integer import noise as noise_module
-from repro.integer.noise import SparseNoise
+from repro.integer.noise import IntegerNoise
 from repro.integer.perturbation import Perturbation
 
 SIZES = [30, 200, 7]
@@ -19,7 +19,7 @@ def weights(seed: int = 0) -> torch.Tensor:
     return torch.randint(-127, 128, (P,), generator=generator).to(torch.int8)
 
 
-def z_of(noise: SparseNoise) -> np.ndarray:
+def z_of(noise: IntegerNoise) -> np.ndarray:
     return np.concatenate([z.numpy().copy() for _, z in noise.chunks(P, torch.device("cpu"))])
 
 
@@ -50,7 +50,7 @@ def update_of(z: np.ndarray, g: int, bits: int) -> np.ndarray:
 
 
 noises = st.builds(
-    SparseNoise, key=st.integers(0, 2**64 - 1), r_max=st.sampled_from([2, 15, 17, 127]),
+    IntegerNoise, key=st.integers(0, 2**64 - 1), r_max=st.sampled_from([2, 15, 17, 127]),
     p_zero=st.sampled_from([0.0, 0.33, 0.9, 0.999]),
 )  # fmt: skip
 
@@ -58,7 +58,7 @@ noises = st.builds(
 @given(noises, st.sampled_from([-1, 0, 1]), st.integers(0, 6), st.sampled_from([10, 64, 1 << 16]))
 @settings(deadline=None)
 def test_in_place_excursion_is_algorithm_2_literally(
-    noise: SparseNoise, g: int, bits: int, chunk: int
+    noise: IntegerNoise, g: int, bits: int, chunk: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noise_module, "CHUNK", chunk)
@@ -80,7 +80,7 @@ def test_in_place_excursion_is_algorithm_2_literally(
 
 @given(noises, st.sampled_from([-1, 0, 1]), st.integers(0, 6))
 @settings(deadline=None)
-def test_exact_excursion_loses_nothing(noise: SparseNoise, g: int, bits: int) -> None:
+def test_exact_excursion_loses_nothing(noise: IntegerNoise, g: int, bits: int) -> None:
     theta = weights()
     z, start = z_of(noise), theta.numpy().astype(int)
     walk = Perturbation(theta, SIZES, noise, exact=True)
@@ -99,7 +99,7 @@ def test_exact_excursion_loses_nothing(noise: SparseNoise, g: int, bits: int) ->
 def test_restore_works_from_everywhere(reached: str, exact: bool) -> None:
     theta = weights()
     start = theta.clone()
-    walk = Perturbation(theta, SIZES, SparseNoise(1, 15, 0.33), exact=exact)
+    walk = Perturbation(theta, SIZES, IntegerNoise(1, 15, 0.33), exact=exact)
     if reached != "theta":
         walk.plus()
     if reached == "minus":
@@ -115,7 +115,7 @@ def test_restore_works_from_everywhere(reached: str, exact: bool) -> None:
 
 def test_ternary_update_moves_by_at_most_two_bits() -> None:
     theta = torch.zeros(P, dtype=torch.int8)
-    walk = Perturbation(theta, SIZES, SparseNoise(3, 15, 0.33), exact=False)
+    walk = Perturbation(theta, SIZES, IntegerNoise(3, 15, 0.33), exact=False)
     walk.plus()
     walk.minus()
     walk.restore_and_descend(1, 1)

@@ -13,7 +13,7 @@ from torch import nn
 from repro.core.errors import UsageError
 from repro.memory.breakdown import MemoryBreakdown
 from repro.memory.elasticzo import Format, training_bytes
-from repro.memory.layers import Layer, layer_table
+from repro.memory.layers import LayerSize, layer_table
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet
 
@@ -120,7 +120,7 @@ def test_an_optimizer_keeps_copies_of_what_it_trains(optimizer: str, copies: int
         assert parts.total == training_bytes(LENET5, partition, 32).total + parts.optimizer_state
 
 
-def perceptron(widths: list[int]) -> tuple[Layer, ...]:
+def perceptron(widths: list[int]) -> tuple[LayerSize, ...]:
     pairs = pairwise(widths)
     layers = [layer for a, b in pairs for layer in (nn.Linear(a, b), nn.ReLU())]
     return layer_table(nn.Sequential(*layers), (widths[0],))

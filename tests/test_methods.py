@@ -13,7 +13,7 @@ from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
 from repro.methods.noise import TorchNoise
 from repro.methods.perturbation import CPU_CHUNK, KeptNoise, perturb_
-from repro.methods.step_info import DivergedError, Estimate
+from repro.methods.step_info import DivergedError, GradientEstimate
 
 
 def quadratic(dimension: int = 8) -> tuple[torch.nn.Parameter, torch.Tensor]:
@@ -280,7 +280,7 @@ def test_replayed_log_gives_the_trained_weights_bit_by_bit(
 def test_a_damaged_log_is_refused(keep: int, tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     log = StepLog(eps=1e-3, perturbations=1, chunk=None)
-    log.append([Estimate(1, 0.5, 0.4, 50.0)], lr=1e-3)
+    log.append([GradientEstimate(1, 0.5, 0.4, 50.0)], lr=1e-3)
     log.save(path)
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(ReproError, match="not a log of zeroth-order steps, or damaged"):
@@ -289,7 +289,7 @@ def test_a_damaged_log_is_refused(keep: int, tmp_path: Path) -> None:
 
 def test_a_log_that_lost_an_estimate_is_refused(tmp_path: Path) -> None:
     log = StepLog(eps=1e-3, perturbations=2, chunk=None)
-    log.append([Estimate(1, 0.5, 0.4, 50.0)], lr=1e-3)
+    log.append([GradientEstimate(1, 0.5, 0.4, 50.0)], lr=1e-3)
     log.save(tmp_path / "run.npz")
     with pytest.raises(ReproError, match="no whole number of steps"):
         StepLog.load(tmp_path / "run.npz")

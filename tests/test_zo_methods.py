@@ -15,7 +15,7 @@ from repro.artifacts.base import Context, Result
 from repro.artifacts.shared import subprocesses
 from repro.artifacts.zo_methods import ARTIFACT, HOURS, SMOKE, Config, tables
 from repro.artifacts.zo_methods import run as run_module
-from repro.artifacts.zo_methods.arms import ARMS, Arm
+from repro.artifacts.zo_methods.arms import ARMS, ComparedMethod
 from repro.artifacts.zo_methods.comparison import comparisons
 from repro.artifacts.zo_methods.figures import zo_methods
 from repro.artifacts.zo_methods.run import best
@@ -206,7 +206,7 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one(
 def test_an_entry_is_all_that_a_new_method_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arm = Arm("MeZO, n = 4", 8, {"images": 1e-3}, settings={"perturbations": 4})
+    arm = ComparedMethod("MeZO, n = 4", 8, {"images": 1e-3}, settings={"perturbations": 4})
     monkeypatch.setitem(ARMS, "mezo_4", arm)
     config = replace(FEW, arms=("mezo", "mezo_4"), seeds=(0,))
     path = run_artifact(ARTIFACT, "smoke", config, tmp_path)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from repro.artifacts.shared.comparisons import Comparison, Variant
+    from repro.artifacts.shared.comparisons import AxisComparison, Variant
     from repro.claims.trained import Cell
 
 RESTORE = Axis("restore", "restore", ("exact",), ("full_zo", "cls1"), base="clip")
@@ -101,7 +101,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         yield result
 
 
-def effects(records: Sequence[Record]) -> "list[Comparison]":
+def effects(records: Sequence[Record]) -> "list[AxisComparison]":
     """Return the recorded comparisons, sorted by data set, question and method.
 
     Raises:
@@ -222,7 +222,7 @@ def summary(records: Sequence[Record]) -> str:
     return f"{sentence} ({len(named)} of {len(found)}): {'; '.join(named)}."
 
 
-def _pairs(records: Sequence[Record]) -> "list[tuple[Comparison, Variant]]":
+def _pairs(records: Sequence[Record]) -> "list[tuple[AxisComparison, Variant]]":
     return [(one, variant) for one in effects(records) for variant in one.others]
 
 
@@ -243,7 +243,7 @@ def draw_accuracy(records: Sequence[Record]) -> "Figure":
 
     from repro.plotting.style import style
 
-    def row_of(one: "Comparison") -> tuple[str, str]:
+    def row_of(one: "AxisComparison") -> tuple[str, str]:
         return str(one.base.cell.point["dataset"]), one.axis.name
 
     rows = [list(row) for _, row in groupby(effects(records), row_of)]
@@ -261,7 +261,7 @@ def draw_accuracy(records: Sequence[Record]) -> "Figure":
     return figure
 
 
-def _answers_panel(panel: "Axes", one: "Comparison") -> None:
+def _answers_panel(panel: "Axes", one: "AxisComparison") -> None:
     """Draw one method under the default and all alternatives of one question."""
     from repro.artifacts.shared.comparisons import by_epoch
     from repro.plotting.remarks import title

@@ -25,7 +25,7 @@ LENET5_PARAMETERS = 107_786
 
 
 @dataclass(frozen=True)
-class Comparison:
+class MemoryQuantity:
     """A number about the memory of one training step, or of two steps compared.
 
     - ``total``: memory of the first step, in MiB;
@@ -51,7 +51,7 @@ class Comparison:
     """The slip in the paper, in words."""
 
 
-Entry = tuple[Claim, Comparison]
+Entry = tuple[Claim, MemoryQuantity]
 
 _UNITS: dict[Measure, str] = {
     "total": "MiB",
@@ -150,7 +150,7 @@ def _float_lenet5() -> Iterator[Entry]:
     for batch, setting in _FP32.items():
         yield from _twice(setting, _TWICE)
         for method, published in zip(("full_bp", "full_zo"), totals[batch], strict=True):
-            total = Comparison("total", (setting.pair(method, method),))
+            total = MemoryQuantity("total", (setting.pair(method, method),))
             yield from _entries(f"B-M4-{batch}-{method}", published, total, observed=())
         yield from _tails("overhead", setting, overheads[batch])
         yield from _tails("extra", setting, extras[batch], "-extra", observed=())
@@ -163,7 +163,7 @@ def _float_lenet5() -> Iterator[Entry]:
         slip="; we read the abstract's 1.7 as a misprint of section 6's 0.17",
     )
     yield from _trained_by_zo(_FP32[32], ("99.2", "89.8"))
-    activations = Comparison("activations", (_FP32[256].pair("full_zo", "full_zo"),))
+    activations = MemoryQuantity("activations", (_FP32[256].pair("full_zo", "full_zo"),))
     yield from _entries("B-M4-256-activations", "42.9", activations, observed=())
     yield from _tails("share", _FP32[256], ("97.6", "96.6"), "-share", observed=())
 
@@ -176,7 +176,7 @@ def _integer_lenet5() -> Iterator[Entry]:
         yield from _tails("overhead", _INT8[batch], overheads[batch])
     yield from _overall("B-M5-overhead", "0.26", _INT8, section="6")
     pairs = tuple(setting.pair("full_bp", "full_zo") for setting in _INT8.values())
-    half = Comparison("ratio", pairs, "largest")
+    half = MemoryQuantity("ratio", pairs, "largest")
     yield from _entries(
         "B-M5-half",
         _TWICE,
@@ -194,8 +194,8 @@ def _integer_lenet5() -> Iterator[Entry]:
         for method in ("full_zo", *_TAILS)
     )
     for stem, published, saving in (
-        ("B-M5-least-saving", "1.46", Comparison("ratio", pairs, "smallest")),
-        ("B-M5-most-saving", "1.60", Comparison("ratio", pairs, "largest")),
+        ("B-M5-least-saving", "1.46", MemoryQuantity("ratio", pairs, "smallest")),
+        ("B-M5-most-saving", "1.60", MemoryQuantity("ratio", pairs, "largest")),
     ):
         yield from _entries(
             stem,
@@ -213,14 +213,14 @@ def _pointnet() -> Iterator[Entry]:
     yield from _entries(
         "B-M6-32-bp",
         _TWICE,
-        Comparison("ratio", pairs, "smallest"),
+        MemoryQuantity("ratio", pairs, "smallest"),
         statement="Memory of Full BP divided by memory of ElasticZO, smaller of ZO-Feat-Cls2 and "
         "-Cls1: PointNet, B = 32, N = 1024",
     )
     yield from _tails("overhead", _POINTNET, ("0.0087", "0.12"))
     yield from _tails("share", _POINTNET, ("99.4", "99.3"), "-share", observed=())
     yield from _trained_by_zo(_POINTNET, ("98.7", "82.7"))
-    parameters = Comparison("parameters", (_POINTNET.pair("full_zo", "full_zo"),))
+    parameters = MemoryQuantity("parameters", (_POINTNET.pair("full_zo", "full_zo"),))
     yield from _entries(
         "B-M6-32-parameters",
         "7.6",
@@ -246,7 +246,7 @@ def _overall(
         for tails in (_TAILS, _TAILS[:1])
     )
     correction = f"the range holds for ZO-Feat-Cls2 only; ZO-Feat-Cls1 takes more{slip}"
-    largest = Comparison("overhead", pairs, "largest", of_cls2, correction)
+    largest = MemoryQuantity("overhead", pairs, "largest", of_cls2, correction)
     precision = settings[32].precision.upper()
     statement = (
         f"Largest extra memory of ElasticZO over Full ZO: LeNet-5, {precision}, B = 32 and 256"
@@ -259,7 +259,7 @@ def _overall(
 
 def _twice(setting: _Setting, published: str) -> Iterator[Entry]:
     """Yield the claim on the ratio of Full BP's memory to Full ZO's."""
-    ratio = Comparison("ratio", (setting.pair("full_bp", "full_zo"),))
+    ratio = MemoryQuantity("ratio", (setting.pair("full_bp", "full_zo"),))
     yield from _entries(f"B-M{setting.figure}-{setting.batch}-bp", published, ratio)
 
 
@@ -273,7 +273,7 @@ def _tails(
     """Yield a claim on ZO-Feat-Cls2 and one on ZO-Feat-Cls1, both compared with Full ZO."""
     for tail, printed in zip(_TAILS, published, strict=True):
         stem = f"B-M{setting.figure}-{setting.batch}-{tail}{suffix}"
-        comparison = Comparison(measure, (setting.pair(tail, "full_zo"),))
+        comparison = MemoryQuantity(measure, (setting.pair(tail, "full_zo"),))
         yield from _entries(stem, printed, comparison, observed=observed)
 
 
@@ -284,7 +284,7 @@ def _trained_by_zo(setting: _Setting, published: tuple[str, str]) -> Iterator[En
         yield from _entries(
             f"B-M{setting.figure}-{setting.batch}-{tail}-zo",
             printed,
-            Comparison("zo_share", (setting.pair(tail, tail),)),
+            MemoryQuantity("zo_share", (setting.pair(tail, tail),)),
             observed=(),
             section="5.1.1",
             statement=f"Share of the parameters that ZO trains in {METHOD_LABELS[tail]}: {network}",
@@ -294,7 +294,7 @@ def _trained_by_zo(setting: _Setting, published: tuple[str, str]) -> Iterator[En
 def _entries(
     stem: str,
     published: str,
-    comparison: Comparison,
+    comparison: MemoryQuantity,
     *,
     observed: tuple[Basis, ...] = _OBSERVED,
     section: str = "5.3",
@@ -324,7 +324,7 @@ def _entries(
         yield replace(analytic, id=f"{stem}-{basis}", basis=basis, same_as=stem), comparison
 
 
-def _statement(comparison: Comparison) -> str:
+def _statement(comparison: MemoryQuantity) -> str:
     first, second = comparison.pairs[0]
     method, other = (METHOD_LABELS[str(point["method"])] for point in (first, second))
     said = {
@@ -341,5 +341,5 @@ def _statement(comparison: Comparison) -> str:
 _ENTRIES = (*_float_lenet5(), *_integer_lenet5(), *_pointnet())
 
 CLAIMS: tuple[Claim, ...] = tuple(claim for claim, _ in _ENTRIES)
-COMPARISONS: dict[str, Comparison] = {claim.id: comparison for claim, comparison in _ENTRIES}
+COMPARISONS: dict[str, MemoryQuantity] = {claim.id: comparison for claim, comparison in _ENTRIES}
 """The quantity behind each claim."""

@@ -15,7 +15,7 @@ RESAMPLES = 10_000
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MeanEstimate:
     """A mean over independent seeds."""
 
     mean: float
@@ -29,7 +29,7 @@ class Estimate:
         return f"{self.mean:{sign}.2f}{spread}"
 
 
-def estimate(values: Sequence[float]) -> Estimate:
+def estimate(values: Sequence[float]) -> MeanEstimate:
     """Return the mean of ``values``, one for each seed, with its Student t interval.
 
     The half-width is ``t * s / sqrt(n)``, where s is the sample standard deviation and t the
@@ -43,11 +43,11 @@ def estimate(values: Sequence[float]) -> Estimate:
     """
     mean, n = statistics.fmean(values), len(values)
     if n == 1:
-        return Estimate(mean, None, 1)
+        return MeanEstimate(mean, None, 1)
     from scipy.special import stdtrit
 
     quantile = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))
-    return Estimate(mean, quantile * statistics.stdev(values) / math.sqrt(n), n)
+    return MeanEstimate(mean, quantile * statistics.stdev(values) / math.sqrt(n), n)
 
 
 def prediction_half_width(values: Sequence[float], variance: float = 0.0) -> float | None:

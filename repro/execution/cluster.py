@@ -17,7 +17,7 @@ from repro.core.errors import ReproError, UsageError
 from repro.core.units import format_bytes
 from repro.execution.run_memory import run_bytes
 from repro.execution.schedule import RunOutcome, need_engine, train_all
-from repro.execution.worker import Job, Node, describe, require_alike, run_job, states_of
+from repro.execution.worker import Node, TrainingJob, describe, require_alike, run_job, states_of
 from repro.measurement import environment
 from repro.measurement.environment import Environment
 from repro.ondevice.build import EngineError, module_path
@@ -92,7 +92,7 @@ class ClusterPool:
     def start(self, run: NetworkRun) -> None:
         """Submit ``run`` and its checkpoints to the cluster."""
         executor = self._executor
-        job = Job(
+        job = TrainingJob(
             run,
             executor.threads,
             identity(executor.environment),

@@ -40,7 +40,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Job:
+class TrainingJob:
     """A run to be trained on a node."""
 
     run: NetworkRun
@@ -59,7 +59,7 @@ def describe() -> Node:
     return Node(environment.capture(), engine.parent.name if engine.is_file() else "")
 
 
-def run_job(job: Job) -> tuple[dict[str, Any], bytes]:
+def run_job(job: TrainingJob) -> tuple[dict[str, Any], bytes]:
     """Train a run here and return its metrics and its last state.
 
     Raises:

@@ -19,14 +19,14 @@ from repro.integer.counter import stream_key, words_
 from repro.integer.layers import Weighted
 from repro.integer.limits import check_bits, check_p_zero, check_r_max
 from repro.integer.loss import ERROR_SHIFT, logit_error
-from repro.integer.network import IntegerNetwork, Record
-from repro.integer.noise import SparseNoise
+from repro.integer.network import IntegerNetwork, SavedTensors
+from repro.integer.noise import IntegerNoise
 from repro.integer.perturbation import Perturbation
 from repro.integer.shift import descend_
 from repro.integer.sign import SignRule, compare, mean_loss
 from repro.integer.tensor import IntegerTensor
 from repro.methods.interrupts import uninterrupted
-from repro.methods.step_info import Estimate, PhaseTimer, StepInfo
+from repro.methods.step_info import GradientEstimate, PhaseTimer, StepInfo
 
 Activations = Literal["plus", "minus"]
 """The forward pass whose activations the tail's backward pass uses; not given in the paper."""
@@ -228,7 +228,7 @@ class ElasticZOInt8(Algorithm2):
         perturbation = Perturbation(
             self.network.parameters[: sum(sizes)],
             sizes,
-            SparseNoise(key, self.r_max, self.p_zero),
+            IntegerNoise(key, self.r_max, self.p_zero),
             exact=self.restore == "exact",
         )
         updates: Updates = []
@@ -250,7 +250,7 @@ class ElasticZOInt8(Algorithm2):
         except BaseException:
             perturbation.restore()
             raise
-        estimate = Estimate(key, found.loss_plus, found.loss_minus, found.sign)
+        estimate = GradientEstimate(key, found.loss_plus, found.loss_minus, found.sign)
         mean = (found.loss_plus + found.loss_minus) / 2
         return StepInfo(mean, (estimate,), timer.seconds)
 
@@ -279,7 +279,7 @@ class ElasticZOInt8(Algorithm2):
         recorded: bool,
     ) -> IntegerTensor:
         """Return the logits; if ``recorded``, add the tail's updates, to be applied later."""
-        tape: list[Record] | None = [] if recorded else None
+        tape: list[SavedTensors] | None = [] if recorded else None
         with timer("forward"):
             logits = self.network.forward(inputs, tape, self.start)
         if tape:

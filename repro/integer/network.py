@@ -20,7 +20,7 @@ from repro.integer.tensor import IntegerTensor
 
 
 @dataclass(frozen=True)
-class Record:
+class SavedTensors:
     """Tensors of one layer for the backward pass."""
 
     layer: Layer
@@ -128,7 +128,7 @@ class IntegerNetwork:
         return partition_index(partition, list(self.layers), list(self.weighted))
 
     def forward(
-        self, inputs: IntegerTensor, tape: list[Record] | None = None, start: int = 0
+        self, inputs: IntegerTensor, tape: list[SavedTensors] | None = None, start: int = 0
     ) -> IntegerTensor:
         """Return the logits [B, classes].
 
@@ -149,12 +149,12 @@ class IntegerNetwork:
             now = self._through(name, layer, now)
             if tape is not None and x is not None:
                 now = self._narrowed(now)
-                tape.append(Record(layer, x, now.values))
+                tape.append(SavedTensors(layer, x, now.values))
         now = self._narrowed(now)
         return IntegerTensor(now.values.t().contiguous(), now.exponent)
 
     def backward(
-        self, tape: list[Record], error: Tensor, bits: int
+        self, tape: list[SavedTensors], error: Tensor, bits: int
     ) -> list[tuple[Weighted, Tensor]]:
         """Return the updates of all recorded layers with weights, the last layer's first.
 

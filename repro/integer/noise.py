@@ -30,7 +30,7 @@ MOST_ELEMENTS = 1 << 32
 
 
 @dataclass(frozen=True)
-class SparseNoise:
+class IntegerNoise:
     """z = mask * u, as a function of its key."""
 
     key: int

@@ -15,7 +15,7 @@ from itertools import accumulate, groupby, pairwise
 import torch
 from torch import Tensor
 
-from repro.integer.noise import SparseNoise
+from repro.integer.noise import IntegerNoise
 from repro.integer.rounding import LARGEST, largest_magnitude, magnitude_range
 from repro.integer.shift import gradient
 from repro.methods.interrupts import uninterrupted
@@ -25,7 +25,7 @@ class Perturbation:
     """Moves flat int8 weights, in place, along one noise vector."""
 
     def __init__(
-        self, weights: Tensor, sizes: Sequence[int], noise: SparseNoise, *, exact: bool
+        self, weights: Tensor, sizes: Sequence[int], noise: IntegerNoise, *, exact: bool
     ) -> None:
         """Take the weights at theta.
 

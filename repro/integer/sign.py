@@ -23,7 +23,7 @@ SignRule = Literal["float", "integer", "exact"]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class LossComparison:
     """Two passes over one batch, and the mean loss of each in nats as the rule measures it."""
 
     sign: int
@@ -34,7 +34,7 @@ class Comparison:
 
 def compare(
     rule: SignRule, plus: IntegerTensor, minus: IntegerTensor, labels: Tensor
-) -> Comparison:
+) -> LossComparison:
     """Compare the losses of two passes.
 
     Args:
@@ -45,7 +45,7 @@ def compare(
     """
     if rule == "float":
         losses = mean_loss(rule, plus, labels), mean_loss(rule, minus, labels)
-        return Comparison(_order(*losses), *losses)
+        return LossComparison(_order(*losses), *losses)
     common = min(plus.exponent, minus.exponent)
     passes = [PowerLoss.of(logits, labels, common) for logits in (plus, minus)]
     if rule == "integer":
@@ -54,7 +54,7 @@ def compare(
         (n_plus, d_plus), (n_minus, d_minus) = (loss.exact() for loss in passes)
         sign = _order(n_plus << d_minus, n_minus << d_plus)
     plus_nats, minus_nats = (_nats(rule, loss) for loss in passes)
-    return Comparison(sign, plus_nats, minus_nats)
+    return LossComparison(sign, plus_nats, minus_nats)
 
 
 def mean_loss(rule: SignRule, logits: IntegerTensor, labels: Tensor) -> float:

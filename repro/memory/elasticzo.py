@@ -12,7 +12,7 @@ from repro.core.errors import UsageError
 from repro.core.partition import partition_index
 from repro.core.validation import require_choice, require_positive_int
 from repro.memory.breakdown import MemoryBreakdown
-from repro.memory.layers import Layer
+from repro.memory.layers import LayerSize
 
 Format = Literal["fp32", "int8"]
 Optimizer = Literal["sgd", "momentum", "adam"]
@@ -25,7 +25,7 @@ _STATE_COPIES: dict[Optimizer, int] = {"sgd": 0, "momentum": 1, "adam": 2}
 
 
 def training_bytes(
-    layers: Sequence[Layer],
+    layers: Sequence[LayerSize],
     partition: str | int,
     batch: int,
     *,
@@ -69,7 +69,7 @@ def training_bytes(
     )
 
 
-def _int32_buffers(layers: Sequence[Layer], tail: Sequence[Layer], batch: int) -> int:
+def _int32_buffers(layers: Sequence[LayerSize], tail: Sequence[LayerSize], batch: int) -> int:
     """Return the accumulators of all outputs and of the tail's gradients and input errors.
 
     The tail's first layer with parameters passes no error on.
@@ -79,9 +79,9 @@ def _int32_buffers(layers: Sequence[Layer], tail: Sequence[Layer], batch: int) -
     return INT32 * (batch * outputs + _parameters(tail) + batch * sum(inputs[1:]))
 
 
-def _parameters(layers: Sequence[Layer]) -> int:
+def _parameters(layers: Sequence[LayerSize]) -> int:
     return sum(layer.parameters for layer in layers)
 
 
-def _outputs(layers: Sequence[Layer]) -> int:
+def _outputs(layers: Sequence[LayerSize]) -> int:
     return sum(layer.outputs for layer in layers)

@@ -31,7 +31,7 @@ _KINDS: tuple[tuple[type[nn.Module], Kind], ...] = (
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerSize:
     """One layer of a sequential model."""
 
     name: str
@@ -50,7 +50,7 @@ class Layer:
         return self.kind in ("linear", "convolution")
 
 
-def layer_table(model: nn.Module, sample: Sequence[int]) -> tuple[Layer, ...]:
+def layer_table(model: nn.Module, sample: Sequence[int]) -> tuple[LayerSize, ...]:
     """Return the layers of ``model`` in execution order, with nested sequences flattened.
 
     The model itself computes nothing: a copy of it without data is traced.
@@ -80,7 +80,7 @@ def layer_table(model: nn.Module, sample: Sequence[int]) -> tuple[Layer, ...]:
         own = set(model.get_submodule(name).parameters()) - counted  # the copy unties weights
         counted |= own
         layers.append(
-            Layer(
+            LayerSize(
                 name,
                 kind,
                 parameters=sum(parameter.numel() for parameter in own),

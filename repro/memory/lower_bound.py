@@ -32,17 +32,17 @@ from repro.core.partition import partition_index
 from repro.core.validation import require_choice, require_positive_int
 from repro.memory.breakdown import MemoryBreakdown
 from repro.memory.elasticzo import INT32, WIDTHS, Format
-from repro.memory.layers import Layer
+from repro.memory.layers import LayerSize
 from repro.memory.lifetimes import Buffer, Program
 
 Recorded = Literal["plus", "minus"]
 """The pass whose activations the tail's backward pass uses."""
 
-_Tape = list[tuple[Layer, Buffer | None, Buffer | None]]  # a layer, its input and its output
+_Tape = list[tuple[LayerSize, Buffer | None, Buffer | None]]  # a layer, its input and its output
 
 
 def lower_bound(
-    layers: Sequence[Layer],
+    layers: Sequence[LayerSize],
     partition: str | int,
     batch: int,
     *,
@@ -73,7 +73,7 @@ def lower_bound(
             msg = f"layer {layer.name}: no memory rule for {layer.kind} layers in {precision}"
             raise UsageError(msg)
     start = partition_index(partition, [layer.name for layer in layers])
-    step = _Step(layers, batch, WIDTHS[precision], accumulators=precision == "int8")
+    step = _Operations(layers, batch, WIDTHS[precision], accumulators=precision == "int8")
     has_zo_part = any(layer.parameters for layer in layers[:start])
     has_bp_part = any(layer.parameters for layer in layers[start:])
     if has_zo_part and has_bp_part and recorded == "plus":
@@ -92,11 +92,11 @@ def lower_bound(
     )
 
 
-class _Step:
+class _Operations:
     """The operations of a step, in order."""
 
     def __init__(
-        self, layers: Sequence[Layer], batch: int, width: int, *, accumulators: bool
+        self, layers: Sequence[LayerSize], batch: int, width: int, *, accumulators: bool
     ) -> None:
         self.layers = layers
         self.batch = batch
@@ -137,7 +137,7 @@ class _Step:
                 self.program.use([y, error])
         return gradients
 
-    def _through(self, layer: Layer, x: Buffer | None, *, recorded: bool) -> Buffer | None:
+    def _through(self, layer: LayerSize, x: Buffer | None, *, recorded: bool) -> Buffer | None:
         if layer.kind == "reshape":
             return x
         if layer.accumulates:
@@ -149,7 +149,7 @@ class _Step:
         return self.program.write("activations", self.width * self.batch * layer.outputs, [x])
 
     def _weighted(
-        self, layer: Layer, x: Buffer | None, error: Buffer, *, passes_on: bool
+        self, layer: LayerSize, x: Buffer | None, error: Buffer, *, passes_on: bool
     ) -> tuple[Buffer, Buffer]:
         """Return the gradient of a layer's parameters, and the error of its input if requested."""
         gradient = self._product("gradients", layer.parameters, [x, error])
@@ -176,7 +176,7 @@ class _Step:
         return any(buffer is needed for needed in self._needed)
 
 
-def _kept(layer: Layer, x: Buffer | None, y: Buffer | None) -> list[Buffer | None]:
+def _kept(layer: LayerSize, x: Buffer | None, y: Buffer | None) -> list[Buffer | None]:
     """Return the inputs of the backward pass through ``layer``."""
     if layer.kind == "pooling":
         return [x, y]

@@ -11,7 +11,7 @@ from repro.core.limits import require_points
 from repro.core.names import METHODS, MethodName
 from repro.core.validation import require_choice, require_positive_int
 from repro.memory.elasticzo import WIDTHS, Format
-from repro.memory.layers import Layer, layer_table
+from repro.memory.layers import LayerSize, layer_table
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet
 from repro.training.build import build_learner
@@ -65,14 +65,14 @@ class NetworkStep:
         """Shape of one input sample of the first layer."""
         return (1, _SIDE, _SIDE) if self.points is None else (self.points, 3)
 
-    def layers(self) -> tuple[Layer, ...]:
+    def layers(self) -> tuple[LayerSize, ...]:
         """Return the network's layers; an integer network has no biases."""
         classes = vision_task(_PROBLEMS[self.network]).classes
         if self.network == "pointnet":
             return layer_table(pointnet(classes=classes), self.sample)
         return layer_table(lenet5(bias=self.precision == "fp32", classes=classes), self.sample)
 
-    def partition(self, layers: tuple[Layer, ...]) -> str | int:
+    def partition(self, layers: tuple[LayerSize, ...]) -> str | int:
         """Return the first layer trained by backpropagation, or C if there is none."""
         return partition(self.network, self.method, layers)
 

@@ -22,7 +22,7 @@ from repro.core.errors import ReproError, UsageError
 from repro.data.arrays import read_npz
 from repro.methods.estimators import OFFSETS, Estimator
 from repro.methods.noise import Noise, noise_of_log
-from repro.methods.step_info import Estimate
+from repro.methods.step_info import GradientEstimate
 from repro.methods.walk import Restore, Walk
 
 _ENTRY = struct.Struct("<Idd")
@@ -103,7 +103,7 @@ class StepLog:
         """Return the size in bytes of the entries of ``steps`` steps."""
         return steps * self.perturbations * self._size
 
-    def append(self, estimates: Sequence[Estimate], lr: float, *others: float) -> None:
+    def append(self, estimates: Sequence[GradientEstimate], lr: float, *others: float) -> None:
         """Add one step, with the learning rate of each parameter group."""
         for entry in step_entries(estimates, lr):
             self.data += _ENTRY.pack(*entry)
@@ -264,7 +264,7 @@ def make_walks(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise) -
     return walks
 
 
-def step_entries(estimates: Sequence[Estimate], lr: float) -> list[Entry]:
+def step_entries(estimates: Sequence[GradientEstimate], lr: float) -> list[Entry]:
     """Return the entries of one step."""
     return [Entry(estimate.seed, estimate.projected_gradient, lr) for estimate in estimates]
 

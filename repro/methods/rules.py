@@ -3,18 +3,18 @@
 import statistics
 from collections.abc import Callable, Sequence
 
-from repro.methods.step_info import Estimate
+from repro.methods.step_info import GradientEstimate
 
-Rule = Callable[[Sequence[Estimate]], list[float]]
+Rule = Callable[[Sequence[GradientEstimate]], list[float]]
 """Returns a factor for each estimate of a step; the step is along the mean of factor times z."""
 
 
-def sgd(estimates: Sequence[Estimate]) -> list[float]:
+def sgd(estimates: Sequence[GradientEstimate]) -> list[float]:
     """Return the projected gradients: stochastic gradient descent (MeZO, Algorithm 1)."""
     return [estimate.projected_gradient for estimate in estimates]
 
 
-def by_spread(estimates: Sequence[Estimate]) -> list[float]:
+def by_spread(estimates: Sequence[GradientEstimate]) -> list[float]:
     """Return the projected gradients over the standard deviation of the perturbed losses.
 
     FZOO (arXiv 2506.09034): theta <- theta - lr g / sigma, where sigma squared is the variance of

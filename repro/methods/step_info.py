@@ -16,7 +16,7 @@ class DivergedError(ReproError):
 
 
 @dataclass(frozen=True)
-class Estimate:
+class GradientEstimate:
     """One SPSA estimate (MeZO, Algorithm 1; ElasticZO, equation 1)."""
 
     seed: int
@@ -35,7 +35,7 @@ class StepInfo:
 
     loss: float
     """Loss of the batch: the mean of all l+ and l-, or the loss at theta if a step computes it."""
-    estimates: tuple[Estimate, ...] = ()
+    estimates: tuple[GradientEstimate, ...] = ()
     """The zeroth-order estimates; empty for backpropagation."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Time of each phase, if requested: ``perturb``, ``forward``, ``backward``, ``update``."""

@@ -18,7 +18,13 @@ from repro.methods.log import GroupLog, StepLog, make_walks, step_entries
 from repro.methods.noise import Noise, TorchNoise
 from repro.methods.rules import Rule, sgd
 from repro.methods.shared_randomness import SharedRandomness
-from repro.methods.step_info import DivergedError, Estimate, PhaseTimer, StepInfo, require_finite
+from repro.methods.step_info import (
+    DivergedError,
+    GradientEstimate,
+    PhaseTimer,
+    StepInfo,
+    require_finite,
+)
 from repro.methods.walk import Restore, default_restore
 from repro.methods.watch import FirstStep
 
@@ -217,7 +223,9 @@ class ZerothOrder(torch.optim.Optimizer):
                 walk.release()
             self._randomness.forget()
 
-    def _estimate(self, passes: Sequence[Callable[[], float]], timer: PhaseTimer) -> Estimate:
+    def _estimate(
+        self, passes: Sequence[Callable[[], float]], timer: PhaseTimer
+    ) -> GradientEstimate:
         """Return the next estimate, and leave the weights where its last loss was taken.
 
         Args:
@@ -247,7 +255,7 @@ class ZerothOrder(torch.optim.Optimizer):
         first, last = offsets
         gradient = (losses[0] - losses[1]) / ((first - last) * self.eps)
         clipped = max(-self.clip, min(self.clip, gradient))
-        return Estimate(seed, losses[0], losses[1], clipped)
+        return GradientEstimate(seed, losses[0], losses[1], clipped)
 
     def _call(self, closure: Closure) -> torch.Tensor | float:
         """Return the loss of a batch; in the first step, watch its computation."""
@@ -283,7 +291,7 @@ class ZerothOrder(torch.optim.Optimizer):
             raise DivergedError(msg)
 
     def _update(
-        self, estimates: Sequence[Estimate], lrs: Sequence[float], timer: PhaseTimer
+        self, estimates: Sequence[GradientEstimate], lrs: Sequence[float], timer: PhaseTimer
     ) -> None:
         """Restore the weights, update them by all estimates, and log the step.
 

@@ -11,7 +11,7 @@ from repro.models import pointnet
 
 
 @dataclass(frozen=True)
-class Layer:
+class EngineLayer:
     """A layer with weights and the layers fused with it, for one size of input (``cpp/layer.hpp``).
 
     A batch norm comes first, then a ReLU and a pooling.
@@ -52,7 +52,7 @@ class Layer:
         return self.outputs, self.rows // self.pool_height, self.columns // self.pool_width
 
 
-def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[Layer]:
+def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[EngineLayer]:
     """Return the layers of ``structure``, in order, one for each module with weights.
 
     Args:
@@ -64,7 +64,7 @@ def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[
         UsageError: a module, a setting or an order without a kernel in the engine.
     """
     shape = _as_image(input_shape)
-    layers: list[Layer] = []
+    layers: list[EngineLayer] = []
     axes = len(input_shape)
     for name, module in structure.named_children():
         _check_axes(name, module, axes)
@@ -141,17 +141,19 @@ def _as_image(shape: tuple[int, ...]) -> tuple[int, int, int]:
     raise UsageError(msg)
 
 
-def _linear(name: str, module: nn.Linear, shape: tuple[int, int, int], *, flat: bool) -> Layer:
+def _linear(
+    name: str, module: nn.Linear, shape: tuple[int, int, int], *, flat: bool
+) -> EngineLayer:
     channels, height, width = shape
     inputs = channels * height * width if flat else channels
     if inputs != module.in_features:
         msg = f"layer {name}: {inputs} input features, must be {module.in_features}"
         raise UsageError(msg)
     kernel = (height, width) if flat else (1, 1)
-    return Layer(name, *shape, module.out_features, *kernel, 0, module.bias is not None)
+    return EngineLayer(name, *shape, module.out_features, *kernel, 0, module.bias is not None)
 
 
-def _conv(name: str, module: nn.Conv2d, shape: tuple[int, int, int]) -> Layer:
+def _conv(name: str, module: nn.Conv2d, shape: tuple[int, int, int]) -> EngineLayer:
     padding, kernel = module.padding, module.kernel_size
     if (
         module.stride != (1, 1)
@@ -170,10 +172,12 @@ def _conv(name: str, module: nn.Conv2d, shape: tuple[int, int, int]) -> Layer:
         )
         raise UsageError(msg)
     bias = module.bias is not None
-    return Layer(name, *shape, module.out_channels, kernel[0], kernel[1], int(padding[0]), bias)
+    return EngineLayer(
+        name, *shape, module.out_channels, kernel[0], kernel[1], int(padding[0]), bias
+    )
 
 
-def _normed(name: str, module: nn.BatchNorm1d | nn.BatchNorm2d, layer: Layer) -> Layer:
+def _normed(name: str, module: nn.BatchNorm1d | nn.BatchNorm2d, layer: EngineLayer) -> EngineLayer:
     if layer.normed or layer.rectified or layer.pool_height * layer.pool_width > 1:
         msg = f"layer {name}: batch norm must come directly after a layer with weights"
         raise UsageError(msg)
@@ -208,14 +212,16 @@ def _window(name: str, module: nn.MaxPool2d) -> int:
     return kernel
 
 
-def _pooled(name: str, layer: Layer, height: int, width: int) -> Layer:
+def _pooled(name: str, layer: EngineLayer, height: int, width: int) -> EngineLayer:
     if layer.pool_height * layer.pool_width > 1:
         msg = f"layer {name}: only one pooling may follow a layer with weights"
         raise UsageError(msg)
     return replace(layer, pool_height=height, pool_width=width)
 
 
-def first_bp_layer(structure: nn.Sequential, layers: list[Layer], partition: str | int) -> int:
+def first_bp_layer(
+    structure: nn.Sequential, layers: list[EngineLayer], partition: str | int
+) -> int:
     """Return the index in ``layers`` of the first layer that backpropagation trains.
 
     Args:

@@ -7,7 +7,7 @@ from torch import nn
 
 from repro.core.errors import UsageError
 from repro.core.validation import require_choice
-from repro.methods.step_info import Estimate, StepInfo
+from repro.methods.step_info import GradientEstimate, StepInfo
 from repro.ondevice.build import load
 from repro.ondevice.layers import first_bp_layer, layer_table
 from repro.ondevice.limits import require_machine
@@ -70,7 +70,7 @@ class EngineTraining:
         """Return a step's report: with backpropagation alone there is one loss, ``plus``."""
         if self.start == 0:
             return StepInfo(plus)
-        return StepInfo((plus + minus) / 2, (Estimate(key, plus, minus, gradient),))
+        return StepInfo((plus + minus) / 2, (GradientEstimate(key, plus, minus, gradient),))
 
     @property
     def arena_bytes(self) -> int:

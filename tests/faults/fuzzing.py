@@ -42,7 +42,7 @@ from repro.measurement.records import read_run
 from repro.measurement.result_cache import ResultCache
 from repro.memory.setting import Setting
 from repro.methods.log import StepLog
-from repro.methods.step_info import Estimate
+from repro.methods.step_info import GradientEstimate
 from repro.models.gguf_header import read_header
 from repro.planner.methods import METHODS
 from repro.planner.models import named
@@ -168,7 +168,9 @@ def _written(write: Callable[[Path], object], suffix: str = "") -> bytes:
 def _log() -> StepLog:
     log = StepLog(eps=1e-3, perturbations=2, chunk=64)
     for step in range(4):
-        log.append([Estimate(step, 1.0, 0.5, 0.25), Estimate(9, 1.0, 0.5, 0.25)], 1e-4)
+        log.append(
+            [GradientEstimate(step, 1.0, 0.5, 0.25), GradientEstimate(9, 1.0, 0.5, 0.25)], 1e-4
+        )
     return log
 
 

@@ -28,7 +28,7 @@ _EPOCHS = 100  # of the paper's run, whose first epoch is timed
 
 
 @dataclass(frozen=True)
-class Arm:
+class TimedRun:
     """One timed configuration."""
 
     engine: Engine
@@ -98,7 +98,7 @@ class _TorchSteps:
 class _Epoch:
     """An epoch of one arm, run part by part."""
 
-    def __init__(self, arm: Arm, split: Split, items: int | None) -> None:
+    def __init__(self, arm: TimedRun, split: Split, items: int | None) -> None:
         learner = build_learner(arm.run(items))
         learner.start_epoch(0)
         wrap = _NativeSteps if arm.engine == "native" else _TorchSteps
@@ -132,7 +132,7 @@ class _Epoch:
 
 
 def timed_epoch(
-    arms: Sequence[Arm], items: int | None, between: Callable[[], object] = lambda: None
+    arms: Sequence[TimedRun], items: int | None, between: Callable[[], object] = lambda: None
 ) -> tuple[list[dict[str, float]], int]:
     """Time one epoch of every arm; return the seconds of each phase by arm, and the images.
 

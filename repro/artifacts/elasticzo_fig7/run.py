@@ -19,7 +19,7 @@ import torch
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.elasticzo_fig7 import Config
-from repro.artifacts.elasticzo_fig7.arms import Arm, timed_epoch
+from repro.artifacts.elasticzo_fig7.arms import TimedRun, timed_epoch
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.claims.execution_time import PHASES
 from repro.models.lenet5 import SAMPLE_SHAPE, lenet5
@@ -34,11 +34,11 @@ class Task:
     number: int
     config: Config
 
-    def arms(self) -> list[Arm]:
+    def arms(self) -> list[TimedRun]:
         """Return the arms in the order of their turns."""
         c = self.config
         return [
-            Arm(engine, precision, method, batch)
+            TimedRun(engine, precision, method, batch)
             for batch, method, precision, engine in product(
                 c.batches, c.methods, c.precisions, c.engines
             )

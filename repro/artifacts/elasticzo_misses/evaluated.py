@@ -6,10 +6,10 @@ from typing import Literal
 
 from repro.artifacts.elasticzo_misses.causes import CAUSES
 from repro.artifacts.shared import comparisons as shared
-from repro.artifacts.shared.comparisons import IN_TABLE, Comparison
+from repro.artifacts.shared.comparisons import IN_TABLE, AxisComparison
 from repro.artifacts.shared.scores import place, published
 from repro.claims.quantity import Key, Point, key
-from repro.claims.statistics import Estimate, estimate
+from repro.claims.statistics import MeanEstimate, estimate
 from repro.measurement.records import Record, of_kind
 
 TABLE_2: Point = {
@@ -36,7 +36,7 @@ _UNTUNED: Point = {"precision": "fp32", "method": "none"}
 
 
 @dataclass(frozen=True)
-class SeedMean(Estimate):
+class SeedMean(MeanEstimate):
     """A mean together with its seeds' values."""
 
     seeds: tuple[float, ...]
@@ -90,7 +90,7 @@ class PreTraining:
         return max(abs(ours.mean - theirs) for ours, theirs in pairs)
 
 
-def comparisons(records: Sequence[Record]) -> list[Comparison]:
+def comparisons(records: Sequence[Record]) -> list[AxisComparison]:
     """Return the recorded comparison of each cell and cause, in the order of the tables."""
     found = shared.comparisons(records, CAUSES, lambda cell: not cell.records[0].metrics["changed"])
     return sorted(found, key=lambda one: place(one.row))

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from repro.artifacts.elasticzo_misses import evaluated
 from repro.artifacts.elasticzo_misses.causes import BATCH
 from repro.artifacts.elasticzo_misses.evaluated import NetworkScores, comparisons
-from repro.artifacts.shared.comparisons import Comparison, Variant
+from repro.artifacts.shared.comparisons import AxisComparison, Variant
 from repro.artifacts.shared.scores import deciding_interval, headings
 from repro.claims.elasticzo import DATASETS, METHODS
 from repro.measurement.records import Record
@@ -183,13 +183,13 @@ _SEED: dict[str, Any] = {"marker": ".", "markersize": 4, "linewidth": 0.7, "alph
 _CROSS: dict[str, Any] = {"color": INK, "ls": "none", "marker": "X", "markersize": 10}
 
 
-def _of(found: Iterable[Comparison], precision: str, *, tuned: bool) -> list[Comparison]:
+def _of(found: Iterable[AxisComparison], precision: str, *, tuned: bool) -> list[AxisComparison]:
     return [
         one for one in found if one.row["precision"] == precision and ("angle" in one.row) == tuned
     ]
 
 
-def _causes(found: Iterable[Comparison]) -> Figure:
+def _causes(found: Iterable[AxisComparison]) -> Figure:
     """Draw a panel for each cell of a table: first the table's own setting, then each cause."""
     columns: dict[tuple[str, ...], list[Score]] = {}
     for one in found:
@@ -207,7 +207,7 @@ def _causes(found: Iterable[Comparison]) -> Figure:
     return _dots(columns, per_row=3)
 
 
-def _score(name: str, variant: Variant, of: Comparison) -> Score:
+def _score(name: str, variant: Variant, of: AxisComparison) -> Score:
     last, best, cell = variant.last.mean, variant.best.mean, variant.cell
     colour, interval = METHOD_COLOURS[str(of.row["method"])], deciding_interval(cell)
     return Score(name, of.published, last, interval, best, cell.profile, cell.caveat, colour)

@@ -10,7 +10,7 @@ from repro.artifacts.shared.comparisons import Variant
 from repro.artifacts.shared.scores import headings
 from repro.claims.elasticzo import DATASETS, METHODS
 from repro.claims.quantity import Point
-from repro.claims.statistics import Estimate
+from repro.claims.statistics import MeanEstimate
 from repro.measurement.records import Record
 
 
@@ -113,10 +113,10 @@ def _label(variant: Variant) -> str:
     return variant.label + " (table's setting)" * variant.is_base
 
 
-def _pair(found: Iterable[Estimate]) -> str:
+def _pair(found: Iterable[MeanEstimate]) -> str:
     return " / ".join(one.text() for one in found)
 
 
-def _seeds(found: Iterable[Estimate]) -> str:
+def _seeds(found: Iterable[MeanEstimate]) -> str:
     """Return the numbers of seeds behind the means; one number if all are equal."""
     return " to ".join(map(str, sorted({one.n_seeds for one in found})))

@@ -12,8 +12,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from repro.artifacts.mezo_fig4.points import (
-    Line,
-    Setting,
+    ArmSeeds,
+    TaskRuns,
     running_maximum,
     settings,
     value_at,
@@ -72,7 +72,7 @@ def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
     return {"fig4": fig4, "learning_rates": learning_rates}
 
 
-def accuracy(tasks: Sequence[Setting], axes: Sequence[str] = tuple(_AXES)) -> Figure:
+def accuracy(tasks: Sequence[TaskRuns], axes: Sequence[str] = tuple(_AXES)) -> Figure:
     """Draw the tasks of one setting, one per row, and the memory of each arm.
 
     Args:
@@ -104,9 +104,7 @@ def accuracy(tasks: Sequence[Setting], axes: Sequence[str] = tuple(_AXES)) -> Fi
             _set_limits(panels[0], setting)
         _memory(figure.add_subplot(cells[:, -1]), tasks[0])
         machines = dict.fromkeys(name for setting in tasks for name in setting.machines)
-        figure.suptitle(
-            f"{tasks[0].name} ({tasks[0].profile}), {'; '.join(machines)}", fontsize=10.5
-        )
+        figure.suptitle(f"{tasks[0].made}, {'; '.join(machines)}", fontsize=10.5)
         lines = {line.label: line for setting in tasks for line in setting.lines}
         handles: list[Any] = [
             Line2D(
@@ -130,7 +128,7 @@ def accuracy(tasks: Sequence[Setting], axes: Sequence[str] = tuple(_AXES)) -> Fi
     return figure
 
 
-def _looks(tasks: Sequence[Setting]) -> Mapping[str, Mapping[str, Any]]:
+def _looks(tasks: Sequence[TaskRuns]) -> Mapping[str, Mapping[str, Any]]:
     """Return the style of each line by its label: the arm's colour and the model's dashes."""
     lines = [line for setting in tasks for line in setting.lines]
     number = {model: n for n, model in enumerate(dict.fromkeys(line.model for line in lines))}
@@ -144,7 +142,7 @@ def _looks(tasks: Sequence[Setting]) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _curves(
-    panel: Axes, setting: Setting, axis: str, looks: Mapping[str, Mapping[str, Any]]
+    panel: Axes, setting: TaskRuns, axis: str, looks: Mapping[str, Mapping[str, Any]]
 ) -> None:
     for line in setting.lines:
         _mean(panel, line, axis, looks[line.label])
@@ -166,7 +164,7 @@ def _curves(
         panel.xaxis.set_major_locator(MaxNLocator(4))
 
 
-def _set_limits(panel: Axes, setting: Setting) -> None:
+def _set_limits(panel: Axes, setting: TaskRuns) -> None:
     """Show every point and published value; an interval over few seeds may exceed the panel."""
     raw = [100 * a for line in setting.lines for r in line.records for a in r.metrics["accuracy"]]
     alike = setting.majority("monitored")
@@ -178,7 +176,7 @@ def _set_limits(panel: Axes, setting: Setting) -> None:
         panel.set_ylim(min(raw) - margin, max(raw) + margin)
 
 
-def _mean(panel: Axes, line: Line, axis: str, look: Mapping[str, Any]) -> None:
+def _mean(panel: Axes, line: ArmSeeds, axis: str, look: Mapping[str, Any]) -> None:
     """Draw the mean accuracy over seeds, its 95 % interval and the running maximum.
 
     Lines end where the first seed ends. A mark shows this end, the last evaluation, which verdicts
@@ -209,7 +207,7 @@ def _mean(panel: Axes, line: Line, axis: str, look: Mapping[str, Any]) -> None:
     )
 
 
-def _memory(panel: Axes, setting: Setting) -> None:
+def _memory(panel: Axes, setting: TaskRuns) -> None:
     """Draw the memory of a step of each set-up: measured as bars, estimates as marks on them."""
     sizes = {(plan.point["batch"], plan.point["context"]) for plan in setting.plans}
     names = []
@@ -246,7 +244,7 @@ def _size(batch: int, context: int) -> str:
     return f"B = {batch}, N = {context}"
 
 
-def _grid(panel: Axes, setting: Setting, *, zo: bool) -> None:
+def _grid(panel: Axes, setting: TaskRuns, *, zo: bool) -> None:
     for arm in (arm for arm in ARMS if bool(estimates(arm)) == zo):
         here = [r for r in setting.grids if r.point["arm"] == arm and r.metrics.get("loss")]
         for model in dict.fromkeys(record.point["model"] for record in here):
@@ -265,5 +263,5 @@ def _grid(panel: Axes, setting: Setting, *, zo: bool) -> None:
     panel.set_xscale("log")
     panel.set_xlabel("learning rate")
     panel.set_ylabel("held-out cross-entropy (nats)")
-    panel.set_title(f"{setting.title}, {setting.name} ({setting.profile})")
+    panel.set_title(f"{setting.title}, {setting.made}")
     panel.legend()

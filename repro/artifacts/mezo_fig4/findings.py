@@ -5,8 +5,8 @@ from math import hypot, inf, sqrt
 
 from repro.artifacts.mezo_fig4.points import (
     GENERATED,
-    Line,
-    Setting,
+    ArmSeeds,
+    TaskRuns,
     first_reached,
     machine,
     running_maximum,
@@ -42,7 +42,7 @@ def _telling(finding: Finding) -> tuple[bool, bool, bool]:
     return has_value and not one_seed, has_value, finding.is_run
 
 
-def of_setting(setting: Setting) -> list[Finding]:
+def of_setting(setting: TaskRuns) -> list[Finding]:
     """Return a finding for every claim, from the records of one setting."""
     return [
         _peak(setting),
@@ -52,7 +52,7 @@ def of_setting(setting: Setting) -> list[Finding]:
     ]
 
 
-def _peak(setting: Setting) -> Finding:
+def _peak(setting: TaskRuns) -> Finding:
     """Compare every set-up's measured peak with the published size; return the farthest."""
     if without := list(_unmeasured(setting)):
         return Finding("A8-measured", None, f"not measured: {', '.join(without)}")
@@ -63,7 +63,7 @@ def _peak(setting: Setting) -> Finding:
     return Finding("A8-measured", farthest, reason, profile=setting.profile)
 
 
-def _peaks(setting: Setting) -> str:
+def _peaks(setting: TaskRuns) -> str:
     """Name the measured peak of every set-up."""
     peaks = ((_name(plan), plan.metrics.get("measured_peak_bytes")) for plan in setting.plans)
     return ", ".join(
@@ -72,7 +72,7 @@ def _peaks(setting: Setting) -> str:
     )
 
 
-def _unmeasured(setting: Setting) -> Iterator[str]:
+def _unmeasured(setting: TaskRuns) -> Iterator[str]:
     """Yield methods without a plan, models without one if all are to be run, and failed plans."""
     for method, names, zo in (("BP", "bp_models", False), ("MeZO", "mezo_models", True)):
         plans = [plan for plan in setting.plans if bool(estimates(plan.point["arm"])) == zo]
@@ -90,7 +90,7 @@ def _name(plan: Record) -> str:
     return f"{LABELS[plan.point['arm']]} on {plan.point['model']}"
 
 
-def _accuracies(setting: Setting) -> list[Finding]:
+def _accuracies(setting: TaskRuns) -> list[Finding]:
     found = []
     for claim_id, line in (("A9", _best(setting, zo=True)), ("A9-bp", _best(setting, zo=False))):
         if line is None or setting.dataset != "boolq":
@@ -115,7 +115,7 @@ def _accuracies(setting: Setting) -> list[Finding]:
     return found
 
 
-def _order(setting: Setting) -> Finding:
+def _order(setting: TaskRuns) -> Finding:
     """Compare final accuracies; the interval includes the sampling error of the questions."""
     bp = _best(setting, zo=False)
     if bp is None or setting.dataset == GENERATED or _best(setting, zo=True) is None:
@@ -159,7 +159,7 @@ def _order(setting: Setting) -> Finding:
     )
 
 
-def _time(setting: Setting) -> Finding:
+def _time(setting: TaskRuns) -> Finding:
     """Compare the times in which each arm, from its own start, gains half of BP's gain.
 
     A run that never gains as much counts with its total time, a lower bound.
@@ -201,7 +201,7 @@ def _time(setting: Setting) -> Finding:
     )
 
 
-def _delays(mezo: Line, bp: Line) -> tuple[list[float], int, int]:
+def _delays(mezo: ArmSeeds, bp: ArmSeeds) -> tuple[list[float], int, int]:
     """Return MeZO's delay in seconds by seed, and how many seeds never got there or diverged."""
     later, censored, diverged = [], 0, 0
     others = {record.seed: record for record in mezo.records}
@@ -220,7 +220,7 @@ def _delays(mezo: Line, bp: Line) -> tuple[list[float], int, int]:
     return later, censored, diverged
 
 
-def _nothing_learnt(setting: Setting, bp: Line) -> str:
+def _nothing_learnt(setting: TaskRuns, bp: ArmSeeds) -> str:
     """Return the reason why BP has no convergence to compare with, or the empty string.
 
     BP's gain has to exceed the sampling error of the monitored questions. Its final accuracy has to
@@ -248,12 +248,12 @@ def _nothing_learnt(setting: Setting, bp: Line) -> str:
     return ""
 
 
-def _duration(line: Line) -> str:
+def _duration(line: ArmSeeds) -> str:
     steps = line.settings["steps"]
     return f"{steps} steps" if steps else f"{line.settings['seconds']:g} s"
 
 
-def _before_training(setting: Setting, mezo: Line, bp: Line, gap: float) -> str:
+def _before_training(setting: TaskRuns, mezo: ArmSeeds, bp: ArmSeeds, gap: float) -> str:
     """Say how large the gap between the two models was before any training."""
     starts = [setting.before_training(line.model) for line in (mezo, bp)]
     if None in starts:
@@ -275,13 +275,13 @@ def _standard_errors(items: int) -> float:
     return float(200 * sqrt(0.25 / items))
 
 
-def _items(line: Line, which: str) -> int:
+def _items(line: ArmSeeds, which: str) -> int:
     """Return the number of questions on which ``line`` was evaluated."""
     counts = (r.metrics["items"][which] for r in line.records if "items" in r.metrics)
     return next(counts, 1)
 
 
-def _best(setting: Setting, *, zo: bool, of: Container[str] | None = None) -> Line | None:
+def _best(setting: TaskRuns, *, zo: bool, of: Container[str] | None = None) -> ArmSeeds | None:
     """Return the line of BP or MeZO with the highest mean accuracy, on any model or one ``of``.
 
     LoRA and ElasticZO are this suite's baselines; the paper makes no statement about them.
@@ -296,14 +296,14 @@ def _best(setting: Setting, *, zo: bool, of: Container[str] | None = None) -> Li
     return max(lines, key=lambda line: estimate(list(line.best().values())).mean, default=None)
 
 
-def _left_out(line: Line) -> str:
+def _left_out(line: ArmSeeds) -> str:
     if not line.left_out:
         return ""
     seeds = f"{line.left_out} seed{'s' if line.left_out > 1 else ''} of {line.label}"
     return f"; {seeds} left out: other settings"
 
 
-def _absent(setting: Setting) -> str:
+def _absent(setting: TaskRuns) -> str:
     if setting.dataset != "boolq":
         return f"the runs use {setting.title}, and the statement is about BoolQ"
     return "no runs of BP, or no runs of MeZO"

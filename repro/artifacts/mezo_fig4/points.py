@@ -22,7 +22,7 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class Line:
+class ArmSeeds:
     """All seeds of one arm on one model."""
 
     arm: Arm
@@ -53,13 +53,13 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Setting:
+class TaskRuns:
     """The records of one task in one setting, as one profile trained it."""
 
     name: str
     profile: str
     dataset: str
-    lines: tuple[Line, ...]
+    lines: tuple[ArmSeeds, ...]
     plans: tuple[Record, ...]
     """The chosen set-ups, one for each arm and model."""
     grids: tuple[Record, ...]
@@ -90,12 +90,17 @@ class Setting:
         return TITLES.get(self.dataset, Path(self.dataset).stem)
 
     @property
+    def made(self) -> str:
+        """The setting's name, with the profile unless the name has it."""
+        return self.name if self.profile in self.name else f"{self.name} ({self.profile})"
+
+    @property
     def machines(self) -> list[str]:
         """The machines of the runs, each once."""
         return list(dict.fromkeys(machine(r) for line in self.lines for r in line.records))
 
 
-def settings(records: Sequence[Record]) -> list[Setting]:
+def settings(records: Sequence[Record]) -> list[TaskRuns]:
     """Return every recorded task and setting: highest profile first, BoolQ first within it."""
     keys = dict.fromkeys((r.point["setting"], r.point["dataset"]) for r in of_kind(records, "run"))
     found = [
@@ -145,7 +150,7 @@ def first_reached(points: Sequence[tuple[float, float]], height: float) -> float
     return None
 
 
-def _setting(name: str, dataset: str, records: Sequence[Record]) -> Setting:
+def _setting(name: str, dataset: str, records: Sequence[Record]) -> TaskRuns:
     runs = list(of_kind(records, "run"))
     keys = dict.fromkeys((run.point["arm"], run.point["model"]) for run in runs)
     lines = (
@@ -156,7 +161,7 @@ def _setting(name: str, dataset: str, records: Sequence[Record]) -> Setting:
     chosen = [record for record in of_kind(records, "plan") if record.metrics["chosen"]]
     chosen.sort(key=lambda record: record.utc)
     plans = {(plan.point["arm"], plan.point["model"]): plan for plan in chosen}
-    return Setting(
+    return TaskRuns(
         name,
         profile=runs[0].profile,
         dataset=dataset,
@@ -167,17 +172,17 @@ def _setting(name: str, dataset: str, records: Sequence[Record]) -> Setting:
     )
 
 
-def _line(runs: Iterable[Record], arm: Arm, model: str) -> Line:
+def _line(runs: Iterable[Record], arm: Arm, model: str) -> ArmSeeds:
     """Return one line: its runs with an evaluation and the same settings as the newest."""
     here = [r for r in runs if (r.point["arm"], r.point["model"]) == (arm, model)]
     here = [r for r in here if r.metrics.get("accuracy")]
     if not here:
-        return Line(arm, model, ())
+        return ArmSeeds(arm, model, ())
     newest = _settings(max(here, key=lambda record: record.utc))
     alike = [record for record in here if _settings(record) == newest]
     by_seed = tuple(sorted(alike, key=lambda record: record.seed or 0))
     left_out = {record.seed for record in here} - {record.seed for record in alike}
-    return Line(arm, model, by_seed, len(left_out))
+    return ArmSeeds(arm, model, by_seed, len(left_out))
 
 
 def _settings(record: Record) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from repro.artifacts.shared.ablation import Axis
 from repro.artifacts.shared.scores import published
 from repro.claims.elasticzo import PRECISIONS
 from repro.claims.quantity import Point, key
-from repro.claims.statistics import Estimate, estimate
+from repro.claims.statistics import MeanEstimate, estimate
 from repro.claims.trained import Cell, Cells
 from repro.core.errors import ReproError
 from repro.measurement.records import Record
@@ -27,12 +27,12 @@ class Variant:
     is_base: bool = False
 
     @property
-    def last(self) -> Estimate:
+    def last(self) -> MeanEstimate:
         """Test accuracy after the last epoch, in per cent."""
         return estimate(list(self.cell.last.values()))
 
     @property
-    def best(self) -> Estimate:
+    def best(self) -> MeanEstimate:
         """Test accuracy after the best epoch of each seed, in per cent."""
         return estimate(list(self.cell.best.values()))
 
@@ -47,7 +47,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class AxisComparison:
     """The base run and the runs at other values of one axis."""
 
     axis: Axis
@@ -75,7 +75,7 @@ class Comparison:
 
         return tuple(sorted((self.base, *self.others), key=place))
 
-    def gain(self, other: Variant) -> Estimate:
+    def gain(self, other: Variant) -> MeanEstimate:
         """Return the accuracy of ``other`` minus the base's after the last epoch, in points.
 
         The mean is over the seeds that both have.
@@ -116,7 +116,7 @@ class Comparison:
 
 def comparisons(
     records: Sequence[Record], axes: Sequence[Axis], is_base: Callable[[Cell], bool]
-) -> Iterator[Comparison]:
+) -> Iterator[AxisComparison]:
     """Yield a comparison for each base run and axis with at least one other recorded value."""
     cells = list(Cells(records))
     for base in filter(is_base, cells):
@@ -129,7 +129,7 @@ def comparisons(
             others = [Variant(value, found[value]) for value in values]
             if others and base.point["method"] in axis.methods:
                 own = axis.base or base.point[axis.setting]
-                yield Comparison(axis, Variant(own, base, is_base=True), tuple(others))
+                yield AxisComparison(axis, Variant(own, base, is_base=True), tuple(others))
 
 
 def by_epoch(record: Record) -> list[float]:

@@ -7,7 +7,7 @@ from itertools import product
 from repro.claims.elasticzo import describe, describe_gap
 from repro.claims.index import of_artifact
 from repro.claims.loss_curves import CONTRASTS, Contrast, Curve
-from repro.claims.statistics import Estimate, estimate, largest_p
+from repro.claims.statistics import MeanEstimate, estimate, largest_p
 from repro.claims.trained import Cell, Cells, Seed
 from repro.claims.verdict import Finding
 from repro.measurement.records import Record, rank
@@ -22,7 +22,7 @@ class _Compared:
     sides: tuple[Cell, ...]
 
     @property
-    def estimate(self) -> Estimate:
+    def estimate(self) -> MeanEstimate:
         """Mean over seeds, with its interval."""
         return estimate(list(self.by_seed.values()))
 

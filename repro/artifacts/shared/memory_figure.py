@@ -59,7 +59,7 @@ def figure(precision: str, records: Sequence[Record]) -> Figure:
             left.set_title(f"{title}: formula, as published")
             _published(left, {method: step["analytic"] for method, step in steps.items()})
             right.set_title(f"{title}: all estimates (ratio to the formula)")
-            _accounts(right, steps)
+            _every_estimate(right, steps)
             shown |= {
                 part for step in steps.values() for row in step.values() for part in row.parts
             }
@@ -106,7 +106,7 @@ def _published(panel: Axes, rows: Mapping[str, StepMemory]) -> None:
     inset.grid(visible=False)
 
 
-def _accounts(panel: Axes, steps: Mapping[str, Step]) -> None:
+def _every_estimate(panel: Axes, steps: Mapping[str, Step]) -> None:
     place, names = 0, {}
     for method, step in steps.items():
         panel.annotate(

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 
 from repro.artifacts.shared.memory_estimates import COMPACT, PARTS, StepMemory
-from repro.artifacts.shared.memory_estimates import MemoryEstimates as Accounts
+from repro.artifacts.shared.memory_estimates import MemoryEstimates
 from repro.claims.claim import Claim
 from repro.claims.index import of_artifact
 from repro.claims.memory import (
     COMPARISONS,
     LENET5_PARAMETERS,
-    Comparison,
     Measure,
+    MemoryQuantity,
     Point,
     describe,
 )
@@ -27,19 +27,19 @@ Pair = tuple[Point, Point]
 
 def findings(slug: str, records: Iterable[Record]) -> list[Finding]:
     """Return a finding for every claim of the artifact ``slug``, from the records of one run."""
-    accounts = Accounts(records)
-    return [_finding(claim, COMPARISONS[claim.id], accounts) for claim in of_artifact(slug)]
+    estimates = MemoryEstimates(records)
+    return [_finding(claim, COMPARISONS[claim.id], estimates) for claim in of_artifact(slug)]
 
 
-def _finding(claim: Claim, comparison: Comparison, accounts: Accounts) -> Finding:
-    values = _values(comparison.measure, comparison.pairs, claim.basis, accounts)
+def _finding(claim: Claim, comparison: MemoryQuantity, estimates: MemoryEstimates) -> Finding:
+    values = _values(comparison.measure, comparison.pairs, claim.basis, estimates)
     if len(values) < len(comparison.pairs):
         return Finding(claim.id, None, "the run does not have the paper's batch sizes and methods")
     pick = min if comparison.pick == "smallest" else max
     chosen = pick(values, key=lambda number: values[number])
     pair = comparison.pairs[chosen]
     if comparison.measure in ("zo_share", "parameters"):
-        row = accounts.get("analytic", pair[0])
+        row = estimates.get("analytic", pair[0])
         assert row is not None  # noqa: S101 - the value was computed from it
         total = row.parts[PARTS["parameters"]] // FLOAT32
         by_zo = total - row.parts.get(PARTS["gradients"], 0) // FLOAT32
@@ -47,18 +47,18 @@ def _finding(claim: Claim, comparison: Comparison, accounts: Accounts) -> Findin
         if comparison.measure == "parameters":
             said = f"{total:,} parameters, LeNet-5 {LENET5_PARAMETERS:,}"
         return Finding(claim.id, values[chosen], said)
-    facts = [_sides(pair, claim.basis, accounts)]
+    facts = [_sides(pair, claim.basis, estimates)]
     if len(values) > 1:
         facts[0] = f"{comparison.pick} of {len(values)} comparisons, at {_where(pair)}: {facts[0]}"
     if claim.basis != "analytic":
-        facts += _change(claim, comparison.measure, pair, accounts)
+        facts += _change(claim, comparison.measure, pair, estimates)
     elif len(values) > 1:
         low, high = (_number(end(values.values()), claim) for end in (min, max))
         facts.append(f"the comparisons give {low} to {high}")
-    corrected = _values(comparison.measure, comparison.corrected_pairs, claim.basis, accounts)
+    corrected = _values(comparison.measure, comparison.corrected_pairs, claim.basis, estimates)
     others: dict[str, float] = {}
     if claim.basis == "engine" and any(step["precision"] == "int8" for step in pair):
-        compact = _values(comparison.measure, comparison.pairs, COMPACT, accounts)
+        compact = _values(comparison.measure, comparison.pairs, COMPACT, estimates)
         others = {"compact": pick(compact.values())} if compact else {}
     return Finding(
         claim.id,
@@ -71,19 +71,19 @@ def _finding(claim: Claim, comparison: Comparison, accounts: Accounts) -> Findin
 
 
 def _values(
-    measure: Measure, pairs: Sequence[Pair], basis: str, accounts: Accounts
+    measure: Measure, pairs: Sequence[Pair], basis: str, estimates: MemoryEstimates
 ) -> dict[int, float]:
     """Return, by the pair's number, the measure of each pair whose steps are recorded."""
     return {
         number: value
         for number, pair in enumerate(pairs)
-        if (value := _value(measure, pair, basis, accounts)) is not None
+        if (value := _value(measure, pair, basis, estimates)) is not None
     }
 
 
-def _value(measure: Measure, pair: Pair, name: str, accounts: Accounts) -> float | None:
+def _value(measure: Measure, pair: Pair, name: str, estimates: MemoryEstimates) -> float | None:
     """Return the measure of two steps by the estimate ``name``, in the claim's unit."""
-    first, second = (_account(name, step, accounts) for step in pair)
+    first, second = (_memory(name, step, estimates) for step in pair)
     if first is None or second is None:
         return None
     if measure == "total":
@@ -103,9 +103,11 @@ def _value(measure: Measure, pair: Pair, name: str, accounts: Accounts) -> float
     return _activations(first) / first.parts[PARTS["parameters"]]
 
 
-def _account(name: str, step: Point, accounts: Accounts) -> StepMemory | None:
+def _memory(name: str, step: Point, estimates: MemoryEstimates) -> StepMemory | None:
     """Return an estimate of a step; float32 has no compact engine, so the plain one is used."""
-    return accounts.get("engine" if name == COMPACT and step["precision"] == "fp32" else name, step)
+    return estimates.get(
+        "engine" if name == COMPACT and step["precision"] == "fp32" else name, step
+    )
 
 
 def _activations(row: StepMemory) -> int:
@@ -113,11 +115,11 @@ def _activations(row: StepMemory) -> int:
     return sum(row.parts.get(PARTS[part], 0) for part in ("activations", "int32_buffers"))
 
 
-def _sides(pair: Pair, name: str, accounts: Accounts) -> str:
+def _sides(pair: Pair, name: str, estimates: MemoryEstimates) -> str:
     """Name the memory of both steps, and the memory that the formula gives."""
     said = []
     for step in _different(pair):
-        row, formula = accounts.get(name, step), accounts.get("analytic", step)
+        row, formula = estimates.get(name, step), estimates.get("analytic", step)
         assert row is not None  # noqa: S101 - the value was computed from it
         assert formula is not None  # noqa: S101 - every step has a formula
         counted = "" if name == "analytic" else f" (formula {format_binary_bytes(formula.total)})"
@@ -130,9 +132,9 @@ def _where(pair: Pair) -> str:
     return describe(pair[0], precision=pair[0]["precision"] == pair[1]["precision"])
 
 
-def _change(claim: Claim, measure: Measure, pair: Pair, accounts: Accounts) -> list[str]:
+def _change(claim: Claim, measure: Measure, pair: Pair, estimates: MemoryEstimates) -> list[str]:
     """Say how an observed value differs from the formula's, and the largest cause."""
-    ours, formula = (_value(measure, pair, n, accounts) for n in (claim.basis, "analytic"))
+    ours, formula = (_value(measure, pair, n, estimates) for n in (claim.basis, "analytic"))
     assert ours is not None  # noqa: S101 - there is a finding
     assert formula is not None  # noqa: S101 - every step has a formula
     by_formula = f"the paper's formula gives {_number(formula, claim)}"
@@ -140,16 +142,16 @@ def _change(claim: Claim, measure: Measure, pair: Pair, accounts: Accounts) -> l
         by_formula += f", so the advantage is {100 * (1 - ours / formula):.0f} % smaller"
     if claim.basis == "engine":
         return [by_formula]
-    plain = _value(measure, pair, _PLAIN, accounts) if claim.basis == "measured" else None
+    plain = _value(measure, pair, _PLAIN, estimates) if claim.basis == "measured" else None
     if plain is not None:
         return [by_formula, f"without oneDNN's kernels we measure {_number(plain, claim)}"]
     cause = _extra if measure == "overhead" else _largest_gap
-    return [by_formula, cause(pair, accounts)]
+    return [by_formula, cause(pair, estimates)]
 
 
-def _extra(pair: Pair, accounts: Accounts) -> str:
+def _extra(pair: Pair, estimates: MemoryEstimates) -> str:
     """Name the tensors at the peak by which the first step differs from the second."""
-    first, second = (accounts.get("simulated", step) for step in pair)
+    first, second = (estimates.get("simulated", step) for step in pair)
     if first is None or second is None:
         return "the tensors were not counted"
     gaps = {part: first.parts.get(part, 0) - second.parts.get(part, 0) for part in PARTS.values()}
@@ -161,11 +163,11 @@ def _extra(pair: Pair, accounts: Accounts) -> str:
     return f"at its peak {_label(pair[0], pair)} holds {', '.join(said) or 'nothing more'}"
 
 
-def _largest_gap(pair: Pair, accounts: Accounts) -> str:
+def _largest_gap(pair: Pair, estimates: MemoryEstimates) -> str:
     """Name the part of either step in which its tensors differ most from the formula."""
     gaps: dict[str, int] = {}
     for step in pair:
-        simulated, formula = accounts.get("simulated", step), accounts.get("analytic", step)
+        simulated, formula = estimates.get("simulated", step), estimates.get("analytic", step)
         if simulated is None or formula is None:
             return f"the tensors of {_label(step, pair)} were not counted"
         for part in PARTS.values():

@@ -28,7 +28,7 @@ _SMALL_WEIGHTS = lazy("repro.artifacts.zo_methods.directions:small_weights")
 
 
 @dataclass(frozen=True)
-class Arm:
+class ComparedMethod:
     """A method and where its search for a learning rate starts."""
 
     label: str
@@ -63,23 +63,27 @@ def _rounded(rate: float) -> float:
     return round(rate, 1 - int(log10(rate) // 1))
 
 
-ARMS: dict[str, Arm] = {
-    "mezo": Arm("MeZO", 0, {"images": 1e-3, "text": 1e-6}, published="full_zo"),
-    "mezo_clipped": Arm("MeZO, clipped", 6, {"images": 3.2e-2}, settings={"clip": 0.025}),
-    "mezo_signs": Arm("MeZO, random signs", 9, {"images": 1e-3, "text": 1e-6}, noise=_SIGNS),
-    "mezo_one_sided": Arm(
+ARMS: dict[str, ComparedMethod] = {
+    "mezo": ComparedMethod("MeZO", 0, {"images": 1e-3, "text": 1e-6}, published="full_zo"),
+    "mezo_clipped": ComparedMethod(
+        "MeZO, clipped", 6, {"images": 3.2e-2}, settings={"clip": 0.025}
+    ),
+    "mezo_signs": ComparedMethod(
+        "MeZO, random signs", 9, {"images": 1e-3, "text": 1e-6}, noise=_SIGNS
+    ),
+    "mezo_one_sided": ComparedMethod(
         "MeZO, one-sided",
         4,
         {"images": 1e-3, "text": 1e-6},
         settings={"estimator": "one-sided"},
     ),
-    "mezo_sparse": Arm(
+    "mezo_sparse": ComparedMethod(
         "Sparse MeZO",
         7,
         {"images": 3.2e-3, "text": 1e-6},
         noise=_SMALL_WEIGHTS,
     ),
-    "fzoo": Arm(
+    "fzoo": ComparedMethod(
         "FZOO, N = 8",
         2,
         {"images": 1e-4, "text": 1e-6},
@@ -87,7 +91,7 @@ ARMS: dict[str, Arm] = {
         settings={"perturbations": 8},
         noise=_SIGNS,
     ),
-    "elasticzo": Arm(
+    "elasticzo": ComparedMethod(
         "ElasticZO",
         3,
         {"images": 3.2e-3, "text": 1e-5},
@@ -95,7 +99,7 @@ ARMS: dict[str, Arm] = {
         has_tail=True,
         published="cls1",
     ),
-    "bp": Arm(
+    "bp": ComparedMethod(
         "BP, SGD",
         1,
         {"images": 1e-1, "text": 1e-2},
@@ -103,7 +107,7 @@ ARMS: dict[str, Arm] = {
         noise=None,
         published="full_bp",
     ),
-    "lora": Arm(
+    "lora": ComparedMethod(
         "LoRA, Adam",
         5,
         {"text": 1e-3},

@@ -6,9 +6,9 @@ from statistics import fmean
 
 import numpy as np
 
-from repro.artifacts.zo_methods.arms import ARMS, Arm
+from repro.artifacts.zo_methods.arms import ARMS, ComparedMethod
 from repro.claims.index import CLAIMS
-from repro.claims.statistics import Estimate, estimate
+from repro.claims.statistics import MeanEstimate, estimate
 from repro.measurement.records import Record, of_kind, rank
 
 TITLES = {
@@ -21,7 +21,7 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class Line:
+class MethodSeeds:
     """All seeds of one method on one task."""
 
     task: str
@@ -35,7 +35,7 @@ class Line:
     """The cost of a step."""
 
     @property
-    def arm(self) -> Arm:
+    def arm(self) -> ComparedMethod:
         """The method."""
         return ARMS[self.name]
 
@@ -63,7 +63,7 @@ class Line:
         """Return the accuracy of each seed at the end, in per cent."""
         return [100 * record.metrics["accuracy"][-1] for record in self.records]
 
-    def at_time(self, seconds: float) -> Estimate:
+    def at_time(self, seconds: float) -> MeanEstimate:
         """Return the accuracy after that CPU time, interpolated between evaluations."""
         return estimate(
             [
@@ -84,12 +84,12 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TaskComparison:
     """All methods on one task, as the highest profile trained them."""
 
     task: str
     profile: str
-    lines: tuple[Line, ...]
+    lines: tuple[MethodSeeds, ...]
     """The methods with a run that came to its end, by their accuracy at the end, the best first."""
     failed: tuple[str, ...]
     """Names of the methods without such a run."""
@@ -106,7 +106,7 @@ class Comparison:
         return min(line.seconds for line in self.lines)
 
 
-def comparisons(records: Sequence[Record]) -> Iterator[Comparison]:
+def comparisons(records: Sequence[Record]) -> Iterator[TaskComparison]:
     """Yield the comparison of each task.
 
     Methods are comparable only if one profile trained them, so lower profiles are left out.
@@ -126,13 +126,13 @@ def comparisons(records: Sequence[Record]) -> Iterator[Comparison]:
                 failed.append(name)
         lines.sort(key=lambda line: fmean(line.final()), reverse=True)
         grids = tuple(of_kind(here, "grid"))
-        yield Comparison(task, profile, tuple(lines), tuple(failed), grids)
+        yield TaskComparison(task, profile, tuple(lines), tuple(failed), grids)
 
 
-def _line(task: str, name: str, runs: Sequence[Record], step: Record) -> Line:
+def _line(task: str, name: str, runs: Sequence[Record], step: Record) -> MethodSeeds:
     """Return one method's line, of the runs with the settings of the newest."""
     newest = max(runs, key=lambda record: record.utc).metrics.get("settings")
     alike = [record for record in runs if record.metrics.get("settings") == newest]
     ended = [record for record in alike if not record.metrics["divergence"]]
     ended.sort(key=lambda record: record.seed or 0)
-    return Line(task, name, tuple(ended), len(alike) - len(ended), step)
+    return MethodSeeds(task, name, tuple(ended), len(alike) - len(ended), step)

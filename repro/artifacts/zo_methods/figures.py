@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from repro.artifacts.zo_methods.arms import ARMS
-from repro.artifacts.zo_methods.comparison import Comparison, Line, comparisons
+from repro.artifacts.zo_methods.comparison import MethodSeeds, TaskComparison, comparisons
 from repro.claims.statistics import estimate
 from repro.core.units import format_bytes
 from repro.measurement.records import Record
@@ -53,7 +53,7 @@ def zo_methods(records: Sequence[Record]) -> Figure:
     return figure
 
 
-def _curve(panel: Axes, line: Line, axis: str) -> None:
+def _curve(panel: Axes, line: MethodSeeds, axis: str) -> None:
     """Draw the mean over seeds at each evaluation, and a mark at its end."""
     colour = PALETTE[line.arm.colour]
     costs = np.mean([record.metrics[axis] for record in line.records], axis=0)
@@ -66,7 +66,7 @@ def _curve(panel: Axes, line: Line, axis: str) -> None:
         panel.fill_between(costs, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
 
 
-def _memory(panel: Axes, comparison: Comparison) -> None:
+def _memory(panel: Axes, comparison: TaskComparison) -> None:
     """Draw a bar for each method, in the order of their accuracy; the weights are darker."""
     for place, line in enumerate(comparison.lines):
         metrics, colour = line.step.metrics, PALETTE[line.arm.colour]

@@ -6,7 +6,7 @@ from statistics import fmean
 import pandas as pd
 
 from repro.artifacts.zo_methods.arms import ARMS
-from repro.artifacts.zo_methods.comparison import Comparison, Line, comparisons
+from repro.artifacts.zo_methods.comparison import MethodSeeds, TaskComparison, comparisons
 from repro.claims.statistics import estimate
 from repro.core.units import format_bytes, format_seconds
 from repro.measurement.records import Record
@@ -23,7 +23,7 @@ def ranking(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(rows, dtype=object).fillna(_NONE)
 
 
-def _rows(found: Comparison) -> Iterator[dict[str, object]]:
+def _rows(found: TaskComparison) -> Iterator[dict[str, object]]:
     mezo = next((fmean(line.final()) for line in found.lines if line.name == "mezo"), None)
     for place, line in enumerate(found.lines, start=1):
         gain = None if mezo is None or line.name == "mezo" else fmean(line.final()) - mezo
@@ -51,12 +51,12 @@ def _rows(found: Comparison) -> Iterator[dict[str, object]]:
         }
 
 
-def _rate(line: Line) -> str:
+def _rate(line: MethodSeeds) -> str:
     edge = " (end of its grid)" if line.records[0].metrics["at_edge"] else ""
     return f"{line.lr:g}{edge}"
 
 
-def _diverged(line: Line) -> str:
+def _diverged(line: MethodSeeds) -> str:
     if not line.diverged:
         return ""
     return f" ({line.diverged} of {line.diverged + len(line.records)} seeds diverged)"
