@@ -48,7 +48,7 @@ class Setup:
         return asdict(self)
 
 
-def account(setup: Setup) -> dict[str, Any]:
+def memory_of_step(setup: Setup) -> dict[str, Any]:
     """Return the memory of a step in bytes: by the planner's formula, simulated, and measured.
 
     For the methods that the paper's equations describe, their values and L' are added.

@@ -15,7 +15,7 @@ from repro.data.text.tokens import load_tokenised
 from repro.finetuning.arms import LABELS, Arm
 from repro.finetuning.base_models import load_architecture, load_tokenizer, unobtainable
 from repro.finetuning.planner import Proposal, propose
-from repro.finetuning.step_memory import Setup, account
+from repro.finetuning.step_memory import Setup, memory_of_step
 from repro.measurement.device import memory_of
 from repro.measurement.environment import source_sha256
 from repro.measurement.result_cache import ResultCache
@@ -129,7 +129,7 @@ class _Estimates:
         code = source_sha256("finetuning", "measurement", "memory", "planner")
         ((_, metrics),) = run_in_subprocesses(
             "mezo_fig4 memory",
-            account,
+            memory_of_step,
             [setup],
             lambda s: {"kind": "memory", **s.as_dict(), "code": code},
             label=lambda s: f"{LABELS[s.arm]} on {s.model}, B={s.batch} N={s.context}",

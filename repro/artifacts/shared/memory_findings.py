@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from repro.artifacts.shared.memory_estimates import COMPACT, PARTS, StepMemory
-from repro.artifacts.shared.memory_estimates import MemoryEstimates
+from repro.artifacts.shared.memory_estimates import COMPACT, PARTS, MemoryEstimates, StepMemory
 from repro.claims.claim import Claim
 from repro.claims.index import of_artifact
 from repro.claims.memory import (
