@@ -10,7 +10,7 @@ from repro.finetuning import base_models, step_memory
 from repro.finetuning.arms import ARMS, PAPER_ARMS, SPECIFICATIONS, Arm, estimates, trains_adapters
 from repro.finetuning.base_models import load_architecture
 from repro.finetuning.planner import propose
-from repro.finetuning.step_memory import Setup, account
+from repro.finetuning.step_memory import Setup, memory_of_step
 from repro.measurement.records import of_kind, read_run
 from repro.memory.setting import Setting
 from repro.models.tiny import tiny_llama
@@ -89,7 +89,7 @@ def test_effective_layers_give_the_peak_back() -> None:
 
 @pytest.mark.parametrize("arm", [arm for arm in ARMS if arm != "mezo_5"])
 def test_a_step_is_accounted_for_three_times(arm: Arm) -> None:
-    metrics = account(Setup(arm, "tiny-llama", "float32", 4, 48, "cpu", threads=1))
+    metrics = memory_of_step(Setup(arm, "tiny-llama", "float32", 4, 48, "cpu", threads=1))
     weights = 4 * metrics["parameters"]
     if trains_adapters(arm):  # of rank 16, on the q, k, v, o and feed-forward matrices of 2 blocks
         weights += 4 * 2 * 16 * (2 * (32 + 32) + 2 * (32 + 16) + 3 * (32 + 64))
@@ -120,7 +120,7 @@ def test_recorded_formulas_and_simulations_are_found_again(
         if record.point["model"] not in configs:  # of the hub
             continue
         point = {name: value for name, value in record.point.items() if name != "setting"}
-        found = account(Setup(**point | {"device": "cpu"}))
+        found = memory_of_step(Setup(**point | {"device": "cpu"}))
         numbers = {k for k in found if not k.endswith("_bytes") or "formula" in k}
         numbers |= {"simulated_peak_bytes", "simulated_parameters_bytes"}
         numbers -= {"out_of_memory"}
