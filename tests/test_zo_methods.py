@@ -285,6 +285,13 @@ def test_ranks_are_of_accuracy_with_time_memory_and_published_gains_beside() -> 
     assert told == ["–", "diverged", "–"]  # noqa: RUF001
 
 
+def test_the_figure_says_if_every_run_diverged() -> None:
+    failed = made("run", {"task": "mnist", "arm": "bp"}, {"divergence": "nan"}, seed=0)
+    figure = zo_methods([step("bp"), failed])
+    assert [text.get_text() for text in figure.axes[0].texts] == ["every run diverged"]
+    plt.close(figure)
+
+
 def test_only_runs_of_one_profile_and_rate_are_compared() -> None:
     newest = {"utc": "2026-02-01T00:00:00Z"}
     records = [

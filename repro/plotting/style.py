@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -49,6 +50,15 @@ _SETTINGS = {
     "xtick.labelsize": 8,
     "ytick.labelsize": 8,
 }
+
+
+def notice(text: str) -> Figure:
+    """Draw a sentence in place of a figure that has nothing to show."""
+    with style():
+        figure, panel = plt.subplots(figsize=(4, 0.6))
+        panel.set_axis_off()
+        panel.text(0, 0.5, text)
+    return figure
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from repro.claims.elasticzo import DATASETS, METHODS
 from repro.measurement.records import Record
 from repro.plotting.accuracy import Columns, Score, dots
 from repro.plotting.remarks import title
-from repro.plotting.style import BROWN, CYAN, INK, METHOD_COLOURS, NEUTRAL, RED, style
+from repro.plotting.style import BROWN, CYAN, INK, METHOD_COLOURS, NEUTRAL, RED, notice, style
 
 _METHODS = {**METHODS, "none": "untuned"}
 _MARKERS = "osD^v"
@@ -38,6 +38,7 @@ _SAID = {
     "clockwise": "ours, turned clockwise",
     "nearest pixel": "ours, nearest pixel",
 }
+_NO_RECORDS = "no records of this experiment"
 
 
 def integer_tuning(records: Sequence[Record]) -> Figure:
@@ -85,7 +86,7 @@ def test_images(records: Sequence[Record]) -> Figure:
     """
     found = [row for row in evaluated.rows(records) if row.batch in (None, _BATCH)]
     if not found:
-        return _nothing()
+        return notice(_NO_RECORDS)
     profile = next(r.profile for r in reversed(records) if r.kind == "evaluation")
     panels: dict[str, list[NetworkScores]] = {}
     for row in found:
@@ -142,7 +143,7 @@ def pre_training(records: Sequence[Record]) -> Figure:
     found = list(evaluated.settings(records))
     datasets = list(dict.fromkeys(one.dataset for one in found))
     if not found:
-        return _nothing()
+        return notice(_NO_RECORDS)
     profile = next(r.profile for r in reversed(records) if r.kind == "evaluation")
     rates = sorted({one.rate for one in found})
     colours = dict(zip(rates, sns.color_palette("colorblind"), strict=False))
@@ -214,15 +215,7 @@ def _score(name: str, variant: Variant, of: AxisComparison) -> Score:
 
 
 def _dots(columns: Columns, per_row: int) -> Figure:
-    return dots(columns, per_row=min(per_row, len(columns))) if columns else _nothing()
-
-
-def _nothing() -> Figure:
-    with style():
-        figure, panel = plt.subplots(figsize=(4, 0.6))
-        panel.set_axis_off()
-        panel.text(0, 0.5, "no records of this experiment")
-    return figure
+    return dots(columns, per_row=min(per_row, len(columns))) if columns else notice(_NO_RECORDS)
 
 
 def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:

@@ -14,7 +14,7 @@ from repro.artifacts.zo_methods.comparison import MethodSeeds, TaskComparison, c
 from repro.claims.statistics import estimate
 from repro.core.units import format_bytes
 from repro.measurement.records import Record
-from repro.plotting.style import PALETTE, style
+from repro.plotting.style import PALETTE, notice, style
 
 _AXES = {"forward_passes": "forward passes, by FLOPs", "cpu_seconds": "CPU time (s)"}
 _SEEDS_FOR_AN_INTERVAL = 3
@@ -27,6 +27,8 @@ def zo_methods(records: Sequence[Record]) -> Figure:
     Lines are means over seeds; shades are 95 % intervals, from three seeds on.
     """
     found = [one for one in comparisons(records) if one.lines]
+    if not found:
+        return notice("every run diverged")
     with style():
         figure, grid = plt.subplots(
             len(found), 3, figsize=(12.2, 3.2 * len(found) + 0.7), squeeze=False
