@@ -15,9 +15,8 @@ from repro.harness import is_of_profile
 from repro.measurement import device, environment
 from repro.measurement.records import read_run
 
-TINY = replace(
-    mezo_fig3_gpu.ARTIFACT.profiles["smoke"], parts=("measured",), depths=(), hiddens=()  # type: ignore[type-var]
-)  # fmt: skip
+SMOKE = mezo_fig3_gpu.ARTIFACT.profiles["smoke"]
+TINY = replace(SMOKE, parts=("measured",), contexts=(64,), depths=(), hiddens=())  # type: ignore[type-var]
 
 
 @pytest.fixture

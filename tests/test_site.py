@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 from collections import Counter
+from functools import cache
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -205,9 +206,10 @@ def test_the_search_knows_every_section_and_statement(site: Path, results: Path)
     entries = json.loads(script.partition("const ENTRIES = ")[2].rstrip().removesuffix(";"))
     addresses = [address for _, _, address, _ in entries]
     assert len({*addresses}) == len(addresses)
+    page = cache(Page)
     for address in addresses:
         path, _, place = address.partition("#")
-        assert place in Page(site / path).ids, address
+        assert place in page(site / path).ids, address
     assert sum(kind == "statement" for kind, *_ in entries) == len(claim_rows(results))
     texts = [*(path.read_text(encoding="utf-8") for path in DOCUMENTS), *map(reference, PACKAGES)]
     headings = sum(len(re.findall("^#{1,3} ", prose(text), re.MULTILINE)) for text in texts)

@@ -1,5 +1,6 @@
 """The site of the committed records in a browser: no request, no error, on a phone and on paper."""
 
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -41,7 +42,8 @@ def browser() -> Iterator[Browser]:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("site") / "site"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("REPRO_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        kept = os.environ.get("REPRO_CACHE_DIR")  # the gate's, in which the site was just built
+        patch.setenv("REPRO_CACHE_DIR", kept or str(tmp_path_factory.mktemp("cache")))
         build(ROOT / "results", ROOT / "notebooks", ROOT, target)
     return target
 

@@ -15,6 +15,8 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from repro.core.commands import run_command
 from repro.core.errors import ReproError
 from repro.core.leftovers import temporary_directory
@@ -56,7 +58,7 @@ def module_path() -> Path:
 def build(*, otherwise: str = "") -> Path:
     """Build the module, unless it is there, and return its path.
 
-    It appears at once and whole, so that two builds at a time do no harm.
+    It appears at once and whole. Of two builds at a time, the second waits and takes the first's.
 
     Args:
         otherwise: what a user without the tools can do instead, for the error.
@@ -82,7 +84,9 @@ def build(*, otherwise: str = "") -> Path:
         msg = f"no {missing} to build the engine with: {_NEEDS}"
         raise ToolsMissingError(f"{msg}; or {otherwise}" if otherwise else msg)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with temporary_directory(target) as directory:
+    with FileLock(target.parent.with_suffix(".lock")), temporary_directory(target) as directory:
+        if target.is_file():  # by now
+            return target
         _run(
             cmake,
             *("-S", str(SOURCES), "-B", str(directory), "-DZO_PYTHON=ON"),
