@@ -77,7 +77,7 @@ def notebook(content: str) -> str:
 
 
 _MARKUP = re.compile(r"(<(code|pre|script|style|math|svg)\b.*?</\2>|<[^>]*>)", re.DOTALL)
-_UNITS = "%|\N{MULTIPLICATION SIGN}|±|points?|[kKMG]i?B|ms|s|min|h"
+_UNITS = "%|\N{MULTIPLICATION SIGN}|points?|[kKMG]i?B|ms|s|min|h"
 _BEFORE_UNIT = re.compile(rf"(?<=\d) (?=(?:{_UNITS})(?!\w))|(?<=±) (?=\d)")
 
 
