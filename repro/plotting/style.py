@@ -53,7 +53,7 @@ _SETTINGS = {
 
 
 def notice(text: str) -> Figure:
-    """Draw a sentence in place of a figure that has nothing to show."""
+    """Draw a sentence in place of an empty figure."""
     with style():
         figure, panel = plt.subplots(figsize=(4, 0.6))
         panel.set_axis_off()
