@@ -146,15 +146,11 @@ def test_figures_draw_the_records() -> None:
     plt.close(figure)
 
 
-def test_documentation_quotes_the_committed_records() -> None:
+def test_documentation_holds_the_tables_of_the_committed_records() -> None:
     text = (ROOT / "docs" / "integer.md").read_text(encoding="utf-8")
     records = read_runs(current_runs(ROOT / "results", "elasticzo_int8_choices"))
-    made = [
-        markdown(choices.accuracy_table(records)),
-        markdown(choices.clipped_weights_table(records)),
-    ]
-    for quoted in (*made, choices.summary(records)):
-        assert " ".join(quoted.split()) in " ".join(text.split()), f"should hold:\n{quoted}"
+    for table in (choices.accuracy_table(records), choices.clipped_weights_table(records)):
+        assert markdown(table) in text, f"should hold:\n{markdown(table)}"
 
 
 def markdown(table: pd.DataFrame) -> str:
