@@ -19,7 +19,7 @@ HEADLINES: Mapping[str, str] = {
     "B-T1-fashion_mnist-fp32-cls1": "ElasticZO (Cls1) on Fashion-MNIST, FP32",
     "B-T1-mnist-int8-cls1": "ElasticZO-INT8 (Cls1) on MNIST",
     "B-T1-modelnet40-fp32-cls1": "ElasticZO (Cls1) with PointNet on ModelNet40",
-    "B-T2-mnist-45-fp32-cls1": "Fine-tuning on MNIST turned by 45° (Cls1)",
+    "B-T2-mnist-45-fp32-cls1": "Fine-tuning on MNIST rotated by 45° (Cls1)",
     "B-M4-32-bp": "BP takes twice the memory of Full ZO",
     "B-M5-most-saving": "INT8 takes up to 1.60 × less memory",  # noqa: RUF001
     "B-F7-32-speed-up-largest": "INT8 is up to 1.42 × faster (Raspberry Pi Zero 2)",  # noqa: RUF001

@@ -18,10 +18,10 @@ SEEDS = 5
 TASKS: Mapping[tuple[str, int | None], tuple[str, int]] = {
     ("mnist", None): ("MNIST", 60_000),
     ("fashion_mnist", None): ("Fashion-MNIST", 60_000),
-    ("mnist", 30): ("MNIST turned by 30°", 1024),
-    ("mnist", 45): ("MNIST turned by 45°", 1024),
-    ("fashion_mnist", 30): ("Fashion-MNIST turned by 30°", 1024),
-    ("fashion_mnist", 45): ("Fashion-MNIST turned by 45°", 1024),
+    ("mnist", 30): ("MNIST rotated by 30°", 1024),
+    ("mnist", 45): ("MNIST rotated by 45°", 1024),
+    ("fashion_mnist", 30): ("Fashion-MNIST rotated by 30°", 1024),
+    ("fashion_mnist", 45): ("Fashion-MNIST rotated by 45°", 1024),
 }
 """Name and number of training images, by the data set and the angle of a record's point."""
 _METHODS = {"full_zo": "Full ZO", "cls2": 'ElasticZO, `"fc3"`', "cls1": 'ElasticZO, `"fc2"`'}
