@@ -8,12 +8,8 @@ from repro.claims.index import of_artifact
 from repro.claims.verdict import Finding
 from repro.measurement.records import Record
 
-SAMPLED_IMAGES = 1024
-"""Number of Table 2's test images; the paper does not say which of the 10,000 they are."""
-
 
 def findings(slug: str, records: Iterable[Record]) -> list[Finding]:
     """Return a finding for every claim of the artifact ``slug``, from its records."""
     quantities = {claim.id: QUANTITIES[claim.id] for claim in of_artifact(slug)}
-    images = SAMPLED_IMAGES if slug == "elasticzo_table2" else None
-    return trained.findings(quantities, records, images)
+    return trained.findings(quantities, records)

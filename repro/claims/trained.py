@@ -24,6 +24,9 @@ from repro.claims.statistics import (
 from repro.claims.verdict import Finding
 from repro.measurement.records import Record, of_kind, rank
 
+SAMPLED_IMAGES = 1024
+"""Number of rotated test images (Table 2); the paper does not say which of the 10,000 they are."""
+
 Seed = int | None
 BySeed = Mapping[Seed, float]
 
@@ -193,22 +196,18 @@ def caveat(n_seeds: int, diverged: Collection[Seed], left_out: Collection[object
     return ", ".join(parts)
 
 
-def findings(
-    quantities: Mapping[str, Quantity], records: Iterable[Record], images: int | None = None
-) -> list[Finding]:
+def findings(quantities: Mapping[str, Quantity], records: Iterable[Record]) -> list[Finding]:
     """Return a finding for each claim id of ``quantities``; it has no value if a cell is missing.
 
     Args:
         quantities: the accuracy or gap behind each claim, by claim id.
         records: the artifact's records.
-        images: number of test images, if the published run used an unknown sample of them; the
-            prediction interval then includes the choice of the sample.
     """
     cells = Cells(records)
     return [
-        _accuracy(claim_id, quantity, cells, images)
+        _accuracy(claim_id, quantity, cells)
         if isinstance(quantity, Accuracy)
-        else _gap(claim_id, quantity, cells, images)
+        else _gap(claim_id, quantity, cells)
         for claim_id, quantity in quantities.items()
     ]
 
@@ -224,20 +223,23 @@ def sampling_variance(share: float, images: int | None) -> float:
     return 1e4 * p * (1 - p) / images if images else 0.0
 
 
-def prediction(values: Sequence[float], images: int | None) -> float | None:
+def prediction(values: Sequence[float], point: Point) -> float | None:
     """Return the half-width of the 95 % prediction interval for one further run, in the same unit.
+
+    For rotated images it includes the choice of the test images, an unknown sample.
 
     Args:
         values: accuracies or differences in per cent, one for each seed.
-        images: number of test images, if they are an unknown sample; else ``None``.
+        point: coordinates of the cell, or of either cell of a difference.
 
     Returns:
         ``None`` for one seed.
     """
+    images = SAMPLED_IMAGES if "angle" in point else None
     return prediction_half_width(values, sampling_variance(fmean(values), images))
 
 
-def _accuracy(claim_id: str, quantity: Accuracy, cells: Cells, images: int | None) -> Finding:
+def _accuracy(claim_id: str, quantity: Accuracy, cells: Cells) -> Finding:
     cell = cells.get(quantity.point)
     if cell is None:
         return Finding(claim_id, None, f"no run of {describe(quantity.point)}")
@@ -257,11 +259,11 @@ def _accuracy(claim_id: str, quantity: Accuracy, cells: Cells, images: int | Non
         _finding(claim_id, what, cell.last, [cell], cell.profile),
         bootstrap=bootstrap_interval([list(cell.last.values())], itemgetter(0)),
         others=others,
-        **_predictions(cell.last, cell.best, images),
+        **_predictions(cell.last, cell.best, cell.point),
     )
 
 
-def _gap(claim_id: str, quantity: Gaps, cells: Cells, images: int | None) -> Finding:
+def _gap(claim_id: str, quantity: Gaps, cells: Cells) -> Finding:
     """Subtract seed by seed: seeds are independent, though the two methods of one seed may not be.
 
     The finding has the lowest profile of all pairs, as the choice of the gap depends on all.
@@ -286,17 +288,17 @@ def _gap(claim_id: str, quantity: Gaps, cells: Cells, images: int | None) -> Fin
     return replace(
         found,
         interval=_reach(counts, of_all, quantity.pick),
-        **_predictions(counts.by_seed, counts.by_best, images),
+        **_predictions(counts.by_seed, counts.by_best, counts.sides[0].point),
         p_value=largest_p(list(gap.by_seed.values()) for gap in gaps),
         bootstrap=_bootstrap(of_all, quantity.pick),
     )
 
 
-def _predictions(last: BySeed, best: BySeed, images: int | None) -> dict[str, Any]:
+def _predictions(last: BySeed, best: BySeed, point: Point) -> dict[str, Any]:
     """Return the value at the best epochs, and the prediction intervals at last and best epochs."""
     found: dict[str, Any] = {"best": estimate(list(best.values())).mean}
     for name, by_seed in (("prediction", last), ("best_prediction", best)):
-        found[name] = prediction(list(by_seed.values()), images)
+        found[name] = prediction(list(by_seed.values()), point)
     return found
 
 

@@ -12,13 +12,13 @@ from matplotlib.lines import Line2D
 from repro.artifacts.elasticzo_misses import evaluated
 from repro.artifacts.elasticzo_misses.causes import BATCH
 from repro.artifacts.elasticzo_misses.evaluated import NetworkScores, comparisons
-from repro.artifacts.shared.comparisons import AxisComparison, Variant
-from repro.artifacts.shared.scores import deciding_interval, headings
+from repro.artifacts.shared.comparisons import AxisComparison
+from repro.artifacts.shared.scores import headings, score
 from repro.claims.elasticzo import DATASETS, METHODS
 from repro.measurement.records import Record
 from repro.plotting.accuracy import Columns, Score, dots
 from repro.plotting.remarks import title
-from repro.plotting.style import BROWN, CYAN, INK, METHOD_COLOURS, NEUTRAL, RED, notice, style
+from repro.plotting.style import BROWN, CYAN, INK, NEUTRAL, RED, notice, style
 
 _METHODS = {**METHODS, "none": "untuned"}
 _MARKERS = "osD^v"
@@ -63,7 +63,8 @@ def batch(records: Sequence[Record]) -> Figure:
                 if variant.is_base or variant.value in BATCH.values
             ]
             scores += [
-                _score(f"{method}, B = {variant.label}", variant, one) for variant in reversed(kept)
+                score(f"{method}, B = {variant.label}", one.published, variant.cell)
+                for variant in reversed(kept)
             ]
     return _dots(columns, per_row=2)
 
@@ -121,9 +122,9 @@ def _differences(panel: Axes, rows: Sequence[NetworkScores]) -> None:
     """Draw a line for each network: our accuracy on each set of images minus the published one."""
     panel.axvline(0, color=INK, lw=1.2)
     for place, row in enumerate(rows):
-        for (name, score), offset in zip(row.scores.items(), _OFFSETS, strict=False):
+        for (name, ours), offset in zip(row.scores.items(), _OFFSETS, strict=False):
             panel.errorbar(
-                score.mean - row.published, place + offset, xerr=score.interval,
+                ours.mean - row.published, place + offset, xerr=ours.interval,
                 elinewidth=0.8, ls="none", **_VIEWS[name],
             )  # fmt: skip
         if place:
@@ -199,19 +200,13 @@ def _causes(found: Iterable[AxisComparison]) -> Figure:
         scores = columns.setdefault((table, *rotation, METHODS[str(one.row["method"])]), [])
         if not scores:
             own = next(variant for variant in one.variants if variant.is_base)
-            scores.append(_score("the table's setting", own, one))
+            scores.append(score("the table's setting", one.published, own.cell))
         scores += [
-            _score(f"{one.axis.name} {variant.label}", variant, one)
+            score(f"{one.axis.name} {variant.label}", one.published, variant.cell)
             for variant in one.variants
             if not variant.is_base
         ]
     return _dots(columns, per_row=3)
-
-
-def _score(name: str, variant: Variant, of: AxisComparison) -> Score:
-    last, best, cell = variant.last.mean, variant.best.mean, variant.cell
-    colour, interval = METHOD_COLOURS[str(of.row["method"])], deciding_interval(cell)
-    return Score(name, of.published, last, interval, best, cell.profile, cell.caveat, colour)
 
 
 def _dots(columns: Columns, per_row: int) -> Figure:

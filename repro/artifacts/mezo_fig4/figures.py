@@ -218,6 +218,8 @@ def _memory(panel: Axes, setting: TaskRuns) -> None:
         panel.plot(metrics["simulated_peak_bytes"], place, "|", color=INK, markersize=11)
         if "formula_bytes" in metrics:
             panel.plot(metrics["formula_bytes"], place, "D", color=INK, markersize=4, mfc="white")
+        if "budget_bytes" in metrics:  # runs of one profile can have different budgets
+            panel.vlines(metrics["budget_bytes"], place - 0.25, place + 0.45, INK, linewidth=1.5)
         model = point["model"].rpartition("/")[2]
         said = format_bytes(measured) if measured else "out of memory"
         size = "" if len(sizes) == 1 else f", {_size(point['batch'], point['context'])}"
@@ -229,9 +231,6 @@ def _memory(panel: Axes, setting: TaskRuns) -> None:
     panel.set_yticks(range(len(names)), names, fontsize=7)
     panel.set_ylim(len(names) - 0.5, -0.7)
     panel.grid(visible=False, axis="y")
-    for plan in setting.plans:
-        if "budget_bytes" in plan.metrics:
-            panel.axvline(plan.metrics["budget_bytes"], color=INK, linewidth=1)
     panel.set_xlim(left=0)
     panel.xaxis.set_major_formatter(FuncFormatter(lambda count, _: format_bytes(count)))
     panel.xaxis.set_major_locator(MaxNLocator(4))

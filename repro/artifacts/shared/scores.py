@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from repro.claims.accuracies import SAMPLED_IMAGES
 from repro.claims.elasticzo import CLAIMS, DATASETS, METHODS, PRECISIONS, QUANTITIES
 from repro.claims.quantity import Accuracy, Key, Point, key
 from repro.claims.trained import Cell, Cells, prediction
@@ -136,25 +135,24 @@ def published() -> Mapping[Key, float]:
 
 
 def _score(cell: Cell | None, published: float | None, method: str) -> Score:
-    name, colour = METHODS[method], METHOD_COLOURS[method]
-    if cell is None:
-        return Score(name, published)
+    return (
+        Score(METHODS[method], published)
+        if cell is None
+        else score(METHODS[method], published, cell)
+    )
+
+
+def score(name: str, published: float | None, cell: Cell) -> Score:
+    """Return the mean accuracies of a cell's seeds, with the interval that decides the verdict."""
     if not cell.evaluated:
         return Score(name, published, profile=cell.profile, caveat=cell.caveat)
-    best = fmean(cell.best.values()) if cell.is_trained else None
     return Score(
         name,
         published,
         fmean(cell.last.values()),
-        deciding_interval(cell),
-        best,
+        prediction(list(cell.last.values()), cell.point),
+        fmean(cell.best.values()) if cell.is_trained else None,
         cell.profile,
         cell.caveat,
-        colour,
+        METHOD_COLOURS[str(cell.point["method"])],
     )
-
-
-def deciding_interval(cell: Cell) -> float | None:
-    """Return the half-width of the interval that decides the verdict of the cell's accuracy."""
-    images = SAMPLED_IMAGES if "angle" in cell.point else None
-    return prediction(list(cell.last.values()), images)
