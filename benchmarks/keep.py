@@ -18,15 +18,28 @@ from repro.core import atomic
 
 HEAD = """# Speed and memory of the suite's own steps
 
-These tables compare the time of training steps. `benchmarks/keep.py` writes them from runs of
-`tox -e bench`. The two programs of a ratio took turns in one run, so other load on the machine
-affected both alike; a ratio is the median over turns. The named files in `benchmarks/` define the
-programs. B is the batch size.
+These tables compare the time of training steps. The networks are LeNet-5 (28 x 28 images) and,
+where a heading says so, PointNet or the language model SmolLM2-135M. `benchmarks/keep.py` writes
+the tables from runs of `tox -e bench`, each named file in `benchmarks/` for itself. The two
+programs of a ratio ran alternately in one run, so other load on the machine affected both alike. A
+ratio is the median over the pairs. B is the batch size.
 
-A row `a/b` gives the time of a divided by the time of b: above 1, b is faster. *plain* is MeZO as a
-plain PyTorch loop that draws whole tensors of noise, *mezo* this suite's MeZO in PyTorch, *engine*
-the C++ engine, *published* the published loop of the MeZO authors, and *two forwards* two forward
-passes. *Share of peak* is the share of the arithmetic rate of a loop that only multiplies and adds.
+A row `a/b` gives the time of a divided by the time of b: above 1, b is faster. The rows use these
+names:
+
+- *two forwards*: two forward passes;
+- *plain*: MeZO as a plain PyTorch loop that draws whole tensors of noise;
+- *published*: the published loop of the MeZO authors;
+- *mezo*: this suite's MeZO in PyTorch, with PyTorch's noise;
+- *mezo, engine's noise*: the same with the noise of the C++ engine;
+- *mezo, no engine*: the same with exact restores by PyTorch's operators; in the other rows the
+  engine performs exact restores;
+- *engine*: the C++ engine alone;
+- *three perturbations*: drawing the noise and adding it to all weights three times, without
+  forward passes;
+- *share of peak*: the share of the arithmetic rate of a loop that only multiplies and adds.
+
+*exact* and *rounded* say how 16-bit weights are restored (`restore="exact"` or `"rounded"`).
 """
 
 
@@ -98,7 +111,7 @@ def _results(benchmark: dict[str, Any]) -> dict[str, str]:
     info = benchmark["extra_info"]
     ratios = {name: f"{value:.2f}" for name, value in info.get("ratios", {}).items()}
     peak = info.get("peak_bytes")
-    return {**ratios, "peak (MiB)": f"{peak / 2**20:.2f}"} if peak else ratios
+    return {**ratios, "peak beyond the weights (MiB)": f"{peak / 2**20:.2f}"} if peak else ratios
 
 
 if __name__ == "__main__":

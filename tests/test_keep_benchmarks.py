@@ -42,7 +42,8 @@ def test_ratios_and_peaks_are_kept_and_times_are_not(tmp_path: Path) -> None:
     by = "`test_file.py`; commit 0123456, A chip, PyTorch 2.15.0."
     assert sections == [
         f"Memory\n\n{by}\n\n"
-        "|  | peak (MiB) |\n| --- | --: |\n| full zo | 1.50 |\n| full bp | 1.00 |\n",
+        "|  | peak beyond the weights (MiB) |\n| --- | --: |\n"
+        "| full zo | 1.50 |\n| full bp | 1.00 |\n",
         f"MeZO steps\n\n{by}\n\n"
         "|  | B = 32, 1 thread | B = 32, 2 threads |\n| --- | --: | --: |\n"
         "| a/b | 1.62 | 2.00 |\n| a/c | 0.99 |  |\n",
