@@ -29,7 +29,7 @@ names:
 
 - *two forwards*: two forward passes;
 - *plain*: MeZO as a plain PyTorch loop that draws whole tensors of noise;
-- *published*: the published loop of the MeZO authors;
+- *published*: the published loop of the MeZO authors, rewritten here from its description;
 - *mezo*: this suite's MeZO in PyTorch, with PyTorch's noise;
 - *mezo, engine's noise*: the same with the noise of the C++ engine;
 - *mezo, no engine*: the same with exact restores by PyTorch's operators; in the other rows the
