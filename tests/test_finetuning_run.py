@@ -138,12 +138,15 @@ def test_half_precision_is_restored_exactly_and_rebuilt(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("engine")
-def test_the_engines_help_changes_no_weight(tmp_path: Path) -> None:
+def test_passes_by_the_engine_change_no_weight(tmp_path: Path) -> None:
     run = replace(RUN, arm="mezo_5", dtype="bfloat16", seconds=0.5, evaluations=1)
-    alone, helped = (train_run(task(replace(run, helped=h), tmp_path)) for h in (False, True))
-    assert helped["log"] == alone["log"]
-    assert helped["final_sha256"] == alone["final_sha256"] != alone["base_sha256"]
-    rebuilt(run.as_dict(), helped)
+    alone, native = (
+        train_run(task(replace(run, native_passes=by_engine), tmp_path))
+        for by_engine in (False, True)
+    )
+    assert native["log"] == alone["log"]
+    assert native["final_sha256"] == alone["final_sha256"] != alone["base_sha256"]
+    rebuilt(run.as_dict(), native)
 
 
 def test_another_log_or_base_model_is_told(mezo: dict[str, Any]) -> None:

@@ -314,3 +314,15 @@ def test_clouds_of_older_records_are_the_set_that_was_trained_on(
     assert path.read_bytes() == before
     (committed,) = Path(__file__).parents[1].glob("results/elasticzo_table1/hours-2026*.jsonl")
     assert {tuple(read.config["datasets"]) for read in read_run(committed)} == {("shapes40",)}
+
+
+def test_a_former_setting_of_fine_tuning_is_read_by_its_present_name() -> None:
+    name = "quick-20261123T124808Z-17cb310.jsonl"
+    committed = Path(__file__).parents[1] / "results" / "mezo_fig4" / name
+    lines = committed.read_text(encoding="utf-8").splitlines()
+    raw = [json.loads(line)["metrics"].get("settings", {}) for line in lines]
+    present = [read.metrics.get("settings", {}) for read in read_run(committed)]
+    former = [settings.get("helped") for settings in raw]
+    assert [settings.get("native_passes") for settings in present] == former
+    assert {True, False} & set(former)
+    assert not any("helped" in settings for settings in present)

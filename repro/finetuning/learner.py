@@ -121,13 +121,13 @@ class LanguageModelLearner(AnswerLearner):
             eps=run.eps,
             seed=derived_seed(run.seed, NOISE),
             dtype=run.dtype,
-            noise=noise_of(run.noise, helped=run.helped),
+            noise=noise_of(run.noise, native_passes=run.native_passes),
         )
         super().__init__(
             trained,
             answers,
             optimizer,
-            lambda log: noise_of(log.noise, log.chunk, helped=run.helped),
+            lambda log: noise_of(log.noise, log.chunk, native_passes=run.native_passes),
         )
 
 
@@ -159,25 +159,25 @@ def restore_of(arm: Arm, dtype: Dtype) -> Restore:
     return "rounded" if dtype == "float32" or trains_adapters(arm) else "exact"
 
 
-def can_help(restore: Restore, device: str) -> bool:
+def can_run_passes(restore: Restore, device: str) -> bool:
     """Return whether the engine can run the passes with PyTorch's noise on this device."""
     return restore == "exact" and device == "cpu" and is_built()
 
 
-def noise_of(name: str, chunk: int | None = None, *, helped: bool = False) -> Noise:
+def noise_of(name: str, chunk: int | None = None, *, native_passes: bool = False) -> Noise:
     """Return the noise of a run or a log.
 
     Args:
         name: name of the noise.
         chunk: elements that PyTorch's noise draws from one seed.
-        helped: whether the engine runs the exact passes with PyTorch's noise.
+        native_passes: whether the engine runs the exact passes with PyTorch's noise.
 
     Raises:
         EngineError: the noise needs the engine, which is not built.
     """
     if name == EngineNoise.name:
         return EngineNoise()
-    return TorchNoiseOnEngine(chunk) if helped else TorchNoise(chunk)
+    return TorchNoiseOnEngine(chunk) if native_passes else TorchNoise(chunk)
 
 
 def make_optimizer(

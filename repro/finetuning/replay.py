@@ -11,7 +11,7 @@ import torch
 from repro.core.errors import ReproError
 from repro.finetuning.arms import trains_adapters
 from repro.finetuning.base_models import load_base, placed
-from repro.finetuning.learner import can_help, noise_of, prepared
+from repro.finetuning.learner import can_run_passes, noise_of, prepared
 from repro.methods.log import MOST_BYTES, StepLog, replay
 from repro.methods.parameters import trainable
 from repro.models.adapters import merge_adapters
@@ -86,8 +86,9 @@ def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrain
     _require_same("base model", weights_sha256(model.parameters()), metrics["base_sha256"])
     prepared(model, settings["arm"], settings.get("seed", 0))
     log = unpacked(metrics["log"], metrics["steps"][-1])
-    helped = can_help(log.restore, settings["device"])
-    replay(log, trainable(model.parameters()), noise_of(log.noise, log.chunk, helped=helped))
+    native = can_run_passes(log.restore, settings["device"])
+    noise = noise_of(log.noise, log.chunk, native_passes=native)
+    replay(log, trainable(model.parameters()), noise)
     _require_same("final weights", weights_sha256(model.parameters()), metrics["final_sha256"])
     if trains_adapters(settings["arm"]):
         merge_adapters(model)

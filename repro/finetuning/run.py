@@ -49,7 +49,7 @@ class LanguageModelRun(TrainingRun):
     device: Device
     threads: int
     noise: NoiseName = "torch"
-    helped: bool = False
+    native_passes: bool = False
     """Whether the on-device engine runs the exact passes with PyTorch's noise: faster, with the
     same bits."""
     steps: int = 0
@@ -72,7 +72,7 @@ class LanguageModelRun(TrainingRun):
     def key(self) -> dict[str, Any]:
         """Return everything that identifies the run's state."""
         key = asdict(self) | {"code": source_sha256(*_PACKAGES)}
-        if self.helped or self.noise == "engine":
+        if self.native_passes or self.noise == "engine":
             key["engine"] = module_path().parent.name
         return key
 

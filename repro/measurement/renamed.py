@@ -20,12 +20,13 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
       it is ``shapes40``, the one used without ModelNet40.
     - Records of counted signs from before the batch size was a setting get it in their point.
     - A fine-tuning run from before runs had steps and controls becomes a run without them.
+    - The setting ``helped`` of a fine-tuning run becomes ``native_passes``.
     """
     trained = [name for record in records if (name := record.point.get("dataset")) in _CLOUDS]
     clouds = trained[0] if trained else "shapes40"
     found = []
     for record in records:
-        config, point = dict(record.config), record.point
+        config, point, metrics = dict(record.config), record.point, record.metrics
         datasets = config.get("datasets")
         if isinstance(datasets, list) and _COLUMN in datasets:
             config["datasets"] = [clouds if name == _COLUMN else name for name in datasets]
@@ -34,5 +35,10 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
         if "grid_seconds" in config:
             config["grid_share"] = config.pop("grid_seconds") / config["seconds"]
             config |= {"bp_steps": 0, "zo_forwards": [0], "zero_shot": False}
-        found.append(msgspec.structs.replace(record, config=config, point=point))
+        settings = metrics.get("settings")
+        if isinstance(settings, dict) and "helped" in settings:
+            native = {"native_passes": settings["helped"]}
+            others = {name: value for name, value in settings.items() if name != "helped"}
+            metrics = {**metrics, "settings": others | native}
+        found.append(msgspec.structs.replace(record, config=config, point=point, metrics=metrics))
     return found

@@ -188,4 +188,4 @@ def _line(runs: Iterable[Record], arm: Arm, model: str) -> ArmSeeds:
 def _settings(record: Record) -> dict[str, Any]:
     """Return a run's settings; fields that older records lack get the values of that time."""
     settings: dict[str, Any] = record.metrics["settings"]
-    return {"noise": "torch", "helped": False, "steps": 0, **settings}
+    return {"noise": "torch", "native_passes": False, "steps": 0, **settings}

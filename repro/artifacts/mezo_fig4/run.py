@@ -26,7 +26,7 @@ from repro.core.errors import ReproError
 from repro.finetuning.arms import LABELS, estimates, tuned_as
 from repro.finetuning.base_models import fingerprint
 from repro.finetuning.items import obtainable
-from repro.finetuning.learner import can_help, restore_of
+from repro.finetuning.learner import can_run_passes, restore_of
 from repro.finetuning.run import LanguageModelRun
 from repro.finetuning.step_memory import Setup
 from repro.measurement.device import require_device
@@ -205,7 +205,7 @@ def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> La
         device=setup.device,
         threads=setup.threads,
         noise=noise,
-        helped=along and can_help(restore_of(setup.arm, setup.dtype), setup.device),
+        native_passes=along and can_run_passes(restore_of(setup.arm, setup.dtype), setup.device),
     )
 
 

@@ -5,9 +5,9 @@
 #include <span>
 
 #include "arena.hpp"
+#include "conv_windows.hpp"
 #include "layer.hpp"
 #include "machine.hpp"
-#include "taps.hpp"
 
 namespace zo {
 
@@ -56,7 +56,7 @@ class FloatConvolution {
     void run_row(FloatWindows& job, int columns, int most) const;
 
     const bool pooled_;
-    TapTable taps_;
+    ConvWindows taps_;
     const Machine& machine_;
 };
 

@@ -36,13 +36,13 @@ Mix GradientJob::mix(int output, double errors, double products, double count) c
     return mix;
 }
 
-MaximumGradient::MaximumGradient(const SharedLayers& shared, int tail, const Machine& machine,
+MaximumGradient::MaximumGradient(const PointwiseMlp& mlp, int tail, const Machine& machine,
                                  TileGradient& tiles, Arena& arena)
-    : shared_(shared),
+    : mlp_(mlp),
       machine_(machine),
       tiles_(tiles),
-      error_{{}, shared.layers().back().layer.outputs, 1, 1, 0} {
-    const SharedLayer& s = shared.layers().back();
+      error_{{}, mlp.layers().back().layer.outputs, 1, 1, 0} {
+    const PointwiseLayer& s = mlp.layers().back();
     const Layer& l = s.layer;
     const int width = Columns(l.channels).padded();
     error_.reserve(arena, machine.capacity / kGroup);
@@ -73,30 +73,30 @@ void MaximumGradient::add(const GradientJob& job) {
 
 /// Finds what the errors of the sums are made of.
 void MaximumGradient::mix(const GradientJob& job) {
-    const SharedLayer& s = job.layer;
+    const PointwiseLayer& s = job.layer;
     const Layer& l = s.layer;
-    const int batch = shared_.batch();
+    const int batch = mlp_.batch();
     parallel(machine_.threads, l.outputs, [&](long o) {
         const float mean = s.norm ? s.norm->means()[o] : 0;
         double errors = 0, products = 0;
         for (int b = 0; b < batch; ++b) {
-            const float x = shared_.extreme(b, int(o));
-            const bool open = !l.rectified || shared_.normed(int(o), x) > 0;
+            const float x = mlp_.extreme(b, int(o));
+            const bool open = !l.rectified || mlp_.normed(int(o), x) > 0;
             const float e = open ? error_.at(b / kGroup, int(o), 0, 0)[b % kGroup] : 0;
             slopes_[std::size_t(b) * l.outputs + o] = e;
             errors += e;
             products += double(e) * (x - mean);
         }
-        mixes_[o] = job.mix(int(o), errors, products, double(batch) * shared_.points());
+        mixes_[o] = job.mix(int(o), errors, products, double(batch) * mlp_.points());
         for (int b = 0; b < batch; ++b) slopes_[std::size_t(b) * l.outputs + o] *= mixes_[o].a;
     });
 }
 
 /// What all points have a share in.
 void MaximumGradient::add_spread(const GradientJob& job) {
-    const SharedLayer& s = job.layer;
+    const PointwiseLayer& s = job.layer;
     const int channels = s.layer.channels;
-    for (int c = 0; c < channels; ++c) means_[c] = shared_.input_mean(c);
+    for (int c = 0; c < channels; ++c) means_[c] = mlp_.input_mean(c);
     if (job.passes_on) find_passing(job.weights);
     const TileGradient::PassOn on{passing_.data(), shift_.data(), Columns(channels).padded()};
     tiles_.run(s, channels, means_.data(), job.passes_on ? &on : nullptr,
@@ -105,7 +105,7 @@ void MaximumGradient::add_spread(const GradientJob& job) {
 }
 
 void MaximumGradient::find_passing(const float* weights) {
-    const Layer& l = shared_.layers().back().layer;
+    const Layer& l = mlp_.layers().back().layer;
     std::ranges::fill(shift_, 0.0f);
     for (int o = 0; o < l.outputs; ++o)
         for (int c = 0; c < l.channels; ++c) {
@@ -128,7 +128,7 @@ void MaximumGradient::add_covariance(const GradientJob& job) {
         for (int c = 0; c < l.channels; ++c)
             covariance_[std::size_t(row) * columns.padded() + c] =
                 tiles_.sum(job.layer, l.channels, row, c);
-    const double count = double(shared_.batch()) * shared_.points();
+    const double count = double(mlp_.batch()) * mlp_.points();
     const int jobs = (l.outputs + kOutputsOfAJob - 1) / kOutputsOfAJob;
     parallel(machine_.threads, jobs, [&](long number) {
         const int first = int(number) * kOutputsOfAJob;
@@ -151,13 +151,13 @@ void MaximumGradient::add_covariance(const GradientJob& job) {
 
 /// Outputs of a cloud whose maxima are of the same point are next to each other then.
 void MaximumGradient::sort_points() {
-    const int outputs = shared_.layers().back().layer.outputs;
-    parallel(machine_.threads, shared_.batch(), [&](long b) {
+    const int outputs = mlp_.layers().back().layer.outputs;
+    parallel(machine_.threads, mlp_.batch(), [&](long b) {
         const std::size_t first = std::size_t(b) * outputs;
         int count = 0;
         for (int o = 0; o < outputs; ++o)
             if (slopes_[first + o] != 0)
-                keys_[first + count++] = std::uint32_t(shared_.place(int(b), o)) << kOutputBits | o;
+                keys_[first + count++] = std::uint32_t(mlp_.place(int(b), o)) << kOutputBits | o;
         std::ranges::sort(keys_.subspan(first, count));
         key_counts_[b] = count;
     });
@@ -168,7 +168,7 @@ void MaximumGradient::add_points(const GradientJob& job) {
     const int channels = job.layer.layer.channels;
     parallel(machine_.threads, Columns(channels).vectors, [&](long vector) {
         const int first = int(vector) * kGroup;
-        for (int b = 0; b < shared_.batch(); ++b)
+        for (int b = 0; b < mlp_.batch(); ++b)
             add_points(job, b, first, std::min(kGroup, channels - first));
     });
 }
@@ -180,7 +180,7 @@ void MaximumGradient::add_points(const GradientJob& job, int sample, int first, 
     for (std::size_t i = 0; i < keys.size();) {
         const int place = int(keys[i] >> kOutputBits);
         float inputs[kGroup] = {}, errors[kGroup] = {};
-        shared_.read_point(job.layer, sample, place, first, count, inputs);
+        mlp_.read_point(job.layer, sample, place, first, count, inputs);
         for (; i < keys.size() && int(keys[i] >> kOutputBits) == place; ++i) {
             const std::size_t o = keys[i] & ((1u << kOutputBits) - 1), at = o * l.channels + first;
             const float slope = slopes_[row + o];

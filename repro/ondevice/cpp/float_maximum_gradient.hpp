@@ -1,17 +1,17 @@
-// Backward through the last of the shared layers and the maximum over points behind it.
+// Backward through the last of the point-wise layers and the maximum over points behind it.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-#include "float_shared.hpp"
 #include "float_tile_gradient.hpp"
+#include "pointwise_mlp.hpp"
 
 namespace zo {
 
 /// A layer to differentiate.
 struct GradientJob {
-    const SharedLayer& layer;
+    const PointwiseLayer& layer;
     const float* weights;  ///< its parameters
     float factor;          ///< of the gradient,
     float* gradient;       ///< which is added here
@@ -31,8 +31,8 @@ struct GradientJob {
 /// and without one by none.
 class MaximumGradient {
    public:
-    MaximumGradient(const SharedLayers& shared, int tail, const Machine& machine,
-                    TileGradient& tiles, Arena& arena);
+    MaximumGradient(const PointwiseMlp& mlp, int tail, const Machine& machine, TileGradient& tiles,
+                    Arena& arena);
 
     /// The error of the maxima, to be set before `add`.
     const FloatMap& error() const { return error_; }
@@ -47,7 +47,7 @@ class MaximumGradient {
     void add_points(const GradientJob& job);
     void add_points(const GradientJob& job, int sample, int first, int count);
 
-    const SharedLayers& shared_;
+    const PointwiseMlp& mlp_;
     const Machine& machine_;
     TileGradient& tiles_;
     FloatMap error_;

@@ -49,12 +49,11 @@ FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
         throw std::invalid_argument("tail " + std::to_string(tail) + ": must be from 0 to " +
                                     std::to_string(count));
     for (int i = 0; i < count; ++i) offsets_.push_back(zo::parameters(std::span(layers_).first(i)));
-    shared_count_ = SharedLayers::count(layers_);
-    if (shared_count_)
-        shared_.emplace(std::span(layers_).first(shared_count_), tail, machine_, arena_);
-    if (tail < shared_count_) shared_gradient_.emplace(*shared_, tail, machine_, arena_);
+    mlp_count_ = PointwiseMlp::count(layers_);
+    if (mlp_count_) mlp_.emplace(std::span(layers_).first(mlp_count_), tail, machine_, arena_);
+    if (tail < mlp_count_) mlp_gradient_.emplace(*mlp_, tail, machine_, arena_);
     std::size_t sums = 0;
-    for (int i = shared_count_; i < count; ++i) {
+    for (int i = mlp_count_; i < count; ++i) {
         const Layer& l = layers_[i];
         Stage& s = stages_.emplace_back(l, machine_, i >= tail, i > tail, arena_);
         s.input.reserve(arena_, all_groups);
@@ -82,14 +81,14 @@ FloatNetwork::FloatNetwork(std::vector<Layer> layers, int tail, Machine machine)
 
 void FloatNetwork::allocate() {
     arena_.allocate();
-    if (shared_) shared_->prepare();
+    if (mlp_) mlp_->prepare();
     for (Stage& s : stages_)
         if (s.norm) s.norm->prepare();
 }
 
 std::vector<std::span<float>> FloatNetwork::statistics() {
     std::vector<std::span<float>> all;
-    if (shared_) all = shared_->statistics();
+    if (mlp_) all = mlp_->statistics();
     for (Stage& s : stages_)
         if (s.norm) all.push_back(s.norm->running());
     return all;
@@ -110,7 +109,7 @@ std::size_t FloatNetwork::inputs() const {
 
 void FloatNetwork::read(const float* inputs, int batch) {
     batch_ = batch;
-    const FloatMap& map = shared_ ? shared_->input() : stages_.front().input;
+    const FloatMap& map = mlp_ ? mlp_->input() : stages_.front().input;
     const std::size_t features = this->inputs();
     parallel(machine_.threads, groups(), [&](long g) {
         const int samples = std::min(kGroup, batch - int(g) * kGroup);
@@ -137,10 +136,10 @@ FloatMap FloatNetwork::output(const Layer& l, int next) {
 }
 
 std::span<const float> FloatNetwork::forward(Pass pass) {
-    if (shared_)
-        shared_->forward(parameters_.data(), batch_, pass,
-                         output(layers_[shared_count_ - 1], shared_count_));
-    for (int i = shared_count_; i < int(layers_.size()); ++i) {
+    if (mlp_)
+        mlp_->forward(parameters_.data(), batch_, pass,
+                      output(layers_[mlp_count_ - 1], mlp_count_));
+    for (int i = mlp_count_; i < int(layers_.size()); ++i) {
         Stage& s = stage(i);
         const Layer& l = layers_[i];
         const FloatMap out = output(l, i + 1);
@@ -200,7 +199,7 @@ void FloatNetwork::backward(const float* error, float factor) {
                 output_error(int(layers_.size()) - 1).at(g, c, 0, 0)[i] =
                     b < batch_ ? error[std::size_t(b) * classes() + c] : 0;
             }
-    for (int i = int(layers_.size()) - 1; i >= std::max(tail_, shared_count_); --i) {
+    for (int i = int(layers_.size()) - 1; i >= std::max(tail_, mlp_count_); --i) {
         Stage& s = stage(i);
         float* const gradients = gradient_.data() + offsets_[i] - offsets_[tail_];
         const std::size_t scales = layers_[i].scales();
@@ -211,11 +210,11 @@ void FloatNetwork::backward(const float* error, float factor) {
         gradient(s, gradients, factor);
         if (i > tail_) pass_error_on(s, parameters_.data() + offsets_[i], output_error(i - 1));
     }
-    if (shared_gradient_) shared_gradient_->add(parameters_.data(), factor, gradient_.data());
+    if (mlp_gradient_) mlp_gradient_->add(parameters_.data(), factor, gradient_.data());
 }
 
 const FloatMap& FloatNetwork::output_error(int layer) {
-    return layer < shared_count_ ? shared_gradient_->error() : stage(layer).pooled_error;
+    return layer < mlp_count_ ? mlp_gradient_->error() : stage(layer).pooled_error;
 }
 
 /// From the error of the output to that of the sums: each goes to its window's first maximum.

@@ -9,8 +9,8 @@
 
 #include "float_convolution.hpp"
 #include "float_norm.hpp"
-#include "float_shared.hpp"
-#include "float_shared_gradient.hpp"
+#include "pointwise_mlp.hpp"
+#include "pointwise_mlp_gradient.hpp"
 
 namespace zo {
 
@@ -66,7 +66,7 @@ class FloatNetwork {
         std::span<float> turned;                     // its weights
     };
 
-    Stage& stage(int layer) { return stages_[layer - shared_count_]; }
+    Stage& stage(int layer) { return stages_[layer - mlp_count_]; }
     /// The error of a layer's output.
     const FloatMap& output_error(int layer);
     /// Where a layer's output goes: `next` reads it, or it is the logits.
@@ -87,10 +87,10 @@ class FloatNetwork {
     const Machine machine_;
     Arena arena_;
     std::vector<std::size_t> offsets_;
-    int shared_count_ = 0;
-    std::optional<SharedLayers> shared_;             // the first layers
-    std::optional<SharedGradient> shared_gradient_;  // if the tail has some of them
-    std::deque<Stage> stages_;                       // the others
+    int mlp_count_ = 0;
+    std::optional<PointwiseMlp> mlp_;                   // the first layers
+    std::optional<PointwiseMlpGradient> mlp_gradient_;  // if the tail has some of them
+    std::deque<Stage> stages_;                          // the others
     FloatMap output_;
     std::span<float> parameters_, logits_, gradient_, sums_;
     int batch_ = 0;

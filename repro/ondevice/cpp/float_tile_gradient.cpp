@@ -8,7 +8,7 @@ namespace zo {
 namespace {
 
 /// The points of a tile: where they are in turned inputs, and in errors of so many rows.
-std::vector<Tap> taps_of_points(const SharedLayer& s, int rows) {
+std::vector<Tap> taps_of_points(const PointwiseLayer& s, int rows) {
     std::vector<Tap> taps;
     const int block = Columns(s.layer.channels).block();
     for (int n = 0; n < s.tile * kQuad; ++n)
@@ -18,15 +18,14 @@ std::vector<Tap> taps_of_points(const SharedLayer& s, int rows) {
 
 }  // namespace
 
-TileGradient::TileGradient(const SharedLayers& shared, int tail, const Machine& machine,
-                           Arena& arena)
-    : shared_(shared), tail_(tail), machine_(machine) {
+TileGradient::TileGradient(const PointwiseMlp& mlp, int tail, const Machine& machine, Arena& arena)
+    : mlp_(mlp), tail_(tail), machine_(machine) {
     std::size_t partial = 0;
     int most_rows = 0;
-    for (const SharedLayer& s : shared.layers()) {
+    for (const PointwiseLayer& s : mlp.layers()) {
         if (s.index < tail) continue;
         const Layer& l = s.layer;
-        const bool last = &s == &shared.layers().back();
+        const bool last = &s == &mlp.layers().back();
         const int rows = last ? l.channels : l.outputs;  // see MaximumGradient
         const std::size_t points = s.tile * kQuad, width = Columns(l.channels).padded();
         inputs_ = std::max(inputs_, points * l.channels);
@@ -47,16 +46,16 @@ TileGradient::TileGradient(const SharedLayers& shared, int tail, const Machine& 
     arena.reserve(scratch_, machine.threads * (inputs_ + errors_of_tile_ + turned_ + sums_));
 }
 
-std::size_t TileGradient::partial(const SharedLayer& s, int rows) const {
+std::size_t TileGradient::partial(const PointwiseLayer& s, int rows) const {
     return std::size_t(rows) * Columns(s.layer.channels).padded();
 }
 
-float* TileGradient::begin(const SharedLayer& s, int rows, int slice) {
+float* TileGradient::begin(const PointwiseLayer& s, int rows, int slice) {
     const std::size_t size = partial(s, rows);
     return std::fill_n(partials_.data() + slice * size, size, 0.0f) - size;
 }
 
-float TileGradient::sum(const SharedLayer& s, int rows, int row, int input) const {
+float TileGradient::sum(const PointwiseLayer& s, int rows, int row, int input) const {
     const std::size_t size = partial(s, rows), at = partial(s, row) + input;
     float all = 0;
     for (int slice = 0; slice < kSlices; ++slice) all += partials_[slice * size + at];
@@ -70,7 +69,7 @@ TileGradient::Scratch TileGradient::scratch() const {
 }
 
 /// Adds the products of a tile's errors and inputs, whose vectors are turned to be channels.
-void TileGradient::multiply(const SharedLayer& s, const Tile& t, const Scratch& own,
+void TileGradient::multiply(const PointwiseLayer& s, const Tile& t, const Scratch& own,
                             const float* errors, int rows, float* partial) const {
     const int channels = s.layer.channels, points = t.quads() * kQuad;
     const Columns columns(channels);
@@ -94,7 +93,7 @@ void TileGradient::multiply(const SharedLayer& s, const Tile& t, const Scratch& 
     for (std::size_t i = 0; i < size; ++i) partial[i] += own.sums[i];
 }
 
-void TileGradient::pass(const SharedLayer& s, const Tile& t, const float* errors, int rows,
+void TileGradient::pass(const PointwiseLayer& s, const Tile& t, const float* errors, int rows,
                         const PassOn& on) const {
     FloatWindows job = windows_of_quads(taps_, rows, t.quads());
     job.x = errors;

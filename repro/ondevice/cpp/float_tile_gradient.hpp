@@ -1,12 +1,12 @@
-// What the errors of a shared layer's sums are for: the gradient of its weights, and the errors of
-// its inputs.
+// What the errors of a point-wise layer's sums are for: the gradient of its weights, and the errors
+// of its inputs.
 #pragma once
 
 #include <deque>
 #include <span>
 
-#include "float_shared.hpp"
 #include "parallel.hpp"
+#include "pointwise_mlp.hpp"
 
 namespace zo {
 
@@ -24,7 +24,7 @@ class TileGradient {
         std::ptrdiff_t step;  ///< from input to input
     };
 
-    TileGradient(const SharedLayers& shared, int tail, const Machine& machine, Arena& arena);
+    TileGradient(const PointwiseMlp& mlp, int tail, const Machine& machine, Arena& arena);
 
     /// The errors of a layer's output; `run` puts those of its input in their place.
     const QuadMap& errors() const { return errors_; }
@@ -33,15 +33,15 @@ class TileGradient {
     /// scratch)` returns the errors of so many rows in a tile. `pass_on`: null where nobody needs
     /// them.
     template <class Find>
-    void run(const SharedLayer& layer, int rows, const float* centers, const PassOn* pass_on,
+    void run(const PointwiseLayer& layer, int rows, const float* centers, const PassOn* pass_on,
              const Find& find) {
-        const int tiles = shared_.groups() * layer.tiles;
+        const int tiles = mlp_.groups() * layer.tiles;
         parallel(machine_.threads, kSlices, [&](long slice) {
             float* const partial = begin(layer, rows, int(slice));
             const Scratch own = scratch();
             for (int n = int(tiles * slice / kSlices); n < tiles * (slice + 1) / kSlices; ++n) {
-                const Tile tile = shared_.tile(layer, n);
-                shared_.gather(layer, tile, centers, own.inputs);
+                const Tile tile = mlp_.tile(layer, n);
+                mlp_.gather(layer, tile, centers, own.inputs);
                 const float* const errors = find(tile, own);
                 multiply(layer, tile, own, errors, rows, partial);
                 if (pass_on) pass(layer, tile, errors, rows, *pass_on);
@@ -49,21 +49,21 @@ class TileGradient {
         });
     }
     /// The sum that `run` found for a row and an input.
-    float sum(const SharedLayer& layer, int rows, int row, int input) const;
+    float sum(const PointwiseLayer& layer, int rows, int row, int input) const;
     /// The calling thread's.
     Scratch scratch() const;
 
    private:
     static constexpr int kSlices = 16;
 
-    std::size_t partial(const SharedLayer& layer, int rows) const;
-    float* begin(const SharedLayer& layer, int rows, int slice);
-    void multiply(const SharedLayer& layer, const Tile& tile, const Scratch& own,
+    std::size_t partial(const PointwiseLayer& layer, int rows) const;
+    float* begin(const PointwiseLayer& layer, int rows, int slice);
+    void multiply(const PointwiseLayer& layer, const Tile& tile, const Scratch& own,
                   const float* errors, int rows, float* partial) const;
-    void pass(const SharedLayer& layer, const Tile& tile, const float* errors, int rows,
+    void pass(const PointwiseLayer& layer, const Tile& tile, const float* errors, int rows,
               const PassOn& on) const;
 
-    const SharedLayers& shared_;
+    const PointwiseMlp& mlp_;
     const int tail_;
     const Machine& machine_;
     QuadMap errors_;

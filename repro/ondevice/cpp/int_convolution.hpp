@@ -105,7 +105,7 @@ class IntConvolution {
     const int pixel_dwords_, dwords_;
     const bool direct_;
     std::span<const std::int32_t> sources_, filled_, features_, places_;
-    TapTable row_taps_, pooled_taps_;
+    ConvWindows row_taps_, pooled_taps_;
     std::span<std::uint8_t> input_;  // [group][dwords][kGroup][4]
     std::span<std::int8_t> packed_;
     std::span<std::int32_t> initial_;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "taps.hpp"
+#include "conv_windows.hpp"
 
 namespace zo {
 

@@ -1,4 +1,4 @@
-#include "taps.hpp"
+#include "conv_windows.hpp"
 
 #include <algorithm>
 
@@ -28,7 +28,8 @@ std::vector<Needed> find_kinds(int places, int side, int kernel, int padding, in
 
 }  // namespace
 
-TapTable::TapTable(const Layer& l, int side, const std::vector<TapReach>& taps, Arena& arena) {
+ConvWindows::ConvWindows(const Layer& l, int side, const std::vector<TapReach>& taps,
+                         Arena& arena) {
     std::vector<int> row_kinds, column_kinds;
     const auto rows =
         find_kinds(l.rows() / side, side, l.kernel_height, l.padding, l.height, row_kinds);
@@ -50,7 +51,7 @@ TapTable::TapTable(const Layer& l, int side, const std::vector<TapReach>& taps, 
     arena.keep(starts_, std::move(starts));
 }
 
-int TapTable::run(int column) const {
+int ConvWindows::run(int column) const {
     const auto first = column_kinds_.begin() + column;
     return int(std::find_if(first, column_kinds_.end(), [&](int kind) { return kind != *first; }) -
                first);

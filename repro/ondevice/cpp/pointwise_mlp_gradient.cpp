@@ -1,19 +1,19 @@
-#include "float_shared_gradient.hpp"
+#include "pointwise_mlp_gradient.hpp"
 
 #include <algorithm>
 
 namespace zo {
 
-SharedGradient::SharedGradient(const SharedLayers& shared, int tail, const Machine& machine,
-                               Arena& arena)
-    : shared_(shared),
+PointwiseMlpGradient::PointwiseMlpGradient(const PointwiseMlp& mlp, int tail,
+                                           const Machine& machine, Arena& arena)
+    : mlp_(mlp),
       tail_(tail),
       machine_(machine),
-      tiles_(shared, tail, machine, arena),
-      maximum_(shared, tail, machine, tiles_, arena) {
+      tiles_(mlp, tail, machine, arena),
+      maximum_(mlp, tail, machine, tiles_, arena) {
     std::size_t outputs = 0, moments = 0, weights = 0;
-    for (const SharedLayer& s : shared.layers()) {
-        if (s.index < tail || &s == &shared.layers().back()) continue;
+    for (const PointwiseLayer& s : mlp.layers()) {
+        if (s.index < tail || &s == &mlp.layers().back()) continue;
         const std::size_t tiles = std::size_t(machine.capacity / kGroup) * s.tiles;
         outputs = std::max(outputs, std::size_t(s.layer.outputs));
         moments = std::max(moments, tiles * s.layer.outputs);
@@ -24,10 +24,10 @@ SharedGradient::SharedGradient(const SharedLayers& shared, int tail, const Machi
     arena.reserve(turned_, weights);
 }
 
-void SharedGradient::add(const float* parameters, float factor, float* gradient) {
-    const auto& layers = shared_.layers();
+void PointwiseMlpGradient::add(const float* parameters, float factor, float* gradient) {
+    const auto& layers = mlp_.layers();
     for (int i = int(layers.size()) - 1; i >= tail_; --i) {
-        const SharedLayer& s = layers[i];
+        const PointwiseLayer& s = layers[i];
         const GradientJob job{s, parameters + s.offset, factor,
                               gradient + s.offset - layers[tail_].offset, i > tail_};
         if (&s == &layers.back())
@@ -37,7 +37,7 @@ void SharedGradient::add(const float* parameters, float factor, float* gradient)
     }
 }
 
-FloatErrors SharedGradient::errors(const SharedLayer& s, const Tile& t) const {
+FloatErrors PointwiseMlpGradient::errors(const PointwiseLayer& s, const Tile& t) const {
     FloatErrors job{};
     job.e = tiles_.errors().at(t.group, t.quad);
     job.e_quad = tiles_.errors().quad_step;
@@ -52,8 +52,8 @@ FloatErrors SharedGradient::errors(const SharedLayer& s, const Tile& t) const {
     return job;
 }
 
-void SharedGradient::add_hidden(const GradientJob& job) {
-    const SharedLayer& s = job.layer;
+void PointwiseMlpGradient::add_hidden(const GradientJob& job) {
+    const PointwiseLayer& s = job.layer;
     const Layer& l = s.layer;
     mix(job);
     const TileGradient::PassOn on{turned_.data(), nullptr, l.outputs};
@@ -69,13 +69,13 @@ void SharedGradient::add_hidden(const GradientJob& job) {
 }
 
 /// Finds what the errors of the sums are made of, and with that the norm's gradient and the bias's.
-void SharedGradient::mix(const GradientJob& job) {
-    const SharedLayer& s = job.layer;
+void PointwiseMlpGradient::mix(const GradientJob& job) {
+    const PointwiseLayer& s = job.layer;
     const Layer& l = s.layer;
-    const int tiles = shared_.groups() * s.tiles;
+    const int tiles = mlp_.groups() * s.tiles;
     parallel(machine_.threads, tiles, [&](long n) {
-        machine_.kernels.row_error_moments_f32(errors(s, shared_.tile(s, int(n))),
-                                               moments_.data() + n, tiles);
+        machine_.kernels.row_error_moments_f32(errors(s, mlp_.tile(s, int(n))), moments_.data() + n,
+                                               tiles);
     });
     for (int o = 0; o < l.outputs; ++o) {
         double sum = 0, products = 0;
@@ -83,7 +83,7 @@ void SharedGradient::mix(const GradientJob& job) {
             sum += m.sum;
             products += m.products;
         }
-        mixes_[o] = job.mix(o, sum, products, double(shared_.batch()) * shared_.points());
+        mixes_[o] = job.mix(o, sum, products, double(mlp_.batch()) * mlp_.points());
     }
 }
 

@@ -32,7 +32,7 @@ struct Tile {
     double count() const { return double(places) * samples; }
 };
 
-struct SharedLayer {
+struct PointwiseLayer {
     const Layer& layer;
     int index;
     std::size_t offset;  ///< of its parameters
@@ -49,14 +49,14 @@ struct SharedLayer {
 /// reads them. Those of the last one are not kept: the maximum over points is that of the greatest
 /// sum of a cloud, or of the least where the norm's scale is negative, since neither the norm nor
 /// the ReLU changes the order of sums.
-class SharedLayers {
+class PointwiseMlp {
    public:
     /// How many layers at the beginning of a network these are, or 0.
     static int count(std::span<const Layer> layers);
 
     /// `layers`, `machine`: to be there as long as this is. `tail`: index of the first layer that
     /// keeps its sums for a backward pass.
-    SharedLayers(std::span<const Layer> layers, int tail, const Machine& machine, Arena& arena);
+    PointwiseMlp(std::span<const Layer> layers, int tail, const Machine& machine, Arena& arena);
     /// To be called once, after the arena was allocated.
     void prepare();
 
@@ -69,17 +69,18 @@ class SharedLayers {
 
     // For a backward pass behind a recorded one.
 
-    const std::deque<SharedLayer>& layers() const { return layers_; }
+    const std::deque<PointwiseLayer>& layers() const { return layers_; }
     int batch() const { return batch_; }
     int groups() const { return (batch_ + kGroup - 1) / kGroup; }
     int points() const { return points_; }
-    Tile tile(const SharedLayer& layer, int number) const;
+    Tile tile(const PointwiseLayer& layer, int number) const;
     /// What a layer reads of a tile, less `centers` if there are any.
-    void gather(const SharedLayer& layer, const Tile& tile, const float* centers, float* y) const;
+    void gather(const PointwiseLayer& layer, const Tile& tile, const float* centers,
+                float* y) const;
     /// Of an input of the last layer.
     float input_mean(int channel) const;
     /// Reads so many inputs of a layer at a point of a sample.
-    void read_point(const SharedLayer& layer, int sample, int place, int first, int count,
+    void read_point(const PointwiseLayer& layer, int sample, int place, int first, int count,
                     float* y) const;
     /// The greatest sum of the last layer in a cloud, or the least, and which point has it.
     float extreme(int sample, int output) const;
@@ -88,12 +89,12 @@ class SharedLayers {
     float normed(int output, float sum) const;
 
    private:
-    void run(const SharedLayer& layer, const float* weights, Pass pass);
-    void run_tile(const SharedLayer& layer, int number, const float* weights, Pass pass,
+    void run(const PointwiseLayer& layer, const float* weights, Pass pass);
+    void run_tile(const PointwiseLayer& layer, int number, const float* weights, Pass pass,
                   std::ptrdiff_t strip);
-    void normalise(SharedLayer& layer, const float* scales, Pass pass);
-    ChannelMoments moments(const SharedLayer& layer, int channel) const;
-    double mean(const SharedLayer& layer, std::span<const Moments> tiles) const;
+    void normalise(PointwiseLayer& layer, const float* scales, Pass pass);
+    ChannelMoments moments(const PointwiseLayer& layer, int channel) const;
+    double mean(const PointwiseLayer& layer, std::span<const Moments> tiles) const;
     void pool(const float* scales, const FloatMap& out);
     std::size_t extreme_of(long strip, int output) const {
         return (strip * layers_.back().layer.outputs + output) * kGroup;
@@ -103,7 +104,7 @@ class SharedLayers {
     const int points_, quads_, strip_;  // strip_: quads of a job
     const int strips_;                  // of a cloud
     FloatMap input_;
-    std::deque<SharedLayer> layers_;
+    std::deque<PointwiseLayer> layers_;
     std::span<float> sums_;  // of one layer before the tail after the other
     std::span<const Tap> taps_;
     std::span<float> scratch_;          // for each thread, a tile's inputs and some outputs' sums

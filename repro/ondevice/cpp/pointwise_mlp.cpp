@@ -1,4 +1,4 @@
-#include "float_shared.hpp"
+#include "pointwise_mlp.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -40,7 +40,7 @@ FloatWindows windows_of_quads(std::span<const Tap> taps, int channels, int quads
     return job;
 }
 
-int SharedLayers::count(std::span<const Layer> layers) {
+int PointwiseMlp::count(std::span<const Layer> layers) {
     for (std::size_t i = 0; i < layers.size(); ++i) {
         const Layer& l = layers[i];
         if (l.fan_in() != l.channels || l.rows() > 1 || l.columns() < 2) return 0;
@@ -49,7 +49,7 @@ int SharedLayers::count(std::span<const Layer> layers) {
     return 0;
 }
 
-SharedLayers::SharedLayers(std::span<const Layer> layers, int tail, const Machine& machine,
+PointwiseMlp::PointwiseMlp(std::span<const Layer> layers, int tail, const Machine& machine,
                            Arena& arena)
     : machine_(machine),
       points_(layers.front().columns()),
@@ -65,7 +65,7 @@ SharedLayers::SharedLayers(std::span<const Layer> layers, int tail, const Machin
         const Layer& l = layers[i];
         const bool last = i + 1 == count;
         const int tile = tile_quads(last ? l.channels : std::max(l.channels, l.outputs));
-        SharedLayer& s = layers_.emplace_back(l, i, offset, tile, ceil_divide(quads_, tile));
+        PointwiseLayer& s = layers_.emplace_back(l, i, offset, tile, ceil_divide(quads_, tile));
         offset += l.parameters();
         channels = std::max(channels, l.channels);
         inputs = std::max(inputs, std::size_t(tile) * l.channels * kQuad);
@@ -93,46 +93,46 @@ SharedLayers::SharedLayers(std::span<const Layer> layers, int tail, const Machin
     const std::size_t maxima = std::size_t(machine.capacity) * strips_ * layers.back().outputs;
     arena.reserve(extremes_, maxima);
     if (tail >= count) return;
-    const SharedLayer& last = layers_.back();
+    const PointwiseLayer& last = layers_.back();
     arena.reserve(choices_, maxima);
     arena.reserve(input_moments_, std::size_t(groups) * last.tiles * last.layer.channels);
 }
 
-void SharedLayers::prepare() {
-    for (SharedLayer& s : layers_) {
+void PointwiseMlp::prepare() {
+    for (PointwiseLayer& s : layers_) {
         std::ranges::fill(s.affines, Affine{1, 0});
         if (s.norm) s.norm->prepare();
         if (s.sums.values.empty()) s.sums.values = sums_;
     }
 }
 
-std::vector<std::span<float>> SharedLayers::statistics() {
+std::vector<std::span<float>> PointwiseMlp::statistics() {
     std::vector<std::span<float>> all;
-    for (SharedLayer& s : layers_)
+    for (PointwiseLayer& s : layers_)
         if (s.norm) all.push_back(s.norm->running());
     return all;
 }
 
-void SharedLayers::forward(const float* parameters, int batch, Pass pass, const FloatMap& out) {
+void PointwiseMlp::forward(const float* parameters, int batch, Pass pass, const FloatMap& out) {
     batch_ = batch;
-    for (SharedLayer& s : layers_) {
+    for (PointwiseLayer& s : layers_) {
         const float* const weights = parameters + s.offset;
         run(s, weights, pass);
         if (s.norm) normalise(s, weights + s.layer.scales(), pass);
     }
-    const SharedLayer& last = layers_.back();
+    const PointwiseLayer& last = layers_.back();
     pool(last.norm ? parameters + last.offset + last.layer.scales() : nullptr, out);
 }
 
 /// Tiles are counted cloud by cloud.
-Tile SharedLayers::tile(const SharedLayer& s, int number) const {
+Tile PointwiseMlp::tile(const PointwiseLayer& s, int number) const {
     const int group = number / s.tiles, quad = number % s.tiles * s.tile;
     return {group, quad, std::min(4 * s.tile, points_ - 4 * quad),
             std::min(kGroup, batch_ - group * kGroup)};
 }
 
 /// The sums of a layer, and what is to be known of them.
-void SharedLayers::run(const SharedLayer& s, const float* weights, Pass pass) {
+void PointwiseMlp::run(const PointwiseLayer& s, const float* weights, Pass pass) {
     parallel(machine_.threads, long(groups()) * strips_, [&](long strip) {
         if (&s == &layers_.back())
             std::fill_n(extremes_.data() + extreme_of(strip, 0), extreme_of(1, 0), kLeast);
@@ -143,7 +143,7 @@ void SharedLayers::run(const SharedLayer& s, const float* weights, Pass pass) {
     });
 }
 
-void SharedLayers::run_tile(const SharedLayer& s, int number, const float* weights, Pass pass,
+void PointwiseMlp::run_tile(const PointwiseLayer& s, int number, const float* weights, Pass pass,
                             std::ptrdiff_t strip) {
     const Layer& l = s.layer;
     const Tile t = tile(s, number);
@@ -176,7 +176,7 @@ void SharedLayers::run_tile(const SharedLayer& s, int number, const float* weigh
     }
 }
 
-void SharedLayers::gather(const SharedLayer& s, const Tile& t, const float* centers,
+void PointwiseMlp::gather(const PointwiseLayer& s, const Tile& t, const float* centers,
                           float* y) const {
     FloatGather job{};
     job.channels = s.layer.channels;
@@ -189,7 +189,7 @@ void SharedLayers::gather(const SharedLayer& s, const Tile& t, const float* cent
         job.x_quad = kQuad;
         job.x_channel = input_.channel();
     } else {
-        const SharedLayer& before = layers_[s.index - 1];
+        const PointwiseLayer& before = layers_[s.index - 1];
         job.x = before.sums.at(t.group, t.quad);
         job.x_quad = before.sums.quad_step;
         job.x_channel = kQuad;
@@ -199,14 +199,14 @@ void SharedLayers::gather(const SharedLayer& s, const Tile& t, const float* cent
     machine_.kernels.gather_f32(job);
 }
 
-void SharedLayers::read_point(const SharedLayer& s, int sample, int place, int first, int count,
+void PointwiseMlp::read_point(const PointwiseLayer& s, int sample, int place, int first, int count,
                               float* y) const {
     const int group = sample / kGroup, lane = sample % kGroup;
     if (s.index == 0) {
         for (int c = 0; c < count; ++c) y[c] = input_.at(group, first + c, 0, place)[lane];
         return;
     }
-    const SharedLayer& before = layers_[s.index - 1];
+    const PointwiseLayer& before = layers_[s.index - 1];
     const float* const x =
         before.sums.at(group, place / 4) + first * kQuad + place % 4 * kGroup + lane;
     for (int c = 0; c < count; ++c) {
@@ -216,7 +216,7 @@ void SharedLayers::read_point(const SharedLayer& s, int sample, int place, int f
     }
 }
 
-void SharedLayers::normalise(SharedLayer& s, const float* scales, Pass pass) {
+void PointwiseMlp::normalise(PointwiseLayer& s, const float* scales, Pass pass) {
     parallel(machine_.threads, s.layer.outputs, [&](long o) {
         s.affines[o] = pass == Pass::kEvaluation
                            ? s.norm->by_running(int(o), scales)
@@ -225,7 +225,7 @@ void SharedLayers::normalise(SharedLayer& s, const float* scales, Pass pass) {
 }
 
 /// Those of a channel from those of its tiles (Chan, Golub and LeVeque 1979).
-ChannelMoments SharedLayers::moments(const SharedLayer& s, int channel) const {
+ChannelMoments PointwiseMlp::moments(const PointwiseLayer& s, int channel) const {
     const std::size_t tiles = std::size_t(groups()) * s.tiles;
     const auto of_channel = moments_.subspan(channel * tiles, tiles);
     ChannelMoments all{mean(s, of_channel), 0, double(batch_) * points_};
@@ -236,20 +236,20 @@ ChannelMoments SharedLayers::moments(const SharedLayer& s, int channel) const {
     return all;
 }
 
-double SharedLayers::mean(const SharedLayer& s, std::span<const Moments> tiles) const {
+double PointwiseMlp::mean(const PointwiseLayer& s, std::span<const Moments> tiles) const {
     double sum = 0;
     for (std::size_t n = 0; n < tiles.size(); ++n) sum += tiles[n].mean * tile(s, int(n)).count();
     return sum / (double(batch_) * points_);
 }
 
-float SharedLayers::input_mean(int channel) const {
-    const SharedLayer& last = layers_.back();
+float PointwiseMlp::input_mean(int channel) const {
+    const PointwiseLayer& last = layers_.back();
     const std::size_t tiles = std::size_t(groups()) * last.tiles;
     return float(mean(last, input_moments_.subspan(channel * tiles, tiles)));
 }
 
 /// The maximum over points, behind the norm and the ReLU; the first strip gets the cloud's extreme.
-void SharedLayers::pool(const float* scales, const FloatMap& out) {
+void PointwiseMlp::pool(const float* scales, const FloatMap& out) {
     const Layer& l = layers_.back().layer;
     parallel(machine_.threads, long(groups()) * l.outputs, [&](long number) {
         const long g = number / l.outputs;
@@ -274,15 +274,15 @@ void SharedLayers::pool(const float* scales, const FloatMap& out) {
     });
 }
 
-float SharedLayers::extreme(int sample, int output) const {
+float PointwiseMlp::extreme(int sample, int output) const {
     return extremes_[extreme_of(sample / kGroup * strips_, output) + sample % kGroup];
 }
 
-int SharedLayers::place(int sample, int output) const {
+int PointwiseMlp::place(int sample, int output) const {
     return choices_[extreme_of(sample / kGroup * strips_, output) + sample % kGroup];
 }
 
-float SharedLayers::normed(int output, float sum) const {
+float PointwiseMlp::normed(int output, float sum) const {
     const Affine affine = layers_.back().affines[output];
     return sum * affine.factor + affine.summand;
 }

@@ -4,31 +4,31 @@
 #include <span>
 
 #include "float_maximum_gradient.hpp"
-#include "float_shared.hpp"
 #include "float_tile_gradient.hpp"
+#include "pointwise_mlp.hpp"
 
 namespace zo {
 
-/// The gradient of the last ones of a network's shared layers, behind a recorded forward pass.
-class SharedGradient {
+/// The gradient of the last ones of a network's point-wise layers, behind a recorded forward pass.
+class PointwiseMlpGradient {
    public:
-    /// `shared`, `machine`: to be there as long as this is. `tail`: index of the first layer to
+    /// `mlp`, `machine`: to be there as long as this is. `tail`: index of the first layer to
     /// differentiate.
-    SharedGradient(const SharedLayers& shared, int tail, const Machine& machine, Arena& arena);
+    PointwiseMlpGradient(const PointwiseMlp& mlp, int tail, const Machine& machine, Arena& arena);
 
     /// The error of the maxima, to be set before `add`.
     const FloatMap& error() const { return maximum_.error(); }
 
     /// Adds `factor` times the gradient to `gradient`, which begins with the tail. `parameters`:
-    /// of the first shared layer and so on.
+    /// of the first point-wise layer and so on.
     void add(const float* parameters, float factor, float* gradient);
 
    private:
     void add_hidden(const GradientJob& job);
-    FloatErrors errors(const SharedLayer& layer, const Tile& tile) const;
+    FloatErrors errors(const PointwiseLayer& layer, const Tile& tile) const;
     void mix(const GradientJob& job);
 
-    const SharedLayers& shared_;
+    const PointwiseMlp& mlp_;
     const int tail_;
     const Machine& machine_;
     TileGradient tiles_;

@@ -20,11 +20,11 @@ struct TapReach {
 ///
 /// A place is one window, or a square of `side` x `side` that is pooled. Places near the border
 /// have shorter lists, so that no product with a zero is computed where a whole place has it.
-class TapTable {
+class ConvWindows {
    public:
     /// The table is in the arena, and there once that is allocated.
-    TapTable(const Layer& layer, int side, const std::vector<TapReach>& taps, Arena& arena);
-    TapTable(const TapTable&) = delete;  // the arena knows where its spans are
+    ConvWindows(const Layer& layer, int side, const std::vector<TapReach>& taps, Arena& arena);
+    ConvWindows(const ConvWindows&) = delete;  // the arena knows where its spans are
 
     std::span<const Tap> all() const { return list(0); }
     std::span<const Tap> at(int row, int column) const {
