@@ -23,6 +23,8 @@ from repro.measurement.records import (
     write_run,
 )
 from repro.measurement.result_cache import ResultCache
+from repro.planner.configurations import architecture
+from repro.planner.families import find
 
 
 def record(**changes: Any) -> Record:
@@ -326,3 +328,18 @@ def test_a_former_setting_of_fine_tuning_is_read_by_its_present_name() -> None:
     assert [settings.get("native_passes") for settings in present] == former
     assert {True, False} & set(former)
     assert not any("helped" in settings for settings in present)
+
+
+def test_plans_that_do_not_state_it_get_the_size_of_a_models_body() -> None:
+    found = {}
+    for path in (Path(__file__).parents[1] / "results" / "mezo_fig4").glob("hours-*.jsonl"):
+        for read in read_run(path):
+            if read.kind == "plan":
+                found[read.point["model"]] = read.metrics["body_parameters"]
+    published = {"qwen2.5-coder-1.5b": "qwen2.5-1.5b"}  # of the same shape
+    assert len(found) == 3
+    for model, body in found.items():
+        member = find(published.get(model, model))
+        assert member is not None
+        config = architecture(member.config)
+        assert body == config.layers * config.block_parameters + config.hidden  # and the last norm

@@ -65,6 +65,7 @@ def memory_of_step(setup: Setup) -> dict[str, Any]:
     setting = Setting(context=setup.context, batch=setup.batch, format=setup.dtype)
     metrics: dict[str, Any] = {
         "parameters": size.parameters,
+        "body_parameters": size.body_parameters,
         "formula_bytes": round(estimate(size, method, setting).total),
     }
     if (published := paper_bytes(size, method, setting)) is not None:

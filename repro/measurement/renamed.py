@@ -10,6 +10,12 @@ if TYPE_CHECKING:
 
 _COLUMN = "clouds"
 """A former data set name of Table 1; it meant the one of ``_CLOUDS`` that the cache held."""
+_BODIES = {
+    "smollm2-135m": 106_203_456,
+    "gemma3-270m": 100_326_016,
+    "qwen2.5-coder-1.5b": 1_310_340_608,
+}
+"""Parameters outside embedding and output layer, of the models in plans that do not state them."""
 _CLOUDS = ("modelnet40", "modelnet40_hdf5", "shapes40")
 
 
@@ -21,6 +27,7 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
     - Records of counted signs from before the batch size was a setting get it in their point.
     - A fine-tuning run from before runs had steps and controls becomes a run without them.
     - The setting ``helped`` of a fine-tuning run becomes ``native_passes``.
+    - The plan of a fine-tuning run gets the model's parameters outside embedding and output layer.
     """
     trained = [name for record in records if (name := record.point.get("dataset")) in _CLOUDS]
     clouds = trained[0] if trained else "shapes40"
@@ -40,5 +47,8 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
             native = {"native_passes": settings["helped"]}
             others = {name: value for name, value in settings.items() if name != "helped"}
             metrics = {**metrics, "settings": others | native}
+        if record.kind == "plan" and "body_parameters" not in metrics:
+            body = _BODIES.get(point["model"], metrics["parameters"])
+            metrics = {**metrics, "body_parameters": body}
         found.append(msgspec.structs.replace(record, config=config, point=point, metrics=metrics))
     return found

@@ -163,6 +163,11 @@ class Architecture:
             + self.head_parameters
         )
 
+    @property
+    def body_parameters(self) -> int:
+        """Parameters outside the token embedding and the output layer."""
+        return self.parameters - self.embedding_parameters - self.head_parameters
+
     def adapter_parameters(self, rank: int) -> int:
         """Parameters of LoRA adapters of ``rank`` on every matrix of every block."""
         return self.layers * sum(rank * (inputs + outputs) for inputs, outputs in self.matrices)

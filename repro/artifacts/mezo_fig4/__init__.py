@@ -13,7 +13,9 @@ Deviations from the paper:
 2. Memory: by its formula, at values of L' chosen for this purpose, the paper calls its three
    set-ups equal (statement A8). Here every arm has to stay within one budget. The planner's formula
    proposes the model, N and B of an arm, and a real step is measured. The `paper` profile has no
-   budget: it runs the paper's set-ups and shows their memory.
+   budget: it runs the paper's set-ups and shows their memory. MeZO's model counts as larger than
+   BP's if it has more parameters outside its embedding and output layer: Gemma-3-270M, which
+   earlier runs used, is larger than SmolLM2-135M in its embedding only.
 3. Arms that the paper does not have: BP with checkpointing, LoRA with Adam and checkpointing
    (rank 16 on every matrix of every block), MeZO with n = 1, MeZO on LoRA, and ElasticZO, which
    backpropagates the last block and the layers after it. A tied output layer is the embedding and

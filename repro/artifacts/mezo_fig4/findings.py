@@ -120,13 +120,13 @@ def _order(setting: TaskRuns) -> Finding:
     bp = _best(setting, zo=False)
     if bp is None or setting.dataset == GENERATED or _best(setting, zo=True) is None:
         return Finding("A9-order", None, _absent(setting))
-    parameters = {plan.point["model"]: plan.metrics["parameters"] for plan in setting.plans}
-    least = parameters.get(bp.model, inf)
-    mezo = _best(setting, zo=True, of=[name for name, n in parameters.items() if n > least])
+    sizes = {plan.point["model"]: plan.metrics["body_parameters"] for plan in setting.plans}
+    least = sizes.get(bp.model, inf)
+    mezo = _best(setting, zo=True, of=[name for name, n in sizes.items() if n > least])
     if mezo is None:
         reason = (
             f"not tested: no larger model than BP's {bp.model} fits the budget with MeZO, of the "
-            "models that are available"
+            "models that are available (a model counts without embedding and output layer)"
         )
         return Finding("A9-order", None, reason)
     if not all("budget_bytes" in plan.metrics for plan in setting.plans):
