@@ -781,6 +781,10 @@ def test_the_gap_is_split_into_before_and_by_training() -> None:
     assert "large was +3.0 points from small" in order.reason
     assert "training changed the gap by -11.0 points" in order.reason
     assert len(tables.zero_shot(rows)) == 2
+    gains = tables.gains(rows)
+    assert gains["gain (points)"].tolist() == ["+19.0", "+8.0"]  # 74 less 55, 66 less 58
+    assert gains["by seed (%)"].tolist() == ["74.0, 74.0", "66.0, 66.0"]
+    assert tables.gains(rows[: -len(controls(small=0, large=0))]).empty  # without the control
 
 
 def test_baselines_of_the_suite_do_not_speak_for_the_paper() -> None:

@@ -81,6 +81,37 @@ def zero_shot(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def gains(records: Sequence[Record]) -> pd.DataFrame:
+    """Return what training added to each model's zero-shot accuracy, as means over seeds.
+
+    Both accuracies are those of the last evaluation's items. Runs without this control are left
+    out.
+    """
+    rows: list[dict[str, object]] = []
+    for setting in settings(records):
+        for line in setting.lines:
+            before, ends = setting.before_training(line.model), list(line.final().values())
+            if before is None or not ends:
+                continue
+            metrics = [record.metrics for record in line.records]
+            rows.append(
+                {
+                    "profile": setting.profile,
+                    "data": setting.title,
+                    "arm": LABELS[line.arm],
+                    "model": line.model,
+                    "seeds": len(ends),
+                    "before (%)": f"{before:.1f}",
+                    "after (%)": _mean(ends),
+                    "by seed (%)": ", ".join(f"{end:.1f}" for end in ends),
+                    "gain (points)": f"{estimate(ends).mean - before:+.1f}",
+                    "steps": metrics[0]["steps"][-1],
+                    "time (s)": _mean([one["seconds"][-1] for one in metrics]),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
 def runs(records: Sequence[Record]) -> pd.DataFrame:
     """Return how each arm was trained and its final values, as means over seeds."""
     rows: list[dict[str, object]] = []
