@@ -36,7 +36,8 @@ def ours(row: ClaimRow) -> str:
         return NOTHING
     if row.interval is None:
         return f"{row.ours:.4g} {unit(row)}"
-    spread = f"{row.interval:.2g}"  # decimals below its two digits would mean nothing
+    # decimals below its two digits would mean nothing; :g writes 2600, where :.2g writes 2.6e+03
+    spread = f"{float(f'{row.interval:.2g}'):g}"
     digits = max(row.digits, len(spread.partition(".")[2]))
     return f"{row.ours:.{digits}f} ± {spread} {unit(row)}"
 
