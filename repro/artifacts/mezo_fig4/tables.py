@@ -106,7 +106,7 @@ def gains(records: Sequence[Record]) -> pd.DataFrame:
                     "by seed (%)": ", ".join(f"{end:.1f}" for end in ends),
                     "gain (points)": f"{estimate(ends).mean - before:+.1f}",
                     "steps": metrics[0]["steps"][-1],
-                    "time (s)": _mean([one["seconds"][-1] for one in metrics]),
+                    "time by seed (s)": ", ".join(f"{one['seconds'][-1]:.0f}" for one in metrics),
                 }
             )
     return pd.DataFrame(rows)
