@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+import re
 import subprocess
 from functools import cache
 from importlib import metadata
@@ -34,6 +35,7 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     system: str
     """Kernel name and machine, as in ``Linux x86_64``."""
     cpu: str
+    """The processor as it names itself; newer records add its family and model."""
     cores: int
     """Logical cores this process may use."""
     memory_bytes: int
@@ -143,9 +145,15 @@ def _git(*arguments: str) -> str | None:
 
 
 def _cpu_model() -> str:
+    """Return the processor's name, with family and model: clouds name generations alike."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        text = Path("/proc/cpuinfo").read_text()
     except OSError:
-        return platform.processor() or "unknown"
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or "unknown"
+        text = ""
+    fields = dict(
+        re.findall(r"^([a-z ]+?)\s*:[ \t]*(.*)$", text.partition("\n\n")[0], re.MULTILINE)
+    )
+    name = fields.get("model name") or platform.processor() or "unknown"
+    if "cpu family" in fields and "model" in fields:
+        name += f" (family {fields['cpu family']}, model {fields['model']})"
+    return name
