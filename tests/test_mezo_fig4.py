@@ -508,7 +508,7 @@ def test_every_claim_has_a_finding() -> None:
 def test_time_to_half_of_the_gain_is_compared() -> None:
     """BP gains 24 points; half of them it has at 62 %, after 6 s; MeZO at 23.3 s."""
     later = found(ALL)["A10"]
-    assert later.ours == pytest.approx(20 + 10 / 3 - 6)
+    assert later.ours == pytest.approx((20 + 10 / 3) / 6 - 1)
     assert (later.n_seeds, later.interval) == (2, pytest.approx(0, abs=1e-9))
     assert verdict(CLAIMS["A10"], later) == "reproduced"
 
@@ -516,13 +516,13 @@ def test_time_to_half_of_the_gain_is_compared() -> None:
 def test_a_run_that_never_gets_there_counts_as_its_end() -> None:
     slow = [trained("mezo_5", [0.5, 0.51, 0.52, 0.53], seed=seed) for seed in (0, 1)]
     later = found([record(r) for r in (*BP, *slow)])["A10"]
-    assert later.ours == pytest.approx(30 - 6)
+    assert later.ours == pytest.approx(30 / 6 - 1)
     assert "in 2 of 2 seeds it never" in later.reason
 
 
 def test_one_seed_settles_no_time() -> None:
     later = found([record(r) for r in (BP[0], MEZO[0])])["A10"]
-    assert (later.ours, later.n_seeds) == (pytest.approx(52 / 3), 1)
+    assert (later.ours, later.n_seeds) == (pytest.approx(52 / 18), 1)
     assert verdict(CLAIMS["A10"], later) == "undecided"
 
 
@@ -540,15 +540,15 @@ def test_a_run_that_diverged_is_not_fast() -> None:
         metrics={**MEZO[1].metrics, "seconds": [0, 2], "accuracy": [0.5, 0.5], "divergence": "inf"},
     )
     later = found([record(r) for r in (*BP, MEZO[0], broken)])["A10"]
-    assert (later.ours, later.n_seeds) == (pytest.approx(52 / 3), 1)
-    assert "1 seed diverged and" in later.reason
+    assert (later.ours, later.n_seeds) == (pytest.approx(52 / 18), 1)
+    assert "1 seed left out: diverged" in later.reason
 
 
 def test_each_arm_starts_from_its_own_height() -> None:
     """A better base model that never moves does not get there, though it starts above BP's half."""
     higher = [trained("mezo_5", [0.7, 0.7, 0.7, 0.7], seed=s, model="large") for s in (0, 1)]
     later = found([record(r) for r in (*BP, *higher)])["A10"]
-    assert later.ours == pytest.approx(30 - 6)
+    assert later.ours == pytest.approx(30 / 6 - 1)
     assert "in 2 of 2 seeds it never" in later.reason
 
 
@@ -566,6 +566,37 @@ def test_times_of_two_machines_are_not_compared() -> None:
     later = found([*(record(r) for r in BP), *there])["A10"]
     assert verdict(CLAIMS["A10"], later) == "not run"
     assert "different machines: another, 2 threads; one, 2 threads" in later.reason
+
+
+def test_a_machine_of_another_speed_does_not_change_a_delay() -> None:
+    """Seed 1 by both methods on a machine three times as fast: the same multiple of BP's time."""
+    faster = msgspec.structs.replace(HERE, cpu="another")
+
+    def sped(run: Result) -> Record:
+        seconds = [at / 3 for at in run.metrics["seconds"]]
+        run = replace(run, metrics={**run.metrics, "seconds": seconds})
+        return msgspec.structs.replace(record(run), environment=faster)
+
+    pair = [record(BP[0]), sped(BP[1]), record(MEZO[0]), sped(MEZO[1])]
+    later = found(pair)["A10"]
+    assert (later.ours, later.n_seeds) == (pytest.approx((20 + 10 / 3) / 6 - 1), 2)
+    assert later.interval == pytest.approx(0, abs=1e-9)
+
+
+def test_a_seed_timed_on_two_machines_is_left_out() -> None:
+    other = msgspec.structs.replace(HERE, cpu="another")
+    apart = msgspec.structs.replace(record(MEZO[1]), environment=other)
+    later = found([*(record(r) for r in BP), record(MEZO[0]), apart])["A10"]
+    assert (later.ours, later.n_seeds) == (pytest.approx(52 / 18), 1)
+    assert "1 seed left out: by two machines" in later.reason
+
+
+def test_a_seed_in_which_bp_gains_nothing_is_left_out() -> None:
+    accuracy = [0.6] * len(BP[1].metrics["accuracy"])
+    flat = replace(BP[1], metrics={**BP[1].metrics, "accuracy": accuracy})
+    later = found([record(r) for r in (BP[0], flat, *MEZO)])["A10"]
+    assert (later.ours, later.n_seeds) == (pytest.approx(52 / 18), 1)
+    assert "1 seed left out: diverged or gained nothing" in later.reason
 
 
 def test_a_part_of_a_high_profile_does_not_hide_a_whole_lower_one() -> None:

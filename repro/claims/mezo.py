@@ -350,9 +350,9 @@ CLAIMS: tuple[Claim, ...] = (
         _ORDER,
         id="A10",
         quote="MeZO has a slower fine-tuning convergence rate in terms of wall-clock time",
-        statement="MeZO converges more slowly than BP in wall-clock time: how much longer it takes "
-        "to half of BP's gain in accuracy",
-        unit="s",
+        statement="MeZO converges more slowly than BP in wall-clock time: how much later it has "
+        "half of BP's gain in accuracy, as a multiple of BP's time",
+        unit="x",
         judged_by=(*_ORDER.judged_by, "paper"),
     ),
     *(

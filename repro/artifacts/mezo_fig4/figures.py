@@ -45,6 +45,8 @@ _PUBLISHED = {"MeZO": CLAIMS["A9"].published, "BP, below": CLAIMS["A9-bp"].publi
 """Accuracies (%) after about two hours in the paper's Fig. 4, of far larger models."""
 _SEEDS_FOR_AN_INTERVAL = 3
 """With fewer seeds, Student's t interval would cover the panel; each seed is drawn instead."""
+_SAME_SPEED = 1.25
+"""Largest ratio of the seeds' ends for which a mean over them is drawn, as over training time."""
 _LEVELS = 200
 """Number of points of the axis at which the seeds' accuracies are averaged."""
 
@@ -180,13 +182,19 @@ def _mean(panel: Axes, line: ArmSeeds, axis: str, look: Mapping[str, Any]) -> No
     """Draw the mean accuracy over seeds, its 95 % interval and the running maximum.
 
     Lines end where the first seed ends. A mark shows this end, the last evaluation, which verdicts
-    use.
+    use. Seeds of machines of different speed have no mean over time: each is drawn to its own end.
     """
     raw = [
         list(zip(r.metrics[axis], [100 * a for a in r.metrics["accuracy"]], strict=True))
         for r in line.records
     ]
-    end = min(points[-1][0] for points in raw)
+    ends = [points[-1][0] for points in raw]
+    if max(ends) > _SAME_SPEED * min(ends):
+        for points in raw:
+            panel.plot(*np.transpose(points), linewidth=1.0, **look)
+            panel.plot(*points[-1], "o", color=look["color"], markersize=4)
+        return
+    end = min(ends)
     places = np.linspace(0, end, _LEVELS)
     heights = np.array([np.interp(places, *np.transpose(points)) for points in raw])
     panel.plot(places, heights.mean(0), linewidth=1.6, **look)

@@ -162,27 +162,31 @@ def _order(setting: TaskRuns) -> Finding:
 def _time(setting: TaskRuns) -> Finding:
     """Compare the times in which each arm, from its own start, gains half of BP's gain.
 
-    A run that never gains as much counts with its total time, a lower bound.
+    A run that never gains as much counts with its total time, a lower bound. The delay of a seed is
+    a multiple of BP's time, because seeds may come from machines of different speed. The two runs
+    of a seed must come from one machine.
     """
     mezo, bp = _best(setting, zo=True), _best(setting, zo=False)
     if mezo is None or bp is None or setting.dataset == GENERATED:
         return Finding("A10", None, _absent(setting))
-    machines = {machine(record) for line in (mezo, bp) for record in line.records}
-    if len(machines) > 1:
-        reason = f"the methods were timed on different machines: {'; '.join(sorted(machines))}"
-        return Finding("A10", None, reason)
+    others = {record.seed: record for record in mezo.records}
+    pairs = [(record, others[record.seed]) for record in bp.records if record.seed in others]
+    apart = [pair for pair in pairs if len({machine(record) for record in pair}) > 1]
+    if pairs and len(apart) == len(pairs):
+        machines = "; ".join(sorted({machine(record) for pair in pairs for record in pair}))
+        return Finding("A10", None, f"the methods were timed on different machines: {machines}")
     nothing = _nothing_learnt(setting, bp)
     if nothing:
         return Finding("A10", None, nothing, len(bp.records), profile=setting.profile)
-    later, censored, diverged = _delays(mezo, bp)
+    later, censored, without = _delays([pair for pair in pairs if pair not in apart])
     reason = (
         f"{setting.title}: how much later {mezo.label} reaches half of the gain of {bp.label}, "
-        "each "
-        "from its own start"
+        "each from its own start, as a multiple of BP's time"
         f"{_left_out(mezo)}{_left_out(bp)}"
     )
-    if diverged:
-        reason += f"; {diverged} seed{'s' if diverged > 1 else ''} diverged and are left out"
+    for count, why in ((without, "diverged or gained nothing"), (len(apart), "by two machines")):
+        if count:
+            reason += f"; {count} seed{'s' if count > 1 else ''} left out: {why}"
     if not later:
         return Finding("A10", None, f"{reason}; no seed is left", profile=setting.profile)
     if censored:
@@ -201,23 +205,24 @@ def _time(setting: TaskRuns) -> Finding:
     )
 
 
-def _delays(mezo: ArmSeeds, bp: ArmSeeds) -> tuple[list[float], int, int]:
-    """Return MeZO's delay in seconds by seed, and how many seeds never got there or diverged."""
-    later, censored, diverged = [], 0, 0
-    others = {record.seed: record for record in mezo.records}
-    for record in (record for record in bp.records if record.seed in others):
-        other = others[record.seed]
-        if record.metrics["divergence"] or other.metrics["divergence"]:
-            diverged += 1
-            continue
-        curve, slower = (running_maximum(r, "seconds") for r in (record, other))
+def _delays(pairs: Sequence[tuple[Record, Record]]) -> tuple[list[float], int, int]:
+    """Return MeZO's delays as multiples of BP's time, from pairs of BP's and MeZO's run.
+
+    Also returns how many seeds never got there, and how many have nothing to compare.
+    """
+    later, censored, without = [], 0, 0
+    for fast, slow in pairs:
+        curve, slower = (running_maximum(record, "seconds") for record in (fast, slow))
         gain = _GAIN * _gain(curve)
+        if fast.metrics["divergence"] or slow.metrics["divergence"] or gain == 0:
+            without += 1
+            continue
         at = first_reached(curve, curve[0][1] + gain)
         assert at is not None  # noqa: S101 - a curve reaches what lies below its end
         reached = first_reached(slower, slower[0][1] + gain)
         censored += reached is None
-        later.append((slower[-1][0] if reached is None else reached) - at)
-    return later, censored, diverged
+        later.append((slower[-1][0] if reached is None else reached) / at - 1)
+    return later, censored, without
 
 
 def _nothing_learnt(setting: TaskRuns, bp: ArmSeeds) -> str:
