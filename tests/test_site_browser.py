@@ -238,6 +238,8 @@ def test_the_planners_sliders_answer(site: Path, page: Page) -> None:
     assert page.locator("#budget").input_value() == "0.1"
     assert summary.inner_text() != before
     assert "fit 100 MB" in summary.inner_text()
+    page.get_by_role("searchbox").fill("A10")
+    assert "converges more slowly" in page.locator("#results").inner_text()
     page.get_by_role("link", name="Results").click()
     page.wait_for_url("**/index.html")
 

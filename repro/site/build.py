@@ -22,7 +22,7 @@ from repro.site.pages import Exhibit, Pages, Shown
 from repro.site.provenance import current_records, runs
 from repro.site.publish import published
 
-_ASSETS = ("site.css", "claims.js", "search.js", "favicon.svg")
+_ASSETS = ("site.css", "top.css", "claims.js", "search.js", "favicon.svg")
 _WEB = Path(__file__).with_name("web")
 
 

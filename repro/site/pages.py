@@ -2,12 +2,10 @@
 
 import json
 import re
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from inspect import cleandoc, getdoc
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -43,14 +41,14 @@ PAPERS = {
     "elasticzo": "Sugiura, Matsutani 2025, arXiv 2501.04287",
 }
 NAMES = {"mezo": "MeZO", "elasticzo": "ElasticZO"}
-_WEB = Path(__file__).with_name("web")
-_PLANNER_HEAD = (
-    '<meta name="description" content="Which language models and methods fit in a given memory.">\n'
-    '<link rel="icon" href="data:image/svg+xml;base64,'
-    f'{b64encode((_WEB / "favicon.svg").read_bytes()).decode()}">'
-)
-"""Description and icon of the planner's page, inlined since that page loads no files."""
-BUDGET = 16e9
+_PLANNER_HEAD = """\
+<meta name="description" content="Which language models and methods fit in a given memory.">
+<link rel="icon" href="favicon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="top.css">
+<script defer src="entries.js"></script>
+<script defer src="search.js"></script>"""
+"""What the planner's page takes from the site; alone it loads no files."""
+BUDGET = 8e9
 """Initial budget of the planner's page in bytes."""
 
 
@@ -191,13 +189,19 @@ class Pages:
         )
 
     def planner(self) -> str:
-        """Return the planner's page, with the site's navigation."""
+        """Return the planner's page, with the site's navigation and search."""
         page = planner_page(list(FAMILIES), list(METHODS.values()), Setting(), BUDGET)
-        links = self._render("navigation.html", root="")
-        look = self._render("planner.css", root="")
-        page = page.replace("</style>", f"{look}</style>", 1)
-        page = page.replace('<link rel="icon" href="data:,">', _PLANNER_HEAD, 1)
-        page = page.replace("<body>", f"<body>\n{links}", 1)
+        changes = {
+            '<link rel="icon" href="data:,">': _PLANNER_HEAD,
+            "style-src ": "style-src 'self' ",
+            "script-src ": "script-src 'self' ",
+            "img-src data:": "img-src 'self' data:",
+            "</style>": "a { color: var(--weights); }\n</style>",
+            "<body>": "<body>\n" + self._render("top.html", root=""),
+            "<main>": '<main id="main">',
+        }
+        for alone, in_site in changes.items():
+            page = page.replace(alone, in_site, 1)
         return text.unbroken(self._documents.linked(page, ""))
 
     def _render(self, template: str, **values: Any) -> str:  # noqa: ANN401 - values for the template
