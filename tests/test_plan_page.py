@@ -22,7 +22,7 @@ from repro.planner.families import FAMILIES, find, members
 from repro.planner.formula import estimate
 from repro.planner.methods import METHODS
 from repro.planner.models import Model, named
-from repro.planner.page import page
+from repro.planner.page import FIRST, page
 from repro.planner.paper import BYTES_PER_PARAMETER, paper_bytes
 from repro.planner.search import largest_batch, longest_context
 from repro.planner.table import short_name
@@ -187,9 +187,9 @@ def test_the_page_says_what_python_says_of_methods() -> None:
     assert {m["name"]: m["sizes"] for m in data["models"]} == json.loads(json.dumps(sizes))
 
 
-def test_the_page_opens_with_the_model_of_the_readme() -> None:
+def test_the_page_opens_with_its_first_model() -> None:
     data = json.loads(script(made(), "data"))
-    assert data["models"][data["start"]["model"]]["name"] == "llama-2-7b"
+    assert data["models"][data["start"]["model"]]["name"] == FIRST
     assert data["start"]["setting"]["context"] == 2048
 
 

@@ -21,7 +21,7 @@ from repro.planner.table import NOT_COUNTED, short_name
 WEB = Path(__file__).with_name("web")
 """The page's parts: markup, style, and the script that fills the tables."""
 
-FIRST = "llama-2-7b"
+FIRST = "llama-3.2-3b"
 """The page's first model if none is given and its families include it."""
 LLAMA = architecture(family("llama-2")[0].config)
 """Name of the model with the user's own sizes."""
