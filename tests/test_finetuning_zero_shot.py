@@ -190,7 +190,9 @@ def test_an_evaluation_reads_two_values_on_the_host(tmp_path: Path) -> None:
     with HostReads() as reads:
         loss, accuracy = score(learner, given)
     assert reads.count == 2
-    logits = answer_logits(learner.classifier, items.validation, items.final, 64, 30).double()
+    logits = answer_logits(
+        learner.classifier, items.validation, items.final, 64, 30, print
+    ).double()
     labels = torch.tensor(items.validation.labels[items.final]).long()
     assert loss == pytest.approx(torch.nn.functional.cross_entropy(logits, labels).item())
     assert accuracy == pytest.approx((logits.argmax(1) == labels).double().mean().item())

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -22,6 +22,20 @@ def progress(task: str, total: int) -> Iterator[Progress]:
             yield shown
     else:
         yield _Lines(task, total)
+
+
+def now_and_then(task: str, seconds: float = 20) -> Callable[[str], None]:
+    """Return a function that writes its text as a line of ``task``, at most every ``seconds``."""
+    last = time.monotonic()
+
+    def report(text: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= seconds:
+            last = time.monotonic()
+            sys.stderr.write(f"  {task}: {text}\n")
+            sys.stderr.flush()
+
+    return report
 
 
 class _Lines:

@@ -1,6 +1,7 @@
 """The accuracy of a model on a task before any training, plain and calibrated."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 from repro.core.names import Dtype
+from repro.core.progress import now_and_then
 from repro.core.validation import require_not_negative, require_positive_int
 from repro.data.splits import Indices
 from repro.data.text.task import PromptTask
@@ -79,7 +81,11 @@ def zero_shot(
     labels: dict[str, Labels] = {}
     seconds: dict[str, float] = {}
     for side, (split, chosen) in sides.items():
-        logits[side], seconds[side] = _evaluated(classifier, split, chosen, context, batch)
+        report = now_and_then(f"{model_name} on {task.name}, {side}")
+        start = time.perf_counter()
+        found_logits = answer_logits(classifier, split, chosen, context, batch, report)
+        seconds[side] = time.perf_counter() - start  # the logits on the host wait for a GPU
+        logits[side] = found_logits.double().numpy()
         labels[side] = split.labels[chosen].astype(np.int64)
     chosen_biases = biases(logits["calibration"], labels["calibration"])
     tensors = torch.from_numpy(logits["validation"]), torch.from_numpy(labels["validation"])
@@ -103,7 +109,12 @@ def zero_shot(
 
 @torch.no_grad()
 def answer_logits(
-    classifier: AnswerClassifier, split: TokenisedSplit, items: Indices, context: int, size: int
+    classifier: AnswerClassifier,
+    split: TokenisedSplit,
+    items: Indices,
+    context: int,
+    size: int,
+    report: Callable[[str], None],
 ) -> Tensor:
     """Return the float32 logits of all answers on the host, [M, K], in the order of ``items``.
 
@@ -113,22 +124,15 @@ def answer_logits(
         items: indices of the M prompts to evaluate.
         context: N, the longest prompt in tokens.
         size: prompts in a batch; a batch holds prompts of similar length.
+        report: called with the progress after each batch.
     """
     order = list(in_order(split.lengths(context), items, size))
-    found = [
-        classifier.logits(collate(split, chosen, context, classifier.device)) for chosen in order
-    ]
+    found = []
+    for number, chosen in enumerate(order, start=1):
+        found.append(classifier.logits(collate(split, chosen, context, classifier.device)))
+        report(f"{number} of {len(order)} batches")
     place = {int(item): number for number, item in enumerate(items)}
     rows = torch.tensor([place[int(item)] for chosen in order for item in chosen])
     logits = torch.empty(len(items), found[0].shape[1])
     logits[rows] = torch.cat(found).cpu()
     return logits
-
-
-def _evaluated(
-    classifier: AnswerClassifier, split: TokenisedSplit, items: Indices, context: int, batch: int
-) -> tuple[Logits, float]:
-    """Return the logits of ``items`` in float64, and the seconds of their evaluation."""
-    start = time.perf_counter()
-    logits = answer_logits(classifier, split, items, context, batch)  # waits for a GPU
-    return logits.double().numpy(), time.perf_counter() - start

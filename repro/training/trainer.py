@@ -1,7 +1,5 @@
 """Train one run to its end in this process, from its last checkpoint."""
 
-import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -9,11 +7,10 @@ from typing import Any
 
 import torch
 
+from repro.core.progress import now_and_then
 from repro.training.loop import Training, train
 from repro.training.run import NetworkRun, TrainingRun
 from repro.training.store import CheckpointStore
-
-_REPORT_EVERY_S = 20
 
 
 @dataclass(frozen=True)
@@ -58,16 +55,6 @@ def final_state(run: NetworkRun, task: TrainingTask) -> dict[str, Any]:
 
 
 def _train(task: TrainingTask, training: Training[Any]) -> dict[str, Any]:
-    last = time.monotonic()
-
-    def report(progress: str) -> None:
-        """Report, now and then, the progress of the run."""
-        nonlocal last
-        if time.monotonic() - last >= _REPORT_EVERY_S:
-            last = time.monotonic()
-            sys.stderr.write(f"  {task.run.label()}: {progress}\n")
-            sys.stderr.flush()
-
     def stamp() -> dict[str, Any]:
         return {
             "utc": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -77,4 +64,5 @@ def _train(task: TrainingTask, training: Training[Any]) -> dict[str, Any]:
         }
 
     checkpoint = task.store.checkpoint(task.run)
+    report = now_and_then(task.run.label())
     return training.metrics(train(training, checkpoint, stamp=stamp, report=report))
