@@ -520,6 +520,16 @@ def test_a_run_that_never_gets_there_counts_as_its_end() -> None:
     assert "in 2 of 2 seeds it never" in later.reason
 
 
+def test_a_later_run_without_bp_keeps_bps_set_up() -> None:
+    """Its plan of BP, which only sets the budget, is not chosen but replaces the earlier one."""
+    only_budget = planned("bp", 2e9)
+    only_budget = replace(only_budget, metrics={**only_budget.metrics, "chosen": False})
+    rejected = planned("mezo_5", 3e9)
+    rejected = replace(rejected, metrics={**rejected.metrics, "chosen": False})
+    (setting,) = settings([record(r) for r in (*BP, only_budget, rejected)])
+    assert [plan.point["arm"] for plan in setting.plans] == ["bp"]
+
+
 def test_one_seed_settles_no_time() -> None:
     later = found([record(r) for r in (BP[0], MEZO[0])])["A10"]
     assert (later.ours, later.n_seeds) == (pytest.approx(52 / 18), 1)

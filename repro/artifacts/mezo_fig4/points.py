@@ -158,7 +158,11 @@ def _setting(name: str, dataset: str, records: Sequence[Record]) -> TaskRuns:
         for arm, model in sorted(keys, key=lambda key: (ARMS.index(key[0]), key[1]))
     )
     # B and N are part of a plan's point, so records may hold an earlier choice with other values
-    chosen = [record for record in of_kind(records, "plan") if record.metrics["chosen"]]
+    chosen = [
+        record
+        for record in of_kind(records, "plan")
+        if record.metrics["chosen"] or _sets_budget(record)
+    ]
     chosen.sort(key=lambda record: record.utc)
     plans = {(plan.point["arm"], plan.point["model"]): plan for plan in chosen}
     return TaskRuns(
@@ -170,6 +174,12 @@ def _setting(name: str, dataset: str, records: Sequence[Record]) -> TaskRuns:
         grids=tuple(of_kind(records, "grid")),
         zero_shot=tuple(of_kind(records, "zero_shot")),
     )
+
+
+def _sets_budget(plan: Record) -> bool:
+    """Return whether the budget is this plan's peak: BP's, also where a run trains other arms."""
+    peak = plan.metrics.get("measured_peak_bytes")
+    return peak is not None and peak == plan.metrics.get("budget_bytes")
 
 
 def _line(runs: Iterable[Record], arm: Arm, model: str) -> ArmSeeds:
