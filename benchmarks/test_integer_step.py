@@ -66,7 +66,7 @@ def epoch(precision: Precision, settings: Settings) -> Step:
 @pytest.mark.parametrize("partition", PARTITIONS)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("size", SIZES)
-def test_integer_step_against_float32(
+def test_integer_step_against_float32_in_pytorch(
     benchmark: Any, timed: Any, partition: str, threads: int, size: int
 ) -> None:
     """``ratios``: a step in float32 over one in integers."""
@@ -86,7 +86,9 @@ def test_integer_step_against_float32(
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("size", SIZES)
-def test_integer_epoch_against_float32(benchmark: Any, timed: Any, threads: int, size: int) -> None:
+def test_integer_epoch_against_float32_in_pytorch(
+    benchmark: Any, timed: Any, threads: int, size: int
+) -> None:
     """``ratios``: an epoch of Full ZO on MNIST, float32 over integers."""
     torch.set_num_threads(threads)
     arms = {

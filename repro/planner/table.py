@@ -155,8 +155,8 @@ def _label(method: TrainingMethod, setting: Setting) -> str:
     if method.trains == "adapters":
         return f"{method.label}, r = {setting.rank}"
     if method.trains == "tail":
-        blocks = f"last {setting.tail} + head" if setting.tail else "head"
-        return f"{method.label}, {blocks} by BP"
+        blocks = {0: "", 1: "last block + "}.get(setting.tail, f"last {setting.tail} blocks + ")
+        return f"{method.label}, {blocks}output by BP"
     return method.label
 
 

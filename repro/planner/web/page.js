@@ -107,7 +107,8 @@ function paperBytes(a, method, s, b, liveLayers) {
 function label(method, s) {
   if (method.trains === "adapters") return `${method.label}, r = ${s.rank}`;
   if (method.trains !== "tail") return method.label;
-  return `${method.label}, ${s.tail ? `last ${s.tail} + head` : "head"} by BP`;
+  const blocks = s.tail > 1 ? `last ${s.tail} blocks + ` : s.tail ? "last block + " : "";
+  return `${method.label}, ${blocks}output by BP`;
 }
 
 /** A bar of the parts of a peak; its whole width is twice the budget. */
