@@ -202,6 +202,8 @@ def _unknown(column: Point, table: int, method: str = "") -> tuple[str, ...]:
     settings: tuple[str, ...] = _UNKNOWN_FP32 if in_floats else _UNKNOWN_INT8
     if method in ("full_bp", "none"):
         settings = tuple(name for name in settings if name not in _OF_ZO)
+    if column["dataset"] == "modelnet40":
+        return ("number of epochs", *settings)
     if table == 1:
         return settings
     if method == "none":
