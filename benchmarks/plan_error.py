@@ -19,7 +19,7 @@ from repro.memory.setting import Setting
 from repro.planner.configurations import architecture
 from repro.planner.families import find
 from repro.planner.formula import estimate
-from repro.planner.methods import METHODS
+from repro.planner.methods import TRAINING_METHODS
 
 RECORD = Path(__file__).with_name("plan_error.json")
 PAGE = Path(__file__).parents[1] / "docs" / "plan.md"
@@ -37,7 +37,7 @@ MODELS = (
 def missing(record: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the models and methods that the record lacks."""
     known = {(point["model"], point["method"]) for point in record["points"]}
-    every = [(model, slug) for model in MODELS for slug in METHODS]
+    every = [(model, slug) for model in MODELS for slug in TRAINING_METHODS]
     return [point for point in every if point not in known]
 
 
@@ -52,7 +52,7 @@ def simulate_missing(record: dict[str, Any]) -> None:
     for model, slug in missing(record):
         member = find(model)
         assert member is not None, model
-        peak = simulate(member.config, METHODS[slug], SETTING)
+        peak = simulate(member.config, TRAINING_METHODS[slug], SETTING)
         point = {"model": model, "method": slug, **peak.as_metrics()}
         record["points"].append(point | {"versions": library_versions()})
         atomic.replace(RECORD, (json.dumps(record, indent=1) + "\n").encode())
@@ -61,9 +61,12 @@ def simulate_missing(record: dict[str, Any]) -> None:
 def table(record: dict[str, Any]) -> str:
     """Return the errors of the formula as Markdown: (formula - simulated) / simulated."""
     simulated = {(p["model"], p["method"]): p["total_bytes"] for p in record["points"]}
-    lines = [f"| model | {' | '.join(METHODS)} |", "|---|" + "--:|" * len(METHODS)]
+    lines = [
+        f"| model | {' | '.join(TRAINING_METHODS)} |",
+        "|---|" + "--:|" * len(TRAINING_METHODS),
+    ]
     for model in MODELS:
-        cells = [_cell(model, slug, simulated[model, slug]) for slug in METHODS]
+        cells = [_cell(model, slug, simulated[model, slug]) for slug in TRAINING_METHODS]
         lines.append(f"| {model} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -71,7 +74,7 @@ def table(record: dict[str, Any]) -> str:
 def _cell(model: str, slug: str, simulated: int) -> str:
     member = find(model)
     assert member is not None, model
-    formula = estimate(architecture(member.config), METHODS[slug], SETTING).total
+    formula = estimate(architecture(member.config), TRAINING_METHODS[slug], SETTING).total
     return f"{format_bytes(simulated)}, {100 * (formula / simulated - 1):+.2f} %"
 
 

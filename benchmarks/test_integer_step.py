@@ -94,7 +94,7 @@ def test_integer_epoch_against_float32_in_pytorch(
     arms = {
         "fp32": epoch("fp32", FloatSettings(lr=1e-3, clip=0.05, batch=size)),
         "int8": epoch("int8", IntegerSettings(batch=size)),
-        "int8_star": epoch("int8s", IntegerSettings(batch=size)),
+        "int8_star": epoch("int8_star", IntegerSettings(batch=size)),
     }
     seconds = timed(arms, turns=3, steps=1, warm_up=0)
     benchmark.extra_info["ratios"] = {

@@ -20,7 +20,7 @@ from repro.measurement.timing import Step, ratio, ratio_range
 from repro.memory import measured
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
-from repro.methods.walk import Restore
+from repro.methods.perturbed_weights import Restore
 from repro.models.dropout import without_dropout
 from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
 

@@ -7,7 +7,7 @@ import pytest
 from repro.measurement.isolation import run_isolated
 from repro.memory.measured import MeasureTask, measure
 from repro.memory.shape import DecoderShape
-from repro.memory.step import METHODS, Method, StepSpec, build_model, make_batch, make_step
+from repro.memory.step import STEP_METHODS, Method, StepSpec, build_model, make_batch, make_step
 
 SHAPE = DecoderShape(context=128, layers=4, hidden=256, heads=8, vocabulary=2048, batch=4)
 
@@ -17,7 +17,7 @@ def spec_of(method: Method) -> StepSpec:
     return StepSpec(SHAPE, method, "sdpa", "float32")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", STEP_METHODS)
 def test_step_time(benchmark: Any, method: Method) -> None:
     """Seconds of one step, without any tracker."""
     spec = spec_of(method)
@@ -27,7 +27,7 @@ def test_step_time(benchmark: Any, method: Method) -> None:
 
 
 @pytest.mark.memray
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", STEP_METHODS)
 def test_step_memory(benchmark: Any, method: Method) -> None:
     """Peak bytes of one step, in ``extra_info``; the time is that of measuring."""
     task = MeasureTask(spec_of(method), "cpu", threads=1, onednn=True)

@@ -129,7 +129,7 @@ JOBS: tuple[GpuJob, ...] = (
         8.0,
         4,
         elasticzo_table1.ARTIFACT,
-        _table1(IMAGES, "int8", "int8s"),
+        _table1(IMAGES, "int8", "int8_star"),
         data=IMAGES,
     ),
     GpuJob(

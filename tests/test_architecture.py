@@ -20,7 +20,7 @@ from repro.claims.index import CLAIMS, of_artifact
 from repro.cli import main
 from repro.measurement import isolation
 from repro.measurement.records import PROFILES
-from repro.methods.walk import Walk
+from repro.methods.perturbed_weights import PerturbedWeights
 from repro.report.markdown import artifact_section
 from repro.report.notebooks import assemble, is_stale, template
 from repro.report.runs import require_runs
@@ -146,10 +146,10 @@ def test_notebook_is_as_new_as_its_records(slug: str) -> None:
 def test_notebook_answers_first_and_says_how_it_was_made_last(slug: str) -> None:
     artifact = index.load(slug)
     sources = [cell.source for cell in assemble(slug).cells]
-    figure = f'view.figure(artifact.ARTIFACT, "{next(iter(artifact.captions))}", records)'
-    claims, counts = f'view.claims("{slug}")', f'view.verdicts("{slug}")'
+    figure = f'notebook_api.figure(artifact.ARTIFACT, "{next(iter(artifact.captions))}", records)'
+    claims, counts = f'notebook_api.claims("{slug}")', f'notebook_api.verdicts("{slug}")'
     (conclusion,) = [s for s in sources if s.startswith(("## Conclusion", "## What follows"))]
-    shown = [figure, conclusion, "view.provenance(records)"]
+    shown = [figure, conclusion, "notebook_api.provenance(records)"]
     if any(not CLAIMS[name].same_as for name in artifact.claims):
         shown.insert(0, counts if counts in sources else claims)
     assert sources.count(claims) == (shown[0] != figure)
@@ -200,18 +200,18 @@ def test_the_documented_path_of_table_1_is_the_real_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stacks: list[list[str]] = []
-    update = Walk.update
+    update = PerturbedWeights.update
 
-    def seen(self: Walk, *rates: Any) -> None:
+    def seen(self: PerturbedWeights, *rates: Any) -> None:
         names = (frame.filename for frame in traceback.extract_stack())
         stacks.append([name for name in names if name.startswith(str(ROOT / "repro"))])
         update(self, *rates)
 
     monkeypatch.setattr(isolation, "ProcessPool", InThisProcess)
-    monkeypatch.setattr(Walk, "update", seen)
+    monkeypatch.setattr(PerturbedWeights, "update", seen)
     table1 = ["--precisions", "fp32", "--methods", "cls1", "--datasets", "mnist", "--epochs", "1"]
     assert main(["run", "elasticzo_table1", *table1, "--out", str(tmp_path)]) == 0
     told = re.findall(r"^\| \d+ \| `(\S+)`", (ROOT / "docs/architecture.md").read_text(), re.M)
     assert len(told) <= 15
     called = list(dict.fromkeys(str(Path(name).relative_to(ROOT)) for name in stacks[0]))
-    assert set(called) == set(told[: told.index("repro/methods/walk.py")])
+    assert set(called) == set(told[: told.index("repro/methods/perturbed_weights.py")])

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from repro.claims.claim import Claim
-from repro.claims.elasticzo import CLAIMS, METHODS, QUANTITIES
+from repro.claims.elasticzo import CLAIMS, QUANTITIES, ROW_LABELS
 from repro.claims.quantity import Accuracy, Gaps, Point
 from repro.claims.verdict import is_ranking
 
@@ -27,10 +27,10 @@ def test_ids_are_safe_and_differ() -> None:
     [
         ("B-T1-mnist-fp32-full_zo", 89.80),
         ("B-T1-mnist-int8-cls2", 94.34),
-        ("B-T1-mnist-int8s-cls1", 95.83),
+        ("B-T1-mnist-int8_star-cls1", 95.83),
         ("B-T1-fashion_mnist-fp32-full_bp", 91.37),
         ("B-T1-fashion_mnist-int8-full_zo", 73.98),
-        ("B-T1-fashion_mnist-int8s-cls2", 77.93),
+        ("B-T1-fashion_mnist-int8_star-cls2", 77.93),
         ("B-T1-modelnet40-fp32-cls1", 73.50),
         ("B-T2-mnist-30-fp32-none", 74.41),
         ("B-T2-mnist-45-fp32-full_zo", 74.71),
@@ -125,8 +125,8 @@ def test_orders_are_those_of_the_columns() -> None:
     assert len(orders) == 7 + 8
     unusual = {claim_id for claim_id, found in orders.items() if found != usual[-len(found) :]}
     assert unusual == {
-        "B-T1-mnist-int8s-order",  # no Full BP in INT8*
-        "B-T1-fashion_mnist-int8s-order",
+        "B-T1-mnist-int8_star-order",  # no Full BP in INT8*
+        "B-T1-fashion_mnist-int8_star-order",
         "B-T1-modelnet40-fp32-order",  # Cls1 is above Full BP
         "B-T2-fashion_mnist-30-fp32-order",  # Cls2 is above Cls1
     }
@@ -138,4 +138,4 @@ def test_every_claim_was_trained_and_is_about_cells_or_signs() -> None:
         assert claim.basis == "trained"
         assert (claim.id in QUANTITIES) == (claim.artifact != "elasticzo_int8_sign")
     methods = {q.point["method"] for q in QUANTITIES.values() if isinstance(q, Accuracy)}
-    assert methods == set(METHODS)
+    assert methods == set(ROW_LABELS)

@@ -13,7 +13,7 @@ from repro.claims.elasticzo import QUANTITIES
 from repro.claims.index import CLAIMS
 from repro.claims.quantity import Accuracy, Gaps, order
 from repro.claims.statistics import estimate
-from repro.claims.trained import Cells, findings
+from repro.claims.trained import SeedGroups, findings
 from repro.claims.verdict import Finding, verdict
 from repro.measurement import environment
 from repro.measurement.records import Record
@@ -218,7 +218,7 @@ def test_seeds_of_other_settings_are_no_part_of_the_mean() -> None:
     found = finding(Accuracy(ZO), records)
     assert found.ours == pytest.approx(85.0)
     assert found.reason.endswith("seeds 0, 3; 1 left out: other settings")
-    cell = Cells(records).get(ZO)
+    cell = SeedGroups(records).get(ZO)
     assert cell is not None
     assert [record.seed for record in cell.records] == [0, 3]
 

@@ -184,7 +184,7 @@ def test_a_mixture_of_experts_says_what_stays_unquantised(
     assert "The formula does not cover model type 'mixtral'" in captured.err
     (row,) = json.loads(captured.out)["methods"]
     experts = 2 * 4 * (3 * 64 * 160 + 64)  # of two blocks, with the router's rows
-    assert f"{format_bytes(2 * experts)} of weights stay in bfloat16" in row["caution"]
+    assert f"{format_bytes(2 * experts)} of weights stay in bfloat16" in row["warning"]
     assert row["simulation"]["parameters_bytes"] > 2 * experts
     fits = row["largest_batch"]
     for batch, status in ((fits, 0), (fits + 1, 1)):
@@ -199,7 +199,9 @@ def test_a_method_that_cannot_be_simulated_does_not_end_the_others(
     arguments = ["--budget", "1GB", "--model", str(tmp_path), "--context", "8", "--method"]
     plan = planned(capsys, *arguments, "lora", "mezo")
     rows = by_method(plan)
-    assert "cannot be simulated by lora: its code reads a weight" in rows["lora"]["objection"]
+    assert (
+        "cannot be simulated by lora: its code reads a weight" in rows["lora"]["unsupported_reason"]
+    )
     assert rows["mezo"]["fits"]
     assert plan["setting"]["attention"] == "eager"
     assert "no sdpa attention: eager instead" in plan["notes"][0]

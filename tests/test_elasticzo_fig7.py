@@ -24,10 +24,10 @@ from repro.artifacts.elasticzo_fig7.arms import PARTS, TimedRun, timed_epoch
 from repro.artifacts.elasticzo_fig7.findings import findings
 from repro.artifacts.elasticzo_fig7.times import Times
 from repro.artifacts.shared import subprocesses
-from repro.claims.execution_time import CLAIMS, METHODS, PHASES, QUANTITIES, SHARES, Ratio
+from repro.claims.execution_time import CLAIMS, PHASES, QUANTITIES, SHARES, Ratio
 from repro.claims.verdict import Finding, verdict
 from repro.core.errors import ReproError, UsageError
-from repro.core.names import Engine
+from repro.core.names import ZEROTH_ORDER, Engine
 from repro.harness import run_artifact
 from repro.measurement import environment
 from repro.measurement.records import Record, of_kind, read_run, single
@@ -80,7 +80,7 @@ def records(
     made = [
         epoch(engine, precision, method, batch)
         for batch in batches
-        for method in METHODS
+        for method in ZEROTH_ORDER
         for precision in ("fp32", "int8")
         for engine in engines
     ]
@@ -229,7 +229,7 @@ def test_one_engine_alone_can_be_shown(made: dict[str, Any]) -> None:
 @pytest.mark.parametrize("trainer", ["torch", "native"])
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_phases_of_a_timed_epoch(trainer: Engine, precision: Any) -> None:
-    made = [TimedRun(trainer, precision, method, 12) for method in METHODS]
+    made = [TimedRun(trainer, precision, method, 12) for method in ZEROTH_ORDER]
     seconds, images = timed_epoch(made, items=30)
     assert images == 30
     for arm, phases in zip(made, seconds, strict=True):

@@ -13,7 +13,7 @@ import pytest
 from repro.artifacts import (
     elasticzo_fig2,
     elasticzo_fig3,
-    elasticzo_int8_choices,
+    elasticzo_int8_ablation,
     elasticzo_int8_sign,
     elasticzo_search,
     elasticzo_sparsity,
@@ -39,9 +39,9 @@ ARTIFACTS = (
     elasticzo_fig3,
     elasticzo_sparsity,
     elasticzo_int8_sign,
-    elasticzo_int8_choices,
+    elasticzo_int8_ablation,
 )
-WITHOUT_METHODS = (elasticzo_sparsity, elasticzo_int8_choices)
+WITHOUT_METHODS = (elasticzo_sparsity, elasticzo_int8_ablation)
 CURVES = {
     "test_accuracy": [0.1, 0.8],
     "test_loss": [2.3, 0.6],
@@ -82,9 +82,9 @@ def test_table_1_has_the_published_cells(ran: list[NetworkRun]) -> None:
     points = [result.point for result in results(elasticzo_table1, elasticzo_table1.PAPER)]
     counted = Counter((p["dataset"], p["precision"]) for p in points)
     assert counted == {
-        ("mnist", "fp32"): 20, ("mnist", "int8"): 20, ("mnist", "int8s"): 15,
+        ("mnist", "fp32"): 20, ("mnist", "int8"): 20, ("mnist", "int8_star"): 15,
         ("fashion_mnist", "fp32"): 20, ("fashion_mnist", "int8"): 20,
-        ("fashion_mnist", "int8s"): 15,
+        ("fashion_mnist", "int8_star"): 15,
         ("modelnet40", "fp32"): 20,
     }  # fmt: skip
     assert {cell.epochs for cell in ran if cell.task != "modelnet40"} == {100}
@@ -123,7 +123,7 @@ def test_what_the_engine_cannot_train_is_refused_before_anything_runs(
     ran: list[NetworkRun],
 ) -> None:
     with pytest.raises(UsageError, match=r"mnist int8 .* no shift policy v1.*--engine auto"):
-        results(elasticzo_int8_choices, replace(elasticzo_int8_choices.PAPER, engine="native"))
+        results(elasticzo_int8_ablation, replace(elasticzo_int8_ablation.PAPER, engine="native"))
     assert ran == []
 
 
@@ -392,13 +392,13 @@ def test_scheduled_arm_is_the_run_of_table_1(ran: list[NetworkRun]) -> None:
 
 def test_signs_are_counted_in_runs_of_their_own(ran: list[NetworkRun]) -> None:
     results(elasticzo_int8_sign, elasticzo_int8_sign.PAPER)
-    assert all(cell.signs and cell.precision == "int8s" for cell in ran)
+    assert all(cell.signs and cell.precision == "int8_star" for cell in ran)
     assert len(ran) == 2 * 3 * 6 * 5  # data sets, methods, batch sizes, seeds
     assert {cell.settings.batch for cell in ran} == {32, 64, 128, 256, 512, 1024}
 
 
 def test_other_answers_are_given_one_at_a_time(ran: list[NetworkRun]) -> None:
-    results(elasticzo_int8_choices, elasticzo_int8_choices.QUICK)
+    results(elasticzo_int8_ablation, elasticzo_int8_ablation.QUICK)
     found = []
     for cell in ran:
         assert isinstance(cell.settings, IntegerSettings)
@@ -410,8 +410,8 @@ def test_other_answers_are_given_one_at_a_time(ran: list[NetworkRun]) -> None:
         ("int8", "exact", "v2", "plus", None): ("full_zo", "cls1"),
         ("int8", "clip", "v1", "plus", None): ("full_zo", "cls1", "full_bp"),
         ("int8", "clip", "v2", "minus", None): ("cls2", "cls1"),
-        ("int8s", "clip", "v2", "plus", None): ("full_zo", "cls2", "cls1"),
-        ("int8s", "clip", "v2", "plus", "exact"): ("full_zo", "cls2", "cls1"),
+        ("int8_star", "clip", "v2", "plus", None): ("full_zo", "cls2", "cls1"),
+        ("int8_star", "clip", "v2", "plus", "exact"): ("full_zo", "cls2", "cls1"),
     }
     assert sorted(found, key=str) == sorted(
         ((method, *answers) for answers, methods in wanted.items() for method in methods), key=str
@@ -422,5 +422,5 @@ def test_runs_by_the_defaults_and_in_int8s_are_those_of_table_1(ran: list[Networ
     results(elasticzo_table1, elasticzo_table1.QUICK)
     of_table = set(ran)
     ran.clear()
-    results(elasticzo_int8_choices, elasticzo_int8_choices.QUICK)
+    results(elasticzo_int8_ablation, elasticzo_int8_ablation.QUICK)
     assert len(set(ran) & of_table) == 4 + 3

@@ -14,7 +14,7 @@ STEPS = 200
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("precision", ["int8", "int8s"])
+@pytest.mark.parametrize("precision", ["int8", "int8_star"])
 @pytest.mark.parametrize("method", METHODS)
 def test_integer_steps_are_the_hosts_bit_by_bit(method: MethodName, precision: Precision) -> None:
     cell = NetworkRun("mnist", precision, method, IntegerSettings(batch=16), 1, 0)
@@ -29,7 +29,7 @@ def test_integer_steps_are_the_hosts_bit_by_bit(method: MethodName, precision: P
             learner.step((images.to(device), labels.to(device))).loss
             for device, learner in learners.items()
         ]
-        if precision == "int8s" or method == "full_bp":  # the float loss is summed in another order
+        if precision == "int8_star" or method == "full_bp":
             assert losses[0] == losses[1], step
     host, device = (weights(learner.state_dict()) for learner in learners.values())
     assert len(host) >= 5

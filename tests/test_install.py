@@ -94,7 +94,7 @@ def test_artifacts_are_listed_and_run(run: Run) -> None:
     listed = run("list")
     assert listed.returncode == 0, listed.stderr
     assert all(slug in listed.stdout for slug in SLUGS)
-    done = run("run", "elasticzo_int8_choices", "--profile", "smoke")
+    done = run("run", "elasticzo_int8_ablation", "--profile", "smoke")
     assert done.returncode == 0, done.stderr
     records = read_run(Path(done.stdout.strip()))
     assert {record.metrics["trained"]["engine"] for record in records} == {"torch"}

@@ -16,9 +16,9 @@ from repro.methods.lattice import Lattice
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
+from repro.methods.perturbed_weights import Restore
 from repro.methods.rademacher import RademacherNoise
 from repro.methods.sparse import SparseNoise, thresholds_of
-from repro.methods.walk import Restore
 
 SIZE, ESTIMATES = 6, 5_000
 CURVATURE = torch.linspace(0.5, 3, SIZE, dtype=torch.float64)

@@ -20,7 +20,7 @@ from repro.methods.lattice import Lattice
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
 from repro.methods.perturbation import perturb_
-from repro.methods.walk import Restore
+from repro.methods.perturbed_weights import Restore
 
 LR, EPS = 1e-2, 1e-3
 SIZE = 1000

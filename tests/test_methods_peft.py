@@ -13,7 +13,7 @@ from repro.methods.elasticzo import ElasticZO
 from repro.methods.log import replay
 from repro.methods.mezo import MeZO
 from repro.methods.perturbation import perturb_
-from repro.methods.walk import Restore
+from repro.methods.perturbed_weights import Restore
 from repro.methods.zeroth_order import ZerothOrder
 
 # peft reads a name that transformers has deprecated

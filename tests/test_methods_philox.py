@@ -12,8 +12,8 @@ from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
 from repro.methods.log import replay
 from repro.methods.mezo import MeZO
+from repro.methods.perturbed_weights import PerturbedWeights
 from repro.methods.philox import PhiloxNoise
-from repro.methods.walk import Walk
 
 pytest.importorskip("triton")
 SHAPES = ((4100,), (3, 7))
@@ -81,9 +81,9 @@ def test_philox_gives_the_published_vector() -> None:
 @pytest.mark.parametrize("seed", [1, 3_000_000_019])
 def test_kernels_draw_the_noise_that_is_documented(device: str, seed: int) -> None:
     parameters = weights(device, torch.float32, scale=0)
-    walk = Walk(parameters, "rounded", 1e-3, None, PhiloxNoise())
-    walk.prepare()
-    walk.perturb(seed, 1)
+    perturbed = PerturbedWeights(parameters, "rounded", 1e-3, None, PhiloxNoise())
+    perturbed.prepare()
+    perturbed.perturb(seed, 1)
     for number, parameter in enumerate(parameters):
         found = parameter.detach().cpu().double().view(-1).numpy() / 1e-3
         wanted = expected_noise(seed, number, parameter.numel())
@@ -97,14 +97,14 @@ def half_of(device: str) -> torch.dtype:
 
 def test_exact_passes_restore_every_bit(device: str) -> None:
     parameters = weights(device, half_of(device))
-    walk = Walk(parameters, "exact", 1e-3, None, PhiloxNoise())
-    walk.prepare()
+    perturbed = PerturbedWeights(parameters, "exact", 1e-3, None, PhiloxNoise())
+    perturbed.prepare()
     before = [parameter.clone() for parameter in parameters]
     for seed in range(2):
-        walk.perturb(seed, 1)
+        perturbed.perturb(seed, 1)
         assert not torch.equal(parameters[0], before[0])
-        walk.perturb(seed, -1)
-        walk.restore()
+        perturbed.perturb(seed, -1)
+        perturbed.restore()
     assert all(torch.equal(p, b) for p, b in zip(parameters, before, strict=True))
 
 
@@ -112,11 +112,11 @@ def test_exact_update_is_the_lattices(device: str) -> None:
     """Each updated weight is one of the two lattice points around theta - rate z."""
     eps, rate, seed = 1e-3, 4e-4, 5
     parameters = weights(device, half_of(device))
-    walk = Walk(parameters, "exact", eps, None, PhiloxNoise())
-    walk.prepare()
+    perturbed = PerturbedWeights(parameters, "exact", eps, None, PhiloxNoise())
+    perturbed.prepare()
     theta = [parameter.detach().cpu().float() for parameter in parameters]
-    walk.perturb(seed, -1)
-    walk.update([(seed, rate)])
+    perturbed.perturb(seed, -1)
+    perturbed.update([(seed, rate)])
     lattice = Lattice(half_of(device), eps)
     drift, spread = [], []
     for number, (old, new) in enumerate(zip(theta, parameters, strict=True)):

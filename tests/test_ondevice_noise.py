@@ -18,7 +18,7 @@ from repro.methods.lattice import Lattice
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
 from repro.methods.noise import LatticeStep, Pass, PiecewiseNoise, TorchNoise
-from repro.methods.walk import Restore
+from repro.methods.perturbed_weights import Restore
 from repro.ondevice.build import EngineError
 from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
 

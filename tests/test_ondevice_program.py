@@ -91,7 +91,7 @@ def initial(path: Path) -> IntegerNetwork:
 
 
 @pytest.mark.parametrize(
-    ("precision", "mode"), [("int8", []), ("int8s", []), ("int8s", ["--compact"])]
+    ("precision", "mode"), [("int8", []), ("int8_star", []), ("int8_star", ["--compact"])]
 )
 @pytest.mark.parametrize("method", PARTITIONS)
 def test_two_hundred_steps_are_those_of_the_reference(
@@ -105,7 +105,7 @@ def test_two_hundred_steps_are_those_of_the_reference(
     done = run(program, *files, *options, *mode, "--steps", steps, "--epochs", 1000)
     assert done.returncode == 0, done.stderr
 
-    sign = "integer" if precision == "int8s" else "float"
+    sign = "integer" if precision == "int8_star" else "float"
     reference = ElasticZOInt8(network, PARTITIONS[method], sign=sign, seed=3)  # type: ignore[arg-type]
     levels = torch.arange(256, dtype=torch.uint8).view(256, 1, 1)
     exponent = quantise(normalise(levels, 0.1307, 0.3081)).exponent
@@ -117,7 +117,7 @@ def test_two_hundred_steps_are_those_of_the_reference(
     assert np.array_equal(weights, network.parameters.numpy())
 
 
-@pytest.mark.parametrize("precision", ["fp32", "int8", "int8s"])
+@pytest.mark.parametrize("precision", ["fp32", "int8", "int8_star"])
 def test_prints_accuracy_and_the_time_of_each_phase(
     program: list[str], data: Any, precision: str
 ) -> None:
@@ -192,7 +192,9 @@ NAMES = [
 ]
 VALUES = st.one_of(
     st.sampled_from(["", "0", "-1", "nan", "inf", "1e400", "9" * 30, "127", "1e-46", "0x10", "."]),
-    st.sampled_from(["fp32", "int8", "int8s", "full_zo", "cls2", "cls1", "full_bp", "baseline"]),
+    st.sampled_from(
+        ["fp32", "int8", "int8_star", "full_zo", "cls2", "cls1", "full_bp", "baseline"]
+    ),
     st.integers(-(2**65), 2**65).map(str),
     st.floats().map(str),
     st.text(st.characters(codec="ascii", min_codepoint=32, exclude_characters="/"), max_size=6),

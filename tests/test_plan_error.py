@@ -9,7 +9,7 @@ import pytest
 from repro.planner.configurations import architecture
 from repro.planner.families import find
 from repro.planner.formula import estimate
-from repro.planner.methods import METHODS
+from repro.planner.methods import TRAINING_METHODS
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "plan_error.py"
 
@@ -66,5 +66,7 @@ def test_the_formula_is_near_every_simulated_step(script: ModuleType) -> None:
     assert len(script.MODELS) >= 10
     for point in record["points"]:
         config = find(point["model"]).config  # type: ignore[union-attr]
-        formula = estimate(architecture(config), METHODS[point["method"]], script.SETTING).total
+        formula = estimate(
+            architecture(config), TRAINING_METHODS[point["method"]], script.SETTING
+        ).total
         assert formula == pytest.approx(point["total_bytes"], rel=0.02), point

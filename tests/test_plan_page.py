@@ -20,7 +20,7 @@ from repro.planner.choices import choose
 from repro.planner.configurations import architecture
 from repro.planner.families import FAMILIES, find, members
 from repro.planner.formula import estimate
-from repro.planner.methods import METHODS
+from repro.planner.methods import TRAINING_METHODS
 from repro.planner.models import Model, named
 from repro.planner.page import FIRST, page
 from repro.planner.paper import BYTES_PER_PARAMETER, paper_bytes
@@ -49,7 +49,7 @@ JSON.stringify(CASES.map(({ sizes, method, given, budget, b }) => {
 
 
 def made(model: Model | None = None) -> str:
-    return page(list(FAMILIES), list(METHODS.values()), SETTING, BUDGET, model)
+    return page(list(FAMILIES), list(TRAINING_METHODS.values()), SETTING, BUDGET, model)
 
 
 def script(text: str, name: str) -> str:
@@ -133,7 +133,12 @@ def test_the_pages_formula_is_that_of_python(tmp_path: Path, rounds: int) -> Non
     architectures = [architecture(member.config) for member in members()]
     architectures += [an_architecture(draw) for _ in range(150)]
     cases: list[tuple[Architecture, TrainingMethod, Setting, float]] = [
-        (a, draw.choice(list(METHODS.values())), a_setting(draw), 10 ** draw.uniform(8, 12))
+        (
+            a,
+            draw.choice(list(TRAINING_METHODS.values())),
+            a_setting(draw),
+            10 ** draw.uniform(8, 12),
+        )
         for a in architectures * rounds
     ]
     given = [
@@ -179,10 +184,10 @@ def test_the_page_has_everything_in_it() -> None:
 def test_the_page_says_what_python_says_of_methods() -> None:
     data = json.loads(script(made(), "data"))
     by_slug = {method["slug"]: method for method in data["methods"]}
-    assert list(by_slug) == list(METHODS)
-    assert "rounds to zero" in by_slug["mezo"]["objections"]["4bit"]
-    assert by_slug["mezo"]["objections"]["bfloat16"] is None
-    assert "Adam's eps" in by_slug["lora"]["cautions"]["float16"]
+    assert list(by_slug) == list(TRAINING_METHODS)
+    assert "rounds to zero" in by_slug["mezo"]["unsupported_reasons"]["4bit"]
+    assert by_slug["mezo"]["unsupported_reasons"]["bfloat16"] is None
+    assert "Adam's eps" in by_slug["lora"]["warnings"]["float16"]
     sizes = {m.name: asdict(architecture(m.config)) for m in members()}
     assert {m["name"]: m["sizes"] for m in data["models"]} == json.loads(json.dumps(sizes))
 
@@ -222,15 +227,15 @@ def test_command_writes_the_page(capsys: pytest.CaptureFixture[str], tmp_path: P
 def test_a_browser_shows_what_the_command_prints(dtype: Any, tmp_path: Path) -> None:
     setting = Setting(format=dtype)
     path = tmp_path / "plan.html"
-    path.write_text(page(list(FAMILIES), list(METHODS.values()), setting, BUDGET))
+    path.write_text(page(list(FAMILIES), list(TRAINING_METHODS.values()), setting, BUDGET))
     document = browsed(path)
     tables = re.findall(r"<tbody>(.*?)</tbody>", document, re.DOTALL)
     methods, families = [re.split("</?tr[^>]*>", table)[1::2] for table in tables]  # rows
-    assert len(methods) == len(METHODS)
+    assert len(methods) == len(TRAINING_METHODS)
     if dtype == "bfloat16":  # as README's example has it
         last = [re.findall(r"<td[^>]*>(.*?)</td>", row)[-1] for row in methods]
         assert last == ["57.4 GB", "-", "32.2 GB", "-", "-", "-", "-", "14.4 GB", "-"]
-    chosen = choose(list(FAMILIES), list(METHODS.values()), setting, BUDGET, shorten=True)
+    chosen = choose(list(FAMILIES), list(TRAINING_METHODS.values()), setting, BUDGET, shorten=True)
     for row in families:
         name, *cells = re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)
         models = [choice.model for choice in chosen if choice.family == name]

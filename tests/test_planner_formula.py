@@ -20,7 +20,7 @@ from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture
 from repro.planner.families import find, members
 from repro.planner.formula import estimate
-from repro.planner.methods import METHODS, objection
+from repro.planner.methods import TRAINING_METHODS, unsupported_reason
 from repro.planner.paper import paper_bytes
 from repro.planner.search import (
     LARGEST_BATCH,
@@ -49,7 +49,7 @@ def saved_by_autograd(config: dict[str, Any], setting: Setting) -> int:
     """Bytes of all storages that a forward pass keeps, weights aside: each once."""
     kept: dict[int, torch.UntypedStorage] = {}
     with FakeTensorMode(), unpacked():
-        model = build(config, METHODS["bp-sgd"], setting)
+        model = build(config, TRAINING_METHODS["bp-sgd"], setting)
         weights = {p.untyped_storage()._cdata for p in model.parameters()}
 
         def pack(tensor: torch.Tensor) -> torch.Tensor:
@@ -85,15 +85,15 @@ def test_a_small_llama_block_keeps_what_autograd_saves(fmt: Any) -> None:
 
 
 def test_the_least_step_is_weights_and_gradients() -> None:
-    found = estimate(LLAMA2, METHODS["bp-sgd"], Setting(context=1))
+    found = estimate(LLAMA2, TRAINING_METHODS["bp-sgd"], Setting(context=1))
     assert found.moment == "gradients complete"
     assert found.total == pytest.approx(2 * 2 * 6_738_415_616, rel=1e-5)
-    adam = estimate(LLAMA2, METHODS["bp-adam"], Setting(context=1))
+    adam = estimate(LLAMA2, TRAINING_METHODS["bp-adam"], Setting(context=1))
     assert adam.total == pytest.approx(4 * 2 * 6_738_415_616, rel=0.02)  # and two temporaries
 
 
 def test_mezo_on_llama_2_by_hand() -> None:
-    found = estimate(LLAMA2, METHODS["mezo"], Setting(context=2048))
+    found = estimate(LLAMA2, TRAINING_METHODS["mezo"], Setting(context=2048))
     # embedded tokens, the block's input, the stream, the norm's output; gate, up, product
     tensors = 2 * 2048 * (4 * 4096 + 3 * 11008)
     tables = 2 * 2 * 2048 * 128
@@ -101,7 +101,7 @@ def test_mezo_on_llama_2_by_hand() -> None:
 
 
 def test_parts_add_up_and_are_whole() -> None:
-    found = estimate(LLAMA2, METHODS["lora"], Setting(format="4bit")).as_dict()
+    found = estimate(LLAMA2, TRAINING_METHODS["lora"], Setting(format="4bit")).as_dict()
     moment, total = found.pop("moment"), found.pop("total")
     assert moment in ("final norm", "backward pass begins")
     assert all(isinstance(part, int) for part in found.values())
@@ -122,8 +122,8 @@ ARCHITECTURES = st.sampled_from([architecture(member.config) for member in membe
 
 
 def cases(a: Architecture, setting: Setting) -> Iterator[tuple[str, float]]:
-    for slug, method in METHODS.items():
-        if objection(method, setting) is None:
+    for slug, method in TRAINING_METHODS.items():
+        if unsupported_reason(method, setting) is None:
             yield slug, estimate(a, method, setting).total
 
 
@@ -155,13 +155,13 @@ def test_methods_are_in_their_order(a: Architecture, setting: Setting) -> None:
 @given(
     a=ARCHITECTURES,
     setting=SETTINGS,
-    slug=st.sampled_from(sorted(METHODS)),
+    slug=st.sampled_from(sorted(TRAINING_METHODS)),
     budget=st.floats(1e8, 1e12),
 )
 def test_what_is_found_fits_and_one_more_does_not(
     a: Architecture, setting: Setting, slug: str, budget: float
 ) -> None:
-    method = METHODS[slug]
+    method = TRAINING_METHODS[slug]
     context = longest_context(a, method, setting, budget)
     batch = largest_batch(a, method, setting, budget)
 
@@ -183,18 +183,22 @@ def test_the_largest_number_is_found_wherever_it_lies(limit: int) -> None:
 def test_the_papers_formula_is_the_papers() -> None:
     setting = Setting(format="float16")
     s = sizes_of(LLAMA2_7B, 2)
-    assert paper_bytes(LLAMA2, METHODS["bp-sgd"], setting) == float(bp_bytes(s))
-    assert paper_bytes(LLAMA2, METHODS["checkpoint-sgd"], setting) == float(
+    assert paper_bytes(LLAMA2, TRAINING_METHODS["bp-sgd"], setting) == float(bp_bytes(s))
+    assert paper_bytes(LLAMA2, TRAINING_METHODS["checkpoint-sgd"], setting) == float(
         bp_bytes(s, checkpointing=True)
     )
-    assert paper_bytes(LLAMA2, METHODS["mezo"], setting) == float(mezo_bytes(s))
+    assert paper_bytes(LLAMA2, TRAINING_METHODS["mezo"], setting) == float(mezo_bytes(s))
     for slug in ("bp-adam", "lora", "mezo-lora", "elasticzo"):
-        assert paper_bytes(LLAMA2, METHODS[slug], setting) is None
+        assert paper_bytes(LLAMA2, TRAINING_METHODS[slug], setting) is None
 
 
 @pytest.mark.parametrize("fmt", ["int8", "4bit"])
 def test_whole_models_are_not_trained_on_quantised_weights(fmt: Any) -> None:
-    refused = {slug for slug, method in METHODS.items() if objection(method, Setting(format=fmt))}
+    refused = {
+        slug
+        for slug, method in TRAINING_METHODS.items()
+        if unsupported_reason(method, Setting(format=fmt))
+    }
     assert refused == {
         "bp-sgd", "bp-adam", "checkpoint-sgd", "checkpoint-adam", "elasticzo", "mezo",
     }  # fmt: skip

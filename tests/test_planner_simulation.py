@@ -18,7 +18,7 @@ from repro.methods.parameters import split_at
 from repro.planner.configurations import architecture
 from repro.planner.families import find
 from repro.planner.formula import estimate
-from repro.planner.methods import METHODS, PAPER, objection
+from repro.planner.methods import PAPER, TRAINING_METHODS, unsupported_reason
 from repro.planner.weights import weight_bytes
 
 ROOT = Path(__file__).parents[1]
@@ -50,11 +50,11 @@ def test_weights_and_adapters_are_counted_as_by_the_formula(slug: str, fmt: Any)
     setting = Setting(context=64, format=fmt)
     a = architecture(LLAMA)
     expected = weight_bytes(a, setting) + 2 * a.adapter_parameters(setting.rank)
-    assert simulate(LLAMA, METHODS[slug], setting).parameters == expected
+    assert simulate(LLAMA, TRAINING_METHODS[slug], setting).parameters == expected
 
 
 def test_adam_keeps_two_copies_of_what_is_trained() -> None:
-    found = simulate(LLAMA, METHODS["bp-adam"], SETTING)
+    found = simulate(LLAMA, TRAINING_METHODS["bp-adam"], SETTING)
     assert found.optimizer_state == 2 * 2 * architecture(LLAMA).parameters
 
 
@@ -63,7 +63,7 @@ def test_tail_is_the_last_blocks_final_norm_and_head(blocks: int, parameters: in
     block = 4 * 64 * 64 + 3 * 64 * 172 + 2 * 64
     assert block == 49_536
     with FakeTensorMode():
-        model = build(LLAMA, METHODS["elasticzo"], SETTING)
+        model = build(LLAMA, TRAINING_METHODS["elasticzo"], SETTING)
         _, tail = split_at(model, partition_before(model, blocks))
     found = sum(p.numel() for p in tail)
     assert found == parameters + 128 * 64
@@ -73,7 +73,7 @@ def test_tail_is_the_last_blocks_final_norm_and_head(blocks: int, parameters: in
 def test_a_tied_head_is_left_to_the_zeroth_order_part() -> None:
     tied = {**LLAMA, "tie_word_embeddings": True}
     with FakeTensorMode():
-        model = build(tied, METHODS["elasticzo"], SETTING)
+        model = build(tied, TRAINING_METHODS["elasticzo"], SETTING)
         _, tail = split_at(model, partition_before(model, 0))
     assert [p.numel() for p in tail] == [64]
     assert architecture(tied).tail_parameters(0) == 64
@@ -92,12 +92,12 @@ def test_adapters_are_those_of_peft() -> None:
     assert architecture(LLAMA).adapter_parameters(8) == trained
 
 
-@pytest.mark.parametrize("slug", METHODS)
+@pytest.mark.parametrize("slug", TRAINING_METHODS)
 def test_formula_is_near_the_simulation(slug: str) -> None:
     setting = Setting(context=512, batch=4)
     wide = {**LLAMA, "max_position_embeddings": 512}
-    found = simulate(wide, METHODS[slug], setting).total
-    assert estimate(architecture(wide), METHODS[slug], setting).total == pytest.approx(
+    found = simulate(wide, TRAINING_METHODS[slug], setting).total
+    assert estimate(architecture(wide), TRAINING_METHODS[slug], setting).total == pytest.approx(
         found, rel=0.03
     )
 
@@ -119,11 +119,11 @@ def test_formula_is_near_the_simulation(slug: str) -> None:
 def test_formula_is_near_the_simulation_in_other_settings(
     name: str, setting: Setting, slug: str
 ) -> None:
-    if objection(METHODS[slug], setting) is not None:
+    if unsupported_reason(TRAINING_METHODS[slug], setting) is not None:
         pytest.skip("makes no sense on these weights")
     config = find(name).config  # type: ignore[union-attr]
-    found = simulate(config, METHODS[slug], setting).total
-    assert estimate(architecture(config), METHODS[slug], setting).total == pytest.approx(
+    found = simulate(config, TRAINING_METHODS[slug], setting).total
+    assert estimate(architecture(config), TRAINING_METHODS[slug], setting).total == pytest.approx(
         found, rel=0.03
     )
 
@@ -146,8 +146,8 @@ def test_formula_is_as_far_off_as_the_page_says_of_a_small_llama(
         "num_key_value_heads": 6, "intermediate_size": 512, "vocab_size": 4000,
         "max_position_embeddings": 2048,
     }  # fmt: skip
-    found = simulate(small, METHODS[slug], setting).as_metrics()["total_bytes"]
-    formula = estimate(architecture(small), METHODS[slug], setting).total
+    found = simulate(small, TRAINING_METHODS[slug], setting).as_metrics()["total_bytes"]
+    formula = estimate(architecture(small), TRAINING_METHODS[slug], setting).total
     assert round(100 * (formula / found - 1)) == percent
     page = (ROOT / "docs" / "plan.md").read_text()
     said = page.partition("For a Llama of 3.3 million")[2].partition("`--simulate`")[0]
@@ -167,12 +167,12 @@ def test_a_model_that_the_formula_does_not_know_is_simulated() -> None:
         "pad_token_id": 0,
     }
     eager = Setting(context=8, attention="eager")
-    assert simulate(config, METHODS["mezo"], eager).total > 0
+    assert simulate(config, TRAINING_METHODS["mezo"], eager).total > 0
     with pytest.raises(ReproError, match=r"with sdpa: .*; try --attention eager"):
-        simulate(config, METHODS["mezo"], Setting(context=8))
+        simulate(config, TRAINING_METHODS["mezo"], Setting(context=8))
 
 
 @pytest.mark.parametrize("model_type", ["no-such-model", "bert-generation-what", "clip"])
 def test_what_is_no_causal_language_model_is_refused(model_type: str) -> None:
     with pytest.raises(ReproError, match="transformers cannot build this configuration"):
-        simulate({"model_type": model_type}, METHODS["mezo"], Setting(context=8))
+        simulate({"model_type": model_type}, TRAINING_METHODS["mezo"], Setting(context=8))

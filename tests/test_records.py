@@ -22,9 +22,12 @@ from repro.measurement.records import (
     single,
     write_run,
 )
+from repro.measurement.renamed import PRESENT_SLUGS
 from repro.measurement.result_cache import ResultCache
 from repro.planner.configurations import architecture
 from repro.planner.families import find
+
+RESULTS = Path(__file__).parents[1] / "results"
 
 
 def record(**changes: Any) -> Record:
@@ -328,6 +331,31 @@ def test_a_former_setting_of_fine_tuning_is_read_by_its_present_name() -> None:
     assert [settings.get("native_passes") for settings in present] == former
     assert {True, False} & set(former)
     assert not any("helped" in settings for settings in present)
+
+
+@pytest.mark.parametrize("present", sorted(set(PRESENT_SLUGS.values())))
+def test_records_of_an_artifact_under_its_former_name_are_read(present: str) -> None:
+    former = {old for old, new in PRESENT_SLUGS.items() if new == present}
+    for path in run_files(RESULTS / present):
+        written = {json.loads(line)["artifact"] for line in path.read_bytes().splitlines()}
+        assert written <= {present, *former}
+        assert {read.artifact for read in read_run(path)} == {present}
+
+
+def test_records_of_integer_losses_under_their_former_name_are_read() -> None:
+    """What was ``int8s`` is ``int8_star`` wherever a record names a precision; the rest is kept."""
+    seen = 0
+    for path in run_files(RESULTS / "elasticzo_table1"):
+        raw = [json.loads(line) for line in path.read_bytes().splitlines()]
+        for old, read in zip(raw, read_run(path), strict=True):
+            if old["point"]["precision"] != "int8s":
+                continue
+            seen += 1
+            assert read.point == {**old["point"], "precision": "int8_star"}
+            assert read.metrics["settings"]["precision"] == "int8_star"
+            assert "int8s" not in read.config["precisions"]
+            assert read.metrics["test_accuracy"] == old["metrics"]["test_accuracy"]
+    assert seen
 
 
 def test_plans_that_do_not_state_it_get_the_size_of_a_models_body() -> None:

@@ -21,7 +21,7 @@ from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, PiecewiseNoise, TorchNoise
 from repro.methods.perturbation import perturb_
-from repro.methods.walk import Restore, Walk
+from repro.methods.perturbed_weights import PerturbedWeights, Restore
 from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
 
 HALF = [torch.bfloat16, torch.float16]
@@ -45,12 +45,12 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
 def relative_drift(dtype: torch.dtype, restore: Restore, steps: int = 1000) -> float:
     """RMS change of weights that 1000 estimates left, no update made, over their RMS."""
     theta = weights(dtype)
-    walk = Walk([theta], restore, EPS, None, TorchNoise())
-    walk.prepare()
+    perturbed = PerturbedWeights([theta], restore, EPS, None, TorchNoise())
+    perturbed.prepare()
     start = theta.to(torch.float64)
     for seed in range(steps):
         for offset in (1, -1, 0):
-            walk.perturb(seed, offset)
+            perturbed.perturb(seed, offset)
     return float((theta.to(torch.float64) - start).norm() / start.norm())
 
 
@@ -100,12 +100,12 @@ def test_weights_come_back_bit_by_bit(
     dtype: torch.dtype, sizes: list[float], exponent: int, eps: float, seed: int
 ) -> None:
     theta = (torch.tensor(sizes, dtype=torch.float64) * 2.0**exponent).to(dtype)
-    walk = Walk([theta], "exact", eps, None, TorchNoise())
-    walk.prepare()
+    perturbed = PerturbedWeights([theta], "exact", eps, None, TorchNoise())
+    perturbed.prepare()
     start = theta.clone()
-    walk.perturb(seed, 1)
-    walk.perturb(seed, -1)
-    walk.restore()
+    perturbed.perturb(seed, 1)
+    perturbed.perturb(seed, -1)
+    perturbed.restore()
     assert same_bits(theta, start)
 
 
@@ -121,10 +121,10 @@ def test_any_number_of_threads_makes_the_same_walk(
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
             parameters = [weights(dtype, size) for size in sizes]
-            walk = Walk(parameters, "exact", EPS, None, make_noise())
-            walk.prepare()
-            walk.perturb(3, 1)
-            walk.update([(3, 1e-4)])
+            perturbed = PerturbedWeights(parameters, "exact", EPS, None, make_noise())
+            perturbed.prepare()
+            perturbed.perturb(3, 1)
+            perturbed.update([(3, 1e-4)])
             walked.append(parameters)
     finally:
         torch.set_num_threads(before)
@@ -136,7 +136,7 @@ def test_any_number_of_threads_makes_the_same_walk(
 def test_settling_costs_about_what_rounding_to_the_format_does(dtype: torch.dtype) -> None:
     theta = weights(torch.float64)
     settled = theta.to(dtype)
-    Walk([settled], "exact", EPS, None, TorchNoise()).prepare()
+    PerturbedWeights([settled], "exact", EPS, None, TorchNoise()).prepare()
     rounding = (theta.to(dtype).to(torch.float64) - theta).norm()
     assert (settled.to(torch.float64) - theta).norm() < 2.5 * rounding
 
@@ -358,12 +358,12 @@ class LargestTensor(TorchDispatchMode):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_exact_passes_take_chunks_of_memory_only(dtype: torch.dtype) -> None:
     theta, chunk = weights(dtype, size=10_000), 1000
-    walk = Walk([theta], "exact", EPS, chunk, TorchNoise(chunk))
+    perturbed = PerturbedWeights([theta], "exact", EPS, chunk, TorchNoise(chunk))
     with LargestTensor(theta) as largest:
-        walk.prepare()
-        walk.perturb(1, 1)
-        walk.perturb(1, -1)
-        walk.update([(1, 1e-3)])
+        perturbed.prepare()
+        perturbed.perturb(1, 1)
+        perturbed.perturb(1, -1)
+        perturbed.update([(1, 1e-3)])
     assert 0 < largest.nbytes <= chunk * (8 if dtype is torch.float32 else 4)
 
 

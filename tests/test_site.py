@@ -28,7 +28,7 @@ from repro.commands.run import RunOptions
 from repro.core.errors import ReproError, UsageError
 from repro.harness import config_dict
 from repro.measurement.records import CUSTOM, read_run, write_run
-from repro.report import wording
+from repro.report import formatting
 from repro.report.claims_table import claim_rows
 from repro.report.headlines import HEADLINES
 from repro.report.notebooks import assemble, template
@@ -143,7 +143,7 @@ def test_an_artifacts_page_has_its_claims_and_how_they_were_made(site: Path, res
     rows = claim_rows(results, ["elasticzo_table2"])
     for row in rows:
         assert f'<tr id="{row.id}">' in page
-    assert any(wording.bootstrap(row) in page for row in rows if row.bootstrap)
+    assert any(formatting.bootstrap(row) in page for row in rows if row.bootstrap)
     runs = current_runs(results, "elasticzo_table2")
     for run in runs:
         here = read_run(run)[-1].environment
@@ -456,7 +456,7 @@ def test_code_and_sections_after_the_conclusion_are_folded() -> None:
         {"cell_type": "markdown", "source": "# Title", "metadata": {}},
         {"cell_type": "code", "source": "answer()", "metadata": {}, "outputs": [raw]},
         {"cell_type": "markdown", "source": "## Conclusion\n\nIt holds.", "metadata": {}},
-        {"cell_type": "markdown", "source": "## Points", "metadata": {wording.FOLDED: True}},
+        {"cell_type": "markdown", "source": "## Points", "metadata": {formatting.FOLDED: True}},
         {"cell_type": "markdown", "source": "Text between.", "metadata": {}},
         {"cell_type": "markdown", "source": "## Later", "metadata": {}},
     ]
@@ -513,6 +513,6 @@ def test_numbers_in_words(claim_id: str, published: str, difference: str) -> Non
     (row,) = (row for row in claim_rows(ROOT / "results") if row.id == claim_id)
     known = {"A2": 29.88, "A8": 0.0, "B-T1-mnist-fp32-full_zo": 89.23, "A10": None}
     row = replace(row, ours=known[claim_id], bootstrap=(0.5, 2.25))
-    assert wording.published(row) == published
-    assert wording.difference(row) == difference
-    assert wording.bootstrap(row) == "bootstrap 0.5 to 2.25"
+    assert formatting.published(row) == published
+    assert formatting.difference(row) == difference
+    assert formatting.bootstrap(row) == "bootstrap 0.5 to 2.25"

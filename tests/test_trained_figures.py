@@ -155,12 +155,12 @@ def test_sparsity_figure_names_what_is_special_in_each_panel() -> None:
 
 
 def test_sign_figure_ends_where_a_seed_did_and_names_profiles_by_panel() -> None:
-    int8s = {"precision": "int8s", "batch": 256}
+    int8_star = {"precision": "int8_star", "batch": 256}
     records = [
-        run([0.1, 0.8, 0.9], signs=(9, 10), **int8s),
-        run([0.1], seed=1, signs=(7,), diverged=True, **int8s),
-        run([0.1, 0.8], seed=2, signs=(0,), settings={"lr": 9.0}, utc=OLDER, **int8s),
-        run([0.1, 0.8], signs=(5,), method="cls1", profile="quick", **int8s),
+        run([0.1, 0.8, 0.9], signs=(9, 10), **int8_star),
+        run([0.1], seed=1, signs=(7,), diverged=True, **int8_star),
+        run([0.1, 0.8], seed=2, signs=(0,), settings={"lr": 9.0}, utc=OLDER, **int8_star),
+        run([0.1, 0.8], signs=(5,), method="cls1", profile="quick", **int8_star),
     ]
     figure = signs(records)
     zo, cls1 = figure.axes
@@ -179,7 +179,7 @@ def test_sign_statement_is_the_mean_of_all_parts_and_knows_its_range() -> None:
             [0.1, 0.8],
             seed=seed,
             signs=(right,),
-            precision="int8s",
+            precision="int8_star",
             method=method,
             dataset=data,
             batch=256,
@@ -197,7 +197,7 @@ def test_sign_statement_is_the_mean_of_all_parts_and_knows_its_range() -> None:
 
 def test_sign_statement_names_other_batch_sizes_and_where_95_percent_is_reached() -> None:
     def trained(batch: int, signs: tuple[int, ...], data: str, method: str) -> Record:
-        point = {"precision": "int8s", "method": method, "dataset": data, "batch": batch}
+        point = {"precision": "int8_star", "method": method, "dataset": data, "batch": batch}
         length = {"epochs": len(signs)}
         return run([0.1] * (len(signs) + 1), signs=signs, settings=length, **point)  # type: ignore[arg-type]
 

@@ -18,7 +18,7 @@ from repro.claims import elasticzo, trained
 from repro.claims.index import CLAIMS
 from repro.claims.verdict import Finding
 from repro.measurement.records import Profile, Record, read_runs
-from repro.report import view
+from repro.report import notebook_api
 from repro.report.claims_table import claim_rows, run_rows
 from repro.report.figures import draw
 from repro.report.markdown import artifact_section
@@ -182,7 +182,7 @@ def test_terminal_tells_a_lower_profile_from_no_run(
 
 def test_provenance_names_all_there_is(run: Callable[..., Path]) -> None:
     read = read_runs([run("quick"), run("paper", methods=("full_zo",))])
-    table = view.provenance(read)[""]
+    table = notebook_api.provenance(read)[""]
     assert set(table["profile"].split("; ")) == {"quick", "paper"}
     assert table["records"] == "12"
     assert table["computed (UTC)"] == max(record.utc for record in read)
@@ -195,8 +195,8 @@ def test_figures_and_notebook_read_all_runs(
     runs = [run("paper", seeds=(0,)), run("paper", seeds=(1,)), run("smoke")]
     svg, _ = draw(SLUG, current_runs(tmp_path, SLUG), tmp_path / "figures")
     assert ">8<" in svg.read_text()  # four methods, two seeds, none of the smoke profile
-    monkeypatch.setenv(view.RECORDS, os.pathsep.join(str(path) for path in runs))
-    assert len(view.newest_records(SLUG)) == 8
-    monkeypatch.delenv(view.RECORDS)
+    monkeypatch.setenv(notebook_api.RECORDS, os.pathsep.join(str(path) for path in runs))
+    assert len(notebook_api.newest_records(SLUG)) == 8
+    monkeypatch.delenv(notebook_api.RECORDS)
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    assert len(view.newest_records(SLUG)) == 8
+    assert len(notebook_api.newest_records(SLUG)) == 8

@@ -249,8 +249,8 @@ def test_clouds_are_evaluated_32_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
     ("precision", "settings", "expected"),
     [
         ("int8", IntegerSettings(), ("float", "plus", "clip", "v2")),
-        ("int8s", IntegerSettings(), ("integer", "plus", "clip", "v2")),
-        ("int8s", IntegerSettings(sign="exact"), ("exact", "plus", "clip", "v2")),
+        ("int8_star", IntegerSettings(), ("integer", "plus", "clip", "v2")),
+        ("int8_star", IntegerSettings(sign="exact"), ("exact", "plus", "clip", "v2")),
         (
             "int8",
             IntegerSettings(activations="minus", restore="exact", shift_policy="v1"),
@@ -442,8 +442,8 @@ def test_uses_of_a_seed_are_independent_and_stable() -> None:
          "use FloatSettings for fp32 only"),
         (lambda: NetworkRun("mnist", "int8", "cls1", IntegerSettings(sign="exact"), 1, 0),
          "sign in int8 = 'exact': must be one of float"),
-        (lambda: NetworkRun("mnist", "int8s", "cls1", IntegerSettings(sign="float"), 1, 0),
-         "sign in int8s = 'float': must be one of integer, exact"),
+        (lambda: NetworkRun("mnist", "int8_star", "cls1", IntegerSettings(sign="float"), 1, 0),
+         "sign in int8_star = 'float': must be one of integer, exact"),
         (lambda: NetworkRun("mnist", "fp16", "cls1", FloatSettings(lr=1), 1, 0),  # type: ignore[arg-type]
          "precision = 'fp16'"),
     ],

@@ -56,16 +56,16 @@ def native(cell: NetworkRun) -> NetworkRun:
     "cell",
     [
         integers("full_zo"),
-        integers("full_zo", "int8s"),
-        integers("cls2", "int8s"),
+        integers("full_zo", "int8_star"),
+        integers("cls2", "int8_star"),
         integers("cls1"),
         integers("full_bp"),
         replace(integers("cls1"), settings=IntegerSettings(activations="minus", restore="exact")),
-        replace(integers("full_zo", "int8s"), settings=IntegerSettings(r_max=7, p_zero=0.33)),
+        replace(integers("full_zo", "int8_star"), settings=IntegerSettings(r_max=7, p_zero=0.33)),
         integers("cls1", start=integers("full_bp")),
         replace(integers("cls1", start=integers("full_bp")), seed=5),
-        integers("full_zo", "int8s", signs=True),
-        integers("cls1", "int8s", signs=True, start=integers("full_bp")),
+        integers("full_zo", "int8_star", signs=True),
+        integers("cls1", "int8_star", signs=True, start=integers("full_bp")),
     ],
     ids=lambda cell: cell.label(),
 )
@@ -86,7 +86,7 @@ def test_an_integer_cell_is_the_same_by_both_engines(cell: NetworkRun, tmp_path:
 
 @pytest.mark.parametrize("method", ["full_zo", "cls1"])
 def test_counting_signs_changes_no_weight_of_the_engine(method: MethodName, tmp_path: Path) -> None:
-    cell = native(replace(integers(method, "int8s"), epochs=8))
+    cell = native(replace(integers(method, "int8_star"), epochs=8))
     alone, watched = run(cell, tmp_path), run(replace(cell, signs=True), tmp_path)
     signs = watched.pop("signs")
     for name in EVALUATED:
@@ -261,7 +261,7 @@ def test_pointnet_is_trained_with_its_running_statistics(method: MethodName) -> 
         ),
         (
             lambda **native: NetworkRun(
-                "mnist", "int8s", "cls1", IntegerSettings(sign="exact"), 1, 0, **native
+                "mnist", "int8_star", "cls1", IntegerSettings(sign="exact"), 1, 0, **native
             ),
             "no rule 'exact'",
         ),

@@ -9,7 +9,7 @@ import pytest
 
 from repro.artifacts import elasticzo_table1
 from repro.artifacts.shared import scores
-from repro.claims.trained import Cells
+from repro.claims.trained import SeedGroups
 from repro.commands.options import parse
 from repro.commands.run import RunOptions
 from repro.harness import config_dict
@@ -81,7 +81,7 @@ def test_a_run_on_another_engine_replaces_nothing(tmp_path: Path) -> None:
 def test_the_same_engine_again_replaces_its_seeds(tmp_path: Path) -> None:
     write(tmp_path, "native", (0.89, 0.90, 0.91), "2026-01-01T00:00:00Z")
     write(tmp_path, "native", (0.95,), "2026-01-02T00:00:00Z")
-    (cell,) = Cells(read_runs(current_runs(tmp_path, SLUG)))
+    (cell,) = SeedGroups(read_runs(current_runs(tmp_path, SLUG)))
     assert cell.last == pytest.approx({0: 95.0, 1: 90.0, 2: 91.0})
 
 

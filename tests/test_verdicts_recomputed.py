@@ -52,7 +52,7 @@ def accuracies(slug: str) -> dict[frozenset[tuple[str, Any]], np.ndarray]:
 def other_settings() -> dict[frozenset[tuple[str, Any]], list[float]]:
     """Means that other values of the open settings gave, by table cell."""
     groups = defaultdict(list)
-    for _, record in lines("elasticzo_misses"):
+    for _, record in lines("elasticzo_discrepancies"):
         metrics = record["metrics"]
         value = (
             metrics["accuracy"] if record["kind"] == "evaluation" else metrics["test_accuracy"][-1]

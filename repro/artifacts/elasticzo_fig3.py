@@ -11,7 +11,7 @@ Deviations from the paper:
 4. An integer network shifts its activations by the range of the whole batch, so its losses depend
    on which images share a batch. Images are evaluated 500 at a time.
 5. The curves start with the loss before the first epoch.
-6. INT8* can be drawn as well (``--precisions int8s``); the paper draws INT8.
+6. INT8* can be drawn as well (``--precisions int8_star``); the paper draws INT8.
 7. The integer rules follow NITI's second version; ``docs/integer.md`` lists everything that the
    papers leave open.
 """
@@ -28,12 +28,12 @@ class Config(CurveRuns):
     """The curves to train, and the length of training."""
 
     precisions: tuple[Precision, ...] = ("int8",)
-    """int8 (the gradient's sign from a float loss), int8s (integers only)."""
+    """int8 (the gradient's sign from a float loss), int8_star (integers only)."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""
         super().__post_init__()
-        require_names("precisions", self.precisions, ("int8", "int8s"))
+        require_names("precisions", self.precisions, ("int8", "int8_star"))
 
 
 ARTIFACT = loss_figure(

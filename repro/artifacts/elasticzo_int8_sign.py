@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-    from repro.claims.trained import Cell
+    from repro.claims.trained import SeedGroup
     from repro.claims.verdict import Finding
 
 RULES = {
@@ -90,7 +90,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     """
     from repro.artifacts.shared.training_runs import image_runs, results
 
-    runs = image_runs(config, ("int8s",), config.methods)
+    runs = image_runs(config, ("int8_star",), config.methods)
     watched = (
         replace(run, signs=True, settings=replace(run.settings, batch=batch))
         for run in runs
@@ -107,33 +107,37 @@ def share(record: Record, rule: str) -> float:
     return 100 * agreed / steps
 
 
-def mean_by_epoch(cell: "Cell", rule: str) -> list[float]:
+def mean_by_epoch(group: "SeedGroup", rule: str) -> list[float]:
     """Return, by epoch, the share of steps that ``rule`` counts, in per cent, as mean over seeds.
 
     The list is as long as the shortest seed's run.
     """
-    seeds = (record.metrics["signs"] for record in cell.records)
+    seeds = (record.metrics["signs"] for record in group.records)
     return [
         fmean(100 * counts[rule] / counts["steps"] for counts in epoch)
         for epoch in zip(*seeds, strict=False)
     ]
 
 
-def cells(records: Iterable[Record]) -> "dict[tuple[str, str, int], Cell]":
+def groups(records: Iterable[Record]) -> "dict[tuple[str, str, int], SeedGroup]":
     """Return the runs of each data set, method and batch size, sorted in this order."""
     from repro.artifacts.shared.scores import place
-    from repro.claims.trained import Cells
+    from repro.claims.trained import SeedGroups
 
     found = {
-        (str(cell.point["dataset"]), str(cell.point["method"]), int(cell.point["batch"] or 0)): cell
-        for cell in Cells(records)
+        (
+            str(group.point["dataset"]),
+            str(group.point["method"]),
+            int(group.point["batch"] or 0),
+        ): group
+        for group in SeedGroups(records)
     }
     return dict(sorted(found.items(), key=lambda item: (place(item[1].point), item[0][2])))
 
 
-def judged(records: Iterable[Record]) -> "dict[tuple[str, str], Cell]":
+def judged(records: Iterable[Record]) -> "dict[tuple[str, str], SeedGroup]":
     """Return the runs of each data set and method at the batch size of the verdict."""
-    return {at[:2]: cell for at, cell in cells(records).items() if at[2] == JUDGED_BATCH}
+    return {at[:2]: group for at, group in groups(records).items() if at[2] == JUDGED_BATCH}
 
 
 def short_runs(records: Iterable[Record]) -> dict[tuple[str, str, int], float]:
@@ -142,9 +146,9 @@ def short_runs(records: Iterable[Record]) -> dict[tuple[str, str, int], float]:
     The schedule of p_zero is stretched over a run, so the first six epochs of a longer run differ.
     """
     return {
-        at: fmean(share(record, _RIGHT) for record in cell.records)
-        for at, cell in cells(records).items()
-        if cell.settings["epochs"] == _SHORT
+        at: fmean(share(record, _RIGHT) for record in group.records)
+        for at, group in groups(records).items()
+        if group.settings["epochs"] == _SHORT
     }
 
 
@@ -171,24 +175,24 @@ def findings(records: Sequence[Record]) -> "list[Finding]":
         )
         return [Finding("B-sign", None, reason)]
     by_seed: dict[int | None, list[float]] = {}
-    for cell in found.values():
-        for record in cell.records:
+    for group in found.values():
+        for record in group.records:
             by_seed.setdefault(record.seed, []).append(share(record, _RIGHT))
     seeds = [fmean(shares) for shares in by_seed.values() if len(shares) == _PARTS]
     if not seeds:
         return [
             Finding("B-sign", None, "no seed was run with every combination of method and data set")
         ]
-    epochs = [epoch for cell in found.values() for epoch in mean_by_epoch(cell, _RIGHT)]
-    every = [e for cell in cells(records).values() for e in mean_by_epoch(cell, _RIGHT)]
+    epochs = [epoch for group in found.values() for epoch in mean_by_epoch(group, _RIGHT)]
+    every = [e for group in groups(records).values() for e in mean_by_epoch(group, _RIGHT)]
     reached = sum(epoch >= _PUBLISHED for epoch in every)
     mean = estimate(seeds)
     parts = ", ".join(
         f"{METHOD_LABELS[method]} on {DATASETS[dataset]} "
-        f"{fmean(share(record, _RIGHT) for record in cell.records):.1f} %"
-        for (dataset, method), cell in found.items()
+        f"{fmean(share(record, _RIGHT) for record in group.records):.1f} %"
+        for (dataset, method), group in found.items()
     )
-    exact = fmean(share(r, "exact_is_float") for cell in found.values() for r in cell.records)
+    exact = fmean(share(r, "exact_is_float") for group in found.values() for r in group.records)
     by_batch: dict[int, list[float]] = {}
     for (_, _, batch), right in short_runs(records).items():
         by_batch.setdefault(batch, []).append(right)
@@ -207,10 +211,10 @@ def findings(records: Sequence[Record]) -> "list[Finding]":
             f"rounded down, {exact:.1f} % of the signs would be right",
             n_seeds=mean.n_seeds,
             interval=mean.interval,
-            profile=min((cell.profile for cell in found.values()), key=rank),
+            profile=min((group.profile for group in found.values()), key=rank),
             prediction=prediction_half_width(seeds),
             plausible=(min(every), max(every)),
-            engine=" and ".join(sorted({cell.engine for cell in found.values()})),
+            engine=" and ".join(sorted({group.engine for group in found.values()})),
         )
     ]
 
@@ -223,14 +227,14 @@ def by_phase(records: Sequence[Record]) -> "DataFrame":
     import pandas as pd
 
     rows = []
-    for (dataset, method, batch), cell in cells(records).items():
-        shares = mean_by_epoch(cell, _RIGHT)
+    for (dataset, method, batch), group in groups(records).items():
+        shares = mean_by_epoch(group, _RIGHT)
         row: dict[str, object] = {
             "data set": DATASETS[dataset],
             "method": METHOD_LABELS[method],
             "B": batch,
-            "seeds": len(cell.records),
-            "epochs": cell.settings["epochs"],
+            "seeds": len(group.records),
+            "epochs": group.settings["epochs"],
             "all epochs": f"{fmean(shares):.1f}",
         }
         for first, last in _PHASES:
@@ -263,18 +267,18 @@ def signs(records: Sequence[Record]) -> "Figure":
             sharex=True,
             sharey=True,
         )
-        for (dataset, method), cell in found.items():
+        for (dataset, method), group in found.items():
             panel = grid[datasets.index(dataset), methods.index(method)]
             for rule, colour, dashes in zip(
                 RULES, sns.color_palette("colorblind"), _DASHES, strict=False
             ):
-                mean = mean_by_epoch(cell, rule)
+                mean = mean_by_epoch(group, rule)
                 panel.plot(
                     range(1, len(mean) + 1), mean, color=colour, ls=dashes, label=RULES[rule]
                 )
             panel.axhline(_PUBLISHED, color=INK, lw=0.8, label="published: integer = float")
-            name = title(f"{DATASETS[dataset]}, {METHOD_LABELS[method]}", {cell.profile})
-            panel.set_title(f"{name}\n{cell.caveat}".rstrip())
+            name = title(f"{DATASETS[dataset]}, {METHOD_LABELS[method]}", {group.profile})
+            panel.set_title(f"{name}\n{group.caveat}".rstrip())
             panel.set_ylim(0, 101)
         for panel in grid[-1]:
             panel.set_xlabel("epoch")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from repro.claims.trained import Cell
+    from repro.claims.trained import SeedGroup
 
 _SCHEDULE = "0.33, then 0.5, then 0.9"
 _DOTTED: dict[str, Any] = {"linestyle": ":"}
@@ -78,19 +78,19 @@ def sparsity(records: Sequence[Record]) -> "Figure":
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    from repro.claims.trained import Cells
+    from repro.claims.trained import SeedGroups
     from repro.plotting.style import INK, style
 
-    cells = list(Cells(records))
-    datasets = [name for name in DATASETS if any(c.point["dataset"] == name for c in cells)]
-    arms = sorted({cell.point["p_zero"] for cell in cells}, key=str, reverse=True)
+    groups = list(SeedGroups(records))
+    datasets = [name for name in DATASETS if any(c.point["dataset"] == name for c in groups)]
+    arms = sorted({group.point["p_zero"] for group in groups}, key=str, reverse=True)
     colours = dict(zip(arms, sns.color_palette("colorblind"), strict=False))
     with style():
         figure, panels = plt.subplots(
             1, len(datasets), figsize=(4.4 * len(datasets), 3.1), squeeze=False, sharey=True
         )
         for panel, dataset in zip(panels.flat, datasets, strict=True):
-            _panel(panel, dataset, [c for c in cells if c.point["dataset"] == dataset], colours)
+            _panel(panel, dataset, [c for c in groups if c.point["dataset"] == dataset], colours)
         panels[0, 0].set_ylabel("test accuracy (%)")
         handles: list[Any] = [
             Line2D(
@@ -108,7 +108,7 @@ def sparsity(records: Sequence[Record]) -> "Figure":
 
 
 def _panel(
-    panel: "Axes", dataset: str, cells: "Sequence[Cell]", colours: Mapping[Any, Any]
+    panel: "Axes", dataset: str, groups: "Sequence[SeedGroup]", colours: Mapping[Any, Any]
 ) -> None:
     from matplotlib.lines import Line2D
 
@@ -116,17 +116,17 @@ def _panel(
     from repro.plotting.curves import plot_range
     from repro.plotting.remarks import remark, title
 
-    profiles = {cell.profile for cell in cells}
+    profiles = {group.profile for group in groups}
     remarks = []
-    for cell in sorted(cells, key=lambda cell: list(colours).index(cell.point["p_zero"])):
-        colour = colours[cell.point["p_zero"]]
-        seeds = [[100 * one for one in r.metrics["test_accuracy"]] for r in cell.evaluated]
+    for group in sorted(groups, key=lambda group: list(colours).index(group.point["p_zero"])):
+        colour = colours[group.point["p_zero"]]
+        seeds = [[100 * one for one in r.metrics["test_accuracy"]] for r in group.evaluated]
         plot_range(panel, seeds, color=colour)
         point: dict[str, Any] = {"dataset": dataset, "precision": "int8", "method": "full_zo"}
-        if cell.point["p_zero"] is not None:  # Table 1 has the schedule
+        if group.point["p_zero"] is not None:  # Table 1 has the schedule
             point["p_zero"] = PAPER.p_zero
         panel.axhline(published()[key(point)], color=colour, **_DOTTED)
-        if said := remark(cell.profile, cell.caveat, profiles):
+        if said := remark(group.profile, group.caveat, profiles):
             remarks.append(Line2D([], [], color=colour, label=said))
     panel.set(title=title(DATASETS[dataset], profiles), xlabel="epoch")
     if remarks:

@@ -58,7 +58,7 @@ class Config(TrainingRuns):
     datasets: tuple[str, ...] = DATASETS
     """Data sets; other sets than the paper's appear under their own names (see repro data list)."""
     precisions: tuple[Precision, ...] = PRECISIONS
-    """fp32, int8 (the gradient's sign from a float loss), int8s (integers only)."""
+    """fp32, int8 (the gradient's sign from a float loss), int8_star (integers only)."""
     methods: tuple[MethodName, ...] = METHODS
     """Methods; backpropagation trains no layer, the last, the last two, or all."""
     epochs: int = 100

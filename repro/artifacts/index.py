@@ -5,15 +5,15 @@ here. Importing an artifact is cheap (see ``repro.artifacts.base``), so all of t
 """
 
 from repro.artifacts import (
+    elasticzo_discrepancies,
     elasticzo_fig2,
     elasticzo_fig3,
     elasticzo_fig4,
     elasticzo_fig5,
     elasticzo_fig6,
     elasticzo_fig7,
-    elasticzo_int8_choices,
+    elasticzo_int8_ablation,
     elasticzo_int8_sign,
-    elasticzo_misses,
     elasticzo_search,
     elasticzo_sparsity,
     elasticzo_table1,
@@ -27,6 +27,7 @@ from repro.artifacts import (
 from repro.artifacts.base import Artifact
 from repro.core.errors import UsageError
 from repro.core.suggestions import unknown
+from repro.measurement.renamed import PRESENT_SLUGS
 
 _IN_THE_ORDER_OF_THE_PAPERS = (
     mezo_fig3,
@@ -39,8 +40,8 @@ _IN_THE_ORDER_OF_THE_PAPERS = (
     elasticzo_table2,
     elasticzo_sparsity,
     elasticzo_int8_sign,
-    elasticzo_int8_choices,
-    elasticzo_misses,
+    elasticzo_int8_ablation,
+    elasticzo_discrepancies,
     elasticzo_fig2,
     elasticzo_fig3,
     elasticzo_fig4,
@@ -55,11 +56,12 @@ SLUGS = tuple(ARTIFACTS)
 
 
 def load(slug: str) -> Artifact:
-    """Return the artifact named ``slug``.
+    """Return the artifact named ``slug``, now or formerly.
 
     Raises:
         UsageError: no artifact has that name; the message suggests similar ones.
     """
+    slug = PRESENT_SLUGS.get(slug, slug)
     if slug not in ARTIFACTS:
         raise UsageError(unknown("artifact", slug, SLUGS, "repro list"))
     return ARTIFACTS[slug]

@@ -21,9 +21,9 @@ from repro.claims.claim import Claim
 from repro.claims.quantity import Accuracy, Gaps, Point, Quantity, order
 from repro.core.names import METHOD_LABELS, ZEROTH_ORDER
 
-METHODS: dict[str, str] = {"none": "Without fine-tuning", **METHOD_LABELS}
+ROW_LABELS: dict[str, str] = {"none": "Without fine-tuning", **METHOD_LABELS}
 """Rows of the tables, under the paper's names."""
-PRECISIONS = {"fp32": "FP32", "int8": "INT8", "int8s": "INT8*"}
+PRECISIONS = {"fp32": "FP32", "int8": "INT8", "int8_star": "INT8*"}
 """INT8* takes the sign of the projected gradient in integers, INT8 in floating point."""
 DATASETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "modelnet40": "ModelNet40"}
 
@@ -116,7 +116,7 @@ _UNKNOWN_FP32 = ("learning rate", "g_clip", "epsilon", "batch size", "initial we
 _UNKNOWN_INT8 = ("r_max", "batch size", "NITI's initial weights")
 _UNKNOWN_TABLE2 = ("which 1,024 images", "direction and interpolation of the rotation")
 _OF_ZO = ("g_clip", "epsilon", "r_max")
-_ROWS = {**METHODS, "none": "w/o Fine-tuning"}
+_ROWS = {**ROW_LABELS, "none": "w/o Fine-tuning"}
 """Rows of the tables in the paper's words."""
 
 Entry = tuple[Claim, Quantity]
@@ -126,7 +126,7 @@ def describe(cell: Point) -> str:
     """Return the name of a cell, as in ``Full ZO on MNIST rotated by 30°, FP32``."""
     p_zero = cell.get("p_zero")
     sparsity = "" if p_zero is None else f", p_zero = {p_zero} in every epoch"
-    return f"{METHODS[str(cell['method'])]} on {_where(cell)}{sparsity}"
+    return f"{ROW_LABELS[str(cell['method'])]} on {_where(cell)}{sparsity}"
 
 
 def describe_gap(high: Point, low: Point) -> str:
@@ -159,7 +159,7 @@ def _table(number: int, columns: Sequence[Point], rows: Mapping[str, str]) -> It
         for method, digits in printed.items():
             yield _entry(
                 f"{stem}-{method}",
-                f"{METHODS[method]} on {where}: test accuracy",
+                f"{ROW_LABELS[method]} on {where}: test accuracy",
                 digits,
                 Accuracy({**column, "method": method}),
                 section=section,
@@ -170,7 +170,7 @@ def _table(number: int, columns: Sequence[Point], rows: Mapping[str, str]) -> It
         ascending = sorted(printed, key=lambda method: Decimal(printed[method]))
         yield _entry(
             f"{stem}-order",
-            f"{' < '.join(METHODS[method] for method in ascending)} on {where}: least certain gap",
+            f"{' < '.join(ROW_LABELS[name] for name in ascending)} on {where}: least certain gap",
             "0.00",
             order(*({**column, "method": method} for method in ascending)),
             relation="at least",
@@ -215,12 +215,12 @@ def _unknown(column: Point, table: int, method: str = "") -> tuple[str, ...]:
 def _gaps() -> Iterator[Entry]:
     """Yield the claims that section 5.2 states in words about Table 1."""
     for number, dataset in enumerate(_IMAGES):
-        fp32, int8, int8s = ({"dataset": dataset, "precision": p} for p in PRECISIONS)
+        fp32, int8, int8_star = ({"dataset": dataset, "precision": p} for p in PRECISIONS)
         for (precision, method), published in _GAINS.items():
             column: Point = {"dataset": dataset, "precision": precision}
             claim, gaps = _entry(
                 f"B-T1-{_label(column)}-{method}-gain",
-                f"{METHODS[method]} minus Full ZO on {_where(column)}",
+                f"{ROW_LABELS[method]} minus Full ZO on {_where(column)}",
                 published[number],
                 Gaps(_pairs(column, ["full_zo"], column, [method])),
                 section=_GAIN_SECTIONS.get(published[number], "5.2"),
@@ -235,7 +235,7 @@ def _gaps() -> Iterator[Entry]:
             column = {"dataset": dataset, "precision": precision}
             yield _entry(
                 f"B-T1-{_label(column)}-{method}-gap",
-                f"Full BP minus {METHODS[method]} on {_where(column)}",
+                f"Full BP minus {ROW_LABELS[method]} on {_where(column)}",
                 published[number],
                 Gaps(_pairs(column, [method], column, ["full_bp"])),
                 quote=_GAP_QUOTES[precision, method == "full_zo"],
@@ -252,10 +252,10 @@ def _gaps() -> Iterator[Entry]:
         )
         for pick in ("smallest", "largest"):
             yield _entry(
-                f"B-T1-{dataset}-int8s-drop-{pick}",
+                f"B-T1-{dataset}-int8_star-drop-{pick}",
                 f"INT8 minus INT8* on {DATASETS[dataset]}, {pick} of the methods'",
                 _INT8S_DROPS[pick][number],
-                Gaps(_pairs(int8s, ZEROTH_ORDER, int8, ZEROTH_ORDER), pick),
+                Gaps(_pairs(int8_star, ZEROTH_ORDER, int8, ZEROTH_ORDER), pick),
                 quote="The proposed integer-only gradient estimation [...] leads to 0.4-1.5% and "
                 "2.4-3.1% accuracy drop in MNIST and Fashion-MNIST",
                 unknown=_unknown(int8, 1),
@@ -269,7 +269,7 @@ def _tuning_gains() -> Iterator[Entry]:
         for method, published in gains.items():
             yield _entry(
                 f"B-T2-{_label(column)}-{method}-gain",
-                f"{METHODS[method]} minus {METHODS['none'].lower()} on {_where(column)}",
+                f"{ROW_LABELS[method]} minus {ROW_LABELS['none'].lower()} on {_where(column)}",
                 published,
                 Gaps(_pairs(column, ["none"], column, [method])),
                 artifact="elasticzo_table2",

@@ -25,8 +25,6 @@ PHASES: dict[str, str] = {
     "other": "other",
 }
 """The parts of an epoch, under the paper's names."""
-METHODS = ZEROTH_ORDER
-"""The methods that the paper timed."""
 BATCHES = (32, 256)
 
 Point = Mapping[str, str | int]
@@ -69,7 +67,7 @@ class PublishedShare:
     pick: Pick
     """Which of the methods' shares the claim is about: "the largest portion" is about the smallest
     of them, "almost negligible" about the largest."""
-    methods: tuple[MethodName, ...] = METHODS
+    methods: tuple[MethodName, ...] = ZEROTH_ORDER
 
     @property
     def picked(self) -> str:
@@ -113,7 +111,7 @@ SPEED_UPS: dict[Pick, str] = {"smallest": "1.38", "largest": "1.42"}
 def _entries(batch: int) -> Iterator[Entry]:
     """Yield all claims on Fig. 7 for one batch size."""
     both = tuple(
-        (_point("fp32", method, batch), _point("int8", method, batch)) for method in METHODS
+        (_point("fp32", method, batch), _point("int8", method, batch)) for method in ZEROTH_ORDER
     )
     for pick, printed in SPEED_UPS.items():
         statement = f"Time of an epoch in FP32 divided by time in INT8, {pick} of three methods"

@@ -1,7 +1,7 @@
 """Compute the range of values that other settings give where the paper leaves settings open.
 
-The artifact ``elasticzo_misses`` changes one open setting at a time around the runs of Tables 1 and
-2. The range of its means is the evidence for the verdict "not decidable".
+The artifact ``elasticzo_discrepancies`` changes one open setting at a time around the runs of
+Tables 1 and 2. The range of its means is the evidence for the verdict "not decidable".
 """
 
 from collections import defaultdict

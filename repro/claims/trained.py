@@ -1,6 +1,6 @@
 """Compute our values for claims on trained accuracies, from records.
 
-A record of kind ``run`` is one seed of one cell. In its ``metrics``, ``test_accuracy`` holds the
+A record of kind ``run`` is the run of one seed. In its ``metrics``, ``test_accuracy`` holds the
 fractions before training and after each epoch, ``settings`` the settings of the training, and
 ``diverged`` whether it ended early at a loss that is not finite.
 """
@@ -32,7 +32,7 @@ BySeed = Mapping[Seed, float]
 
 
 @dataclass(frozen=True)
-class Cell:
+class SeedGroup:
     """All seeds of one point that were trained with the same settings."""
 
     records: tuple[Record, ...]
@@ -41,8 +41,8 @@ class Cell:
     """Seeds with other settings than the newest; a common mean would mix two experiments."""
 
     @classmethod
-    def of(cls, seeds: Sequence[Record]) -> "Cell":
-        """Return the cell of one point: its records with the same settings as the newest."""
+    def of(cls, seeds: Sequence[Record]) -> "SeedGroup":
+        """Return the group of one point: its records with the same settings as the newest."""
         settings = max(seeds, key=lambda record: record.utc).metrics["settings"]
         alike = [record for record in seeds if record.metrics["settings"] == settings]
         alike.sort(key=lambda record: record.seed or 0)
@@ -50,12 +50,12 @@ class Cell:
         return cls(tuple(alike), tuple(others))
 
     def lead(self) -> tuple[int, int, str]:
-        """Return the sort key of the cells of one point: profile, number of seeds, age."""
+        """Return the sort key of the groups of one point: profile, number of seeds, age."""
         return rank(self.profile), len(self.records), max(record.utc for record in self.records)
 
     @property
     def point(self) -> Point:
-        """Coordinates of the cell."""
+        """Coordinates of the group."""
         return self.records[0].point
 
     @property
@@ -92,7 +92,7 @@ class Cell:
 
     @property
     def is_trained(self) -> bool:
-        """Whether the cell's method trains at all."""
+        """Whether the group's method trains at all."""
         return self.point["method"] != "none"
 
     @property
@@ -121,11 +121,11 @@ class Cell:
         return {r.seed: 100 * last_and_best(r.metrics["test_accuracy"])[1] for r in self.evaluated}
 
 
-class Cells:
-    """The recorded cells, found by their points.
+class SeedGroups:
+    """All seed groups of an artifact, by their points.
 
     A point may have been trained by both engines, or on several forms of its data set. Figures and
-    verdicts use its leading cell: the cell of the highest profile with the most seeds.
+    verdicts use its leading group: the group of the highest profile with the most seeds.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
@@ -134,32 +134,32 @@ class Cells:
         for record in of_kind(records, "run"):
             trained = groups.setdefault(key(record.point), {})
             trained.setdefault((record.engine, record.dataset), []).append(record)
-        self._cells = {
-            where: sorted(map(Cell.of, trained.values()), key=Cell.lead, reverse=True)
+        self._groups = {
+            where: sorted(map(SeedGroup.of, trained.values()), key=SeedGroup.lead, reverse=True)
             for where, trained in groups.items()
         }
 
-    def __iter__(self) -> Iterator[Cell]:
-        """Yield the leading cell of every point once."""
-        return (cells[0] for cells in self._cells.values())
+    def __iter__(self) -> Iterator[SeedGroup]:
+        """Yield the leading group of every point once."""
+        return (groups[0] for groups in self._groups.values())
 
-    def get(self, point: Point) -> Cell | None:
-        """Return the leading cell with exactly the coordinates of ``point``, or ``None``."""
-        return next(iter(self._cells.get(key(point), ())), None)
+    def get(self, point: Point) -> SeedGroup | None:
+        """Return the leading group with exactly the coordinates of ``point``, or ``None``."""
+        return next(iter(self._groups.get(key(point), ())), None)
 
-    def others(self, point: Point) -> list[Cell]:
-        """Return the other cells of ``point``, by another engine or on another form of its data."""
-        return self._cells.get(key(point), [])[1:]
+    def others(self, point: Point) -> list[SeedGroup]:
+        """Return the other groups of ``point``: another engine, or another form of its data."""
+        return self._groups.get(key(point), [])[1:]
 
 
 @dataclass(frozen=True)
 class _Gap:
-    """Accuracy of one cell minus the accuracy of another, in points, by seed."""
+    """Accuracy of one group minus the accuracy of another, in points, by seed."""
 
     name: str
     by_seed: BySeed
-    sides: tuple[Cell, Cell]
-    """The subtracted cell, and the cell it is subtracted from."""
+    sides: tuple[SeedGroup, SeedGroup]
+    """The subtracted group, and the group it is subtracted from."""
     by_best: BySeed
     """The gap between the best epochs, by seed."""
 
@@ -197,17 +197,17 @@ def caveat(n_seeds: int, diverged: Collection[Seed], left_out: Collection[object
 
 
 def findings(quantities: Mapping[str, Quantity], records: Iterable[Record]) -> list[Finding]:
-    """Return a finding for each claim id of ``quantities``; it has no value if a cell is missing.
+    """Return a finding for each claim id of ``quantities``; it has no value if a group is missing.
 
     Args:
         quantities: the accuracy or gap behind each claim, by claim id.
         records: the artifact's records.
     """
-    cells = Cells(records)
+    groups = SeedGroups(records)
     return [
-        _accuracy(claim_id, quantity, cells)
+        _accuracy(claim_id, quantity, groups)
         if isinstance(quantity, Accuracy)
-        else _gap(claim_id, quantity, cells)
+        else _gap(claim_id, quantity, groups)
         for claim_id, quantity in quantities.items()
     ]
 
@@ -230,7 +230,7 @@ def prediction(values: Sequence[float], point: Point) -> float | None:
 
     Args:
         values: accuracies or differences in per cent, one for each seed.
-        point: coordinates of the cell, or of either cell of a difference.
+        point: coordinates of the group, or of either group of a difference.
 
     Returns:
         ``None`` for one seed.
@@ -239,38 +239,38 @@ def prediction(values: Sequence[float], point: Point) -> float | None:
     return prediction_half_width(values, sampling_variance(fmean(values), images))
 
 
-def _accuracy(claim_id: str, quantity: Accuracy, cells: Cells) -> Finding:
-    cell = cells.get(quantity.point)
-    if cell is None:
+def _accuracy(claim_id: str, quantity: Accuracy, groups: SeedGroups) -> Finding:
+    group = groups.get(quantity.point)
+    if group is None:
         return Finding(claim_id, None, f"no run of {describe(quantity.point)}")
-    if not cell.evaluated:
-        return Finding(claim_id, None, f"no accuracy of {describe(quantity.point)}: {cell.caveat}")
+    if not group.evaluated:
+        return Finding(claim_id, None, f"no accuracy of {describe(quantity.point)}: {group.caveat}")
     what = "without training"
-    if cell.is_trained:
-        best = estimate(list(cell.best.values())).mean
-        what = f"after the last of {cell.epochs} epochs ({best:.2f} % after the best)"
+    if group.is_trained:
+        best = estimate(list(group.best.values())).mean
+        what = f"after the last of {group.epochs} epochs ({best:.2f} % after the best)"
     others = {}
-    for other in cells.others(quantity.point):
+    for other in groups.others(quantity.point):
         if other.evaluated:
-            names = ((other.engine, cell.engine), (other.dataset, cell.dataset))
+            names = ((other.engine, group.engine), (other.dataset, group.dataset))
             name = ", ".join(name for name, leads in names if name != leads)
             others[name] = estimate(list(other.last.values())).mean
     return replace(
-        _finding(claim_id, what, cell.last, [cell], cell.profile),
-        bootstrap=bootstrap_interval([list(cell.last.values())], itemgetter(0)),
+        _finding(claim_id, what, group.last, [group], group.profile),
+        bootstrap=bootstrap_interval([list(group.last.values())], itemgetter(0)),
         others=others,
-        **_predictions(cell.last, cell.best, cell.point),
+        **_predictions(group.last, group.best, group.point),
     )
 
 
-def _gap(claim_id: str, quantity: Gaps, cells: Cells) -> Finding:
+def _gap(claim_id: str, quantity: Gaps, groups: SeedGroups) -> Finding:
     """Subtract seed by seed: seeds are independent, though the two methods of one seed may not be.
 
     The finding has the lowest profile of all pairs, as the choice of the gap depends on all.
     """
     gaps: list[_Gap] = []
     for pair in quantity.pairs:
-        low, high = (cells.get(point) for point in pair)
+        low, high = (groups.get(point) for point in pair)
         if low is None or high is None:
             return Finding(claim_id, None, f"no run of {describe(pair[0 if low is None else 1])}")
         both = {seed: high.last[seed] - low.last[seed] for seed in high.last if seed in low.last}
@@ -330,20 +330,20 @@ def _bootstrap(gaps: Sequence[_Gap], pick: str) -> tuple[float, float] | None:
 
 
 def _finding(
-    claim_id: str, what: str, by_seed: BySeed, cells: Sequence[Cell], profile: str
+    claim_id: str, what: str, by_seed: BySeed, groups: Sequence[SeedGroup], profile: str
 ) -> Finding:
     found = estimate(list(by_seed.values()))
     reason = f"{what}, seed{'s' if len(by_seed) > 1 else ''} {', '.join(map(str, by_seed))}"
-    run = set.intersection(*(set(cell.seeds) for cell in cells))
-    diverged = {seed for cell in cells for seed in cell.diverged if seed in run}
-    left_out = {record.seed for cell in cells for record in cell.left_out}
+    run = set.intersection(*(set(group.seeds) for group in groups))
+    diverged = {seed for group in groups for seed in group.diverged if seed in run}
+    left_out = {record.seed for group in groups for record in group.left_out}
     if told := caveat(len(run), diverged, left_out):
         reason += f"; {told}"
     if diverged:
         reason += (
             "; a diverged seed counts with its last accuracy before it diverged, if it has one"
         )
-    engines = {cell.engine for cell in cells}
+    engines = {group.engine for group in groups}
     return Finding(
         claim_id,
         found.mean,

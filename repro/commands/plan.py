@@ -15,7 +15,7 @@ from repro.core.units import format_bytes, parse_bytes
 from repro.memory.setting import FORMATS, LOSSES, Setting
 from repro.memory.training_method import TrainingMethod
 from repro.planner.families import FAMILIES
-from repro.planner.methods import METHODS
+from repro.planner.methods import TRAINING_METHODS
 
 if TYPE_CHECKING:
     from repro.planner.choices import Choice
@@ -74,10 +74,10 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     parser.add_argument(
         "--method",
         nargs="+",
-        choices=METHODS,
-        default=list(METHODS),
+        choices=TRAINING_METHODS,
+        default=list(TRAINING_METHODS),
         metavar="METHOD",
-        help=f"only these methods (default: all: {', '.join(METHODS)})",
+        help=f"only these methods (default: all: {', '.join(TRAINING_METHODS)})",
     )
     parser.add_argument(
         "--attention",
@@ -139,7 +139,7 @@ def execute(args: argparse.Namespace) -> int:
         rank=args.rank,
         tail=args.tail,
     )
-    methods = [METHODS[slug] for slug in dict.fromkeys(args.method)]
+    methods = [TRAINING_METHODS[slug] for slug in dict.fromkeys(args.method)]
     if args.html is not None:
         return _write_page(args, methods, setting, budget)
     if args.model is not None or args.params is not None:
@@ -179,8 +179,10 @@ def _plan_model(
         from repro.planner.table import plan_text
 
         sys.stdout.write(plan_text(plan))
-    objections = [row.objection for row in plan.rows if row.objection is not None]
-    return _require_any(_of_model(plan), budget, objections)
+    unsupported_reasons = [
+        row.unsupported_reason for row in plan.rows if row.unsupported_reason is not None
+    ]
+    return _require_any(_of_model(plan), budget, unsupported_reasons)
 
 
 def _model(args: argparse.Namespace) -> "Model | None":
@@ -254,12 +256,13 @@ def _print_json(value: dict[str, Any]) -> None:
 
 
 def _require_any(
-    needs: Sequence[tuple[float, str]], budget: float, objections: Sequence[str] = ()
+    needs: Sequence[tuple[float, str]], budget: float, unsupported_reasons: Sequence[str] = ()
 ) -> int:
     """Return 0 if something fits; else report the method that needs least memory."""
     if not needs:
         msg = (
-            f"no requested method can be planned: {objections[0]}; give another --dtype or --method"
+            f"no requested method can be planned: {unsupported_reasons[0]}; "
+            "give another --dtype or --method"
         )
         raise UsageError(msg)
     least, what = min(needs)

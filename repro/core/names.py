@@ -26,7 +26,7 @@ METHOD_LABELS: dict[str, str] = {
 }
 """The paper's name of each method."""
 
-Precision = Literal["fp32", "int8", "int8s"]
+Precision = Literal["fp32", "int8", "int8_star"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 """float32; INT8: integers, with the gradient's sign from a float loss; INT8*: integers alone."""
 

@@ -3,7 +3,7 @@
 from typing import Literal, NamedTuple, get_args
 
 from repro.memory.training_method import TrainingMethod
-from repro.planner.methods import METHODS
+from repro.planner.methods import TRAINING_METHODS
 
 Arm = Literal["bp", "bp_checkpoint", "lora", "mezo_1", "mezo_5", "mezo_lora", "elasticzo"]
 """In order: SGD by backpropagation; SGD with every decoder block checkpointed; Adam on LoRA
@@ -28,13 +28,13 @@ class Specification(NamedTuple):
 
 
 SPECIFICATIONS: dict[Arm, Specification] = {
-    "bp": Specification("BP", METHODS["bp-sgd"], 1),
-    "bp_checkpoint": Specification("BP, checkpointed", METHODS["checkpoint-sgd"], 2),
-    "lora": Specification("LoRA with Adam, checkpointed", METHODS["lora-checkpoint"], 2),
-    "mezo_1": Specification("MeZO, n = 1", METHODS["mezo"], 2, 1),
-    "mezo_5": Specification("MeZO, n = 5", METHODS["mezo"], 10, 5),
-    "mezo_lora": Specification("MeZO on LoRA, n = 1", METHODS["mezo-lora"], 2, 1),
-    "elasticzo": Specification("ElasticZO", METHODS["elasticzo"], 2, 1),
+    "bp": Specification("BP", TRAINING_METHODS["bp-sgd"], 1),
+    "bp_checkpoint": Specification("BP, checkpointed", TRAINING_METHODS["checkpoint-sgd"], 2),
+    "lora": Specification("LoRA with Adam, checkpointed", TRAINING_METHODS["lora-checkpoint"], 2),
+    "mezo_1": Specification("MeZO, n = 1", TRAINING_METHODS["mezo"], 2, 1),
+    "mezo_5": Specification("MeZO, n = 5", TRAINING_METHODS["mezo"], 10, 5),
+    "mezo_lora": Specification("MeZO on LoRA, n = 1", TRAINING_METHODS["mezo-lora"], 2, 1),
+    "elasticzo": Specification("ElasticZO", TRAINING_METHODS["elasticzo"], 2, 1),
 }
 LABELS: dict[str, str] = {arm: of.label for arm, of in SPECIFICATIONS.items()}
 

@@ -20,8 +20,8 @@ from repro.methods.log import StepLog, replay
 from repro.methods.method import Method
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
+from repro.methods.perturbed_weights import Restore
 from repro.methods.step_info import StepInfo
-from repro.methods.walk import Restore
 from repro.methods.zeroth_order import ZerothOrder
 from repro.models.adapters import add_adapters
 from repro.models.dropout import without_dropout

@@ -1,13 +1,20 @@
 """Translate names in older records to the present ones; the files keep their bytes."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 if TYPE_CHECKING:
     from repro.measurement.records import Record
 
+PRESENT_SLUGS = {
+    "elasticzo_misses": "elasticzo_discrepancies",
+    "elasticzo_int8_choices": "elasticzo_int8_ablation",
+}
+"""Present names of artifacts that had another one."""
+_VALUES = {"int8s": "int8_star"}
+"""Present names of values in configurations, points and settings."""
 _COLUMN = "clouds"
 """A former data set name of Table 1; it meant the one of ``_CLOUDS`` that the cache held."""
 _BODIES = {
@@ -20,8 +27,9 @@ _CLOUDS = ("modelnet40", "modelnet40_hdf5", "shapes40")
 
 
 def with_present_names(records: "Sequence[Record]") -> "list[Record]":
-    """Return the records of one run file with present names in their configuration.
+    """Return the records of one run file with present names.
 
+    - Artifacts get their present slug; INT8*, once ``int8s``, is ``int8_star``.
     - The data set ``clouds`` becomes the data set used for training. If the file does not name it,
       it is ``shapes40``, the one used without ModelNet40.
     - Records of counted signs from before the batch size was a setting get it in their point.
@@ -33,22 +41,37 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
     clouds = trained[0] if trained else "shapes40"
     found = []
     for record in records:
-        config, point, metrics = dict(record.config), record.point, record.metrics
+        artifact = PRESENT_SLUGS.get(record.artifact, record.artifact)
+        config, point = _present(record.config), _present(record.point)
+        metrics = record.metrics
         datasets = config.get("datasets")
         if isinstance(datasets, list) and _COLUMN in datasets:
             config["datasets"] = [clouds if name == _COLUMN else name for name in datasets]
-        if record.artifact == "elasticzo_int8_sign" and "batch" not in point:
+        if artifact == "elasticzo_int8_sign" and "batch" not in point:
             point = {**point, "batch": record.metrics["settings"]["batch"]}
         if "grid_seconds" in config:
             config["grid_share"] = config.pop("grid_seconds") / config["seconds"]
             config |= {"bp_steps": 0, "zo_forwards": [0], "zero_shot": False}
-        settings = metrics.get("settings")
-        if isinstance(settings, dict) and "helped" in settings:
-            native = {"native_passes": settings["helped"]}
-            others = {name: value for name, value in settings.items() if name != "helped"}
-            metrics = {**metrics, "settings": others | native}
+        if isinstance(metrics.get("settings"), dict):
+            settings = _present(metrics["settings"])
+            if "helped" in settings:
+                settings["native_passes"] = settings.pop("helped")
+            metrics = {**metrics, "settings": settings}
         if record.kind == "plan" and "body_parameters" not in metrics:
             body = _BODIES.get(point["model"], metrics["parameters"])
             metrics = {**metrics, "body_parameters": body}
-        found.append(msgspec.structs.replace(record, config=config, point=point, metrics=metrics))
+        found.append(
+            msgspec.structs.replace(
+                record, artifact=artifact, config=config, point=point, metrics=metrics
+            )
+        )
     return found
+
+
+def _present(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return a copy of a JSON value with the present names of the values in it."""
+    if isinstance(value, dict):
+        return {name: _present(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_present(item) for item in value]
+    return _VALUES.get(value, value) if isinstance(value, str) else value

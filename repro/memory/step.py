@@ -18,7 +18,7 @@ from repro.models.decoder import llama_config, random_llama
 Method = Literal["forward", "bp", "bp_checkpoint", "mezo"]
 """Forward pass only; backpropagation; the same with every decoder block checkpointed; MeZO."""
 
-METHODS: tuple[Method, ...] = get_args(Method)
+STEP_METHODS: tuple[Method, ...] = get_args(Method)
 
 LR, EPS = 1e-4, 1e-3  # memory does not depend on them
 
@@ -36,7 +36,7 @@ class StepSpec:
 
     def __post_init__(self) -> None:
         """Refuse unknown names."""
-        require_choice("method", self.method, METHODS)
+        require_choice("method", self.method, STEP_METHODS)
         require_choice("attention", self.attention, ATTENTIONS)
         require_choice("dtype", self.dtype, BYTES)
         require_positive_int("perturbations n", self.perturbations)

@@ -13,9 +13,9 @@ from repro.core.validation import require_choice
 from repro.methods.interrupts import uninterrupted
 from repro.methods.noise import Noise
 from repro.methods.parameters import split_at, tied_names, trainable
+from repro.methods.perturbed_weights import Restore
 from repro.methods.shared_randomness import SharedRandomness
 from repro.methods.step_info import PhaseTimer, StepInfo, require_finite
-from repro.methods.walk import Restore
 from repro.methods.watch import FirstStep
 from repro.methods.zeroth_order import Closure, ZerothOrder, micro_batches
 

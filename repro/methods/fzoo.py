@@ -7,9 +7,9 @@ from repro.core.errors import UsageError
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise
 from repro.methods.parameters import Parameters
+from repro.methods.perturbed_weights import Restore
 from repro.methods.rademacher import RademacherNoise
 from repro.methods.rules import by_spread
-from repro.methods.walk import Restore
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup

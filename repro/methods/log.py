@@ -22,8 +22,8 @@ from repro.core.errors import ReproError, UsageError
 from repro.data.arrays import read_npz
 from repro.methods.estimators import OFFSETS, Estimator
 from repro.methods.noise import Noise, noise_of_log
+from repro.methods.perturbed_weights import PerturbedWeights, Restore
 from repro.methods.step_info import GradientEstimate
-from repro.methods.walk import Restore, Walk
 
 _ENTRY = struct.Struct("<Idd")
 _LR = struct.Struct("<d")
@@ -58,7 +58,7 @@ class StepLog:
     perturbations: int
     chunk: int | None
     restore: Restore = "rounded"
-    """See ``repro.methods.walk``."""
+    """See ``repro.methods.perturbed_weights``."""
     noise: str = "torch"
     """See ``repro.methods.noise``."""
     estimator: Estimator = "two-sided"
@@ -230,20 +230,22 @@ def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise | None
         UsageError: the run used other noise, or the log does not fit the parameters.
     """
     same = noise_of_log(log.noise, log.chunk, noise)
-    walks = make_walks(log, parameters, same)
+    groups = perturbed_groups(log, parameters, same)
     for entries, rates, decays in log.updates():
         if log.restore == "rounded":  # the rounding errors of these passes are part of the weights
             for entry in entries:
                 for offset in filter(None, OFFSETS[log.estimator]):
-                    for walk in walks:
-                        walk.perturb(entry.seed, offset)
-        for walk, own_rates, decay in zip(walks, rates, decays, strict=True):
-            walk.update(own_rates, decay)
-            walk.release()
+                    for weights in groups:
+                        weights.perturb(entry.seed, offset)
+        for weights, own_rates, decay in zip(groups, rates, decays, strict=True):
+            weights.update(own_rates, decay)
+            weights.release()
 
 
-def make_walks(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise) -> list[Walk]:
-    """Return a ``Walk`` with the settings of ``log`` for each parameter group.
+def perturbed_groups(
+    log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise
+) -> list[PerturbedWeights]:
+    """Return a ``PerturbedWeights`` with the settings of ``log`` for each parameter group.
 
     Raises:
         UsageError: the weights do not support the settings, or their number differs from the log's.
@@ -255,13 +257,15 @@ def make_walks(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise) -
             "give the trained parameters, group by group"
         )
         raise UsageError(msg)
-    walks, rest = [], list(parameters)
+    found, rest = [], list(parameters)
     for number, group in enumerate(groups):
         own, rest = rest[: group.tensors], rest[group.tensors :]
         noise_of_group = noise if number == 0 else copy.copy(noise)
-        walks.append(Walk(own, log.restore, group.eps, log.chunk, noise_of_group, number))
-        walks[-1].prepare()
-    return walks
+        found.append(
+            PerturbedWeights(own, log.restore, group.eps, log.chunk, noise_of_group, number)
+        )
+        found[-1].prepare()
+    return found
 
 
 def step_entries(estimates: Sequence[GradientEstimate], lr: float) -> list[Entry]:

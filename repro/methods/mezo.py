@@ -10,9 +10,9 @@ from repro.core.validation import require_positive_int
 from repro.methods.estimators import OFFSETS, Estimator
 from repro.methods.noise import Noise
 from repro.methods.parameters import Parameters, parameter_groups
+from repro.methods.perturbed_weights import Restore
 from repro.methods.rules import Rule, sgd
 from repro.methods.step_info import PhaseTimer, StepInfo
-from repro.methods.walk import Restore
 from repro.methods.zeroth_order import Closure, ZerothOrder, micro_batches
 
 if TYPE_CHECKING:

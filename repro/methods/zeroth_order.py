@@ -14,8 +14,9 @@ from repro.core.errors import UsageError
 from repro.core.validation import require_choice, require_not_negative, require_positive
 from repro.methods.estimators import OFFSETS, Estimator
 from repro.methods.interrupts import uninterrupted
-from repro.methods.log import GroupLog, StepLog, make_walks, step_entries
+from repro.methods.log import GroupLog, StepLog, perturbed_groups, step_entries
 from repro.methods.noise import Noise, TorchNoise
+from repro.methods.perturbed_weights import Restore, default_restore
 from repro.methods.rules import Rule, sgd
 from repro.methods.shared_randomness import SharedRandomness
 from repro.methods.step_info import (
@@ -25,7 +26,6 @@ from repro.methods.step_info import (
     StepInfo,
     require_finite,
 )
-from repro.methods.walk import Restore, default_restore
 from repro.methods.watch import FirstStep
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class ZerothOrder(torch.optim.Optimizer):
         super().__init__(own, {"lr": lr, "eps": eps, "weight_decay": weight_decay})
         trained = [*self.zo_params, *self.bp_params]
         self._processes = _processes(group, trained)
-        self._walks = make_walks(self.log, self.zo_params, noise)
+        self._weights = perturbed_groups(self.log, self.zo_params, noise)
         device = trained[0].device
         self._randomness = SharedRandomness(device)
         self._first: FirstStep | None = FirstStep(trained, device)
@@ -144,9 +144,9 @@ class ZerothOrder(torch.optim.Optimizer):
         """Show every setting, and the number and settings of each group's weights."""
         settings = self.settings
         lines = [f"{name}={value!r}," for name, value in settings.items()]
-        for group, walk in zip(self.param_groups, self._walks, strict=True):
+        for group, weights in zip(self.param_groups, self._weights, strict=True):
             own = ", ".join(f"{name}={group[name]!r}" for name in ("lr", "eps", "weight_decay"))
-            lines.append(f"{_size(walk.parameters)} by zeroth order: {own},")
+            lines.append(f"{_size(weights.parameters)} by zeroth order: {own},")
         if self.bp_params:
             lines.append(f"{_size(self.bp_params)} by backpropagation: lr={settings['lr']!r},")
         return "\n    ".join([f"{type(self).__name__}(", *lines]) + "\n)"
@@ -188,14 +188,14 @@ class ZerothOrder(torch.optim.Optimizer):
             UsageError: a rate is negative, not finite or would decay weights beyond 0; or another
                 setting of a group was changed after construction.
         """
-        for group, walk in zip(self.param_groups, self._walks, strict=True):
+        for group, weights in zip(self.param_groups, self._weights, strict=True):
             require_not_negative("learning rate lr", group["lr"])
-            logged = self.log.groups[walk.number] if self.log.groups else None
+            logged = self.log.groups[weights.number] if self.log.groups else None
             decay = logged.weight_decay if logged else 0.0
-            if (group["eps"], group["weight_decay"]) != (walk.eps, decay):
+            if (group["eps"], group["weight_decay"]) != (weights.eps, decay):
                 msg = (
                     f"eps = {group['eps']!r}, weight_decay = {group['weight_decay']!r} in parameter"
-                    f" group {walk.number}: the optimizer was made with {walk.eps!r} and "
+                    f" group {weights.number}: the optimizer was made with {weights.eps!r} and "
                     f"{decay!r}, which its log holds for all steps; make a new optimizer"
                 )
                 raise UsageError(msg)
@@ -214,13 +214,13 @@ class ZerothOrder(torch.optim.Optimizer):
             yield
         except BaseException:
             with uninterrupted():
-                for walk in self._walks:
-                    walk.restore()
+                for weights in self._weights:
+                    weights.restore()
             torch.clear_autocast_cache()
             raise
         finally:
-            for walk in self._walks:
-                walk.release()
+            for weights in self._weights:
+                weights.release()
             self._randomness.forget()
 
     def _estimate(
@@ -241,8 +241,8 @@ class ZerothOrder(torch.optim.Optimizer):
         for offset, loss in zip(offsets, passes, strict=True):
             if offset:
                 with timer("perturb"), uninterrupted():
-                    for walk in self._walks:
-                        walk.perturb(seed, offset)
+                    for weights in self._weights:
+                        weights.perturb(seed, offset)
                 torch.clear_autocast_cache()  # it holds casts of the unperturbed weights
             value = loss()
             if self._processes is None:  # with several processes, all of them must fail alike
@@ -308,8 +308,8 @@ class ZerothOrder(torch.optim.Optimizer):
             for seed, rate in own_rates:
                 self._representable(rate, seed)
         with timer("update"), uninterrupted():
-            for walk, own_rates, decay in zip(self._walks, rates, decays, strict=True):
-                walk.update(own_rates, decay)
+            for weights, own_rates, decay in zip(self._weights, rates, decays, strict=True):
+                weights.update(own_rates, decay)
             self.log.append(ruled, *lrs)
         torch.clear_autocast_cache()
 

@@ -79,10 +79,10 @@ class EngineNoise(PiecewiseNoise):
         """
         if lattice.dtype == torch.float32:
             return super().lattice_pass(lattice, step)
-        walk = _lattice_walk(lattice, step)
+        engine_pass = _engine_pass(lattice, step)
 
         def change(weights: torch.Tensor, seed: int) -> None:
-            self._engine.walk_halves(*_bits(weights), seed, walk, self._instructions)
+            self._engine.lattice_pass(*_bits(weights), seed, engine_pass, self._instructions)
             torch.autograd.graph.increment_version(weights)
 
         return change
@@ -116,7 +116,7 @@ class TorchNoiseOnEngine(TorchNoise):
         operators = super().lattice_pass(lattice, step)
         if lattice.dtype == torch.float32:
             return operators
-        walk = _lattice_walk(lattice, step)
+        engine_pass = _engine_pass(lattice, step)
 
         def change(weights: torch.Tensor, seed: int) -> None:
             if weights.device.type != "cpu":
@@ -124,8 +124,8 @@ class TorchNoiseOnEngine(TorchNoise):
                 return
             normal = drawn(self, weights, seed).numpy()
             uniform = thresholds(lattice, weights, seed) if step.is_update else torch.empty(0)
-            self._engine.walk_halves_along(
-                *_bits(weights), normal, uniform.numpy(), walk, self._instructions
+            self._engine.lattice_pass_along(
+                *_bits(weights), normal, uniform.numpy(), engine_pass, self._instructions
             )
             torch.autograd.graph.increment_version(weights)
 
@@ -137,8 +137,8 @@ def _bits(weights: torch.Tensor) -> tuple[Any, bool]:
     return weights.detach().view(torch.uint16).numpy(), weights.dtype == torch.bfloat16
 
 
-def _lattice_walk(lattice: Lattice, step: LatticeStep) -> Any:  # noqa: ANN401 - of a compiled module
-    return load().LatticeWalk(
+def _engine_pass(lattice: Lattice, step: LatticeStep) -> Any:  # noqa: ANN401 - of a compiled module
+    return load().LatticePass(
         scale=lattice.eps / lattice.step,
         levels=lattice.levels,
         step=lattice.step,

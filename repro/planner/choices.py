@@ -11,7 +11,7 @@ from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture
 from repro.planner.families import Member, family
 from repro.planner.formula import estimate
-from repro.planner.methods import objection
+from repro.planner.methods import unsupported_reason
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ def choose(
     Raises:
         UsageError: a family does not exist, or no method or model is left.
     """
-    sensible = [method for method in methods if objection(method, setting) is None]
+    sensible = [method for method in methods if unsupported_reason(method, setting) is None]
     if not sensible:
-        msg = f"dtype {setting.format}: {objection(methods[0], setting)}"
+        msg = f"dtype {setting.format}: {unsupported_reason(methods[0], setting)}"
         raise UsageError(msg)
     chosen = []
     for name in families:

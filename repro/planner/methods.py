@@ -3,7 +3,7 @@
 from repro.memory.setting import Setting
 from repro.memory.training_method import TrainingMethod
 
-METHODS: dict[str, TrainingMethod] = {
+TRAINING_METHODS: dict[str, TrainingMethod] = {
     method.slug: method
     for method in (
         TrainingMethod("bp-sgd", "BP, SGD", "all", "backpropagation"),
@@ -35,14 +35,14 @@ METHODS: dict[str, TrainingMethod] = {
 }
 
 PAPER: dict[str, TrainingMethod] = {
-    "bp": METHODS["bp-sgd"],
-    "bp_checkpoint": METHODS["checkpoint-sgd"],
-    "mezo": METHODS["mezo"],
+    "bp": TRAINING_METHODS["bp-sgd"],
+    "bp_checkpoint": TRAINING_METHODS["checkpoint-sgd"],
+    "mezo": TRAINING_METHODS["mezo"],
 }
 """Methods compared in the MeZO paper, by the names in its artifacts' records."""
 
 
-def objection(method: TrainingMethod, setting: Setting) -> str | None:
+def unsupported_reason(method: TrainingMethod, setting: Setting) -> str | None:
     """Return why ``method`` makes no sense with weights of ``setting.format``, or ``None``."""
     if not setting.quantised or method.trains == "adapters":
         return None
@@ -63,7 +63,7 @@ def objection(method: TrainingMethod, setting: Setting) -> str | None:
     )
 
 
-def caution(method: TrainingMethod, setting: Setting) -> str | None:
+def warning(method: TrainingMethod, setting: Setting) -> str | None:
     """Return a warning about ``method`` with this format, or ``None``."""
     if method.adam and setting.format == "float16":
         return "Adam's eps = 1e-8 is 0 in float16: use bfloat16, or float32 copies (not counted)"

@@ -13,7 +13,7 @@ from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture
 from repro.planner.families import family
 from repro.planner.javascript import formula_script
-from repro.planner.methods import caution, objection
+from repro.planner.methods import unsupported_reason, warning
 from repro.planner.models import Model
 from repro.planner.paper import BYTES_PER_PARAMETER, LIVE_LAYERS
 from repro.planner.table import NOT_COUNTED, short_name
@@ -92,8 +92,8 @@ def _method(method: TrainingMethod, setting: Setting) -> dict[str, Any]:
     every = [replace(setting, format=name) for name in FORMATS]
     return {
         **asdict(method),
-        "objections": {s.format: objection(method, s) for s in every},
-        "cautions": {s.format: caution(method, s) for s in every},
+        "unsupported_reasons": {s.format: unsupported_reason(method, s) for s in every},
+        "warnings": {s.format: warning(method, s) for s in every},
     }
 
 

@@ -10,7 +10,7 @@ from repro.memory.training_method import TrainingMethod
 from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture
 from repro.planner.formula import Moment, estimate
-from repro.planner.methods import caution, objection
+from repro.planner.methods import unsupported_reason, warning
 from repro.planner.models import Model
 from repro.planner.paper import paper_bytes
 from repro.planner.search import (
@@ -22,7 +22,7 @@ from repro.planner.search import (
 )
 
 if TYPE_CHECKING:
-    from repro.planner.unknown import Unknown
+    from repro.planner.simulated_only import SimulatedOnlyModel
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class MethodPlan:
     """One method compared with the budget."""
 
     method: TrainingMethod
-    objection: str | None
+    unsupported_reason: str | None
     """Why the method makes no sense with these weights, or cannot be simulated on this model; the
     fields below are then empty."""
-    caution: str | None
+    warning: str | None
     """A warning for users of the method."""
     estimate: Moment | None = None
     """Memory by the planner's formula; ``None`` also if the formula does not cover the model."""
@@ -60,8 +60,8 @@ class MethodPlan:
         return {
             "method": self.method.slug,
             "label": self.method.label,
-            "objection": self.objection,
-            "caution": self.caution,
+            "unsupported_reason": self.unsupported_reason,
+            "warning": self.warning,
             "fits": needs is not None and needs <= budget,
             "needed_bytes": None if needs is None else round(needs),
             "spare_bytes": None if needs is None else round(budget - needs),
@@ -81,7 +81,7 @@ class Plan:
     model: Model
     architecture: Architecture | None
     """The sizes; ``None`` if the formula does not cover the model."""
-    unknown: "Unknown | None"
+    simulated_only: "SimulatedOnlyModel | None"
     """For such a model, the facts from transformers."""
     notes: tuple[str, ...]
     """Sentences about the plan's choice of defaults."""
@@ -101,8 +101,8 @@ class Plan:
         return self._sizes.positions
 
     @property
-    def _sizes(self) -> "Architecture | Unknown":
-        sizes = self.architecture or self.unknown
+    def _sizes(self) -> "Architecture | SimulatedOnlyModel":
+        sizes = self.architecture or self.simulated_only
         assert sizes is not None, "one of the two knows the model"  # noqa: S101 - for mypy
         return sizes
 
@@ -185,26 +185,26 @@ def plan_unknown(
         UsageError: the tail has more blocks than the model.
         ReproError: transformers cannot build the model.
     """
-    from repro.planner.unknown import inspected
+    from repro.planner.simulated_only import inspected
 
-    unknown, notes = inspected(model.config), []
-    if shorten and unknown.positions is not None:
-        setting = replace(setting, context=min(setting.context, unknown.positions))
-    if unknown.layers is not None:
-        _require_blocks(unknown.layers, setting)
-    if fall_back and setting.attention != unknown.attention:
-        notes.append(f"the model has no {setting.attention} attention: {unknown.attention} instead")
-        setting = replace(setting, attention=unknown.attention)
+    facts, notes = inspected(model.config), []
+    if shorten and facts.positions is not None:
+        setting = replace(setting, context=min(setting.context, facts.positions))
+    if facts.layers is not None:
+        _require_blocks(facts.layers, setting)
+    if fall_back and setting.attention != facts.attention:
+        notes.append(f"the model has no {setting.attention} attention: {facts.attention} instead")
+        setting = replace(setting, attention=facts.attention)
     rows = []
     for method in methods:
         report(f"{model.name}: simulating {method.slug}")
-        rows.append(_row_of_unknown(model, unknown, method, setting, budget))
-    if unknown.recurrent:
+        rows.append(_simulated_row(model, facts, method, setting, budget))
+    if facts.recurrent:
         notes.append(
             "longest N and largest B are not searched: the model's steps are simulated token by "
             "token, which takes too long"
         )
-    return Plan(model, None, unknown, tuple(notes), setting, budget, tuple(rows))
+    return Plan(model, None, facts, tuple(notes), setting, budget, tuple(rows))
 
 
 def _require_rows(a: Architecture, setting: Setting) -> None:
@@ -223,8 +223,8 @@ def _require_blocks(layers: int, setting: Setting) -> None:
 
 
 def _row(a: Architecture, method: TrainingMethod, setting: Setting, budget: float) -> MethodPlan:
-    empty = MethodPlan(method, objection(method, setting), caution(method, setting))
-    if empty.objection is not None:
+    empty = MethodPlan(method, unsupported_reason(method, setting), warning(method, setting))
+    if empty.unsupported_reason is not None:
         return empty
     return replace(
         empty,
@@ -235,15 +235,19 @@ def _row(a: Architecture, method: TrainingMethod, setting: Setting, budget: floa
     )
 
 
-def _row_of_unknown(
-    model: Model, unknown: "Unknown", method: TrainingMethod, setting: Setting, budget: float
+def _simulated_row(
+    model: Model,
+    facts: "SimulatedOnlyModel",
+    method: TrainingMethod,
+    setting: Setting,
+    budget: float,
 ) -> MethodPlan:
-    from repro.planner.unknown import fused_caution
+    from repro.planner.simulated_only import fused_warning
 
-    cautions = (caution(method, setting), fused_caution(unknown, method, setting))
-    said = "; ".join(filter(None, cautions)) or None
-    row = _simulated(model, MethodPlan(method, objection(method, setting), said), setting)
-    if row.simulated is None or unknown.recurrent:
+    warnings = (warning(method, setting), fused_warning(facts, method, setting))
+    said = "; ".join(filter(None, warnings)) or None
+    row = _simulated(model, MethodPlan(method, unsupported_reason(method, setting), said), setting)
+    if row.simulated is None or facts.recurrent:
         return row
     total = row.simulated["total_bytes"]
     return replace(
@@ -251,7 +255,7 @@ def _row_of_unknown(
         longest_context=largest_by_secants(
             lambda context: _bytes(model, method, replace(setting, context=context)),
             budget,
-            unknown.positions or LARGEST_CONTEXT,
+            facts.positions or LARGEST_CONTEXT,
             (setting.context, total),
         ),
         largest_batch=largest_by_secants(
@@ -271,12 +275,12 @@ def _bytes(model: Model, method: TrainingMethod, setting: Setting) -> int:
 
 def _simulated(model: Model, row: MethodPlan, setting: Setting) -> MethodPlan:
     """Return ``row`` with the bytes of a simulated step, or with the reason why there is none."""
-    if row.objection is not None:
+    if row.unsupported_reason is not None:
         return row
     from repro.memory.simulation import StepError, simulate
 
     try:
         step = simulate(model.config, row.method, setting)
     except StepError as error:
-        return MethodPlan(row.method, str(error), row.caution)
+        return MethodPlan(row.method, str(error), row.warning)
     return replace(row, simulated=step.as_metrics())

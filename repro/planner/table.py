@@ -93,7 +93,7 @@ def _remarks(plan: Plan) -> list[str]:
     """Return the remarks about methods, each once, and about the context."""
     methods: dict[str, list[str]] = {}
     for row in plan.rows:
-        for remark in (row.objection, row.caution):
+        for remark in (row.unsupported_reason, row.warning):
             if remark:
                 methods.setdefault(remark, []).append(row.method.slug)
     remarks = [f"{', '.join(slugs)}: {remark}." for remark, slugs in methods.items()]

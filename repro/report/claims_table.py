@@ -45,7 +45,7 @@ _OF_THE_CLAIM = (
     *("published", "digits", "unit"),
 )
 """Fields copied from the claim."""
-_OPEN_SETTINGS = "elasticzo_misses"
+_OPEN_SETTINGS = "elasticzo_discrepancies"
 """The artifact that varies the settings left open by the ElasticZO paper."""
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repro.claims.verdict import CLOSE, CORRECTED, INCONSISTENT, NOT_REPRODUCED, REPRODUCED
-from repro.report import wording
+from repro.report import formatting
 from repro.report.claims_table import ClaimRow
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ def headline_table(rows: Sequence[ClaimRow]) -> str:
     """Return the headline statements as a Markdown table."""
     lines = ["| statement | published | ours | verdict | id |", "| --- | --: | --: | --- | --- |"]
     for row in headline_rows(rows):
-        ours = wording.ours(row)
-        if corrected := wording.corrected(row):
+        ours = formatting.ours(row)
+        if corrected := formatting.corrected(row):
             ours = f"{corrected} corrected ({ours} as printed)"
         lines.append(
-            f"| {HEADLINES[row.id]} | {wording.published(row)} | {ours} | {row.shown_verdict} | "
+            f"| {HEADLINES[row.id]} | {formatting.published(row)} | {ours} | {row.shown_verdict} | "
             f"`{row.id}` |"
         )
     return "\n".join(lines)
@@ -86,9 +86,9 @@ def _scorecard(rows: Sequence[ClaimRow], ink: str) -> "Figure":
     for y, row in enumerate(rows):
         colour = _COLOURS.get(row.verdict, _OPEN)
         panel.text(0, y, HEADLINES[row.id], color=ink, va="center", fontsize=9)
-        published = wording.published(row)
+        published = formatting.published(row)
         panel.text(columns["published"], y, published, color=ink, ha="right", va="center")
-        ours = wording.corrected(row) or wording.ours(row)
+        ours = formatting.corrected(row) or formatting.ours(row)
         panel.text(columns["ours"], y, ours, color=ink, ha="right", va="center")
         panel.plot(78.6, y, "o", color=colour, ms=6)
         panel.text(80, y, row.shown_verdict, color=colour, va="center", fontsize=9)

@@ -16,7 +16,7 @@ from repro.claims.verdict import (
 from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
 from repro.core.units import format_seconds
-from repro.report import wording
+from repro.report import formatting
 from repro.report.claims_table import ClaimRow, claim_rows, run_rows
 from repro.report.headlines import draw_scorecards, headline_table
 from repro.report.runs import current_runs
@@ -156,7 +156,7 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
     table = [
         [
             "claim",
-            wording.STATEMENT,
+            formatting.STATEMENT,
             "published",
             "ours",
             "basis",
@@ -170,10 +170,10 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
         [
             row.id,
             f"{row.statement} ({row.section})" + ("" if row.is_stated else " (our reading)"),
-            wording.published(row),
+            formatting.published(row),
             _ours(row),
-            wording.source(row),
-            wording.other_values(row),
+            formatting.source(row),
+            formatting.other_values(row),
             _bold(row.shown_verdict),
             _why(row),
         ]
@@ -193,7 +193,7 @@ def _tests(rows: Sequence[ClaimRow]) -> list[str]:
     return [
         "",
         f"{some} tested over seeds (p: exact sign flips, one-sided; of n seeds never below 2⁻ⁿ). "
-        f"{wording.CAVEAT}",
+        f"{formatting.CAVEAT}",
     ]
 
 
@@ -201,7 +201,7 @@ def _why(row: ClaimRow) -> str:
     """Return the reason, with the correction and the open settings, if any."""
     parts = [row.reason]
     if row.correction:
-        parts.append(f"corrected: {wording.correction(row)}")
+        parts.append(f"corrected: {formatting.correction(row)}")
     if row.verdict in (NOT_DECIDABLE, UNDECIDED) and row.setting_unknown:
         parts.append(f"not given in the paper: {', '.join(row.setting_unknown)}")
     if row.verdict == NOT_DECIDABLE and row.plausible:
@@ -219,8 +219,8 @@ def count_verdicts(rows: Sequence[ClaimRow]) -> str:
 
 
 def _ours(row: ClaimRow) -> str:
-    chance = wording.p_value(row)
-    return f"{wording.ours(row)} ({chance})" if chance else wording.ours(row)
+    chance = formatting.p_value(row)
+    return f"{formatting.ours(row)} ({chance})" if chance else formatting.ours(row)
 
 
 def _bold(verdict: str) -> str:

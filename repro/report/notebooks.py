@@ -27,11 +27,11 @@ from repro.claims.index import CLAIMS
 from repro.core import atomic
 from repro.core.environ import environment_set, same_package
 from repro.core.errors import ReproError
-from repro.report import view
+from repro.report import notebook_api
 from repro.report.claims_table import run_rows
+from repro.report.formatting import FOLDED
 from repro.report.kept import sha256
 from repro.report.markdown import claims_markdown
-from repro.report.wording import FOLDED
 
 CONCLUSION = "## Conclusion"
 """Heading of the last unfolded section of a template; later sections are folded."""
@@ -70,7 +70,7 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
     """
     content = assemble(slug)
     records = os.pathsep.join(str(run.resolve()) for run in runs)
-    variables = same_package() | {view.RECORDS: records}
+    variables = same_package() | {notebook_api.RECORDS: records}
     try:
         # an empty directory, since a kernel may import from its working directory
         with environment_set(variables), tempfile.TemporaryDirectory() as empty:
@@ -110,21 +110,21 @@ def _opening(slug: str) -> list[Any]:
     """Return the opening cells: verdicts, then the main figure."""
     artifact = index.load(slug)
     figure = next(iter(artifact.captions))
-    cells = [_code(f'view.figure(artifact.ARTIFACT, "{figure}", records)')]
+    cells = [_code(f'notebook_api.figure(artifact.ARTIFACT, "{figure}", records)')]
     if statements := _statements(slug):
         show = "claims" if statements <= FEW_CLAIMS else "verdicts"
-        cells.insert(0, _code(f'view.{show}("{slug}")'))
+        cells.insert(0, _code(f'notebook_api.{show}("{slug}")'))
     return cells
 
 
 def _closing(slug: str) -> list[Any]:
     """Return the sections that every notebook ends with."""
     sections = [
-        ("How the records were made", "view.provenance(records)"),
-        ("Deviations from the paper", "view.about(artifact.ARTIFACT)"),
+        ("How the records were made", "notebook_api.provenance(records)"),
+        ("Deviations from the paper", "notebook_api.about(artifact.ARTIFACT)"),
     ]
     if _statements(slug) > FEW_CLAIMS:
-        sections.insert(0, ("Every statement", f'view.claims("{slug}")'))
+        sections.insert(0, ("Every statement", f'notebook_api.claims("{slug}")'))
     return [cell for name, code in sections for cell in (_text(f"## {name}"), _code(code))]
 
 

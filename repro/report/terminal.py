@@ -21,7 +21,7 @@ from repro.claims.verdict import (
     UNDECIDED,
     VERDICTS,
 )
-from repro.report import wording
+from repro.report import formatting
 from repro.report.claims_table import ClaimRow
 
 _WIDTH = 100
@@ -62,21 +62,21 @@ def claim_text(row: ClaimRow) -> str:
         "statement": row.statement + ("" if row.is_stated else " (our reading of the paper)"),
         "quotation": f'"{row.quote}"',
         "source": f"{row.paper}, section {row.section}",
-        "published": wording.published(row),
-        "ours": f"{wording.ours(row)} ({wording.source(row)})",
+        "published": formatting.published(row),
+        "ours": f"{formatting.ours(row)} ({formatting.source(row)})",
         "interval": f"95 % {row.interval_kind} interval" if row.interval_kind else "",
-        "on other bases": wording.other_values(row),
+        "on other bases": formatting.other_values(row),
         "notes on them": "\n".join(f"{name}: {note}" for name, note in row.notes.items()),
         "verdict": row.shown_verdict,
-        "corrected slip": wording.correction(row),
+        "corrected slip": formatting.correction(row),
         "reason": row.reason,
         "not in the paper": ", ".join(row.setting_unknown),
         "other settings": (
-            f"{row.plausible[0]:.4g} to {row.plausible[1]:.4g} {wording.unit(row)}"
+            f"{row.plausible[0]:.4g} to {row.plausible[1]:.4g} {formatting.unit(row)}"
             if row.plausible
             else ""
         ),
-        "ranking test": wording.p_value(row),
+        "ranking test": formatting.p_value(row),
         "best epoch": (
             "" if row.best_epoch is None else f"{row.best_epoch:.4g} ({row.best_epoch_verdict})"
         ),
@@ -109,8 +109,8 @@ def _table(rows: Sequence[ClaimRow], *, header: bool) -> Table:
         table.add_row(
             Text(row.id),
             Text(row.statement),
-            Text(wording.claimed(row)),
-            Text(wording.NOTHING if row.ours is None else f"{row.ours:.4g}"),
+            Text(formatting.claimed(row)),
+            Text(formatting.NOTHING if row.ours is None else f"{row.ours:.4g}"),
             Text(row.shown_verdict, _COLOURS.get(row.verdict, "red")),
         )
     return table

@@ -27,9 +27,9 @@ from repro.claims.verdict import (
 )
 from repro.memory.setting import Setting
 from repro.planner.families import FAMILIES
-from repro.planner.methods import METHODS
+from repro.planner.methods import TRAINING_METHODS
 from repro.planner.page import page as planner_page
-from repro.report import wording
+from repro.report import formatting
 from repro.report.claims_table import ClaimRow, points_of
 from repro.report.headlines import HEADLINES, headline_rows
 from repro.site import text
@@ -184,13 +184,13 @@ class Pages:
             tested=len(tested),
             small=sum(p < 0.05 for p in tested),
             resamples=f"{RESAMPLES:,}",
-            caveat=wording.CAVEAT,
+            caveat=formatting.CAVEAT,
             root="",
         )
 
     def planner(self) -> str:
         """Return the planner's page, with the site's navigation and search."""
-        page = planner_page(list(FAMILIES), list(METHODS.values()), Setting(), BUDGET)
+        page = planner_page(list(FAMILIES), list(TRAINING_METHODS.values()), Setting(), BUDGET)
         changes = {
             '<link rel="icon" href="data:,">': _PLANNER_HEAD,
             "style-src ": "style-src 'self' ",
@@ -208,7 +208,7 @@ class Pages:
         names: Mapping[str, Any] = {
             "papers": PAPERS,
             "names": NAMES,
-            "say": wording,
+            "say": formatting,
             "causes": self._causes,
             **values,
         }

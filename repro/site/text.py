@@ -9,7 +9,7 @@ from latex2mathml.converter import convert
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-from repro.report.wording import FOLDED, STATEMENT
+from repro.report.formatting import FOLDED, STATEMENT
 
 
 class Renderer(IPythonRenderer):

@@ -25,7 +25,7 @@ Restore = Literal["clip", "exact"]
 ShiftPolicy = Literal["v2", "v1"]
 Sign = Literal["float", "integer", "exact"]
 
-SIGNS: dict[Precision, tuple[Sign, ...]] = {"int8": ("float",), "int8s": ("integer", "exact")}
+SIGNS: dict[Precision, tuple[Sign, ...]] = {"int8": ("float",), "int8_star": ("integer", "exact")}
 """Rules for the gradient's sign in each integer precision; the first one is the paper's."""
 
 

@@ -44,7 +44,7 @@ from repro.memory.setting import Setting
 from repro.methods.log import StepLog
 from repro.methods.step_info import GradientEstimate
 from repro.models.gguf_header import read_header
-from repro.planner.methods import METHODS
+from repro.planner.methods import TRAINING_METHODS
 from repro.planner.models import named
 from repro.planner.plan import plan_model
 from repro.training.store import Checkpoint
@@ -221,7 +221,9 @@ def _config() -> list[bytes]:
 
 
 def _plan(path: Path) -> None:
-    plan = plan_model(named(str(path)), list(METHODS.values()), Setting(), 1e9, shorten=True)
+    plan = plan_model(
+        named(str(path)), list(TRAINING_METHODS.values()), Setting(), 1e9, shorten=True
+    )
     json.dumps(plan.as_dict(), allow_nan=False)
 
 

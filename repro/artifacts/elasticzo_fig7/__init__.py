@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from typing import get_args
 
 from repro.artifacts.base import Artifact, lazy
-from repro.claims.execution_time import BATCHES, METHODS
-from repro.core.names import Engine, MethodName, Precision
+from repro.claims.execution_time import BATCHES
+from repro.core.names import ZEROTH_ORDER, Engine, MethodName, Precision
 from repro.core.validation import require_each, require_names, require_positive_int
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
@@ -43,7 +43,7 @@ class Config:
     """torch; native, the on-device engine, which is built if necessary."""
     precisions: tuple[Precision, ...] = PRECISIONS
     """fp32, int8."""
-    methods: tuple[MethodName, ...] = METHODS
+    methods: tuple[MethodName, ...] = ZEROTH_ORDER
     """The methods, by the layers that backpropagation trains: none, the last, the last two."""
     batches: tuple[int, ...] = BATCHES
     """B, samples per step."""
@@ -58,7 +58,7 @@ class Config:
         """Refuse any name or number that cannot be run, before anything runs."""
         require_names("engines", self.engines, ENGINES)
         require_names("precisions", self.precisions, PRECISIONS)
-        require_names("methods", self.methods, METHODS)
+        require_names("methods", self.methods, ZEROTH_ORDER)
         require_each("batches", self.batches, require_positive_int, "batch size B")
         require_positive_int("epochs", self.epochs)
         if self.image_items is not None:

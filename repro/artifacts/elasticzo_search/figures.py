@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from repro.artifacts.elasticzo_search.selection import Combination, best, grids, group_of
 from repro.artifacts.shared.scores import STAND_INS
-from repro.claims.elasticzo import DATASETS, METHODS, PRECISIONS
+from repro.claims.elasticzo import DATASETS, PRECISIONS, ROW_LABELS
 from repro.measurement.records import Record
 from repro.plotting.style import METHOD_COLOURS, style
 
@@ -66,7 +66,7 @@ def epsilon(records: Sequence[Record]) -> Figure:
                 title=_problems(records, family),
             )
             _ticks(panel, tried)
-        searched = [line for line in _methods(records) if line.get_label() != METHODS["full_bp"]]
+        searched = [line for line in _methods(records) if line.get_label() != ROW_LABELS["full_bp"]]
         figure.legend(handles=[*searched, *_CHOICE], loc="outside right upper")
     return figure
 
@@ -188,7 +188,7 @@ def _look(place: int | None) -> dict[str, Any]:
 def _methods(records: Sequence[Record]) -> list[Line2D]:
     present = {group[2] for group in grids(records)}
     return [
-        Line2D([], [], color=colour, label=METHODS[method])
+        Line2D([], [], color=colour, label=ROW_LABELS[method])
         for method, colour in METHOD_COLOURS.items()
         if method in present
     ]

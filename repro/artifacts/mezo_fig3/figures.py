@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from repro.artifacts.mezo_fig3.main_figure import AXES, METHODS, fig3, label_powers_of_two
+from repro.artifacts.mezo_fig3.main_figure import AXES, BP_LABELS, fig3, label_powers_of_two
 from repro.core.units import format_bytes
 from repro.measurement.records import Record, of_kind
 from repro.plotting.style import BLUE, INK, ORANGE, style
@@ -102,7 +102,7 @@ def _six_panels(
         figure, grid = plt.subplots(
             4, 3, figsize=(11, 8.6), sharex="col", height_ratios=(3, 1.1, 3, 1.1)
         )
-        for number, (method, name) in enumerate(METHODS.items()):
+        for number, (method, name) in enumerate(BP_LABELS.items()):
             panels, strips = grid[2 * number], grid[2 * number + 1]
             for panel, strip, axis in zip(panels, strips, AXES, strict=True):
                 here = [

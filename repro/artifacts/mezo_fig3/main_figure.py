@@ -20,7 +20,7 @@ from repro.memory.shape import DecoderShape
 from repro.plotting.style import BLUE, GREEN, INK, ORANGE, PINK, style
 
 AXES = {"context": "context length N", "layers": "layers L", "hidden": "hidden dimension D"}
-METHODS = {"bp": "BP without checkpointing", "bp_checkpoint": "BP with checkpointing"}
+BP_LABELS = {"bp": "BP without checkpointing", "bp_checkpoint": "BP with checkpointing"}
 """The figure's rows of panels."""
 
 
@@ -68,7 +68,7 @@ def fig3(records: Sequence[Record]) -> Figure:
     points = ratios(of_kind(records, "simulated"))
     with style():
         figure, grid = plt.subplots(2, 3, figsize=(10.5, 6.2), sharex="col")
-        for row, (method, name) in zip(grid, METHODS.items(), strict=True):
+        for row, (method, name) in zip(grid, BP_LABELS.items(), strict=True):
             for panel, axis in zip(row, AXES, strict=True):
                 _panel(panel, axis, method, curves.get(axis), config)
                 others = [name for name in AXES if name != axis]

@@ -28,7 +28,7 @@ from repro.memory.analytic import Axis, Sizes, sizes_of
 from repro.memory.measured import MeasuredPeak, MeasureTask, measure
 from repro.memory.parameters import parameter_table
 from repro.memory.shape import FIG4_GPT2_MEDIUM, FIG4_LLAMA2_7B, FIG4_LLAMA2_13B
-from repro.memory.step import METHODS, StepSpec
+from repro.memory.step import STEP_METHODS, StepSpec
 
 _PERTURBATIONS = (1, 5)
 """Values of n, perturbations of a MeZO step: one, and the paper's five."""
@@ -163,7 +163,7 @@ def _measured(config: Config, context: Context) -> Iterator[Result]:
     specs = [
         StepSpec(shape, method, attention, dtype)
         for shape in config.measured_shapes()
-        for method in METHODS
+        for method in STEP_METHODS
         for attention in config.attentions
         for dtype in config.measure_dtypes
     ]

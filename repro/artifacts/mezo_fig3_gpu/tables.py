@@ -9,7 +9,7 @@ from repro.core.units import GB
 from repro.measurement.records import Record, of_kind
 
 _SHAPE = ("context", "layers", "hidden", "attention")
-_METHODS = {"bp": "BP / MeZO", "bp_checkpoint": "BP, checkpointed / MeZO"}
+_LABELS = {"bp": "BP / MeZO", "bp_checkpoint": "BP, checkpointed / MeZO"}
 
 
 def ratios(records: Sequence[Record]) -> pd.DataFrame:
@@ -26,7 +26,7 @@ def ratios(records: Sequence[Record]) -> pd.DataFrame:
     rows = []
     for shape, peaks in sorted(found.items()):
         row: dict[str, Any] = dict(zip(("N", "L", "D", "attention"), shape, strict=True))
-        for method, label in _METHODS.items():
+        for method, label in _LABELS.items():
             for basis in ("equation", "simulated", "measured"):
                 bp, mezo = peaks.get(f"{method} {basis}"), peaks.get(f"mezo {basis}")
                 row[f"{label}, {basis}"] = f"{bp / mezo:.2f}" if bp and mezo else "no record"

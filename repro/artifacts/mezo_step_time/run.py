@@ -31,8 +31,8 @@ from repro.memory.measured import peak_on_cuda
 from repro.methods.backprop import Backprop
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
+from repro.methods.perturbed_weights import Restore
 from repro.methods.philox import PhiloxNoise
-from repro.methods.walk import Restore
 from repro.models.dropout import without_dropout
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from repro.artifacts.shared.scores import published
 from repro.claims.elasticzo import PRECISIONS
 from repro.claims.quantity import Point, key
 from repro.claims.statistics import MeanEstimate, estimate
-from repro.claims.trained import Cell, Cells
+from repro.claims.trained import SeedGroup, SeedGroups
 from repro.core.errors import ReproError
 from repro.measurement.records import Record
 
@@ -23,18 +23,18 @@ class Variant:
     """All seeds of the runs at one value of an axis."""
 
     value: Value
-    cell: Cell
+    group: SeedGroup
     is_base: bool = False
 
     @property
     def last(self) -> MeanEstimate:
         """Test accuracy after the last epoch, in per cent."""
-        return estimate(list(self.cell.last.values()))
+        return estimate(list(self.group.last.values()))
 
     @property
     def best(self) -> MeanEstimate:
         """Test accuracy after the best epoch of each seed, in per cent."""
-        return estimate(list(self.cell.best.values()))
+        return estimate(list(self.group.best.values()))
 
     @property
     def label(self) -> str:
@@ -57,7 +57,7 @@ class AxisComparison:
     @property
     def row(self) -> Point:
         """The coordinates of the base run in its table."""
-        point = self.base.cell.point
+        point = self.base.group.point
         return {name: point[name] for name in IN_TABLE if name in point}
 
     @property
@@ -88,8 +88,8 @@ class AxisComparison:
 
     def _gains(self, other: Variant) -> list[list[float]]:
         """Return the difference after each epoch in points, for each seed that both have."""
-        base = {record.seed: by_epoch(record) for record in self.base.cell.records}
-        changed = {record.seed: by_epoch(record) for record in other.cell.records}
+        base = {record.seed: by_epoch(record) for record in self.base.group.records}
+        changed = {record.seed: by_epoch(record) for record in other.group.records}
         return [
             [ours - theirs for ours, theirs in zip(changed[seed], base[seed], strict=False)]
             for seed in base
@@ -100,10 +100,10 @@ class AxisComparison:
         """Raise a ``ReproError`` if the runs differ in more settings than the axis changes."""
         for variant in self.others:
             changes = self.axis.changes_to(variant.value)
-            base, other = self.base.cell.settings, variant.cell.settings
+            base, other = self.base.group.settings, variant.group.settings
             for name in sorted({*base, *other} - changes.keys()):
                 if base.get(name) != other.get(name):
-                    point = self.base.cell.point
+                    point = self.base.group.point
                     changed = ", ".join(f"{name} = {value}" for name, value in changes.items())
                     msg = (
                         f"{point['method']} on {point['dataset']} was trained with {name} = "
@@ -115,13 +115,13 @@ class AxisComparison:
 
 
 def comparisons(
-    records: Sequence[Record], axes: Sequence[Axis], is_base: Callable[[Cell], bool]
+    records: Sequence[Record], axes: Sequence[Axis], is_base: Callable[[SeedGroup], bool]
 ) -> Iterator[AxisComparison]:
     """Yield a comparison for each base run and axis with at least one other recorded value."""
-    cells = list(Cells(records))
-    for base in filter(is_base, cells):
+    groups = list(SeedGroups(records))
+    for base in filter(is_base, groups):
         for axis in axes:
-            found = {axis.value_at(base.point, cell.point): cell for cell in cells}
+            found = {axis.value_at(base.point, group.point): group for group in groups}
             values = (
                 *(v for v in axis.values if v in found),
                 *(found.keys() - {None, *axis.values}),

@@ -13,7 +13,7 @@ from repro.memory.analytic import sizes_of
 from repro.memory.shape import DecoderShape
 from repro.memory.simulation import simulate_step
 from repro.memory.step import (
-    METHODS,
+    STEP_METHODS,
     StepSpec,
     build_model,
     last_position_loss,
@@ -61,7 +61,7 @@ def simulated_steps(
     specs = [
         StepSpec(shape, method, attention, dtype)
         for shape in shapes
-        for method in METHODS
+        for method in STEP_METHODS
         if method != "forward"
         for attention in attentions
     ]

@@ -59,7 +59,7 @@ class CurveRuns(ImageRuns):
 
     methods: tuple[MethodName, ...] = METHODS
     """Methods, one curve each. Full BP estimates no gradient, so its curve is the same in int8 and
-    int8s."""
+    int8_star."""
 
     def __post_init__(self) -> None:
         """Refuse any name or number that cannot be run, before anything runs."""

@@ -8,7 +8,7 @@ from repro.claims.elasticzo import describe, describe_gap
 from repro.claims.index import of_artifact
 from repro.claims.loss_curves import CONTRASTS, Contrast, Curve
 from repro.claims.statistics import MeanEstimate, estimate, largest_p
-from repro.claims.trained import Cell, Cells, Seed
+from repro.claims.trained import Seed, SeedGroup, SeedGroups
 from repro.claims.verdict import Finding
 from repro.measurement.records import Record, rank
 
@@ -19,7 +19,7 @@ class _Compared:
 
     name: str
     by_seed: dict[Seed, float]
-    sides: tuple[Cell, ...]
+    sides: tuple[SeedGroup, ...]
 
     @property
     def estimate(self) -> MeanEstimate:
@@ -36,18 +36,18 @@ class _Compared:
 
 def findings(slug: str, records: Iterable[Record]) -> list[Finding]:
     """Return a finding for every claim of the artifact ``slug``."""
-    cells = Cells(records)
-    return [_finding(claim.id, CONTRASTS[claim], cells) for claim in of_artifact(slug)]
+    groups = SeedGroups(records)
+    return [_finding(claim.id, CONTRASTS[claim], groups) for claim in of_artifact(slug)]
 
 
-def _finding(claim_id: str, contrast: Contrast, cells: Cells) -> Finding:
+def _finding(claim_id: str, contrast: Contrast, groups: SeedGroups) -> Finding:
     compared = []
     for pair, (label, number) in product(contrast.pairs, contrast.numbers.items()):
-        sides = [(point, cells.get(point)) for point in pair if point is not None]
-        for point, cell in sides:
-            if cell is None:
+        sides = [(point, groups.get(point)) for point in pair if point is not None]
+        for point, group in sides:
+            if group is None:
                 return Finding(claim_id, None, f"no run of {describe(point)}")
-        trained = tuple(cell for _, cell in sides if cell is not None)
+        trained = tuple(group for _, group in sides if group is not None)
         name = (describe_gap if len(sides) > 1 else describe)(
             *(point for point, _ in sides)
         ) + label
@@ -59,7 +59,7 @@ def _finding(claim_id: str, contrast: Contrast, cells: Cells) -> Finding:
     # a pair with its whole interval below 0 decides; without one, the pair with the lowest end
     counts = min(compared, key=lambda one: (one.ends[1] >= 0, one.ends[0]))
     listed = ", ".join(f"{one.name} {one.estimate.mean:+.4f}" for one in compared)
-    records = [record for one in compared for cell in one.sides for record in cell.records]
+    records = [record for one in compared for group in one.sides for record in group.records]
     return Finding(
         claim_id,
         counts.estimate.mean,
@@ -73,17 +73,17 @@ def _finding(claim_id: str, contrast: Contrast, cells: Cells) -> Finding:
 
 
 def _by_seed(
-    contrast: Contrast, number: Callable[[Curve], float], sides: Sequence[Cell]
+    contrast: Contrast, number: Callable[[Curve], float], sides: Sequence[SeedGroup]
 ) -> dict[Seed, float]:
     """Subtract seed by seed; runs with fewer than ``contrast.epochs`` epochs do not count."""
     losses = f"{contrast.kind}_loss"
     numbers = [
         {
             record.seed: number(record.metrics[losses])
-            for record in cell.records
+            for record in group.records
             if len(record.metrics[losses]) > contrast.epochs
         }
-        for cell in sides
+        for group in sides
     ]
     seeds = set.intersection(*(set(found) for found in numbers))
     return {

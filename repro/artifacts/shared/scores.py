@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from repro.claims.elasticzo import CLAIMS, DATASETS, METHODS, PRECISIONS, QUANTITIES
+from repro.claims.elasticzo import CLAIMS, DATASETS, PRECISIONS, QUANTITIES, ROW_LABELS
 from repro.claims.quantity import Accuracy, Key, Point, key
-from repro.claims.trained import Cell, Cells, prediction
+from repro.claims.trained import SeedGroup, SeedGroups, prediction
 from repro.measurement.records import Record
 from repro.plotting import accuracy
 from repro.plotting.accuracy import Columns, Score
@@ -24,14 +24,14 @@ STAND_INS = {
 
 def columns(records: Sequence[Record]) -> Columns:
     """Return the scores of every column that has records, in the order of the table."""
-    cells, printed = Cells(records), published()
+    groups, printed = SeedGroups(records), published()
     found: dict[tuple[str, ...], list[Score]] = {}
-    for column in _columns(cells):
-        points = [{**column, "method": method} for method in METHODS]
+    for column in _columns(groups):
+        points = [{**column, "method": method} for method in ROW_LABELS]
         rows = [
-            _score(cells.get(point), printed.get(key(point)), str(point["method"]))
+            _score(groups.get(point), printed.get(key(point)), str(point["method"]))
             for point in points
-            if cells.get(point) or key(point) in printed
+            if groups.get(point) or key(point) in printed
         ]
         found[headings(column)] = rows
     return found
@@ -56,23 +56,23 @@ def headings(column: Point) -> tuple[str, ...]:
 
 
 def runs(records: Sequence[Record]) -> pd.DataFrame:
-    """Return how the cells of each column were trained, and which of their seeds count.
+    """Return how the groups of each column were trained, and which of their seeds count.
 
     Epochs are the finished ones. Hyperparameters are shown only where they are used. Three columns
     are hidden if they say nothing: the engine if it is always PyTorch, the data set if it is always
     the column's own form, and the augmentation if there is none.
     """
-    cells = Cells(records)
+    groups = SeedGroups(records)
     rows = {}
-    for column in _columns(cells):
-        for method in METHODS:
+    for column in _columns(groups):
+        for method in ROW_LABELS:
             point = {**column, "method": method}
-            cell = cells.get(point)
-            if cell is None or method == "none":
+            group = groups.get(point)
+            if group is None or method == "none":
                 continue
-            name = ", ".join((*headings(column), METHODS[method]))
-            rows[name] = _row(cell)
-            for other in cells.others(point):
+            name = ", ".join((*headings(column), ROW_LABELS[method]))
+            rows[name] = _row(group)
+            for other in groups.others(point):
                 rows[f"{name} ({other.engine}, {other.dataset})"] = _row(other)
     table = pd.DataFrame(list(rows.values()), index=list(rows))
     usual = {"engine": {"torch"}, "data set": {""}, "augmentation": {""}}
@@ -84,29 +84,29 @@ _SHOWN = ("train_items", "points", "batch", "lr")
 _OF_PERTURBATION = ("clip", "eps", "r_max")
 
 
-def _row(cell: Cell) -> dict[str, Any]:
+def _row(group: SeedGroup) -> dict[str, Any]:
     used = {
         name: value
-        for name, value in cell.settings.items()
-        if name not in _OF_PERTURBATION or cell.point["method"] != "full_bp"
+        for name, value in group.settings.items()
+        if name not in _OF_PERTURBATION or group.point["method"] != "full_bp"
     }
-    problem = str(cell.settings.get("problem", ""))
+    problem = str(group.settings.get("problem", ""))
     return {
-        "profile": cell.profile,
-        "seeds": ", ".join(map(str, cell.seeds)),
-        "note": cell.caveat,
-        "engine": ", ".join(dict.fromkeys(record.engine for record in cell.records)),
-        "data set": "" if problem == cell.point["dataset"] else problem,
-        "augmentation": cell.settings.get("augmentation", ""),
-        "pre-training epochs": cell.settings.get("start", {}).get("epochs", ""),
-        "epochs": cell.epochs,
+        "profile": group.profile,
+        "seeds": ", ".join(map(str, group.seeds)),
+        "note": group.caveat,
+        "engine": ", ".join(dict.fromkeys(record.engine for record in group.records)),
+        "data set": "" if problem == group.point["dataset"] else problem,
+        "augmentation": group.settings.get("augmentation", ""),
+        "pre-training epochs": group.settings.get("start", {}).get("epochs", ""),
+        "epochs": group.epochs,
         **{name: used.get(name, "") for name in (*_SHOWN, *_OF_PERTURBATION)},
     }
 
 
 def place(point: Point) -> tuple[int, int, int, int]:
     """Return the sort key of a point in the paper's order; points without a method come first."""
-    methods = [None, *METHODS]
+    methods = [None, *ROW_LABELS]
     return (
         [*DATASETS, *STAND_INS].index(str(point["dataset"])),
         [*PRECISIONS].index(str(point["precision"])),
@@ -115,11 +115,11 @@ def place(point: Point) -> tuple[int, int, int, int]:
     )
 
 
-def _columns(cells: Cells) -> Sequence[Point]:
+def _columns(groups: SeedGroups) -> Sequence[Point]:
     """Return the coordinates of the columns, without the method, each once."""
     found: dict[tuple[tuple[str, Any], ...], Point] = {}
-    for cell in cells:
-        column = {name: value for name, value in cell.point.items() if name != "method"}
+    for group in groups:
+        column = {name: value for name, value in group.point.items() if name != "method"}
         found[tuple(column.items())] = column
     return sorted(found.values(), key=place)
 
@@ -134,25 +134,25 @@ def published() -> Mapping[Key, float]:
     }
 
 
-def _score(cell: Cell | None, published: float | None, method: str) -> Score:
+def _score(group: SeedGroup | None, published: float | None, method: str) -> Score:
     return (
-        Score(METHODS[method], published)
-        if cell is None
-        else score(METHODS[method], published, cell)
+        Score(ROW_LABELS[method], published)
+        if group is None
+        else score(ROW_LABELS[method], published, group)
     )
 
 
-def score(name: str, published: float | None, cell: Cell) -> Score:
-    """Return the mean accuracies of a cell's seeds, with the interval that decides the verdict."""
-    if not cell.evaluated:
-        return Score(name, published, profile=cell.profile, caveat=cell.caveat)
+def score(name: str, published: float | None, group: SeedGroup) -> Score:
+    """Return the mean accuracies of a group's seeds, with the interval that decides the verdict."""
+    if not group.evaluated:
+        return Score(name, published, profile=group.profile, caveat=group.caveat)
     return Score(
         name,
         published,
-        fmean(cell.last.values()),
-        prediction(list(cell.last.values()), cell.point),
-        fmean(cell.best.values()) if cell.is_trained else None,
-        cell.profile,
-        cell.caveat,
-        METHOD_COLOURS[str(cell.point["method"])],
+        fmean(group.last.values()),
+        prediction(list(group.last.values()), group.point),
+        fmean(group.best.values()) if group.is_trained else None,
+        group.profile,
+        group.caveat,
+        METHOD_COLOURS[str(group.point["method"])],
     )

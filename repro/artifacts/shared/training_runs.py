@@ -84,7 +84,7 @@ def scratch_runs(
     is trained in float32 only.
     """
     for dataset, precision, method, seed in product(datasets, precisions, methods, runs.seeds):
-        if (precision, method) == ("int8s", "full_bp"):
+        if (precision, method) == ("int8_star", "full_bp"):
             continue
         if vision_task(dataset).network == "pointnet" and precision != "fp32":
             continue

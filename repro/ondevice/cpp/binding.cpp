@@ -294,12 +294,12 @@ NB_MODULE(_engine, m) {
             zo::add(part, theta.data(), format, factor);
         },
         "theta"_a.noconvert(), "bfloat16"_a, "seed"_a, "first"_a, "factor"_a, "threads"_a, "isa"_a);
-    nb::class_<zo::LatticeWalk>(m, "LatticeWalk")
+    nb::class_<zo::LatticePass>(m, "LatticePass")
         .def(
             "__init__",
-            [](zo::LatticeWalk* at, float scale, float levels, float step, float bound, float ulp,
+            [](zo::LatticePass* at, float scale, float levels, float step, float bound, float ulp,
                float before, float after, bool descends) {
-                new (at) zo::LatticeWalk{.scale = scale,
+                new (at) zo::LatticePass{.scale = scale,
                                          .levels = levels,
                                          .step = step,
                                          .bound = bound,
@@ -311,31 +311,31 @@ NB_MODULE(_engine, m) {
             nb::kw_only(), "scale"_a, "levels"_a, "step"_a, "bound"_a, "ulp"_a, "before"_a,
             "after"_a, "descends"_a);
     m.def(
-        "walk_halves",
-        [](Out<std::uint16_t> theta, bool bfloat16, std::uint64_t seed, const zo::LatticeWalk& walk,
+        "lattice_pass",
+        [](Out<std::uint16_t> theta, bool bfloat16, std::uint64_t seed, const zo::LatticePass& pass,
            const std::string& isa) {
             const zo::NoisePart part{zo::kernels(isa), 1, seed, 0, theta.size()};
             const auto format = bfloat16 ? zo::Format::kBfloat16 : zo::Format::kFloat16;
             nb::gil_scoped_release release;
-            zo::walk(part, theta.data(), format, walk);
+            zo::lattice_pass(part, theta.data(), format, pass);
         },
-        "theta"_a.noconvert(), "bfloat16"_a, "seed"_a, "walk"_a, "isa"_a);
+        "theta"_a.noconvert(), "bfloat16"_a, "seed"_a, "pass"_a, "isa"_a);
     m.def(
-        "walk_halves_along",
+        "lattice_pass_along",
         [](Out<std::uint16_t> theta, bool bfloat16, In<float> z, In<float> uniform,
-           const zo::LatticeWalk& given, const std::string& isa) {
+           const zo::LatticePass& given, const std::string& isa) {
             if (z.size() != theta.size() || uniform.size() != (given.descends ? theta.size() : 0))
                 throw std::invalid_argument(
                     "z and uniform must be as long as theta, uniform empty "
                     "where nothing is rounded");
             const zo::Kernels& kernels = zo::kernels(isa);
-            zo::LatticeWalk walk = given;
-            walk.uniform = uniform.data();
+            zo::LatticePass pass = given;
+            pass.uniform = uniform.data();
             nb::gil_scoped_release release;
-            (bfloat16 ? kernels.walk_bf16 : kernels.walk_f16)(walk, theta.data(), z.data(),
-                                                              theta.size());
+            (bfloat16 ? kernels.lattice_pass_bf16 : kernels.lattice_pass_f16)(
+                pass, theta.data(), z.data(), theta.size());
         },
-        "theta"_a.noconvert(), "bfloat16"_a, "z"_a.noconvert(), "uniform"_a.noconvert(), "walk"_a,
+        "theta"_a.noconvert(), "bfloat16"_a, "z"_a.noconvert(), "uniform"_a.noconvert(), "pass"_a,
         "isa"_a);
     m.def("instruction_sets", &zo::instruction_sets);
     m.def("peak_f32", [](const std::string& isa) { return peak(zo::kernels(isa).peak_f32); });

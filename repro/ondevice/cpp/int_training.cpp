@@ -42,12 +42,12 @@ void IntSettings::check() const {
 IntTraining::IntTraining(std::vector<Layer> layers, std::vector<int> exponents, int tail,
                          Machine machine, IntSettings settings)
     : network_(network_of(std::move(layers), std::move(exponents), tail, machine)),
-      walk_(*network_),
+      perturbation_(*network_),
       settings_(settings) {
     settings.check();
     Arena& arena = network_->arena();
     if (settings.exact_restore) arena.reserve(saved_, network_->head_parameters());
-    walk_.reserve(arena);
+    perturbation_.reserve(arena);
     const std::size_t logits = std::size_t(machine.capacity) * network_->classes();
     arena.reserve(plus_, logits);
     arena.reserve(work_, network_->classes());
@@ -80,7 +80,7 @@ IntStep IntTraining::led_step(const std::int8_t* inputs, int exponent,
     network_->read(inputs, int(labels.size()), exponent);
     timers_.lap(kOther);
     const bool tail = network_->tail() < int(network_->layers().size());
-    if (walk_.empty()) {
+    if (perturbation_.empty()) {
         const IntLogits logits = pass(labels, number, true);
         const double loss = mean_loss(settings_.sign, logits, labels);
         timers_.lap(kLoss);
@@ -97,22 +97,23 @@ IntStep IntTraining::led_step(const std::int8_t* inputs, int exponent,
         exact ? std::span<const std::int8_t>(saved_) : weights;
 
     // As Python's round: halves to even.
-    walk_.start({key, settings_.r_max, int(std::nearbyint((1 - settings_.p_zero) * 65536))});
-    std::size_t clipped = walk_.move(1, from);
+    perturbation_.start(
+        {key, settings_.r_max, int(std::nearbyint((1 - settings_.p_zero) * 65536))});
+    std::size_t clipped = perturbation_.perturb(1, from);
     timers_.lap(kPerturb);
     IntLogits plus = pass(labels, number, tail && !settings_.minus_activations);
     std::copy_n(plus.values, std::size_t(plus.batch) * plus.classes, plus_.data());
     plus.values = plus_.data();
-    clipped += walk_.move(exact ? -1 : -2, from);
+    clipped += perturbation_.perturb(exact ? -1 : -2, from);
     timers_.lap(kPerturb);
     const IntLogits minus = pass(labels, number, tail && settings_.minus_activations);
     passes_ = {plus, minus};
     const Comparison losses = compare(settings_.sign, plus, minus, labels);
     timers_.lap(kLoss);
     if (losses.sign)
-        walk_.descend(exact ? 0 : 1, from, losses.sign, settings_.b_zo);
+        perturbation_.update(exact ? 0 : 1, from, losses.sign, settings_.b_zo);
     else
-        walk_.move(exact ? 0 : 1, from);
+        perturbation_.perturb(exact ? 0 : 1, from);
     timers_.lap(kUpdate);
     network_->descend();
     timers_.lap(kBackward);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "int_loss.hpp"
-#include "int_walk.hpp"
+#include "int_perturbation.hpp"
 #include "timers.hpp"
 
 namespace zo {
@@ -57,7 +57,7 @@ class IntTraining {
     IntLogits pass(std::span<const std::int64_t> labels, std::uint64_t number, bool recorded);
 
     const std::unique_ptr<IntNetwork> network_;
-    IntWalk walk_;
+    IntPerturbation perturbation_;
     IntSettings settings_;
     Timers timers_;
     IntPasses passes_{};

@@ -214,7 +214,7 @@ struct IntDescent {
 
 /// A pass over 16-bit weights on a lattice, from theta + before eps z on: to theta + after eps z,
 /// or to the lattice point around it that a random number chooses. See repro.methods.lattice.
-struct LatticeWalk {
+struct LatticePass {
     float scale, levels,
         step;          ///< eps z is a level, floor(scale z) within +-levels, and 1/2, of step
     float bound, ulp;  ///< M, and the spacing of the format at 1
@@ -303,8 +303,10 @@ struct Kernels {
     /// The same of weights in bfloat16 and float16: float32 sums, rounded to the nearest even.
     void (*move_bf16)(std::uint16_t* theta, const float* z, std::size_t count, float factor);
     void (*move_f16)(std::uint16_t* theta, const float* z, std::size_t count, float factor);
-    void (*walk_bf16)(const LatticeWalk&, std::uint16_t* theta, const float* z, std::size_t count);
-    void (*walk_f16)(const LatticeWalk&, std::uint16_t* theta, const float* z, std::size_t count);
+    void (*lattice_pass_bf16)(const LatticePass&, std::uint16_t* theta, const float* z,
+                              std::size_t count);
+    void (*lattice_pass_f16)(const LatticePass&, std::uint16_t* theta, const float* z,
+                             std::size_t count);
     /// Multiplies as fast as it can, so many rounds; returns the number of multiplications.
     long (*peak_f32)(long rounds);
     long (*peak_i8)(long rounds);

@@ -73,15 +73,16 @@ void add(const NoisePart& part, void* theta, Format format, float factor) {
             factor);
 }
 
-void walk(const NoisePart& part, std::uint16_t* theta, Format format, const LatticeWalk& given) {
-    const auto kernel =
-        format == Format::kBfloat16 ? part.kernels.walk_bf16 : part.kernels.walk_f16;
+void lattice_pass(const NoisePart& part, std::uint16_t* theta, Format format,
+                  const LatticePass& given) {
+    const auto kernel = format == Format::kBfloat16 ? part.kernels.lattice_pass_bf16
+                                                    : part.kernels.lattice_pass_f16;
     for_each_piece_of(theta, part, [&](std::size_t begin, std::size_t count, const float* z) {
         const std::uint64_t place = part.first + begin;
-        LatticeWalk walk = given;
-        walk.key = stream_key(part.seed, place >> 32, Purpose::kUpdates);
-        walk.place = std::uint32_t(place);
-        kernel(walk, theta + begin, z, count);
+        LatticePass pass = given;
+        pass.key = stream_key(part.seed, place >> 32, Purpose::kUpdates);
+        pass.place = std::uint32_t(place);
+        kernel(pass, theta + begin, z, count);
     });
 }
 

@@ -27,7 +27,8 @@ void draw(const NoisePart& part, float* z);
 /// theta += factor z: each sum is rounded to float32 and then to the weights' format.
 void add(const NoisePart& part, void* theta, Format format, float factor);
 
-/// The same passes of 16-bit weights on a lattice; key and place of `walk` are set for each piece.
-void walk(const NoisePart& part, std::uint16_t* theta, Format format, const LatticeWalk& walk);
+/// The same passes of 16-bit weights on a lattice; key and place of `pass` are set for each piece.
+void lattice_pass(const NoisePart& part, std::uint16_t* theta, Format format,
+                  const LatticePass& pass);
 
 }  // namespace zo

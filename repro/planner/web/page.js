@@ -134,10 +134,10 @@ function byThePaper(a, method, s) {
 }
 
 function methodRow(a, method, s, budget) {
-  const objection = method.objections[s.format], caution = method.cautions[s.format];
+  const unsupported_reason = method.unsupported_reasons[s.format], warning = method.warnings[s.format];
   const head = element("th", { scope: "row" }, label(method, s));
-  if (caution) head.append(element("small", {}, caution));
-  if (objection) return element("tr", {}, head, element("td", { colSpan: 6, className: "never" }, objection));
+  if (warning) head.append(element("small", {}, warning));
+  if (unsupported_reason) return element("tr", {}, head, element("td", { colSpan: 6, className: "never" }, unsupported_reason));
   const peak = estimate(a, method, s);
   const spare = budget - peak.total;
   const verdict = spare >= 0 ? `${formatBytes(spare)} to spare` : `${formatBytes(-spare)} short`;
@@ -161,7 +161,7 @@ function largestModel(models, method, s, budget) {
 }
 
 function showFamilies(s, budget) {
-  const methods = DATA.methods.filter((method) => !method.objections[s.format]);
+  const methods = DATA.methods.filter((method) => !method.unsupported_reasons[s.format]);
   const heads = ["Family", ...methods.map((method) => label(method, s))];
   const table = byId("families");
   table.tHead.replaceChildren(

@@ -1,4 +1,4 @@
-// Exact walks of 16-bit weights on a lattice (repro.methods.lattice), in float32.
+// Exact passes over 16-bit weights on a lattice (repro.methods.lattice), in float32.
 //
 // Compiled without contraction, as gaussian.cpp.
 #include "lattice.hpp"
@@ -26,12 +26,12 @@ ZO_INLINE F floor(F x) {
 }
 
 /// The lattice point below x, or the next if x is further above it than a fraction of the spacing.
-ZO_INLINE F round(const LatticeWalk& walk, F x, F threshold) {
+ZO_INLINE F round(const LatticePass& pass, F x, F threshold) {
     const F size = magnitude(x);
-    const F room = maximum(F(exponent(size)) * (2 * walk.ulp), splat(walk.bound));
+    const F room = maximum(F(exponent(size)) * (2 * pass.ulp), splat(pass.bound));
     const U binade = exponent(size + room);  // 2^e, and 2^(1 - e) is what it lacks to 2^128
-    const F spacing = F(binade) * walk.ulp, inverse = F(0x7F800000u - binade);
-    const F steps = x * inverse * (0.5f / walk.ulp), below = floor(steps);
+    const F spacing = F(binade) * pass.ulp, inverse = F(0x7F800000u - binade);
+    const F steps = x * inverse * (0.5f / pass.ulp), below = floor(steps);
     return (below + (steps - below > threshold ? splat(1.0f) : F{})) * spacing;
 }
 
@@ -44,28 +44,28 @@ ZO_INLINE F load_some(const float* from, std::size_t count) {
 }
 
 template <class Format, class Uniform>
-ZO_INLINE H moved(const LatticeWalk& walk, H weights, F z, const Uniform& uniform) {
+ZO_INLINE H moved(const LatticePass& pass, H weights, F z, const Uniform& uniform) {
     const F level =
-        minimum(maximum(floor(z * walk.scale), splat(-walk.levels)), splat(walk.levels - 1.0f));
-    const F noise = (level + 0.5f) * walk.step;
-    const F theta = round(walk, Format::widen(weights) - noise * walk.before, splat(0.5f));
-    const F sum = theta + noise * walk.after;
-    return Format::narrow(walk.descends ? round(walk, sum, uniform()) : sum);
+        minimum(maximum(floor(z * pass.scale), splat(-pass.levels)), splat(pass.levels - 1.0f));
+    const F noise = (level + 0.5f) * pass.step;
+    const F theta = round(pass, Format::widen(weights) - noise * pass.before, splat(0.5f));
+    const F sum = theta + noise * pass.after;
+    return Format::narrow(pass.descends ? round(pass, sum, uniform()) : sum);
 }
 
 template <class Format>
-ZO_INLINE void walk_half(const LatticeWalk& given, std::uint16_t* theta, const float* z,
-                         std::size_t count) {
-    const LatticeWalk walk = given;
-    const Key key(walk.key);
-    if (walk.uniform)
+ZO_INLINE void lattice_pass_half(const LatticePass& given, std::uint16_t* theta, const float* z,
+                                 std::size_t count) {
+    const LatticePass pass = given;
+    const Key key(pass.key);
+    if (pass.uniform)
         return change_halves(theta, z, count, [&](H weights, F noise, std::size_t i) {
-            return moved<Format>(walk, weights, noise,
-                                 [&] { return load_some(walk.uniform + i, count - i); });
+            return moved<Format>(pass, weights, noise,
+                                 [&] { return load_some(pass.uniform + i, count - i); });
         });
     change_halves(theta, z, count, [&](H weights, F noise, std::size_t i) {
-        return moved<Format>(walk, weights, noise, [&] {
-            const U word = words(key, walk.place + std::uint32_t(i));
+        return moved<Format>(pass, weights, noise, [&] {
+            const U word = words(key, pass.place + std::uint32_t(i));
             return __builtin_convertvector(I(word >> 8), F) * 0x1p-24f;
         });
     });
@@ -73,12 +73,14 @@ ZO_INLINE void walk_half(const LatticeWalk& given, std::uint16_t* theta, const f
 
 }  // namespace
 
-void walk_bf16(const LatticeWalk& walk, std::uint16_t* theta, const float* z, std::size_t count) {
-    walk_half<Bfloat16>(walk, theta, z, count);
+void lattice_pass_bf16(const LatticePass& pass, std::uint16_t* theta, const float* z,
+                       std::size_t count) {
+    lattice_pass_half<Bfloat16>(pass, theta, z, count);
 }
 
-void walk_f16(const LatticeWalk& walk, std::uint16_t* theta, const float* z, std::size_t count) {
-    walk_half<Float16>(walk, theta, z, count);
+void lattice_pass_f16(const LatticePass& pass, std::uint16_t* theta, const float* z,
+                      std::size_t count) {
+    lattice_pass_half<Float16>(pass, theta, z, count);
 }
 
 }  // namespace zo::ZO_ISA

@@ -58,8 +58,8 @@ const Kernels kTable = {
     .move_f32 = move_f32,
     .move_bf16 = move_bf16,
     .move_f16 = move_f16,
-    .walk_bf16 = walk_bf16,
-    .walk_f16 = walk_f16,
+    .lattice_pass_bf16 = lattice_pass_bf16,
+    .lattice_pass_f16 = lattice_pass_f16,
     .peak_f32 = peak_f32,
     .peak_i8 = peak_i8,
 };

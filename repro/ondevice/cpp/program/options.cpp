@@ -28,7 +28,7 @@ const Option kOptions[] = {
     {"--labels", &Options::labels, 0, "IDX file of their labels (required)"},
     {"--test-images", &Options::test_images, 0, "IDX file of test images"},
     {"--test-labels", &Options::test_labels, 0, "IDX file of their labels"},
-    {"--precision", &Options::precision, 0, "fp32, int8 or int8s (default: int8)"},
+    {"--precision", &Options::precision, 0, "fp32, int8 or int8_star (default: int8)"},
     {"--method", &Options::method, 0, "full_zo, cls2, cls1 or full_bp (default: full_zo)"},
     {"--batch", &Options::batch, 1, "samples per step (default: 256)", kMostSamples},
     {"--epochs", &Options::epochs, 1, "passes over the images (default: 1)"},

@@ -8,7 +8,7 @@ namespace zo {
 
 struct Options {
     std::string images, labels, test_images, test_labels;
-    std::string precision = "int8";  ///< fp32, int8 or int8s
+    std::string precision = "int8";  ///< fp32, int8 or int8_star
     std::string method = "full_zo";  ///< full_zo, cls2, cls1 or full_bp
     std::string load, save;          ///< files of parameters
     std::string isa = "auto";

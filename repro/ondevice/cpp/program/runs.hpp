@@ -79,7 +79,7 @@ class IntRun {
           exponent_(quantise(grey_levels(o.mean, o.deviation), levels_)),
           training_(layers, begin(o, layers), tail, machine,
                     {.r_max = o.r_max,
-                     .sign = o.precision == "int8s" ? SignRule::kInteger : SignRule::kFloat,
+                     .sign = o.precision == "int8_star" ? SignRule::kInteger : SignRule::kFloat,
                      .seed = o.seed}) {
         std::ranges::copy(std::span(state_).subspan(layers.size()),
                           training_.network().parameters().begin());

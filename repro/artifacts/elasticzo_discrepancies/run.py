@@ -13,8 +13,8 @@ from dataclasses import replace
 from itertools import product
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.elasticzo_misses import Config, causes
-from repro.artifacts.elasticzo_misses.images import VIEWS, RotatedImages, evaluations
+from repro.artifacts.elasticzo_discrepancies import Config, causes
+from repro.artifacts.elasticzo_discrepancies.images import VIEWS, RotatedImages, evaluations
 from repro.artifacts.shared.ablation import Ablation, change, run_ablations
 from repro.artifacts.shared.images import ImageRuns
 from repro.artifacts.shared.training_runs import by_engine, image_runs, rotated_run
@@ -106,7 +106,7 @@ def _integer_training(config: Config) -> Iterator[Ablation]:
             image_items=config.image_items,
             device=config.device,
         )
-        bases = list(image_runs(runs, ("int8s",), ("cls2",)))
+        bases = list(image_runs(runs, ("int8_star",), ("cls2",)))
         yield Ablation(bases, causes.OF_INTEGER_TRAINING)
 
 

@@ -24,7 +24,7 @@ def default_restore(parameters: Sequence[torch.Tensor]) -> Restore:
     return "exact" if half & {parameter.dtype for parameter in parameters} else "rounded"
 
 
-class Walk:
+class PerturbedWeights:
     """The weights of a run, at theta or at theta + offset eps z(seed).
 
     ``rounded`` adds noise in the weights' own format, as in the papers, and rounds each sum.

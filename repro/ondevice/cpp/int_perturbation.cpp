@@ -1,4 +1,4 @@
-#include "int_walk.hpp"
+#include "int_perturbation.hpp"
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ constexpr std::size_t kPiece = 4096;  // weights moved at a time
 
 }  // namespace
 
-void IntWalk::reserve(Arena& arena) {
+void IntPerturbation::reserve(Arena& arena) {
     const int threads = network_.machine().threads;
     std::vector<Piece> pieces;
     std::vector<std::size_t> starts = {0};
@@ -37,21 +37,21 @@ void IntWalk::reserve(Arena& arena) {
 }
 
 template <class Work>
-void IntWalk::for_each_piece(const Work& work) {
+void IntPerturbation::for_each_piece(const Work& work) {
     const int threads = network_.machine().threads;
     parallel(threads, threads, [=, this](long thread) {
         for (std::size_t i = starts_[thread]; i < starts_[thread + 1]; ++i) work(pieces_[i]);
     });
 }
 
-void IntWalk::start(const IntNoise& noise) {
+void IntPerturbation::start(const IntNoise& noise) {
     noise_ = noise;
     drawn_ = false;
 }
 
 /// The move of a piece; its noise is drawn into `own` if it is not kept.
-IntMove IntWalk::move_of(Piece& piece, int factor, std::span<const std::int8_t> from,
-                         std::int8_t* own) {
+IntMove IntPerturbation::move_of(Piece& piece, int factor, std::span<const std::int8_t> from,
+                                 std::int8_t* own) {
     std::int8_t* const z = kept_.empty() ? own : kept_.data() + piece.first;
     if (!drawn_ || kept_.empty())
         piece.largest = network_.machine().kernels.noise_i8(noise_, piece.first, piece.count, z);
@@ -59,7 +59,7 @@ IntMove IntWalk::move_of(Piece& piece, int factor, std::span<const std::int8_t> 
             factor};
 }
 
-std::size_t IntWalk::move(int factor, std::span<const std::int8_t> from) {
+std::size_t IntPerturbation::perturb(int factor, std::span<const std::int8_t> from) {
     for_each_piece([=, this](Piece& piece) {
         std::int8_t own[kPiece];
         piece.clipped = network_.machine().kernels.move_i8(move_of(piece, factor, from, own));
@@ -74,7 +74,7 @@ std::size_t IntWalk::move(int factor, std::span<const std::int8_t> from) {
     return clipped;
 }
 
-void IntWalk::descend(int factor, std::span<const std::int8_t> from, int g, int bits) {
+void IntPerturbation::update(int factor, std::span<const std::int8_t> from, int g, int bits) {
     for_each_piece([=, this](Piece& piece) {
         std::int8_t own[kPiece];
         const GradientShift shift(largest_[piece.layer], bits);

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from repro.artifacts.shared.comparisons import AxisComparison, Variant
-    from repro.claims.trained import Cell
+    from repro.claims.trained import SeedGroup
 
 RESTORE = Axis("restore", "restore", ("exact",), ("full_zo", "cls1"), base="clip")
 AXES = (
@@ -52,8 +52,8 @@ AXES = (
         ZEROTH_ORDER,
         base="float",
         changes={
-            "integer": {"precision": "int8s"},
-            "exact": {"precision": "int8s", "sign": "exact"},
+            "integer": {"precision": "int8_star"},
+            "exact": {"precision": "int8_star", "sign": "exact"},
         },
     ),
 )
@@ -110,9 +110,9 @@ def effects(records: Sequence[Record]) -> "list[AxisComparison]":
     from repro.artifacts.shared.comparisons import comparisons
 
     found = []
-    for one in comparisons(records, AXES, lambda cell: DEFAULTS.items() <= cell.point.items()):
-        seeds = {*one.base.cell.seeds}
-        if others := tuple(variant for variant in one.others if seeds & {*variant.cell.seeds}):
+    for one in comparisons(records, AXES, lambda group: DEFAULTS.items() <= group.point.items()):
+        seeds = {*one.base.group.seeds}
+        if others := tuple(variant for variant in one.others if seeds & {*variant.group.seeds}):
             found.append(replace(one, others=others))
             found[-1].require_alike()
     datasets = list(DATASETS)
@@ -121,30 +121,30 @@ def effects(records: Sequence[Record]) -> "list[AxisComparison]":
         key=lambda one: (
             datasets.index(str(one.row["dataset"])),
             AXES.index(one.axis),
-            one.axis.methods.index(one.base.cell.point["method"]),
+            one.axis.methods.index(one.base.group.point["method"]),
         ),
     )
 
 
-def restored(records: Sequence[Record]) -> "Iterator[tuple[str, Cell]]":
-    """Yield the cells that differ only in the restore rule, each with its rule.
+def restored(records: Sequence[Record]) -> "Iterator[tuple[str, SeedGroup]]":
+    """Yield the groups that differ only in the restore rule, each with its rule.
 
     They count the perturbed weights that were clipped, and so were not restored in place; with
     ``restore="exact"``, the weights that would not have been restored.
     """
-    from repro.claims.trained import Cells
+    from repro.claims.trained import SeedGroups
 
-    cells = Cells(records)
+    groups = SeedGroups(records)
     answers = {RESTORE.base: {}, **{value: RESTORE.changes_to(value) for value in RESTORE.values}}
     for dataset in DATASETS:
         for method in RESTORE.methods:
             for answer, changed in answers.items():
                 point = {"dataset": dataset, "method": method, **DEFAULTS, **changed}
-                if (cell := cells.get(point)) is not None:
-                    yield answer, cell
+                if (group := groups.get(point)) is not None:
+                    yield answer, group
 
 
-def shares(cell: "Cell") -> tuple[list[float], float]:
+def shares(group: "SeedGroup") -> tuple[list[float], float]:
     """Return the share of clipped weights in each epoch, and in all epochs together.
 
     The shares are in per cent of all perturbed weights, over all seeds. The list is as long as the
@@ -155,7 +155,7 @@ def shares(cell: "Cell") -> tuple[list[float], float]:
         inexact, weights = (sum(count[name] for count in counts) for name in ("inexact", "weights"))
         return 100 * inexact / weights
 
-    seeds = [record.metrics["restores"] for record in cell.records]
+    seeds = [record.metrics["restores"] for record in group.records]
     whole = [epoch for seed in seeds for epoch in seed]
     return [share(epoch) for epoch in zip(*seeds, strict=False)], share(whole)
 
@@ -170,8 +170,8 @@ def accuracy_table(records: Sequence[Record]) -> "pd.DataFrame":
 
     rows = []
     for one, other in _pairs(records):
-        gains, last, base = one.gain_by_epoch(other), one.gain(other), one.base.cell
-        of, notes = _names(base), (base.caveat, other.cell.caveat)
+        gains, last, base = one.gain_by_epoch(other), one.gain(other), one.base.group
+        of, notes = _names(base), (base.caveat, other.group.caveat)
         row = {
             "data set": of["data set"],
             "choice": one.axis.name,
@@ -193,10 +193,10 @@ def clipped_weights_table(records: Sequence[Record]) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
-    for answer, cell in restored(records):
-        epochs, whole = shares(cell)
+    for answer, group in restored(records):
+        epochs, whole = shares(group)
         row = {
-            **_names(cell),
+            **_names(group),
             "restore": answer,
             "first epoch (%)": f"{epochs[0]:.3f}",
             "last epoch (%)": f"{epochs[-1]:.3f}",
@@ -210,7 +210,7 @@ def summary(records: Sequence[Record]) -> str:
     """Return a sentence that names the differences with the same sign after every epoch."""
     found, named = _pairs(records), []
     for one, variant in found:
-        gains, of = one.gain_by_epoch(variant), _names(one.base.cell)
+        gains, of = one.gain_by_epoch(variant), _names(one.base.group)
         if min(gains) > 0 or max(gains) < 0:
             named.append(
                 f"{one.axis.name} {variant.value}, {of['method']} on {of['data set']} "
@@ -226,8 +226,8 @@ def _pairs(records: Sequence[Record]) -> "list[tuple[AxisComparison, Variant]]":
     return [(one, variant) for one in effects(records) for variant in one.others]
 
 
-def _names(cell: "Cell") -> dict[str, str]:
-    point = cell.point
+def _names(group: "SeedGroup") -> dict[str, str]:
+    point = group.point
     return {
         "data set": DATASETS[str(point["dataset"])],
         "method": METHOD_LABELS[str(point["method"])],
@@ -244,7 +244,7 @@ def draw_accuracy(records: Sequence[Record]) -> "Figure":
     from repro.plotting.style import style
 
     def row_of(one: "AxisComparison") -> tuple[str, str]:
-        return str(one.base.cell.point["dataset"]), one.axis.name
+        return str(one.base.group.point["dataset"]), one.axis.name
 
     rows = [list(row) for _, row in groupby(effects(records), row_of)]
     across = max(len(row) for row in rows)
@@ -271,15 +271,15 @@ def _answers_panel(panel: "Axes", one: "AxisComparison") -> None:
     variants = (one.base, *one.others)
     for variant, (colour, dashes) in zip(variants, lines, strict=False):
         answer = f"{variant.value} (default)" if variant.is_base else str(variant.value)
-        label = ", ".join(filter(None, (answer, variant.cell.caveat)))
-        seeds = [by_epoch(record) for record in variant.cell.records]
+        label = ", ".join(filter(None, (answer, variant.group.caveat)))
+        seeds = [by_epoch(record) for record in variant.group.records]
         mean = [fmean(values) for values in zip(*seeds, strict=False)]
         _plot(panel, mean, color=colour, ls=dashes, label=label)
         for seed in seeds if len(seeds) > 1 else ():
             _plot(panel, seed, color=colour, ls=dashes, lw=0.6, alpha=0.5)
-    of = _names(one.base.cell)
+    of = _names(one.base.group)
     name = f"{of['data set']}, {of['method']}\n{one.axis.name}"
-    panel.set_title(title(name, {variant.cell.profile for variant in variants}))
+    panel.set_title(title(name, {variant.group.profile for variant in variants}))
     panel.set_xlabel("epoch")
     panel.legend(loc="lower right")
 
@@ -304,14 +304,14 @@ def draw_restores(records: Sequence[Record]) -> "Figure":
             1, len(found), figsize=(4.6 * len(found), 3.2), squeeze=False, sharey=True
         )
         for panel, (dataset, variants) in zip(panels.flat, found.items(), strict=True):
-            for answer, cell in variants:
-                colour = colours[str(cell.point["method"])]
-                label = f"{_names(cell)['method']}, {answer}"
-                _plot(panel, shares(cell)[0], label=label, color=colour, ls=dashes[answer])
+            for answer, group in variants:
+                colour = colours[str(group.point["method"])]
+                label = f"{_names(group)['method']}, {answer}"
+                _plot(panel, shares(group)[0], label=label, color=colour, ls=dashes[answer])
             panel.set(xlabel="epoch", yscale="log")
             lowest, highest = panel.get_ylim()
             label_logarithms(panel.yaxis, highest / lowest)
-            panel.set_title(title(dataset, {cell.profile for _, cell in variants}))
+            panel.set_title(title(dataset, {group.profile for _, group in variants}))
         panels[0, 0].set_ylabel("perturbed weights that were clipped (%)")
         handles, labels = panels[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=2)
@@ -326,7 +326,7 @@ def _plot(panel: "Axes", values: Sequence[float], **line: object) -> None:
 
 
 ARTIFACT = Artifact(
-    slug="elasticzo_int8_choices",
+    slug="elasticzo_int8_ablation",
     paper="elasticzo",
     title="ElasticZO in INT8: an ablation of our choices",
     about=__doc__,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from repro.artifacts.elasticzo_misses.causes import CAUSES
+from repro.artifacts.elasticzo_discrepancies.causes import CAUSES
 from repro.artifacts.shared import comparisons as shared
 from repro.artifacts.shared.comparisons import IN_TABLE, AxisComparison
 from repro.artifacts.shared.scores import place, published
@@ -92,7 +92,9 @@ class PreTraining:
 
 def comparisons(records: Sequence[Record]) -> list[AxisComparison]:
     """Return the recorded comparison of each cell and cause, in the order of the tables."""
-    found = shared.comparisons(records, CAUSES, lambda cell: not cell.records[0].metrics["changed"])
+    found = shared.comparisons(
+        records, CAUSES, lambda group: not group.records[0].metrics["changed"]
+    )
     return sorted(found, key=lambda one: place(one.row))
 
 

@@ -9,18 +9,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from repro.artifacts.elasticzo_misses import evaluated
-from repro.artifacts.elasticzo_misses.causes import BATCH
-from repro.artifacts.elasticzo_misses.evaluated import NetworkScores, comparisons
+from repro.artifacts.elasticzo_discrepancies import evaluated
+from repro.artifacts.elasticzo_discrepancies.causes import BATCH
+from repro.artifacts.elasticzo_discrepancies.evaluated import NetworkScores, comparisons
 from repro.artifacts.shared.comparisons import AxisComparison
 from repro.artifacts.shared.scores import headings, score
-from repro.claims.elasticzo import DATASETS, METHODS
+from repro.claims.elasticzo import DATASETS, ROW_LABELS
 from repro.measurement.records import Record
 from repro.plotting.accuracy import Columns, Score, dots
 from repro.plotting.remarks import title
 from repro.plotting.style import BROWN, CYAN, INK, NEUTRAL, RED, notice, style
 
-_METHODS = {**METHODS, "none": "untuned"}
+_LABELS = {**ROW_LABELS, "none": "untuned"}
 _MARKERS = "osD^v"
 _BATCH = 32
 _OFFSETS = (-0.3, -0.15, 0.0, 0.15, 0.3)
@@ -56,14 +56,14 @@ def batch(records: Sequence[Record]) -> Figure:
     for one in _of(comparisons(records), "int8", tuned=True):
         if one.axis.setting == "batch":
             scores = columns.setdefault(headings(one.row), [])
-            method = METHODS[str(one.row["method"])]
+            method = ROW_LABELS[str(one.row["method"])]
             kept = [
                 variant
                 for variant in one.variants
                 if variant.is_base or variant.value in BATCH.values
             ]
             scores += [
-                score(f"{method}, B = {variant.label}", one.published, variant.cell)
+                score(f"{method}, B = {variant.label}", one.published, variant.group)
                 for variant in reversed(kept)
             ]
     return _dots(columns, per_row=2)
@@ -76,7 +76,7 @@ def float_tuning(records: Sequence[Record]) -> Figure:
 
 def integer_training(records: Sequence[Record]) -> Figure:
     """Draw the cell of Table 1 in INT8* for which the causes were changed."""
-    return _causes(_of(comparisons(records), "int8s", tuned=False))
+    return _causes(_of(comparisons(records), "int8_star", tuned=False))
 
 
 def test_images(records: Sequence[Record]) -> Figure:
@@ -129,7 +129,7 @@ def _differences(panel: Axes, rows: Sequence[NetworkScores]) -> None:
             )  # fmt: skip
         if place:
             panel.axhline(place - 0.5, color="#dddddd", lw=0.6)
-    names = [f"{_METHODS[str(row.row['method'])]}, {row.row['angle']}°" for row in rows]
+    names = [f"{_LABELS[str(row.row['method'])]}, {row.row['angle']}°" for row in rows]
     panel.set_yticks(range(len(rows)), names)
     panel.set_ylim(len(rows) - 0.5, -0.5)
     panel.grid(visible=False, axis="y")
@@ -197,12 +197,12 @@ def _causes(found: Iterable[AxisComparison]) -> Figure:
     for one in found:
         dataset, *rotation, precision = headings(one.row)
         table = f"Table {2 if rotation else 1}, {precision}\n{dataset}"
-        scores = columns.setdefault((table, *rotation, METHODS[str(one.row["method"])]), [])
+        scores = columns.setdefault((table, *rotation, ROW_LABELS[str(one.row["method"])]), [])
         if not scores:
             own = next(variant for variant in one.variants if variant.is_base)
-            scores.append(score("the table's setting", one.published, own.cell))
+            scores.append(score("the table's setting", one.published, own.group))
         scores += [
-            score(f"{one.axis.name} {variant.label}", one.published, variant.cell)
+            score(f"{one.axis.name} {variant.label}", one.published, variant.group)
             for variant in one.variants
             if not variant.is_base
         ]

@@ -99,14 +99,14 @@ CAPTIONS = {
 
 
 ARTIFACT = Artifact(
-    slug="elasticzo_misses",
+    slug="elasticzo_discrepancies",
     paper="elasticzo",
     title="ElasticZO: causes of the discrepancies in Tables 1 and 2",
     about=__doc__,
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=lazy("repro.artifacts.elasticzo_misses.run:run"),
-    figures=lazy("repro.artifacts.elasticzo_misses.figures:figures"),
+    run=lazy("repro.artifacts.elasticzo_discrepancies.run:run"),
+    figures=lazy("repro.artifacts.elasticzo_discrepancies.figures:figures"),
     captions=CAPTIONS,
     selector_fields=("experiments", "datasets", "angles", "seeds", "long_seeds"),
     can_sweep=True,

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from repro.artifacts.elasticzo_misses import evaluated
-from repro.artifacts.elasticzo_misses.evaluated import comparisons
+from repro.artifacts.elasticzo_discrepancies import evaluated
+from repro.artifacts.elasticzo_discrepancies.evaluated import comparisons
 from repro.artifacts.shared.comparisons import Variant
 from repro.artifacts.shared.scores import headings
-from repro.claims.elasticzo import DATASETS, METHODS
+from repro.claims.elasticzo import DATASETS, ROW_LABELS
 from repro.claims.quantity import Point
 from repro.claims.statistics import MeanEstimate
 from repro.measurement.records import Record
@@ -106,7 +106,7 @@ def nearest_to_both(records: Sequence[Record]) -> str:
 
 
 def _name(row: Point) -> str:
-    return ", ".join((*headings(row), METHODS[str(row["method"])]))
+    return ", ".join((*headings(row), ROW_LABELS[str(row["method"])]))
 
 
 def _label(variant: Variant) -> str:

@@ -19,7 +19,7 @@ NOTABLE = 0.01
 
 
 @dataclass(frozen=True)
-class Unknown:
+class SimulatedOnlyModel:
     """A causal language model, as built by its class in transformers."""
 
     parameters: int
@@ -34,7 +34,7 @@ class Unknown:
     """Whether its blocks keep a recurrent state, which is simulated token by token."""
 
 
-def inspected(config: Mapping[str, Any]) -> Unknown:
+def inspected(config: Mapping[str, Any]) -> SimulatedOnlyModel:
     """Build the model of ``config`` without allocating memory, and inspect it.
 
     Raises:
@@ -49,7 +49,7 @@ def inspected(config: Mapping[str, Any]) -> Unknown:
     except Exception as error:  # a model's own code may raise anything
         msg = f"transformers cannot build this configuration: {reason_of(error)}"
         raise ReproError(msg) from error
-    return Unknown(
+    return SimulatedOnlyModel(
         parameters=sum(p.numel() for p in model.parameters()),
         fused=_fused(model),
         positions=_whole(checked, "max_position_embeddings"),
@@ -59,7 +59,9 @@ def inspected(config: Mapping[str, Any]) -> Unknown:
     )
 
 
-def fused_caution(model: Unknown, method: TrainingMethod, setting: Setting) -> str | None:
+def fused_warning(
+    model: SimulatedOnlyModel, method: TrainingMethod, setting: Setting
+) -> str | None:
     """Return a warning on the parts without adapters and quantisation, or ``None``."""
     if method.trains != "adapters" or model.fused < NOTABLE * model.parameters:
         return None
@@ -67,7 +69,7 @@ def fused_caution(model: Unknown, method: TrainingMethod, setting: Setting) -> s
     if setting.quantised:
         return (
             f"{left} of weights stay in bfloat16: they are in no linear layer (fused experts), and "
-            "bitsandbytes quantises linear layers alone; nor have they adapters here"
+            "bitsandbytes quantises linear layers alone; they get no adapters either"
         )
     return f"{left} of weights are in no linear layer (fused experts) and have no adapters here"
 

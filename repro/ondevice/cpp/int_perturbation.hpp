@@ -1,4 +1,5 @@
-// The weights before the tail, and their moves along the noise of a step.
+// The weights before the tail, and their perturbation, restore and update along the noise of a
+// step.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +10,21 @@
 
 namespace zo {
 
-class IntWalk {
+class IntPerturbation {
    public:
-    explicit IntWalk(IntNetwork& network) : network_(network) {}
+    explicit IntPerturbation(IntNetwork& network) : network_(network) {}
 
     bool empty() const { return pieces_.empty(); }
     void reserve(Arena& arena);
 
-    /// Chooses z, before the first move of a step.
+    /// Chooses z, before the first perturbation of a step.
     void start(const IntNoise& noise);
 
     /// weights <- clip(from + factor z); returns how many were clipped.
-    std::size_t move(int factor, std::span<const std::int8_t> from);
+    std::size_t perturb(int factor, std::span<const std::int8_t> from);
 
     /// weights <- clip(clip(from + factor z) - round(g z)), each layer rounded to so many bits.
-    void descend(int factor, std::span<const std::int8_t> from, int g, int bits);
+    void update(int factor, std::span<const std::int8_t> from, int g, int bits);
 
    private:
     /// A thread's weights are those of the outputs that it computes, so that they are where it
@@ -31,7 +32,7 @@ class IntWalk {
     struct Piece {  // within one layer
         std::size_t first, count;
         int layer;
-        std::size_t clipped = 0;  // by the last move
+        std::size_t clipped = 0;  // by the last perturbation
         int largest = 0;          // |z|
     };
 

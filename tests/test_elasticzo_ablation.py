@@ -8,8 +8,8 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
-from repro.artifacts import elasticzo_int8_choices as choices
-from repro.artifacts.elasticzo_int8_choices import (
+from repro.artifacts import elasticzo_int8_ablation as choices
+from repro.artifacts.elasticzo_int8_ablation import (
     DEFAULTS,
     effects,
     restored,
@@ -67,7 +67,7 @@ def test_difference_is_taken_seed_by_seed_and_epoch_by_epoch() -> None:
 
 
 def test_every_answer_is_held_against_the_default_of_its_own_method_and_set() -> None:
-    integer, exact = {"precision": "int8s"}, {"precision": "int8s", "sign": "exact"}
+    integer, exact = {"precision": "int8_star"}, {"precision": "int8_star", "sign": "exact"}
     records = [
         run([0.3, 0.5]),
         run([0.2, 0.3], **integer),
@@ -101,7 +101,7 @@ def test_summary_names_differences_of_one_sign() -> None:
         run([0.3, 0.5]),
         run([0.2, 0.4], **EXACT),
         run([0.4, 0.4], **V1),
-        run([0.3, 0.4], precision="int8s"),  # no difference in the first epoch
+        run([0.3, 0.4], precision="int8_star"),  # no difference in the first epoch
     ]
     assert choices.summary(records) == (
         "Differences that keep their sign over all epochs (1 of 3): "
@@ -148,7 +148,7 @@ def test_figures_draw_the_records() -> None:
 
 def test_documentation_holds_the_tables_of_the_committed_records() -> None:
     text = (ROOT / "docs" / "integer.md").read_text(encoding="utf-8")
-    records = read_runs(current_runs(ROOT / "results", "elasticzo_int8_choices"))
+    records = read_runs(current_runs(ROOT / "results", "elasticzo_int8_ablation"))
     for table in (choices.accuracy_table(records), choices.clipped_weights_table(records)):
         assert markdown(table) in text, f"should hold:\n{markdown(table)}"
 

@@ -12,20 +12,20 @@ import msgspec
 import numpy as np
 import pytest
 
-from repro.artifacts.elasticzo_misses import PAPER, SMOKE, figures, tables
-from repro.artifacts.elasticzo_misses import run as run_module
-from repro.artifacts.elasticzo_misses.causes import OF_INTEGER_TUNING, SETTINGS
-from repro.artifacts.elasticzo_misses.evaluated import (
+from repro.artifacts.elasticzo_discrepancies import PAPER, SMOKE, figures, tables
+from repro.artifacts.elasticzo_discrepancies import run as run_module
+from repro.artifacts.elasticzo_discrepancies.causes import OF_INTEGER_TUNING, SETTINGS
+from repro.artifacts.elasticzo_discrepancies.evaluated import (
     FIRST,
     INTEGER_START,
     START,
     TABLE_2,
     comparisons,
 )
-from repro.artifacts.elasticzo_misses.images import RotatedImages, evaluations
+from repro.artifacts.elasticzo_discrepancies.images import RotatedImages, evaluations
 from repro.artifacts.shared.ablation import Ablation, Axis, change
 from repro.artifacts.shared.training_runs import point_of
-from repro.claims.trained import Cells
+from repro.claims.trained import SeedGroups
 from repro.claims.verdict import INCONSISTENT
 from repro.data import cache
 from repro.measurement import environment
@@ -68,13 +68,13 @@ def evaluation(accuracy: float, seed: int = 0, **point: Any) -> Record:
 def test_each_cause_is_changed_alone_and_the_tables_value_is_not_run_twice() -> None:
     found = list(
         Ablation(
-            [TUNED], (Axis("r_max", "r_max", (7, 63)), Axis("sign", "precision", ("int8s",)))
+            [TUNED], (Axis("r_max", "r_max", (7, 63)), Axis("sign", "precision", ("int8_star",)))
         ).runs()
     )
     assert found[0] == (TUNED, {})
-    assert [changed for _, changed in found] == [{}, {"r_max": 7}, {"precision": "int8s"}]
+    assert [changed for _, changed in found] == [{}, {"r_max": 7}, {"precision": "int8_star"}]
     assert found[1][0] == replace(TUNED, settings=IntegerSettings(r_max=7))
-    assert found[2][0] == replace(TUNED, precision="int8s")
+    assert found[2][0] == replace(TUNED, precision="int8_star")
 
 
 def test_methods_without_a_tail_are_not_trained_by_other_activations() -> None:
@@ -127,7 +127,7 @@ def test_values_of_a_cause_stand_beside_the_tables_own() -> None:
         run([0.2, 0.40, 0.38], {"batch": 32}),
         run([0.2, 0.25, 0.26], {"r_max": 3}),
         run([0.2, 0.25, 0.27], {"r_max": 63}),
-        run([0.2, 0.31, 0.29], {"precision": "int8s"}),
+        run([0.2, 0.31, 0.29], {"precision": "int8_star"}),
         run([0.2, 0.50, 0.50], {"batch": 32}, angle=45),  # the table's own is missing
     ]
     found = {one.axis.setting: one for one in comparisons(records)}
@@ -319,14 +319,14 @@ def test_experiment_that_was_not_run_leaves_an_empty_figure(name: str) -> None:
     plt.close(figure)
 
 
-RECORDS = read_runs(current_runs(ROOT / "results", "elasticzo_misses"))
+RECORDS = read_runs(current_runs(ROOT / "results", "elasticzo_discrepancies"))
 
 
 def test_runs_begin_where_those_of_table_2_did() -> None:
     """The networks are the table's own: their accuracies before fine-tuning are, to the digit."""
-    table = Cells(read_runs(current_runs(ROOT / "results", "elasticzo_table2")))
+    table = SeedGroups(read_runs(current_runs(ROOT / "results", "elasticzo_table2")))
     compared = 0
-    for cell in Cells(RECORDS):
+    for cell in SeedGroups(RECORDS):
         tuned_in_integers = cell.point.get("angle") and cell.point["precision"] != "fp32"
         if tuned_in_integers and cell.point.get("start_batch") == 256:
             row = {n: cell.point[n] for n in ("dataset", "angle")}

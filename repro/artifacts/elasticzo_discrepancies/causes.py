@@ -12,7 +12,7 @@ OF_INTEGER_TUNING = (
     Axis("batch size", "batch", (32, 64, 256, 1024)),
     Axis("r_max", "r_max", (3, 7, 15, 31, 63)),
     Axis("p_zero", "p_zero", (0.33, 0.9, 0.97)),
-    Axis("sign", "precision", ("int8", "int8s")),
+    Axis("sign", "precision", ("int8", "int8_star")),
     Axis("restore", "restore", ("clip", "exact")),
     Axis("activations", "activations", ("plus", "minus"), _WITH_BP),
 )
