@@ -234,6 +234,57 @@ def test_a_seed_that_diverged_is_counted_and_told() -> None:
     )
 
 
+CLOUDS = {"dataset": "modelnet40", "precision": "fp32", "method": "full_zo"}
+
+
+def on_clouds(seed: int, *, epochs: int, end: float, point: dict[str, Any] = CLOUDS) -> Record:
+    """A run whose accuracy climbs straight from 0 to ``end`` in 200 epochs, stopped earlier."""
+    metrics = {
+        "test_accuracy": [end * epoch / 200 for epoch in range(epochs + 1)],
+        "test_loss": [1.0] * (epochs + 1),
+        "train_loss": [1.0] * (epochs + 1),
+        "seconds": [1.0] * epochs,
+        "diverged": False,
+        "settings": {"lr": 0.1, "points": 1024, "epochs": epochs},
+    }
+    return run(point, seed, [], metrics=metrics)
+
+
+def test_a_long_run_on_clouds_also_shows_the_shorter_ones() -> None:
+    found = finding(Accuracy(CLOUDS), [on_clouds(0, epochs=200, end=0.4)])
+    assert found.ours == pytest.approx(40)
+    assert found.others == pytest.approx({"100 epochs": 20, "50 epochs": 10})
+    assert found.plausible == pytest.approx((10, 40))
+
+
+def test_seeds_are_compared_at_the_number_of_epochs_that_most_of_them_reached() -> None:
+    records = [
+        on_clouds(0, epochs=200, end=0.40),
+        on_clouds(1, epochs=50, end=0.44),
+        on_clouds(2, epochs=100, end=0.48),
+    ]
+    found = finding(Accuracy(CLOUDS), records)
+    assert (found.ours, found.n_seeds) == (pytest.approx(11), 3)
+    assert found.prediction == pytest.approx(4.302653 * 1 * (1 + 1 / 3) ** 0.5)
+    assert found.others == pytest.approx({"100 epochs": 22, "200 epochs": 40})
+
+
+def test_a_gap_on_clouds_compares_equal_numbers_of_epochs() -> None:
+    other = {**CLOUDS, "method": "cls1"}
+    records = [on_clouds(0, epochs=200, end=0.4), on_clouds(0, epochs=50, end=0.8, point=other)]
+    found = finding(Gaps(((CLOUDS, other),)), records)
+    assert found.ours == pytest.approx(20 - 10)
+
+
+def test_one_run_is_not_decidable_if_its_length_decides() -> None:
+    claim = CLAIMS["B-T1-modelnet40-fp32-full_zo"]
+    assert claim.published == 32.05
+    around = finding(Accuracy(CLOUDS), [on_clouds(0, epochs=200, end=0.5)])
+    above = finding(Accuracy(CLOUDS), [on_clouds(0, epochs=50, end=3.6)])
+    assert verdict(claim, around) == "not decidable"
+    assert verdict(claim, above) == "undecided"
+
+
 def diverged(point: dict[str, Any], seed: int, accuracy: Sequence[float]) -> Record:
     metrics = {"test_accuracy": accuracy, "settings": {"lr": 0.002}, "diverged": True}
     return run(point, seed, [], metrics=metrics)

@@ -95,6 +95,19 @@ def test_counting_signs_changes_no_weight_of_the_engine(method: MethodName, tmp_
     assert sum(epoch["integer_is_zero"] for epoch in signs) > 0  # ties, too
 
 
+@pytest.mark.parametrize("trainer", ["torch", "native"])
+@pytest.mark.parametrize("method", ["full_zo", "full_bp"])
+def test_a_float_run_is_the_beginning_of_a_longer_one(
+    method: MethodName, trainer: Any, tmp_path: Path
+) -> None:
+    """So an accuracy of the paper can be compared at a number of epochs that it may have used."""
+    short = replace(floats(method), engine=trainer, epochs=11)  # past the decay at epoch 10
+    parts, whole = run(short, tmp_path), run(replace(short, epochs=13), tmp_path)
+    for name in ("test_accuracy", "test_loss", "train_loss"):
+        assert len(whole[name]) == len(parts[name]) + 2
+        assert whole[name][: len(parts[name])] == parts[name], name
+
+
 @pytest.mark.parametrize("first", ["torch", "native"])
 def test_an_integer_cell_that_either_engine_has_trained_is_taken_over(
     first: Any, tmp_path: Path

@@ -21,6 +21,8 @@ from repro.claims.claim import Claim
 from repro.claims.quantity import Accuracy, Gaps, Point, Quantity, order
 from repro.core.names import METHOD_LABELS, ZEROTH_ORDER
 
+CLOUD_EPOCHS = (50, 100, 200)
+"""Plausible numbers of epochs on ModelNet40, which our copy of the paper has lost."""
 ROW_LABELS: dict[str, str] = {"none": "Without fine-tuning", **METHOD_LABELS}
 """Rows of the tables, under the paper's names."""
 PRECISIONS = {"fp32": "FP32", "int8": "INT8", "int8_star": "INT8*"}

@@ -8,11 +8,14 @@ fractions before training and after each epoch, ``settings`` the settings of the
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, product
 from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
-from repro.claims.elasticzo import describe, describe_gap
+import msgspec
+
+from repro.claims.elasticzo import CLOUD_EPOCHS, describe, describe_gap
 from repro.claims.quantity import Accuracy, Gaps, Key, Point, Quantity, key
 from repro.claims.statistics import (
     bootstrap_interval,
@@ -41,22 +44,36 @@ class SeedGroup:
     """Seeds with other settings than the newest; a common mean would mix two experiments."""
 
     @classmethod
-    def of(cls, seeds: Sequence[Record]) -> "SeedGroup":
-        """Return the group of one point: its records with the same settings as the newest."""
-        settings = max(seeds, key=lambda record: record.utc).metrics["settings"]
-        alike = [record for record in seeds if record.metrics["settings"] == settings]
-        alike.sort(key=lambda record: record.seed or 0)
-        others = [record for record in seeds if record.metrics["settings"] != settings]
-        return cls(tuple(alike), tuple(others))
+    def of_each_length(cls, seeds: Sequence[Record]) -> "list[SeedGroup]":
+        """Return the groups of one point: its records with the same settings as the newest.
 
-    def lead(self) -> tuple[int, int, str]:
-        """Return the sort key of the groups of one point: profile, number of seeds, age."""
-        return rank(self.profile), len(self.records), max(record.utc for record in self.records)
+        A run whose number of epochs is open has a group for each number that its configuration
+        names and that it reached, with the beginning of its curves: the learning rate is set epoch
+        by epoch, so a shorter run would have had the same one.
+        """
+        settings = _without_length(max(seeds, key=lambda record: record.utc))
+        alike = [record for record in seeds if _without_length(record) == settings]
+        alike.sort(key=lambda record: record.seed or 0)
+        others = tuple(record for record in seeds if _without_length(record) != settings)
+        groups = []
+        for length in {length for record in alike for length in _lengths(record)}:
+            longer = [record for record in alike if length <= _length(record)]
+            groups.append(cls(tuple(_beginning(record, length) for record in longer), others))
+        return groups
+
+    def lead(self) -> tuple[int, int, int, str]:
+        """Return the sort key of a point's groups: profile, number of seeds, length, age."""
+        newest = max(record.utc for record in self.records)
+        return rank(self.profile), len(self.records), self.length, newest
 
     @property
     def point(self) -> Point:
         """Coordinates of the group."""
         return self.records[0].point
+
+    def made_like(self, other: "SeedGroup") -> bool:
+        """Return whether the same engine trained both on the same form of the data set."""
+        return (self.engine, self.dataset) == (other.engine, other.dataset)
 
     @property
     def profile(self) -> str:
@@ -78,6 +95,11 @@ class SeedGroup:
         """The settings of every seed's training."""
         settings: Mapping[str, Any] = self.records[0].metrics["settings"]
         return settings
+
+    @property
+    def length(self) -> int:
+        """Number of epochs of every seed's training."""
+        return _length(self.records[0])
 
     @property
     def seeds(self) -> list[Seed]:
@@ -121,11 +143,45 @@ class SeedGroup:
         return {r.seed: 100 * last_and_best(r.metrics["test_accuracy"])[1] for r in self.evaluated}
 
 
+def _length(record: Record) -> int:
+    """Return the number of epochs in a run's settings; 0 where they have none."""
+    return int(record.metrics["settings"].get("epochs", 0))
+
+
+def _lengths(record: Record) -> set[int]:
+    """Return the numbers of epochs that a run shows: several on clouds, if it is long enough."""
+    length = _length(record)
+    shorter = CLOUD_EPOCHS if "points" in record.metrics["settings"] else ()
+    return {length, *(number for number in shorter if number < length)}
+
+
+def _beginning(record: Record, length: int) -> Record:
+    """Return the first ``length`` epochs of a run."""
+    if length == _length(record):
+        return record
+    metrics = dict(record.metrics)
+    for name in ("test_accuracy", "test_loss", "train_loss"):  # they start before the first epoch
+        metrics[name] = metrics[name][: length + 1]
+    metrics["seconds"] = metrics["seconds"][:length]
+    metrics["diverged"] = metrics["diverged"] and len(metrics["seconds"]) < length
+    metrics["settings"] = {**metrics["settings"], "epochs": length}
+    return msgspec.structs.replace(record, metrics=metrics)
+
+
+def _without_length(record: Record) -> dict[str, Any]:
+    """Return the settings that decide a run's course: on clouds all but the number of epochs."""
+    settings = dict(record.metrics["settings"])
+    if "points" in settings:
+        del settings["epochs"]
+    return settings
+
+
 class SeedGroups:
     """All seed groups of an artifact, by their points.
 
-    A point may have been trained by both engines, or on several forms of its data set. Figures and
-    verdicts use its leading group: the group of the highest profile with the most seeds.
+    A point may have been trained by both engines, on several forms of its data set, or for several
+    numbers of epochs. Figures and verdicts use its leading group: of those of the highest profile
+    the one with the most seeds, then the longest.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
@@ -135,7 +191,11 @@ class SeedGroups:
             trained = groups.setdefault(key(record.point), {})
             trained.setdefault((record.engine, record.dataset), []).append(record)
         self._groups = {
-            where: sorted(map(SeedGroup.of, trained.values()), key=SeedGroup.lead, reverse=True)
+            where: sorted(
+                chain.from_iterable(map(SeedGroup.of_each_length, trained.values())),
+                key=SeedGroup.lead,
+                reverse=True,
+            )
             for where, trained in groups.items()
         }
 
@@ -148,8 +208,19 @@ class SeedGroups:
         return next(iter(self._groups.get(key(point), ())), None)
 
     def others(self, point: Point) -> list[SeedGroup]:
-        """Return the other groups of ``point``: another engine, or another form of its data."""
+        """Return the other groups of ``point``: another engine, form of its data, or length."""
         return self._groups.get(key(point), [])[1:]
+
+    def pair(self, low: Point, high: Point) -> tuple[SeedGroup | None, SeedGroup | None]:
+        """Return the groups that a gap compares: of equal length, and of the most seeds in both."""
+        sides = [
+            [group for group in found if group.made_like(found[0])]
+            for found in (self._groups.get(key(point), []) for point in (low, high))
+        ]
+        pairs = [(a, b) for a, b in product(*sides) if a.length == b.length]
+        if not pairs:
+            return self.get(low), self.get(high)
+        return max(pairs, key=lambda p: (len({*p[0].seeds} & {*p[1].seeds}), p[0].length))
 
 
 @dataclass(frozen=True)
@@ -249,16 +320,24 @@ def _accuracy(claim_id: str, quantity: Accuracy, groups: SeedGroups) -> Finding:
     if group.is_trained:
         best = estimate(list(group.best.values())).mean
         what = f"after the last of {group.epochs} epochs ({best:.2f} % after the best)"
-    others = {}
+    others, by_length = {}, {group.length: estimate(list(group.last.values())).mean}
     for other in groups.others(quantity.point):
         if other.evaluated:
-            names = ((other.engine, group.engine), (other.dataset, group.dataset))
-            name = ", ".join(name for name, leads in names if name != leads)
-            others[name] = estimate(list(other.last.values())).mean
+            mean = estimate(list(other.last.values())).mean
+            names = (
+                (other.engine, group.engine),
+                (other.dataset, group.dataset),
+                (f"{other.length} epochs", f"{group.length} epochs"),
+            )
+            others[", ".join(name for name, leads in names if name != leads)] = mean
+            if other.made_like(group):
+                by_length[other.length] = mean
+    ends = min(by_length.values()), max(by_length.values())
     return replace(
         _finding(claim_id, what, group.last, [group], group.profile),
         bootstrap=bootstrap_interval([list(group.last.values())], itemgetter(0)),
         others=others,
+        plausible=ends if len(by_length) > 1 else None,
         **_predictions(group.last, group.best, group.point),
     )
 
@@ -270,7 +349,7 @@ def _gap(claim_id: str, quantity: Gaps, groups: SeedGroups) -> Finding:
     """
     gaps: list[_Gap] = []
     for pair in quantity.pairs:
-        low, high = (groups.get(point) for point in pair)
+        low, high = groups.pair(*pair)
         if low is None or high is None:
             return Finding(claim_id, None, f"no run of {describe(pair[0 if low is None else 1])}")
         both = {seed: high.last[seed] - low.last[seed] for seed in high.last if seed in low.last}

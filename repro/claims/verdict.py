@@ -179,7 +179,8 @@ def judge_value(claim: Claim, finding: Finding, ours: float, prediction: float |
     - If the published value lies in the prediction interval, ours is *reproduced*, or *undecided*
       if the interval's half-width exceeds ``CLOSE_POINTS``.
     - An accuracy within ``CLOSE_POINTS`` is *close*. There is no such band for differences.
-    - With one seed there is no interval, and the value is *undecided*.
+    - With one seed there is no interval. The value is *undecided*, or *not decidable* if other
+      values of a setting that the paper leaves open lie on the other side of the published one.
     - Otherwise the value is *not reproduced* if all settings are known. If the paper leaves some
       open, it is *not decidable* if single runs under other settings can lie on both sides of the
       published value, and *undecided* if those we tried do not.
@@ -187,7 +188,9 @@ def judge_value(claim: Claim, finding: Finding, ours: float, prediction: float |
     distance = _distance(claim, ours)
     is_accuracy = claim.unit == "%"
     if prediction is None:
-        return CLOSE if is_accuracy and distance <= CLOSE_POINTS else UNDECIDED
+        if is_accuracy and distance <= CLOSE_POINTS:
+            return CLOSE
+        return _by_open_settings(claim, finding, ours, 0.0) if claim.unknown else UNDECIDED
     if distance <= prediction:
         return REPRODUCED if prediction <= CLOSE_POINTS else UNDECIDED
     if is_accuracy and distance <= CLOSE_POINTS:

@@ -33,6 +33,7 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
     - The data set ``clouds`` becomes the data set used for training. If the file does not name it,
       it is ``shapes40``, the one used without ModelNet40.
     - Records of counted signs from before the batch size was a setting get it in their point.
+    - Table 1's number of epochs on clouds, once a single one, becomes a list.
     - A fine-tuning run from before runs had steps and controls becomes a run without them.
     - The setting ``helped`` of a fine-tuning run becomes ``native_passes``.
     - The plan of a fine-tuning run gets the model's parameters outside embedding and output layer.
@@ -49,6 +50,8 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
             config["datasets"] = [clouds if name == _COLUMN else name for name in datasets]
         if artifact == "elasticzo_int8_sign" and "batch" not in point:
             point = {**point, "batch": record.metrics["settings"]["batch"]}
+        if artifact == "elasticzo_table1" and isinstance(config.get("cloud_epochs"), int):
+            config["cloud_epochs"] = [config["cloud_epochs"]]
         if "grid_seconds" in config:
             config["grid_share"] = config.pop("grid_seconds") / config["seconds"]
             config |= {"bp_steps": 0, "zo_forwards": [0], "zero_shot": False}

@@ -25,7 +25,7 @@ from repro.claims.verdict import (
     shown,
     verdict,
 )
-from repro.measurement.records import Record, of_kind, read_runs
+from repro.measurement.records import Record, of_kind, read_run, read_runs, together
 from repro.report.commands import command_of, missing_command
 from repro.report.runs import current_runs
 
@@ -205,14 +205,19 @@ def _found(slug: str, runs: Sequence[Path]) -> list[_Found]:
             _Found(c, Finding(c.id, None, f"no records yet: {commands[c]}"), None, [], commands[c])
             for c in claims
         ]
-    records = read_runs(runs)
+    content = {run.name: read_run(run) for run in runs}
+    records = together(content.values())
     by_id = {finding.claim_id: finding for finding in artifact.findings(records)}
-    names = [run.name for run in runs]
-    profile = records[0].profile
-    return [
-        _Found(c, by_id[c.id], profile, names, _command(artifact, c, by_id[c.id], records))
-        for c in claims
-    ]
+    found = []
+    for claim in claims:
+        finding = by_id[claim.id]
+        points = list(points_of(claim))
+        used = _records_at(points, finding, records) if points else records
+        used_ids = {id(record) for record in used}
+        names = [name for name, made in content.items() if used_ids & {id(r) for r in made}]
+        command = _command(artifact, finding, points, used)
+        found.append(_Found(claim, finding, records[0].profile, names, command))
+    return found
 
 
 def points_of(claim: Claim) -> Iterator[Point]:
@@ -228,19 +233,26 @@ def points_of(claim: Claim) -> Iterator[Point]:
             yield from (point for pair in quantity.pairs for point in pair)
 
 
-def _command(artifact: Artifact, claim: Claim, finding: Finding, records: Sequence[Record]) -> str:
-    """Return the command of a claim's training runs, with the engine of its finding."""
-    points = list(points_of(claim))
-    if not points:
-        judged = [r for r in records if r.profile == (finding.profile or r.profile)]
-        return command_of(artifact, judged or records)
+def _records_at(
+    points: Sequence[Point], finding: Finding, records: Sequence[Record]
+) -> list[Record]:
+    """Return the training runs at ``points`` by the engine of ``finding``."""
     at = {key(point) for point in points}
-    found = [
+    return [
         record
         for record in of_kind(records, "run")
         if key(record.point) in at and record.engine in (finding.engine or record.engine)
     ]
-    return command_of(artifact, found) if found else missing_command(artifact, points)
+
+
+def _command(
+    artifact: Artifact, finding: Finding, points: Sequence[Point], used: Sequence[Record]
+) -> str:
+    """Return the command of a claim's runs, with the engine of its finding."""
+    if not points:
+        judged = [r for r in used if r.profile == (finding.profile or r.profile)]
+        return command_of(artifact, judged or used)
+    return command_of(artifact, used) if used else missing_command(artifact, points)
 
 
 def _rows(found: Sequence[_Found], ranges: Mapping[str, tuple[float, float]]) -> list[ClaimRow]:

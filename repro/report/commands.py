@@ -34,7 +34,7 @@ def command_of(artifact: Artifact, records: Sequence[Record]) -> str:
         words += ["--engine", engines.pop() if len(engines) == 1 else "auto"]
     if config.get("device", "cpu") != "cpu" and newest.profile not in ("gpu", "paper"):
         words += ["--device", config["device"]]
-    for field in (*_POINT_NAMES, "seeds"):
+    for field in (*_POINT_NAMES, "cloud_epochs", "seeds"):
         if field not in artifact.selector_fields:
             continue
         values = _values(field, records)
@@ -45,7 +45,7 @@ def command_of(artifact: Artifact, records: Sequence[Record]) -> str:
             for value in getattr(of_profile, field)
         }
         if values and (field in _ALWAYS or set(values) != whole):
-            words += [f"--{field}", *map(str, values)]
+            words += [f"--{field.replace('_', '-')}", *map(str, values)]
     return shlex.join(words)
 
 
@@ -64,8 +64,12 @@ def _values(field: str, records: Iterable[Record]) -> list[Any]:
     """Return the distinct values of a command line option, in order."""
     found = set()
     for record in records:
-        value = record.seed if field == "seeds" else record.point.get(_POINT_NAMES[field])
         allowed = record.config.get(field, ())
+        if field == "cloud_epochs":
+            settings = record.metrics["settings"]
+            value = settings["epochs"] if "points" in settings else None
+        else:
+            value = record.seed if field == "seeds" else record.point.get(_POINT_NAMES[field])
         if field == "datasets" and record.dataset in allowed:
             value = record.dataset
         if value in allowed:

@@ -85,7 +85,7 @@ def source(row: ClaimRow) -> str:
 
 
 def other_values(row: ClaimRow) -> str:
-    """Return our values on other bases, as in ``simulated 19.4; simulated, SDPA 12.7``."""
+    """Return our other values, as in ``simulated 19.4; simulated, SDPA 12.7``."""
     return "; ".join(
         f"{name} {value:.4g}" for name, value in row.values.items() if name != row.basis
     )

@@ -65,7 +65,7 @@ def claim_text(row: ClaimRow) -> str:
         "published": formatting.published(row),
         "ours": f"{formatting.ours(row)} ({formatting.source(row)})",
         "interval": f"95 % {row.interval_kind} interval" if row.interval_kind else "",
-        "on other bases": formatting.other_values(row),
+        "other values": formatting.other_values(row),
         "notes on them": "\n".join(f"{name}: {note}" for name, note in row.notes.items()),
         "verdict": row.shown_verdict,
         "corrected slip": formatting.correction(row),

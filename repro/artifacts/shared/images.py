@@ -33,7 +33,8 @@ class TrainingRuns:
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name.endswith(("epochs", "items")) and value is not None:
-                require_positive_int(field.name, value)
+                for number in value if isinstance(value, tuple) else (value,):
+                    require_positive_int(field.name, number)
 
 
 @dataclass(frozen=True)
