@@ -57,7 +57,7 @@ def blobs(items: int = 96) -> Split:
     inputs = torch.randn(items, 4, generator=generator)
     inputs[torch.arange(items), labels] += 4
     half = items // 2
-    return Split(inputs[:half], labels[:half], inputs[half:], labels[half:], monitored=16)
+    return Split(inputs[:half], labels[:half], inputs[half:], labels[half:], monitored=slice(16))
 
 
 def learner(method: str, **changes: Any) -> FloatLearner:
@@ -272,6 +272,15 @@ def test_choices_of_an_integer_cell_reach_its_method(
     method = made.method
     policy = method.network.policy.version
     assert (method.sign, method.activations, method.restore, policy) == expected
+
+
+@pytest.mark.parametrize("items", [1, 999, 1000, 1001, 9_843])
+def test_monitored_clouds_are_spread_over_sets_that_are_sorted_by_class(items: int) -> None:
+    labels = np.sort(np.arange(items) % 40)
+    some = labels[build_module.evenly(items)]
+    assert min(items, 500) <= len(some) <= 1000
+    shares = np.bincount(some, minlength=40) / len(some), np.bincount(labels, minlength=40) / items
+    assert np.abs(shares[0] - shares[1]).max() < 2 / len(some)
 
 
 def test_training_loss_is_of_the_monitored_items_at_the_final_weights(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from repro.core.names import METHOD_LABELS
 from repro.plotting.remarks import PAPER, remark, title
 from repro.plotting.style import INK, METHOD_COLOURS, label_logarithms, style
 
-_LINES: dict[str, dict[str, Any]] = {
+LINES: dict[str, dict[str, Any]] = {
     METHOD_LABELS["full_zo"]: {"color": METHOD_COLOURS["full_zo"], "linestyle": "solid"},
     METHOD_LABELS["cls2"]: {"color": METHOD_COLOURS["cls2"], "linestyle": (0, (5, 1.5))},
     METHOD_LABELS["cls1"]: {"color": METHOD_COLOURS["cls1"], "linestyle": (0, (3, 1.2, 1, 1.2))},
@@ -75,7 +75,7 @@ def curves(panels: Mapping[str, Mapping[str, Losses]]) -> Figure:
             panel.set_ylabel("cross-entropy (nats)")
         handles: list[Any] = [
             Line2D([], [], label=method, **line)
-            for method, line in _LINES.items()
+            for method, line in LINES.items()
             if method in drawn
         ]
         if any(panel.collections for panel in grid.flat):
@@ -102,9 +102,9 @@ def _panel(panel: Axes, name: str, losses: Losses) -> None:
     panel.set_title(title(name, profiles))
     remarks = []
     for method, curve in losses.items():
-        plot_range(panel, curve.seeds, linewidth=1.4, **_LINES[method])
+        plot_range(panel, curve.seeds, linewidth=1.4, **LINES[method])
         if said := remark(curve.profile, curve.caveat, profiles):
-            remarks.append(Line2D([], [], label=f"{method}: {said}", **_LINES[method]))
+            remarks.append(Line2D([], [], label=f"{method}: {said}", **LINES[method]))
     if remarks:
         panel.legend(handles=remarks, loc="best")
     every = [loss for curve in losses.values() for seed in curve.seeds for loss in seed]

@@ -1,7 +1,7 @@
 """The training and evaluation items of a network's run, on one device and in minibatches."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -19,8 +19,8 @@ class Split:
     train_labels: Tensor
     eval_inputs: Tensor
     eval_labels: Tensor
-    monitored: int = 10_000
-    """Number of training items, from the first, whose loss is evaluated."""
+    monitored: slice = field(default_factory=lambda: slice(None))
+    """The training items whose loss is evaluated; by default all."""
     evaluated_at_once: int = 500
     """Items in an evaluation batch; it limits memory and affects results only by rounding."""
 
@@ -69,9 +69,11 @@ class SplitBatches:
 
     def training_sample(self) -> Iterator[Labelled]:
         """Yield the training items whose loss is evaluated, a few at a time."""
-        split, first = self._split, slice(self._split.monitored)
+        split = self._split
         return batches(
-            split.train_inputs[first], split.train_labels[first], split.evaluated_at_once
+            split.train_inputs[split.monitored],
+            split.train_labels[split.monitored],
+            split.evaluated_at_once,
         )
 
     def _shuffled(self) -> Iterator[Labelled]:

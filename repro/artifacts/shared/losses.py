@@ -1,15 +1,20 @@
-"""Draw and tabulate the loss curves of a figure's cells."""
+"""Draw and tabulate how accuracy and loss change over the epochs."""
 
 from collections.abc import Sequence
 
+import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from repro.artifacts.shared.scores import headings, place
-from repro.claims.elasticzo import ROW_LABELS
+from repro.artifacts.shared.scores import headings, place, published
+from repro.claims.elasticzo import CLOUD_EPOCHS, ROW_LABELS
+from repro.claims.quantity import key
 from repro.claims.trained import SeedGroup, SeedGroups
-from repro.measurement.records import Record
-from repro.plotting.curves import LossCurve, curves
+from repro.core.names import METHODS
+from repro.measurement.records import Record, of_kind
+from repro.plotting.curves import LINES, LossCurve, curves
+from repro.plotting.style import INK, notice, style
 
 _KINDS = ("train", "test")
 
@@ -23,6 +28,43 @@ def figure(records: Sequence[Record]) -> Figure:
             seeds = [record.metrics[f"{kind}_loss"] for record in group.evaluated]
             column[kind][_method(group)] = LossCurve(seeds, group.profile, group.caveat)
     return curves(panels)
+
+
+def clouds(records: Sequence[Record]) -> Figure:
+    """Draw each run on ModelNet40: test accuracy with the published one, and test loss.
+
+    Thin vertical lines mark the numbers of epochs at which accuracies are compared. The train loss
+    is left out: in records of before 25 November 2026 it is the loss of the first 1,000 clouds,
+    which have three of the 40 classes.
+    """
+    runs = [r for r in of_kind(records, "run") if r.point["dataset"] == "modelnet40"]
+    if not runs:
+        return notice("No training run on ModelNet40 is recorded yet.")
+    kinds = {
+        "test_accuracy": ("test accuracy", "%", 100.0),
+        "test_loss": ("test loss", "cross-entropy (nats)", 1.0),
+    }
+    with style():
+        figure, panels = plt.subplots(1, len(kinds), figsize=(9.2, 3.4))
+        for panel, (name, (title, unit, scale)) in zip(panels, kinds.items(), strict=True):
+            for run in runs:
+                values = [scale * value for value in run.metrics[name]]
+                line = LINES[ROW_LABELS[str(run.point["method"])]]
+                panel.plot(range(len(values)), values, linewidth=1.0, **line)
+            for epochs in CLOUD_EPOCHS:
+                panel.axvline(epochs, color=INK, linewidth=0.5, alpha=0.4)
+            panel.set(title=f"ModelNet40, {title}", xlabel="epoch", ylabel=unit)
+        printed = published()
+        for run in {str(run.point["method"]): run for run in runs}.values():
+            colour = LINES[ROW_LABELS[str(run.point["method"])]]["color"]
+            panels[0].axhline(printed[key(run.point)], color=colour, linewidth=2.5, alpha=0.35)
+        panels[0].set_ylim(0, 100)
+        drawn = {str(run.point["method"]) for run in runs}
+        names = [ROW_LABELS[method] for method in METHODS if method in drawn]
+        handles = [Line2D([], [], label=name, **LINES[name]) for name in names]
+        handles.append(Line2D([], [], color=INK, linewidth=2.5, alpha=0.35, label="published"))
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    return figure
 
 
 def table(records: Sequence[Record]) -> pd.DataFrame:

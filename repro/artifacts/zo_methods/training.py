@@ -169,7 +169,7 @@ def _images(run: MethodRun) -> tuple[FloatLearner, SplitBatches]:
 
 def _evaluated(split: Split, items: int) -> Split:
     """Return the split with only ``items`` items for evaluation, if it has more; 0 for all."""
-    split = replace(split, monitored=_MONITORED)
+    split = replace(split, monitored=slice(_MONITORED))
     if not 0 < items < len(split.eval_inputs):
         return split
     some = torch.from_numpy(sample(len(split.eval_inputs), items, seed=0))
