@@ -179,7 +179,7 @@ def test_each_method_minimises_the_quadratic(method: str) -> None:
     settings = {"lr": 2e-5 if kind is FZOO else 0.02, "eps": 1e-3, "perturbations": 4}
     optimizer = kind([theta], noise=make_noise(theta), **settings)
     small = theta.detach().abs() <= (
-        torch.tensor(optimizer._walks[0].noise.thresholds)
+        torch.tensor(optimizer._weights[0].noise.thresholds)
         if method.startswith("sparse")
         else torch.inf
     )

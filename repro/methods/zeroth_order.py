@@ -115,7 +115,7 @@ class ZerothOrder(torch.optim.Optimizer):
         Raises:
             UsageError: the optimizer already exists.
         """
-        if hasattr(self, "_walks"):
+        if hasattr(self, "_weights"):
             msg = "add_param_group: the parameters are fixed when the optimizer is made; make a new"
             raise UsageError(f"{msg} optimizer with all groups")
         super().add_param_group(param_group)

@@ -98,5 +98,5 @@ def _read_block(stream: IO[bytes], received: int, total: int | None) -> bytes:
 def _broken_off(received: int, total: int | None) -> str:
     return (
         f"the connection broke off after {received} of {total or 'an unknown number of'} bytes; "
-        "fetch again to go on from there"
+        "fetch again to resume"
     )
