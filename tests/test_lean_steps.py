@@ -23,6 +23,7 @@ from repro.integer.network import IntegerNetwork
 from repro.integer.tensor import IntegerTensor
 from repro.methods.elasticzo import Activations, ElasticZO
 from repro.methods.fzoo import FZOO
+from repro.methods.low_rank import LowRankNoise
 from repro.methods.mezo import MeZO
 from repro.methods.noise import TorchNoise
 from repro.methods.perturbation import CPU_CHUNK
@@ -128,16 +129,17 @@ CHUNK = 4 * CPU_CHUNK
         (MeZO, RademacherNoise, 0),
         (FZOO, RademacherNoise, 0),
         (MeZO, lambda: SparseNoise([0.5]), WEIGHTS // 8),
+        (MeZO, LowRankNoise, 0),
     ],
 )
 def test_a_step_of_each_method_takes_chunks_beside_the_forward_pass(
     kind: Any, make_noise: Callable[[], Any], kept: int, dtype: torch.dtype, restore: str
 ) -> None:
     """Sparse noise keeps a bit a weight; no method has state or noise as long as the weights."""
-    theta = torch.nn.Parameter(torch.randn(WEIGHTS).to(dtype))
+    theta = torch.nn.Parameter(torch.randn(1024, WEIGHTS // 1024).to(dtype))
     settings = {"weight_decay": 0.1, "restore": restore, "noise": make_noise()}
     optimizer = kind([theta], lr=1e-6, eps=1e-3, **settings)
-    peak = peak_of_tensors(lambda: optimizer.step(lambda: float(theta[0])))
+    peak = peak_of_tensors(lambda: optimizer.step(lambda: float(theta[0, 0])))
     chunks = 10 if restore == "exact" else 4  # of float32: in exact arithmetic some are float64
     assert kept <= peak <= kept + chunks * (2 if dtype is torch.float32 else 1) * CHUNK
     assert optimizer.state_dict()["state"] == {}

@@ -310,7 +310,7 @@ def test_only_runs_of_one_profile_and_rate_are_compared() -> None:
     ("wrong", "said"),
     [
         ({"tasks": ("shapes40",)}, "a set of point clouds; give sets of images or prompts"),
-        ({"arms": ("lozo",)}, "arms = 'lozo': must be one of mezo, "),
+        ({"arms": ("adam",)}, "arms = 'adam': must be one of mezo, "),
         ({"rates": 0}, "rates = 0: must be a whole number of at least 1"),
     ],
 )

@@ -18,7 +18,7 @@ weights."""
 
 _SEED_SPACE = 1 << 32
 _ROUNDING = 1 << 31  # distinct from the seeds of all noise in the same step
-_PART = 1 << 14
+PART = 1 << 14
 """Elements of a part; from twice as many on, PyTorch's operators use their own threads."""
 
 _Piece = tuple[torch.Tensor, int]
@@ -35,15 +35,32 @@ class LatticeStep:
     is_update: bool
     """Whether the result lies between lattice points and is rounded to one of them at random."""
 
+    def apply(
+        self, lattice: Lattice, weights: torch.Tensor, z: torch.Tensor, *up: torch.Tensor
+    ) -> None:
+        """Change ``weights`` in place along ``z``, float32 of the same shape.
+
+        An update takes ``up``, the random numbers that round it (see ``thresholds``).
+        """
+        eps_z = lattice.noise(z)
+        theta = lattice.theta(weights, eps_z, self.before)
+        if self.is_update:  # not fused: that would round once and give other bits
+            moved = lattice.round(theta.add_(eps_z.mul_(self.after)), *up)
+        else:
+            moved = theta.add_(eps_z, alpha=self.after)
+        weights.copy_(moved)
+
 
 class Noise(Protocol):
     """A direction z(seed) as long as all parameters together, redrawn whenever it is needed.
 
-    Its numbers have mean 0 and variance 1: standard Gaussian, or random signs.
+    Its numbers have mean 0 and variance 1: standard Gaussian, random signs, or products.
     """
 
     name: str
     """Its name in a log, from which a replay chooses the same noise."""
+    subspace_steps: int
+    """Number of steps whose seeds share their upper 16 bits; 0 if all seeds are independent."""
 
     def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:
         """Raise ``UsageError`` unless noise can be added to ``parameters``."""
@@ -63,6 +80,8 @@ class Noise(Protocol):
 class PiecewiseNoise(ABC):
     """Noise whose steps on a lattice are split into pieces, shared among PyTorch's threads."""
 
+    subspace_steps = 0
+
     @abstractmethod
     def draw_(self, vector: torch.Tensor, seed: int) -> None:
         """Overwrite ``vector``, float32 [n], with the first n numbers of z(seed).
@@ -77,14 +96,8 @@ class PiecewiseNoise(ABC):
             numbers = [drawn(self, weights, seed)]
             if step.is_update:
                 numbers.append(thresholds(lattice, weights, seed))
-            for part, z, *up in _parts(weights, *numbers):
-                eps_z = lattice.noise(z)
-                theta = lattice.theta(part, eps_z, step.before)
-                if step.is_update:  # not fused: that would round once and give other bits
-                    moved = lattice.round(theta.add_(eps_z.mul_(step.after)), *up)
-                else:
-                    moved = theta.add_(eps_z, alpha=step.after)
-                part.copy_(moved)
+            for part, *own in _parts(weights, *numbers):
+                step.apply(lattice, part, *own)
 
         return change
 
@@ -170,7 +183,7 @@ def thresholds(lattice: Lattice, weights: torch.Tensor, seed: int) -> torch.Tens
 
 def _parts(*vectors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
     """Cut vectors of equal length into parts that fit in the processor's cache."""
-    size = _PART if vectors[0].device.type == "cpu" else max(1, len(vectors[0]))
+    size = PART if vectors[0].device.type == "cpu" else max(1, len(vectors[0]))
     return zip(*(torch.split(vector, size) for vector in vectors), strict=True)
 
 

@@ -33,6 +33,7 @@ class PhiloxNoise:
     """
 
     name = "philox"
+    subspace_steps = 0
 
     def __init__(self) -> None:
         self._parameters: Sequence[torch.Tensor] = ()

@@ -1,6 +1,8 @@
 """The base class of the zeroth-order optimizers: estimates, updates, and state to resume from."""
 
 import math
+import struct
+import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -96,6 +98,7 @@ class ZerothOrder(torch.optim.Optimizer):
         )
         self.last: StepInfo | None = None
         self._seeds = torch.Generator().manual_seed(seed)
+        self._subspace_steps = noise.subspace_steps
         own[0]["params"] = [*own[0]["params"], *self.bp_params]
         super().__init__(own, {"lr": lr, "eps": eps, "weight_decay": weight_decay})
         trained = [*self.zo_params, *self.bp_params]
@@ -235,7 +238,7 @@ class ZerothOrder(torch.optim.Optimizer):
         Raises:
             ReproError: a loss is not finite; the message names the step, the seed and the last g.
         """
-        seed = int(torch.randint(0, 1 << 32, (), generator=self._seeds, dtype=torch.int64))
+        seed = self._next_seed()
         losses: list[float] = []
         offsets = OFFSETS[self.estimator]
         for offset, loss in zip(offsets, passes, strict=True):
@@ -256,6 +259,20 @@ class ZerothOrder(torch.optim.Optimizer):
         gradient = (losses[0] - losses[1]) / ((first - last) * self.eps)
         clipped = max(-self.clip, min(self.clip, gradient))
         return GradientEstimate(seed, losses[0], losses[1], clipped)
+
+    def _next_seed(self) -> int:
+        """Draw the seed of an estimate.
+
+        The seeds of a period of the noise's ``subspace_steps`` share their upper 16 bits. The log
+        holds them, so a resumed run has the same.
+        """
+        seed = int(torch.randint(0, 1 << 32, (), generator=self._seeds, dtype=torch.int64))
+        if not self._subspace_steps:
+            return seed
+        last = self.log.last.seed if self.log.last else self.seed
+        if self.log.steps % self._subspace_steps == 0:
+            last = zlib.crc32(struct.pack("<Q", last % (1 << 64)))
+        return (last & 0xFFFF_0000) | (seed & 0xFFFF)
 
     def _call(self, closure: Closure) -> torch.Tensor | float:
         """Return the loss of a batch; in the first step, watch its computation."""

@@ -24,6 +24,7 @@ _MEZO = lazy("repro.methods.mezo:MeZO")
 _BACKPROP = lazy("repro.methods.backprop:Backprop")
 _GAUSSIAN = lazy("repro.artifacts.zo_methods.directions:gaussian")
 _SIGNS = lazy("repro.artifacts.zo_methods.directions:signs")
+_LOW_RANK = lazy("repro.artifacts.zo_methods.directions:low_rank")
 _SMALL_WEIGHTS = lazy("repro.artifacts.zo_methods.directions:small_weights")
 
 
@@ -83,6 +84,7 @@ ARMS: dict[str, ComparedMethod] = {
         {"images": 3.2e-3, "text": 1e-6},
         noise=_SMALL_WEIGHTS,
     ),
+    "lozo": ComparedMethod("LOZO, r = 2", 8, {"images": 1e-3, "text": 1e-6}, noise=_LOW_RANK),
     "fzoo": ComparedMethod(
         "FZOO, N = 8",
         2,

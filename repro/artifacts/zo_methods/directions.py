@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
+from repro.methods.low_rank import LowRankNoise
 from repro.methods.noise import TorchNoise
 from repro.methods.rademacher import RademacherNoise
 from repro.methods.sparse import SparseNoise, thresholds_of
@@ -25,3 +26,8 @@ def signs(_: Sequence[torch.Tensor]) -> RademacherNoise:
 def small_weights(parameters: Sequence[torch.Tensor]) -> SparseNoise:
     """Return Gaussian directions within the small weights."""
     return SparseNoise(thresholds_of(parameters, SPARSITY))
+
+
+def low_rank(_: Sequence[torch.Tensor]) -> LowRankNoise:
+    """Return directions of rank 2 in each matrix, whose row space lasts 50 steps."""
+    return LowRankNoise(rank=2, subspace_steps=50)
