@@ -18,11 +18,11 @@ from repro.core import atomic
 
 HEAD = """# Speed and memory of the suite's own steps
 
-These tables compare the time of training steps. The networks are LeNet-5 (28 x 28 images) and,
-where a heading says so, PointNet or the language model SmolLM2-135M. `benchmarks/keep.py` writes
-the tables from runs of `tox -e bench`; each test file named below was run on its own. The two
-programs of a ratio ran alternately in one run, so other load on the machine affected both alike.
-A ratio is the median over the alternating pairs of timings. B is the batch size.
+These tables compare the time and memory of training steps. The networks are LeNet-5 (28 x 28
+images) and, where a heading says so, PointNet or the language model SmolLM2-135M.
+`benchmarks/keep.py` writes the tables from runs of `tox -e bench`; each test file ran on its own.
+The two programs of a ratio ran alternately, so other load on the machine affected both alike. A
+ratio is the median over the pairs of timings. B is the batch size.
 
 A row `a/b` gives the time of a divided by the time of b: above 1, b is faster. The rows use these
 names:
@@ -31,19 +31,19 @@ names:
 - *plain*: MeZO as a plain PyTorch loop that draws whole tensors of noise;
 - *published*: the widely used loop of Malladi et al. 2023, rewritten here from its description;
 - *mezo*: this suite's MeZO in PyTorch, with PyTorch's noise;
-- *mezo, engine's noise*: the same with the noise of the C++ engine;
-- *mezo, no engine*: the same with exact restores by PyTorch's operators; in the other rows the
-  engine performs exact restores;
+- *mezo, engine's noise*: *mezo* with the noise of the C++ engine;
+- *mezo, no engine*: *mezo* with exact restores by PyTorch's operators; in the other *mezo* rows
+  the engine performs them;
 - *engine*: the C++ engine alone;
 - *three perturbations*: three times the measured time of one perturbation of all weights, without
   forward passes;
-- *share of peak*: the arithmetic rate of the step, divided by the rate of a loop that only
-  multiplies and adds;
+- *share of peak*: the arithmetic rate of the step for each thread, divided by the rate of a loop
+  that only multiplies and adds;
 - *full_zo*, *cls2*, *cls1*, *full_bp*: the methods of ElasticZO's Table 1 (Full ZO, ZO-Feat-Cls2,
   ZO-Feat-Cls1, Full BP);
-- *int8*, *int8\\**: ElasticZO-INT8 with the loss in float, and with integers only.
+- *int8*, *int8\\**: ElasticZO-INT8 with the loss in floating point, and in integers only.
 
-*exact* and *rounded* say how 16-bit weights are restored (`restore="exact"` or `"rounded"`).
+*exact* and *rounded* say how the weights are restored (`restore="exact"` or `"rounded"`).
 """
 
 

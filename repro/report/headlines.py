@@ -71,25 +71,48 @@ _OPEN = "#b08800"
 
 
 def _scorecard(rows: Sequence[ClaimRow], ink: str) -> "Figure":
-    """Draw a line for each statement: published, ours, verdict."""
+    """Draw a line for each statement: ours over the published value, both numbers, the verdict."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    figure, panel = plt.subplots(figsize=(9.2, 0.36 * len(rows) + 0.7))
+    figure = plt.figure(figsize=(10.4, 0.3 * len(rows) + 0.75), layout="none")
     figure.patch.set_alpha(0)
-    panel.set_axis_off()
-    panel.set_xlim(0, 100)
-    panel.set_ylim(len(rows) + 0.2, -1)
-    columns = {"published": 61, "ours": 76}
+    bottom, height = 0.42 / figure.get_figheight(), 1 - 0.42 / figure.get_figheight()
+    text = figure.add_axes((0, bottom, 1, height))
+    ratios = figure.add_axes((0.455, bottom, 0.13, height))
+    text.set_axis_off()
+    text.set_xlim(0, 100)
+    ratios.patch.set_alpha(0)
+    for side in ratios.spines.values():
+        side.set_visible(False)
+    for panel in (text, ratios):
+        panel.set_ylim(len(rows) - 0.4, -1.1)
+    ratios.set_xscale("log")
+    ratios.set_xlim(0.7, 3.4)
+    ratios.grid(visible=False)
+    ratios.axvline(1, 0, len(rows) / (len(rows) + 0.7), color=ink, linewidth=1, alpha=0.6)
+    ratios.xaxis.set_major_locator(FixedLocator([0.8, 1, 2, 3]))
+    ratios.xaxis.set_minor_locator(NullLocator())
+    ratios.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ratios.yaxis.set_major_locator(NullLocator())
+    ratios.tick_params(axis="x", colors=ink, length=2, pad=2)
+    ratios.set_xlabel("ours / published", color=ink)
+    columns = {"published": 67.5, "ours": 79.5}
     for title, x in columns.items():
-        panel.text(x, -0.6, title, color=ink, ha="right", weight="bold", fontsize=9)
-    panel.text(78, -0.6, "verdict", color=ink, weight="bold", fontsize=9)
+        text.text(x, -0.75, title, color=ink, ha="right", weight="bold", fontsize=9)
+    text.text(81, -0.75, "verdict", color=ink, weight="bold", fontsize=9)
     for y, row in enumerate(rows):
         colour = _COLOURS.get(row.verdict, _OPEN)
-        panel.text(0, y, HEADLINES[row.id], color=ink, va="center", fontsize=9)
+        text.text(0, y, HEADLINES[row.id], color=ink, va="center", fontsize=9)
         published = formatting.published(row)
-        panel.text(columns["published"], y, published, color=ink, ha="right", va="center")
+        text.text(columns["published"], y, published, color=ink, ha="right", va="center")
         ours = formatting.corrected(row) or formatting.ours(row)
-        panel.text(columns["ours"], y, ours, color=ink, ha="right", va="center")
-        panel.plot(78.6, y, "o", color=colour, ms=6)
-        panel.text(80, y, row.shown_verdict, color=colour, va="center", fontsize=9)
+        text.text(columns["ours"], y, ours, color=ink, ha="right", va="center")
+        text.text(81, y, row.shown_verdict, color=colour, va="center", fontsize=9)
+        value = row.ours if row.corrected is None else row.corrected
+        if value is not None and row.published:  # a ranking is compared with 0
+            spread = (row.interval or 0.0) / row.published
+            ratios.errorbar(
+                value / row.published, y, xerr=spread, fmt="o", color=colour, ms=5, elinewidth=1.6
+            )
     return figure
