@@ -79,35 +79,42 @@ def test_every_job_makes_records_of_its_profile() -> None:
             assert is_of_profile(one.artifact, one.profile, one.config), one.name
 
 
-@pytest.mark.usefixtures("as_if_cuda")
-def test_a_job_without_its_data_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path / "data"))
-    said: list[str] = []
-    jobs = [replace(job("unfed"), data=("mnist", "shapes40")), job()]
-    assert not gpu.run_session(5, tmp_path, jobs, said.append)
-    assert any(line.startswith("unfed: not in the data cache: mnist, shapes40") for line in said)
-    assert len(list((tmp_path / "mezo_fig3_gpu").glob("*.jsonl"))) == 1
-
-
-@pytest.mark.usefixtures("as_if_cuda")
-def test_session_runs_what_fits_and_resumes(tmp_path: Path) -> None:
-    said: list[str] = []
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """The results and the messages of a session with a tiny job and one that is too long."""
+    results, said = tmp_path_factory.mktemp("results"), list[str]()
     jobs = [job(), job("large", minutes=60, config=replace(TINY, contexts=(32,)))]
-    assert not gpu.run_session(5, tmp_path, jobs, said.append)
-    (path,) = (tmp_path / "mezo_fig3_gpu").glob("*.jsonl")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(device, "require_device", lambda name: None)
+        assert not gpu.run_session(5, results, jobs, said.append)
+    return results, said
+
+
+def test_a_session_runs_the_jobs_that_fit(recorded: tuple[Path, list[str]]) -> None:
+    results, said = recorded
+    (path,) = (results / "mezo_fig3_gpu").glob("*.jsonl")
     assert {json.loads(line)["kind"] for line in path.read_text().splitlines()} == {"measured"}
     assert any(line.startswith("left: large") for line in said)
-    said.clear()
-    assert gpu.run_session(5, tmp_path, jobs[:1], said.append)
-    assert said[-1] == "tiny: recorded before"
 
 
 @pytest.mark.usefixtures("as_if_cuda")
-def test_another_gpus_records_are_not_taken_for_done(tmp_path: Path) -> None:
-    assert gpu.run_session(5, tmp_path, [job()], lambda line: None)
+def test_a_job_is_done_once_and_left_without_its_data(
+    recorded: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path))
+    said: list[str] = []
+    other = replace(TINY, contexts=(32,))
+    jobs = [replace(job("unfed", config=other), data=("mnist", "shapes40")), job()]
+    assert not gpu.run_session(5, recorded[0], jobs, said.append)
+    assert any(line.startswith("unfed: not in the data cache: mnist, shapes40") for line in said)
+    assert said[-1] == "tiny: recorded before"
+    assert len(list((recorded[0] / "mezo_fig3_gpu").glob("*.jsonl"))) == 1
+
+
+def test_another_gpus_records_are_not_taken_for_done(recorded: tuple[Path, list[str]]) -> None:
     here = environment.capture()
-    assert gpu.is_recorded(job(), tmp_path, here)
-    assert not gpu.is_recorded(job(), tmp_path, msgspec.structs.replace(here, gpu="another"))
+    assert gpu.is_recorded(job(), recorded[0], here)
+    assert not gpu.is_recorded(job(), recorded[0], msgspec.structs.replace(here, gpu="another"))
 
 
 def device_count() -> int:

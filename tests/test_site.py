@@ -445,7 +445,7 @@ def test_every_figure_has_a_caption_and_notebooks_show_it(slug: str) -> None:
     captions = artifact.captions
     assert captions.keys() == artifact.figures().keys()
     cells = "\n".join(cell.source for cell in assemble(slug).cells)
-    shown = re.findall(r'view\.figure\(artifact\.ARTIFACT, "(\w+)", records\)', cells)
+    shown = re.findall(r'notebook_api\.figure\(artifact\.ARTIFACT, "(\w+)", records\)', cells)
     assert shown
     assert {*shown} <= captions.keys()
 

@@ -13,7 +13,7 @@ import torch
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.shared import subprocesses
-from repro.artifacts.zo_methods import ARTIFACT, HOURS, SMOKE, Config, tables
+from repro.artifacts.zo_methods import ARTIFACT, HOURS, Config, tables
 from repro.artifacts.zo_methods import run as run_module
 from repro.artifacts.zo_methods.arms import ARMS, ComparedMethod
 from repro.artifacts.zo_methods.comparison import comparisons
@@ -223,16 +223,6 @@ def test_an_entry_is_all_that_a_new_method_takes(
 
 
 @pytest.mark.usefixtures("made_up_mnist")
-def test_smoke_run_from_end_to_end(tmp_path: Path) -> None:
-    path = run_artifact(ARTIFACT, "smoke", replace(SMOKE, arms=("fzoo", "lora")), tmp_path)
-    assert path is not None
-    records = read_run(path)
-    assert {record.profile for record in records} == {"smoke"}
-    tasks = [(r.point["task"], r.point["arm"]) for r in records if r.kind == "run"]
-    assert tasks == [("mnist", "fzoo"), ("yesno-facts", "fzoo"), ("yesno-facts", "lora")]
-    plt.close(zo_methods(records))
-
-
 def made(kind: str, point: dict[str, Any], metrics: dict[str, Any], **of: Any) -> Record:
     given = {"seed": None, "profile": "quick", "utc": "2026-01-01T00:00:00Z"} | of
     return Record(
