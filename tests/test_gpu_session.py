@@ -107,7 +107,7 @@ def test_a_job_is_done_once_and_left_without_its_data(
     jobs = [replace(job("unfed", config=other), data=("mnist", "shapes40")), job()]
     assert not gpu.run_session(5, recorded[0], jobs, said.append)
     assert any(line.startswith("unfed: not in the data cache: mnist, shapes40") for line in said)
-    assert said[-1] == "tiny: recorded before"
+    assert "tiny: recorded before" in said
     assert len(list((recorded[0] / "mezo_fig3_gpu").glob("*.jsonl"))) == 1
 
 
