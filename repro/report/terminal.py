@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -26,6 +27,8 @@ from repro.report.claims_table import ClaimRow
 
 _WIDTH = 100
 """Minimum width of the table in columns; a wider terminal shows more of each statement."""
+_SHORTEST_STATEMENT = 16
+"""Columns below which a cut statement says nothing."""
 _COLOURS = {
     REPRODUCED: "green",
     CORRECTED: "green",
@@ -48,7 +51,7 @@ def claims_text(rows: Sequence[ClaimRow]) -> str:
     with console.capture() as captured:
         for number, (slug, of_slug) in enumerate(groupby(rows, key=lambda row: row.artifact)):
             console.print(Text(f"{slug}: {index.load(slug).title}", "bold"), no_wrap=True)
-            console.print(_table(list(of_slug), header=number == 0))
+            console.print(_table(list(of_slug), width, header=number == 0))
         counts = Counter(row.verdict for row in rows)
         told = "; ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
         total = f"{len(rows)} statement{'s' if len(rows) > 1 else ''}: {told}"
@@ -97,20 +100,35 @@ def claim_text(row: ClaimRow) -> str:
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-def _table(rows: Sequence[ClaimRow], *, header: bool) -> Table:
-    """Return a table in which statements are cut if the other columns leave no room."""
+def _table(rows: Sequence[ClaimRow], width: int, *, header: bool) -> Table:
+    """Return a table of ``width`` columns; statements are cut, or left out if nothing would remain.
+
+    Ids and verdicts are never cut, so that ids can be copied.
+    """
+    ours = [formatting.NOTHING if row.ours is None else f"{row.ours:.4g}" for row in rows]
+    columns = {
+        "id": [row.id for row in rows],
+        "statement": [row.statement for row in rows],
+        "published": [formatting.claimed(row) for row in rows],
+        "ours": ours,
+        "verdict": [row.shown_verdict for row in rows],
+    }
+    taken = sum(
+        max(map(len, (name, *cells))) + 2 for name, cells in columns.items() if name != "statement"
+    )
+    if width - taken < _SHORTEST_STATEMENT:
+        del columns["statement"]
     table = Table(box=None, pad_edge=False, expand=True, show_header=header)
-    table.add_column("id", no_wrap=True, min_width=max(len(row.id) for row in rows))
-    table.add_column("statement", no_wrap=True, overflow="ellipsis", ratio=1)
-    for name in ("published", "ours"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True, min_width=max(len(row.shown_verdict) for row in rows))
-    for row in rows:
-        table.add_row(
-            Text(row.id),
-            Text(row.statement),
-            Text(formatting.claimed(row)),
-            Text(formatting.NOTHING if row.ours is None else f"{row.ours:.4g}"),
-            Text(row.shown_verdict, _COLOURS.get(row.verdict, "red")),
-        )
+    for name, cells in columns.items():
+        if name == "statement":
+            table.add_column(name, no_wrap=True, overflow="ellipsis", ratio=1)
+        else:
+            right = name in ("published", "ours")
+            justify: Literal["right", "left"] = "right" if right else "left"
+            least = max(map(len, cells))
+            table.add_column(name, justify=justify, no_wrap=True, min_width=least)
+    for row, *cells in zip(rows, *columns.values(), strict=True):
+        *plain, shown = map(Text, cells)
+        shown.stylize(_COLOURS.get(row.verdict, "red"))
+        table.add_row(*plain, shown)
     return table
