@@ -44,7 +44,13 @@ RESTORE = Axis("restore", "restore", ("exact",), ("full_zo", "cls1"), base="clip
 AXES = (
     RESTORE,
     Axis("shift policy", "shift_policy", ("v1",), ("full_zo", "cls1", "full_bp"), base="v2"),
-    Axis("tail's activations", "activations", ("minus",), ("cls2", "cls1"), base="plus"),
+    Axis(
+        "pass that feeds the backpropagated layers",
+        "activations",
+        ("minus",),
+        ("cls2", "cls1"),
+        base="plus",
+    ),
     Axis(
         "sign",
         "sign",
@@ -336,11 +342,11 @@ ARTIFACT = Artifact(
     figures=lambda: {"accuracy": draw_accuracy, "restores": draw_restores},
     captions={
         "accuracy": (
-            "Test accuracy by epoch for each alternative, a row for each choice and a panel for "
-            "each method"
+            "Test accuracy by epoch of the default and its alternatives, one row for each choice "
+            "and one panel for each method"
         ),
         "restores": (
-            "Share of perturbed weights that were clipped, by epoch, for each restore and method"
+            "Share of perturbed weights that were clipped, by epoch, kind of restore and method"
         ),
     },
     selector_fields=("datasets", "seeds"),

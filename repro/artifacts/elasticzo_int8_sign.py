@@ -331,9 +331,10 @@ ARTIFACT = Artifact(
     figures=lambda: {"signs": signs, "batches": batches},
     captions={
         "signs": (
-            "Share of steps at which the rules agree, by epoch, for each data set and method"
+            "Share of steps at which two rules give the same sign, by epoch, for each data set "
+            "and method"
         ),
-        "batches": "Share of right signs in runs of six epochs by batch size and method",
+        "batches": "Share of right signs in runs of six epochs, by batch size and method",
     },
     findings=findings,
     selector_fields=("datasets", "methods", "batches", "seeds"),

@@ -154,8 +154,8 @@ ARTIFACT = Artifact(
             "accuracy"
         ),
         "clouds": (
-            "PointNet on ModelNet40 over the epochs, each seed a line: test accuracy with the "
-            "published one as a wide band, and test loss"
+            "Test accuracy and test loss of PointNet on ModelNet40 by epoch, one line for each "
+            "seed; a wide band marks the published accuracy"
         ),
     },
     selector_fields=("datasets", "precisions", "methods", "cloud_epochs", "seeds"),

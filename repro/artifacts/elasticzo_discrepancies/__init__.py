@@ -80,20 +80,21 @@ SMOKE = Config(
     batches=(32, 256),
 )
 CAPTIONS = {
-    "test_images": "Accuracy on other rotated test images than ours, minus the published accuracy",
+    "test_images": "Accuracy on our rotated test images and others, minus the published accuracy",
     "integer_tuning": (
-        "Accuracy after fine-tuning in INT8 on Fashion-MNIST by each suspected cause"
+        "Accuracy after fine-tuning in INT8 on Fashion-MNIST, with one setting changed at a time"
     ),
-    "batch": "Accuracy after fine-tuning in INT8 by batch, and the published accuracy",
+    "batch": "Accuracy after fine-tuning in INT8 by batch size, and the published accuracy",
     "pre_training": (
-        "Accuracy without fine-tuning at 30 and at 45 degrees by rate and batch of pre-training"
+        "Accuracy before fine-tuning at 30 and at 45 degrees, by learning rate and batch size of "
+        "pre-training"
     ),
     "float_tuning": (
-        "Accuracy of ZO-Feat-Cls2 after fine-tuning in FP32 on Fashion-MNIST by each suspected "
-        "cause"
+        "Accuracy of ZO-Feat-Cls2 after fine-tuning in FP32 on Fashion-MNIST, with one setting "
+        "changed at a time"
     ),
     "integer_training": (
-        "Accuracy of ZO-Feat-Cls2 on MNIST in INT8* by each suspected cause, and the published one"
+        "Accuracy of ZO-Feat-Cls2 on MNIST in INT8*, with one setting changed at a time"
     ),
 }
 

@@ -97,12 +97,12 @@ def nearest_to_both(records: Sequence[Record]) -> str:
         if both:
             rate, batch = min(both, key=both.__getitem__)
             parts.append(
-                f"on {name} rate {rate:g} and batch {batch}, of which the farthest is "
-                f"{both[rate, batch]:.1f} points away"
+                f"rate {rate:g} and batch {batch} on {name} (at most "
+                f"{both[rate, batch]:.1f} points away)"
             )
     if not parts:
         return "The records hold no setting on both data sets."
-    return f"Nearest to all four published numbers is {'; '.join(parts)}."
+    return f"The settings nearest to all four published numbers are {'; '.join(parts)}."
 
 
 def _name(row: Point) -> str:

@@ -71,10 +71,10 @@ QUICK = Config(epochs=5, image_items=20_000)
 SMOKE = Config(batches=(32,), epochs=1, image_items=512)
 CAPTIONS = {
     "fig7": (
-        "Seconds of an epoch by phase: Full ZO, ZO-Feat-Cls2 and ZO-Feat-Cls1 in FP32 and "
-        "INT8, by PyTorch and by the on-device engine"
+        "Seconds of an epoch by phase for Full ZO, ZO-Feat-Cls2 and ZO-Feat-Cls1 in FP32 and "
+        "INT8, in PyTorch and on the on-device engine"
     ),
-    "shares": "Shares of the phases in per cent, with the published share of forward passes",
+    "shares": "Share of each phase in an epoch, in per cent, with the published share of Forward",
 }
 
 

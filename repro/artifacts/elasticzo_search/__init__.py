@@ -151,9 +151,9 @@ PAPER = Config(
 CAPTIONS = {
     "grid": (
         "Held-out accuracy by learning rate, perturbation range or batch size, one panel for each "
-        "set and precision"
+        "data set and precision"
     ),
-    "epsilon": "Held-out accuracy by epsilon, one panel for each set",
+    "epsilon": "Held-out accuracy by perturbation scale epsilon, one panel for each data set",
 }
 
 

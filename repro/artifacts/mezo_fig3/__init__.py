@@ -171,10 +171,10 @@ CAPTIONS = {
     ),
     "fig3_memory": (
         "Memory of BP and MeZO over N, L and D, without checkpointing (top) and with it (bottom), "
-        "with simulated points"
+        "with simulated steps"
     ),
-    "fig3_measured": "The same six panels for small models, with measured points",
-    "predicted": "Formula over observed peak for every simulated and every measured point",
+    "fig3_measured": "Memory of BP and MeZO over N, L and D for small models, with measured steps",
+    "predicted": "Formula divided by observed peak, for every simulated and every measured step",
 }
 
 

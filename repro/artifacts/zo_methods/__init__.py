@@ -26,7 +26,7 @@ the methods:
 7. ElasticZO backpropagates the last two layers of LeNet-5, and the last block of a language model
    with the layers after it. LoRA with Adam has rank 16 on every matrix of every block, and
    checkpoints the blocks.
-8. LOZO and SubZero, which draw low-rank directions, are missing: the suite does not have them.
+8. SubZero is missing: the suite does not have it. Of LOZO the version without momentum is compared.
 9. Language models train in float32. The loss compares the logits of the answers after the prompt.
 """
 
