@@ -45,7 +45,7 @@ AXES = (
     RESTORE,
     Axis("shift policy", "shift_policy", ("v1",), ("full_zo", "cls1", "full_bp"), base="v2"),
     Axis(
-        "pass that feeds the backpropagated layers",
+        "pass used by BP",
         "activations",
         ("minus",),
         ("cls2", "cls1"),
