@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from torch.nn import functional as F  # noqa: N812
 
 from repro.core.errors import UsageError
-from repro.integer.conv import Conv2d, windows
-from repro.integer.layers import Flatten, ReLU, Selecting
-from repro.integer.linear import Linear
-from repro.integer.pooling import MaxOverPoints, MaxPool2d
+from repro.integer.conv import IntegerConv2d, windows
+from repro.integer.layers import IntegerFlatten, IntegerReLU, Selecting
+from repro.integer.linear import IntegerLinear
+from repro.integer.pooling import IntegerMaxOverPoints, IntegerMaxPool2d
 from repro.integer.tensor import IntegerTensor
 
 
@@ -40,7 +40,7 @@ def test_convolution_forward_and_backward(shape: tuple[int, ...]) -> None:
     inputs, outputs, kernel, padding, height, width, batch = shape
     x = int8(height, inputs, width, batch, seed=1)
     weight = int8(outputs, inputs, kernel, kernel, seed=2, low=-127)
-    layer = Conv2d(IntegerTensor(weight, -9), padding)
+    layer = IntegerConv2d(IntegerTensor(weight, -9), padding)
     x64 = batch_first(x).requires_grad_()
     w64 = weight.double().requires_grad_()
     expected = F.conv2d(x64, w64, padding=padding)
@@ -54,7 +54,7 @@ def test_convolution_forward_and_backward(shape: tuple[int, ...]) -> None:
 
 def test_weight_gradient_of_a_large_batch_passes_two_to_the_31() -> None:
     x = torch.full((28, 1, 28, 256), 127, dtype=torch.int8)
-    layer = Conv2d(IntegerTensor(int8(1, 1, 5, 5, low=-127), -9), 2)
+    layer = IntegerConv2d(IntegerTensor(int8(1, 1, 5, 5, low=-127), -9), 2)
     error = torch.full((28, 1, 28, 256), 127, dtype=torch.int8)
     gradient = layer.weight_gradient(x, error)
     assert gradient.dtype == torch.int64
@@ -64,7 +64,7 @@ def test_weight_gradient_of_a_large_batch_passes_two_to_the_31() -> None:
 @pytest.mark.parametrize("middle", [(), (5,), (3, 2)])
 def test_linear_forward_and_backward(middle: tuple[int, ...]) -> None:
     x, weight = int8(7, *middle, 4, seed=1), int8(3, 7, seed=2, low=-127)
-    layer = Linear(IntegerTensor(weight, -9))
+    layer = IntegerLinear(IntegerTensor(weight, -9))
     x64 = x.double().requires_grad_()
     w64 = weight.double().requires_grad_()
     expected = torch.einsum("oi,i...->o...", w64, x64)
@@ -82,7 +82,7 @@ def test_pooling_takes_the_first_maximum_like_pytorch(
     channels: int, height: int, width: int, kernel: int
 ) -> None:
     x = int8(height, channels, width, 3) // 60  # few values, so many ties
-    layer = MaxPool2d(kernel)
+    layer = IntegerMaxPool2d(kernel)
     y = layer.forward(x)
     pooled, indices = F.max_pool2d(batch_first(x), kernel, return_indices=True)
     assert same(y, pooled)
@@ -94,7 +94,7 @@ def test_pooling_takes_the_first_maximum_like_pytorch(
 
 def test_maximum_over_points_takes_the_first_maximum() -> None:
     x = int8(6, 10, 4) // 60
-    layer = MaxOverPoints()
+    layer = IntegerMaxOverPoints()
     y = layer.forward(x)
     expected, indices = x.double().max(1)
     first = (x == y.unsqueeze(1)).int().argmax(1)
@@ -109,26 +109,26 @@ def test_maximum_over_points_takes_the_first_maximum() -> None:
 
 def test_relu_passes_errors_above_zero_strictly() -> None:
     x = torch.tensor([[-5, 0, 1, 127, -128]], dtype=torch.int8)
-    y = ReLU().forward(x)
+    y = IntegerReLU().forward(x)
     assert y.tolist() == [[0, 0, 1, 127, 0]]
     error = torch.tensor([[1, 2, 3, -128, 5]], dtype=torch.int8)
-    assert ReLU().backward(x, y, error).tolist() == [[0, 0, 3, -128, 0]]
+    assert IntegerReLU().backward(x, y, error).tolist() == [[0, 0, 3, -128, 0]]
 
 
 def test_flatten_has_the_order_of_pytorch() -> None:
     x = int8(2, 3, 4, 5)
-    y = Flatten().forward(x)
+    y = IntegerFlatten().forward(x)
     assert torch.equal(y.t().double(), torch.flatten(batch_first(x), 1))
-    assert torch.equal(Flatten().backward(x, y, y), x)
+    assert torch.equal(IntegerFlatten().backward(x, y, y), x)
 
 
 def test_flatten_leaves_features_as_they_are() -> None:
     x = int8(4, 5)
-    assert torch.equal(Flatten().forward(x), x)
-    assert torch.equal(Flatten().backward(x, x, -x), -x)
+    assert torch.equal(IntegerFlatten().forward(x), x)
+    assert torch.equal(IntegerFlatten().backward(x, x, -x), -x)
 
 
-@pytest.mark.parametrize("layer", [ReLU(), MaxPool2d(2)])
+@pytest.mark.parametrize("layer", [IntegerReLU(), IntegerMaxPool2d(2)])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_selecting_layers_take_accumulators(layer: Selecting, dtype: torch.dtype) -> None:
     x = torch.randint(-(10**6), 10**6, (3, 4, 4, 2), dtype=dtype)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from repro.data.points.shapes40 import make
-from repro.models.lean import Conv2d, MaxPool2x2
+from repro.models.lean import LeanConv2d, MaxPool2x2
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import MaxOverPoints, PointBatchNorm, pointnet
 
@@ -136,7 +136,7 @@ def test_convolution_without_gradients_has_channels_innermost_and_the_same_sums(
     inputs: int,
 ) -> None:
     torch.manual_seed(0)
-    ours = Conv2d(inputs, 6, kernel_size=5, padding=2)
+    ours = LeanConv2d(inputs, 6, kernel_size=5, padding=2)
     theirs = nn.Conv2d(inputs, 6, kernel_size=5, padding=2)
     theirs.load_state_dict(ours.state_dict())
     images = torch.randn(4, inputs, 9, 7)
@@ -152,7 +152,7 @@ def test_convolution_without_gradients_has_channels_innermost_and_the_same_sums(
 
 def test_convolution_with_gradients_is_pytorchs() -> None:
     torch.manual_seed(0)
-    ours, theirs = Conv2d(2, 3, 3), nn.Conv2d(2, 3, 3)
+    ours, theirs = LeanConv2d(2, 3, 3), nn.Conv2d(2, 3, 3)
     theirs.load_state_dict(ours.state_dict())
     images = torch.randn(2, 2, 6, 6)
     for layer in (ours, theirs):

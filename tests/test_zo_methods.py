@@ -29,7 +29,7 @@ from repro.measurement.isolation import run_isolated
 from repro.measurement.prior_results import PriorResults
 from repro.measurement.records import Record, read_run
 from repro.measurement.result_cache import ResultCache
-from repro.models.lean import Conv2d
+from repro.models.lean import LeanConv2d
 from repro.training.float_learner import FloatLearner
 from repro.training.store import CheckpointStore
 from repro.training.trainer import TrainingTask, train_run
@@ -76,15 +76,15 @@ def test_every_method_makes_as_many_forward_passes(
 ) -> None:
     """Counted in LeNet-5's first layer, during training steps alone."""
     seen, arm = Counter[str](), [""]
-    forward, step, train = Conv2d.forward, FloatLearner.step, train_run
+    forward, step, train = LeanConv2d.forward, FloatLearner.step, train_run
 
-    def counted(layer: Conv2d, features: Any) -> Any:
+    def counted(layer: LeanConv2d, features: Any) -> Any:
         seen[arm[0]] += layer.out_channels == 6
         return forward(layer, features)
 
     def stepped(learner: FloatLearner, batch: Any) -> Any:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Conv2d, "forward", counted)
+            patch.setattr(LeanConv2d, "forward", counted)
             return step(learner, batch)
 
     def trained(task: TrainingTask) -> dict[str, Any]:

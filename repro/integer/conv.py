@@ -22,7 +22,7 @@ OUTPUTS = 24
 """Output rows are combined until a product has at least this many rows."""
 
 
-class Conv2d(Weighted):
+class IntegerConv2d(Weighted):
     """A square convolution: weight [out, in, k, k], x [H, in, W, B]; stride 1, no bias."""
 
     def __init__(self, weight: IntegerTensor, padding: int) -> None:

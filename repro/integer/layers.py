@@ -48,7 +48,7 @@ class Selecting(ABC):
         """Return the error of the input ``x``, given the error of the output ``y``; all int8."""
 
 
-class ReLU(Selecting):
+class IntegerReLU(Selecting):
     """max(x, 0), the exponent unchanged."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ class ReLU(Selecting):
         return error * (y > 0)
 
 
-class Flatten(Selecting):
+class IntegerFlatten(Selecting):
     """[H, C, W, B] to [C H W, B], in the order of ``torch.nn.Flatten``; [F, B] stays as it is."""
 
     def forward(self, x: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from repro.integer.layers import Weighted
 from repro.integer.matmul import matmul
 
 
-class Linear(Weighted):
+class IntegerLinear(Weighted):
     """y = W x for a weight [out, in] and x [in, ..., B]; no bias."""
 
     def accumulate(self, x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from repro.core.errors import UsageError
 from repro.core.partition import partition_index
 from repro.core.validation import require_choice
 from repro.integer.initialise import Distribution, initialise
-from repro.integer.layers import Layer, ReLU, Weighted
+from repro.integer.layers import IntegerReLU, Layer, Weighted
 from repro.integer.rounding import LARGEST, largest_magnitude
 from repro.integer.shift import ShiftPolicy, Version, gradient, policy_of
 from repro.integer.structure import convert
@@ -222,7 +222,7 @@ class IntegerNetwork:
     def _through(self, name: str, layer: Layer, now: _Activation) -> _Activation:
         if isinstance(layer, Weighted):
             return self._accumulated(name, layer, now)
-        if isinstance(layer, ReLU) and now.k:
+        if isinstance(layer, IntegerReLU) and now.k:
             return replace(now, rectified=True)
         return replace(now, values=layer.forward(now.values))
 

@@ -6,7 +6,7 @@ from torch import Tensor
 from repro.integer.layers import Selecting
 
 
-class MaxPool2d(Selecting):
+class IntegerMaxPool2d(Selecting):
     """The maximum of each k x k window of [H, C, W, B]; windows do not overlap.
 
     Rows and columns that do not fill a window are left out, as in ``torch.nn.MaxPool2d``.
@@ -48,7 +48,7 @@ class MaxPool2d(Selecting):
         return [first[n : whole : self.kernel].transpose(0, axis) for n in range(self.kernel)]
 
 
-class MaxOverPoints(Selecting):
+class IntegerMaxOverPoints(Selecting):
     """The maximum over the points of [F, N, B], [F, B] (PointNet's symmetric function)."""
 
     def forward(self, x: Tensor) -> Tensor:

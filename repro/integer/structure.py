@@ -7,10 +7,10 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from repro.core.errors import UsageError
-from repro.integer.conv import Conv2d
-from repro.integer.layers import Flatten, Layer, ReLU
-from repro.integer.linear import Linear
-from repro.integer.pooling import MaxOverPoints, MaxPool2d
+from repro.integer.conv import IntegerConv2d
+from repro.integer.layers import IntegerFlatten, IntegerReLU, Layer
+from repro.integer.linear import IntegerLinear
+from repro.integer.pooling import IntegerMaxOverPoints, IntegerMaxPool2d
 from repro.integer.tensor import IntegerTensor
 from repro.models import pointnet
 
@@ -47,7 +47,7 @@ def convert(name: str, module: nn.Module, new_weight: NewWeight) -> Layer:
     if isinstance(module, nn.Linear):
         _refuse_bias(name, module.bias)
         _refuse_empty(name, module.weight)
-        return Linear(new_weight(tuple(module.weight.shape)))
+        return IntegerLinear(new_weight(tuple(module.weight.shape)))
     if isinstance(module, nn.Conv2d):
         return _conv(name, module, new_weight)
     if isinstance(module, nn.MaxPool2d):
@@ -63,9 +63,9 @@ def convert(name: str, module: nn.Module, new_weight: NewWeight) -> Layer:
 
 
 _PLAIN: dict[type[nn.Module], Callable[[], Layer]] = {
-    nn.ReLU: ReLU,
-    nn.Flatten: Flatten,
-    pointnet.MaxOverPoints: MaxOverPoints,
+    nn.ReLU: IntegerReLU,
+    nn.Flatten: IntegerFlatten,
+    pointnet.MaxOverPoints: IntegerMaxOverPoints,
 }
 
 
@@ -81,7 +81,7 @@ def _refuse_empty(name: str, weight: Tensor) -> None:
         raise UsageError(msg)
 
 
-def _conv(name: str, module: nn.Conv2d, new_weight: NewWeight) -> Conv2d:
+def _conv(name: str, module: nn.Conv2d, new_weight: NewWeight) -> IntegerConv2d:
     _refuse_bias(name, module.bias)
     _refuse_empty(name, module.weight)
     kernel, padding = module.kernel_size, module.padding
@@ -100,10 +100,10 @@ def _conv(name: str, module: nn.Conv2d, new_weight: NewWeight) -> Conv2d:
             "no dilation, one group, and equal padding with zeros, smaller than the kernel"
         )
         raise UsageError(msg)
-    return Conv2d(new_weight(tuple(module.weight.shape)), int(padding[0]))
+    return IntegerConv2d(new_weight(tuple(module.weight.shape)), int(padding[0]))
 
 
-def _pool(name: str, module: nn.MaxPool2d) -> MaxPool2d:
+def _pool(name: str, module: nn.MaxPool2d) -> IntegerMaxPool2d:
     kernel = module.kernel_size
     if (
         not isinstance(kernel, int)
@@ -117,4 +117,4 @@ def _pool(name: str, module: nn.MaxPool2d) -> MaxPool2d:
             "padding, no dilation and ceil_mode=False"
         )
         raise UsageError(msg)
-    return MaxPool2d(kernel)
+    return IntegerMaxPool2d(kernel)

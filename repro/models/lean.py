@@ -15,7 +15,7 @@ def forward_only(*tensors: Tensor | None) -> bool:
     return not any(tensor is not None and tensor.requires_grad for tensor in tensors)
 
 
-class ReLU(nn.ReLU):
+class LeanReLU(nn.ReLU):
     """``nn.ReLU`` that overwrites its input in a forward pass without autograd.
 
     Autograd keeps the result in any case but not the input, so overwriting would save nothing
@@ -29,7 +29,7 @@ class ReLU(nn.ReLU):
         return super().forward(features)
 
 
-class Conv2d(nn.Conv2d):
+class LeanConv2d(nn.Conv2d):
     """``nn.Conv2d`` with channels innermost in memory, by oneDNN and without autograd.
 
     With channels outermost oneDNN computes in blocks of 8 or 16 channels and copies: LeNet-5's

@@ -9,7 +9,7 @@ from collections import OrderedDict
 
 from torch import nn
 
-from repro.models.lean import Conv2d, MaxPool2x2, ReLU
+from repro.models.lean import LeanConv2d, LeanReLU, MaxPool2x2
 
 SAMPLE_SHAPE = (1, 28, 28)
 """Channels, rows and columns of an image."""
@@ -28,17 +28,17 @@ def lenet5(*, bias: bool = True, classes: int = 10) -> nn.Sequential:
         classes: number of outputs.
     """
     layers: list[tuple[str, nn.Module]] = [
-        ("conv1", Conv2d(1, 6, kernel_size=5, padding=2, bias=bias)),  # [B, 6, 28, 28]
-        ("relu1", ReLU()),
+        ("conv1", LeanConv2d(1, 6, kernel_size=5, padding=2, bias=bias)),  # [B, 6, 28, 28]
+        ("relu1", LeanReLU()),
         ("pool1", MaxPool2x2()),  # [B, 6, 14, 14]
-        ("conv2", Conv2d(6, 16, kernel_size=5, padding=2, bias=bias)),  # [B, 16, 14, 14]
-        ("relu2", ReLU()),
+        ("conv2", LeanConv2d(6, 16, kernel_size=5, padding=2, bias=bias)),  # [B, 16, 14, 14]
+        ("relu2", LeanReLU()),
         ("pool2", MaxPool2x2()),  # [B, 16, 7, 7]
         ("flatten", nn.Flatten()),  # [B, 784]
         ("fc1", nn.Linear(784, 120, bias=bias)),
-        ("relu3", ReLU()),
+        ("relu3", LeanReLU()),
         ("fc2", nn.Linear(120, 84, bias=bias)),
-        ("relu4", ReLU()),
+        ("relu4", LeanReLU()),
         ("fc3", nn.Linear(84, classes, bias=bias)),
     ]
     return nn.Sequential(OrderedDict(layers))

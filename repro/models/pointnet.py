@@ -10,7 +10,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from repro.models.lean import ReLU, forward_only
+from repro.models.lean import LeanReLU, forward_only
 
 _POINT_WIDTHS = (3, 64, 64, 64, 128, 1024)
 _HEAD_WIDTHS = (1024, 512, 256)
@@ -31,13 +31,13 @@ def pointnet(*, classes: int = 40) -> nn.Sequential:
         layers += [
             (f"fc{number}", nn.Linear(fan_in, width)),  # [B, N, width]
             (f"bn{number}", PointBatchNorm(width)),
-            (f"relu{number}", ReLU()),
+            (f"relu{number}", LeanReLU()),
         ]
     layers.append(("max", MaxOverPoints()))  # [B, 1024]
     for number, (fan_in, width) in enumerate(pairwise(_HEAD_WIDTHS), start=len(_POINT_WIDTHS)):
         layers += [
             (f"fc{number}", nn.Linear(fan_in, width)),  # [B, width]
-            (f"relu{number}", ReLU()),
+            (f"relu{number}", LeanReLU()),
         ]
     layers.append(("fc8", nn.Linear(_HEAD_WIDTHS[-1], classes)))
     return nn.Sequential(OrderedDict(layers))
