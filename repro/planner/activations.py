@@ -39,7 +39,8 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
     exists at the same time as its matrix's output; a composed activation needs more tensors.
     """
     D, Q, K, b = a.hidden, a.query_width, a.kv_width, s.width
-    outside = 2 * D + (D / s.batch if a.position_rows else 0)
+    positions = D / s.batch if a.shared_positions else D
+    outside = 2 * D + (positions if a.position_rows else 0)
     # the stream (or attention's output, if both are added at the end), and the norm's output
     composed = a.activation == "composed" and not a.gated
     wide = 4 if composed else (3 if a.gated else 2) + adapters
@@ -49,7 +50,13 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
     mask = s.context if _masked(a, s) else 0
     attention = b * (projected + max(rotation, 2 * Q + mask))
     if s.attention == "eager":
-        attention = b * (projected + 4 * Q) + _scores_working(a, s)
+        row = b * a.heads * s.context
+        rotated = Q + K if a.rotary and a.fused_qkv else 0  # besides the fused matrix's output
+        repeated = 2 * Q if a.kv_heads < a.heads and not a.split_copies else 0
+        inputs = b * (projected + rotated + repeated)
+        product = inputs + b * 2 * Q + row  # which copies queries and keys
+        attention = max(b * (projected + rotation), product, inputs + _scores_working(a, s))
+        feed_forward += row  # the probabilities, which the block's code still holds
     norm = b * (outside + D) + 2 * FLOAT32 * D if a.norm != "layer" else 0
     return s.batch * s.context * max(feed_forward, attention, norm)
 
@@ -98,12 +105,12 @@ def unkept(a: Architecture, s: Setting) -> float:
 def shared(a: Architecture, s: Setting) -> float:
     """Return the bytes shared by all blocks: a mask, and the tables of the rotation.
 
-    Eager attention adds a mask in the activations' format. SDPA needs a boolean mask for blocks
-    with a window no wider than the context.
+    Eager attention adds a mask for each sequence, in the activations' format. SDPA needs a boolean
+    mask for blocks with a window no wider than the context.
     """
     tables = 2 * s.width * s.context * a.head_size if a.rotary else 0
     if s.attention == "eager":
-        return tables + s.width * s.context**2
+        return tables + s.width * s.batch * s.context**2
     return tables + (s.context**2 if _masked(a, s) else 0)
 
 
@@ -170,7 +177,7 @@ def _scores_working(a: Architecture, s: Setting) -> float:
     """Return a token's score rows in eager attention: masked, in float32, and after softmax."""
     row = a.heads * s.context
     upcast = a.float32_softmax and s.width < FLOAT32
-    return row * (s.width + 2 * FLOAT32 if upcast else 3 * s.width)
+    return row * (s.width + 2 * FLOAT32 if upcast else a.score_rows * s.width)
 
 
 def _scores_gradient(a: Architecture, s: Setting) -> float:

@@ -69,6 +69,8 @@ class Architecture:
     head_bias: bool = False
     position_rows: int = 0
     """Rows of a learned position embedding."""
+    shared_positions: bool = True
+    """Whether all sequences of a batch share one tensor of embedded positions."""
     masked: tuple[bool, ...] = ()
     """For each block, whether SDPA needs an explicit N x N mask for it if the context reaches
     ``window``; empty if none does."""
@@ -79,6 +81,9 @@ class Architecture:
     besides the block's input, the residual stream and the norm's output."""
     float32_softmax: bool = True
     """Whether eager attention computes the softmax in float32."""
+    score_rows: int = 2
+    """Number of score matrices that eager attention holds at once if it does not: two operands of
+    an operator, and in Falcon also the scores without a mask and the previous block's."""
 
     def __post_init__(self) -> None:
         """Refuse sizes that are not whole or below 1, and indivisible numbers of heads."""

@@ -244,6 +244,7 @@ def _opt(config: Config) -> Architecture:
         output_bias=bias,
         feed_forward_bias=bias,
         position_rows=_size(config, "max_position_embeddings") + 2,
+        shared_positions=False,
     )
 
 
@@ -276,6 +277,7 @@ def _falcon(config: Config) -> Architecture:
         output_bias=bias,
         feed_forward_bias=bias,
         float32_softmax=False,
+        score_rows=4,
     )
 
 
