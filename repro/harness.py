@@ -138,10 +138,12 @@ def _context(
 def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:
     """Return whether ``config`` selects only runs of ``profile``, all of them or some.
 
-    A run with an alias of a value in the profile (``Artifact.aliases``) belongs to it. Device and
-    engine do not matter, since every record states them, unless the artifact is timed.
+    A run with an alias of a value in the profile (``Artifact.aliases``) belongs to it. Seeds do not
+    matter, since each is a run of its own, so that anyone can add some. Device and engine do not
+    matter either, since every record states them, unless the artifact is timed.
     """
-    free = () if artifact.timed else _WHERE
+    free = set() if artifact.timed else {*_WHERE}
+    free |= {"seeds"} & {*artifact.selector_fields}
     whole = config_dict(artifact.profiles[profile])
 
     def is_part(values: list[Any], of: list[Any]) -> bool:

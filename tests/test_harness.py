@@ -48,7 +48,8 @@ ARTIFACT = Artifact(
         ({"seeds": (2, 0)}, "paper"),
         ({"device": "cuda"}, "paper"),  # elsewhere, but the same experiment
         ({"engine": "native"}, "paper"),  # by other code
-        ({"seeds": (0, 3)}, "custom"),  # a cell that the profile does not have
+        ({"seeds": (0, 3)}, "paper"),  # a further seed of the same runs
+        ({"datasets": ("clouds",)}, "custom"),  # a set that the profile does not have
         ({"epochs": 5}, "custom"),  # the quick profile's, but run as paper
         ({"thresholds": (20,)}, "custom"),  # fewer values of a field that selects no runs
         ({"datasets": ("mnist",), "epochs": 99}, "custom"),

@@ -39,8 +39,7 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
     exists at the same time as its matrix's output; a composed activation needs more tensors.
     """
     D, Q, K, b = a.hidden, a.query_width, a.kv_width, s.width
-    positions = D / s.batch if a.shared_positions else D
-    outside = 2 * D + (positions if a.position_rows else 0)
+    outside = 2 * D + (D / s.batch if a.position_rows else 0)
     # the stream (or attention's output, if both are added at the end), and the norm's output
     composed = a.activation == "composed" and not a.gated
     wide = 4 if composed else (3 if a.gated else 2) + adapters

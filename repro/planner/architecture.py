@@ -69,8 +69,6 @@ class Architecture:
     head_bias: bool = False
     position_rows: int = 0
     """Rows of a learned position embedding."""
-    shared_positions: bool = True
-    """Whether all sequences of a batch share one tensor of embedded positions."""
     masked: tuple[bool, ...] = ()
     """For each block, whether SDPA needs an explicit N x N mask for it if the context reaches
     ``window``; empty if none does."""

@@ -244,7 +244,6 @@ def _opt(config: Config) -> Architecture:
         output_bias=bias,
         feed_forward_bias=bias,
         position_rows=_size(config, "max_position_embeddings") + 2,
-        shared_positions=False,
     )
 
 
