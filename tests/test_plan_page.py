@@ -227,7 +227,8 @@ def test_command_writes_the_page(capsys: pytest.CaptureFixture[str], tmp_path: P
 def test_a_browser_shows_what_the_command_prints(dtype: Any, tmp_path: Path) -> None:
     setting = Setting(format=dtype)
     path = tmp_path / "plan.html"
-    path.write_text(page(list(FAMILIES), list(TRAINING_METHODS.values()), setting, BUDGET))
+    model = find("llama-2-7b")
+    path.write_text(page(list(FAMILIES), list(TRAINING_METHODS.values()), setting, BUDGET, model))
     document = browsed(path)
     tables = re.findall(r"<tbody>(.*?)</tbody>", document, re.DOTALL)
     methods, families = [re.split("</?tr[^>]*>", table)[1::2] for table in tables]  # rows
