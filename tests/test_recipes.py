@@ -45,7 +45,7 @@ def test_the_guide_has_the_tables_of_the_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-def test_a_recipe_has_the_tuned_settings_and_the_accuracy_of_five_seeds(precision: str) -> None:
+def test_a_recipe_has_the_tuned_settings_and_the_mean_accuracy_over_the_seeds(precision: str) -> None:
     found = rows(precision)
     assert len(found) > 10
     records = committed("elasticzo_table1") + committed("elasticzo_table2")
@@ -67,7 +67,7 @@ def test_a_recipe_has_the_tuned_settings_and_the_accuracy_of_five_seeds(precisio
             }
 
         by_seed, by_bp = curves(method), curves("full_bp")
-        assert len(by_seed) == 5
+        assert len(by_seed) >= 5
         epochs = 100 if angle is None else 50
         assert {len(curve) for curve in by_seed.values()} == {epochs + 1}  # before and after each
         per_epoch = -(-(60_000 if angle is None else 1024) // int(row["batch"]))
