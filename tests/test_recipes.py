@@ -45,7 +45,7 @@ def test_the_guide_has_the_tables_of_the_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-def test_a_recipe_has_the_tuned_settings_and_the_mean_accuracy_over_the_seeds(precision: str) -> None:
+def test_a_recipe_has_the_tuned_settings_and_the_mean_accuracy(precision: str) -> None:
     found = rows(precision)
     assert len(found) > 10
     records = committed("elasticzo_table1") + committed("elasticzo_table2")
