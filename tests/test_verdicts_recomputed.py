@@ -26,9 +26,13 @@ def lines(slug: str, profile: str = "paper") -> Iterator[tuple[str, dict[str, An
             yield path.name.split("-")[1], json.loads(line)
 
 
+def present(value: Any) -> Any:
+    """The precision INT8* under its present name; older records have the former one."""
+    return "int8_star" if value == "int8s" else value
+
+
 def frozen(point: dict[str, Any]) -> frozenset[tuple[str, Any]]:
-    present = {"int8s": "int8_star"}  # older records have the former name
-    return frozenset((name, present.get(value, value)) for name, value in point.items())
+    return frozenset((name, present(value)) for name, value in point.items())
 
 
 def accuracies(slug: str) -> dict[frozenset[tuple[str, Any]], dict[int, np.ndarray]]:
@@ -51,7 +55,8 @@ def accuracies(slug: str) -> dict[frozenset[tuple[str, Any]], dict[int, np.ndarr
         on_clouds = "points" in records[0]["metrics"]["settings"]
         free = {"epochs"} if on_clouds else set()
         course = [
-            {k: v for k, v in r["metrics"]["settings"].items() if k not in free} for r in records
+            {k: present(v) for k, v in r["metrics"]["settings"].items() if k not in free}
+            for r in records
         ]
         last = course[max(range(len(records)), key=lambda n: records[n]["utc"])]
         curves = [
