@@ -47,9 +47,8 @@ class SeedGroup:
     def of_each_length(cls, seeds: Sequence[Record]) -> "list[SeedGroup]":
         """Return the groups of one point: its records with the same settings as the newest.
 
-        A run whose number of epochs is open has a group for each number that its configuration
-        names and that it reached, with the beginning of its curves: the learning rate is set epoch
-        by epoch, so a shorter run would have had the same one.
+        A run on clouds also counts for each shorter length in ``CLOUD_EPOCHS``, with the beginning
+        of its curves: the learning rate is set epoch by epoch, so a shorter run is the same so far.
         """
         settings = _without_length(max(seeds, key=lambda record: record.utc))
         alike = [record for record in seeds if _without_length(record) == settings]
@@ -212,7 +211,10 @@ class SeedGroups:
         return self._groups.get(key(point), [])[1:]
 
     def pair(self, low: Point, high: Point) -> tuple[SeedGroup | None, SeedGroup | None]:
-        """Return the groups that a gap compares: of equal length, and of the most seeds in both."""
+        """Return the groups that a gap compares: of equal length, with the most seeds in common.
+
+        Without groups of equal length they are the leading ones.
+        """
         sides = [
             [group for group in found if group.made_like(found[0])]
             for found in (self._groups.get(key(point), []) for point in (low, high))

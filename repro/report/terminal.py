@@ -5,7 +5,6 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -123,10 +122,12 @@ def _table(rows: Sequence[ClaimRow], width: int, *, header: bool) -> Table:
         if name == "statement":
             table.add_column(name, no_wrap=True, overflow="ellipsis", ratio=1)
         else:
-            right = name in ("published", "ours")
-            justify: Literal["right", "left"] = "right" if right else "left"
-            least = max(map(len, cells))
-            table.add_column(name, justify=justify, no_wrap=True, min_width=least)
+            table.add_column(
+                name,
+                justify="right" if name in ("published", "ours") else "left",
+                no_wrap=True,
+                min_width=max(map(len, cells)),
+            )
     for row, *cells in zip(rows, *columns.values(), strict=True):
         *plain, shown = map(Text, cells)
         shown.stylize(_COLOURS.get(row.verdict, "red"))

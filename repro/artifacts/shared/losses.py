@@ -11,7 +11,6 @@ from repro.artifacts.shared.scores import headings, place, published
 from repro.claims.elasticzo import CLOUD_EPOCHS, ROW_LABELS
 from repro.claims.quantity import key
 from repro.claims.trained import SeedGroup, SeedGroups
-from repro.core.names import METHODS
 from repro.measurement.records import Record, of_kind
 from repro.plotting.curves import LINES, LossCurve, curves
 from repro.plotting.style import INK, notice, style
@@ -37,7 +36,10 @@ def clouds(records: Sequence[Record]) -> Figure:
     is left out: in records of before 25 November 2026 it is the loss of the first 1,000 clouds,
     which have three of the 40 classes.
     """
-    runs = [r for r in of_kind(records, "run") if r.point["dataset"] == "modelnet40"]
+    runs: dict[str, list[Record]] = {}
+    for record in of_kind(records, "run"):
+        if record.point["dataset"] == "modelnet40":
+            runs.setdefault(ROW_LABELS[str(record.point["method"])], []).append(record)
     if not runs:
         return notice("No training run on ModelNet40 is recorded yet.")
     kinds = {
@@ -47,21 +49,19 @@ def clouds(records: Sequence[Record]) -> Figure:
     with style():
         figure, panels = plt.subplots(1, len(kinds), figsize=(9.2, 3.4))
         for panel, (name, (title, unit, scale)) in zip(panels, kinds.items(), strict=True):
-            for run in runs:
-                values = [scale * value for value in run.metrics[name]]
-                line = LINES[ROW_LABELS[str(run.point["method"])]]
-                panel.plot(range(len(values)), values, linewidth=1.0, **line)
+            for method, seeds in runs.items():
+                for seed in seeds:
+                    values = [scale * value for value in seed.metrics[name]]
+                    panel.plot(range(len(values)), values, linewidth=1.0, **LINES[method])
             for epochs in CLOUD_EPOCHS:
                 panel.axvline(epochs, color=INK, linewidth=0.5, alpha=0.4)
             panel.set(title=f"ModelNet40, {title}", xlabel="epoch", ylabel=unit)
         printed = published()
-        for run in {str(run.point["method"]): run for run in runs}.values():
-            colour = LINES[ROW_LABELS[str(run.point["method"])]]["color"]
-            panels[0].axhline(printed[key(run.point)], color=colour, linewidth=2.5, alpha=0.35)
+        for method, seeds in runs.items():
+            colour = LINES[method]["color"]
+            panels[0].axhline(printed[key(seeds[0].point)], color=colour, linewidth=2.5, alpha=0.35)
         panels[0].set_ylim(0, 100)
-        drawn = {str(run.point["method"]) for run in runs}
-        names = [ROW_LABELS[method] for method in METHODS if method in drawn]
-        handles = [Line2D([], [], label=name, **LINES[name]) for name in names]
+        handles = [Line2D([], [], label=name, **LINES[name]) for name in LINES if name in runs]
         handles.append(Line2D([], [], color=INK, linewidth=2.5, alpha=0.35, label="published"))
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure
