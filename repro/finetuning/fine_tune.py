@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from repro.data.splits import Indices
+from repro.data.text.tasks import task_of_seed
 from repro.data.text.tokens import TokenisedSplit
 from repro.finetuning.arms import SPECIFICATIONS
 from repro.finetuning.base_models import load_base, placed
@@ -30,7 +31,7 @@ def language_training(run: LanguageModelRun) -> Training[Batch]:
     require_device(run.device)
     pretrained = load_base(run.model, run.dtype)
     items = load_items(
-        run.dataset,
+        task_of_seed(run.dataset, run.seed),
         pretrained.tokenizer,
         tuning=run.tuning_items,
         monitored=run.monitored_items,

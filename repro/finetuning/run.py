@@ -28,7 +28,8 @@ class LanguageModelRun(TrainingRun):
     model: str
     dtype: Dtype
     dataset: str
-    """Name of the task, as in ``sst2``, or the path of a ``.toml`` file that describes one."""
+    """Name of the task, as in ``sst2``, or the path of a ``.toml`` file that describes one; a
+    few-shot task has one split for each seed."""
     context: int
     """N, the longest prompt in tokens."""
     batch: int

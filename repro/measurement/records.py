@@ -19,7 +19,7 @@ from repro.measurement.environment import Environment
 from repro.measurement.renamed import with_present_names
 
 SCHEMA_VERSION = 1
-Profile = Literal["smoke", "quick", "hours", "day", "gpu", "paper"]
+Profile = Literal["smoke", "quick", "fewshot", "hours", "day", "gpu", "paper"]
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 """The profiles from the cheapest to the published setting; in tables a later one outranks an
 earlier one. Every artifact defines ``smoke``, ``quick`` and ``paper``."""

@@ -2,10 +2,10 @@
 
 The paper trains GPT-2 medium by BP and Llama 2 7B and 13B by MeZO on BoolQ and one H100 (profile
 `paper`, which needs these weights and such a GPU). The other profiles ask the same question about
-available models: SmolLM2-135M-Instruct by BP and, in `hours` and `day`, Qwen2.5-Coder-1.5B-
-Instruct by MeZO, 11 times as large. The memory budget is the measured peak of BP at the paper's
-B = 8 and N = 1024. `quick` trains SmolLM2-135M by every arm; `smoke` trains a random model on
-generated sentences.
+available models: SmolLM2-135M-Instruct by BP and, in `fewshot`, `hours` and `day`, by MeZO a model
+11 times as large, Qwen2.5-Coder-1.5B-Instruct. The memory budget is the measured peak of BP at the
+paper's B = 8 and N = 1024. `quick` trains SmolLM2-135M by every arm; `smoke` trains a random model
+on generated sentences.
 
 Deviations from the paper:
 
@@ -20,18 +20,20 @@ Deviations from the paper:
    (rank 16 on every matrix of every block), MeZO with n = 1, MeZO on LoRA, and ElasticZO, which
    backpropagates the last block and the layers after it. A tied output layer is the embedding and
    belongs to ElasticZO's zeroth-order part. BP and MeZO alone judge the paper's statements.
-4. Tasks: BoolQ; SST-2, which two cores can train; and RTE in `day`. A statement about BoolQ's
-   accuracy is judged on BoolQ, a ranking also on the others; the verdict names the task.
+4. Tasks: BoolQ; SST-2, which two cores can train; RTE in `day`; and in `fewshot` 16 training
+   examples a class of SST-2, in the five splits of LM-BFF (arXiv 2012.15723), one for each seed. A
+   statement about BoolQ's accuracy is judged on BoolQ, a ranking also on the others; the verdict
+   names the task.
 5. Controls that the paper does not show: the zero-shot accuracy of every model on every task, plain
    and with a bias chosen on training items, and the accuracy of the majority answer. LoRA with Adam
    on the larger model checks whether this model can end higher at all.
 6. Learning rates are chosen by the loss on held-out training items, in runs of a tenth (`hours`,
-   `day`) or a quarter of the length. The paper draws the best rate and does not say on which data
-   it is best. Outside the `paper` profile the grids are higher than the paper's, because the models
-   are smaller; MeZO's grid in `hours` and `day` is finer, for the model of 1.5B parameters.
-7. Length: `hours` and `day` fix the steps of each arm, so that a run is the same on any machine;
-   MeZO with n = 5 makes as many forward passes as with n = 1. The other profiles fix the time of
-   each arm.
+   `day`), half (`fewshot`) or a quarter of the length. The paper draws the best rate and does not
+   say on which data it is best. Outside the `paper` profile the grids are higher than the paper's,
+   because the models are smaller; MeZO's grid is finer for the model of 1.5B parameters.
+7. Length: `fewshot`, `hours` and `day` fix the steps of each arm, so that a run is the same on any
+   machine; MeZO with n = 5 makes as many forward passes as with n = 1. The other profiles fix the
+   time of each arm.
 8. Training items whose text also occurs in the validation split, or in the held-out part, are left
    out.
 9. The prompt is the MeZO authors'; the loss compares the logits of the answers after it. No other
@@ -42,9 +44,9 @@ Deviations from the paper:
     is the running maximum, which the paper draws.
 11. The clock stops during evaluation and while checkpoints are written.
 12. BP trains in float32: plain SGD in bfloat16 loses its small updates, which alone would put BP at
-    a disadvantage. In `hours`, `day`, `gpu` and `paper` the other arms hold the weights in
-    bfloat16. MeZO restores them exactly and rounds its updates stochastically; LoRA adapters are
-    float32; ElasticZO's backpropagated part uses plain SGD in bfloat16.
+    a disadvantage. Except in `smoke` and `quick` the other arms hold the weights in bfloat16. MeZO
+    restores them exactly and rounds its updates stochastically; LoRA adapters are float32;
+    ElasticZO's backpropagated part uses plain SGD in bfloat16.
 13. The paper does not give eps; it is Malladi et al.'s 1e-3.
 """
 
@@ -65,7 +67,7 @@ from repro.core.validation import (
     require_positive_int,
     require_whole,
 )
-from repro.data.text.tasks import get_task
+from repro.data.text.tasks import task_of_seed
 from repro.finetuning.arms import (
     ARMS,
     SPECIFICATIONS,
@@ -83,7 +85,7 @@ class Config:
     setting: str = "two cores, minutes"
     """Name of the runs in figures; runs of other settings are kept apart."""
     datasets: tuple[str, ...] = ("sst2",)
-    """Tasks: boolq, boolq-qa, sst2, sst2-k16-SEED, rte, yesno-facts, or a .toml file."""
+    """Tasks: boolq, boolq-qa, sst2, sst2-k16, rte, yesno-facts, or a .toml file."""
     arms: tuple[Arm, ...] = ARMS
     """Methods; mezo_n averages n perturbations in a step (the paper's: bp and mezo_5)."""
     bp_models: tuple[str, ...] = ("smollm2-135m",)
@@ -135,7 +137,8 @@ class Config:
     eps: float = 1e-3
     """Scale of the perturbation (not in the paper; Malladi et al.: 1e-3)."""
     seeds: tuple[int, ...] = (0,)
-    """Seeds of the order of items, of the perturbations and of the adapters."""
+    """Seeds of the order of items, of the perturbations and of the adapters; a few-shot task has
+    one split for each."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Device of the runs."""
     threads: int = 2
@@ -144,8 +147,10 @@ class Config:
     def __post_init__(self) -> None:
         """Refuse settings that cannot be run, before anything runs."""
         require_distinct("datasets", self.datasets)
+        require_seeds(self.seeds)
         for name in self.datasets:
-            get_task(name)
+            for seed in self.seeds:
+                task_of_seed(name, seed)
         require_names("arms", self.arms, ARMS)
         require_distinct("bp_models", self.bp_models)
         require_distinct("mezo_models", self.mezo_models)
@@ -178,7 +183,6 @@ class Config:
             require_positive(name, getattr(self, name))
         for name in ("bp_lrs", "lora_lrs", "mezo_lrs", "mezo_lora_lrs", "elasticzo_lrs"):
             require_each(name, getattr(self, name), require_positive, f"learning rate of {name}")
-        require_seeds(self.seeds)
 
     def models(self, arm: Arm) -> tuple[str, ...]:
         """Return the models that ``arm`` may train."""
@@ -252,6 +256,16 @@ HOURS = replace(
     noise="engine",
     seeds=(0, 1, 2),
 )
+FEW_SHOT = replace(
+    HOURS,
+    setting="two cores, few-shot",
+    datasets=("sst2-k16",),
+    bp_steps=100,
+    zo_forwards=(200, 2000),
+    evaluations=4,
+    grid_share=0.5,
+    seeds=(0, 1, 2, 3, 4),
+)
 DAY = replace(
     HOURS,
     setting="a workstation, a day",
@@ -306,6 +320,7 @@ ARTIFACT = Artifact(
     profiles={
         "smoke": SMOKE,
         "quick": QUICK,
+        "fewshot": FEW_SHOT,
         "hours": HOURS,
         "day": DAY,
         "gpu": GPU,

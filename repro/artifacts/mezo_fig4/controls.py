@@ -10,7 +10,7 @@ from repro.artifacts.base import Result
 from repro.artifacts.mezo_fig4 import Config
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import Dtype
-from repro.data.text.task import SPLITS
+from repro.data.text.task import SPLITS, PromptTask
 from repro.data.text.tasks import get_task
 from repro.finetuning.base_models import fingerprint
 from repro.finetuning.step_memory import Setup
@@ -41,7 +41,7 @@ class Control:
         return {"kind": "zero_shot", **asdict(self), **made_of}
 
 
-def data_of(dataset: str) -> str:
+def data_of(dataset: str | PromptTask) -> str:
     """Return a fingerprint of a task's rows and prompts, which its name alone may not identify."""
     task = get_task(dataset)
     return " ".join(task.fingerprint(split)[:16] for split in SPLITS)

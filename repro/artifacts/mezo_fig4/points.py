@@ -11,11 +11,14 @@ from repro.measurement.records import Record, of_kind, rank
 
 GENERATED = "yesno-facts"
 """The task of generated questions; it gives no verdict."""
+FEW_SHOT = "sst2-k16"
+"""The task with few training examples, which has statements of its own."""
 TITLES = {
     "boolq": "BoolQ",
     "boolq-qa": "BoolQ, question and answer",
     "rte": "RTE",
     "sst2": "SST-2",
+    FEW_SHOT: "SST-2, 16 examples a class",
     GENERATED: "generated questions",
 }
 """Names of the tasks in the literature."""

@@ -23,6 +23,7 @@ from repro.artifacts.mezo_fig4.controls import data_of, zero_shot_controls
 from repro.artifacts.mezo_fig4.plan import plan
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.errors import ReproError
+from repro.data.text.tasks import task_of_seed
 from repro.finetuning.arms import LABELS, estimates, tuned_as
 from repro.finetuning.base_models import fingerprint
 from repro.finetuning.items import obtainable
@@ -214,10 +215,12 @@ def _fine_tuned(
 ) -> Iterator[tuple[LanguageModelRun, dict[str, Any]]]:
     """Yield each run with its metrics; one runs at a time, as their times are results."""
     bases = {model: fingerprint(model) for model in {run.model for run in runs}}
-    data = {name: data_of(name) for name in {run.dataset for run in runs}}
     tasks = [
         TrainingTask(
-            replace(run, sources=f"{bases[run.model]} {data[run.dataset]}"),
+            replace(
+                run,
+                sources=f"{bases[run.model]} {data_of(task_of_seed(run.dataset, run.seed))}",
+            ),
             CheckpointStore.of(environment, run.threads),
         )
         for run in runs

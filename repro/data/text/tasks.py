@@ -1,4 +1,4 @@
-"""The tasks: five published or generated ones, and the user's own."""
+"""The tasks: published or generated ones, and the user's own."""
 
 import difflib
 import tomllib
@@ -52,6 +52,13 @@ def _sst2(name: str, title: str, train: str, tuning: str | None = None) -> Promp
     )
 
 
+def _few_shot(name: str, split: int) -> PromptTask:
+    title = "SST-2, 16 examples a class"
+    if name.endswith(f"-{split}"):
+        title += f", split {split}"
+    return _sst2(name, title, f"sst2-k16/train-{split}", f"sst2-k16/tuning-{split}")
+
+
 _BOOLQ_QA = PromptTask(
     name="boolq-qa",
     template="{passage}\nQuestion: {question}?\nAnswer:",
@@ -80,15 +87,8 @@ _TASKS = {
         _yes_no("boolq", "boolq", "BoolQ"),
         _BOOLQ_QA,
         _sst2("sst2", "SST-2", "sst2/train"),
-        *(
-            _sst2(
-                f"sst2-k16-{seed}",
-                f"SST-2, 16 a class, split {seed}",
-                f"sst2-k16/train-{seed}",
-                f"sst2-k16/tuning-{seed}",
-            )
-            for seed in SEEDS
-        ),
+        _few_shot("sst2-k16", SEEDS[0]),
+        *(_few_shot(f"sst2-k16-{seed}", seed) for seed in SEEDS),
         _RTE,
         _yes_no("yesno-facts", "yesno-facts", "generated questions"),
     )
@@ -134,6 +134,24 @@ def get_task(name: str | PromptTask) -> PromptTask:
     hint = f"; did you mean {near[0]}?" if near else ""
     msg = f"task = {name!r}: must be one of {', '.join(_TASKS)}, or a .toml file{hint}"
     raise UsageError(msg)
+
+
+def task_of_seed(name: str | PromptTask, seed: int) -> PromptTask:
+    """Return the task on which a run of ``seed`` trains: ``get_task(name)``, but for few-shot sets.
+
+    LM-BFF (arXiv 2012.15723) publishes five splits of ``sst2-k16``; seeds 0 to 4 select them in the
+    order of their numbers.
+
+    Raises:
+        UsageError: the name is unknown, or there is no split for this seed.
+    """
+    task = get_task(name)
+    if task.name != "sst2-k16":
+        return task
+    if seed >= len(SEEDS):
+        msg = f"task sst2-k16: there is no split for seed {seed}; use seeds 0 to {len(SEEDS) - 1}"
+        raise UsageError(msg)
+    return _TASKS[f"sst2-k16-{SEEDS[seed]}"]
 
 
 def read_task(path: Path) -> PromptTask:
