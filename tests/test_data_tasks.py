@@ -21,7 +21,7 @@ from repro.data.text import tasks
 from repro.data.text.published import RTE, SEEDS, SST2
 from repro.data.text.rows import Row, encode_rows, read_rows
 from repro.data.text.task import PromptTask
-from repro.data.text.tasks import get_task, read_task, register, task_names
+from repro.data.text.tasks import get_task, read_task, register, task_names, task_of_seed
 from repro.data.text.tokens import tokenise
 
 MIRROR = Path(os.environ.get("REPRO_DATA_MIRROR", "absent"))
@@ -154,6 +154,15 @@ def test_prompts_are_the_template_filled_in() -> None:
 )
 def test_prompts_of_the_tasks(name: str, values: dict[str, str], wanted: str) -> None:
     assert get_task(name).prompt(Row(values, "", "", 1)).text == wanted
+
+
+def test_the_seed_selects_the_split_of_a_few_shot_task() -> None:
+    splits = [task_of_seed("sst2_k16", seed).train for seed in range(5)]
+    assert splits == [f"sst2-k16/train-{split}" for split in (13, 21, 42, 87, 100)]  # LM-BFF's
+    with pytest.raises(UsageError, match=r"sst2-k16: there is no split for seed 5; use seeds 0 to"):
+        task_of_seed("sst2-k16", 5)
+    assert task_of_seed("sst2", 5) == get_task("sst2")
+    assert task_of_seed("sst2-k16-21", 5).tuning == "sst2-k16/tuning-21"
 
 
 @pytest.mark.parametrize("start", [False, True])

@@ -638,9 +638,27 @@ def test_the_order_is_put_to_the_test_only_by_a_larger_model() -> None:
     assert "not tested" in gap.reason
     gap = found([record(r) for r in (*BP, *LARGER, *PLANS)])["A9-order"]
     assert gap.ours == pytest.approx(6)
-    assert gap.interval == pytest.approx(2**0.5 * 0.5)  # two standard errors of 40,000 questions
+    # two standard errors of 74 % and of 80 % on 40,000 questions
+    assert gap.interval == pytest.approx(2 * ((0.74 * 0.26 + 0.8 * 0.2) / 40_000) ** 0.5 * 100)
     assert gap.p_value == 1 / 4
     assert verdict(CLAIMS["A9-order"], gap) == "reproduced"
+
+
+def test_few_examples_are_judged_apart_from_all_of_them() -> None:
+    few = [
+        replace(r, point={**r.point, "dataset": "sst2-k16", "setting": "few"})
+        for r in (*BP, *LARGER)
+    ]
+    budgets = [replace(r, point={**r.point, "setting": "few"}) for r in PLANS]
+    alone = [record(r, "fewshot") for r in (*few, *budgets)]
+    one = found(alone)
+    assert one["A9-order-fewshot"].ours == pytest.approx(6)
+    assert one["A9-order"].ours is None
+    both = found(
+        [record(r, "fewshot") for r in (*few, *budgets)]
+        + [record(r) for r in (*BP, *LARGER, *PLANS)]
+    )
+    assert (both["A9-order"].profile, both["A9-order-fewshot"].profile) == ("hours", "fewshot")
 
 
 def test_an_order_at_equal_memory_takes_a_limit_to_the_memory() -> None:
@@ -864,7 +882,7 @@ def test_profiles_are_what_they_say() -> None:
     assert HOURS.steps("elasticzo", large) == 800
     assert {HOURS.steps(arm, small) for arm in ("bp", "bp_checkpoint", "lora")} == {400}
     assert GPU.steps("mezo_1", "any") == GPU.steps("bp", "any") == 0
-    assert len({config.setting for config in ARTIFACT.profiles.values()}) == 6  # type: ignore[attr-defined]
+    assert len({config.setting for config in ARTIFACT.profiles.values()}) == 7  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

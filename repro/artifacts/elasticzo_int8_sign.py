@@ -121,7 +121,7 @@ def mean_by_epoch(group: "SeedGroup", rule: str) -> list[float]:
 
 def groups(records: Iterable[Record]) -> "dict[tuple[str, str, int], SeedGroup]":
     """Return the runs of each data set, method and batch size, sorted in this order."""
-    from repro.artifacts.shared.scores import place
+    from repro.artifacts.shared.columns import place
     from repro.claims.trained import SeedGroups
 
     found = {

@@ -112,7 +112,7 @@ def _panel(
 ) -> None:
     from matplotlib.lines import Line2D
 
-    from repro.artifacts.shared.scores import published
+    from repro.artifacts.shared.columns import published
     from repro.plotting.curves import plot_range
     from repro.plotting.remarks import remark, title
 

@@ -348,6 +348,14 @@ CLAIMS: tuple[Claim, ...] = (
     _ORDER,
     replace(
         _ORDER,
+        id="A9-order-fewshot",
+        statement="At equal memory the larger model that MeZO can train ends at a higher accuracy "
+        "when there are 16 training examples a class",
+        is_stated=False,
+        judged_by=("fewshot", "day", "gpu"),
+    ),
+    replace(
+        _ORDER,
         id="A10",
         quote="MeZO has a slower fine-tuning convergence rate in terms of wall-clock time",
         statement="MeZO converges more slowly than BP in wall-clock time: how much later it has "

@@ -39,11 +39,15 @@ def largest_model(
     Raises:
         UsageError: the budget is too small for one layer, or for a width of 1.
     """
-    name = "layers" if growth == "depth" else "hidden"
+    name, field = ("layers", "L") if growth == "depth" else ("hidden", "D")
+    sizes = sizes_of(shape, bytes_per_parameter)
     low, high = 1.0, 2.0
 
+    def sized(value: float) -> Sizes:
+        return replace(sizes, **{field: np.asarray(value)})
+
     def taken(size: float) -> float:
-        return float(bytes_of(_sized(shape, name, size, bytes_per_parameter)))
+        return float(bytes_of(sized(size)))
 
     def fits(size: float) -> bool:
         return taken(size) <= budget
@@ -59,7 +63,7 @@ def largest_model(
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)
-    return float(parameter_count(_sized(shape, name, low, bytes_per_parameter)))
+    return float(parameter_count(sized(low)))
 
 
 def size_ratio(
@@ -73,9 +77,3 @@ def size_ratio(
     s = sizes_of(shape, 2)
     budget = float(reading.bp_bytes(s, checkpointing=checkpointing))
     return largest_model(shape, budget, growth, reading.mezo_bytes) / float(parameter_count(s))
-
-
-def _sized(shape: DecoderShape, name: str, value: float, bytes_per_parameter: float) -> Sizes:
-    """Return the sizes of ``shape`` with a real number of layers, or of hidden dimensions."""
-    field = "L" if name == "layers" else "D"
-    return replace(sizes_of(shape, bytes_per_parameter), **{field: np.asarray(value)})

@@ -6,8 +6,8 @@ from typing import Literal
 
 from repro.artifacts.elasticzo_discrepancies.causes import CAUSES
 from repro.artifacts.shared import comparisons as shared
+from repro.artifacts.shared.columns import place, published
 from repro.artifacts.shared.comparisons import IN_TABLE, AxisComparison
-from repro.artifacts.shared.scores import place, published
 from repro.claims.quantity import Key, Point, key
 from repro.claims.statistics import MeanEstimate, estimate
 from repro.measurement.records import Record, of_kind

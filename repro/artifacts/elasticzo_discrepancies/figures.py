@@ -12,8 +12,9 @@ from matplotlib.lines import Line2D
 from repro.artifacts.elasticzo_discrepancies import evaluated
 from repro.artifacts.elasticzo_discrepancies.causes import BATCH
 from repro.artifacts.elasticzo_discrepancies.evaluated import NetworkScores, comparisons
+from repro.artifacts.shared.columns import headings
 from repro.artifacts.shared.comparisons import AxisComparison
-from repro.artifacts.shared.scores import headings, score
+from repro.artifacts.shared.scores import score
 from repro.claims.elasticzo import DATASETS, ROW_LABELS
 from repro.measurement.records import Record
 from repro.plotting.accuracy import Columns, Score, dots

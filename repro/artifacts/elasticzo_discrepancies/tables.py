@@ -6,8 +6,8 @@ import pandas as pd
 
 from repro.artifacts.elasticzo_discrepancies import evaluated
 from repro.artifacts.elasticzo_discrepancies.evaluated import comparisons
+from repro.artifacts.shared.columns import headings
 from repro.artifacts.shared.comparisons import Variant
-from repro.artifacts.shared.scores import headings
 from repro.claims.elasticzo import DATASETS, ROW_LABELS
 from repro.claims.quantity import Point
 from repro.claims.statistics import MeanEstimate

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from repro.artifacts.elasticzo_search.selection import Combination, best, grids, group_of
-from repro.artifacts.shared.scores import STAND_INS
+from repro.artifacts.shared.columns import STAND_INS
 from repro.claims.elasticzo import DATASETS, PRECISIONS, ROW_LABELS
 from repro.measurement.records import Record
 from repro.plotting.style import METHOD_COLOURS, style

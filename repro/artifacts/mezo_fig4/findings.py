@@ -1,9 +1,11 @@
 """Our value for each claim on Fig. 4, from the records of the highest profile that has one."""
 
 from collections.abc import Container, Iterator, Sequence
+from dataclasses import replace
 from math import hypot, inf, sqrt
 
 from repro.artifacts.mezo_fig4.points import (
+    FEW_SHOT,
     GENERATED,
     ArmSeeds,
     TaskRuns,
@@ -47,7 +49,7 @@ def of_setting(setting: TaskRuns) -> list[Finding]:
     return [
         _peak(setting),
         *_accuracies(setting),
-        _order(setting),
+        *_orders(setting),
         _time(setting),
     ]
 
@@ -115,6 +117,20 @@ def _accuracies(setting: TaskRuns) -> list[Finding]:
     return found
 
 
+def _orders(setting: TaskRuns) -> list[Finding]:
+    """Judge the order once for the tasks with all their training items, once for the few-shot task.
+
+    With few examples BP learns less, so what the larger model knew before counts more.
+    """
+    found = []
+    for claim_id, few_shot in (("A9-order", False), ("A9-order-fewshot", True)):
+        if (setting.dataset == FEW_SHOT) == few_shot:
+            found.append(replace(_order(setting), claim_id=claim_id))
+        else:
+            found.append(Finding(claim_id, None, f"the runs use {setting.title}"))
+    return found
+
+
 def _order(setting: TaskRuns) -> Finding:
     """Compare final accuracies; the interval includes the sampling error of the questions."""
     bp = _best(setting, zo=False)
@@ -138,13 +154,13 @@ def _order(setting: TaskRuns) -> Finding:
         reason = "no seed has a finished run of both methods"
         return Finding("A9-order", None, reason, profile=setting.profile)
     spread = estimate(gaps)
-    chance = _standard_errors(_items(bp, "final")) * sqrt(2)
+    sides = [list(line.final().values()) for line in (bp, mezo)]
+    chance = hypot(*(_standard_errors(_items(bp, "final"), estimate(side).mean) for side in sides))
     reason = (
         f"{setting.title}: final accuracy of {mezo.label} minus final accuracy of {bp.label}; the "
         f"choice of {_items(bp, 'final')} questions alone may shift it by {chance:.1f} points"
         f"{_before_training(setting, mezo, bp, spread.mean)}{_left_out(mezo)}{_left_out(bp)}"
     )
-    sides = [list(line.final().values()) for line in (bp, mezo)]
     return Finding(
         "A9-order",
         spread.mean,
@@ -275,9 +291,9 @@ def _gain(curve: Sequence[tuple[float, float]]) -> float:
     return curve[-1][1] - curve[0][1]
 
 
-def _standard_errors(items: int) -> float:
-    """Return two standard errors, in points, of an accuracy near 50 % on ``items`` questions."""
-    return float(200 * sqrt(0.25 / items))
+def _standard_errors(items: int, accuracy: float = 50) -> float:
+    """Return two standard errors, in points, of an accuracy in per cent on ``items`` questions."""
+    return float(2 * sqrt(accuracy * (100 - accuracy) / items))
 
 
 def _items(line: ArmSeeds, which: str) -> int:

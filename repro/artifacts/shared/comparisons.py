@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from repro.artifacts.shared.ablation import Axis
-from repro.artifacts.shared.scores import published
+from repro.artifacts.shared.columns import published
 from repro.claims.elasticzo import PRECISIONS
 from repro.claims.quantity import Point, key
 from repro.claims.statistics import MeanEstimate, estimate

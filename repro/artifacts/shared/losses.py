@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from repro.artifacts.shared.scores import headings, place, published
+from repro.artifacts.shared.columns import headings, place, published
 from repro.claims.elasticzo import CLOUD_EPOCHS, ROW_LABELS
 from repro.claims.quantity import key
 from repro.claims.trained import SeedGroup, SeedGroups

@@ -1,25 +1,20 @@
 """Collect our accuracies and the published ones of a table's cells, for figures and tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from repro.claims.elasticzo import CLAIMS, DATASETS, PRECISIONS, QUANTITIES, ROW_LABELS
-from repro.claims.quantity import Accuracy, Key, Point, key
+from repro.artifacts.shared.columns import headings, place, published
+from repro.claims.elasticzo import ROW_LABELS
+from repro.claims.quantity import Point, key
 from repro.claims.trained import SeedGroup, SeedGroups, prediction
 from repro.measurement.records import Record
 from repro.plotting import accuracy
 from repro.plotting.accuracy import Columns, Score
 from repro.plotting.style import METHOD_COLOURS
-
-STAND_INS = {
-    "shapes40": "generated shapes (stand-in)",
-    "shrec11": "SHREC11 (stand-in)",
-    "modelnet40_hdf5": "ModelNet40 (HDF5)",
-}
 
 
 def columns(records: Sequence[Record]) -> Columns:
@@ -45,14 +40,6 @@ def figure(records: Sequence[Record]) -> Figure:
 def table(records: Sequence[Record]) -> pd.DataFrame:
     """Return our accuracy, the published one and their difference, methods by columns."""
     return accuracy.table(columns(records))
-
-
-def headings(column: Point) -> tuple[str, ...]:
-    """Return the headings of a column: data set, rotation if any, precision."""
-    dataset = str(column["dataset"])
-    rotation = (f"{column['angle']}°",) if "angle" in column else ()
-    name = DATASETS.get(dataset) or STAND_INS[dataset]
-    return name, *rotation, PRECISIONS[str(column["precision"])]
 
 
 def runs(records: Sequence[Record]) -> pd.DataFrame:
@@ -104,17 +91,6 @@ def _row(group: SeedGroup) -> dict[str, Any]:
     }
 
 
-def place(point: Point) -> tuple[int, int, int, int]:
-    """Return the sort key of a point in the paper's order; points without a method come first."""
-    methods = [None, *ROW_LABELS]
-    return (
-        [*DATASETS, *STAND_INS].index(str(point["dataset"])),
-        [*PRECISIONS].index(str(point["precision"])),
-        int(point.get("angle") or 0),
-        methods.index(point.get("method")),  # type: ignore[arg-type]
-    )
-
-
 def _columns(groups: SeedGroups) -> Sequence[Point]:
     """Return the coordinates of the columns, without the method, each once."""
     found: dict[tuple[tuple[str, Any], ...], Point] = {}
@@ -122,16 +98,6 @@ def _columns(groups: SeedGroups) -> Sequence[Point]:
         column = {name: value for name, value in group.point.items() if name != "method"}
         found[tuple(column.items())] = column
     return sorted(found.values(), key=place)
-
-
-def published() -> Mapping[Key, float]:
-    """Return the published accuracy of each point, in per cent."""
-    claims = {claim.id: claim.published for claim in CLAIMS}
-    return {
-        key(quantity.point): claims[claim_id]
-        for claim_id, quantity in QUANTITIES.items()
-        if isinstance(quantity, Accuracy)
-    }
 
 
 def _score(group: SeedGroup | None, published: float | None, method: str) -> Score:
