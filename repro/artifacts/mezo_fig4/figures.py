@@ -12,6 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from repro.artifacts.mezo_fig4.points import (
+    FEW_SHOT,
     ArmSeeds,
     TaskRuns,
     running_maximum,
@@ -52,9 +53,13 @@ _LEVELS = 200
 
 
 def fig4(records: Sequence[Record]) -> Figure:
-    """Draw accuracy over time and forward passes, and memory, for the highest profile's tasks."""
+    """Draw accuracy over time and forward passes, and memory.
+
+    The tasks are those of the highest profile, and the few-shot task.
+    """
     found = settings(records)
-    return accuracy([s for s in found if s.name == found[0].name], ("seconds", "forward_passes"))
+    shown = [s for s in found if s.name == found[0].name or s.dataset == FEW_SHOT]
+    return accuracy(shown, ("seconds", "forward_passes"))
 
 
 def learning_rates(records: Sequence[Record]) -> Figure:
@@ -75,10 +80,10 @@ def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
 
 
 def accuracy(tasks: Sequence[TaskRuns], axes: Sequence[str] = tuple(_AXES)) -> Figure:
-    """Draw the tasks of one setting, one per row, and the memory of each arm.
+    """Draw the tasks, one per row, and the memory of each arm of the first.
 
     Args:
-        tasks: at least one task, all of one setting.
+        tasks: at least one task.
         axes: fields of the curve to draw accuracy over, one per column.
     """
     with style():
@@ -94,7 +99,11 @@ def accuracy(tasks: Sequence[TaskRuns], axes: Sequence[str] = tuple(_AXES)) -> F
             panels[0].set_ylabel("validation accuracy (%)")
             how = "no run came to an evaluation"
             if setting.lines:
-                how = f"{setting.lines[0].settings['monitored_items']} items"
+                seeds = max(len(line.records) for line in setting.lines)
+                how = (
+                    f"{setting.lines[0].settings['monitored_items']} items, "
+                    f"{seeds} seed{'s' if seeds > 1 else ''}"
+                )
             panels[0].set_title(f"{setting.title}: {how}", loc="left")
             for name, value in _PUBLISHED.items() if setting.dataset == "boolq" else ():
                 panels[0].axhline(value, color=INK, linestyle=(0, (6, 2, 1, 2)), linewidth=0.8)
@@ -106,25 +115,17 @@ def accuracy(tasks: Sequence[TaskRuns], axes: Sequence[str] = tuple(_AXES)) -> F
             _set_limits(panels[0], setting)
         _memory(figure.add_subplot(cells[:, -1]), tasks[0])
         machines = dict.fromkeys(name for setting in tasks for name in setting.machines)
-        figure.suptitle(f"{tasks[0].made}, {'; '.join(machines)}", fontsize=10.5)
-        lines = {line.label: line for setting in tasks for line in setting.lines}
-        handles: list[Any] = [
-            Line2D(
-                [],
-                [],
-                label=f"{line.label} (lr {line.settings['lr']:g}, {len(line.records)} "
-                f"seed{'s' if len(line.records) > 1 else ''})",
-                **looks[line.label],
-            )
-            for line in lines.values()
-        ]
+        made = dict.fromkeys(setting.made for setting in tasks)
+        figure.suptitle(f"{'; '.join(made)}\n{'; '.join(machines)}", fontsize=10.5)
+        handles: list[Any] = [Line2D([], [], label=name, **look) for name, look in looks.items()]
         handles.append(Line2D([], [], color=INK, linestyle=":", label="majority answer"))
         handles.append(Line2D([], [], color=INK, linewidth=0.6, alpha=0.6, label="running maximum"))
         if any(setting.zero_shot for setting in tasks):
             handles.append(
                 Line2D([], [], color=INK, linestyle="none", marker="<", label="zero-shot")
             )
-        if any(len(line.records) >= _SEEDS_FOR_AN_INTERVAL for line in lines.values()):
+        lines = [line for setting in tasks for line in setting.lines]
+        if any(len(line.records) >= _SEEDS_FOR_AN_INTERVAL for line in lines):
             handles.append(Patch(color=INK, alpha=0.2, linewidth=0, label="95 % over seeds"))
         figure.legend(handles=handles, loc="outside lower center", ncols=3)
     return figure
