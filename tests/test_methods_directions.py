@@ -1,5 +1,6 @@
 """Directions, estimators and rules against closed forms on a quadratic; replay of each."""
 
+import math
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -9,11 +10,12 @@ import pytest
 import torch
 from torch import nn
 
-from repro.core.errors import UsageError
+from repro.core.errors import ReproError, UsageError
 from repro.methods.estimators import Estimator
 from repro.methods.fzoo import FZOO
 from repro.methods.lattice import Lattice
 from repro.methods.log import StepLog, replay
+from repro.methods.meazo import MEAZO
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
 from repro.methods.perturbed_weights import Restore
@@ -125,6 +127,7 @@ def sparse_signs(theta: torch.Tensor) -> Noise:
 METHODS: dict[str, tuple[Any, Callable[[torch.Tensor], Noise]]] = {
     "rademacher": (MeZO, lambda _: RademacherNoise()),
     "fzoo": (FZOO, lambda _: RademacherNoise()),
+    "meazo": (MEAZO, lambda _: TorchNoise()),
     "sparse": (MeZO, sparse),
     "sparse-signs": (MeZO, sparse_signs),
     "sparse-fzoo": (FZOO, sparse_signs),
@@ -176,7 +179,8 @@ def test_each_method_resumes_bit_by_bit(method: str) -> None:
 def test_each_method_minimises_the_quadratic(method: str) -> None:
     kind, make_noise = METHODS[method]
     theta = nn.Parameter(vector(size=40).double())
-    settings = {"lr": 2e-5 if kind is FZOO else 0.02, "eps": 1e-3, "perturbations": 4}
+    lr = {FZOO: 2e-5, MEAZO: 2e-3}.get(kind, 0.02)
+    settings = {"lr": lr, "eps": 1e-3, "perturbations": 4}
     optimizer = kind([theta], noise=make_noise(theta), **settings)
     small = theta.detach().abs() <= (
         torch.tensor(optimizer._weights[0].noise.thresholds)
@@ -265,3 +269,59 @@ def test_losses_without_spread_make_no_step() -> None:
     torch.testing.assert_close(theta.detach(), before, rtol=0, atol=1e-6)
     with pytest.raises(UsageError, match="perturbations N = 1: FZOO needs at least 2"):
         FZOO([theta], lr=1.0, eps=1e-3, perturbations=1)
+
+
+def test_a_step_of_meazo_is_its_formula() -> None:
+    """The second moment is a sum with explicit weights here, instead of a recurrence."""
+    theta = nn.Parameter(vector(size=50).double())
+    lr, beta, n = 1e-2, 0.8, 3
+    meazo = MEAZO([theta], lr=lr, eps=1e-3, beta=beta, floor=0.1, perturbations=n, seed=3)
+    squares: list[float] = []
+    for step in range(1, 6):
+        before = theta.detach().clone()
+        meazo.step(quadratic(theta))
+        assert meazo.last is not None
+        gradients = [estimate.projected_gradient for estimate in meazo.last.estimates]
+        squares.append(statistics.fmean(gradients) ** 2)
+        weights = [beta ** (step - i) for i in range(1, step + 1)]
+        moment = sum(w * s for w, s in zip(weights, squares, strict=True)) / sum(weights)
+        expected = before
+        for estimate in meazo.last.estimates:
+            TorchNoise().add_([u := torch.zeros_like(before)], estimate.seed, 1.0)
+            expected = expected - lr / (moment**0.5 + 0.1) * estimate.projected_gradient / n * u
+        torch.testing.assert_close(theta.detach(), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
+def test_the_scale_of_the_loss_does_not_change_the_steps_of_meazo(factor: float) -> None:
+    moved = []
+    for scale in (1.0, factor):
+        theta = nn.Parameter(vector(size=50).double())
+        meazo = MEAZO([theta], lr=1e-3, eps=1e-3, floor=1e-300)
+        for _ in range(3):
+            meazo.step(lambda: scale * quadratic(theta)())  # noqa: B023
+        moved.append(theta.detach())
+    torch.testing.assert_close(moved[0], moved[1], rtol=1e-6, atol=1e-9)
+
+
+def test_a_failed_step_of_meazo_leaves_its_state() -> None:
+    theta = nn.Parameter(vector(size=50).double())
+    meazo = MEAZO([theta], lr=1e-3, eps=1e-3)
+    meazo.step(quadratic(theta))
+    moment = meazo.second_moment
+    assert moment > 0
+    with pytest.raises(ReproError):
+        meazo.step(lambda: math.nan)
+    assert meazo.second_moment == moment
+    with pytest.raises(UsageError, match=r"the state has no second_moment"):
+        meazo.load_state_dict(MeZO([theta], lr=1e-3, eps=1e-3).state_dict())
+    assert "beta=0.99" in repr(meazo)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [({"beta": 1.0}, "beta = 1.0: must be at least 0 and below 1"), ({"floor": 0.0}, "floor")],
+)
+def test_settings_of_meazo_out_of_range_are_refused(setting: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        MEAZO([nn.Parameter(vector())], lr=1e-3, eps=1e-3, **setting)

@@ -85,6 +85,12 @@ ARMS: dict[str, ComparedMethod] = {
         noise=_SMALL_WEIGHTS,
     ),
     "lozo": ComparedMethod("LOZO, r = 2", 8, {"images": 1e-3, "text": 1e-6}, noise=_LOW_RANK),
+    "meazo": ComparedMethod(
+        "MEAZO",
+        10,
+        {"images": 1e-3, "text": 1e-5},
+        optimizer=lazy("repro.methods.meazo:MEAZO"),
+    ),
     "fzoo": ComparedMethod(
         "FZOO, N = 8",
         2,
