@@ -12,10 +12,13 @@ from repro.methods.log import StepLog, replay
 from repro.methods.low_rank import LowRankNoise
 from repro.methods.mezo import MeZO
 from repro.methods.perturbed_weights import Restore
+from repro.methods.subspace import SubspaceNoise
 
 ROWS, COLUMNS = 3, 4
 GRADIENT = torch.linspace(-1, 2, ROWS * COLUMNS, dtype=torch.float64).view(ROWS, COLUMNS)
 DTYPES = [torch.float32, torch.bfloat16]
+KINDS = pytest.mark.parametrize("kind", [LowRankNoise, SubspaceNoise])
+Kind = type[LowRankNoise]
 
 
 def direction(seed: int, *shape: int, rank: int = 2) -> torch.Tensor:
@@ -79,15 +82,16 @@ def test_the_row_space_is_kept_for_the_steps_of_a_period() -> None:
     assert len({entry.seed for entry in mezo.log.entries}) == 9
 
 
+@KINDS
 @pytest.mark.parametrize("restore", ["rounded", "exact"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_log_replays_and_a_state_resumes_bit_by_bit(
-    dtype: torch.dtype, restore: Restore, tmp_path: Path
+    dtype: torch.dtype, restore: Restore, kind: Kind, tmp_path: Path
 ) -> None:
     whole, halves, again = layers(dtype), layers(dtype), layers(dtype)
 
     def made(parameters: list[nn.Parameter], seed: int) -> MeZO:
-        noise = LowRankNoise(subspace_steps=4)
+        noise = kind(2, subspace_steps=4)
         settings = {"lr": 0.1, "eps": 1e-2, "perturbations": 2, "seed": seed}
         return MeZO(parameters, noise=noise, restore=restore, **settings)  # type: ignore[arg-type]
 
@@ -101,31 +105,33 @@ def test_a_log_replays_and_a_state_resumes_bit_by_bit(
     for _ in range(3):
         second.step(quadratic(halves))
     one.log.save(tmp_path / "run.npz")
-    replay(StepLog.load(tmp_path / "run.npz"), again, LowRankNoise())
+    replay(StepLog.load(tmp_path / "run.npz"), again, kind(2))
     for expected, *others in zip(whole, halves, again, strict=True):
         assert all(torch.equal(expected, other) for other in others)
-    with pytest.raises(UsageError, match="noise 'low-rank-2' cannot be replayed with 'low-rank-3'"):
-        replay(one.log, again, LowRankNoise(3))
+    with pytest.raises(UsageError, match=r"noise '\S+-2' cannot be replayed with '\S+-3'"):
+        replay(one.log, again, kind(3))
 
 
+@KINDS
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_an_exact_step_without_slope_restores_every_bit(dtype: torch.dtype) -> None:
+def test_an_exact_step_without_slope_restores_every_bit(dtype: torch.dtype, kind: Kind) -> None:
     parameters = layers(dtype)
-    mezo = MeZO(parameters, lr=0.1, eps=1e-2, noise=LowRankNoise(), restore="exact")
+    mezo = MeZO(parameters, lr=0.1, eps=1e-2, noise=kind(), restore="exact")
     before = [parameter.detach().clone() for parameter in parameters]
     for _ in range(3):
         mezo.step(lambda: 1.0)
     assert all(torch.equal(p, b) for p, b in zip(parameters, before, strict=True))
 
 
+@KINDS
 @pytest.mark.parametrize("restore", ["rounded", "exact"])
-def test_the_number_of_threads_changes_no_bit(restore: Restore) -> None:
+def test_the_number_of_threads_changes_no_bit(restore: Restore, kind: Kind) -> None:
     found, usual = [], torch.get_num_threads()
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
             parameters = layers()
-            noise = LowRankNoise(3)
+            noise = kind(3)
             mezo = MeZO(parameters, lr=0.1, eps=1e-2, noise=noise, restore=restore)
             for _ in range(2):
                 mezo.step(quadratic(parameters))
@@ -136,7 +142,37 @@ def test_the_number_of_threads_changes_no_bit(restore: Restore) -> None:
     assert torch.equal(found[0], found[2])
 
 
-def test_settings_out_of_range_are_refused() -> None:
+def test_the_numbers_of_a_subspace_direction_have_mean_zero_and_variance_one() -> None:
+    """Over subspaces; pairs of numbers are uncorrelated, so g z has no bias."""
+    count = 20_000
+    draws = torch.zeros(count, ROWS, COLUMNS)
+    for seed, z in enumerate(draws):
+        SubspaceNoise(2).add_([z], seed << 16, 1.0)
+    numbers = draws.view(count, -1).double()
+    products = numbers[:, :, None] * numbers[:, None, :]
+    error = products.std(0) / count**0.5
+    assert ((products.mean(0) - torch.eye(ROWS * COLUMNS)).abs() <= 4.5 * error).all()
+    assert (numbers.mean(0).abs() <= 4.5 * numbers.std(0) / count**0.5).all()
+
+
+def test_the_directions_of_a_period_lie_in_one_subspace_of_r_squared_dimensions() -> None:
+    """Another period has another subspace; a matrix of two rows has directions of rank 2."""
+    noise, matrices = SubspaceNoise(3), []
+    for seed in [*range(20), *((1 << 16) | step for step in range(20))]:
+        z = torch.zeros(30, 40)
+        noise.add_([z, torch.zeros(2, 40)], seed, 1.0)
+        assert int(torch.linalg.matrix_rank(z)) == 3
+        matrices.append(z.double().view(-1))
+    both = torch.stack(matrices)
+    assert int(torch.linalg.matrix_rank(both[:20], rtol=1e-5)) == 9
+    assert int(torch.linalg.matrix_rank(both, rtol=1e-5)) == 18
+    small = torch.zeros(2, 40)
+    SubspaceNoise(3).add_([small], 0, 1.0)
+    assert int(torch.linalg.matrix_rank(small)) == 2
+
+
+@KINDS
+def test_settings_out_of_range_are_refused(kind: Kind) -> None:
     for wrong in ({"rank": 0}, {"subspace_steps": -1}):
         with pytest.raises(UsageError, match="must be"):
-            LowRankNoise(**wrong)
+            kind(**wrong)

@@ -15,7 +15,7 @@ from repro.methods.parallel import parallel_for, threads_for
 from repro.methods.perturbation import CUDA_CHUNK
 
 
-class _Block(NamedTuple):
+class Block(NamedTuple):
     """Rows of a matrix, or a part of one row; a vector is a matrix of one row."""
 
     weights: torch.Tensor
@@ -64,7 +64,7 @@ class LowRankNoise:
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
         """Add ``scale`` z(``seed``) to the parameters, in place."""
 
-        def work(blocks: Iterator[_Block]) -> None:
+        def work(blocks: Iterator[Block]) -> None:
             for block in blocks:
                 block.weights.add_(_direction(block), alpha=scale)
 
@@ -81,7 +81,7 @@ class LowRankNoise:
         """Do ``step`` along z(``seed``), in place."""
         lattices = {dtype: Lattice(dtype, step.eps) for dtype in {p.dtype for p in parameters}}
 
-        def work(blocks: Iterator[_Block]) -> None:
+        def work(blocks: Iterator[Block]) -> None:
             for block in blocks:
                 lattice = lattices[block.weights.dtype]
                 up = [thresholds(lattice, block.weights, block.seed)] if step.is_update else []
@@ -96,7 +96,7 @@ class LowRankNoise:
         self,
         parameters: Sequence[torch.Tensor],
         seed: int,
-        work: Callable[[Iterator[_Block]], None],
+        work: Callable[[Iterator[Block]], None],
     ) -> None:
         device = parameters[0].device
         size = PART if device.type == "cpu" else CUDA_CHUNK
@@ -104,26 +104,25 @@ class LowRankNoise:
         blocks = self._blocks(parameters, seed, size)
         parallel_for(blocks, threads_for(device, count), work)
 
-    def _blocks(self, parameters: Sequence[torch.Tensor], seed: int, size: int) -> Iterator[_Block]:
+    def _blocks(self, parameters: Sequence[torch.Tensor], seed: int, size: int) -> Iterator[Block]:
         """Cut each matrix into blocks of whole rows, or of parts of a row longer than ``size``.
 
         PyTorch's operators treat so few numbers in one thread, so their results do not depend on
         the number of threads.
         """
         for index, parameter in enumerate(parameters):
-            device, own = parameter.device, _mixed(seed, index)
+            device, own = parameter.device, mixed(seed, index)
             if parameter.ndim < 2:
                 for number, part in enumerate(torch.split(parameter.view(1, -1), size, dim=1)):
-                    z = _gaussian(1, part.shape[1], (own + number) % (1 << 32), device)
-                    yield _Block(part, torch.ones(1, 1, device=device), z, own + number)
+                    z = gaussian(1, part.shape[1], (own + number) % (1 << 32), device)
+                    yield Block(part, torch.ones(1, 1, device=device), z, own + number)
                 continue
             matrix = parameter.view(len(parameter), -1)
-            left = _gaussian(len(matrix), self.rank, own, device) / math.sqrt(self.rank)
-            right = _gaussian(self.rank, matrix.shape[1], _mixed(seed >> 16, ~index), device)
+            left, right = self.factors(matrix, own, mixed(seed >> 16, ~index))
             rows = max(1, size // max(1, matrix.shape[1]))
             for top in range(0, len(matrix), rows):
                 for begin in range(0, matrix.shape[1], size):
-                    yield _Block(
+                    yield Block(
                         matrix[top : top + rows, begin : begin + size],
                         left[top : top + rows],
                         right[:, begin : begin + size],
@@ -131,8 +130,22 @@ class LowRankNoise:
                     )
                     own += 1
 
+    def factors(
+        self, matrix: torch.Tensor, step: int, period: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return [m, r] and [r, n], float32, whose product is z of ``matrix``, [m, n].
 
-def _direction(block: _Block) -> torch.Tensor:
+        Args:
+            matrix: the weights.
+            step: seed of this matrix in this step.
+            period: seed of this matrix in all steps of the period.
+        """
+        rows, columns = matrix.shape
+        left = gaussian(rows, self.rank, step, matrix.device) / math.sqrt(self.rank)
+        return left, gaussian(self.rank, columns, period, matrix.device)
+
+
+def _direction(block: Block) -> torch.Tensor:
     """Return the block of z, float32 [rows, columns]: the sum of r outer products.
 
     A matrix product may sum in another order for another shape or number of threads.
@@ -143,11 +156,12 @@ def _direction(block: _Block) -> torch.Tensor:
     return z
 
 
-def _gaussian(rows: int, columns: int, seed: int, device: torch.device) -> torch.Tensor:
+def gaussian(rows: int, columns: int, seed: int, device: torch.device) -> torch.Tensor:
+    """Return standard Gaussian numbers, float32 [rows, columns], drawn from ``seed``."""
     generator = torch.Generator(device).manual_seed(seed)
     return torch.randn(rows, columns, generator=generator, device=device)
 
 
-def _mixed(seed: int, index: int) -> int:
+def mixed(seed: int, index: int) -> int:
     """Return a seed of 32 bits for one tensor; ``index`` is negative for its V."""
     return zlib.crc32(struct.pack("<Iq", seed, index))

@@ -18,15 +18,17 @@ the methods:
    the square root of 10, in runs of one seed and of full length; the rate with the lowest loss on
    held-out training items is taken. If it is an end of its grid, a better one may lie beyond; the
    tables mark this. The rate is constant. Nothing else is tuned: eps, batch size, the N = 8
-   directions of FZOO and the sparsity of 0.75 of Sparse MeZO are set.
+   directions of FZOO, the ranks of LOZO and SubZero, the decay rate of 0.99 of MEAZO and the
+   sparsity of 0.75 of Sparse MeZO are set.
 5. Projected gradients are not clipped, although the ElasticZO paper clips. One more method, MeZO
    with the clip of 0.025 that ``elasticzo_search`` found for it, shows what clipping does.
 6. FZOO evaluates its directions one after another; its authors do so in one batch on a GPU. Our
-   rule follows published descriptions of it (``repro.methods.rules``).
+   rule follows published descriptions of it (``repro.methods.rules``), as MEAZO's does
+   (``repro.methods.meazo``).
 7. ElasticZO backpropagates the last two layers of LeNet-5, and the last block of a language model
    with the layers after it. LoRA with Adam has rank 16 on every matrix of every block, and
    checkpoints the blocks.
-8. SubZero is missing: the suite does not have it. Of LOZO the version without momentum is compared.
+8. Of LOZO the version without momentum is compared. SubZero and LOZO keep a subspace for 50 steps.
 9. Language models train in float32. The loss compares the logits of the answers after the prompt.
 """
 

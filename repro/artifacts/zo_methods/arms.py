@@ -25,6 +25,7 @@ _BACKPROP = lazy("repro.methods.backprop:Backprop")
 _GAUSSIAN = lazy("repro.artifacts.zo_methods.directions:gaussian")
 _SIGNS = lazy("repro.artifacts.zo_methods.directions:signs")
 _LOW_RANK = lazy("repro.artifacts.zo_methods.directions:low_rank")
+_SUBSPACE = lazy("repro.artifacts.zo_methods.directions:subspace")
 _SMALL_WEIGHTS = lazy("repro.artifacts.zo_methods.directions:small_weights")
 
 
@@ -85,6 +86,9 @@ ARMS: dict[str, ComparedMethod] = {
         noise=_SMALL_WEIGHTS,
     ),
     "lozo": ComparedMethod("LOZO, r = 2", 8, {"images": 1e-3, "text": 1e-6}, noise=_LOW_RANK),
+    "subzero": ComparedMethod(
+        "SubZero, r = 4", 11, {"images": 1e-3, "text": 1e-6}, noise=_SUBSPACE
+    ),
     "meazo": ComparedMethod(
         "MEAZO",
         10,

@@ -8,6 +8,7 @@ from repro.methods.low_rank import LowRankNoise
 from repro.methods.noise import TorchNoise
 from repro.methods.rademacher import RademacherNoise
 from repro.methods.sparse import SparseNoise, thresholds_of
+from repro.methods.subspace import SubspaceNoise
 
 SPARSITY = 0.75
 """Share of the weights, the largest of each tensor, that Sparse MeZO leaves as they are."""
@@ -31,3 +32,8 @@ def small_weights(parameters: Sequence[torch.Tensor]) -> SparseNoise:
 def low_rank(_: Sequence[torch.Tensor]) -> LowRankNoise:
     """Return directions of rank 2 in each matrix, whose row space lasts 50 steps."""
     return LowRankNoise(rank=2, subspace_steps=50)
+
+
+def subspace(_: Sequence[torch.Tensor]) -> SubspaceNoise:
+    """Return directions of rank 4 in each matrix, in a subspace that lasts 50 steps."""
+    return SubspaceNoise(rank=4, subspace_steps=50)
