@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from repro.core.limits import CLOUD_POINTS
 from repro.core.names import METHODS, MethodName
+from repro.core.validation import CLOUD_POINTS
 from repro.measurement.timing import Step, ratio
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO

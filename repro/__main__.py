@@ -3,7 +3,7 @@
 import signal
 import sys
 
-from repro.core.termination import Terminated, termination_raised
+from repro.core.signals import Terminated, termination_raised
 
 
 def main() -> int:

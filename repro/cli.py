@@ -28,7 +28,7 @@ from repro.commands import (
     run,
 )
 from repro.core.errors import ReproError
-from repro.core.suggestions import unknown
+from repro.core.validation import unknown
 
 COMMANDS = (
     listing, claims, opening, plan, run, replay, report, notebooks, data, engine, gpu, new,

@@ -8,7 +8,7 @@ from typing import Any
 
 from repro.artifacts.base import Artifact, Config, Context, Result
 from repro.core import atomic
-from repro.core.leftovers import sweep
+from repro.core.leftovers import sweep, tidy
 from repro.execution.dry_run import DryRunExecutor, UnknownRunsError
 from repro.execution.executor import Executor
 from repro.execution.local import LocalExecutor
@@ -25,7 +25,6 @@ from repro.measurement.records import (
     write_run,
 )
 from repro.measurement.result_cache import ResultCache
-from repro.training.tidy import tidy
 
 _WHERE = ("device", "engine")  # fields of a configuration that name a run's machine and code
 

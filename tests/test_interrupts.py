@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from faults.sessions import session
-from repro.core.commands import run_command
-from repro.core.environ import ROOT
+from repro.core.processes import ROOT, run_command
 
 ONE_LINE = "repro: interrupted. Progress is saved; run the same command to resume."
 LONG = ["--profile", "smoke", "--methods", "full_bp", "cls1", "--seeds", "0", "--epochs", "5000"]

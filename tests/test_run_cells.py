@@ -14,7 +14,7 @@ import msgspec
 import pytest
 import torch
 
-from repro.core.leftovers import temporary_file
+from repro.core.leftovers import temporary_file, tidy
 from repro.execution.schedule import RunOutcome, train_all
 from repro.measurement import environment as environment_module
 from repro.measurement.environment import Environment
@@ -24,7 +24,6 @@ from repro.training.build import build
 from repro.training.float_learner import FloatLearner
 from repro.training.run import FloatSettings, IntegerSettings, NetworkRun
 from repro.training.store import CheckpointStore, identity
-from repro.training.tidy import tidy
 from repro.training.trainer import TrainingTask, train_run
 
 pytestmark = pytest.mark.usefixtures("made_up_mnist")

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
-from repro.core.limits import CLOUD_POINTS
 from repro.core.names import Precision
+from repro.core.validation import CLOUD_POINTS
 from repro.data.batches import batches
 from repro.data.points.clouds import POINTS
 from repro.integer import elasticzo_int8

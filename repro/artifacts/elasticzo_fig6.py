@@ -15,7 +15,7 @@ Deviations from the paper:
 from dataclasses import dataclass
 
 from repro.artifacts.shared.memory import MemorySteps, memory_figure
-from repro.core.limits import CLOUD_POINTS, require_points
+from repro.core.validation import CLOUD_POINTS, require_points
 
 
 @dataclass(frozen=True)

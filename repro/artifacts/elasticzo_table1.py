@@ -41,7 +41,6 @@ from typing import get_args
 from repro.artifacts.base import Artifact, Context, Result, lazy
 from repro.artifacts.shared.images import TrainingRuns
 from repro.claims.elasticzo import CLOUD_EPOCHS
-from repro.core.limits import require_points
 from repro.core.names import (
     METHODS,
     PRECISIONS,
@@ -49,7 +48,7 @@ from repro.core.names import (
     MethodName,
     Precision,
 )
-from repro.core.validation import require_choice, require_distinct, require_names
+from repro.core.validation import require_choice, require_distinct, require_names, require_points
 
 DATASETS = ("mnist", "fashion_mnist", "modelnet40")
 OTHER_CLOUDS = ("modelnet40_points", "modelnet40_hdf5", "shapes40", "shrec11")

@@ -26,7 +26,7 @@ from repro.artifacts import (
 )
 from repro.artifacts.base import Artifact
 from repro.core.errors import UsageError
-from repro.core.suggestions import unknown
+from repro.core.validation import unknown
 from repro.measurement.renamed import PRESENT_SLUGS
 
 _IN_THE_ORDER_OF_THE_PAPERS = (

@@ -9,7 +9,7 @@ from repro.artifacts.index import load
 from repro.claims.verdict import VERDICTS
 from repro.commands.options import add_results
 from repro.core.errors import UsageError
-from repro.core.suggestions import unknown
+from repro.core.validation import unknown
 
 _BASES = ("equations", "simulated", "measured", "engine", "timed", "trained")
 

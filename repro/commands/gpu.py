@@ -7,9 +7,8 @@ from typing import Any
 
 from repro.core.errors import UsageError
 from repro.core.paths import results_dir
-from repro.core.suggestions import unknown
 from repro.core.units import format_bytes
-from repro.core.validation import require_positive
+from repro.core.validation import require_positive, unknown
 from repro.data.catalog import load_set
 
 

@@ -20,6 +20,8 @@ _RANDOM = r"[a-z0-9_]{8}"
 """The random suffix that ``tempfile`` appends to names."""
 _ABANDONED_S = 24 * 3600
 """Age of a leftover on a file system without locks; nothing takes a day to write."""
+_OTHER_CODE_S = 30 * 24 * 3600
+"""Age limit of states under other code, versions or machines, which hardly return after a month."""
 
 
 @contextmanager
@@ -35,7 +37,7 @@ def temporary_file(path: Path) -> Iterator[tuple[int, Path]]:
         OSError: it cannot be made.
     """
     sweep(path.parent, re.escape(path.name))
-    descriptor, temporary = _own(lambda: _file_beside(path))
+    descriptor, temporary = _own(path, directory=False)
     try:
         yield descriptor, temporary
     finally:
@@ -60,7 +62,7 @@ def temporary_directory(
         OSError: it cannot be made.
     """
     sweep(path.parent, re.escape(path.name), rescue)
-    descriptor, temporary = _own(lambda: _directory_beside(path))
+    descriptor, temporary = _own(path, directory=True)
     try:
         yield temporary
     finally:
@@ -85,30 +87,31 @@ def sweep(directory: Path, names: str, rescue: Callable[[Path], object] = lambda
         return
     for path in found:
         with contextlib.suppress(OSError):  # another process removed it, or another user owns it
-            _remove_if_abandoned(path, rescue)
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                if not _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    continue
+                rescue(path)
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink()
+            finally:
+                os.close(descriptor)
 
 
-def _remove_if_abandoned(path: Path, rescue: Callable[[Path], object]) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        if not _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            return
-        rescue(path)
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink()
-    finally:
-        os.close(descriptor)
-
-
-def _own(make: Callable[[], tuple[int, Path]]) -> tuple[int, Path]:
-    """Make a file or directory and lock it; retry if it was swept before it was locked."""
+def _own(path: Path, *, directory: bool) -> tuple[int, Path]:
+    """Make and lock a file or directory next to ``path``; retry if it was swept before its lock."""
+    prefix = f".{path.name}."
     while True:
-        descriptor, path = make()
+        if directory:
+            made = tempfile.mkdtemp(dir=path.parent, prefix=prefix)
+            descriptor = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
+        else:
+            descriptor, made = tempfile.mkstemp(dir=path.parent, prefix=prefix)
         _lock(descriptor, fcntl.LOCK_EX)
-        if path.exists():
-            return descriptor, path
+        if (own := Path(made)).exists():
+            return descriptor, own
         os.close(descriptor)
 
 
@@ -123,11 +126,18 @@ def _lock(descriptor: int, operation: int) -> bool:
     return True
 
 
-def _file_beside(path: Path) -> tuple[int, Path]:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    return descriptor, Path(name)
+def tidy(directory: Path) -> None:
+    """Remove leftovers of killed runs, and old states next to ``directory`` but not in it.
 
-
-def _directory_beside(path: Path) -> tuple[int, Path]:
-    made = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-    return os.open(made, os.O_RDONLY | os.O_DIRECTORY), made
+    Args:
+        directory: states of the present code, versions and machine; others are next to it.
+    """
+    now = time.time()
+    for store in directory.parent.glob("*/"):
+        sweep(store, ".+")
+        if store == directory:
+            continue
+        for path in store.iterdir():
+            with contextlib.suppress(OSError):  # another run may have removed it, or may own it
+                if not path.name.startswith(".") and now - path.stat().st_mtime > _OTHER_CODE_S:
+                    path.unlink()

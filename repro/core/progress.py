@@ -4,24 +4,51 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from dataclasses import dataclass
 
 
-class Progress(Protocol):
+@dataclass(frozen=True)
+class Progress:
     """The object that long work notifies after each item."""
 
-    def advance(self, label: str) -> None:
-        """Count one item as done; ``label`` says which."""
+    advance: Callable[[str], None]
+    """Counts one item as done; its argument says which."""
 
 
 @contextmanager
 def progress(task: str, total: int) -> Iterator[Progress]:
-    """Show the progress of ``total`` items of ``task`` on standard error while the block runs."""
-    if sys.stderr.isatty():
-        with _bar(task, total) as shown:
-            yield shown
-    else:
-        yield _Lines(task, total)
+    """Show the progress of ``total`` items of ``task`` on standard error while the block runs.
+
+    Without a terminal there is at most one line every five seconds, and one for the last item.
+    """
+    if not sys.stderr.isatty():
+        done, last = 0, time.monotonic()
+
+        def advance(label: str) -> None:
+            nonlocal done, last
+            done += 1
+            now = time.monotonic()
+            if now - last >= 5 or done == total:
+                last = now
+                sys.stderr.write(f"{task}: {done}/{total} ({label})\n")
+                sys.stderr.flush()
+
+        yield Progress(advance)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as RichProgress
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[label]}"),
+    )
+    with RichProgress(*columns, console=Console(stderr=True)) as bar:
+        identifier = bar.add_task(task, total=total, label="")
+        yield Progress(lambda label: bar.update(identifier, advance=1, label=label))
 
 
 def now_and_then(task: str, seconds: float = 20) -> Callable[[str], None]:
@@ -36,42 +63,3 @@ def now_and_then(task: str, seconds: float = 20) -> Callable[[str], None]:
             sys.stderr.flush()
 
     return report
-
-
-class _Lines:
-    """Write at most one line every five seconds, and one for the last item."""
-
-    def __init__(self, task: str, total: int) -> None:
-        self.task, self.total, self.done = task, total, 0
-        self.last = time.monotonic()
-
-    def advance(self, label: str) -> None:
-        self.done += 1
-        now = time.monotonic()
-        if now - self.last >= 5 or self.done == self.total:
-            self.last = now
-            sys.stderr.write(f"{self.task}: {self.done}/{self.total} ({label})\n")
-            sys.stderr.flush()
-
-
-@contextmanager
-def _bar(task: str, total: int) -> Iterator[Progress]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as RichProgress
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[label]}"),
-    )
-    with RichProgress(*columns, console=Console(stderr=True)) as bar:
-        identifier = bar.add_task(task, total=total, label="")
-
-        class Bar:
-            def advance(self, label: str) -> None:
-                bar.update(identifier, advance=1, label=label)
-
-        yield Bar()

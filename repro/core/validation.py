@@ -1,10 +1,15 @@
 """Checks of user input; each error names the value, the limit and the way out."""
 
+import difflib
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from repro.core.errors import UsageError
+
+CLOUD_POINTS = 1024
+"""Number of points in each cloud, the same in every point-cloud data set."""
+LARGEST_SEED = 2**32 - 1
 
 
 def require_whole(name: str, value: object, least: int = 0, most: float = math.inf) -> int:
@@ -76,3 +81,38 @@ def require_names(name: str, values: Collection[str], allowed: Collection[str]) 
     require_distinct(name, values)
     for value in values:
         require_choice(name, value, allowed)
+
+
+def require_points(name: str, value: object) -> int:
+    """Return ``value`` if clouds have that many points, else raise ``UsageError``."""
+    points = require_positive_int(name, value)
+    if points > CLOUD_POINTS:
+        msg = f"{name} = {points}: the clouds have {CLOUD_POINTS} points, so at most {CLOUD_POINTS}"
+        raise UsageError(msg)
+    return points
+
+
+def require_seed(value: object) -> int:
+    """Return ``value`` if it can seed a run, else raise ``UsageError``."""
+    return require_whole("seed", value, 0, LARGEST_SEED)
+
+
+def require_seeds(values: Collection[object]) -> None:
+    """Raise ``UsageError`` unless ``values`` are distinct seeds, at least one."""
+    require_distinct("seeds", values)
+    for value in values:
+        require_seed(value)
+
+
+def unknown(kind: str, name: str, known: Iterable[str], elsewhere: str) -> str:
+    """Return a message that suggests at most three similar names, or says where all are listed.
+
+    Args:
+        kind: the noun before the name, as in ``artifact``.
+        name: the unknown name.
+        known: the valid names.
+        elsewhere: the command that lists all names, as in ``repro list``.
+    """
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"{elsewhere} lists all"
+    return f"no {kind} named {name!r}; {hint}"

@@ -3,7 +3,7 @@
 import importlib
 
 from repro.core.errors import UsageError
-from repro.core.suggestions import unknown
+from repro.core.validation import unknown
 from repro.data.base import DataSet
 
 MODULES = {

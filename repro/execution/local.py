@@ -9,6 +9,7 @@ from typing import Any
 from pebble import ProcessExpired
 
 from repro.core.errors import ReproError
+from repro.core.leftovers import tidy
 from repro.core.units import format_bytes
 from repro.data import cache
 from repro.execution.run_memory import run_bytes
@@ -21,7 +22,6 @@ from repro.ondevice import build
 from repro.training.run import NetworkRun
 from repro.training.store import CheckpointStore
 from repro.training.task import vision_task
-from repro.training.tidy import tidy
 from repro.training.trainer import TrainingTask, train_run
 
 GPUS_PER_RUN = 1 / 16

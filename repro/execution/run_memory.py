@@ -7,9 +7,9 @@ process are 1 to 1.7 times smaller (docs/sweep.md).
 
 from functools import cache
 
-from repro.core.limits import CLOUD_POINTS
 from repro.core.names import MethodName
 from repro.core.units import MIB
+from repro.core.validation import CLOUD_POINTS
 from repro.data.catalog import load_set
 from repro.memory.elasticzo import Format, training_bytes
 from repro.memory.network_step import NetworkStep

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from repro.core.errors import UsageError
+from repro.core.signals import uninterrupted
 from repro.core.validation import require_choice
 from repro.integer.counter import stream_key, words_
 from repro.integer.layers import Weighted
@@ -25,7 +26,6 @@ from repro.integer.perturbation import Perturbation
 from repro.integer.shift import descend_
 from repro.integer.sign import SignRule, compare, mean_loss
 from repro.integer.tensor import IntegerTensor
-from repro.methods.interrupts import uninterrupted
 from repro.methods.step_info import GradientEstimate, PhaseTimer, StepInfo
 
 Activations = Literal["plus", "minus"]

@@ -15,10 +15,10 @@ from itertools import accumulate, groupby, pairwise
 import torch
 from torch import Tensor
 
+from repro.core.signals import uninterrupted
 from repro.integer.noise import IntegerNoise
 from repro.integer.rounding import LARGEST, largest_magnitude, magnitude_range
 from repro.integer.shift import gradient
-from repro.methods.interrupts import uninterrupted
 
 
 class Perturbation:

@@ -4,6 +4,6 @@ Without it, the server would notice the end of its driver only after importing P
 seconds.
 """
 
-from repro.core.parent import end_with_parent
+from repro.core.processes import end_with_parent
 
 end_with_parent()

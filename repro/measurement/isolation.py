@@ -19,9 +19,8 @@ from typing import Any, TypeVar
 
 from pebble import ProcessExpired, ProcessPool
 
-from repro.core.environ import environment_set, same_package
 from repro.core.errors import ReproError
-from repro.core.parent import end_with_parent
+from repro.core.processes import end_with_parent, environment_set, same_package
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

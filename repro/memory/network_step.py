@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from repro.core.errors import UsageError
-from repro.core.limits import require_points
 from repro.core.names import METHODS, MethodName
-from repro.core.validation import require_choice, require_positive_int
+from repro.core.validation import require_choice, require_points, require_positive_int
 from repro.memory.elasticzo import WIDTHS, Format
 from repro.memory.layers import LayerSize, layer_table
 from repro.models.lenet5 import lenet5

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import torch
 
 from repro.core.errors import UsageError
+from repro.core.signals import uninterrupted
 from repro.core.validation import require_choice
-from repro.methods.interrupts import uninterrupted
 from repro.methods.noise import Noise
 from repro.methods.parameters import split_at, tied_names, trainable
 from repro.methods.perturbed_weights import Restore

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from repro.core.errors import UsageError
+from repro.core.signals import uninterrupted
 from repro.core.validation import require_choice, require_not_negative, require_positive
 from repro.methods.estimators import OFFSETS, Estimator
-from repro.methods.interrupts import uninterrupted
 from repro.methods.log import GroupLog, StepLog, perturbed_groups, step_entries
 from repro.methods.noise import Noise, TorchNoise
 from repro.methods.perturbed_weights import Restore, default_restore

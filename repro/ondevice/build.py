@@ -17,10 +17,10 @@ from typing import Any
 
 from filelock import FileLock
 
-from repro.core.commands import run_command
 from repro.core.errors import ReproError
 from repro.core.leftovers import temporary_directory
 from repro.core.paths import cache_dir
+from repro.core.processes import run_command
 
 SOURCES = Path(__file__).with_name("cpp")
 _MODULE = "_engine"

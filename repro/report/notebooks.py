@@ -25,8 +25,8 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from repro.artifacts import index
 from repro.claims.index import CLAIMS
 from repro.core import atomic
-from repro.core.environ import environment_set, same_package
 from repro.core.errors import ReproError
+from repro.core.processes import environment_set, same_package
 from repro.report import notebook_api
 from repro.report.claims_table import run_rows
 from repro.report.formatting import FOLDED

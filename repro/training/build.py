@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from repro.core.limits import CLOUD_POINTS
+from repro.core.validation import CLOUD_POINTS
 from repro.data.base import Array
 from repro.data.batches import normalise, to_tensors
 from repro.data.images.labelled import PIXELS

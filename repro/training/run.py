@@ -6,9 +6,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from repro.core.errors import UsageError
-from repro.core.limits import require_points, require_seed
 from repro.core.names import METHODS, PRECISIONS, Augmentation, Engine, MethodName, Precision
-from repro.core.validation import require_choice, require_positive, require_positive_int
+from repro.core.validation import (
+    require_choice,
+    require_points,
+    require_positive,
+    require_positive_int,
+    require_seed,
+)
 from repro.integer.limits import check_bits, check_p_zero, check_r_max
 from repro.measurement.device import Device
 from repro.measurement.environment import source_sha256

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from repro.core.leftovers import sweep, temporary_file
+from repro.core.leftovers import sweep, temporary_file, tidy
 from repro.training.store import Checkpoint
-from repro.training.tidy import tidy
 
 
 @pytest.fixture

@@ -22,12 +22,12 @@ from dataclasses import dataclass
 
 from repro.artifacts.base import Artifact, lazy
 from repro.artifacts.shared.images import RotatedRuns
-from repro.core.limits import require_seeds
 from repro.core.validation import (
     require_each,
     require_names,
     require_positive,
     require_positive_int,
+    require_seeds,
 )
 
 EXPERIMENTS = (

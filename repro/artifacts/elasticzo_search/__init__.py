@@ -40,12 +40,12 @@ from dataclasses import dataclass
 from repro.artifacts.base import Artifact, lazy
 from repro.artifacts.shared.images import TrainingRuns
 from repro.core.errors import UsageError
-from repro.core.limits import require_points
 from repro.core.names import METHODS, MethodName, Precision
 from repro.core.validation import (
     require_distinct,
     require_each,
     require_names,
+    require_points,
     require_positive,
     require_positive_int,
 )

@@ -55,7 +55,6 @@ from typing import Literal, get_args
 
 from repro.artifacts.base import Artifact, lazy
 from repro.core.errors import UsageError
-from repro.core.limits import require_seeds
 from repro.core.names import BYTES, Dtype
 from repro.core.validation import (
     require_choice,
@@ -65,6 +64,7 @@ from repro.core.validation import (
     require_not_negative,
     require_positive,
     require_positive_int,
+    require_seeds,
     require_whole,
 )
 from repro.data.text.tasks import task_of_seed

@@ -23,6 +23,7 @@ from repro.artifacts.mezo_fig4.controls import data_of, zero_shot_controls
 from repro.artifacts.mezo_fig4.plan import plan
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.errors import ReproError
+from repro.core.leftovers import tidy
 from repro.data.text.tasks import task_of_seed
 from repro.finetuning.arms import LABELS, estimates, tuned_as
 from repro.finetuning.base_models import fingerprint
@@ -35,7 +36,6 @@ from repro.measurement.environment import Environment
 from repro.measurement.result_cache import ResultCache
 from repro.ondevice.build import build
 from repro.training.store import CheckpointStore, identity
-from repro.training.tidy import tidy
 from repro.training.trainer import TrainingTask, train_run
 
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass, fields
 from typing import get_args
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
-from repro.core.limits import require_seeds
 from repro.core.names import METHODS, EngineChoice, MethodName
-from repro.core.validation import require_choice, require_names, require_positive_int
+from repro.core.validation import require_choice, require_names, require_positive_int, require_seeds
 from repro.measurement.device import Device
 
 DATASETS = ("mnist", "fashion_mnist")

@@ -37,12 +37,12 @@ from dataclasses import dataclass, replace
 from repro.artifacts.base import Artifact, lazy
 from repro.artifacts.zo_methods.arms import ARMS, Kind
 from repro.core.errors import UsageError
-from repro.core.limits import require_seeds
 from repro.core.validation import (
     require_distinct,
     require_names,
     require_positive,
     require_positive_int,
+    require_seeds,
     require_whole,
 )
 from repro.data.text.tasks import get_task

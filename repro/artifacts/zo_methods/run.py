@@ -21,12 +21,12 @@ from repro.artifacts.zo_methods import Config
 from repro.artifacts.zo_methods.arms import ARMS
 from repro.artifacts.zo_methods.training import MethodRun, kind_of, measure_cost
 from repro.core.errors import ReproError
+from repro.core.leftovers import tidy
 from repro.data.text.task import SPLITS
 from repro.data.text.tasks import get_task
 from repro.finetuning.base_models import fingerprint
 from repro.training.run import TrainingRun
 from repro.training.store import CheckpointStore
-from repro.training.tidy import tidy
 from repro.training.trainer import TrainingTask, train_run
 
 _PRELOAD = ["repro.training.trainer", "repro.artifacts.zo_methods.training"]

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from repro.core.commands import run_command
+from repro.core.processes import run_command
 from repro.data.base import SourceUnavailableError
 
 _STANDARD_ERROR = 2

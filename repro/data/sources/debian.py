@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro.core.parent import end_with_parent
+from repro.core.processes import end_with_parent
 from repro.data.base import BadContentError, Request, SourceUnavailableError, Value
 from repro.data.sources.archives import open_tar
 from repro.data.sources.clients import run_client

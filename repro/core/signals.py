@@ -1,10 +1,36 @@
-"""Let Ctrl-C take effect between two passes over the weights, never within one."""
+"""SIGTERM raises an exception, as Ctrl-C does; a pass over weights ends before either is raised."""
 
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM has arrived."""
+
+
+@contextmanager
+def termination_raised() -> Iterator[None]:
+    """Raise ``Terminated`` where the block is when SIGTERM arrives.
+
+    Python delivers signals to the main thread only. A signal ignored by the caller stays ignored.
+    """
+    before = signal.getsignal(signal.SIGTERM)
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or before in (signal.SIG_IGN, None):
+        yield
+        return
+
+    def terminate(_number: int, _frame: FrameType | None) -> None:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
