@@ -13,7 +13,7 @@ from repro.measurement.timing import Step, ratio
 from repro.models.lenet5 import lenet5
 from repro.ondevice.floating import NativeElasticZO
 from repro.ondevice.integer import NativeElasticZOInt8
-from repro.training.partition import partition
+from repro.training.task import partition
 
 IMAGE = (1, 28, 28)
 PRODUCTS = 605_952

@@ -16,7 +16,7 @@ from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
 from repro.methods.perturbation import perturb_
 from repro.models.lenet5 import lenet5
-from repro.training.partition import partition
+from repro.training.task import partition
 
 
 def peak_of_step(arm: str) -> int:

@@ -13,7 +13,7 @@ from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
 from repro.models.pointnet import pointnet
 from repro.ondevice.floating import NativeElasticZO
-from repro.training.partition import partition
+from repro.training.task import partition
 
 SIZE = 32
 EPS, LR = 1e-2, 1e-4

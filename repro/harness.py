@@ -9,8 +9,7 @@ from typing import Any
 from repro.artifacts.base import Artifact, Config, Context, Result
 from repro.core import atomic
 from repro.core.leftovers import sweep, tidy
-from repro.execution.dry_run import DryRunExecutor, UnknownRunsError
-from repro.execution.executor import Executor
+from repro.execution.executor import DryRunExecutor, Executor, UnknownRunsError
 from repro.execution.local import LocalExecutor
 from repro.measurement import environment
 from repro.measurement.environment import Environment

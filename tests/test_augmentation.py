@@ -13,14 +13,12 @@ from repro.core.errors import UsageError
 from repro.core.names import Engine, MethodName
 from repro.data.points.augmentation import JITTER, JITTER_LIMIT, augment, jitter, turn
 from repro.training import build as build_module
-from repro.training.augmentation import CloudAugmentation
 from repro.training.build import build_learner
 from repro.training.checkpoint import Checkpoint
-from repro.training.curve import Curve
 from repro.training.float_learner import FloatLearner
-from repro.training.loop import Epochs, Training, train
+from repro.training.loop import Curve, Epochs, Training, train
 from repro.training.run import FloatSettings, NetworkRun
-from repro.training.split import SplitBatches
+from repro.training.split import CloudAugmentation, SplitBatches
 from repro.training.store import CheckpointStore
 from repro.training.task import Arrays
 from repro.training.trainer import TrainingTask, train_run
@@ -156,7 +154,9 @@ def test_a_resumed_augmented_run_equals_an_uninterrupted_one(
     train_run(TrainingTask(short, store, {}))
     state = store.checkpoint(short).read()
     assert state is not None
-    store.checkpoint(long).write(state)  # as if the long run had been killed after an epoch
+    store.checkpoint(long).path.write_bytes(
+        state
+    )  # as if the long run had been killed after an epoch
     assert store.progress(long).epochs == 1
     assert curves(long, tmp_path / "parts") == whole
     assert curves(long, tmp_path / "again") == whole

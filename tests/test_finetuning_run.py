@@ -344,7 +344,7 @@ def _items(run: LanguageModelRun, tokenizer: Any) -> Any:
 
 def _batches(count: int, run: LanguageModelRun = RUN) -> list[Any]:
     from repro.finetuning.batches import Sampler, collate
-    from repro.training.seeds import ORDER, derived_seed
+    from repro.training.run import ORDER, derived_seed
 
     items = _items(run, tiny_llama().tokenizer)
     lengths = items.train.lengths(run.context)

@@ -16,13 +16,12 @@ from repro.core.errors import UsageError
 from repro.data.text.task import PromptTask
 from repro.data.text.tasks import get_task
 from repro.finetuning.batches import Batch, collate, in_order
-from repro.finetuning.calibration import accuracy, best_threshold, biases
 from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.items import load_items
 from repro.finetuning.learner import LanguageModelLearner
 from repro.finetuning.replay import rebuilt
 from repro.finetuning.run import LanguageModelRun
-from repro.finetuning.zero_shot import answer_logits, zero_shot
+from repro.finetuning.zero_shot import accuracy, answer_logits, best_threshold, biases, zero_shot
 from repro.models.tiny import tiny_llama, tiny_tokenizer
 from repro.training.loop import score
 from repro.training.store import CheckpointStore

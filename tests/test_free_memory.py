@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from repro.measurement import free_memory
-from repro.measurement.free_memory import free_bytes
+from repro.measurement import device
+from repro.measurement.device import free_bytes
 
 MACHINE = "MemTotal:       24105000 kB\nMemFree:        100 kB\nMemAvailable:   2000 kB\n"
 
@@ -15,8 +15,8 @@ def container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the files of cgroup v2 are; the machine has 2000 KiB left."""
     machine = tmp_path / "meminfo"
     machine.write_text(MACHINE)
-    monkeypatch.setattr(free_memory, "_MACHINE", machine)
-    monkeypatch.setattr(free_memory, "_CONTAINER", tmp_path)
+    monkeypatch.setattr(device, "_MACHINE", machine)
+    monkeypatch.setattr(device, "_CONTAINER", tmp_path)
     return tmp_path
 
 

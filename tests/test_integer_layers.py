@@ -8,9 +8,14 @@ from torch.nn import functional as F  # noqa: N812
 
 from repro.core.errors import UsageError
 from repro.integer.conv import IntegerConv2d, windows
-from repro.integer.layers import IntegerFlatten, IntegerReLU, Selecting
-from repro.integer.linear import IntegerLinear
-from repro.integer.pooling import IntegerMaxOverPoints, IntegerMaxPool2d
+from repro.integer.layers import (
+    IntegerFlatten,
+    IntegerLinear,
+    IntegerMaxOverPoints,
+    IntegerMaxPool2d,
+    IntegerReLU,
+    Selecting,
+)
 from repro.integer.tensor import IntegerTensor
 
 

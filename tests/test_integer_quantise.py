@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from repro.core.errors import UsageError
-from repro.integer.initialise import Distribution, initialise
-from repro.integer.quantise import exponent_of, quantise
+from repro.integer.quantise import Distribution, exponent_of, initialise, quantise
 from repro.integer.structure import without_bias_and_norm
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet

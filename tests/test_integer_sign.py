@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
-from repro.integer.power_loss import PowerLoss
-from repro.integer.sign import compare, mean_loss
+from repro.integer.sign import PowerLoss, compare, mean_loss
 from repro.integer.tensor import IntegerTensor
 
 CLASSES = 4

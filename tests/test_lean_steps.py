@@ -31,7 +31,7 @@ from repro.methods.rademacher import RademacherNoise
 from repro.methods.sparse import SparseNoise
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet
-from repro.training.partition import partition
+from repro.training.task import partition
 
 LENET = (4704 + 1176) * 4  # bytes a sample: the first pooling; float32
 LENET_INT8 = 4704 * 4 + 1176 * 4  # the same in int32 accumulators, which are shifted after pooling

@@ -17,7 +17,7 @@ from repro.models.lenet5 import SAMPLE_SHAPE, lenet5
 from repro.models.pointnet import pointnet
 from repro.ondevice.floating import NativeElasticZO
 from repro.ondevice.integer import NativeElasticZOInt8
-from repro.training.partition import partition
+from repro.training.task import partition
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "memory.md"
 BATCHES = (1, 32, 256)

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from repro.core.errors import ReproError, UsageError
-from repro.methods.estimators import Estimator
 from repro.methods.fzoo import FZOO
 from repro.methods.lattice import Lattice
 from repro.methods.log import StepLog, replay
@@ -20,6 +19,7 @@ from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
 from repro.methods.perturbed_weights import Restore
 from repro.methods.rademacher import RademacherNoise
+from repro.methods.rules import Estimator
 from repro.methods.sparse import SparseNoise, thresholds_of
 
 SIZE, ESTIMATES = 6, 5_000

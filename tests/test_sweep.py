@@ -17,7 +17,7 @@ from repro.artifacts.base import Artifact, Context, Result
 from repro.artifacts.shared.training_runs import results
 from repro.cli import main
 from repro.core.errors import ReproError
-from repro.execution.dry_run import DryRunExecutor
+from repro.execution.executor import DryRunExecutor
 from repro.execution.local import LocalExecutor, LocalPool
 from repro.execution.run_memory import run_bytes
 from repro.execution.schedule import ATTEMPTS, RunOutcome, RunsFailedError, described, train_all

@@ -37,13 +37,10 @@ from repro.training import build as build_module
 from repro.training import run as run_module
 from repro.training.build import build
 from repro.training.checkpoint import Checkpoint
-from repro.training.curve import Curve
 from repro.training.float_learner import FloatLearner
 from repro.training.integer_learner import IntegerLearner
-from repro.training.learner import Labelled, NetworkLearner
-from repro.training.loop import Epochs, Training, train
-from repro.training.run import FloatSettings, IntegerSettings, NetworkRun
-from repro.training.seeds import derived_seed
+from repro.training.loop import Curve, Epochs, Labelled, NetworkLearner, Training, train
+from repro.training.run import FloatSettings, IntegerSettings, NetworkRun, derived_seed
 from repro.training.split import Split, SplitBatches
 from repro.training.task import Arrays
 

@@ -132,7 +132,7 @@ def _sweep(args: argparse.Namespace) -> int:
         )
         raise UsageError(msg)
     options = parse(SweepOptions, "repro sweep", artifact, args.rest)
-    from repro.execution.dry_run import DryRunExecutor
+    from repro.execution.executor import DryRunExecutor
     from repro.harness import dry_run_artifact, run_artifact
 
     asked = artifact, options.profile, options.config, options.out

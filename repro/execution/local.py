@@ -14,9 +14,8 @@ from repro.core.units import format_bytes
 from repro.data import cache
 from repro.execution.run_memory import run_bytes
 from repro.execution.schedule import RunOutcome, need_engine, train_all
-from repro.measurement.device import require_device
+from repro.measurement.device import free_bytes, require_device
 from repro.measurement.environment import Environment
-from repro.measurement.free_memory import free_bytes
 from repro.measurement.isolation import Submit, processes
 from repro.ondevice import build
 from repro.training.run import NetworkRun

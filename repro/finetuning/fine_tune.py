@@ -16,9 +16,8 @@ from repro.finetuning.replay import packed, weights_sha256
 from repro.finetuning.run import LanguageModelRun
 from repro.measurement.device import Device, require_device
 from repro.methods.step_info import DivergedError
-from repro.training.curve import Curve
-from repro.training.loop import EqualParts, Training, score
-from repro.training.seeds import ORDER, derived_seed
+from repro.training.loop import Curve, EqualParts, Training, score
+from repro.training.run import ORDER, derived_seed
 
 
 def language_training(run: LanguageModelRun) -> Training[Batch]:

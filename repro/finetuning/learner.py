@@ -17,7 +17,6 @@ from repro.memory.setting import Setting
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
 from repro.methods.log import StepLog, replay
-from repro.methods.method import Method
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
 from repro.methods.perturbed_weights import Restore
@@ -27,8 +26,8 @@ from repro.models.adapters import add_adapters
 from repro.models.dropout import without_dropout
 from repro.ondevice.build import is_built
 from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
-from repro.training.learner import Learner
-from repro.training.seeds import ADAPTERS, NOISE, derived_seed
+from repro.training.loop import Learner
+from repro.training.run import ADAPTERS, NOISE, derived_seed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -60,12 +59,13 @@ class AnswerLearner(Learner[Batch]):
         self.model = model
         self.classifier = AnswerClassifier(model, answers)
         self.optimizer = optimizer
-        self.method = Method(optimizer, self.classifier.loss)
         self._noise = noise
 
     def step(self, batch: Batch) -> StepInfo:
         """Train on one batch."""
-        return self.method.step(batch)
+        self.optimizer.step(lambda: self.classifier.loss(batch))
+        assert self.optimizer.last is not None  # noqa: S101 - for the type checker
+        return self.optimizer.last
 
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the summed cross-entropy of a batch, and the number of right answers."""

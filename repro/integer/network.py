@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from repro.core.errors import UsageError
 from repro.core.partition import partition_index
 from repro.core.validation import require_choice
-from repro.integer.initialise import Distribution, initialise
 from repro.integer.layers import IntegerReLU, Layer, Weighted
+from repro.integer.quantise import Distribution, initialise
 from repro.integer.rounding import LARGEST, largest_magnitude
 from repro.integer.shift import ShiftPolicy, Version, gradient, policy_of
 from repro.integer.structure import convert
@@ -146,7 +146,12 @@ class IntegerNetwork:
             if recorded or isinstance(layer, Weighted):
                 now = self._narrowed(now)
             x = now.values if recorded else None  # without a record, free the input with its layer
-            now = self._through(name, layer, now)
+            if isinstance(layer, Weighted):
+                now = self._accumulated(name, layer, now)
+            elif isinstance(layer, IntegerReLU) and now.k:
+                now = replace(now, rectified=True)
+            else:
+                now = replace(now, values=layer.forward(now.values))
             if tape is not None and x is not None:
                 now = self._narrowed(now)
                 tape.append(SavedTensors(layer, x, now.values))
@@ -218,13 +223,6 @@ class IntegerNetwork:
             old = layer.weight.values
             view = self.parameters[end - old.numel() : end].view(old.shape)
             layer.weight = IntegerTensor(view, exponent)
-
-    def _through(self, name: str, layer: Layer, now: _Activation) -> _Activation:
-        if isinstance(layer, Weighted):
-            return self._accumulated(name, layer, now)
-        if isinstance(layer, IntegerReLU) and now.k:
-            return replace(now, rectified=True)
-        return replace(now, values=layer.forward(now.values))
 
     def _accumulated(self, name: str, layer: Weighted, now: _Activation) -> _Activation:
         """Apply a layer with weights, and defer the shift if that gives the same result.

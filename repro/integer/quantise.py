@@ -1,12 +1,13 @@
-"""Quantisation of the network's input (NITI v2, ti_torch.py)."""
+"""Integers from floating point: the network's input and initial weights (NITI v2, ti_torch.py)."""
 
 import math
+from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from repro.core.errors import UsageError
-from repro.integer.rounding import MAGNITUDE_BITS
+from repro.integer.rounding import LARGEST, MAGNITUDE_BITS
 from repro.integer.tensor import IntegerTensor
 
 
@@ -44,3 +45,33 @@ def quantise(numbers: Tensor, exponent: int | None = None) -> IntegerTensor:
     chosen = exponent_of(largest) if exponent is None else exponent
     scaled = torch.ldexp(numbers, torch.tensor(-chosen)).round_()
     return IntegerTensor(scaled.clamp_(-128, 127).to(torch.int8), chosen)
+
+
+Distribution = Literal["uniform", "normal"]
+"""Xavier uniform is v2's, Xavier normal v1's."""
+
+
+def initialise(
+    shape: tuple[int, ...], generator: torch.Generator, distribution: Distribution
+) -> IntegerTensor:
+    """Return a random weight: round(127 w / max|w|), with the exponent ceil(log2(max|w|)) - 7.
+
+    w has Xavier's distribution.
+
+    The exponent does not match the scale of the mantissas: the weight is Xavier's times
+    c = (127/128) 2^ceil(log2 max|w|) / max|w|, from 0.99 to 1.98.
+
+    Args:
+        shape: [out, in] or [out, in, k, k].
+        generator: a CPU generator.
+        distribution: which of Xavier's two distributions.
+    """
+    weight = torch.empty(shape)
+    fill = {"uniform": nn.init.xavier_uniform_, "normal": nn.init.xavier_normal_}[distribution]
+    fill(weight, generator=generator)
+    low, high = torch.aminmax(weight)
+    largest = torch.maximum(-low, high)
+    # in place: another float32 copy of the largest weight would exceed the memory of an integer
+    # step
+    values = weight.div_(largest).mul_(LARGEST).round_().to(torch.int8)
+    return IntegerTensor(values, exponent_of(float(largest)))

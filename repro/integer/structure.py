@@ -4,13 +4,18 @@ import copy
 from collections import OrderedDict
 from collections.abc import Callable
 
-from torch import Tensor, nn
+from torch import nn
 
 from repro.core.errors import UsageError
 from repro.integer.conv import IntegerConv2d
-from repro.integer.layers import IntegerFlatten, IntegerReLU, Layer
-from repro.integer.linear import IntegerLinear
-from repro.integer.pooling import IntegerMaxOverPoints, IntegerMaxPool2d
+from repro.integer.layers import (
+    IntegerFlatten,
+    IntegerLinear,
+    IntegerMaxOverPoints,
+    IntegerMaxPool2d,
+    IntegerReLU,
+    Layer,
+)
 from repro.integer.tensor import IntegerTensor
 from repro.models import pointnet
 
@@ -44,14 +49,35 @@ def convert(name: str, module: nn.Module, new_weight: NewWeight) -> Layer:
     Raises:
         UsageError: no integer layer supports the module or one of its settings.
     """
+    if isinstance(module, nn.Linear | nn.Conv2d):
+        if module.bias is not None:
+            msg = f"layer {name} has a bias; NITI networks do not support biases: use bias=False"
+            raise UsageError(msg)
+        if not module.weight.numel():
+            shape = tuple(module.weight.shape)
+            msg = f"layer {name}: weights of shape {shape}: every size must be at least 1"
+            raise UsageError(msg)
     if isinstance(module, nn.Linear):
-        _refuse_bias(name, module.bias)
-        _refuse_empty(name, module.weight)
         return IntegerLinear(new_weight(tuple(module.weight.shape)))
     if isinstance(module, nn.Conv2d):
-        return _conv(name, module, new_weight)
+        padding = plain_padding(module)
+        if padding is None or padding >= module.kernel_size[0]:
+            msg = (
+                f"layer {name} ({module}): an integer convolution must have a square kernel, "
+                "stride 1, no dilation, one group, and equal padding with zeros, smaller than the "
+                "kernel"
+            )
+            raise UsageError(msg)
+        return IntegerConv2d(new_weight(tuple(module.weight.shape)), padding)
     if isinstance(module, nn.MaxPool2d):
-        return _pool(name, module)
+        window = plain_window(module)
+        if window is None:
+            msg = (
+                f"layer {name} ({module}): integer pooling must have square windows, stride = "
+                "size, no padding, no dilation and ceil_mode=False"
+            )
+            raise UsageError(msg)
+        return IntegerMaxPool2d(window)
     for kind, layer in _PLAIN.items():
         if isinstance(module, kind):
             return layer()
@@ -69,21 +95,11 @@ _PLAIN: dict[type[nn.Module], Callable[[], Layer]] = {
 }
 
 
-def _refuse_bias(name: str, bias: Tensor | None) -> None:
-    if bias is not None:
-        msg = f"layer {name} has a bias; NITI networks do not support biases: use bias=False"
-        raise UsageError(msg)
+def plain_padding(module: nn.Conv2d) -> int | None:
+    """Return the padding of a convolution; ``None`` if it is not of the plain kind.
 
-
-def _refuse_empty(name: str, weight: Tensor) -> None:
-    if not weight.numel():
-        msg = f"layer {name}: weights of shape {tuple(weight.shape)}: every size must be at least 1"
-        raise UsageError(msg)
-
-
-def _conv(name: str, module: nn.Conv2d, new_weight: NewWeight) -> IntegerConv2d:
-    _refuse_bias(name, module.bias)
-    _refuse_empty(name, module.weight)
+    A plain one has a square kernel, stride 1, no dilation, one group and equal padding with zeros.
+    """
     kernel, padding = module.kernel_size, module.padding
     if (
         module.stride != (1, 1)
@@ -93,17 +109,13 @@ def _conv(name: str, module: nn.Conv2d, new_weight: NewWeight) -> IntegerConv2d:
         or kernel[0] != kernel[1]
         or isinstance(padding, str)
         or padding[0] != padding[1]
-        or padding[0] >= kernel[0]
     ):
-        msg = (
-            f"layer {name} ({module}): an integer convolution must have a square kernel, stride 1, "
-            "no dilation, one group, and equal padding with zeros, smaller than the kernel"
-        )
-        raise UsageError(msg)
-    return IntegerConv2d(new_weight(tuple(module.weight.shape)), int(padding[0]))
+        return None
+    return padding[0]
 
 
-def _pool(name: str, module: nn.MaxPool2d) -> IntegerMaxPool2d:
+def plain_window(module: nn.MaxPool2d) -> int | None:
+    """Return the side of a pooling's windows; ``None`` unless they are square and side by side."""
     kernel = module.kernel_size
     if (
         not isinstance(kernel, int)
@@ -112,9 +124,5 @@ def _pool(name: str, module: nn.MaxPool2d) -> IntegerMaxPool2d:
         or module.dilation != 1
         or module.ceil_mode
     ):
-        msg = (
-            f"layer {name} ({module}): integer pooling must have square windows, stride = size, no "
-            "padding, no dilation and ceil_mode=False"
-        )
-        raise UsageError(msg)
-    return IntegerMaxPool2d(kernel)
+        return None
+    return kernel

@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 
 import repro
-from repro.measurement.device import memory_of
-from repro.measurement.gpu import driver
+from repro.measurement.device import driver, memory_of
 
 LIBRARIES = ("torch", "transformers", "numpy", "memray", "torchvision", "datasets", "zo-repro")
 SOURCE = Path(repro.__file__).parent

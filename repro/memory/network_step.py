@@ -15,10 +15,9 @@ from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet
 from repro.training.build import build_learner
 from repro.training.hyperparameters import tuned_hyperparameters
-from repro.training.learner import NetworkLearner
-from repro.training.partition import partition
+from repro.training.loop import NetworkLearner
 from repro.training.run import NetworkRun
-from repro.training.task import Network, vision_task
+from repro.training.task import Network, partition, vision_task
 
 _PROBLEMS: dict[Network, str] = {"lenet5": "mnist", "pointnet": "modelnet40"}
 _SIDE, _GREYS = 28, 256  # of an MNIST image: side and number of grey levels

@@ -14,9 +14,8 @@ from repro.core.validation import require_choice
 from repro.methods.noise import Noise
 from repro.methods.parameters import split_at, tied_names, trainable
 from repro.methods.perturbed_weights import Restore
-from repro.methods.shared_randomness import SharedRandomness
 from repro.methods.step_info import PhaseTimer, StepInfo, require_finite
-from repro.methods.watch import FirstStep
+from repro.methods.watch import FirstStep, SharedRandomness
 from repro.methods.zeroth_order import Closure, ZerothOrder, micro_batches
 
 if TYPE_CHECKING:
@@ -142,9 +141,19 @@ class ElasticZO(ZerothOrder):
         try:
             with self._restoring():
                 if self.zo_params:
-                    info = self._hybrid(closures, timer)
+                    passes = [
+                        partial(self._pass, closures, weight, timer)
+                        for weight in ACTIVATION_WEIGHTS[self.activations]
+                    ]
+                    with _frozen(self.zo_params):
+                        estimate = self._estimate(passes, timer)
+                    loss = (estimate.loss_plus + estimate.loss_minus) / 2
+                    info = StepInfo(loss, (estimate,), timer.seconds)
                 else:
-                    info = self._plain(closures, timer)
+                    loss = self._pass(closures, 1, timer)
+                    if self._processes is not None:
+                        (loss,) = self._processes.mean(0, [loss])
+                    info = StepInfo(require_finite(loss, "loss"), (), timer.seconds)
                 self._end_first_step()
                 if self._processes is not None:
                     self._processes.add_gradients(self.bp_params)
@@ -156,16 +165,6 @@ class ElasticZO(ZerothOrder):
             self._drop_gradients()
         self.last = info
         return info.loss
-
-    def _hybrid(self, closures: Sequence[Closure], timer: PhaseTimer) -> StepInfo:
-        passes = [
-            partial(self._pass, closures, weight, timer)
-            for weight in ACTIVATION_WEIGHTS[self.activations]
-        ]
-        with _frozen(self.zo_params):
-            estimate = self._estimate(passes, timer)
-        loss = (estimate.loss_plus + estimate.loss_minus) / 2
-        return StepInfo(loss, (estimate,), timer.seconds)
 
     def _check_order(self, order: Sequence[int]) -> None:
         """Refuse a tail that runs before a layer of the zeroth-order part."""
@@ -208,7 +207,13 @@ class ElasticZO(ZerothOrder):
             with timer("forward"), torch.set_grad_enabled(tail):
                 loss = self._call(closure)
             if tail:
-                loss = _differentiable(loss)
+                if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
+                    msg = (
+                        "the loss has no gradient, so the backpropagated layers cannot be trained: "
+                        "compute it from their output without detaching, or use MeZO, which takes "
+                        "any loss"
+                    )
+                    raise UsageError(msg)
                 with timer("backward"):
                     scale = None if share == 1 else torch.full_like(loss, share)
                     loss.backward(scale)  # type: ignore[no-untyped-call]
@@ -220,12 +225,6 @@ class ElasticZO(ZerothOrder):
         """Free the tail's gradients; ``zero_grad`` takes ten times as long."""
         for parameter in self.bp_params:
             parameter.grad = None
-
-    def _plain(self, closures: Sequence[Closure], timer: PhaseTimer) -> StepInfo:
-        loss = self._pass(closures, 1, timer)
-        if self._processes is not None:
-            (loss,) = self._processes.mean(0, [loss])
-        return StepInfo(require_finite(loss, "loss"), (), timer.seconds)
 
 
 def used(model: torch.nn.Module, run: Callable[[], object]) -> list[int]:
@@ -241,16 +240,6 @@ def used(model: torch.nn.Module, run: Callable[[], object]) -> list[int]:
         run()
     randomness.rewind()
     return list(watch.order)
-
-
-def _differentiable(loss: torch.Tensor | float) -> torch.Tensor:
-    if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
-        msg = (
-            "the loss has no gradient, so the backpropagated layers cannot be trained: compute it "
-            "from their output without detaching, or use MeZO, which takes any loss"
-        )
-        raise UsageError(msg)
-    return loss
 
 
 @contextmanager

@@ -20,9 +20,9 @@ import torch
 from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
 from repro.data.arrays import read_npz
-from repro.methods.estimators import OFFSETS, Estimator
 from repro.methods.noise import Noise, noise_of_log
 from repro.methods.perturbed_weights import PerturbedWeights, Restore
+from repro.methods.rules import OFFSETS, Estimator
 from repro.methods.step_info import GradientEstimate
 
 _ENTRY = struct.Struct("<Idd")
@@ -62,7 +62,7 @@ class StepLog:
     noise: str = "torch"
     """See ``repro.methods.noise``."""
     estimator: Estimator = "two-sided"
-    """See ``repro.methods.estimators``."""
+    """See ``repro.methods.rules``."""
     groups: Sequence[GroupLog] = ()
     """The parameter groups, or none for a single one without weight decay."""
     data: bytearray = field(default_factory=bytearray)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from repro.core.validation import require_positive_int
-from repro.methods.estimators import OFFSETS, Estimator
 from repro.methods.noise import Noise
 from repro.methods.parameters import Parameters, parameter_groups
 from repro.methods.perturbed_weights import Restore
-from repro.methods.rules import Rule, sgd
+from repro.methods.rules import OFFSETS, Estimator, Rule, sgd
 from repro.methods.step_info import PhaseTimer, StepInfo
 from repro.methods.zeroth_order import Closure, ZerothOrder, micro_batches
 
@@ -92,7 +91,7 @@ class MeZO(ZerothOrder):
             chunk: elements of noise drawn at a time (see ``perturb_``).
             noise: source of the perturbations, by default PyTorch's generator;
                 ``repro.ondevice.noise`` has a faster one. The log names it.
-            estimator: ``"two-sided"`` or ``"one-sided"`` (``repro.methods.estimators``).
+            estimator: ``"two-sided"`` or ``"one-sided"`` (``repro.methods.rules``).
             rule: computes the factors of a step from its estimates (``repro.methods.rules``).
             group: processes of ``torch.distributed`` that train together, each on its own batches.
             timed: whether ``last.seconds`` is filled.

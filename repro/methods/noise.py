@@ -93,11 +93,13 @@ class PiecewiseNoise(ABC):
         """Return ``step`` over weights of one format; this version uses PyTorch's operators."""
 
         def change(weights: torch.Tensor, seed: int) -> None:
-            numbers = [drawn(self, weights, seed)]
+            vectors = [weights, drawn(self, weights, seed)]
             if step.is_update:
-                numbers.append(thresholds(lattice, weights, seed))
-            for part, *own in _parts(weights, *numbers):
-                step.apply(lattice, part, *own)
+                vectors.append(thresholds(lattice, weights, seed))
+            # on the host, parts that fit in the processor's cache
+            size = PART if weights.device.type == "cpu" else max(1, len(weights))
+            for parts in zip(*(torch.split(vector, size) for vector in vectors), strict=True):
+                step.apply(lattice, *parts)
 
         return change
 
@@ -155,10 +157,8 @@ class TorchNoise(PiecewiseNoise):
         """Forget the noise."""
         self._kept = KeptNoise()
 
-    @staticmethod
-    def fill_(vector: torch.Tensor, generator: torch.Generator) -> None:
-        """Overwrite ``vector`` with standard Gaussian noise."""
-        gaussian_(vector, generator)
+    fill_ = staticmethod(gaussian_)
+    """The distribution of the noise."""
 
 
 def split(parameter: torch.Tensor, size: int) -> Iterator[torch.Tensor]:
@@ -179,12 +179,6 @@ def thresholds(lattice: Lattice, weights: torch.Tensor, seed: int) -> torch.Tens
     generator = torch.Generator(weights.device).manual_seed((seed + _ROUNDING) % _SEED_SPACE)
     uniform = torch.empty(weights.shape, dtype=lattice.wide, device=weights.device)
     return uniform.uniform_(generator=generator)
-
-
-def _parts(*vectors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
-    """Cut vectors of equal length into parts that fit in the processor's cache."""
-    size = PART if vectors[0].device.type == "cpu" else max(1, len(vectors[0]))
-    return zip(*(torch.split(vector, size) for vector in vectors), strict=True)
 
 
 def noise_of_log(name: str, chunk: int | None, noise: Noise | None) -> Noise:

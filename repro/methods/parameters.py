@@ -54,7 +54,19 @@ def parameter_groups(parameters: Parameters) -> list[dict[str, Any]]:
             name, parameter = entry if isinstance(entry, tuple) else ("", entry)
             if not parameter.requires_grad or seen.get(parameter) == number:
                 continue
-            _require_usable(name, parameter, seen.get(parameter), number)
+            named = f"parameter {name!r}" if name else "a parameter"
+            if parameter in seen:
+                msg = (
+                    f"{named} is in parameter groups {seen[parameter]} and {number}: give it to "
+                    "one of them"
+                )
+                raise UsageError(msg)
+            if not parameter.is_contiguous():
+                msg = (
+                    f"{named} of shape {tuple(parameter.shape)} is not contiguous (channels_last, "
+                    "or a view): noise is added to flat chunks, make it contiguous first"
+                )
+                raise UsageError(msg)
             seen[parameter] = number
             kept.append(entry)
         if not kept:
@@ -62,19 +74,6 @@ def parameter_groups(parameters: Parameters) -> list[dict[str, Any]]:
             raise UsageError(msg)
         found.append({**group, "params": kept})
     return found
-
-
-def _require_usable(name: str, parameter: torch.Tensor, other: int | None, number: int) -> None:
-    named = f"parameter {name!r}" if name else "a parameter"
-    if other is not None:
-        msg = f"{named} is in parameter groups {other} and {number}: give it to one of them"
-        raise UsageError(msg)
-    if not parameter.is_contiguous():
-        msg = (
-            f"{named} of shape {tuple(parameter.shape)} is not contiguous (channels_last, or a "
-            "view): noise is added to flat chunks, make it contiguous first"
-        )
-        raise UsageError(msg)
 
 
 def split_at(
@@ -104,7 +103,15 @@ def split_at(
         named.sort(key=lambda entry: place.get(id(entry[1]), len(place)))
     layers = [name.rpartition(".")[0] or name for name, _ in named]
     if isinstance(partition, str):
-        _require_own_weights(model, partition, layers)
+        if not any(f"{layer}.".startswith(f"{partition}.") for layer in layers):
+            for name, other in tied_names(model).items():
+                if name.startswith(f"{partition}."):
+                    msg = (
+                        f"partition {partition!r}: {name} is tied to {other}, one weight under two "
+                        "names, and belongs to the layer that has it first; choose another "
+                        "partition or untie it"
+                    )
+                    raise UsageError(msg)
         start = partition_index(partition, layers)
     else:
         children = [name for name, _ in model.named_children()]
@@ -139,15 +146,3 @@ def tied_names(model: torch.nn.Module) -> dict[str, str]:
         if first.setdefault(id(parameter), name) != name:
             tied[name] = first[id(parameter)]
     return tied
-
-
-def _require_own_weights(model: torch.nn.Module, partition: str, layers: Sequence[str]) -> None:
-    if any(f"{layer}.".startswith(f"{partition}.") for layer in layers):
-        return
-    for name, other in tied_names(model).items():
-        if name.startswith(f"{partition}."):
-            msg = (
-                f"partition {partition!r}: {name} is tied to {other}, one weight under two names, "
-                f"and belongs to the layer that has it first; choose another partition or untie it"
-            )
-            raise UsageError(msg)

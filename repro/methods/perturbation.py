@@ -113,17 +113,13 @@ def perturb_(
                 noise = noise[: sum(piece.numel() for piece in pieces)]
                 if not ready:
                     fill_(noise, generator)
-                _add(pieces, noise, scale)
+                start = 0
+                for piece in pieces:
+                    piece.add_(noise[start : start + piece.numel()], alpha=scale)
+                    start += piece.numel()
 
     parallel_for(_chunks(parameters, size), threads, work)
     kept.drawn = identity if len(vector) else None
-
-
-def _add(pieces: list[torch.Tensor], noise: torch.Tensor, scale: float) -> None:
-    start = 0
-    for piece in pieces:
-        piece.add_(noise[start : start + piece.numel()], alpha=scale)
-        start += piece.numel()
 
 
 def _chunks(parameters: Sequence[torch.Tensor], size: int) -> Iterator[_Chunk]:

@@ -6,9 +6,8 @@ from typing import Literal, get_args
 import torch
 
 from repro.core.validation import require_choice
-from repro.methods.decay import shrink_
 from repro.methods.lattice import Lattice
-from repro.methods.noise import LatticeStep, Noise, split
+from repro.methods.noise import LatticeStep, Noise, split, thresholds
 from repro.methods.perturbation import default_chunk
 
 Restore = Literal["rounded", "exact"]
@@ -16,6 +15,7 @@ Restore = Literal["rounded", "exact"]
 
 _GROUP = 0x9E3779B9
 """Distance between the seeds of two parameter groups; its multiples are far apart modulo 2^32."""
+_DECAY = 1 << 30  # distinct from the seeds of noise and rounding in the same step
 
 
 def default_restore(parameters: Sequence[torch.Tensor]) -> Restore:
@@ -102,8 +102,20 @@ class PerturbedWeights:
                 self._add(seed, -self._offset * self.eps - rate / factor)
             self._seed, self._offset = seed, 0
         if decay:
-            eps = self.eps if self.exact else None
-            shrink_(self.parameters, factor, self._own(rates[0][0]), eps, self.chunk)
+            self._shrink(factor, self._own(rates[0][0]) + _DECAY)
+
+    @torch.no_grad()
+    def _shrink(self, factor: float, seed: int) -> None:
+        """Multiply the weights by ``factor``; exact ones are rounded to their lattice at random."""
+        for parameter in self.parameters:
+            if not self.exact:
+                parameter.mul_(factor)
+                continue
+            lattice = Lattice(parameter.dtype, self.eps)
+            for weights in split(parameter, self.chunk or default_chunk(parameter.device)):
+                uniform = thresholds(lattice, weights, seed)
+                weights.copy_(lattice.round(weights.to(lattice.wide).mul_(factor), uniform))
+                seed += 1
 
     def release(self) -> None:
         """Free the noise shared by the passes of a step."""

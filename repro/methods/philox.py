@@ -48,7 +48,22 @@ class PhiloxNoise:
             UsageError: Triton is not installed, a weight is not on a GPU, or float32 weights are to
                 be exact.
         """
-        self._kernels = _kernels_for(parameters)
+        try:
+            from repro.methods import philox_kernels
+        except ModuleNotFoundError as error:
+            msg = (
+                "noise 'philox': Triton is not installed; install PyTorch for CUDA, or use noise = "
+                "'torch'"
+            )
+            raise UsageError(msg) from error
+        for parameter in parameters:
+            if parameter.device.type != "cuda" and not philox_kernels.is_interpreted():
+                msg = (
+                    f"noise 'philox' with a parameter on {parameter.device}: its kernels run on a "
+                    "GPU; move the model there, or use another noise"
+                )
+                raise UsageError(msg)
+        self._kernels = philox_kernels
         if exact and any(parameter.dtype == torch.float32 for parameter in parameters):
             msg = (
                 "restore = 'exact' with noise 'philox' and float32 weights: its kernels compute in "
@@ -131,22 +146,3 @@ class _Table:
         if now != self._at:
             self._at = now
             self.pointers.copy_(torch.tensor(now))
-
-
-def _kernels_for(parameters: Sequence[torch.Tensor]) -> Any:  # noqa: ANN401 - a module
-    try:
-        from repro.methods import philox_kernels
-    except ModuleNotFoundError as error:
-        msg = (
-            "noise 'philox': Triton is not installed; install PyTorch for CUDA, or use noise = "
-            "'torch'"
-        )
-        raise UsageError(msg) from error
-    for parameter in parameters:
-        if parameter.device.type != "cuda" and not philox_kernels.is_interpreted():
-            msg = (
-                f"noise 'philox' with a parameter on {parameter.device}: its kernels run on a GPU; "
-                "move the model there, or use another noise"
-            )
-            raise UsageError(msg)
-    return philox_kernels

@@ -1,9 +1,21 @@
-"""Update rules: the factor of each direction in a step, before the learning rate."""
+"""How losses make a step: at which weights they are taken, and the factor of each direction."""
 
 import statistics
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from repro.methods.step_info import GradientEstimate
+
+Estimator = Literal["two-sided", "one-sided"]
+
+OFFSETS: dict[Estimator, tuple[int, int]] = {"two-sided": (1, -1), "one-sided": (1, 0)}
+"""Offsets from theta, in units of eps z, of an estimate's two losses, in the order of the passes.
+
+Training, replay and the projected gradient g = (first loss - last loss) / ((first - last) eps) all
+use them. ``two-sided`` is SPSA (MeZO, Malladi et al. 2023, definition 1), whose error has order eps
+squared. ``one-sided`` (FZOO, arXiv 2506.09034) takes the loss at theta once a step, for any number
+of directions, and its error has order eps.
+"""
 
 Rule = Callable[[Sequence[GradientEstimate]], list[float]]
 """Returns a factor for each estimate of a step; the step is along the mean of factor times z."""

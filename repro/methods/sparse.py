@@ -107,16 +107,12 @@ class SparseNoise(PiecewiseNoise):
         for parameter, threshold in zip(parameters, self.thresholds, strict=True):
             for weights in split(parameter, chunk or default_chunk(parameter.device)):
                 small = weights.abs().float() <= threshold
-                self._masks[weights.data_ptr()] = _packed(small)
+                eights = torch.nn.functional.pad(small, (0, -len(small) % 8)).view(-1, 8)
+                packed = (eights * _BITS.to(small.device)).sum(1, dtype=torch.uint8)
+                self._masks[weights.data_ptr()] = packed
 
     def _keep(self, weights: torch.Tensor, moved: torch.Tensor) -> None:
         """Copy ``moved`` to the small weights."""
         packed = self._masks[weights.data_ptr()]
         small = (packed[:, None] & _BITS.to(packed.device)).view(-1)[: len(weights)] != 0
         weights.copy_(torch.where(small, moved, weights))
-
-
-def _packed(mask: torch.Tensor) -> torch.Tensor:
-    """Pack a mask into eight bits per byte."""
-    padded = torch.nn.functional.pad(mask, (0, -len(mask) % 8)).view(-1, 8)
-    return (padded * _BITS.to(mask.device)).sum(1, dtype=torch.uint8)

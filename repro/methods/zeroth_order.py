@@ -15,12 +15,10 @@ import torch
 from repro.core.errors import UsageError
 from repro.core.signals import uninterrupted
 from repro.core.validation import require_choice, require_not_negative, require_positive
-from repro.methods.estimators import OFFSETS, Estimator
 from repro.methods.log import GroupLog, StepLog, perturbed_groups, step_entries
 from repro.methods.noise import Noise, TorchNoise
 from repro.methods.perturbed_weights import Restore, default_restore
-from repro.methods.rules import Rule, sgd
-from repro.methods.shared_randomness import SharedRandomness
+from repro.methods.rules import OFFSETS, Estimator, Rule, sgd
 from repro.methods.step_info import (
     DivergedError,
     GradientEstimate,
@@ -28,7 +26,7 @@ from repro.methods.step_info import (
     StepInfo,
     require_finite,
 )
-from repro.methods.watch import FirstStep
+from repro.methods.watch import FirstStep, SharedRandomness
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -102,7 +100,11 @@ class ZerothOrder(torch.optim.Optimizer):
         own[0]["params"] = [*own[0]["params"], *self.bp_params]
         super().__init__(own, {"lr": lr, "eps": eps, "weight_decay": weight_decay})
         trained = [*self.zo_params, *self.bp_params]
-        self._processes = _processes(group, trained)
+        self._processes: Processes | None = None
+        if group is not None:
+            from repro.methods import processes  # PyTorch may be built without it
+
+            self._processes = processes.Processes(group, trained)
         self._weights = perturbed_groups(self.log, self.zo_params, noise)
         device = trained[0].device
         self._randomness = SharedRandomness(device)
@@ -297,16 +299,6 @@ class ZerothOrder(torch.optim.Optimizer):
         last = self.log.last
         require_finite(loss, which, f" after g = {last.gradient:.6g}" if last else "")
 
-    def _representable(self, rate: float, seed: int) -> None:
-        if abs(rate) > _LARGEST_RATE:
-            msg = (
-                f"step {self.log.steps + 1}: learning rate times g = {rate:.6g} with perturbation "
-                f"seed {seed} exceeds float32's {_LARGEST_RATE:.6g}: lower the learning rate or "
-                "the "
-                "gradient clip"
-            )
-            raise DivergedError(msg)
-
     def _update(
         self, estimates: Sequence[GradientEstimate], lrs: Sequence[float], timer: PhaseTimer
     ) -> None:
@@ -323,7 +315,13 @@ class ZerothOrder(torch.optim.Optimizer):
         rates, decays = self.log.step_rates(step_entries(ruled, lrs[0]), lrs)
         for own_rates in rates:
             for seed, rate in own_rates:
-                self._representable(rate, seed)
+                if abs(rate) > _LARGEST_RATE:
+                    msg = (
+                        f"step {self.log.steps + 1}: learning rate times g = {rate:.6g} with "
+                        f"perturbation seed {seed} exceeds float32's {_LARGEST_RATE:.6g}: lower "
+                        "the learning rate or the gradient clip"
+                    )
+                    raise DivergedError(msg)
         with timer("update"), uninterrupted():
             for weights, own_rates, decay in zip(self._weights, rates, decays, strict=True):
                 weights.update(own_rates, decay)
@@ -356,13 +354,3 @@ def _with_settings(group: Mapping[str, Any], **common: float) -> dict[str, Any]:
 def _size(parameters: Sequence[torch.Tensor]) -> str:
     weights = sum(parameter.numel() for parameter in parameters)
     return f"{weights:,} weights in {len(parameters):,} tensors"
-
-
-def _processes(
-    group: "ProcessGroup | None", parameters: Sequence[torch.Tensor]
-) -> "Processes | None":
-    if group is None:
-        return None
-    from repro.methods.processes import Processes  # PyTorch may be built without it
-
-    return Processes(group, parameters)

@@ -86,10 +86,7 @@ class NativeElasticZO(EngineTraining):
             plus_share=plus,
             minus_share=minus,
         )
-        self._move_in()
-
-    def _move_in(self) -> None:
-        """Make the model's parameters and running statistics views of the engine's memory."""
+        # the model's parameters and running statistics become views of the engine's memory
         shared = torch.from_numpy(self.training.parameters)
         start = 0
         for parameter in self.model.parameters():

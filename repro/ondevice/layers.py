@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from repro.core.errors import UsageError
 from repro.core.partition import partition_index
+from repro.integer.structure import plain_padding, plain_window
 from repro.models import pointnet
 
 
@@ -85,7 +86,14 @@ def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[
         elif isinstance(module, nn.ReLU):
             layers[-1] = replace(layers[-1], rectified=True)
         elif isinstance(module, nn.MaxPool2d):
-            layers[-1] = _pooled(name, layers[-1], _window(name, module), _window(name, module))
+            window = plain_window(module)
+            if window is None or window < 1:
+                msg = (
+                    f"layer {name} ({module}): pooling must have square windows, stride = size, no "
+                    "padding"
+                )
+                raise UsageError(msg)
+            layers[-1] = _pooled(name, layers[-1], window, window)
         else:
             layers[-1] = _pooled(name, layers[-1], 1, layers[-1].columns)
             axes = 1
@@ -154,27 +162,17 @@ def _linear(
 
 
 def _conv(name: str, module: nn.Conv2d, shape: tuple[int, int, int]) -> EngineLayer:
-    padding, kernel = module.padding, module.kernel_size
-    if (
-        module.stride != (1, 1)
-        or module.dilation != (1, 1)
-        or module.groups != 1
-        or module.padding_mode != "zeros"
-        or isinstance(padding, str)
-        or padding[0] != padding[1]
-        or kernel[0] != kernel[1]
-        or shape[0] != module.in_channels
-    ):
+    padding = plain_padding(module)
+    if padding is None or shape[0] != module.in_channels:
         msg = (
             f"layer {name} ({module}) on {shape[0]} channels: a convolution must have as many "
             "input channels, a square kernel, stride 1, no dilation, one group and equal padding "
             "with zeros on all sides"
         )
         raise UsageError(msg)
+    height, width = module.kernel_size
     bias = module.bias is not None
-    return EngineLayer(
-        name, *shape, module.out_channels, kernel[0], kernel[1], int(padding[0]), bias
-    )
+    return EngineLayer(name, *shape, module.out_channels, height, width, padding, bias)
 
 
 def _normed(name: str, module: nn.BatchNorm1d | nn.BatchNorm2d, layer: EngineLayer) -> EngineLayer:
@@ -193,23 +191,6 @@ def _normed(name: str, module: nn.BatchNorm1d | nn.BatchNorm2d, layer: EngineLay
 def norms(structure: nn.Sequential) -> list[nn.BatchNorm1d | nn.BatchNorm2d]:
     """Return the batch norms, one for each layer that is ``normed``, in order."""
     return [module for module in structure.children() if isinstance(module, _NORMS)]
-
-
-def _window(name: str, module: nn.MaxPool2d) -> int:
-    kernel = module.kernel_size
-    if (
-        not isinstance(kernel, int)
-        or kernel < 1
-        or module.stride != kernel
-        or module.padding != 0
-        or module.dilation != 1
-        or module.ceil_mode
-    ):
-        msg = (
-            f"layer {name} ({module}): pooling must have square windows, stride = size, no padding"
-        )
-        raise UsageError(msg)
-    return kernel
 
 
 def _pooled(name: str, layer: EngineLayer, height: int, width: int) -> EngineLayer:

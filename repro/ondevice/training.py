@@ -6,11 +6,13 @@ from typing import Any, Literal
 from torch import nn
 
 from repro.core.errors import UsageError
-from repro.core.validation import require_choice
+from repro.core.validation import require_choice, require_whole
 from repro.methods.step_info import GradientEstimate, StepInfo
 from repro.ondevice.build import load
 from repro.ondevice.layers import first_bp_layer, layer_table
-from repro.ondevice.limits import require_machine
+
+_LARGEST_BATCH, _MOST_THREADS = 2**20, 1024
+"""Limits of the engine for any network (``check`` of ``cpp/layer.cpp``)."""
 
 
 class EngineTraining:
@@ -49,7 +51,8 @@ class EngineTraining:
                 no kernel for a layer.
             EngineError: the engine is not built.
         """
-        require_machine(capacity, threads)
+        require_whole("capacity", capacity, 1, _LARGEST_BATCH)
+        require_whole("threads", threads, 1, _MOST_THREADS)
         engine = load()
         require_choice("instructions", instructions, ("auto", *engine.instruction_sets()))
         layers = layer_table(structure, input_shape)

@@ -2,11 +2,12 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from repro.core.validation import CLOUD_POINTS
 from repro.data.base import Array
@@ -25,17 +26,23 @@ from repro.models.lenet5 import SAMPLE_SHAPE, lenet5
 from repro.models.pointnet import pointnet
 from repro.ondevice.floating import NativeElasticZO
 from repro.ondevice.integer import NativeElasticZOInt8
-from repro.training.augmentation import CloudAugmentation
-from repro.training.curve import Curve
 from repro.training.float_learner import FloatLearner, NativeLearner
 from repro.training.integer_learner import IntegerLearner
-from repro.training.learner import Labelled, NetworkLearner
-from repro.training.loop import Epochs, Training
-from repro.training.partition import partition
-from repro.training.run import SIGNS, FinalState, FloatSettings, IntegerSettings, NetworkRun
-from repro.training.seeds import AUGMENTATION, INITIAL, NOISE, ORDER, derived_seed
-from repro.training.split import Split, SplitBatches
-from repro.training.task import VisionTask, load, vision_task
+from repro.training.loop import Curve, Epochs, Labelled, NetworkLearner, Training
+from repro.training.run import (
+    AUGMENTATION,
+    INITIAL,
+    NOISE,
+    ORDER,
+    SIGNS,
+    FinalState,
+    FloatSettings,
+    IntegerSettings,
+    NetworkRun,
+    derived_seed,
+)
+from repro.training.split import CloudAugmentation, Split, SplitBatches
+from repro.training.task import VisionTask, load, partition, vision_task
 
 _IMAGES, _CLOUDS = 500, 32
 """Items evaluated at a time; for a cloud of 1,024 points, a layer of width 1,024 needs 4 MiB."""
@@ -73,12 +80,20 @@ def network_training(run: NetworkRun, final_state: FinalState) -> Training[Label
 def build(run: NetworkRun) -> tuple[NetworkLearner, Split]:
     """Return the learner of a run, with random initial weights, and its items."""
     learner = build_learner(run)  # first, since it refuses unsupported runs
-    images = vision_task(run.task).network == "lenet5"
+    task = vision_task(run.task)
+    images = task.network == "lenet5"
     arrays = load(run.task, run.evaluation, train_items=run.train_items, points=run.points)
-    items = _floats if run.precision == "fp32" else _integers
+
+    def items(inputs: Array, labels: Array) -> tuple[Tensor, Tensor]:
+        if run.precision == "fp32":
+            return to_tensors(inputs, labels, run.device)
+        pixels, classes = to_tensors(inputs, labels)
+        values = quantised_levels(task).values[pixels.int()]
+        return values.unsqueeze(1).to(run.device), classes.to(run.device)
+
     split = Split(
-        *items(run, arrays.train_inputs, arrays.train_labels),
-        *items(run, arrays.eval_inputs, arrays.eval_labels),
+        *items(arrays.train_inputs, arrays.train_labels),
+        *items(arrays.eval_inputs, arrays.eval_labels),
         monitored=slice(_MONITORED_IMAGES) if images else evenly(len(arrays.train_labels)),
         evaluated_at_once=_IMAGES if images else _CLOUDS,
     )
@@ -111,16 +126,6 @@ def quantised_levels(task: VisionTask) -> IntegerTensor:
     greys = torch.arange(_LEVELS, dtype=torch.uint8).view(_LEVELS, 1, 1)
     levels = quantise(normalise(greys, *PIXELS[task.pixels_of]))
     return IntegerTensor(levels.values.view(-1), levels.exponent)
-
-
-def _floats(run: NetworkRun, inputs: Array, labels: Array) -> tuple[Tensor, Tensor]:
-    return to_tensors(inputs, labels, run.device)
-
-
-def _integers(run: NetworkRun, images: Array, labels: Array) -> tuple[Tensor, Tensor]:
-    levels = quantised_levels(vision_task(run.task)).values
-    pixels, classes = to_tensors(images, labels)
-    return levels[pixels.int()].unsqueeze(1).to(run.device), classes.to(run.device)
 
 
 def _float_learner(run: NetworkRun, settings: FloatSettings) -> FloatLearner:
@@ -156,20 +161,17 @@ def _float_learner(run: NetworkRun, settings: FloatSettings) -> FloatLearner:
         # statistics
         warnings.simplefilter("ignore", PassesDifferWarning)
         optimizer = ElasticZO(model, first, **zeroth_order)
+    prepare: Callable[[Tensor], Tensor] = nn.Identity()
+    if task.pixels_of is not None:
+        mean, deviation = PIXELS[task.pixels_of]
+        prepare = partial(normalise, mean=mean, deviation=deviation)
     return learner(
         model,
         optimizer,
-        prepare=_prepare(task),
+        prepare=prepare,
         decay=settings.decay,
         decay_every=settings.decay_every,
     )
-
-
-def _prepare(task: VisionTask) -> Callable[[Tensor], Tensor]:
-    if task.pixels_of is None:
-        return lambda clouds: clouds
-    mean, deviation = PIXELS[task.pixels_of]
-    return partial(normalise, mean=mean, deviation=deviation)
 
 
 def _integer_learner(run: NetworkRun, settings: IntegerSettings) -> IntegerLearner:
@@ -201,13 +203,9 @@ def _integer_learner(run: NetworkRun, settings: IntegerSettings) -> IntegerLearn
         )
     else:
         method = ElasticZOInt8(network.to(run.device), first, **choices)
-    schedule = Schedule(run.epochs, _phases(settings.p_zero))
+    phases: tuple[Phase, ...] = PAPER
+    if settings.p_zero is not None:  # it replaces the sparsity of all phases
+        phases = tuple(replace(phase, p_zero=settings.p_zero) for phase in PAPER)
+    schedule = Schedule(run.epochs, phases)
     exponent = quantised_levels(task).exponent
     return IntegerLearner(method, exponent, schedule, count_signs=run.signs)
-
-
-def _phases(p_zero: float | None) -> tuple[Phase, ...]:
-    """Return the paper's phases; a given sparsity replaces theirs."""
-    if p_zero is None:
-        return PAPER
-    return tuple(Phase(phase.start, phase.b_bp, p_zero) for phase in PAPER)

@@ -6,7 +6,6 @@ reads.
 """
 
 import hashlib
-import io
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +33,7 @@ class Checkpoint:
         """Return the state, or ``None`` if it is missing or cannot be read."""
         try:
             with self.path.open("rb") as file:
-                state = _decoded(file)
+                state = self.decode(file)
         except FileNotFoundError:
             return None
         if state is None:
@@ -49,9 +48,17 @@ class Checkpoint:
             return None
 
     @staticmethod
-    def decode(content: bytes) -> dict[str, Any] | None:
-        """Return the state in ``content``, or ``None`` if there is none."""
-        return _decoded(io.BytesIO(content))
+    def decode(file: BinaryIO) -> dict[str, Any] | None:
+        """Return the state in ``file``, or ``None`` if there is none or it is damaged."""
+        expected = file.read(_DIGEST)
+        if hashlib.file_digest(file, "sha256").digest() != expected:  # type: ignore[arg-type]
+            return None
+        file.seek(_DIGEST)
+        try:
+            state = torch.load(file, weights_only=True)
+        except (*_MISFITS, EOFError, pickle.UnpicklingError):  # intact, but of another program
+            return None
+        return state if isinstance(state, dict) else None
 
     def save(self, state: dict[str, Any]) -> None:
         """Replace the state, without copying it in memory.
@@ -59,11 +66,20 @@ class Checkpoint:
         Raises:
             ReproError: the file cannot be written.
         """
-        atomic.replace_by(self.path, lambda file: _write(state, file))
 
-    def write(self, content: bytes) -> None:
-        """Replace the content of the file; raises as ``save`` does."""
-        atomic.replace(self.path, content)
+        def write(file: BinaryIO) -> None:
+            file.write(bytes(_DIGEST))
+            hashing: Any = _Hashing(file)
+            try:
+                torch.save(state, hashing)
+            except RuntimeError:  # PyTorch's error for a file that is too short
+                if hashing.error is not None:
+                    raise hashing.error from None
+                raise
+            file.seek(0)
+            file.write(hashing.digest.digest())
+
+        atomic.replace_by(self.path, write)
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -103,29 +119,3 @@ class _Hashing:
 
     def flush(self) -> None:
         self.file.flush()
-
-
-def _write(state: dict[str, Any], file: BinaryIO) -> None:
-    file.write(bytes(_DIGEST))
-    hashing: Any = _Hashing(file)
-    try:
-        torch.save(state, hashing)
-    except RuntimeError:  # PyTorch's error for a file that is too short
-        if hashing.error is not None:
-            raise hashing.error from None
-        raise
-    file.seek(0)
-    file.write(hashing.digest.digest())
-
-
-def _decoded(file: BinaryIO) -> dict[str, Any] | None:
-    """Return the state in ``file``, or ``None`` if there is none or it is damaged."""
-    expected = file.read(_DIGEST)
-    if hashlib.file_digest(file, "sha256").digest() != expected:  # type: ignore[arg-type]
-        return None
-    file.seek(_DIGEST)
-    try:
-        state = torch.load(file, weights_only=True)
-    except (*_MISFITS, EOFError, pickle.UnpicklingError):  # intact, but written by another program
-        return None
-    return state if isinstance(state, dict) else None

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from repro.methods.step_info import StepInfo
 from repro.ondevice.floating import NativeElasticZO
-from repro.training.learner import Labelled, NetworkLearner
+from repro.training.loop import Labelled, NetworkLearner
 
 
 class FloatLearner(NetworkLearner):

@@ -11,7 +11,7 @@ from repro.integer.schedule import Schedule
 from repro.integer.sign import compare
 from repro.integer.tensor import IntegerTensor
 from repro.methods.step_info import StepInfo
-from repro.training.learner import Labelled, NetworkLearner
+from repro.training.loop import Labelled, NetworkLearner
 
 COUNTS = ("steps", "integer_is_float", "exact_is_float", "integer_is_exact", "integer_is_zero")
 """Counts of an epoch: all steps, steps at which two rules agree, and steps with integer g = 0."""

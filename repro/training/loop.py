@@ -8,22 +8,113 @@ uninterrupted run.
 """
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import torch
+from torch import Tensor
 
-from repro.methods.step_info import DivergedError
+from repro.methods.step_info import DivergedError, StepInfo
 from repro.training.checkpoint import Checkpoint
-from repro.training.curve import Curve
-from repro.training.learner import Learner, Minibatch
+
+Minibatch = TypeVar("Minibatch", bound=tuple[Any, ...])
+"""Tensors of a minibatch; the last one holds the labels."""
+Minibatch_co = TypeVar("Minibatch_co", bound=tuple[Any, ...], covariant=True)
+Labelled = tuple[Tensor, Tensor]
+"""The minibatch of a network: inputs [B, ...] and labels, int64 [B]."""
 
 _SAVING = 1 / 30
 """Largest fraction of the time spent on checkpoints between evaluations."""
 
 
-Minibatch_co = TypeVar("Minibatch_co", bound=tuple[Any, ...], covariant=True)
+class Learner(ABC, Generic[Minibatch]):
+    """A model and the method that trains it."""
+
+    def start_epoch(self, epoch: int) -> None:
+        """Apply the schedule to ``epoch``, counted from 0; by default nothing changes."""
+
+    @abstractmethod
+    def step(self, batch: Minibatch) -> StepInfo:
+        """Train on one minibatch.
+
+        Raises:
+            DivergedError: a loss is not finite.
+        """
+
+    @abstractmethod
+    def evaluate(self, batch: Minibatch) -> tuple[float | Tensor, int | Tensor]:
+        """Return the sum of the cross-entropy over a batch and how many labels are predicted.
+
+        Both may stay on the device, with the sum in float64, since reading them waits for a GPU.
+        """
+
+    def counts(self) -> dict[str, list[dict[str, int]]]:
+        """Return the counts of each epoch of training, by name; by default none."""
+        return {}
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to resume from."""
+
+    @abstractmethod
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from the result of ``state_dict``."""
+
+
+class NetworkLearner(Learner[Labelled]):
+    """A network and the method that trains it."""
+
+    @abstractmethod
+    def load_weights(self, state: dict[str, Any]) -> None:
+        """Start with the weights, and nothing else, of another learner's state."""
+
+
+@dataclass
+class Curve:
+    """Each list has one number per evaluation; the first evaluates the initial weights."""
+
+    seconds: list[float] = field(default_factory=list)
+    """Time of the training steps so far; evaluation and saving do not count."""
+    cpu_seconds: list[float] = field(default_factory=list)
+    """CPU time of these steps, summed over threads. On an idle machine it is the number of threads
+    times ``seconds``, minus the time in which threads wait for each other."""
+    steps: list[int] = field(default_factory=list)
+    """Training steps so far."""
+    accuracy: list[float] = field(default_factory=list)
+    """Fraction of the evaluated items classified correctly."""
+    loss: list[float] = field(default_factory=list)
+    """Mean cross-entropy of the evaluated items, in nats."""
+    train_loss: list[float] = field(default_factory=list)
+    """Mean cross-entropy of a sample of the training items. Without a sample, the mean loss of the
+    steps since the previous evaluation; the first evaluation then has no entry."""
+    divergence: str = ""
+    """Place and reason if a non-finite loss ended the run early; else empty."""
+    trained: dict[str, Any] = field(default_factory=dict)
+    """Time and code of the last steps, as returned by ``stamp`` in ``train``."""
+
+    @property
+    def epochs(self) -> int:
+        """Number of evaluations after the first one, equal to the epochs of a network's run."""
+        return max(0, len(self.seconds) - 1)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the curve as plain values."""
+        return asdict(self)
+
+    def epoch_metrics(self) -> dict[str, Any]:
+        """Return the curve of a network's run for a record, with the seconds of each epoch."""
+        return {
+            "test_accuracy": self.accuracy,
+            "test_loss": self.loss,
+            "train_loss": self.train_loss,
+            "seconds": [after - before for before, after in pairwise(self.seconds)],
+            "diverged": bool(self.divergence),
+            "divergence": self.divergence,
+            "trained": self.trained,
+        }
 
 
 class TrainingData(Protocol[Minibatch_co]):

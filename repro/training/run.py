@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
+import numpy as np
+
 from repro.core.errors import UsageError
 from repro.core.names import METHODS, PRECISIONS, Augmentation, Engine, MethodName, Precision
 from repro.core.validation import (
@@ -23,6 +25,9 @@ from repro.training.task import Evaluation, vision_task
 if TYPE_CHECKING:
     from repro.training.loop import Training
 
+INITIAL, ORDER, NOISE, AUGMENTATION, ADAPTERS = range(5)
+"""The uses of a seed: initial weights, order of items, perturbations, augmentation, adapters."""
+
 Activations = Literal["plus", "minus", "mean"]
 IntegerActivations = Literal["plus", "minus"]
 Rule = Literal["sgd", "adam"]
@@ -32,6 +37,11 @@ Sign = Literal["float", "integer", "exact"]
 
 SIGNS: dict[Precision, tuple[Sign, ...]] = {"int8": ("float",), "int8_star": ("integer", "exact")}
 """Rules for the gradient's sign in each integer precision; the first one is the paper's."""
+
+
+def derived_seed(seed: int, use: int) -> int:
+    """Return an independent seed for one ``use`` of a run's seed, below 2**32."""
+    return int(np.random.SeedSequence([seed, use]).generate_state(1)[0])
 
 
 @dataclass(frozen=True)
@@ -99,8 +109,6 @@ class IntegerSettings:
 
 
 Settings = FloatSettings | IntegerSettings
-
-
 FinalState = Callable[["NetworkRun"], dict[str, Any]]
 
 

@@ -1,6 +1,7 @@
 """Store the checkpoints of training runs, keyed by everything that decides a run's outcome."""
 
 import hashlib
+import io
 import json
 import sys
 from collections.abc import Iterator
@@ -11,11 +12,12 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from repro.core import atomic
 from repro.core.errors import ReproError
 from repro.core.paths import cache_dir
 from repro.measurement.environment import Environment, source_sha256
 from repro.training.checkpoint import Checkpoint
-from repro.training.curve import Curve
+from repro.training.loop import Curve
 from repro.training.run import NetworkRun, TrainingRun
 
 _PACKAGES = ("core", "data", "models", "methods", "integer", "training")
@@ -65,9 +67,9 @@ class CheckpointStore:
     def take_over(self, run: NetworkRun, content: bytes) -> None:
         """Store a state of ``run`` from elsewhere, unless the one here is at least as far."""
         checkpoint = self.checkpoint(run)
-        here, there = checkpoint.load(), checkpoint.decode(content)
+        here, there = checkpoint.load(), checkpoint.decode(io.BytesIO(content))
         if here is None or _progress(run, here).epochs < _progress(run, there).epochs:
-            checkpoint.write(content)
+            atomic.replace(checkpoint.path, content)
 
     @contextmanager
     def locked(self, run: TrainingRun) -> Iterator[None]:

@@ -1,10 +1,11 @@
-"""The classification tasks of the ElasticZO paper: data sets with their networks."""
+"""The classification tasks of the ElasticZO paper: data sets, their networks, their partitions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from repro.core.errors import UsageError
+from repro.core.names import MethodName
 from repro.core.validation import require_choice
 from repro.data import cache
 from repro.data.base import Array
@@ -59,6 +60,11 @@ VISION_TASKS: Mapping[str, VisionTask] = {
     "shapes40": _clouds("shapes40", 40, vertical=2),
 }
 """The tasks by name; a rotated set has one for each angle."""
+PARTITIONS: dict[Network, dict[MethodName, str | None]] = {
+    "lenet5": {"full_zo": None, "cls2": "fc3", "cls1": "fc2", "full_bp": "conv1"},
+    "pointnet": {"full_zo": None, "cls2": "fc8", "cls1": "fc7", "full_bp": "fc1"},
+}
+"""The first layer trained by backpropagation; ``None`` for Full ZO."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,12 @@ def vision_task(name: str) -> VisionTask:
     """
     require_choice("task", name, VISION_TASKS)
     return VISION_TASKS[name]
+
+
+def partition(network: Network, method: MethodName, layers: Sized) -> str | int:
+    """Return the partition point of a network with ``layers``: a name, or the number of layers."""
+    first = PARTITIONS[network][method]
+    return len(layers) if first is None else first
 
 
 def load(

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repro.core.progress import now_and_then
-from repro.training.loop import Training, train
+from repro.training.loop import train
 from repro.training.run import NetworkRun, TrainingRun
 from repro.training.store import CheckpointStore
 
@@ -34,11 +34,23 @@ def train_run(task: TrainingTask) -> dict[str, Any]:
         UsageError: the device does not exist here, or a setting is out of range.
         ReproError: data or a model cannot be obtained, or another process trains this timed run.
     """
-    run = task.run
-    torch.set_num_threads(task.store.threads)
-    with task.store.locked(run):
+    run, store = task.run, task.store
+
+    def stamp() -> dict[str, Any]:
+        return {
+            "utc": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "engine": getattr(run, "engine", "torch"),
+            "threads": store.threads,
+            **task.code,
+        }
+
+    torch.set_num_threads(store.threads)
+    with store.locked(run):
         try:
-            return _train(task, run.training(lambda start: final_state(start, task)))
+            training = run.training(lambda start: final_state(start, task))
+            report = now_and_then(run.label())
+            curve = train(training, store.checkpoint(run), stamp=stamp, report=report)
+            return training.metrics(curve)
         except torch.OutOfMemoryError as error:
             if not run.is_timed:
                 raise
@@ -52,17 +64,3 @@ def final_state(run: NetworkRun, task: TrainingTask) -> dict[str, Any]:
     state = task.store.checkpoint(run).load()
     assert state is not None  # noqa: S101 - for the type checker: the run has written it
     return state
-
-
-def _train(task: TrainingTask, training: Training[Any]) -> dict[str, Any]:
-    def stamp() -> dict[str, Any]:
-        return {
-            "utc": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "engine": getattr(task.run, "engine", "torch"),
-            "threads": task.store.threads,
-            **task.code,
-        }
-
-    checkpoint = task.store.checkpoint(task.run)
-    report = now_and_then(task.run.label())
-    return training.metrics(train(training, checkpoint, stamp=stamp, report=report))

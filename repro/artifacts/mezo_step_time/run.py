@@ -24,8 +24,7 @@ from repro.finetuning.base_models import random_model
 from repro.finetuning.batches import Batch
 from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.published_loop import PublishedLoop
-from repro.measurement.device import Device, require_device
-from repro.measurement.gpu import clocks
+from repro.measurement.device import Device, clocks, require_device
 from repro.measurement.timing import Step, in_turns
 from repro.memory.measured import peak_on_cuda
 from repro.methods.backprop import Backprop

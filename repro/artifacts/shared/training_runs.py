@@ -24,7 +24,7 @@ def results(
 
     Its point names the data set, precision and method, and those ``extra`` hyperparameters that the
     run has; the prefix ``start_`` marks hyperparameters of the run it starts from. The metrics are
-    the curves (see ``repro.training.curve``) and ``settings``: all settings but the seed.
+    the curves (see ``repro.training.loop``) and ``settings``: all settings but the seed.
 
     Raises:
         UsageError: the machines or the engine cannot train a run.

@@ -30,14 +30,19 @@ from repro.memory.setting import Setting
 from repro.methods.noise import Noise
 from repro.models.lenet5 import SAMPLE_SHAPE, lenet5
 from repro.training.build import build
-from repro.training.curve import Curve
 from repro.training.float_learner import FloatLearner
-from repro.training.loop import EqualParts, Training
-from repro.training.partition import partition
-from repro.training.run import FinalState, FloatSettings, NetworkRun, TrainingRun
-from repro.training.seeds import NOISE, ORDER, derived_seed
+from repro.training.loop import Curve, EqualParts, Training
+from repro.training.run import (
+    NOISE,
+    ORDER,
+    FinalState,
+    FloatSettings,
+    NetworkRun,
+    TrainingRun,
+    derived_seed,
+)
 from repro.training.split import Split, SplitBatches
-from repro.training.task import VISION_TASKS
+from repro.training.task import VISION_TASKS, partition
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
