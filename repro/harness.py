@@ -62,14 +62,12 @@ def run_artifact(
     if executor is None:
         here = environment.capture()
         executor = LocalExecutor(here, workers=here.cores)
-    name = _recorded_as(artifact, profile, config)
-    prior = _prior_results(artifact, name, config, directory, again=again)
-    context = _context(artifact, config, executor, prior)
+    name, context = _set_up(artifact, profile, config, directory, executor, again=again)
     tidy(context.result_cache.directory)
     before, records = 0, []
     try:
         for result in artifact.run(config, context):
-            if _is_recorded(result, prior):
+            if _is_recorded(result, context.prior_results):
                 before += 1
             else:
                 records.append(_record(artifact, name, config, result, executor.environment))
@@ -96,41 +94,48 @@ def dry_run_artifact(
     Returns:
         The number of results in earlier records.
     """
-    name = _recorded_as(artifact, profile, config)
-    prior = _prior_results(artifact, name, config, out / artifact.slug, again=again)
+    _, context = _set_up(artifact, profile, config, out / artifact.slug, executor, again=again)
     before = 0
     with contextlib.suppress(UnknownRunsError):
-        for result in artifact.run(config, _context(artifact, config, executor, prior)):
-            before += _is_recorded(result, prior)
+        for result in artifact.run(config, context):
+            before += _is_recorded(result, context.prior_results)
     return before
 
 
-def _recorded_as(artifact: Artifact, profile: Profile, config: Config) -> str:
-    return profile if is_of_profile(artifact, profile, config) else CUSTOM
+def _set_up(
+    artifact: Artifact,
+    profile: Profile,
+    config: Config,
+    directory: Path,
+    executor: Executor,
+    *,
+    again: bool,
+) -> tuple[str, Context]:
+    """Return the profile to record and the context of the run, with the results of earlier ones.
 
-
-def _prior_results(
-    artifact: Artifact, name: str, config: Config, directory: Path, *, again: bool
-) -> PriorResults:
-    """Return earlier results of the profile, or of custom runs with the same other settings."""
-    if again:
-        return PriorResults()
-    values = config_dict(config).items() if name == CUSTOM else ()
-    alike = {field: value for field, value in values if field not in artifact.selector_fields}
-    return PriorResults.of(directory, name, having=alike)
+    Of custom runs, those with the same other settings count.
+    """
+    here, values = executor.environment, config_dict(config)
+    name = profile if is_of_profile(artifact, profile, config) else CUSTOM
+    prior = PriorResults()
+    if not again:
+        same = values.items() if name == CUSTOM else ()
+        alike = {field: value for field, value in same if field not in artifact.selector_fields}
+        prior = PriorResults.of(directory, name, having=alike)
+    identity = {
+        "config": values,
+        "source": here.source_sha256,
+        "versions": here.versions,
+        "cpu": here.cpu,
+        "gpu": here.gpu,
+    }
+    cache = ResultCache(artifact.slug, identity)
+    return name, Context(here, cache, workers=here.cores, executor=executor, prior_results=prior)
 
 
 def _is_recorded(result: Result, prior: PriorResults) -> bool:
     settings = result.metrics.get("settings")
     return prior.metrics(result.kind, result.point, result.seed, settings) is not None
-
-
-def _context(
-    artifact: Artifact, config: Config, executor: Executor, prior: PriorResults
-) -> Context:
-    here = executor.environment
-    cache = ResultCache(artifact.slug, _identity(config, here))
-    return Context(here, cache, workers=here.cores, executor=executor, prior_results=prior)
 
 
 def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:
@@ -144,14 +149,13 @@ def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:
     free |= {"seeds"} & {*artifact.selector_fields}
     whole = config_dict(artifact.profiles[profile])
 
-    def is_part(values: list[Any], of: list[Any]) -> bool:
-        return named(values) <= named(of)
-
     def named(values: list[Any]) -> set[Any]:
         return {artifact.aliases.get(value, value) for value in values}
 
     return all(
-        is_part(value, whole[name]) if name in artifact.selector_fields else value == whole[name]
+        named(value) <= named(whole[name])
+        if name in artifact.selector_fields
+        else value == whole[name]
         for name, value in config_dict(config).items()
         if name not in free
     )
@@ -182,14 +186,3 @@ def _record(
     )
     validate(record, artifact.slug)  # now, not after hours of further work
     return record
-
-
-def _identity(config: Config, here: Environment) -> dict[str, Any]:
-    """Return the settings that must match before a point of an earlier run is reused."""
-    return {
-        "config": config_dict(config),
-        "source": here.source_sha256,
-        "versions": here.versions,
-        "cpu": here.cpu,
-        "gpu": here.gpu,
-    }

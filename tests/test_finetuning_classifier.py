@@ -26,7 +26,7 @@ from repro.finetuning.arms import ARMS, Arm
 from repro.finetuning.base_models import random_model
 from repro.finetuning.batches import Batch
 from repro.finetuning.classifier import AnswerClassifier
-from repro.finetuning.flops import StepFlops
+from repro.finetuning.flops import step_flops
 from repro.finetuning.learner import LanguageModelLearner
 from repro.finetuning.run import LanguageModelRun
 from repro.methods.elasticzo import ElasticZO
@@ -267,7 +267,7 @@ def test_flops_of_the_arms_are_the_textbook_s() -> None:
     matrices = layers * (2 * D * D + 2 * D * D // 2 + 3 * D * wide)
     attention = layers * 2 * 2 * B * H * N * N * head
     forward = 2 * B * N * matrices + attention + 2 * B * D * V
-    counted = {arm: StepFlops(arm, "tiny-llama", B)(N) for arm in ARMS}
+    counted = {arm: step_flops(arm, "tiny-llama", B)(N) for arm in ARMS}
     assert counted["mezo_1"] == 2 * forward
     assert counted["mezo_5"] == 10 * forward
     backward = counted["bp"] - forward

@@ -21,7 +21,7 @@ from repro.execution.executor import DryRunExecutor
 from repro.execution.local import LocalExecutor, LocalPool
 from repro.execution.run_memory import run_bytes
 from repro.execution.schedule import ATTEMPTS, RunOutcome, RunsFailedError, described, train_all
-from repro.execution.worker import Node, TrainingJob, require_alike, run_job, states_of
+from repro.execution.worker import Node, require_alike, run_job, states_of
 from repro.harness import dry_run_artifact, run_artifact
 from repro.measurement.environment import Environment, capture
 from repro.measurement.records import read_run
@@ -362,7 +362,7 @@ def test_a_node_goes_on_with_what_it_is_sent(
     monkeypatch.setenv("REPRO_CACHE_DIR", str(tmp_path / "node"))
     sent = tuple(states_of(tuned, driver))
     assert [cell for cell, _ in sent] == [start]
-    metrics, state = run_job(TrainingJob(tuned, 1, identity(here), {"commit": "a" * 40}, sent))
+    metrics, state = run_job(tuned, 1, identity(here), {"commit": "a" * 40}, sent)
     driver.take_over(tuned, state)
     assert driver.progress(tuned).metrics == metrics
     assert [metrics[curve] for curve in CURVES] == [expected[curve] for curve in CURVES]
@@ -373,7 +373,7 @@ def test_a_node_goes_on_with_what_it_is_sent(
 
 def test_a_node_that_is_not_what_the_sweep_began_with_runs_nothing(tmp_path: Path) -> None:
     with pytest.raises(ReproError, match="joined later differs"):
-        run_job(TrainingJob(SGD, 1, "other", {}, ()))
+        run_job(SGD, 1, "other", {}, ())
     assert not (tmp_path / "cache").exists()
 
 

@@ -17,7 +17,7 @@ from repro.core.errors import ReproError, UsageError
 from repro.core.units import format_bytes
 from repro.execution.run_memory import run_bytes
 from repro.execution.schedule import RunOutcome, need_engine, train_all
-from repro.execution.worker import Node, TrainingJob, describe, require_alike, run_job, states_of
+from repro.execution.worker import Node, describe, require_alike, run_job, states_of
 from repro.measurement import environment
 from repro.measurement.environment import Environment
 from repro.ondevice.build import EngineError, module_path
@@ -92,15 +92,15 @@ class ClusterPool:
     def start(self, run: NetworkRun) -> None:
         """Submit ``run`` and its checkpoints to the cluster."""
         executor = self._executor
-        job = TrainingJob(
+        task = self._task.options(memory=run_bytes(run), name=run.label())
+        reference = task.remote(
             run,
             executor.threads,
             identity(executor.environment),
             executor.environment.code,
             tuple(states_of(run, self._store)),
         )
-        task = self._task.options(memory=run_bytes(run), name=run.label())
-        self._running[task.remote(job)] = run
+        self._running[reference] = run
 
     def wait(self) -> list[RunOutcome]:
         """Wait until a run ends, keep its state and return its outcome."""
@@ -160,6 +160,7 @@ def cluster(address: str, *, threads: int, gpus: float) -> Iterator[ClusterExecu
 
 def _executor(threads: int, gpus: float) -> ClusterExecutor:
     import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     able = {
         f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}": node
@@ -174,7 +175,20 @@ def _executor(threads: int, gpus: float) -> ClusterExecutor:
             "--threads or --gpus-per-run, or add a node"
         )
         raise UsageError(msg)
-    nodes = _described({name: node["NodeID"] for name, node in able.items()}, gpus)
+    # with a share of its GPU, since otherwise a node sees none
+    ask = ray.remote(num_cpus=0, num_gpus=gpus)(describe)
+    asked = [
+        ask.options(
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        ).remote()
+        for node in able.values()
+    ]
+    try:
+        described: list[Node] = ray.get(asked, timeout=_ANSWER_S)
+    except ray.exceptions.RayError as error:
+        msg = f"a node did not report its versions ({error}); install this suite on every node"
+        raise ReproError(msg) from error
+    nodes = dict(zip(able, described, strict=True))
     return ClusterExecutor(
         require_alike(nodes, environment.capture()),
         nodes,
@@ -182,23 +196,3 @@ def _executor(threads: int, gpus: float) -> ClusterExecutor:
         threads,
         gpus,
     )
-
-
-def _described(identifiers: dict[str, str], gpus: float) -> dict[str, Node]:
-    """Have every node describe itself, with a share of its GPU, since otherwise it sees none."""
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    ask = ray.remote(num_cpus=0, num_gpus=gpus)(describe)
-    asked = {
-        name: ask.options(
-            scheduling_strategy=NodeAffinitySchedulingStrategy(identifier, soft=False)
-        ).remote()
-        for name, identifier in identifiers.items()
-    }
-    try:
-        found: list[Node] = ray.get(list(asked.values()), timeout=_ANSWER_S)
-    except ray.exceptions.RayError as error:
-        msg = f"a node did not report its versions ({error}); install this suite on every node"
-        raise ReproError(msg) from error
-    return dict(zip(asked, found, strict=True))

@@ -68,7 +68,7 @@ class LocalExecutor:
 
 
 class LocalPool:
-    """The processes and their memory; see ``repro.execution.schedule.Pool``."""
+    """The processes and their memory; see ``repro.execution.schedule.WorkerPool``."""
 
     def __init__(self, executor: LocalExecutor, store: CheckpointStore, submit: Submit) -> None:
         """Start without any running process."""
@@ -106,17 +106,20 @@ class LocalPool:
     def wait(self) -> list[RunOutcome]:
         """Wait until runs end and return their outcomes."""
         done, _ = wait(self._running, return_when=FIRST_COMPLETED)
-        return [_outcome(self._running.pop(future), future) for future in done]
-
-
-def _outcome(run: NetworkRun, future: Future[dict[str, Any]]) -> RunOutcome:
-    error = future.exception()
-    if error is None:
-        return RunOutcome(run, future.result())
-    if isinstance(error, ProcessExpired):
-        problem = f"its process died with exit code {error.exitcode}, by lack of memory or a signal"
-        return RunOutcome(run, problem=problem, lost=True)
-    if isinstance(error, ReproError):
-        return RunOutcome(run, problem=str(error))
-    sys.stderr.write(getattr(error, "traceback", ""))  # pebble attaches the process's traceback
-    return RunOutcome(run, problem=f"{type(error).__name__}: {error}")
+        outcomes = []
+        for future in done:
+            run, error = self._running.pop(future), future.exception()
+            if error is None:
+                outcomes.append(RunOutcome(run, future.result()))
+            elif isinstance(error, ProcessExpired):
+                problem = (
+                    f"its process died with exit code {error.exitcode}, by lack of memory or a "
+                    "signal"
+                )
+                outcomes.append(RunOutcome(run, problem=problem, lost=True))
+            elif isinstance(error, ReproError):
+                outcomes.append(RunOutcome(run, problem=str(error)))
+            else:
+                sys.stderr.write(getattr(error, "traceback", ""))  # attached by pebble
+                outcomes.append(RunOutcome(run, problem=f"{type(error).__name__}: {error}"))
+        return outcomes

@@ -4,9 +4,11 @@ Nothing here needs Ray. A node keeps states in its own cache directory, like any
 from elsewhere are sent to it with the run, and its metrics and final state are sent back.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from repro.core.errors import ReproError
 from repro.measurement import environment
@@ -39,46 +41,45 @@ class Node:
         }
 
 
-@dataclass(frozen=True)
-class TrainingJob:
-    """A run to be trained on a node."""
-
-    run: NetworkRun
-    threads: int
-    expected: str
-    """Identity of the code, versions and machine that must run it."""
-    code: Mapping[str, Any]
-    """Commit and dirty flag, if known."""
-    states: tuple[tuple[NetworkRun, bytes], ...]
-    """Checkpoints of the run and of the runs it starts from."""
-
-
 def describe() -> Node:
     """Describe this node."""
     engine = module_path()
     return Node(environment.capture(), engine.parent.name if engine.is_file() else "")
 
 
-def run_job(job: TrainingJob) -> tuple[dict[str, Any], bytes]:
+def run_job(
+    run: NetworkRun,
+    threads: int,
+    expected: str,
+    code: Mapping[str, Any],
+    states: Sequence[tuple[NetworkRun, bytes]],
+) -> tuple[dict[str, Any], bytes]:
     """Train a run here and return its metrics and its last state.
+
+    Args:
+        run: the run to train.
+        threads: its training threads.
+        expected: identity of the code, versions and machine that must run it.
+        code: commit and dirty flag, if known.
+        states: checkpoints of the run and of the runs it starts from.
 
     Raises:
         ReproError: this node differs from the sweep's first nodes.
     """
     here = environment.capture()
-    if identity(here) != job.expected:
+    if identity(here) != expected:
         msg = (
             "a node that joined later differs from the first nodes in code, versions or hardware; "
             "run the sweep again to see the differences"
         )
         raise ReproError(msg)
-    store = CheckpointStore.of(here, job.threads)
-    for run, before in job.states:
-        store.take_over(run, before)
-    metrics = train_run(TrainingTask(job.run, store, job.code))
-    state = store.checkpoint(job.run).read()
+    store = CheckpointStore.of(here, threads)
+    for begun, before in states:
+        store.take_over(begun, before)
+    metrics = train_run(TrainingTask(run, store, code))
+    state = store.checkpoint(run).read()
     if state is None:
-        msg = f"the checkpoint of {job.run.label()} was removed on its node; run the sweep again"
+        msg = f"the checkpoint of {run.label()} was removed on its node; run the sweep again"
         raise ReproError(msg)
     return metrics, state
 
@@ -105,17 +106,18 @@ def require_alike(nodes: Mapping[str, Node], driver: Environment) -> Environment
         ReproError: a node's code or versions differ from the driver's, or it differs from the first
             node.
     """
-    (first_name, first), *others = nodes.items()
-    here = Node(driver, "").facts()
-    problems = []
-    for name, node in nodes.items():
-        facts = node.facts()
-        own = [fact for fact in facts if fact.startswith(("hash", "version"))]
-        problems += _differences(name, facts, "here", here, own)
-    for name, node in others:
-        facts, those = node.facts(), first.facts()
-        rest = [fact for fact in facts if not fact.startswith(("hash", "version"))]
-        problems += _differences(name, facts, f"on {first_name}", those, rest)
+    first_name, first = next(iter(nodes.items()))
+    of_code, of_machine = Node(driver, "").facts(), first.facts()
+    problems = [
+        f"{name}: {fact} is {value}, {where} {wanted[fact]}"
+        for is_code, where, wanted in (
+            (True, "here", of_code),
+            (False, f"on {first_name}", of_machine),
+        )
+        for name, node in nodes.items()
+        for fact, value in node.facts().items()
+        if fact.startswith(("hash", "version")) is is_code and value != wanted[fact]
+    ]
     if problems:
         msg = (
             "the nodes would not give the same results:\n  "
@@ -124,14 +126,9 @@ def require_alike(nodes: Mapping[str, Node], driver: Environment) -> Environment
             "leave out nodes of another kind (ray start --num-cpus 0 --num-gpus 0)"
         )
         raise ReproError(msg)
-    return environment.of_commit(first.environment, driver)
-
-
-def _differences(
-    name: str, facts: Mapping[str, Any], where: str, others: Mapping[str, Any], compared: list[str]
-) -> list[str]:
-    return [
-        f"{name}: {fact} is {facts[fact]}, {where} {others[fact]}"
-        for fact in compared
-        if facts[fact] != others[fact]
-    ]
+    return msgspec.structs.replace(
+        first.environment,
+        commit=driver.commit,
+        dirty=driver.dirty,
+        constraints_sha256=driver.constraints_sha256,
+    )

@@ -1,6 +1,6 @@
 """Build the training of a language model from its run, and compute its metrics."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from repro.data.splits import Indices
@@ -9,7 +9,7 @@ from repro.data.text.tokens import TokenisedSplit
 from repro.finetuning.arms import SPECIFICATIONS
 from repro.finetuning.base_models import load_base, placed
 from repro.finetuning.batches import Batch, Sampler, by_tokens, collate, padded_width
-from repro.finetuning.flops import StepFlops
+from repro.finetuning.flops import step_flops
 from repro.finetuning.items import Items, load_items
 from repro.finetuning.learner import LanguageModelLearner
 from repro.finetuning.replay import packed, weights_sha256
@@ -41,7 +41,7 @@ def language_training(run: LanguageModelRun) -> Training[Batch]:
     base = weights_sha256(model.parameters())
     learner = LanguageModelLearner(model, items.train.answers, run)
     data = Prompts(items, run)
-    flops = None if run.tuning else StepFlops(run.arm, run.model, run.batch)
+    flops = None if run.tuning else step_flops(run.arm, run.model, run.batch)
 
     def metrics(curve: Curve) -> dict[str, Any]:
         final: dict[str, Any] = {}
@@ -141,7 +141,7 @@ class Prompts:
 
 
 def _curve_metrics(
-    curve: Curve, run: LanguageModelRun, data: Prompts, flops: StepFlops | None
+    curve: Curve, run: LanguageModelRun, data: Prompts, flops: Callable[[int], float] | None
 ) -> dict[str, Any]:
     """Return the curve for a record, with the cumulative forward passes and FLOPs."""
     found: dict[str, Any] = {

@@ -5,6 +5,8 @@ only half). Other operations, such as drawing noise, take time but few FLOPs. Th
 polynomial of degree two in the width T of a batch, so three widths determine it.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -22,21 +24,17 @@ from repro.methods.parameters import split_at
 _WIDTHS = (16, 32, 48)
 
 
-class StepFlops:
-    """FLOPs of a training step of one arm, model and batch size."""
+def step_flops(arm: Arm, model: str, batch: int) -> Callable[[int], float]:
+    """Return a function from the width of a batch to the FLOPs of a training step on it.
 
-    def __init__(self, arm: Arm, model: str, batch: int) -> None:
-        """Count steps of three widths on fake tensors, which takes seconds for a model of any size.
+    Steps of three widths are counted on fake tensors, which takes seconds for a model of any size.
 
-        Raises:
-            ReproError: the model cannot be obtained.
-        """
-        counts = [_count(arm, model, batch, width) for width in _WIDTHS]
-        self._polynomial = np.polynomial.Polynomial.fit(_WIDTHS, counts, deg=2)
-
-    def __call__(self, width: int) -> float:
-        """Return the FLOPs of a step on a batch of this width."""
-        return float(round(self._polynomial(width)))
+    Raises:
+        ReproError: the model cannot be obtained.
+    """
+    counts = [_count(arm, model, batch, width) for width in _WIDTHS]
+    polynomial = np.polynomial.Polynomial.fit(_WIDTHS, counts, deg=2)
+    return lambda width: float(round(polynomial(width)))
 
 
 def _count(arm: Arm, name: str, batch: int, width: int) -> int:

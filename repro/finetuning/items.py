@@ -124,7 +124,16 @@ def load_items(
     )
     for name in ("training", "tuning", "monitored", "final"):
         side = 0 if name in {"training", "tuning"} else 1
-        _require_every_answer(task, name, labels[side][getattr(items, name)])
+        chosen = labels[side][getattr(items, name)]
+        counts = np.bincount(chosen, minlength=len(task.answers))
+        if not counts.all():
+            each = zip(task.answers, counts, strict=True)
+            found = ", ".join(f"{label!r}: {count}" for label, count in each)
+            msg = (
+                f"{name} items of task {task.name}: some label has none ({found}); give more "
+                "items, or add rows with that label"
+            )
+            raise UsageError(msg)
     if context is not None:
         _require_fit(task, train, items.train, np.union1d(training, for_tuning), context)
         _require_fit(task, validation, items.validation, items.final, context)
@@ -138,19 +147,6 @@ def _some(labels: npt.NDArray[np.int64], size: int) -> Indices:
         return np.arange(len(labels))
     _, chosen = holdout(labels, size)
     return chosen
-
-
-def _require_every_answer(task: PromptTask, name: str, labels: npt.NDArray[np.int64]) -> None:
-    counts = np.bincount(labels, minlength=len(task.answers))
-    if not counts.all():
-        found = ", ".join(
-            f"{label!r}: {count}" for label, count in zip(task.answers, counts, strict=True)
-        )
-        msg = (
-            f"{name} items of task {task.name}: some label has none ({found}); give more items, or "
-            "add rows with that label"
-        )
-        raise UsageError(msg)
 
 
 def _require_fit(

@@ -42,22 +42,17 @@ def unpacked(stored: Mapping[str, Any], steps: int | None = None) -> StepLog:
         settings = {name: value for name, value in stored.items() if name != "entries"}
         log = StepLog(**settings | {"chunk": settings["chunk"] or None})
         most = MOST_BYTES if steps is None else log.bytes_of(steps)
-        log.data += _inflated(base64.b64decode(stored["entries"], validate=True), most)
+        inflating = zlib.decompressobj()
+        entries = base64.b64decode(stored["entries"], validate=True)
+        log.data += inflating.decompress(entries, most + 1)
+        if len(log.data) > most or not inflating.eof or inflating.unused_data:
+            msg = f"truncated, or more than {most:,} bytes of entries"
+            raise ValueError(msg)
         log.require_whole()
     except (ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
         msg = f"not a log of zeroth-order steps, or damaged ({error!r}); restore the record"
         raise ReproError(msg) from error
     return log
-
-
-def _inflated(entries: bytes, most: int) -> bytes:
-    """Decompress ``entries``, stopping beyond ``most`` bytes."""
-    inflating = zlib.decompressobj()
-    data = inflating.decompress(entries, most + 1)
-    if len(data) > most or not inflating.eof or inflating.unused_data:
-        msg = f"truncated, or more than {most:,} bytes of entries"
-        raise ValueError(msg)
-    return data
 
 
 def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrained:

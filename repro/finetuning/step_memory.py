@@ -23,7 +23,7 @@ from repro.planner.formula import estimate
 from repro.planner.paper import effective_layers, paper_bytes
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
 _ANSWERS = np.array([0, 1], np.int32)  # no byte depends on them
 
@@ -70,47 +70,38 @@ def memory_of_step(setup: Setup) -> dict[str, Any]:
     }
     if (published := paper_bytes(size, method, setting)) is not None:
         metrics["published_formula_bytes"] = published
-    peaks = {"simulated": _simulated(setup, config)}
-    measured = _measured(setup, config)
-    if measured is None:
-        metrics["out_of_memory"] = True
-    else:
-        peaks["measured"] = measured
-    for kind, found in peaks.items():
-        metrics |= {f"{kind}_{name}": value for name, value in found.items()}
-        if setup.arm in PAPER_ARMS:
-            layers = effective_layers(size, setting, found["peak_bytes"])
-            metrics[f"{kind}_effective_layers"] = layers
-    return metrics
 
+    def build() -> "PreTrainedModel":
+        return prepared(random_model(config, setup.dtype), setup.arm)
 
-def _simulated(setup: Setup, config: "PreTrainedConfig") -> dict[str, int]:
-    return simulate_step(
-        lambda: _build(setup, config),
-        lambda: tuple(_batch(setup, "cpu")),
-        lambda model, batch: AnswerClassifier(model, _ANSWERS).loss(Batch(*batch)),
-        SPECIFICATIONS[setup.arm].method,
-    ).as_metrics("peak")
+    def batch_on(device: str) -> Batch:
+        tokens = torch.zeros(setup.batch, setup.context, dtype=torch.long, device=device)
+        last = torch.full((setup.batch,), setup.context - 1, device=device)
+        return Batch(tokens, last, torch.zeros_like(last))
 
-
-def _measured(setup: Setup, config: "PreTrainedConfig") -> dict[str, int] | None:
     def start(model: "PreTrainedModel") -> Callable[[], object]:
-        batch = _batch(setup, setup.device)
+        batch = batch_on(setup.device)
         classifier = AnswerClassifier(model, _ANSWERS)
         optimizer = make_optimizer(
             model, arm=setup.arm, lr=LR, eps=EPS, seed=0, dtype=setup.dtype, noise=TorchNoise()
         )
         return lambda: optimizer.step(lambda: classifier.loss(batch))
 
-    peak = measure_step(lambda: _build(setup, config), start, setup.device)
-    return None if peak is None else peak.as_metrics()
-
-
-def _build(setup: Setup, config: "PreTrainedConfig") -> "PreTrainedModel":
-    return prepared(random_model(config, setup.dtype), setup.arm)
-
-
-def _batch(setup: Setup, device: str) -> Batch:
-    tokens = torch.zeros(setup.batch, setup.context, dtype=torch.long, device=device)
-    last = torch.full((setup.batch,), setup.context - 1, device=device)
-    return Batch(tokens, last, torch.zeros_like(last))
+    simulated = simulate_step(
+        build,
+        lambda: tuple(batch_on("cpu")),
+        lambda model, batch: AnswerClassifier(model, _ANSWERS).loss(Batch(*batch)),
+        method,
+    )
+    peaks = {"simulated": simulated.as_metrics("peak")}
+    measured = measure_step(build, start, setup.device)
+    if measured is None:
+        metrics["out_of_memory"] = True
+    else:
+        peaks["measured"] = measured.as_metrics()
+    for kind, found in peaks.items():
+        metrics |= {f"{kind}_{name}": value for name, value in found.items()}
+        if setup.arm in PAPER_ARMS:
+            layers = effective_layers(size, setting, found["peak_bytes"])
+            metrics[f"{kind}_effective_layers"] = layers
+    return metrics

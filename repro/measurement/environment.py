@@ -95,16 +95,6 @@ def commit_label(commit: str | None, dirty: bool | None) -> str:
     return f"{name} with local changes" if dirty else name
 
 
-def of_commit(environment: Environment, other: Environment) -> Environment:
-    """Return ``environment`` with the commit of ``other``, which must have the same sources."""
-    return msgspec.structs.replace(
-        environment,
-        commit=other.commit,
-        dirty=other.dirty,
-        constraints_sha256=other.constraints_sha256,
-    )
-
-
 @cache
 def source_sha256(*packages: str, without: tuple[str, ...] = ()) -> str:
     """Return the hash over paths and contents of the suite's Python files.

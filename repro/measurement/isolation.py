@@ -61,7 +61,11 @@ def processes(*, workers: int, preload: Sequence[str]) -> Iterator[Submit]:
         for process in set(multiprocessing.active_children()) - others:
             process.kill()  # pebble would wait up to three seconds for each of them
         if isinstance(error, KeyboardInterrupt):
-            _kill_fork_server()
+            # since pebble would wait for the server's imports; a new pool starts another
+            server: Any = forkserver._forkserver
+            if server._forkserver_pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(server._forkserver_pid, signal.SIGKILL)
         raise
     finally:
         pool.stop()
@@ -82,15 +86,6 @@ def _start_fork_server() -> None:
             forkserver.ensure_running()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _kill_fork_server() -> None:
-    """Kill the fork server, since pebble would wait for its imports; a new pool starts one."""
-    server: Any = forkserver._forkserver
-    pid: int | None = server._forkserver_pid
-    if pid is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
 
 
 def run_isolated(
@@ -133,12 +128,12 @@ def _end_with_driver() -> None:
     On Linux the kernel ends the fork server, which is this process's parent, with the driver;
     elsewhere a thread of this process waits for the driver's end.
     """
+
+    def wait_and_end() -> None:
+        driver = multiprocessing.parent_process()  # the fork server lives as long as its forks
+        assert driver is not None  # noqa: S101 - for the type checker: this is a worker
+        driver.join()
+        os._exit(1)
+
     end_with_parent()
-    threading.Thread(target=_wait_and_end, daemon=True).start()
-
-
-def _wait_and_end() -> None:
-    driver = multiprocessing.parent_process()  # the fork server lives as long as its forks
-    assert driver is not None  # noqa: S101 - for the type checker: this is a worker
-    driver.join()
-    os._exit(1)
+    threading.Thread(target=wait_and_end, daemon=True).start()
