@@ -18,9 +18,7 @@ from repro.commands import (
     data,
     engine,
     gpu,
-    listing,
     new,
-    notebooks,
     opening,
     plan,
     replay,
@@ -31,8 +29,7 @@ from repro.core.errors import ReproError
 from repro.core.validation import unknown
 
 COMMANDS = (
-    listing, claims, opening, plan, run, replay, report, notebooks, data, engine, gpu, new,
-    completion,
+    claims, opening, plan, run, replay, report, data, engine, gpu, new, completion,
 )  # fmt: skip
 """Each module offers ``add_parser(subparsers)``. Its parser sets ``execute(args) -> int`` and
 ``next_step``, what to try next, which may name fields of ``args`` in braces; empty for nothing."""

@@ -122,7 +122,7 @@ for _path in sorted((Path(__file__).parents[1] / "results/mezo_fig4").glob("*.js
 def test_recorded_formulas_and_simulations_are_found_again(
     records: list[Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step_memory, "_measured", lambda *_: None)
+    monkeypatch.setattr(step_memory, "measure_step", lambda *_: None)
     configs = {member.name: AutoConfig.for_model(**member.config) for member in members()}
     point = {name: value for name, value in records[0].point.items() if name != "setting"}
     if point["model"] not in configs:
