@@ -26,7 +26,7 @@ from repro.finetuning.arms import ARMS, Arm
 from repro.finetuning.base_models import random_model
 from repro.finetuning.batches import Batch
 from repro.finetuning.classifier import AnswerClassifier
-from repro.finetuning.flops import step_flops
+from repro.finetuning.fine_tune import step_flops
 from repro.finetuning.learner import LanguageModelLearner
 from repro.finetuning.run import LanguageModelRun
 from repro.methods.elasticzo import ElasticZO

@@ -53,7 +53,11 @@ def parse(
     """
     import tyro
 
-    profile = _profile(arguments)
+    # the profile first, since all other defaults depend on it
+    profile: Profile = "quick"  # also for an invalid one, which the full parser refuses
+    for word, after in pairwise([*arguments, ""]):
+        given = after if word == "--profile" else word.partition("--profile=")[2]
+        profile = next((name for name in PROFILES if name == given), profile)
     require_choice(f"profile of {artifact.slug}", profile, artifact.profiles)
     there = tuple(name for name in PROFILES if name in artifact.profiles)
     choice = Annotated[Literal[there], tyro.conf.arg(help=_PROFILE_HELP)]  # type: ignore[valid-type]
@@ -71,12 +75,3 @@ def parse(
         default=narrowed(config=artifact.profiles[profile], profile=profile),
         config=(tyro.conf.OmitArgPrefixes,),
     )
-
-
-def _profile(arguments: list[str]) -> Profile:
-    """Find the profile first: all other defaults depend on it."""
-    found: Profile = "quick"  # also for an invalid profile, which the full parser refuses
-    for word, after in pairwise([*arguments, ""]):
-        given = after if word == "--profile" else word.partition("--profile=")[2]
-        found = next((profile for profile in PROFILES if profile == given), found)
-    return found

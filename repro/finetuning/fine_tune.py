@@ -3,18 +3,26 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+import numpy as np
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.flop_counter import FlopCounterMode
+
 from repro.data.splits import Indices
 from repro.data.text.tasks import task_of_seed
 from repro.data.text.tokens import TokenisedSplit
-from repro.finetuning.arms import SPECIFICATIONS
-from repro.finetuning.base_models import load_base, placed
+from repro.finetuning.arms import SPECIFICATIONS, Arm
+from repro.finetuning.base_models import load_base, load_config, placed, random_model
 from repro.finetuning.batches import Batch, Sampler, by_tokens, collate, padded_width
-from repro.finetuning.flops import step_flops
+from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.items import Items, load_items
-from repro.finetuning.learner import LanguageModelLearner
+from repro.finetuning.learner import LanguageModelLearner, prepared
 from repro.finetuning.replay import packed, weights_sha256
 from repro.finetuning.run import LanguageModelRun
 from repro.measurement.device import Device, require_device
+from repro.memory.fake_models import partition_before
+from repro.memory.setting import Setting
+from repro.methods.parameters import split_at
 from repro.methods.step_info import DivergedError
 from repro.training.loop import Curve, EqualParts, Training, score
 from repro.training.run import ORDER, derived_seed
@@ -175,3 +183,43 @@ def _items(items: Items, run: LanguageModelRun) -> dict[str, Any]:
         "left_out": dict(items.left_out),
         "majority": {name: items.majority(name) for name in ("monitored", "final")},
     }
+
+
+def step_flops(arm: Arm, model: str, batch: int) -> Callable[[int], float]:
+    """Return a function from the width T of a batch to the FLOPs of a training step on it.
+
+    PyTorch's counter covers matrix products and attention (all N x N scores, although causal
+    attention needs only half). Other operations, such as drawing noise, take time but few FLOPs.
+    The count is a polynomial of degree two in T, so three widths determine it. They are counted on
+    fake tensors, which takes seconds for a model of any size.
+
+    Raises:
+        ReproError: the model cannot be obtained.
+    """
+    specification = SPECIFICATIONS[arm]
+    estimator = specification.method.estimator
+
+    def count(width: int) -> int:
+        with FakeTensorMode():
+            fake = prepared(random_model(load_config(model), "float32"), arm)
+            classifier = AnswerClassifier(fake, np.zeros(2, np.int32))
+            labels = torch.zeros(batch, dtype=torch.long)
+            prompts = Batch(torch.zeros(batch, width, dtype=torch.long), labels, labels)
+            counter = FlopCounterMode(display=False)
+            with counter, torch.no_grad():
+                classifier.loss(prompts)
+            forward = counter.get_total_flops()
+            if estimator == "zeroth-order":
+                return specification.passes * forward
+            if estimator == "both":  # one of the two passes has a backward pass
+                before, _ = split_at(fake, partition_before(fake, Setting.tail))
+                for parameter in before:
+                    parameter.requires_grad_(False)  # noqa: FBT003 - torch's own signature
+            with counter:
+                classifier.loss(prompts).backward()  # type: ignore[no-untyped-call]
+            backpropagated = counter.get_total_flops()
+            return backpropagated + (forward if specification.estimates else 0)
+
+    widths = (16, 32, 48)
+    polynomial = np.polynomial.Polynomial.fit(widths, list(map(count, widths)), deg=2)
+    return lambda width: float(round(polynomial(width)))
