@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from repro.core.errors import UsageError
 from repro.core.validation import require_positive
-from repro.methods.estimators import Estimator
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise
 from repro.methods.parameters import Parameters
 from repro.methods.perturbed_weights import Restore
+from repro.methods.rules import Estimator
 from repro.methods.step_info import GradientEstimate
 from repro.methods.zeroth_order import Closure
 
