@@ -70,7 +70,7 @@ def lazy(path: str, *first: object) -> Callable[..., Any]:
     """Return a function whose module is imported when it is called.
 
     Args:
-        path: module and name of the function, as in ``repro.claims.accuracies:findings``.
+        path: module and name of the function, as in ``repro.claims.trained:findings_of``.
         first: arguments passed to it before the caller's.
     """
 

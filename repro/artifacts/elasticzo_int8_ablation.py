@@ -270,8 +270,7 @@ def draw_accuracy(records: Sequence[Record]) -> "Figure":
 def _answers_panel(panel: "Axes", one: "AxisComparison") -> None:
     """Draw one method under the default and all alternatives of one question."""
     from repro.artifacts.shared.comparisons import by_epoch
-    from repro.plotting.remarks import title
-    from repro.plotting.style import BLUE, GREEN, ORANGE
+    from repro.plotting.style import BLUE, GREEN, ORANGE, title
 
     lines = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-."))
     variants = (one.base, *one.others)
@@ -294,8 +293,7 @@ def draw_restores(records: Sequence[Record]) -> "Figure":
     """Draw the share of clipped weights by epoch, with a panel for each data set."""
     import matplotlib.pyplot as plt
 
-    from repro.plotting.remarks import title
-    from repro.plotting.style import BLUE, PINK, label_logarithms, style
+    from repro.plotting.style import BLUE, PINK, label_logarithms, style, title
 
     colours = {"full_zo": BLUE, "cls1": PINK}
     dashes = {"clip": "-", "exact": "--"}

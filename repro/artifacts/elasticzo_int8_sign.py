@@ -252,8 +252,7 @@ def signs(records: Sequence[Record]) -> "Figure":
     import matplotlib.pyplot as plt
     import seaborn as sns
 
-    from repro.plotting.remarks import title
-    from repro.plotting.style import INK, style
+    from repro.plotting.style import INK, style, title
 
     found = judged(records)
     datasets = list(dict.fromkeys(dataset for dataset, _ in found))

@@ -114,7 +114,7 @@ def _panel(
 
     from repro.artifacts.shared.columns import published
     from repro.plotting.curves import plot_range
-    from repro.plotting.remarks import remark, title
+    from repro.plotting.style import remark, title
 
     profiles = {group.profile for group in groups}
     remarks = []
@@ -147,7 +147,7 @@ ARTIFACT = Artifact(
             "Test accuracy of Full ZO in INT8 by epoch, with rising and with fixed sparsity"
         ),
     },
-    findings=lazy("repro.claims.accuracies:findings", "elasticzo_sparsity"),
+    findings=lazy("repro.claims.trained:findings_of", "elasticzo_sparsity"),
     selector_fields=("datasets", "seeds"),
     can_sweep=True,
 )

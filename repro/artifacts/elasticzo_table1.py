@@ -142,7 +142,7 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "hours": HOURS, "paper": PAPER},
     run=run,
-    findings=lazy("repro.claims.accuracies:findings", "elasticzo_table1"),
+    findings=lazy("repro.claims.trained:findings_of", "elasticzo_table1"),
     figures=lambda: {
         "table1": lazy("repro.artifacts.shared.scores:figure"),
         "clouds": lazy("repro.artifacts.shared.losses:clouds"),

@@ -103,7 +103,7 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=run,
-    findings=lazy("repro.claims.accuracies:findings", "elasticzo_table2"),
+    findings=lazy("repro.claims.trained:findings_of", "elasticzo_table2"),
     figures=lambda: {"table2": lazy("repro.artifacts.shared.scores:figure")},
     captions={
         "table2": (

@@ -15,7 +15,8 @@ from typing import Any
 
 import msgspec
 
-from repro.claims.elasticzo import CLOUD_EPOCHS, describe, describe_gap
+from repro.claims.elasticzo import CLOUD_EPOCHS, QUANTITIES, describe, describe_gap
+from repro.claims.index import of_artifact
 from repro.claims.quantity import Accuracy, Gaps, Key, Point, Quantity, key
 from repro.claims.statistics import (
     bootstrap_interval,
@@ -283,6 +284,11 @@ def findings(quantities: Mapping[str, Quantity], records: Iterable[Record]) -> l
         else _gap(claim_id, quantity, groups)
         for claim_id, quantity in quantities.items()
     ]
+
+
+def findings_of(slug: str, records: Iterable[Record]) -> list[Finding]:
+    """Return a finding for every claim of the artifact ``slug``, from its records."""
+    return findings({claim.id: QUANTITIES[claim.id] for claim in of_artifact(slug)}, records)
 
 
 def sampling_variance(share: float, images: int | None) -> float:

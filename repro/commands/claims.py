@@ -115,7 +115,7 @@ def list_claims(args: argparse.Namespace) -> int:
     if args.artifact is not None:
         load(args.artifact)  # raises where there is none
     verdicts = [_verdict(" ".join(words)) for words in args.verdict or ()]
-    from repro.report.ledger import read_ledger
+    from repro.report.claims_table import read_ledger
     from repro.report.terminal import claims_text
 
     ledger = read_ledger(args.results)
@@ -137,7 +137,7 @@ def list_claims(args: argparse.Namespace) -> int:
 
 def show_claim(args: argparse.Namespace) -> int:
     """Print one statement, our values and the verdict."""
-    from repro.report.ledger import read_ledger
+    from repro.report.claims_table import read_ledger
     from repro.report.terminal import claim_text
 
     ledger = read_ledger(args.results)

@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from repro.plotting.remarks import PAPER, remark, title
-from repro.plotting.style import INK, NEUTRAL, style
+from repro.plotting.style import INK, NEUTRAL, PAPER, remark, style, title
 
 _LAST: dict[str, Any] = {"marker": "o", "markersize": 4.5, "linestyle": "none"}
 _BEST: dict[str, Any] = {**_LAST, "markersize": 9, "markerfacecolor": "none"}

@@ -13,8 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from repro.core.names import METHOD_LABELS
-from repro.plotting.remarks import PAPER, remark, title
-from repro.plotting.style import INK, METHOD_COLOURS, label_logarithms, style
+from repro.plotting.style import INK, METHOD_COLOURS, PAPER, label_logarithms, remark, style, title
 
 LINES: dict[str, dict[str, Any]] = {
     METHOD_LABELS["full_zo"]: {"color": METHOD_COLOURS["full_zo"], "linestyle": "solid"},

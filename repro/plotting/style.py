@@ -1,6 +1,11 @@
-"""The style of all figures: light, printable, safe for colour-blind readers, reproducible."""
+"""The style of all figures: light, printable, safe for colour-blind readers, reproducible.
 
-from collections.abc import Iterator
+A profile other than the published one is named in a panel's title if all series share it, else at
+each series with that profile.
+"""
+
+import io
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +33,8 @@ METHOD_COLOURS: dict[str, Any] = {
     "none": NEUTRAL,
 }
 """The colour of each method of the ElasticZO paper, the same in every figure."""
+PAPER = "paper"
+"""The published profile, which needs no naming."""
 _DECADES_FROM = 3000
 """Ratio of the values on an axis above which labels at 2 and 5 would overlap others."""
 
@@ -70,6 +77,18 @@ def style() -> Iterator[None]:
         yield
 
 
+def title(text: str, profiles: Collection[str]) -> str:
+    """Return a panel's title from its text and the profiles of all its series."""
+    only = set(profiles)
+    return text if len(only) != 1 or PAPER in only else f"{text} ({only.pop()})"
+
+
+def remark(profile: str, caveat: str, profiles: Collection[str]) -> str:
+    """Return the remark on one series of a panel: its profile, its diverged seeds, or nothing."""
+    named = profile != PAPER and len(set(profiles)) > 1
+    return ", ".join(part for part in (profile if named else "", caveat) if part)
+
+
 def label_logarithms(axis: Axis, spread: float) -> None:
     """Label a logarithmic axis at 1, 2 and 5 of each decade, or only at decades if those overlap.
 
@@ -86,10 +105,6 @@ def save(
     figure: Figure, directory: Path, name: str, formats: tuple[str, ...] = ("svg", "png")
 ) -> list[Path]:
     """Write ``figure`` in each format, reproducibly to the byte, and close it."""
-    import io
-
-    import matplotlib.pyplot as plt
-
     paths = []
     for suffix in formats:
         metadata = {"Date" if suffix == "svg" else "Software": None}

@@ -1,13 +1,16 @@
 """The ledger: every published statement with our values by basis and one verdict."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from repro import __version__
 from repro.artifacts import index
-from repro.artifacts.base import Artifact
 from repro.claims.claim import Claim
 from repro.claims.elasticzo import QUANTITIES
 from repro.claims.index import CLAIMS
@@ -25,9 +28,11 @@ from repro.claims.verdict import (
     shown,
     verdict,
 )
-from repro.measurement.records import Record, of_kind, read_run, read_runs, together
+from repro.core.paths import results_dir
+from repro.measurement.records import of_kind, read_run, read_runs, together
 from repro.report.commands import command_of, missing_command
 from repro.report.runs import current_runs
+from repro.report.summary import read_summary
 
 SCHEMA = 2
 """Version of ``repro claims --json``; docs/json.md maps the fields of version 1."""
@@ -166,7 +171,7 @@ def claim_rows(results: Path, slugs: Iterable[str] = index.SLUGS) -> list[ClaimR
         ReproError: a file of records is corrupted or of a newer schema.
     """
     found = [f for slug in slugs for f in _found(slug, current_runs(results, slug))]
-    return with_holm(_rows(found, _ranges(results)))
+    return _rows(found, results)
 
 
 def run_rows(slug: str, runs: Sequence[Path]) -> list[ClaimRow]:
@@ -178,16 +183,12 @@ def run_rows(slug: str, runs: Sequence[Path]) -> list[ClaimRow]:
     Raises:
         ReproError: a file of records is corrupted or of a newer schema.
     """
-    return with_holm(_rows(_found(slug, runs), _ranges(runs[0].parents[1]) if runs else {}))
+    return _rows(_found(slug, runs), runs[0].parents[1] if runs else None)
 
 
 def open_setting_runs(results: Path) -> list[Path]:
     """Return the record files with other values of settings left open by the ElasticZO paper."""
     return current_runs(results, _OPEN_SETTINGS)
-
-
-def _ranges(results: Path) -> Mapping[str, tuple[float, float]]:
-    return _ranges_of(tuple(open_setting_runs(results)))
 
 
 @cache
@@ -211,61 +212,57 @@ def _found(slug: str, runs: Sequence[Path]) -> list[_Found]:
     found = []
     for claim in claims:
         finding = by_id[claim.id]
-        points = list(points_of(claim))
-        used = _records_at(points, finding, records) if points else records
+        points = points_of(claim)
+        if points:  # the training runs there, by the engine of the finding
+            at = {key(point) for point in points}
+            used = [
+                record
+                for record in of_kind(records, "run")
+                if key(record.point) in at and record.engine in (finding.engine or record.engine)
+            ]
+            command = command_of(artifact, used) if used else missing_command(artifact, points)
+        else:
+            used = records
+            judged = [r for r in used if r.profile == (finding.profile or r.profile)]
+            command = command_of(artifact, judged or used)
         used_ids = {id(record) for record in used}
         names = [name for name, made in content.items() if used_ids & {id(r) for r in made}]
-        command = _command(artifact, finding, points, used)
         found.append(_Found(claim, finding, records[0].profile, names, command))
     return found
 
 
-def points_of(claim: Claim) -> Iterator[Point]:
-    """Yield the points of a claim's training runs."""
+def points_of(claim: Claim) -> list[Point]:
+    """Return the points of a claim's training runs."""
     if claim in CONTRASTS:
-        for pair in CONTRASTS[claim].pairs:
-            yield from (point for point in pair if point is not None)
-    elif claim.id in QUANTITIES:
-        quantity = QUANTITIES[claim.id]
-        if isinstance(quantity, Accuracy):
-            yield quantity.point
-        else:
-            yield from (point for pair in quantity.pairs for point in pair)
+        return [point for pair in CONTRASTS[claim].pairs for point in pair if point is not None]
+    quantity = QUANTITIES.get(claim.id)
+    if isinstance(quantity, Accuracy):
+        return [quantity.point]
+    return [point for pair in quantity.pairs for point in pair] if quantity else []
 
 
-def _records_at(
-    points: Sequence[Point], finding: Finding, records: Sequence[Record]
-) -> list[Record]:
-    """Return the training runs at ``points`` by the engine of ``finding``."""
-    at = {key(point) for point in points}
-    return [
-        record
-        for record in of_kind(records, "run")
-        if key(record.point) in at and record.engine in (finding.engine or record.engine)
-    ]
+def _rows(found: Sequence[_Found], results: Path | None) -> list[ClaimRow]:
+    """Return a row for each statement, combining the values of equal claims.
 
-
-def _command(
-    artifact: Artifact, finding: Finding, points: Sequence[Point], used: Sequence[Record]
-) -> str:
-    """Return the command of a claim's runs, with the engine of its finding."""
-    if not points:
-        judged = [r for r in used if r.profile == (finding.profile or r.profile)]
-        return command_of(artifact, judged or used)
-    return command_of(artifact, used) if used else missing_command(artifact, points)
-
-
-def _rows(found: Sequence[_Found], ranges: Mapping[str, tuple[float, float]]) -> list[ClaimRow]:
-    """Return a row for each statement, combining the values of equal claims."""
+    P-values are adjusted for the number of rankings that each artifact tests.
+    """
+    ranges = _ranges_of(tuple(open_setting_runs(results))) if results else {}
     others: dict[str, list[_Found]] = {}
     for one in found:
         if one.claim.same_as:
             others.setdefault(one.claim.same_as, []).append(one)
-    return [
+    rows = [
         _row(one, others.get(one.claim.id, []), ranges.get(one.claim.id))
         for one in found
         if not one.claim.same_as
     ]
+    adjusted: dict[str, float] = {}
+    for slug in {row.artifact for row in rows}:
+        tested = {
+            row.id: row.p_value for row in rows if row.artifact == slug and row.p_value is not None
+        }
+        adjusted |= zip(tested, holm(list(tested.values())), strict=True)
+    return [replace(row, p_holm=adjusted.get(row.id)) for row in rows]
 
 
 def _row(
@@ -326,11 +323,32 @@ def _row(
     )
 
 
-def with_holm(rows: Sequence[ClaimRow]) -> list[ClaimRow]:
-    """Adjust the p-values for the number of rankings that each artifact tests."""
-    adjusted: dict[str, float] = {}
-    for slug in {row.artifact for row in rows}:
-        mine = [row for row in rows if row.artifact == slug]
-        tested = {row.id: row.p_value for row in mine if row.p_value is not None}
-        adjusted |= zip(tested, holm(list(tested.values())), strict=True)
-    return [replace(row, p_holm=adjusted.get(row.id)) for row in rows]
+@dataclass(frozen=True)
+class Ledger:
+    """The statements with our values and verdicts."""
+
+    rows: Sequence[ClaimRow]
+    note: str = ""
+    """A line for the user about the source; empty if the records are read."""
+
+
+def read_ledger(results: Path | None) -> Ledger:
+    """Return the statements from the records in ``results``.
+
+    Without ``results``, read the default directory; if it holds no records, as outside a clone,
+    return the package's summary.
+
+    Raises:
+        UsageError: ``results`` is not a directory.
+        ReproError: a file of records is corrupted or of a newer schema.
+    """
+    directory = results or results_dir()
+    held = any(next((directory / slug).glob("*.jsonl"), None) for slug in index.SLUGS)
+    if results is not None or "REPRO_RESULTS" in os.environ or held:
+        return Ledger(claim_rows(directory))
+    rows = [msgspec.convert(claim, ClaimRow) for claim in read_summary().claims]
+    note = (
+        f"No records in {directory}: these are the results that zo-repro {__version__} was "
+        "released with.\n"
+    )
+    return Ledger(rows, note)

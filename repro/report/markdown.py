@@ -171,7 +171,7 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
             row.id,
             f"{row.statement} ({row.section})" + ("" if row.is_stated else " (our reading)"),
             formatting.published(row),
-            _ours(row),
+            formatting.ours(row) + (f" ({chance})" if (chance := formatting.p_value(row)) else ""),
             formatting.source(row),
             formatting.other_values(row),
             _bold(row.shown_verdict),
@@ -181,20 +181,14 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
     ]
     used = [n for n in range(len(table[0]) - (not reasons)) if any(line[n] for line in table[2:])]
     lines = [f"| {' | '.join(line[n] for n in used)} |" for line in table]
-    return "\n".join([*lines, *_tests(rows)])
-
-
-def _tests(rows: Sequence[ClaimRow]) -> list[str]:
-    """Return notes that explain p-values, and that some of many are small by chance."""
-    found = [row.p_value for row in rows if row.p_value is not None]
-    if not found:
-        return []
-    some = f"{len(found)} rankings are" if len(found) > 1 else "One ranking is"
-    return [
-        "",
-        f"{some} tested over seeds (p: exact sign flips, one-sided; of n seeds never below 2⁻ⁿ). "
-        f"{formatting.CAVEAT}",
-    ]
+    if tested := sum(row.p_value is not None for row in rows):
+        some = f"{tested} rankings are" if tested > 1 else "One ranking is"
+        lines += [
+            "",
+            f"{some} tested over seeds (p: exact sign flips, one-sided; of n seeds never below "
+            f"2⁻ⁿ). {formatting.CAVEAT}",
+        ]
+    return "\n".join(lines)
 
 
 def _why(row: ClaimRow) -> str:
@@ -216,11 +210,6 @@ def count_verdicts(rows: Sequence[ClaimRow]) -> str:
     counts = Counter(row.shown_verdict for row in ordered)
     found = [f"{count} × {verdict}" for verdict, count in counts.items()]  # noqa: RUF001
     return f"Of {len(rows)} statements: {', '.join(found)}"
-
-
-def _ours(row: ClaimRow) -> str:
-    chance = formatting.p_value(row)
-    return f"{formatting.ours(row)} ({chance})" if chance else formatting.ours(row)
 
 
 def _bold(verdict: str) -> str:

@@ -100,41 +100,26 @@ def _execute(content: Any, directory: str) -> None:  # noqa: ANN401 - nbformat i
 
 def assemble(slug: str) -> Any:  # noqa: ANN401 - nbformat is untyped
     """Return the artifact's notebook before execution: template and shared cells in order."""
-    content: Any = jupytext.read(template(slug), fmt=_TEMPLATE_FORMAT)
-    title, imports, *story = content.cells
-    content.cells = [title, imports, *_opening(slug), *story, *_closing(slug)]
-    return content
-
-
-def _opening(slug: str) -> list[Any]:
-    """Return the opening cells: verdicts, then the main figure."""
     artifact = index.load(slug)
+    statements = sum(not CLAIMS[name].same_as for name in artifact.claims)
     figure = next(iter(artifact.captions))
-    cells = [_code(f'notebook_api.figure(artifact.ARTIFACT, "{figure}", records)')]
-    if statements := _statements(slug):
-        show = "claims" if statements <= FEW_CLAIMS else "verdicts"
-        cells.insert(0, _code(f'notebook_api.{show}("{slug}")'))
-    return cells
-
-
-def _closing(slug: str) -> list[Any]:
-    """Return the sections that every notebook ends with."""
+    opening = [_code(f'notebook_api.figure(artifact.ARTIFACT, "{figure}", records)')]
     sections = [
         ("How the records were made", "notebook_api.provenance(records)"),
         ("Deviations from the paper", "notebook_api.about(artifact.ARTIFACT)"),
     ]
-    if _statements(slug) > FEW_CLAIMS:
+    if statements > FEW_CLAIMS:
         sections.insert(0, ("Every statement", f'notebook_api.claims("{slug}")'))
-    return [cell for name, code in sections for cell in (_text(f"## {name}"), _code(code))]
-
-
-def _statements(slug: str) -> int:
-    """Return the number of statements under the artifact's name."""
-    return sum(not CLAIMS[name].same_as for name in index.load(slug).claims)
-
-
-def _text(source: str) -> Any:  # noqa: ANN401 - nbformat is untyped
-    return nbformat.v4.new_markdown_cell(source)  # type: ignore[no-untyped-call]
+    if statements:
+        show = "claims" if statements <= FEW_CLAIMS else "verdicts"
+        opening.insert(0, _code(f'notebook_api.{show}("{slug}")'))
+    content: Any = jupytext.read(template(slug), fmt=_TEMPLATE_FORMAT)
+    title, imports, *story = content.cells
+    content.cells = [title, imports, *opening, *story]
+    for name, code in sections:
+        heading = nbformat.v4.new_markdown_cell(f"## {name}")  # type: ignore[no-untyped-call]
+        content.cells += [heading, _code(code)]
+    return content
 
 
 def _code(source: str) -> Any:  # noqa: ANN401 - nbformat is untyped
@@ -142,16 +127,13 @@ def _code(source: str) -> Any:  # noqa: ANN401 - nbformat is untyped
 
 
 def _sources(slug: str, runs: Sequence[Path]) -> dict[str, Any]:
+    cells = json.dumps([[cell.cell_type, cell.source] for cell in assemble(slug).cells])
     table = claims_markdown(run_rows(slug, runs), reasons=True)
     return {
         "records_sha256": {run.name: sha256(run) for run in runs},
-        "cells_sha256": hashlib.sha256(_cells(slug).encode()).hexdigest(),
+        "cells_sha256": hashlib.sha256(cells.encode()).hexdigest(),
         "claims_sha256": hashlib.sha256(table.encode()).hexdigest(),
     }
-
-
-def _cells(slug: str) -> str:
-    return json.dumps([[cell.cell_type, cell.source] for cell in assemble(slug).cells])
 
 
 def _make_reproducible(notebook: Any, slug: str) -> None:  # noqa: ANN401 - nbformat is untyped

@@ -18,8 +18,7 @@ from repro.artifacts.shared.scores import score
 from repro.claims.elasticzo import DATASETS, ROW_LABELS
 from repro.measurement.records import Record
 from repro.plotting.accuracy import Columns, Score, dots
-from repro.plotting.remarks import title
-from repro.plotting.style import BROWN, CYAN, INK, NEUTRAL, RED, notice, style
+from repro.plotting.style import BROWN, CYAN, INK, NEUTRAL, RED, notice, style, title
 
 _LABELS = {**ROW_LABELS, "none": "untuned"}
 _MARKERS = "osD^v"
