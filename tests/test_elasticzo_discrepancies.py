@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from repro.artifacts.elasticzo_discrepancies import PAPER, SMOKE, figures, tables
+from repro.artifacts.elasticzo_discrepancies import ARTIFACT, PAPER, SMOKE, figures, tables
 from repro.artifacts.elasticzo_discrepancies import run as run_module
 from repro.artifacts.elasticzo_discrepancies.causes import OF_INTEGER_TUNING, SETTINGS
 from repro.artifacts.elasticzo_discrepancies.evaluated import (
@@ -309,9 +309,9 @@ def test_figures_have_the_table_the_causes_and_the_published_number() -> None:
     plt.close(figure)
 
 
-@pytest.mark.parametrize("name", sorted(figures.figures()))
+@pytest.mark.parametrize("name", sorted(ARTIFACT.figures()))
 def test_experiment_that_was_not_run_leaves_an_empty_figure(name: str) -> None:
-    figure = figures.figures()[name]([])
+    figure = ARTIFACT.figures()[name]([])
     assert [text.get_text() for text in figure.axes[0].texts] == ["no records of this experiment"]
     plt.close(figure)
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from repro.artifacts.mezo_fig3 import figures, tables
-from repro.artifacts.mezo_fig3.main_figure import PRINTED, fig3, recovered_ratio
+from repro.artifacts.mezo_fig3.figures import PRINTED, fig3, recovered_ratio
 from repro.artifacts.shared.decoder_steps import simulate_decoder_step
 from repro.artifacts.shared.savings import Saving, by_shape, ratios
 from repro.measurement.records import Record, of_kind, read_runs, single

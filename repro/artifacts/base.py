@@ -99,7 +99,8 @@ class Artifact:
     about: str | None = None
     """The docstring of its module: its subject, and the numbered deviations from the paper."""
     figures: "Callable[[], Mapping[str, Draw]]" = dict
-    """Returns, by the name of each figure, the function that draws it from records."""
+    """Returns, by the name of each figure, the function that draws it from records; by default the
+    functions of these names in the module ``figures`` of the artifact's package."""
     captions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """A description of each figure by its name, also for readers who cannot see the figure."""
     claims: tuple[str, ...] = ()
@@ -121,6 +122,10 @@ class Artifact:
     """Whether its results are times. Runs on another device or engine then belong to no profile."""
 
     def __post_init__(self) -> None:
-        """Find the claims if none are given."""
+        """Find the claims and the figures if none are given."""
         if not self.claims:
             object.__setattr__(self, "claims", tuple(claim.id for claim in of_artifact(self.slug)))
+        if self.figures is dict:
+            module = f"repro.artifacts.{self.slug}.figures"
+            figures = {name: lazy(f"{module}:{name}") for name in self.captions}
+            object.__setattr__(self, "figures", lambda: figures)

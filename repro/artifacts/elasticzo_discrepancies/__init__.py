@@ -107,7 +107,6 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=lazy("repro.artifacts.elasticzo_discrepancies.run:run"),
-    figures=lazy("repro.artifacts.elasticzo_discrepancies.figures:figures"),
     captions=CAPTIONS,
     selector_fields=("experiments", "datasets", "angles", "seeds", "long_seeds"),
     can_sweep=True,

@@ -1,6 +1,6 @@
 """Draw accuracies by each value of each suspected cause, and on other rotated images."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -211,15 +211,3 @@ def _causes(found: Iterable[AxisComparison]) -> Figure:
 
 def _dots(columns: Columns, per_row: int) -> Figure:
     return dots(columns, per_row=min(per_row, len(columns))) if columns else notice(_NO_RECORDS)
-
-
-def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
-    """Return the function that draws each figure, by the figure's name."""
-    return {
-        "integer_tuning": integer_tuning,
-        "batch": batch,
-        "test_images": test_images,
-        "pre_training": pre_training,
-        "float_tuning": float_tuning,
-        "integer_training": integer_training,
-    }

@@ -87,7 +87,6 @@ ARTIFACT = Artifact(
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=lazy("repro.artifacts.elasticzo_fig7.run:run"),
     findings=lazy("repro.artifacts.elasticzo_fig7.findings:findings"),
-    figures=lazy("repro.artifacts.elasticzo_fig7.figures:figures"),
     captions=CAPTIONS,
     timed=True,
 )

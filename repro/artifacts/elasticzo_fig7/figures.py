@@ -131,8 +131,3 @@ def _panel(panel: Axes, groups: Mapping[str, Mapping[str, Bar]]) -> None:
     panel.set_yticks(list(names), list(names.values()))
     panel.set_ylim(place - 0.4, -0.6)
     panel.grid(visible=False, axis="y")
-
-
-def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
-    """Return the function that draws each figure, by the figure's name."""
-    return {"fig7": fig7, "shares": shares}

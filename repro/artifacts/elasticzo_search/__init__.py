@@ -165,7 +165,6 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=lazy("repro.artifacts.elasticzo_search.run:run"),
-    figures=lazy("repro.artifacts.elasticzo_search.figures:figures"),
     captions=CAPTIONS,
     selector_fields=("problems", "precisions", "methods", "seeds"),
     reads_custom=True,

@@ -1,6 +1,6 @@
 """Draw held-out accuracy over the grid."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -192,8 +192,3 @@ def _methods(records: Sequence[Record]) -> list[Line2D]:
         for method, colour in METHOD_COLOURS.items()
         if method in present
     ]
-
-
-def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
-    """Return the function that draws each figure, by the figure's name."""
-    return {"grid": grid, "epsilon": epsilon}

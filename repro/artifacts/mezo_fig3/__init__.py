@@ -187,7 +187,6 @@ ARTIFACT = Artifact(
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=lazy("repro.artifacts.mezo_fig3.run:run"),
     findings=lazy("repro.artifacts.mezo_fig3.findings:findings"),
-    figures=lazy("repro.artifacts.mezo_fig3.figures:figures"),
     captions=CAPTIONS,
     selector_fields=("parts",),
 )

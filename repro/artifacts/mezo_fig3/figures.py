@@ -1,24 +1,157 @@
-"""Draw memory over N, L and D with simulated and measured points, and compare the formula."""
+"""Draw memory over N, L and D: BP over MeZO, both alone, and the formula against what is observed.
 
+``fig3`` is the main figure: the ratio of BP's memory to MeZO's, published, computed and simulated.
+"""
+
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from repro.artifacts.mezo_fig3.main_figure import AXES, BP_LABELS, fig3, label_powers_of_two
+from repro.artifacts.shared.savings import SIZES, Saving, ratios
 from repro.core.units import format_bytes
 from repro.measurement.records import Record, of_kind
-from repro.plotting.style import BLUE, INK, ORANGE, style
+from repro.memory.analytic import sizes_of
+from repro.memory.readings import RECOVERED
+from repro.memory.shape import DecoderShape
+from repro.plotting.style import BLUE, GREEN, INK, ORANGE, PINK, style
 
+BP_LABELS = {"bp": "BP without checkpointing", "bp_checkpoint": "BP with checkpointing"}
+"""The figure's rows of panels."""
+
+
+class PrintedRatio(NamedTuple):
+    """A ratio that section 2.4 prints."""
+
+    value: float
+    at: int
+    """The value on the axis at which the paper gives it."""
+    moved_to: int | None = None
+    """The value at which the recovered equations give it, if another."""
+
+
+PRINTED: dict[tuple[str, str], tuple[PrintedRatio, ...]] = {
+    ("bp", "context"): (PrintedRatio(25, 32768, RECOVERED.long_context),),
+    ("bp", "layers"): (PrintedRatio(1.2, 1), PrintedRatio(4.23, 100)),
+    ("bp", "hidden"): (PrintedRatio(24, 512),),
+    ("bp_checkpoint", "context"): (PrintedRatio(5, 32768, RECOVERED.long_context),),
+    ("bp_checkpoint", "layers"): (PrintedRatio(2.28, 17), PrintedRatio(2.17, 100)),
+    ("bp_checkpoint", "hidden"): (PrintedRatio(5, 512),),
+}
+"""Printed ratios by method and axis. The paper gives 2.28 "at lower L"; we put it at the L of the
+largest ratio."""
+_LARGEST_DEPTH = 100
 _COLOURS = {"bp": ORANGE, "bp_checkpoint": ORANGE, "mezo": BLUE, "forward": BLUE}
 _FILLED: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": "none"}
 _OPEN: dict[str, Any] = {**_FILLED, "markersize": 7.5, "markerfacecolor": "none"}
 """Style of a ring, inside which a filled point at the same place stays visible."""
 _LOOKS = {"eager": _FILLED, "sdpa": _OPEN}
+_STAR: dict[str, Any] = {"marker": "*", "markersize": 12, "linestyle": "none", "color": ORANGE}
+_RATIOS: dict[str, dict[str, Any]] = {
+    "eager": {**_FILLED, "color": BLUE},
+    "sdpa": {**_OPEN, "markersize": 6, "color": BLUE},
+}
+_RECOVERED: dict[str, Any] = {"color": PINK, "linewidth": 1.8}
+_AS_PRINTED: dict[str, Any] = {"color": GREEN, "linestyle": "--", "linewidth": 1.4}
+
+
+def fig3(records: Sequence[Record]) -> Figure:
+    """Draw the ratio over N, L and D: the upper row without checkpointing, the lower with it."""
+    config = records[0].config
+    curves = _lines(records, "paper")
+    points = ratios(of_kind(records, "simulated"))
+    with style():
+        figure, grid = plt.subplots(2, 3, figsize=(10.5, 6.2), sharex="col")
+        for row, (method, name) in zip(grid, BP_LABELS.items(), strict=True):
+            for panel, axis in zip(row, SIZES, strict=True):
+                here = [
+                    point
+                    for point in points
+                    if point.method == method
+                    and all(getattr(point, n) == config[n] for n in SIZES if n != axis)
+                ]
+                _ratio_panel(panel, axis, method, curves.get(axis), here, config)
+            row[0].set_title(name, fontweight="bold")
+            row[0].set_ylabel("memory of BP / memory of MeZO")
+        for panel, label in zip(grid[-1], SIZES.values(), strict=True):
+            panel.set_xlabel(label)
+        figure.suptitle(
+            f"Llama 2, N = {config['context']}, L = {config['layers']}, D = {config['hidden']} "
+            "unless varied",
+            fontsize=10.5,
+        )
+        figure.legend(
+            handles=[
+                Line2D([], [], label="printed in the text", **_STAR),
+                Line2D([], [], label="the same, at N = 16,384", **_STAR, markerfacecolor="none"),
+                Line2D([], [], label="equations as printed", **_AS_PRINTED),
+                Line2D([], [], label="equations recovered from the text", **_RECOVERED),
+                Line2D([], [], label="simulated, eager attention", **_RATIOS["eager"]),
+                Line2D([], [], label="simulated, SDPA", **_RATIOS["sdpa"]),
+            ],
+            loc="outside lower center",
+            ncols=3,
+        )
+    return figure
+
+
+def recovered_ratio(config: dict[str, Any], axis: str, values: Sequence[int], method: str) -> Any:  # noqa: ANN401 - an array
+    """Return the ratio by the recovered equations along one axis."""
+    names = ("context", "layers", "hidden", "heads", "vocabulary", "batch")
+    shape = DecoderShape(**{name: config[name] for name in names})
+    varied: dict[str, Any] = {axis: np.asarray(values, dtype=float)}
+    s = sizes_of(shape, config["bytes_per_parameter"], **varied)
+    reading = replace(RECOVERED, live_layers=config["live_layers"])
+    return reading.ratio(s, checkpointing=method == "bp_checkpoint")
+
+
+def _ratio_panel(
+    panel: Axes,
+    axis: str,
+    method: str,
+    curve: Mapping[str, Any] | None,
+    points: Iterable[Saving],
+    config: dict[str, Any],
+) -> None:
+    panel.margins(x=0.06)
+    if axis != "layers":
+        panel.set_xscale("log", base=2)
+    if curve is not None:  # else the equations were not computed in this run
+        values = curve["values"]
+        printed = np.array(curve[f"{method}_bytes"]) / np.array(curve["mezo_bytes"])
+        panel.plot(values, recovered_ratio(config, axis, values, method), **_RECOVERED)
+        panel.plot(values, printed, **_AS_PRINTED)
+        if axis != "layers":
+            _label_powers_of_two(panel, values)
+    for point in points:
+        panel.plot(getattr(point, axis), point.ratio, **_RATIOS[point.attention])
+    for number in PRINTED[method, axis]:  # each with its number where the lines leave room
+        panel.plot(number.at, number.value, **_STAR, zorder=4)
+        offset, align, at = (8, 4), "left", number.at
+        if number.moved_to is not None:
+            panel.plot(number.moved_to, number.value, **_STAR, markerfacecolor="none", zorder=4)
+            offset, align, at = (-9, -3), "right", number.moved_to
+        elif number.at == _LARGEST_DEPTH:
+            offset, align = (0, -14), "right"
+        panel.annotate(
+            f"{number.value:g}×",  # noqa: RUF001
+            (at, number.value),
+            xytext=offset,
+            textcoords="offset points",
+            ha=align,
+            color=INK,
+            fontsize=8.5,
+        )
+    panel.set_ylim(0, 1.08 * panel.get_ylim()[1])
+    panel.yaxis.set_major_locator(MaxNLocator(6))
+    panel.yaxis.set_major_formatter("{x:g}×")  # noqa: RUF001
 
 
 def fig3_memory(records: Sequence[Record]) -> Figure:
@@ -28,7 +161,7 @@ def fig3_memory(records: Sequence[Record]) -> Figure:
         f"Llama 2 with N = {config['context']}, L = {config['layers']}, D = {config['hidden']} "
         f"unless varied (b = {config['bytes_per_parameter']:g}, L' = {config['live_layers']:g})"
     )
-    base = {axis: config[axis] for axis in AXES}
+    base = {axis: config[axis] for axis in SIZES}
     return _six_panels(records, "paper", base, list(of_kind(records, "simulated")), title)
 
 
@@ -93,22 +226,18 @@ def _six_panels(
     points: Sequence[Record],
     title: str,
 ) -> Figure:
-    curves = {
-        record.point["axis"]: record.metrics
-        for record in of_kind(records, "analytic")
-        if record.point["scope"] == scope
-    }
+    curves = _lines(records, scope)
     with style():
         figure, grid = plt.subplots(
             4, 3, figsize=(11, 8.6), sharex="col", height_ratios=(3, 1.1, 3, 1.1)
         )
         for number, (method, name) in enumerate(BP_LABELS.items()):
             panels, strips = grid[2 * number], grid[2 * number + 1]
-            for panel, strip, axis in zip(panels, strips, AXES, strict=True):
+            for panel, strip, axis in zip(panels, strips, SIZES, strict=True):
                 here = [
                     record
                     for record in points
-                    if all(record.point[other] == base[other] for other in AXES if other != axis)
+                    if all(record.point[other] == base[other] for other in SIZES if other != axis)
                     and record.point["method"] in (method, "mezo")
                     and "peak_bytes" in record.metrics
                 ]
@@ -147,7 +276,7 @@ def _panel(
         panel.plot(curve["values"], curve[f"{method}_bytes"], color=ORANGE)
         panel.plot(curve["values"], curve["mezo_bytes"], color=BLUE)
         if axis != "layers":
-            label_powers_of_two(panel, curve["values"])
+            _label_powers_of_two(panel, curve["values"])
     _mark(panel, axis, points, lambda metrics: metrics["peak_bytes"])
     panel.set_yscale("log")
     bottom, top = panel.get_ylim()
@@ -166,7 +295,7 @@ def _error_strip(strip: Axes, axis: str, points: Iterable[Record]) -> None:
     strip.set_ylim(min(bottom, 0.45), max(top, 2.2))
     strip.yaxis.set_major_locator(LogLocator(base=2 if top < 5 else 4))
     strip.yaxis.set_major_formatter("{x:g}")
-    strip.set_xlabel(AXES[axis])
+    strip.set_xlabel(SIZES[axis])
     strip.tick_params(axis="x", labelbottom=True)  # panels of one axis share theirs
 
 
@@ -186,11 +315,17 @@ def _handle(label: str, colour: Any, **style: Any) -> Line2D:  # noqa: ANN401 - 
     return Line2D([], [], color=colour, label=label, **style)
 
 
-def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
-    """Return the function that draws each figure, by the figure's name."""
+def _label_powers_of_two(panel: Axes, values: Sequence[int]) -> None:
+    """Label the horizontal axis with powers of two over the range of ``values``, at most six."""
+    first, last = math.ceil(math.log2(min(values))), math.floor(math.log2(max(values)))
+    panel.set_xticks([2**power for power in range(first, last + 1, -(-(last - first) // 5) or 1)])
+    panel.xaxis.set_major_formatter("{x:g}")
+
+
+def _lines(records: Sequence[Record], scope: str) -> dict[str, Mapping[str, Any]]:
+    """Return the metrics of the analytic lines of a model, by axis."""
     return {
-        "fig3": fig3,
-        "fig3_memory": fig3_memory,
-        "fig3_measured": fig3_measured,
-        "predicted": predicted,
+        record.point["axis"]: record.metrics
+        for record in of_kind(records, "analytic")
+        if record.point["scope"] == scope
     }

@@ -117,7 +117,6 @@ ARTIFACT = Artifact(
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=lazy("repro.artifacts.mezo_fig3_gpu.run:run"),
     findings=lazy("repro.artifacts.mezo_fig3_gpu.findings:findings"),
-    figures=lazy("repro.artifacts.mezo_fig3_gpu.figures:figures"),
     captions=CAPTIONS,
     selector_fields=("parts", "contexts", "depths", "hiddens", "fig4_models"),
 )

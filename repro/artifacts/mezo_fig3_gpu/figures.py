@@ -1,6 +1,6 @@
 """Draw peak memory over N, L and D: equation, simulated step, measured step."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -9,13 +9,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from repro.artifacts.shared.savings import SIZES
 from repro.core.units import GB
 from repro.measurement.records import Record, of_kind
 from repro.plotting.style import BLUE, GREEN, INK, ORANGE, style
 
-_SIZES = {"context": "context length N", "layers": "layers L", "hidden": "hidden dimension D"}
 _COLOURS = {"bp": ORANGE, "bp_checkpoint": GREEN, "mezo": BLUE}
 _LABELS = {"bp": "BP", "bp_checkpoint": "BP, checkpointed", "mezo": "MeZO"}
+_MANY = 64
+"""Ratio of the largest to the smallest size above which labels at powers of two would overlap."""
+_OPEN: dict[str, Any] = {"marker": "o", "ms": 7, "mfc": "none"}
+_FILLED: dict[str, Any] = {"marker": "o", "ms": 3.5}
 
 
 def memory(records: Sequence[Record]) -> Figure:
@@ -25,14 +29,14 @@ def memory(records: Sequence[Record]) -> Figure:
     with style():
         figure, grid = plt.subplots(
             len(attentions),
-            len(_SIZES),
+            len(SIZES),
             figsize=(11, 3.1 * len(attentions) + 0.6),
             sharex="col",
             squeeze=False,
         )
         for row, attention in zip(grid, attentions, strict=True):
-            for panel, size in zip(row, _SIZES, strict=True):
-                others = [name for name in _SIZES if name != size]
+            for panel, size in zip(row, SIZES, strict=True):
+                others = [name for name in SIZES if name != size]
                 here = [
                     record
                     for record in records
@@ -42,7 +46,7 @@ def memory(records: Sequence[Record]) -> Figure:
                 ]
                 _panel(panel, here, size)
             row[0].set_ylabel(f"peak memory (GB)\n{attention} attention")
-        for panel, name in zip(grid[-1], _SIZES.values(), strict=True):
+        for panel, name in zip(grid[-1], SIZES.values(), strict=True):
             panel.set_xlabel(name)
         handles = [
             *(Line2D([], [], color=_COLOURS[m], label=_LABELS[m]) for m in _COLOURS),
@@ -89,14 +93,3 @@ def _panel(panel: Axes, records: Sequence[Record], size: str) -> None:
             marker="x",
             ls="none",
         )
-
-
-_MANY = 64
-"""Ratio of the largest to the smallest size above which labels at powers of two would overlap."""
-_OPEN: dict[str, Any] = {"marker": "o", "ms": 7, "mfc": "none"}
-_FILLED: dict[str, Any] = {"marker": "o", "ms": 3.5}
-
-
-def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
-    """Return the function that draws each figure, by the figure's name."""
-    return {"memory": memory}

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from repro.artifacts.mezo_fig3_gpu import ARTIFACT
-from repro.artifacts.shared.savings import Saving, ratios
+from repro.artifacts.shared.savings import SIZES, Saving, ratios
 from repro.claims.verdict import Finding
 from repro.core.units import GB, format_bytes
 from repro.measurement.records import Record, of_kind
 from repro.memory.shape import LLAMA2_7B
 
-_SIZES = ("context", "layers", "hidden")
 _WHERE = {
     "A3-measured": ("bp_checkpoint", "context", 32768),
     "A4-measured": ("bp", "layers", 1),
@@ -33,7 +32,7 @@ def _savings(points: Sequence[Saving]) -> Iterator[Finding]:
         reason = f"smallest of {len(eager)} measured pairs of steps, if the model grows in depth"
         yield Finding("A1-measured", min(eager), reason)
     for claim_id, (method, axis, value) in _WHERE.items():
-        sizes = {name: getattr(LLAMA2_7B, name) for name in _SIZES} | {axis: value}
+        sizes = {name: getattr(LLAMA2_7B, name) for name in SIZES} | {axis: value}
         here = {
             point.attention: point
             for point in points

@@ -118,7 +118,6 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=lazy("repro.artifacts.mezo_step_time.run:run"),
-    figures=lazy("repro.artifacts.mezo_step_time.figures:figures"),
     captions=CAPTIONS,
     selector_fields=("models",),
     timed=True,

@@ -1,6 +1,6 @@
 """Draw step times as multiples of two forward passes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
@@ -56,8 +56,3 @@ def steps(records: Sequence[Record]) -> Figure:
         grid[0, 0].invert_yaxis()
         figure.supxlabel("time of a step / time of two forward passes")
     return figure
-
-
-def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
-    """Return the function that draws each figure, by the figure's name."""
-    return {"steps": steps}

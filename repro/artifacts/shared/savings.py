@@ -6,7 +6,9 @@ from typing import Any
 
 from repro.measurement.records import Record
 
-_WHERE = ("context", "layers", "hidden", "attention", "dtype")
+SIZES = {"context": "context length N", "layers": "layers L", "hidden": "hidden dimension D"}
+"""The sizes of a decoder that vary, one at a time, and their labels in figures."""
+_WHERE = (*SIZES, "attention", "dtype")
 
 
 @dataclass(frozen=True)

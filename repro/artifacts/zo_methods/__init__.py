@@ -157,7 +157,6 @@ ARTIFACT = Artifact(
     config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "hours": HOURS, "paper": PAPER},
     run=lazy("repro.artifacts.zo_methods.run:run"),
-    figures=lazy("repro.artifacts.zo_methods.figures:figures"),
     captions=CAPTIONS,
     selector_fields=("tasks", "arms", "seeds"),
     timed=True,

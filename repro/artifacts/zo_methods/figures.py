@@ -1,6 +1,6 @@
 """Draw accuracy over forward passes and over time, and the memory of a step."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -86,8 +86,3 @@ def _memory(panel: Axes, comparison: TaskComparison) -> None:
     panel.xaxis.set_major_formatter(FuncFormatter(lambda count, _: format_bytes(count)))
     panel.xaxis.set_major_locator(MaxNLocator(4))
     panel.set(title="peak memory of a step", xlabel="weights (dark) and the rest of a step")
-
-
-def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
-    """Return the function that draws each figure, by the figure's name."""
-    return {"zo_methods": zo_methods}
