@@ -14,15 +14,14 @@ import pytest
 
 from repro.artifacts.elasticzo_discrepancies import ARTIFACT, PAPER, SMOKE, figures, tables
 from repro.artifacts.elasticzo_discrepancies import run as run_module
-from repro.artifacts.elasticzo_discrepancies.causes import OF_INTEGER_TUNING, SETTINGS
-from repro.artifacts.elasticzo_discrepancies.evaluated import (
+from repro.artifacts.elasticzo_discrepancies.causes import (
     FIRST,
-    INTEGER_START,
-    START,
+    OF_INTEGER_TUNING,
+    SETTINGS,
     TABLE_2,
-    comparisons,
 )
-from repro.artifacts.elasticzo_discrepancies.images import RotatedImages, evaluations
+from repro.artifacts.elasticzo_discrepancies.evaluated import INTEGER_START, START, comparisons
+from repro.artifacts.elasticzo_discrepancies.run import RotatedImages, evaluations
 from repro.artifacts.shared.ablation import Ablation, Axis, change
 from repro.artifacts.shared.training_runs import point_of
 from repro.claims.trained import SeedGroups

@@ -16,12 +16,12 @@ from repro.artifacts.elasticzo_fig7 import (
     QUICK,
     SMOKE,
     Config,
-    arms,
     figures,
     tables,
 )
-from repro.artifacts.elasticzo_fig7.arms import PARTS, TimedRun, timed_epoch
+from repro.artifacts.elasticzo_fig7 import run as run_module
 from repro.artifacts.elasticzo_fig7.findings import findings
+from repro.artifacts.elasticzo_fig7.run import PARTS, TimedRun, timed_epoch
 from repro.artifacts.elasticzo_fig7.times import Times
 from repro.artifacts.shared import subprocesses
 from repro.claims.execution_time import CLAIMS, PHASES, QUANTITIES, SHARES, Ratio
@@ -252,7 +252,7 @@ def test_timed_steps_are_those_that_train(monkeypatch: pytest.MonkeyPatch) -> No
         made.append(build_learner(cell))
         return made[-1]
 
-    monkeypatch.setattr(arms, "build_learner", kept)
+    monkeypatch.setattr(run_module, "build_learner", kept)
     both: list[Engine] = ["torch", "native"]
     timed_epoch([TimedRun(engine, "int8", "cls1", 5) for engine in both], items=None)
     timed_epoch([TimedRun("torch", "fp32", "cls1", 5)], items=None)
@@ -263,13 +263,13 @@ def test_timed_steps_are_those_that_train(monkeypatch: pytest.MonkeyPatch) -> No
     assert floats.optimizer.log.steps == 2 + 7
 
     plain = build_learner(TimedRun("torch", "fp32", "cls1", 5).run(None))
-    split = arms.build(TimedRun("torch", "fp32", "cls1", 5).run(None))[1]
+    split = run_module.build(TimedRun("torch", "fp32", "cls1", 5).run(None))[1]
     plain.start_epoch(0)
     items = (split.train_inputs, split.train_labels, 5)
-    for number, batch in enumerate(arms.batches(*items)):
+    for number, batch in enumerate(run_module.batches(*items)):
         if number < 2:
             plain.step(batch)
-    for batch in arms.batches(*items, torch.Generator().manual_seed(0)):
+    for batch in run_module.batches(*items, torch.Generator().manual_seed(0)):
         plain.step(batch)
     for own, expected in zip(floats.model.parameters(), plain.model.parameters(), strict=True):
         assert torch.equal(own, expected)
@@ -304,11 +304,9 @@ def test_without_a_compiler_pytorch_alone_can_be_timed(
 
 @pytest.mark.usefixtures("made_up_mnist", "here")
 def test_epochs_of_a_killed_run_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from repro.artifacts.elasticzo_fig7 import run as module
-
     config = Config(engines=("torch",), batches=(16,), epochs=3, methods=("full_zo",))
     timed: list[int] = []
-    real = module.time_task
+    real = run_module.time_task
 
     def counted(task: Any) -> Any:
         if len(timed) == 1:
@@ -317,7 +315,7 @@ def test_epochs_of_a_killed_run_are_kept(tmp_path: Path, monkeypatch: pytest.Mon
         timed.append(task.number)
         return real(task)
 
-    monkeypatch.setattr(module, "time_task", counted)
+    monkeypatch.setattr(run_module, "time_task", counted)
     with pytest.raises(KeyboardInterrupt):
         run_artifact(ARTIFACT, "quick", config, tmp_path)
     run_artifact(ARTIFACT, "quick", config, tmp_path)

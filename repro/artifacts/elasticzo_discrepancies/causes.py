@@ -1,4 +1,6 @@
-"""Declare the suspected causes: settings that the paper leaves open, and values to try."""
+"""Declare the suspected causes that the paper leaves open: settings, and the test images."""
+
+from typing import Any
 
 from repro.artifacts.shared.ablation import Axis
 from repro.core.names import MethodName
@@ -41,3 +43,19 @@ CAUSES = tuple(
 """Every changed setting once."""
 SETTINGS = tuple(axis.setting for axis in CAUSES if axis.setting != "precision")
 """Coordinates of the runs that the tables' points do not have."""
+
+TABLE_2: dict[str, Any] = {
+    "images": "drawn",
+    "turn": "counter-clockwise",
+    "interpolation": "bilinear",
+}
+"""The images of our Table 2; the values are those of ``RotatedImages``."""
+FIRST = {**TABLE_2, "images": "first"}
+VIEWS = {
+    "ours": TABLE_2,
+    "first 1,024": FIRST,
+    "all 10,000": {**TABLE_2, "images": "all"},
+    "clockwise": {**TABLE_2, "turn": "clockwise"},
+    "nearest pixel": {**TABLE_2, "interpolation": "nearest"},
+}
+"""Sets of evaluated images by display name: ours, and sets that differ in one respect."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from repro.artifacts.elasticzo_discrepancies.causes import CAUSES
+from repro.artifacts.elasticzo_discrepancies.causes import CAUSES, FIRST, TABLE_2, VIEWS
 from repro.artifacts.shared import comparisons as shared
 from repro.artifacts.shared.columns import place, published
 from repro.artifacts.shared.comparisons import IN_TABLE, AxisComparison
@@ -12,21 +12,6 @@ from repro.claims.quantity import Key, Point, key
 from repro.claims.statistics import MeanEstimate, estimate
 from repro.measurement.records import Record, of_kind
 
-TABLE_2: Point = {
-    "images": "drawn",
-    "turn": "counter-clockwise",
-    "interpolation": "bilinear",
-}
-"""The images of our Table 2."""
-FIRST: Point = {**TABLE_2, "images": "first"}
-VIEWS: dict[str, Point] = {
-    "ours": TABLE_2,
-    "first 1,024": FIRST,
-    "all 10,000": {**TABLE_2, "images": "all"},
-    "clockwise": {**TABLE_2, "turn": "clockwise"},
-    "nearest pixel": {**TABLE_2, "interpolation": "nearest"},
-}
-"""Sets of evaluated images, by display name."""
 START: Point = {"start_lr": 1e-3, "start_batch": 32}
 """Pre-training of the networks of our Table 2 in float32."""
 INTEGER_START: Point = {"start_lr": None, "start_batch": 256}

@@ -5,25 +5,69 @@ Kinds of results:
 - ``run``: one training run. The point names data set, angle, precision and method, as in the
   tables, and the settings of ``causes.SETTINGS`` that the run has. The metrics are its curves, its
   settings and ``changed``, the settings that differ from the tables.
-- ``evaluation``: one network on one set of rotated test images; see ``images.evaluations``.
+- ``evaluation``: the accuracy of one network on one set of rotated test images. The point names the
+  images, the data set, the precision, the method (``none`` without fine-tuning), the learning rate
+  and batch size of pre-training, and the batch size of fine-tuning.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
-from itertools import product
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache as cache_calls
+from itertools import groupby, product
+from typing import Literal
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.elasticzo_discrepancies import Config, causes
-from repro.artifacts.elasticzo_discrepancies.images import VIEWS, RotatedImages, evaluations
+from repro.artifacts.elasticzo_discrepancies.causes import FIRST, TABLE_2, VIEWS
 from repro.artifacts.shared.ablation import Ablation, change, run_ablations
 from repro.artifacts.shared.images import ImageRuns
-from repro.artifacts.shared.training_runs import by_engine, image_runs, rotated_run
+from repro.artifacts.shared.training_runs import by_engine, image_runs, rotated_run, settings_of
 from repro.core.names import METHODS, ZEROTH_ORDER, MethodName, Precision
+from repro.data import cache
+from repro.data.base import Array
+from repro.data.batches import batches, to_tensors
+from repro.data.images.rotated import SEED, SIZE
+from repro.data.images.rotation import rotate
+from repro.data.splits import sample
+from repro.training.build import build_learner, quantised_levels
 from repro.training.run import NetworkRun
+from repro.training.split import Split
+from repro.training.store import CheckpointStore
+from repro.training.task import vision_task
+from repro.training.trainer import TrainingTask, final_state
 
-Asked = list[tuple[NetworkRun, RotatedImages]]
 _PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
 _BATCH = (causes.BATCH,)
+
+
+@dataclass(frozen=True)
+class RotatedImages:
+    """Rotated images of the test split, and how they were made."""
+
+    angle: int
+    """Degrees."""
+    images: Literal["drawn", "first", "all"] = "drawn"
+    """1,024 drawn at random, as in our Table 2; the first 1,024; or all 10,000."""
+    turn: Literal["counter-clockwise", "clockwise"] = "counter-clockwise"
+    interpolation: Literal["bilinear", "nearest"] = "bilinear"
+
+    def of(self, dataset: str) -> tuple[Array, Array]:
+        """Return the images, uint8 [N, 28, 28], and their labels."""
+        content = cache.load(dataset)
+        images, labels = content["test_images"], content["test_labels"]
+        if self.images != "all":
+            drawn = self.images == "drawn"
+            chosen = sample(len(images), SIZE, SEED) if drawn else slice(SIZE)
+            images, labels = images[chosen], labels[chosen]
+        degrees = self.angle if self.turn == "counter-clockwise" else -self.angle
+        if self.interpolation == "nearest":
+            from scipy.ndimage import rotate as turned
+
+            return turned(images, degrees, axes=(1, 2), reshape=False, order=0), labels
+        return rotate(images, degrees), labels
+
+
+Asked = list[tuple[NetworkRun, RotatedImages]]
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
@@ -40,6 +84,59 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         yield replace(result, metrics={**result.metrics, "changed": dict(changes)})
 
 
+def evaluations(
+    asked: Sequence[tuple[NetworkRun, RotatedImages]], context: Context
+) -> Iterator[Result]:
+    """Yield the accuracy of each trained network on the images asked for.
+
+    Networks that are not trained yet are trained first.
+    """
+    missing = []
+    for run, images in asked:
+        found = context.prior_results.metrics(
+            "evaluation", _point_of(run, images), run.seed, settings_of(run)
+        )
+        if found is None:
+            missing.append((run, images))
+        else:
+            yield Result("evaluation", _point_of(run, images), found, run.seed)
+    if not missing:
+        return
+    runs = list(dict.fromkeys(run for run, _ in missing))
+    for _ in context.executor.run(runs):
+        pass
+    store = CheckpointStore.of(context.environment)
+    rotated = cache_calls(RotatedImages.of)  # rotating 10,000 takes longer than classifying
+    for run, wanted in groupby(missing, key=lambda pair: pair[0]):
+        learner = build_learner(run)
+        state = final_state(run, TrainingTask(run, store, context.environment.code))
+        learner.load_weights(state["learner"])
+        for _, images in wanted:
+            items = rotated(images, str(vision_task(run.task).pixels_of))
+            inputs, labels = to_tensors(*items, run.device)
+            if run.precision != "fp32":
+                levels = quantised_levels(vision_task(run.task)).values
+                inputs = levels[inputs.cpu().int()].unsqueeze(1).to(run.device)
+            parts = batches(inputs, labels, Split.evaluated_at_once)
+            right = sum(learner.evaluate(part)[1] for part in parts)
+            metrics = {"accuracy": right / len(labels), "settings": settings_of(run)}
+            yield Result("evaluation", _point_of(run, images), metrics, run.seed)
+
+
+def _point_of(run: NetworkRun, images: RotatedImages) -> dict[str, object]:
+    problem = vision_task(run.task)
+    start = run.start or run
+    of_start = {f"start_{name}": getattr(start.settings, name, None) for name in ("lr", "batch")}
+    return {
+        "dataset": problem.pixels_of,
+        "precision": run.precision,
+        "method": "none" if run.start is None else run.method,
+        **of_start,
+        **({} if run.start is None else {"batch": run.settings.batch}),
+        **asdict(images),
+    }
+
+
 def _test_images(config: Config) -> Asked:
     """Return the networks of Table 2 before fine-tuning and, on MNIST, after it.
 
@@ -49,7 +146,10 @@ def _test_images(config: Config) -> Asked:
     for dataset, precision, seed in product(config.datasets, _PRECISIONS, config.seeds):
         start = _tuned(config, dataset, 30, precision, "full_bp", seed).start
         assert start is not None  # noqa: S101 - fine-tuning has one
-        asked += [(start, replace(v, angle=a)) for a, v in product(config.angles, VIEWS)]
+        asked += [
+            (start, RotatedImages(angle, **view))
+            for angle, view in product(config.angles, VIEWS.values())
+        ]
         if dataset == "mnist":
             for angle, method in product(config.angles, ZEROTH_ORDER):
                 own = _tuned(config, dataset, angle, precision, method, seed)
@@ -58,9 +158,9 @@ def _test_images(config: Config) -> Asked:
                 )
                 # a fine-tuned network is evaluated only on images rotated as its training images
                 views = [
-                    replace(view, angle=angle)
-                    for view in VIEWS
-                    if (view.turn, view.interpolation) == (VIEWS[0].turn, VIEWS[0].interpolation)
+                    RotatedImages(angle, **view)
+                    for view in VIEWS.values()
+                    if {**view, "images": TABLE_2["images"]} == TABLE_2
                 ]
                 asked += list(product(variants, views))
     return asked
@@ -74,7 +174,10 @@ def _pre_training(config: Config) -> Asked:
         base = _tuned(config, dataset, 30, "fp32", "full_bp", seed)
         start = change(base, {"start_lr": rate, "start_batch": batch}).start
         assert start is not None  # noqa: S101 - fine-tuning has one
-        asked += [(start, replace(v, angle=a)) for a, v in product(config.angles, VIEWS[:2])]
+        asked += [
+            (start, RotatedImages(angle, **view))
+            for angle, view in product(config.angles, (TABLE_2, FIRST))
+        ]
     return asked
 
 

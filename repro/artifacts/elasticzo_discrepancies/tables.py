@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from repro.artifacts.elasticzo_discrepancies import evaluated
+from repro.artifacts.elasticzo_discrepancies.causes import VIEWS
 from repro.artifacts.elasticzo_discrepancies.evaluated import comparisons
 from repro.artifacts.shared.columns import headings
 from repro.artifacts.shared.comparisons import Variant
@@ -55,7 +56,7 @@ def by_images(records: Sequence[Record]) -> pd.DataFrame:
             "batch": "" if row.batch is None else str(row.batch),
             **{
                 f"{name} (%)": row.scores[name].text() if name in row.scores else ""
-                for name in evaluated.VIEWS
+                for name in VIEWS
             },
             "published": f"{row.published:.2f}",
             "seeds": _seeds(row.scores.values()),
