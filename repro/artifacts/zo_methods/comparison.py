@@ -118,21 +118,19 @@ def comparisons(records: Sequence[Record]) -> Iterator[TaskComparison]:
         runs = list(of_kind(here, "run"))
         steps = {record.point["arm"]: record for record in of_kind(here, "step")}
         lines, failed = [], []
-        for name in (name for name in ARMS if any(r.point["arm"] == name for r in runs)):
-            line = _line(task, name, [r for r in runs if r.point["arm"] == name], steps[name])
-            if line.records:
-                lines.append(line)
+        for name in ARMS:
+            mine = [record for record in runs if record.point["arm"] == name]
+            if not mine:
+                continue
+            newest = max(mine, key=lambda record: record.utc).metrics.get("settings")
+            alike = [record for record in mine if record.metrics.get("settings") == newest]
+            ended = [record for record in alike if not record.metrics["divergence"]]
+            ended.sort(key=lambda record: record.seed or 0)
+            if ended:
+                diverged = len(alike) - len(ended)
+                lines.append(MethodSeeds(task, name, tuple(ended), diverged, steps[name]))
             else:
                 failed.append(name)
         lines.sort(key=lambda line: fmean(line.final()), reverse=True)
         grids = tuple(of_kind(here, "grid"))
         yield TaskComparison(task, profile, tuple(lines), tuple(failed), grids)
-
-
-def _line(task: str, name: str, runs: Sequence[Record], step: Record) -> MethodSeeds:
-    """Return one method's line, of the runs with the settings of the newest."""
-    newest = max(runs, key=lambda record: record.utc).metrics.get("settings")
-    alike = [record for record in runs if record.metrics.get("settings") == newest]
-    ended = [record for record in alike if not record.metrics["divergence"]]
-    ended.sort(key=lambda record: record.seed or 0)
-    return MethodSeeds(task, name, tuple(ended), len(alike) - len(ended), step)

@@ -1,12 +1,12 @@
 """Make the notebook's tables from records, as data frames."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
 import pandas as pd
 
 from repro.artifacts.zo_methods.arms import ARMS
-from repro.artifacts.zo_methods.comparison import MethodSeeds, TaskComparison, comparisons
+from repro.artifacts.zo_methods.comparison import comparisons
 from repro.claims.statistics import estimate
 from repro.core.units import format_bytes, format_seconds
 from repro.measurement.records import Record
@@ -19,47 +19,34 @@ def ranking(records: Sequence[Record]) -> pd.DataFrame:
 
     Accuracies are means over seeds with their 95 % interval, in per cent.
     """
-    rows = [row for found in comparisons(records) for row in _rows(found)]
+    rows = []
+    for found in comparisons(records):
+        final = {line.name: fmean(line.final()) for line in found.lines}
+        for place, line in enumerate(found.lines, start=1):
+            edge = " (end of its grid)" if line.records[0].metrics["at_edge"] else ""
+            seeds = line.diverged + len(line.records)
+            lost = f" ({line.diverged} of {seeds} seeds diverged)" if line.diverged else ""
+            gain = final[line.name] - final["mezo"] if "mezo" in final else None
+            row = {
+                "task": found.title,
+                "rank": place,
+                "method": line.arm.label,
+                "learning rate": f"{line.lr:g}{edge}",
+                "at equal forward passes (%)": estimate(line.final()).text() + lost,
+                "at equal time (%)": line.at_time(found.equal_time).text(),
+                "forward passes": f"{line.forwards:.0f}",
+                "steps": line.steps,
+                "CPU time": format_seconds(line.seconds),
+                "a step (ms)": f"{1000 * line.seconds / line.steps:.3g}",
+                "peak memory": format_bytes(line.step.metrics["peak_bytes"]),
+                "gain over MeZO (points)": _points(None if line.name == "mezo" else gain),
+                "published gain": _points(line.published_gain()),
+            }
+            rows.append(row)
+        for name in found.failed:
+            label, diverged = ARMS[name].label, {"at equal forward passes (%)": "diverged"}
+            rows.append({"task": found.title, "rank": _NONE, "method": label, **diverged})
     return pd.DataFrame(rows, dtype=object).fillna(_NONE)
-
-
-def _rows(found: TaskComparison) -> Iterator[dict[str, object]]:
-    mezo = next((fmean(line.final()) for line in found.lines if line.name == "mezo"), None)
-    for place, line in enumerate(found.lines, start=1):
-        gain = None if mezo is None or line.name == "mezo" else fmean(line.final()) - mezo
-        yield {
-            "task": found.title,
-            "rank": place,
-            "method": line.arm.label,
-            "learning rate": _rate(line),
-            "at equal forward passes (%)": estimate(line.final()).text() + _diverged(line),
-            "at equal time (%)": line.at_time(found.equal_time).text(),
-            "forward passes": f"{line.forwards:.0f}",
-            "steps": line.steps,
-            "CPU time": format_seconds(line.seconds),
-            "a step (ms)": f"{1000 * line.seconds / line.steps:.3g}",
-            "peak memory": format_bytes(line.step.metrics["peak_bytes"]),
-            "gain over MeZO (points)": _points(gain),
-            "published gain": _points(line.published_gain()),
-        }
-    for name in found.failed:
-        yield {
-            "task": found.title,
-            "rank": _NONE,
-            "method": ARMS[name].label,
-            "at equal forward passes (%)": "diverged",
-        }
-
-
-def _rate(line: MethodSeeds) -> str:
-    edge = " (end of its grid)" if line.records[0].metrics["at_edge"] else ""
-    return f"{line.lr:g}{edge}"
-
-
-def _diverged(line: MethodSeeds) -> str:
-    if not line.diverged:
-        return ""
-    return f" ({line.diverged} of {line.diverged + len(line.records)} seeds diverged)"
 
 
 def _points(gain: float | None) -> str:

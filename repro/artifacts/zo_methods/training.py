@@ -6,7 +6,7 @@ All arms go through the suite's training loop; an arm only decides the optimizer
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -113,41 +113,26 @@ class MethodRun(TrainingRun):
         return Training(learner, data, duration, metrics=Curve.as_dict)
 
 
-class _Optimizer(NamedTuple):
-    """An optimizer and its source of directions."""
+def _optimizer(run: MethodRun, model: nn.Module) -> tuple[Any, Noise | None]:
+    """Return the optimizer of a run's arm and its source of directions.
 
-    optimizer: Any
-    noise: Noise | None
-
-
-def make_optimizer(
-    arm: str, model: nn.Module, first: str | int, *, lr: float, eps: float, seed: int
-) -> _Optimizer:
-    """Return the optimizer of an arm and its source of directions.
-
-    Args:
-        arm: name of the arm.
-        model: the model; its parameters that need gradients are trained.
-        first: partition point of an arm with a tail.
-        lr: learning rate.
-        eps: scale of the perturbation.
-        seed: seed of the sequence of perturbations.
+    Parameters that need gradients are trained.
     """
-    spec = ARMS[arm]
+    arm = ARMS[run.arm]
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    settings: dict[str, Any] = {"lr": lr, **spec.settings}
+    settings: dict[str, Any] = {"lr": run.lr, **arm.settings}
     noise = None
-    if spec.noise is not None:
-        noise = spec.noise(trained)
-        settings |= {"eps": eps, "seed": seed, "noise": noise}
-    if spec.has_tail:
-        return _Optimizer(spec.optimizer(model, first, **settings), noise)
-    return _Optimizer(spec.optimizer(trained, **settings), noise)
-
-
-def _made(run: MethodRun, model: nn.Module, first: str | int) -> _Optimizer:
-    seed = derived_seed(run.seed, NOISE)
-    return make_optimizer(run.arm, model, first, lr=run.lr, eps=run.eps, seed=seed)
+    if arm.noise is not None:
+        noise = arm.noise(trained)
+        settings |= {"eps": run.eps, "seed": derived_seed(run.seed, NOISE), "noise": noise}
+    if not arm.has_tail:
+        return arm.optimizer(trained, **settings), noise
+    first: str | int  # the tail begins here: LeNet-5's last two layers, or the last block
+    if isinstance(model, nn.Sequential):
+        first = partition("lenet5", "cls1", model)
+    else:
+        first = partition_before(model, Setting.tail)
+    return arm.optimizer(model, first, **settings), noise
 
 
 def _images(run: MethodRun) -> tuple[FloatLearner, SplitBatches]:
@@ -164,27 +149,15 @@ def _images(run: MethodRun) -> tuple[FloatLearner, SplitBatches]:
     )
     built, split = build(backprop)
     assert isinstance(built, FloatLearner)  # noqa: S101 - for the type checker
-    model = built.model
-    optimizer = _made(run, model, _first_layer(model)).optimizer
-    learner = FloatLearner(model, optimizer, prepare=built.prepare, decay=1, decay_every=1)
-    items = run.tuning_items if run.tuning else run.evaluated_items
-    order = derived_seed(run.seed, ORDER)
-    return learner, SplitBatches(_evaluated(split, items), run.batch, order)
-
-
-def _evaluated(split: Split, items: int) -> Split:
-    """Return the split with only ``items`` items for evaluation, if it has more; 0 for all."""
+    optimizer, _ = _optimizer(run, built.model)
+    learner = FloatLearner(built.model, optimizer, prepare=built.prepare, decay=1, decay_every=1)
     split = replace(split, monitored=slice(_MONITORED))
-    if not 0 < items < len(split.eval_inputs):
-        return split
-    some = torch.from_numpy(sample(len(split.eval_inputs), items, seed=0))
-    return replace(split, eval_inputs=split.eval_inputs[some], eval_labels=split.eval_labels[some])
-
-
-def _first_layer(model: nn.Module) -> str | int:
-    """Return the partition point of LeNet-5: the last two layers are the tail."""
-    assert isinstance(model, nn.Sequential)  # noqa: S101 - for the type checker
-    return partition("lenet5", "cls1", model)
+    items = run.tuning_items if run.tuning else run.evaluated_items
+    if 0 < items < len(split.eval_inputs):
+        some = torch.from_numpy(sample(len(split.eval_inputs), items, seed=0))
+        inputs, labels = split.eval_inputs[some], split.eval_labels[some]
+        split = replace(split, eval_inputs=inputs, eval_labels=labels)
+    return learner, SplitBatches(split, run.batch, derived_seed(run.seed, ORDER))
 
 
 def _prompts(run: MethodRun) -> tuple[AnswerLearner, Prompts]:
@@ -199,7 +172,7 @@ def _prompts(run: MethodRun) -> tuple[AnswerLearner, Prompts]:
         context=run.context,
     )
     model = _fine_tuned(pretrained.model, run)
-    optimizer, noise = _made(run, model, partition_before(model, Setting.tail))
+    optimizer, noise = _optimizer(run, model)
     learner = AnswerLearner(model, items.train.answers, optimizer, lambda _: noise)
     return learner, Prompts(items, run)
 
@@ -218,46 +191,37 @@ def measure_cost(run: MethodRun) -> dict[str, Any]:
     """
     torch.set_num_threads(run.threads)
     torch.manual_seed(0)
-    build, bare, loss, first = _step_parts(run)
+    images = kind_of(run.task) == "images"
+    bare, loss = _images_step(run) if images else _prompts_step(run)
+
+    def make() -> nn.Module:
+        return bare() if images else _fine_tuned(bare(), run)
 
     def start(model: nn.Module) -> Callable[[], object]:
-        closure = loss(model)
-        optimizer = _made(run, model, first(model)).optimizer
+        closure, (optimizer, _) = loss(model), _optimizer(run, model)
         return lambda: optimizer.step(closure)
 
     with torch.no_grad():
         forward = _flops(loss(bare()))
-    step = _flops(start(build()))
-    peak = measure_step(build, start, run.device)
+    step = _flops(start(make()))
+    peak = measure_step(make, start, run.device)
     if peak is None:
         return {"out_of_memory": f"a step of {run.label()} exceeds the memory of this machine"}
     return {"forwards": step / forward, "forward_flops": forward, **peak.as_metrics()}
 
 
-class _StepParts(NamedTuple):
-    """The parts of a step whose cost is measured."""
-
-    build: Callable[[], Any]
-    """Makes the model that the arm trains, with random weights."""
-    bare: Callable[[], Any]
-    """Makes the model without adapters."""
-    loss: Callable[[Any], Callable[[], Tensor]]
-    """Returns the loss of a model on a batch of full size."""
-    first: Callable[[Any], str | int]
-    """Returns the partition point."""
+_Step = tuple[Callable[[], Any], Callable[[Any], Callable[[], Tensor]]]
+"""Makes the model with random weights, without adapters; returns a model's loss on a full batch."""
 
 
-def _step_parts(run: MethodRun) -> _StepParts:
-    if kind_of(run.task) == "images":
-        images = torch.zeros(run.batch, *SAMPLE_SHAPE)
-        classes = torch.zeros(run.batch, dtype=torch.long)
-        network = partial(lenet5, classes=VISION_TASKS[run.task].classes)
-        return _StepParts(
-            network,
-            network,
-            lambda model: lambda: cross_entropy(model(images), classes),
-            _first_layer,
-        )
+def _images_step(run: MethodRun) -> _Step:
+    images = torch.zeros(run.batch, *SAMPLE_SHAPE)
+    classes = torch.zeros(run.batch, dtype=torch.long)
+    network = partial(lenet5, classes=VISION_TASKS[run.task].classes)
+    return network, lambda model: lambda: cross_entropy(model(images), classes)
+
+
+def _prompts_step(run: MethodRun) -> _Step:
     config = load_config(run.model)
     tokens = torch.zeros(run.batch, run.context, dtype=torch.long)
     last = torch.full((run.batch,), run.context - 1)
@@ -267,12 +231,7 @@ def _step_parts(run: MethodRun) -> _StepParts:
         classifier = AnswerClassifier(model, np.array([0, 1], np.int32))
         return lambda: classifier.loss(batch)
 
-    return _StepParts(
-        lambda: _fine_tuned(random_model(config, "float32"), run),
-        lambda: random_model(config, "float32"),
-        loss,
-        lambda model: partition_before(model, Setting.tail),
-    )
+    return lambda: random_model(config, "float32"), loss
 
 
 def _flops(function: Callable[[], object]) -> int:
