@@ -122,7 +122,6 @@ class Artifact:
     """Whether its results are times. Runs on another device or engine then belong to no profile."""
 
     def __post_init__(self) -> None:
-        """Find the claims and the figures if none are given."""
         if not self.claims:
             object.__setattr__(self, "claims", tuple(claim.id for claim in of_artifact(self.slug)))
         if self.figures is dict:

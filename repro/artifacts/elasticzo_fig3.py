@@ -31,7 +31,6 @@ class Config(CurveRuns):
     """int8 (the gradient's sign from a float loss), int8_star (integers only)."""
 
     def __post_init__(self) -> None:
-        """Refuse any name or number that cannot be run, before anything runs."""
         super().__post_init__()
         require_names("precisions", self.precisions, ("int8", "int8_star"))
 

@@ -28,7 +28,6 @@ class Config(MemorySteps):
     """N, points per cloud."""
 
     def __post_init__(self) -> None:
-        """Refuse any name or number that cannot be run, before anything runs."""
         super().__post_init__()
         require_points("points", self.points)
 

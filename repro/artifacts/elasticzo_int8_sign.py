@@ -65,7 +65,6 @@ class Config(ImageRuns):
     """B, images per step."""
 
     def __post_init__(self) -> None:
-        """Refuse any name or number that cannot be run, before anything runs."""
         super().__post_init__()
         require_names("methods", self.methods, ZEROTH_ORDER)
         require_each("batches", self.batches, require_positive_int, "batch size B")

@@ -39,7 +39,6 @@ class Config(ImageRuns):
     """The fixed sparsity (the paper's 0.33)."""
 
     def __post_init__(self) -> None:
-        """Refuse any name or number that cannot be run, before anything runs."""
         super().__post_init__()
         check_p_zero(self.p_zero)
 

@@ -80,7 +80,6 @@ class Config(TrainingRuns):
     """Random changes of training clouds: none, or pointnet (rotation about z, jitter)."""
 
     def __post_init__(self) -> None:
-        """Refuse any name or number that cannot be run, before anything runs."""
         require_names("datasets", self.datasets, (*DATASETS, *OTHER_CLOUDS))
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)

@@ -41,7 +41,6 @@ class Config(RotatedRuns):
     """Methods: none (no fine-tuning), full_zo, cls2, cls1, full_bp; see docs/glossary.md."""
 
     def __post_init__(self) -> None:
-        """Refuse any name or number that cannot be run, before anything runs."""
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)
         super().__post_init__()

@@ -57,7 +57,6 @@ class Config(RotatedRuns):
     """Batch sizes of pre-training (32 in Table 2); each is combined with every learning rate."""
 
     def __post_init__(self) -> None:
-        """Refuse any name or number that cannot be run, before anything runs."""
         require_names("experiments", self.experiments, EXPERIMENTS)
         super().__post_init__()
         require_seeds(self.long_seeds)

@@ -55,7 +55,6 @@ class Config:
     """Threads of PyTorch and of the engine."""
 
     def __post_init__(self) -> None:
-        """Refuse any name or number that cannot be run, before anything runs."""
         require_names("engines", self.engines, ENGINES)
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, ZEROTH_ORDER)

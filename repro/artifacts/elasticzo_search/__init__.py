@@ -105,7 +105,6 @@ class Config(TrainingRuns):
     """Batch sizes of fine-tuning in integers."""
 
     def __post_init__(self) -> None:
-        """Refuse any name or number that cannot be run, before anything runs."""
         require_names("problems", self.problems, (*PROBLEMS, *_CLOUDS))
         require_names("precisions", self.precisions, PRECISIONS)
         require_names("methods", self.methods, METHODS)

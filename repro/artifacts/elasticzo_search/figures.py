@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from repro.artifacts.elasticzo_search.selection import Combination, best, grids, group_of
+from repro.artifacts.elasticzo_search.selection import Combination, Group, grids, group_of
 from repro.artifacts.shared.columns import STAND_INS
 from repro.claims.elasticzo import DATASETS, PRECISIONS, ROW_LABELS
 from repro.measurement.records import Record
@@ -27,30 +27,37 @@ _MARKERS = "sD^v<>P"
 _STYLES = ("--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
 
 
+Grids = Mapping[Group, Mapping[Combination, float]]
+"""The held-out accuracy of every combination as a fraction, by group."""
+
+
 def grid(records: Sequence[Record]) -> Figure:
     """Draw a panel for each family of tasks and precision, and mark the chosen combinations."""
-    columns = list(dict.fromkeys(group[:2] for group in grids(records)))
+    found = grids(records)
+    columns = list(dict.fromkeys(group[:2] for group in found))
+    variants = sorted({v for points in found.values() for p in points if (v := _variant(p))})
+    places = {v: [one for one in variants if one[0] == v[0]].index(v) for v in variants}
     with style():
-        across = min(len(columns), 3)
-        figure, panels = _panels(len(columns), across)
-        variants = _variants(records)
+        figure, panels = _panels(len(columns))
+        for panel, column in zip(panels, columns, strict=True):
+            _panel(panel, {g: points for g, points in found.items() if g[:2] == column}, places)
+            panel.set_title(f"{_problems(records, column[0])}, {PRECISIONS[column[1]]}")
         keys = [
             Line2D([], [], color="grey", label=f"{kind} = {value:g}", **_look(place))
-            for (kind, value), place in variants.items()
+            for (kind, value), place in places.items()
         ]
-        for panel, column in zip(panels, columns, strict=True):
-            _panel(panel, records, column, variants)
-        handles = [*_methods(records), *keys, *_CHOICE]
+        handles = [*_methods(found), *keys, *_CHOICE]
         figure.legend(handles=handles, loc="outside right upper")
     return figure
 
 
 def epsilon(records: Sequence[Record]) -> Figure:
     """Draw accuracy by epsilon at the best point of the grid, a panel for each family of tasks."""
-    found = {group: line for group, grid in grids(records).items() if len(line := _line(grid)) > 1}
+    every = grids(records)
+    found = {group: line for group, points in every.items() if len(line := _line(points)) > 1}
     families = list(dict.fromkeys(group[0] for group in found))
     with style():
-        figure, panels = _panels(len(families), min(len(families), 3))
+        figure, panels = _panels(len(families))
         for panel, family in zip(panels, families, strict=True):
             lines = {group: line for group, line in found.items() if group[0] == family}
             tried = {eps for line in lines.values() for eps, _ in line}
@@ -66,12 +73,13 @@ def epsilon(records: Sequence[Record]) -> Figure:
                 title=_problems(records, family),
             )
             _ticks(panel, tried)
-        searched = [line for line in _methods(records) if line.get_label() != ROW_LABELS["full_bp"]]
+        searched = [line for line in _methods(every) if line.get_label() != ROW_LABELS["full_bp"]]
         figure.legend(handles=[*searched, *_CHOICE], loc="outside right upper")
     return figure
 
 
-def _panels(count: int, across: int) -> tuple[Figure, list[Axes]]:
+def _panels(count: int) -> tuple[Figure, list[Axes]]:
+    across = min(count, 3)
     down = -(-count // across)
     figure, panels = plt.subplots(
         down, across, figsize=(3.6 * across + 1.2, 2.9 * down), squeeze=False
@@ -98,49 +106,31 @@ def _grid_eps(points: Iterable[Combination]) -> float | None:
     return max(values, key=values.count) if values else None
 
 
-def _panel(
-    panel: Axes,
-    records: Sequence[Record],
-    column: tuple[str, str],
-    variants: Mapping[Variant, int],
-) -> None:
-    found = {
-        group: {p: value for p, value in points.items() if dict(p).get("eps") in {None, eps}}
-        for group, points in grids(records).items()
-        if group[:2] == column
-        for eps in [_grid_eps(points)]
-    }
-    chosen = best(records)
+def _panel(panel: Axes, found: Grids, places: Mapping[Variant, int]) -> None:
+    """Draw a line for each method and variant; ``places`` gives the variants' looks."""
+    axis: dict[float, str] = {}
     for group, points in found.items():
-        for variant in dict.fromkeys(_variant(dict(p)) for p in points):
-            line = sorted(
-                (_abscissa(dict(p)), 100 * value)
-                for p, value in points.items()
-                if _variant(dict(p)) == variant
-            )
-            if line:
-                panel.plot(
-                    *zip(*line, strict=True),
-                    color=METHOD_COLOURS[group[2]],
-                    **_look(None if variant is None else variants[variant]),
-                )
-        wanted = {name: value for name, value in chosen[group].items() if name != "eps"}
-        at = next(point for point in points if wanted.items() <= dict(point).items())
-        tried = {name: {dict(point)[name] for point in points} for name, _ in at}
+        best = max(points, key=lambda point: points[point])
+        wanted = {name: value for name, value in best if name != "eps"}
+        eps = _grid_eps(points)
+        in_grid = {p: value for p, value in points.items() if dict(p).get("eps") in {None, eps}}
+        at = {p: next(dict(p)[name] for name in _ABSCISSAE if name in dict(p)) for p in in_grid}
+        axis |= {at[p]: next(name for name in _ABSCISSAE if name in dict(p)) for p in in_grid}
+        for variant in dict.fromkeys(map(_variant, in_grid)):
+            line = sorted((at[p], 100 * v) for p, v in in_grid.items() if _variant(p) == variant)
+            look = _look(None if variant is None else places[variant])
+            panel.plot(*zip(*line, strict=True), color=METHOD_COLOURS[group[2]], **look)
+        chosen = next(p for p in in_grid if wanted.items() <= dict(p).items())
+        tried = {name: {dict(p)[name] for p in in_grid} for name, _ in chosen}
         at_the_edge = any(
             len(tried[name]) > 1 and value in (min(tried[name]), max(tried[name]))
-            for name, value in at
+            for name, value in chosen
         )
         mark = _AT_THE_EDGE if at_the_edge else _CHOSEN
-        panel.plot(_abscissa(dict(at)), 100 * points[at], **mark)
-    first = dict(next(p for points in found.values() for p in points))
-    panel.set(
-        xscale="log",
-        xlabel=next(label for name, label in _ABSCISSAE.items() if name in first),
-        ylabel="held-out accuracy (%)",
-        title=f"{_problems(records, column[0])}, {PRECISIONS[column[1]]}",
-    )
-    _ticks(panel, {_abscissa(dict(p)) for points in found.values() for p in points})
+        panel.plot(at[chosen], 100 * in_grid[chosen], **mark)
+    label = _ABSCISSAE[next(iter(axis.values()))]
+    panel.set(xscale="log", xlabel=label, ylabel="held-out accuracy (%)")
+    _ticks(panel, axis)
 
 
 def _problems(records: Iterable[Record], family: str) -> str:
@@ -156,26 +146,14 @@ def _ticks(panel: Axes, values: Iterable[float]) -> None:
     panel.minorticks_off()
 
 
-def _abscissa(point: dict[str, float]) -> float:
-    return point[next(name for name in _ABSCISSAE if name in point)]
-
-
-def _variant(point: dict[str, float]) -> Variant | None:
+def _variant(point: Combination) -> Variant | None:
     """Return label and value that distinguish lines of one method: g_clip, or r_max by batch."""
-    if "clip" in point:
-        return "$g_{clip}$", point["clip"]
-    if "batch" in point and "r_max" in point:
-        return "$r_{max}$", point["r_max"]
+    values = dict(point)
+    if "clip" in values:
+        return "$g_{clip}$", values["clip"]
+    if "batch" in values and "r_max" in values:
+        return "$r_{max}$", values["r_max"]
     return None
-
-
-def _variants(records: Sequence[Record]) -> dict[Variant, int]:
-    """Return the rank of every variant of the grids among its kind, in ascending order."""
-    found = {_variant(dict(point)) for points in grids(records).values() for point in points}
-    kinds: dict[str, list[float]] = {}
-    for kind, value in sorted(variant for variant in found if variant is not None):
-        kinds.setdefault(kind, []).append(value)
-    return {(kind, value): n for kind, all_ in kinds.items() for n, value in enumerate(all_)}
 
 
 def _look(place: int | None) -> dict[str, Any]:
@@ -185,8 +163,8 @@ def _look(place: int | None) -> dict[str, Any]:
     return {"marker": _MARKERS[place % len(_MARKERS)], "linestyle": _STYLES[place % len(_STYLES)]}
 
 
-def _methods(records: Sequence[Record]) -> list[Line2D]:
-    present = {group[2] for group in grids(records)}
+def _methods(found: Grids) -> list[Line2D]:
+    present = {group[2] for group in found}
     return [
         Line2D([], [], color=colour, label=ROW_LABELS[method])
         for method, colour in METHOD_COLOURS.items()

@@ -1,28 +1,20 @@
 """Choose the best combination of each grid."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
-from typing import Any, Protocol
+from typing import Any
 
+from repro.artifacts.base import Result
 from repro.core.errors import ReproError
+from repro.measurement.records import Record
 
 Combination = tuple[tuple[str, float], ...]
 Group = tuple[str, str, str]
 """Family of tasks, precision and method; its runs share their hyperparameters."""
 
 
-class SearchResult(Protocol):
-    """The fields that the choice reads, of records or of results not recorded yet."""
-
-    @property
-    def point(self) -> Mapping[str, Any]:
-        """Coordinates of the run."""
-
-    @property
-    def metrics(self) -> Mapping[str, Any]:
-        """Curves and settings of the run."""
-
-
+SearchResult = Record | Result
+"""A run, recorded or not recorded yet."""
 _MAY_DIFFER = ("problem", "start")
 """Settings not searched for that may differ within a group, as it has several tasks, which start
 from different runs."""

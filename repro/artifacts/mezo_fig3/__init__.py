@@ -86,7 +86,6 @@ class Config:
     """Whether the measured steps may use PyTorch's oneDNN backend."""
 
     def __post_init__(self) -> None:
-        """Refuse any size, list or name that cannot be run, before anything runs."""
         require_names("parts", self.parts, PARTS)
         require_positive("bytes per parameter b", self.bytes_per_parameter)
         require_positive_int("threads", self.threads)

@@ -64,7 +64,6 @@ class Config:
     """Device of the measured steps."""
 
     def __post_init__(self) -> None:
-        """Refuse any size, list or name that cannot be run, before anything runs."""
         require_names("parts", self.parts, PARTS)
         if self.fig4_models:
             require_names("fig4_models", self.fig4_models, FIG4_MODELS)

@@ -74,7 +74,6 @@ class Config:
     """Threads on the host."""
 
     def __post_init__(self) -> None:
-        """Refuse any name or number that cannot be run, before anything runs."""
         require_names("models", self.models, get_args(ModelName))
         require_names("arms", self.arms, ARMS)
         require_choice("dtype", self.dtype, BYTES)

@@ -25,7 +25,6 @@ class TrainingRuns:
     """torch for PyTorch, native for the C++ engine, auto for the C++ engine where it can."""
 
     def __post_init__(self) -> None:
-        """Refuse seeds, a device, an engine, or numbers of epochs and items that cannot be run."""
         require_choice("device", self.device, get_args(Device))
         require_choice("engine", self.engine, get_args(EngineChoice))
         require_seeds(self.seeds)
@@ -48,7 +47,6 @@ class ImageRuns(TrainingRuns):
     """Number of training images; by default all."""
 
     def __post_init__(self) -> None:
-        """Refuse any name or number that cannot be run, before anything runs."""
         require_names("datasets", self.datasets, DATASETS)
         super().__post_init__()
 
@@ -62,7 +60,6 @@ class CurveRuns(ImageRuns):
     int8_star."""
 
     def __post_init__(self) -> None:
-        """Refuse any name or number that cannot be run, before anything runs."""
         super().__post_init__()
         require_names("methods", self.methods, METHODS)
 
@@ -128,7 +125,6 @@ class RotatedRuns(TrainingRuns):
     """Epochs of NITI before fine-tuning in int8 (the paper's 100)."""
 
     def __post_init__(self) -> None:
-        """Refuse any name or number that cannot be run, before anything runs."""
         require_names("datasets", self.datasets, DATASETS)
         require_names("angles", [str(a) for a in self.angles], [str(a) for a in ANGLES])
         super().__post_init__()

@@ -33,7 +33,6 @@ class MemorySteps:
     """Also measure the steps on the compiled engine, which needs a C++ compiler."""
 
     def __post_init__(self) -> None:
-        """Refuse any name or number that cannot be run, before anything runs."""
         require_each("batches", self.batches, require_positive_int, "batch size B")
         require_names("methods", self.methods, METHODS)
         require_positive_int("threads", self.threads)

@@ -90,7 +90,6 @@ class Config:
     """Threads of each run; only one runs at a time, as their times are results."""
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot be run, before anything runs."""
         require_distinct("tasks", self.tasks)
         for name in self.tasks:
             if name not in VISION_TASKS:
