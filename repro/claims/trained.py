@@ -55,8 +55,12 @@ class SeedGroup:
         alike = [record for record in seeds if _without_length(record) == settings]
         alike.sort(key=lambda record: record.seed or 0)
         others = tuple(record for record in seeds if _without_length(record) != settings)
+        shown = {_length(record) for record in alike}
+        for record in alike:
+            if "points" in record.metrics["settings"]:
+                shown |= {number for number in CLOUD_EPOCHS if number < _length(record)}
         groups = []
-        for length in {length for record in alike for length in _lengths(record)}:
+        for length in shown:
             longer = [record for record in alike if length <= _length(record)]
             groups.append(cls(tuple(_beginning(record, length) for record in longer), others))
         return groups
@@ -146,13 +150,6 @@ class SeedGroup:
 def _length(record: Record) -> int:
     """Return the number of epochs in a run's settings; 0 where they have none."""
     return int(record.metrics["settings"].get("epochs", 0))
-
-
-def _lengths(record: Record) -> set[int]:
-    """Return the numbers of epochs that a run shows: several on clouds, if it is long enough."""
-    length = _length(record)
-    shorter = CLOUD_EPOCHS if "points" in record.metrics["settings"] else ()
-    return {length, *(number for number in shorter if number < length)}
 
 
 def _beginning(record: Record, length: int) -> Record:

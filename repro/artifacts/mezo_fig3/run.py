@@ -19,13 +19,18 @@ import numpy as np
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig3 import Config
-from repro.artifacts.shared.decoder_steps import STEP_LABEL, equation_bytes, simulated_steps
+from repro.artifacts.shared.decoder_steps import (
+    STEP_LABEL,
+    equation_bytes,
+    measure_decoder_step,
+    simulated_steps,
+)
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import BYTES
 from repro.measurement.device import require_device
 from repro.memory import analytic, equal_memory
 from repro.memory.analytic import Axis, Sizes, sizes_of
-from repro.memory.measured import MeasuredPeak, MeasureTask, measure
+from repro.memory.measured import MeasureTask
 from repro.memory.parameters import parameter_table
 from repro.memory.shape import FIG4_GPT2_MEDIUM, FIG4_LLAMA2_7B, FIG4_LLAMA2_13B
 from repro.memory.step import STEP_METHODS, StepSpec
@@ -189,19 +194,13 @@ def _measured_points(
 ) -> Iterator[tuple[MeasureTask, dict[str, int]]]:
     return run_in_subprocesses(
         f"mezo_fig3 {name}",
-        measure_point,
+        measure_decoder_step,
         [MeasureTask(spec, config.device, config.threads, config.onednn) for spec in specs],
         _task_point,
         label=lambda task: STEP_LABEL.format(**_task_point(task)),
         store=context.result_cache,
         workers=context.workers if config.device == "cpu" else 1,  # a GPU serves one process
     )
-
-
-def measure_point(task: MeasureTask) -> dict[str, int]:
-    """Measure one point; at the top level of the module for use in another process."""
-    peak: MeasuredPeak | None = measure(task)
-    return {"out_of_memory": True} if peak is None else peak.as_metrics()
 
 
 def _with_formula(spec: StepSpec, config: Config, metrics: dict[str, int]) -> dict[str, Any]:

@@ -17,11 +17,15 @@ import torch
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig3_gpu import Config, Fig4Model
-from repro.artifacts.shared.decoder_steps import equation_bytes, simulated_steps
+from repro.artifacts.shared.decoder_steps import (
+    equation_bytes,
+    measure_decoder_step,
+    simulated_steps,
+)
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import Attention
 from repro.measurement.device import Device, require_device
-from repro.memory.measured import MeasuredPeak, MeasureTask, measure, peak_on_cuda
+from repro.memory.measured import MeasuredPeak, MeasureTask, peak_on_cuda
 from repro.memory.shape import (
     FIG4_GPT2_MEDIUM,
     FIG4_LLAMA2_7B,
@@ -135,8 +139,7 @@ def measure_shape(task: ShapeTask) -> dict[str, Any]:
     """Measure the steps of one shape; at the top level of the module for use in another process."""
     if task.device == "cpu":
         spec = replace(task.spec, method=task.methods[0], attention=task.attentions[0])
-        peak = measure(MeasureTask(spec, "cpu", threads=1, onednn=True))
-        found = {"out_of_memory": True} if peak is None else peak.as_metrics()
+        found = measure_decoder_step(MeasureTask(spec, "cpu", threads=1, onednn=True))
         return {"steps": [{"method": spec.method, "attention": spec.attention, "found": found}]}
     return {"steps": list(_on_gpu(task))}
 

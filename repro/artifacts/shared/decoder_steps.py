@@ -1,4 +1,4 @@
-"""Compute the memory of a decoder's training step by equation and by simulation."""
+"""Find the memory of a decoder's training step by equation, by simulation, by measurement."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -10,6 +10,7 @@ from repro.measurement.environment import source_sha256
 from repro.measurement.result_cache import ResultCache
 from repro.memory import analytic
 from repro.memory.analytic import sizes_of
+from repro.memory.measured import MeasureTask, measure
 from repro.memory.shape import DecoderShape
 from repro.memory.simulation import simulate_step
 from repro.memory.step import (
@@ -45,6 +46,15 @@ def simulate_decoder_step(spec: StepSpec) -> dict[str, int]:
         PAPER[spec.method],
     )
     return peak.as_metrics("peak")
+
+
+def measure_decoder_step(task: MeasureTask) -> dict[str, int]:
+    """Return the measured bytes of a step, or ``out_of_memory``.
+
+    The function is at the top level of the module for use in another process.
+    """
+    peak = measure(task)
+    return {"out_of_memory": True} if peak is None else peak.as_metrics()
 
 
 def simulated_steps(

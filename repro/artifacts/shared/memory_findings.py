@@ -48,7 +48,8 @@ def _finding(claim: Claim, comparison: MemoryQuantity, estimates: MemoryEstimate
         return Finding(claim.id, values[chosen], said)
     facts = [_sides(pair, claim.basis, estimates)]
     if len(values) > 1:
-        facts[0] = f"{comparison.pick} of {len(values)} comparisons, at {_where(pair)}: {facts[0]}"
+        where = describe(pair[0], precision=pair[0]["precision"] == pair[1]["precision"])
+        facts[0] = f"{comparison.pick} of {len(values)} comparisons, at {where}: {facts[0]}"
     if claim.basis != "analytic":
         facts += _change(claim, comparison.measure, pair, estimates)
     elif len(values) > 1:
@@ -82,7 +83,10 @@ def _values(
 
 def _value(measure: Measure, pair: Pair, name: str, estimates: MemoryEstimates) -> float | None:
     """Return the measure of two steps by the estimate ``name``, in the claim's unit."""
-    first, second = (_memory(name, step, estimates) for step in pair)
+    first, second = (  # float32 has no compact engine, so the plain one is used
+        estimates.get("engine" if name == COMPACT and step["precision"] == "fp32" else name, step)
+        for step in pair
+    )
     if first is None or second is None:
         return None
     if measure == "total":
@@ -102,13 +106,6 @@ def _value(measure: Measure, pair: Pair, name: str, estimates: MemoryEstimates) 
     return _activations(first) / first.parts[PARTS["parameters"]]
 
 
-def _memory(name: str, step: Point, estimates: MemoryEstimates) -> StepMemory | None:
-    """Return an estimate of a step; float32 has no compact engine, so the plain one is used."""
-    return estimates.get(
-        "engine" if name == COMPACT and step["precision"] == "fp32" else name, step
-    )
-
-
 def _activations(row: StepMemory) -> int:
     """Return the bytes of activations and accumulators."""
     return sum(row.parts.get(PARTS[part], 0) for part in ("activations", "int32_buffers"))
@@ -117,18 +114,13 @@ def _activations(row: StepMemory) -> int:
 def _sides(pair: Pair, name: str, estimates: MemoryEstimates) -> str:
     """Name the memory of both steps, and the memory that the formula gives."""
     said = []
-    for step in _different(pair):
+    for step in pair if pair[0] != pair[1] else pair[:1]:
         row, formula = estimates.get(name, step), estimates.get("analytic", step)
         assert row is not None  # noqa: S101 - the value was computed from it
         assert formula is not None  # noqa: S101 - every step has a formula
         counted = "" if name == "analytic" else f" (formula {format_binary_bytes(formula.total)})"
         said.append(f"{_label(step, pair)} {format_binary_bytes(row.total)}{counted}")
     return ", ".join(said)
-
-
-def _where(pair: Pair) -> str:
-    """Name the setting of both steps, without the precision if they differ in it."""
-    return describe(pair[0], precision=pair[0]["precision"] == pair[1]["precision"])
 
 
 def _change(claim: Claim, measure: Measure, pair: Pair, estimates: MemoryEstimates) -> list[str]:
@@ -175,10 +167,6 @@ def _largest_gap(pair: Pair, estimates: MemoryEstimates) -> str:
             holds = f"{_label(step, pair)} holds {format_binary_bytes(found)} of {what}"
             gaps[f"{holds} (formula {format_binary_bytes(counted)})"] = abs(found - counted)
     return f"largest difference at the peak: {max(gaps, key=lambda name: gaps[name])}"
-
-
-def _different(pair: Pair) -> Pair | tuple[Point]:
-    return pair if pair[0] != pair[1] else pair[:1]
 
 
 def _number(value: float, claim: Claim) -> str:

@@ -22,13 +22,14 @@ def columns(records: Sequence[Record]) -> Columns:
     groups, printed = SeedGroups(records), published()
     found: dict[tuple[str, ...], list[Score]] = {}
     for column in _columns(groups):
-        points = [{**column, "method": method} for method in ROW_LABELS]
-        rows = [
-            _score(groups.get(point), printed.get(key(point)), str(point["method"]))
-            for point in points
-            if groups.get(point) or key(point) in printed
-        ]
-        found[headings(column)] = rows
+        rows = found[headings(column)] = []
+        for method, name in ROW_LABELS.items():
+            point = {**column, "method": method}
+            group, paper = groups.get(point), printed.get(key(point))
+            if group is not None:
+                rows.append(score(name, paper, group))
+            elif paper is not None:
+                rows.append(Score(name, paper))
     return found
 
 
@@ -98,14 +99,6 @@ def _columns(groups: SeedGroups) -> Sequence[Point]:
         column = {name: value for name, value in group.point.items() if name != "method"}
         found[tuple(column.items())] = column
     return sorted(found.values(), key=place)
-
-
-def _score(group: SeedGroup | None, published: float | None, method: str) -> Score:
-    return (
-        Score(ROW_LABELS[method], published)
-        if group is None
-        else score(ROW_LABELS[method], published, group)
-    )
 
 
 def score(name: str, published: float | None, group: SeedGroup) -> Score:
