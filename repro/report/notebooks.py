@@ -71,10 +71,19 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
     content = assemble(slug)
     records = os.pathsep.join(str(run.resolve()) for run in runs)
     variables = same_package() | {notebook_api.RECORDS: records}
+    # after an interrupt, nbclient's pending task fails with its kernel
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    client = NotebookClient(content, timeout=_TIMEOUT_S, kernel_name="python3")
     try:
-        # an empty directory, since a kernel may import from its working directory
-        with environment_set(variables), tempfile.TemporaryDirectory() as empty:
-            _execute(content, empty)
+        # an empty directory, since a kernel may import from its working directory; the kernel's
+        # messages at its start and end are hidden, the cells' output is kept
+        with (
+            environment_set(variables),
+            tempfile.TemporaryDirectory() as empty,
+            client.setup_kernel(cwd=empty, stderr=subprocess.DEVNULL),
+        ):
+            for number, cell in enumerate(content.cells):
+                client.execute_cell(cell, number)
     except CellExecutionError as error:
         msg = f"the notebook of {slug} failed: {error.ename}: {error.evalue}"
         raise ReproError(msg) from error
@@ -85,17 +94,6 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
     content.metadata["zo_repro"] = _sources(slug, runs)
     text: str = nbformat.writes(content)  # type: ignore[no-untyped-call]
     atomic.replace(notebook, text.encode() + b"\n")
-
-
-def _execute(content: Any, directory: str) -> None:  # noqa: ANN401 - nbformat is untyped
-    """Run every cell in a kernel with the working directory ``directory``."""
-    # after an interrupt, nbclient's pending task fails with its kernel
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    client = NotebookClient(content, timeout=_TIMEOUT_S, kernel_name="python3")
-    # hide the kernel's messages at its start and end; the cells' output is kept
-    with client.setup_kernel(cwd=directory, stderr=subprocess.DEVNULL):
-        for number, cell in enumerate(content.cells):
-            client.execute_cell(cell, number)
 
 
 def assemble(slug: str) -> Any:  # noqa: ANN401 - nbformat is untyped

@@ -92,7 +92,8 @@ class Documents:
         Raises:
             UsageError: ``root`` has no ``docs/README.md`` or no ``docs/discrepancies.md``.
         """
-        if not self._path(OVERVIEW).is_file() or DISCREPANCIES not in self.names:
+        overview = self.root / "docs" / f"{OVERVIEW}.md"
+        if not overview.is_file() or DISCREPANCIES not in self.names:
             msg = f"{self.root} does not hold the docs/ of a clone; give --documents DIR"
             raise UsageError(msg)
 
@@ -184,10 +185,7 @@ class Documents:
         return Document(name, title.removeprefix("# ").replace("`", ""), body)
 
     def _source(self, name: str) -> str:
-        return self._path(name).read_text(encoding="utf-8")
-
-    def _path(self, name: str) -> Path:
-        return self.root / "docs" / f"{name}.md"
+        return (self.root / "docs" / f"{name}.md").read_text(encoding="utf-8")
 
 
 class _Renderer(text.Renderer):

@@ -231,10 +231,6 @@ def rule() -> str:
     return said
 
 
-def _class(label: str) -> str:
-    return "verdict-" + label.replace(",", "").replace(" ", "-")
-
-
 _TEMPLATES = Environment(
     loader=PackageLoader("repro.site", "web"),
     autoescape=True,
@@ -242,4 +238,6 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.filters["verdict_class"] = _class
+_TEMPLATES.filters["verdict_class"] = lambda verdict: (
+    "verdict-" + verdict.replace(",", "").replace(" ", "-")
+)

@@ -32,7 +32,7 @@ def reference(package: str) -> str:
 
 
 def _members(module: griffe.Module) -> Iterator[str]:
-    """Yield a module's constants, then its classes and functions."""
+    """Yield a module's constants, then its classes with their members, and its functions."""
     public = {
         name: member
         for name, member in module.members.items()
@@ -44,28 +44,24 @@ def _members(module: griffe.Module) -> Iterator[str]:
             yield f"### `{module.name}.{name}`"
             yield _signature(member)
             yield from _docstring(member)
-        if isinstance(member, griffe.Class):
-            yield from _of_the_class(member, f"{module.name}.{name}")
-
-
-def _of_the_class(one: griffe.Class, name: str) -> Iterator[str]:
-    """Yield the constructor's docstring, the attributes and the methods."""
-    if (made := one.members.get("__init__")) is not None and made.docstring is not None:
-        yield from _docstring(made)
-    public = {n: m for n, m in one.members.items() if not n.startswith("_") and m.docstring}
-    yield from _values("Attributes", public)
-    for own, member in public.items():
-        if isinstance(member, griffe.Function):
-            yield f"#### `{name}.{own}`"
-            yield _signature(member)
-            yield from _docstring(member)
+        if not isinstance(member, griffe.Class):
+            continue
+        if (made := member.members.get("__init__")) is not None and made.docstring is not None:
+            yield from _docstring(made)
+        own = {n: m for n, m in member.members.items() if not n.startswith("_") and m.docstring}
+        yield from _values("Attributes", own)
+        for method, function in own.items():
+            if isinstance(function, griffe.Function):
+                yield f"#### `{module.name}.{name}.{method}`"
+                yield _signature(function)
+                yield from _docstring(function)
 
 
 def _values(title: str, members: Mapping[str, griffe.Object | griffe.Alias]) -> Iterator[str]:
     lines = [
-        f"- `{name}`: {_text(member)}"
+        f"- `{name}`: {' '.join(member.docstring.value.split())}"
         for name, member in members.items()
-        if isinstance(member, griffe.Attribute)
+        if isinstance(member, griffe.Attribute) and member.docstring
     ]
     if lines:
         yield f"{title}:\n\n" + "\n".join(lines)
@@ -103,12 +99,6 @@ def _parameter(one: griffe.Parameter) -> str:
     spaced = " = " if annotation else "="
     has_default = one.default is not None and not stars
     return f"{stars}{one.name}{annotation}{f'{spaced}{one.default}' if has_default else ''}"
-
-
-def _text(one: griffe.Object | griffe.Alias) -> str:
-    """Return a docstring on one line."""
-    assert one.docstring is not None  # noqa: S101 - the caller asks of documented names
-    return " ".join(one.docstring.value.split())
 
 
 def _docstring(one: griffe.Object | griffe.Alias) -> Iterator[str]:

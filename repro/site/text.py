@@ -69,10 +69,18 @@ def notebook(content: str) -> str:
     node: Any = nbformat.reads(content, as_version=4)  # type: ignore[no-untyped-call]
     exporter = _Exporter()
     html = []
-    for cells in _sections(node.cells):
+    sections: list[list[Any]] = [[]]  # each begins with a heading of the second level
+    for cell in node.cells:
+        if cell.cell_type == "markdown" and cell.source.startswith("## ") and sections[-1]:
+            sections.append([])
+        sections[-1].append(cell)
+    for cells in sections:
         node.cells = cells
         body, _ = exporter.from_notebook_node(node)
-        html.append(_folded(str(body)) if FOLDED in cells[0].metadata else str(body))
+        if FOLDED in cells[0].metadata:  # the section opens with a click on its heading
+            before, heading, rest = re.split("(<h2.*?</h2>)", body, maxsplit=1, flags=re.DOTALL)
+            body = f"<details><summary>{heading}</summary>{before}{rest}</details>"
+        html.append(str(body))
     return _labelled(_accessible("".join(html)))
 
 
@@ -87,22 +95,6 @@ def unbroken(html: str) -> str:
     parts[::3] = [_BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", part) for part in parts[::3]]
     del parts[2::3]  # the names of elements
     return "".join(parts)
-
-
-def _sections(cells: list[Any]) -> list[list[Any]]:
-    """Split a notebook's cells before each heading of the second level."""
-    sections: list[list[Any]] = [[]]
-    for cell in cells:
-        if cell.cell_type == "markdown" and cell.source.startswith("## ") and sections[-1]:
-            sections.append([])
-        sections[-1].append(cell)
-    return sections
-
-
-def _folded(section: str) -> str:
-    """Return a section that opens with a click on its heading."""
-    before, heading, rest = re.split(r"(<h2.*?</h2>)", section, maxsplit=1, flags=re.DOTALL)
-    return f"<details><summary>{heading}</summary>{before}{rest}</details>"
 
 
 def _labelled(html: str) -> str:
