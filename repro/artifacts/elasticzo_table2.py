@@ -22,6 +22,7 @@ Deviations from the paper:
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
 from repro.artifacts.shared.images import RotatedRuns
@@ -77,21 +78,12 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         start = (result.point["dataset"], result.point["angle"], result.point["precision"])
         if (*start, result.seed) not in seen:
             seen.add((*start, result.seed))
-            yield _without_fine_tuning(result)
-
-
-def _without_fine_tuning(tuned: Result) -> Result:
-    """Return the pre-trained network's result: the first points of the fine-tuning curves."""
-    before = {
-        name: tuned.metrics[name][:1] for name in ("test_accuracy", "test_loss", "train_loss")
-    }
-    before["diverged"] = not before["test_accuracy"]  # pre-training diverged
-    return Result(
-        "run",
-        {**tuned.point, "method": "none"},
-        before | {"settings": tuned.metrics["settings"]["start"]},
-        tuned.seed,
-    )
+            # the pre-trained network's result: the first points of the fine-tuning curves
+            curves = ("test_accuracy", "test_loss", "train_loss")
+            before: dict[str, Any] = {name: result.metrics[name][:1] for name in curves}
+            before["diverged"] = not before["test_accuracy"]  # pre-training diverged
+            before["settings"] = result.metrics["settings"]["start"]
+            yield Result("run", {**result.point, "method": "none"}, before, result.seed)
 
 
 ARTIFACT = Artifact(

@@ -48,9 +48,11 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     require_device(config.device)
     if "equations" in config.parts:
         yield from _analytic(config)
-        yield _parameters(config)
-        yield from _fig4_settings()
-        yield _equal_memory()
+        shape = config.paper_shape()
+        formula = float(analytic.parameter_count(sizes_of(shape, 1)))
+        counts = {"formula": formula, "table": parameter_table(shape)}
+        yield Result("parameters", asdict(shape), counts)
+        yield from _fig4()
     if "simulated" in config.parts:
         shapes, attentions = config.simulated_shapes(), config.attentions
         for spec, step in simulated_steps("mezo_fig3", shapes, attentions, "float16", context):
@@ -108,19 +110,8 @@ def _line(config: Config, scope: str, axis: Axis, values: list[int], s: Sizes) -
     )
 
 
-def _parameters(config: Config) -> Result:
-    shape = config.paper_shape()
-    return Result(
-        kind="parameters",
-        point=asdict(shape),
-        metrics={
-            "formula": float(analytic.parameter_count(sizes_of(shape, 1))),
-            "table": parameter_table(shape),
-        },
-    )
-
-
-def _fig4_settings() -> Iterator[Result]:
+def _fig4() -> Iterator[Result]:
+    """Yield the memory of the set-ups of Fig. 4, and the search for settings that make it equal."""
     bp = float(analytic.bp_bytes(sizes_of(FIG4_GPT2_MEDIUM, 2)))
     yield Result(
         kind="fig4_setting",
@@ -147,21 +138,16 @@ def _fig4_settings() -> Iterator[Result]:
                 "weights_bytes": float(analytic.weight_bytes(s)),
             },
         )
-
-
-def _equal_memory() -> Result:
     grid = equal_memory.Grid()
     found = asdict(equal_memory.search(grid))
     example = found.pop("example")
-    return Result(
-        kind="equal_memory",
-        point=asdict(grid)
-        | {
-            "target_bytes": equal_memory.TARGET_BYTES,
-            "tolerance_bytes": equal_memory.TOLERANCE_BYTES,
-        },
-        metrics=found if example is None else found | {"example": example},
-    )
+    if example is not None:
+        found["example"] = example
+    bounds = {
+        "target_bytes": equal_memory.TARGET_BYTES,
+        "tolerance_bytes": equal_memory.TOLERANCE_BYTES,
+    }
+    yield Result("equal_memory", asdict(grid) | bounds, found)
 
 
 def _measured(config: Config, context: Context) -> Iterator[Result]:

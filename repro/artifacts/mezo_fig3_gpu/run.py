@@ -95,15 +95,6 @@ def _measured(config: Config, context: Context) -> Iterator[Result]:
             for method in _ORDER
             for attention in config.attentions
         ]
-    for task, metrics in _points(tasks, context):
-        for step in metrics["steps"]:
-            spec = replace(task.spec, method=step["method"], attention=step["attention"])
-            found = step["found"] | {"equation_bytes": equation_bytes(spec)}
-            yield Result("measured", spec.as_dict() | {"device": config.device}, found)
-    yield from _fig4(config, context)
-
-
-def _fig4(config: Config, context: Context) -> Iterator[Result]:
     models = {
         ShapeTask(
             StepSpec(shape, method, config.attentions[0], config.dtype),
@@ -115,24 +106,23 @@ def _fig4(config: Config, context: Context) -> Iterator[Result]:
         for model, (shape, method) in FIG4_SETTINGS.items()
         if model in config.fig4_models
     }
-    for task, metrics in _points(list(models), context):
-        for step in metrics["steps"]:
-            spec = replace(task.spec, attention=step["attention"])
-            point = spec.as_dict() | {"device": config.device, "model": models[task]}
-            found = step["found"] | {"equation_bytes": equation_bytes(spec)}
-            yield Result("fig4_model", point, found)
-
-
-def _points(tasks: list[ShapeTask], context: Context) -> Iterator[tuple[ShapeTask, dict[str, Any]]]:
-    return run_in_subprocesses(
+    for task, metrics in run_in_subprocesses(
         "mezo_fig3_gpu measured",
         measure_shape,
-        tasks,
+        [*tasks, *models],
         ShapeTask.key,
         label=lambda task: "N={context} L={layers} D={hidden}".format(**task.key()),
         store=context.result_cache,
         workers=1,  # one device, one process
-    )
+    ):
+        for step in metrics["steps"]:
+            spec = replace(task.spec, method=step["method"], attention=step["attention"])
+            point = spec.as_dict() | {"device": config.device}
+            found = step["found"] | {"equation_bytes": equation_bytes(spec)}
+            if task in models:
+                yield Result("fig4_model", point | {"model": models[task]}, found)
+            else:
+                yield Result("measured", point, found)
 
 
 def measure_shape(task: ShapeTask) -> dict[str, Any]:

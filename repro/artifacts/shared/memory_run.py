@@ -45,7 +45,16 @@ def estimate_memory(
             rows = [asdict(layer) | {"accumulates": layer.accumulates} for layer in step.layers()]
             yield Result("layers", point, {"rows": rows})
     for step in steps:
-        yield from _computed(step)
+        layers = step.layers()
+        partition, precision = step.partition(layers), step.precision
+        optimizers: tuple[Optimizer, ...] = get_args(Optimizer) if precision == "fp32" else ("sgd",)
+        for optimizer in optimizers:
+            formula = training_bytes(
+                layers, partition, step.batch, precision=precision, optimizer=optimizer
+            )
+            yield Result("formula", step.as_dict() | {"optimizer": optimizer}, formula.as_metrics())
+        bound = lower_bound(layers, partition, step.batch, precision=precision)
+        yield Result("bound", step.as_dict(), bound.as_metrics())
     for step, parts in _isolated(f"{slug} simulated", simulate_point, steps, context):
         yield Result("simulated", step.as_dict(), parts)
     tasks = [NetworkTask(step, threads, onednn) for step in steps for onednn in (True, False)]
@@ -66,19 +75,6 @@ def simulate_point(step: NetworkStep) -> dict[str, int]:
 def measure_point(task: NetworkTask) -> dict[str, int]:
     """Measure one point; at the top level of the module for use in another process."""
     return measure_network(task).as_metrics()
-
-
-def _computed(step: NetworkStep) -> Iterator[Result]:
-    layers = step.layers()
-    partition, precision = step.partition(layers), step.precision
-    optimizers: tuple[Optimizer, ...] = get_args(Optimizer) if precision == "fp32" else ("sgd",)
-    for optimizer in optimizers:
-        parts = training_bytes(
-            layers, partition, step.batch, precision=precision, optimizer=optimizer
-        )
-        yield Result("formula", step.as_dict() | {"optimizer": optimizer}, parts.as_metrics())
-    bound = lower_bound(layers, partition, step.batch, precision=precision)
-    yield Result("bound", step.as_dict(), bound.as_metrics())
 
 
 def _isolated(
