@@ -67,11 +67,8 @@ class CurveRuns(ImageRuns):
 def loss_figure(slug: str, title: str, about: str | None, config: type[CurveRuns]) -> Artifact:
     """Return the artifact that draws loss curves, a column for each data set and precision.
 
-    Args:
-        slug: the artifact's name: the paper's name, an underscore and the figure's name.
-        title: one line for listings.
-        about: the docstring of the artifact's module.
-        config: the type of its configuration; without a field ``precisions`` it trains in float32.
+    Its figure is named after ``slug`` without the paper. ``about`` is the docstring of its module.
+    A ``config`` without a field ``precisions`` trains in float32.
     """
     figure_name = slug.removeprefix("elasticzo_")
     selected = tuple(field.name for field in fields(config) if field.name == "precisions")

@@ -50,14 +50,9 @@ def memory_figure(
 ) -> Artifact:
     """Return the artifact on the memory of one network's training steps.
 
-    Args:
-        slug: the artifact's name: the paper's name, an underscore and the figure's name.
-        title: one line for listings.
-        about: the docstring of the artifact's module.
-        paper: the steps of the paper's figure. A field ``points`` gives the size of clouds.
-        smoke: fewer and smaller steps, for a quick check.
-        network: the trained network.
-        precisions: number formats; the figure draws the first.
+    Its figure is named after ``slug`` without the paper, and draws the first of ``precisions``.
+    ``about`` is the docstring of its module. A field ``points`` of the steps gives the size of
+    clouds.
     """
     figure_name = slug.removeprefix("elasticzo_")
 
