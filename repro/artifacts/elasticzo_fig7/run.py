@@ -34,7 +34,7 @@ from repro.ondevice.layers import layer_table
 from repro.training.build import build, build_learner
 from repro.training.float_learner import FloatLearner, NativeLearner
 from repro.training.hyperparameters import tuned_hyperparameters
-from repro.training.learner import Labelled
+from repro.training.loop import Labelled
 from repro.training.run import NetworkRun
 from repro.training.split import Split
 

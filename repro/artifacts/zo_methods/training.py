@@ -41,7 +41,7 @@ from repro.training.run import (
     TrainingRun,
     derived_seed,
 )
-from repro.training.split import Split, SplitBatches
+from repro.training.split import SplitBatches
 from repro.training.task import VISION_TASKS, partition
 
 if TYPE_CHECKING:
