@@ -20,8 +20,8 @@ HEAD = """# Speed and memory of the suite's own steps
 
 These tables compare the time and memory of training steps. The networks are LeNet-5 (28 x 28
 images) and, where a heading says so, PointNet or the language model SmolLM2-135M.
-`benchmarks/keep.py` writes the tables from runs of `tox -e bench`, except where a section says
-otherwise; each test file ran on its own.
+`benchmarks/keep.py` writes the tables from runs of `tox -e bench`, one test file at a time; a
+section with another source names it.
 The two programs of a ratio ran alternately, so other load on the machine affected both alike. A
 ratio is the median over the pairs of timings. B is the batch size.
 
@@ -33,19 +33,19 @@ names:
 - *published*: the widely used loop of Malladi et al. 2023, rewritten here from its description;
 - *mezo*: this suite's MeZO in PyTorch, with PyTorch's noise;
 - *mezo, engine's noise*: *mezo* with the noise of the C++ engine;
-- *mezo, no engine*: *mezo* without the C++ engine. In the other *mezo* rows the engine performs the
-  exact restores of 16-bit weights;
+- *mezo, no engine*: *mezo* without the C++ engine. In the other *mezo* rows the engine restores
+  float16 and bfloat16 weights where the restore is exact;
 - *engine*: the C++ engine alone;
 - *three perturbations*: three times the measured time of one perturbation of all weights, without
   forward passes;
-- *share of peak*: the arithmetic rate of the step for each thread, divided by the rate of a loop
-  that only multiplies and adds;
+- *share of peak*: the arithmetic rate of the step for each thread, divided by the rate that a loop
+  of multiplications and additions reaches on the same processor;
 - *full_zo*, *cls2*, *cls1*, *full_bp*: the methods of ElasticZO's Table 1 (Full ZO, ZO-Feat-Cls2,
   ZO-Feat-Cls1, Full BP);
 - *int8*, *int8\\**: ElasticZO-INT8 with the loss in floating point, and in integers only.
 
-*exact* and *rounded* say how *mezo* restores the weights (`restore="exact"` or `"rounded"`); the
-other programs of such a row have no such setting.
+*exact* and *rounded* say how *mezo* restores the weights (`restore="exact"` or `"rounded"`). The
+programs that it is compared with always round.
 """
 
 

@@ -64,14 +64,14 @@ class Config(TrainingRuns):
     precisions: tuple[Precision, ...] = PRECISIONS
     """fp32, int8 (the gradient's sign from a float loss), int8_star (integers only)."""
     methods: tuple[MethodName, ...] = METHODS
-    """Methods; backpropagation trains no layer, the last, the last two, or all."""
+    """Methods: Full ZO, ZO-Feat-Cls2, ZO-Feat-Cls1 and Full BP, in the order of BP's layers."""
     epochs: int = 100
     """Epochs on images (the paper's 100)."""
     image_items: int | None = None
     """Number of training images; by default all."""
     cloud_epochs: tuple[int, ...] = CLOUD_EPOCHS
-    """Epochs on clouds. One run of the longest shows all: its learning rate is set epoch by epoch,
-    so a shorter run is its beginning. Our copy of the paper has lost the number; 200 is usual."""
+    """Numbers of epochs on clouds. Only the largest is run: the shorter runs are its beginning. Our
+    copy of the paper has lost the number; 200 is usual."""
     cloud_items: int = 9843
     """Maximum number of training clouds (ModelNet40 has 9,843)."""
     cloud_points: int = 1024

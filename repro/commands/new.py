@@ -52,7 +52,7 @@ def execute(args: argparse.Namespace) -> int:
     for path, text in files.items():
         atomic.replace(_ROOT / path, text.encode())
         sys.stdout.write(f"{path}\n")
-    sys.stdout.write(f"Now add its claims to repro/claims/{paper}.py; see CONTRIBUTING.md\n")
+    sys.stdout.write(f"Now add its claims to repro/claims/{paper}.py; see docs/adding.md\n")
     return 0
 
 

@@ -2,7 +2,7 @@
 
 The package holds no binary and installs without a compiler. ``repro engine build`` compiles the
 sources in this directory. The result is kept under a name made of their content, the Python and the
-chosen compiler: a change of any of them asks for a new build and never loads an old one.
+chosen compiler: after a change of any of them the engine is built again, and no old one is loaded.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ class EngineError(ReproError):
 
 
 class ToolsMissingError(EngineError):
-    """There is nothing to build the engine with."""
+    """The compiler or another tool that builds the engine is missing."""
 
 
 def module_path() -> Path:
@@ -58,7 +58,7 @@ def module_path() -> Path:
 def build(*, otherwise: str = "") -> Path:
     """Build the module, unless it is there, and return its path.
 
-    It appears at once and whole. Of two builds at a time, the second waits and takes the first's.
+    The module is written atomically. Of two builds at a time, the second waits for the first.
 
     Args:
         otherwise: what a user without the tools can do instead, for the error.

@@ -18,7 +18,7 @@ from repro.ondevice.training import EngineTraining, called
 
 
 class NativeElasticZO(EngineTraining):
-    """Algorithm 1, as ``repro.methods.elasticzo.ElasticZO`` does it but for roundings and noise.
+    """Algorithm 1, like ``repro.methods.elasticzo.ElasticZO``, with other rounding and noise.
 
     Example::
 
@@ -31,8 +31,8 @@ class NativeElasticZO(EngineTraining):
     it. The noise comes from a counter (docs/ondevice.md): the same bits for any number of threads
     and on any machine, and not PyTorch's. Sums are taken in another order than PyTorch's.
 
-    Batch norm goes by the batch in ``step``, whose passes move the running statistics, and by the
-    running statistics in ``forward``.
+    In ``step`` batch norm uses the statistics of the batch and updates the running statistics; in
+    ``forward`` it uses the running statistics.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class NativeElasticZO(EngineTraining):
         return {"seed": self.seed, "steps": self.steps, "lr": self.param_groups[0]["lr"]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what ``state_dict`` returned."""
+        """Resume from the result of ``state_dict``."""
         self.seed, self.steps = state["seed"], state["steps"]
         self.param_groups[0]["lr"] = state["lr"]
         self.training.seed = self.seed % (1 << 64)

@@ -147,7 +147,7 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         return inputs.exponent + sum(layer.weight.exponent for layer in self._weighted)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what ``state_dict`` of either engine returned."""
+        """Resume from the result of ``state_dict``, of this engine or of PyTorch's method."""
         super().load_state_dict(state)
         self.training.seed = self.seed % (1 << 64)
 

@@ -1,4 +1,4 @@
-"""Perturbations of any PyTorch model on the host: the engine's noise, or PyTorch's quickly."""
+"""Perturbations on the host, added by the engine: its own noise, or PyTorch's."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -35,11 +35,11 @@ class EngineTraining:
 
         Args:
             kind: the engine's class.
-            structure: whose layers are trained.
+            structure: the network whose layers are trained.
             input_shape: of a sample, as [C, H, W] or [N, F].
             partition: name of the first layer that backpropagation trains, or the number C of
                 layers before it.
-            capacity: most samples of a batch, trained or evaluated; decides ``arena_bytes``.
+            capacity: largest batch, in training or evaluation; decides ``arena_bytes``.
             threads: OpenMP threads; no result depends on them.
             instructions: the instruction set, one of ``instruction_sets()`` or ``auto``; no integer
                 result depends on it.

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 HEADLINES: Mapping[str, str] = {
     "A1": "In the same memory MeZO trains a model at least 2 × as large as BP",  # noqa: RUF001
     "A2": "MeZO saves up to 25 × at long contexts",  # noqa: RUF001
-    "A8-llama-7b": "The set-ups of Fig. 4 take 17 GB each (Llama 2 7B)",
+    "A8-llama-7b": "Each set-up of MeZO's Fig. 4 takes 17 GB (Llama 2 7B)",
     "A9-order": "At equal memory a larger model by MeZO beats a smaller one by BP",
     "B-T1-fashion_mnist-fp32-cls1": "ElasticZO (Cls1) on Fashion-MNIST, FP32",
     "B-T1-mnist-int8-cls1": "ElasticZO-INT8 (Cls1) on MNIST",
     "B-T1-modelnet40-fp32-cls1": "ElasticZO (Cls1) with PointNet on ModelNet40",
     "B-T2-mnist-45-fp32-cls1": "Fine-tuning on MNIST rotated by 45° (Cls1)",
-    "B-M4-32-bp": "BP takes twice the memory of Full ZO",
+    "B-M4-32-bp": "BP takes twice the memory of Full ZO (FP32)",
     "B-M5-most-saving": "INT8 takes up to 1.60 × less memory",  # noqa: RUF001
     "B-F7-32-speed-up-largest": "INT8 is up to 1.42 × faster (Raspberry Pi Zero 2)",  # noqa: RUF001
-    "B-sign": "The integer loss gets 95 % of the signs right",
+    "B-sign": "INT8*: 95 % of the gradient's signs are right",
 }
 """Statements by id, worded for a reader without the paper."""
 

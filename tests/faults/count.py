@@ -1,4 +1,4 @@
-"""Count what becomes of killed commands, and of fuzzed files, and write the tables of the document.
+"""Count how killed commands and fuzzed files end, and write the tables of docs/reliability.md.
 
     python tests/faults/count.py --minutes 10            # tries commands and signals in turn
     python tests/faults/count.py --fuzz --minutes 10     # fuzzes the readers in turn

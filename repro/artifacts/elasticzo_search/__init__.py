@@ -73,7 +73,7 @@ class Config(TrainingRuns):
     precisions: tuple[Precision, ...] = PRECISIONS
     """fp32, int8 (INT8* uses the hyperparameters of INT8)."""
     methods: tuple[MethodName, ...] = METHODS
-    """Methods; backpropagation trains no layer, the last, the last two, or all."""
+    """Methods: Full ZO, ZO-Feat-Cls2, ZO-Feat-Cls1 and Full BP, in the order of BP's layers."""
     seeds: tuple[int, ...] = (0,)
     epochs: int = 4
     """Epochs of a run on a whole set of images in float32."""

@@ -328,7 +328,6 @@ ARTIFACT = Artifact(
     },
     run=lazy("repro.artifacts.mezo_fig4.run:run"),
     findings=lazy("repro.artifacts.mezo_fig4.findings:findings"),
-    figures=lazy("repro.artifacts.mezo_fig4.figures:figures"),
     captions=CAPTIONS,
     selector_fields=("arms", "datasets", "seeds"),
     timed=True,

@@ -1,6 +1,6 @@
 """Draw accuracy over time, forward passes and arithmetic, with memory; and the learning rates."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -72,11 +72,6 @@ def learning_rates(records: Sequence[Record]) -> Figure:
             _grid(left, setting, zo=False)
             _grid(right, setting, zo=True)
     return figure
-
-
-def figures() -> Mapping[str, Callable[[Sequence[Record]], Figure]]:
-    """Return the function that draws each figure, by the figure's name."""
-    return {"fig4": fig4, "learning_rates": learning_rates}
 
 
 def accuracy(tasks: Sequence[TaskRuns], axes: Sequence[str] = tuple(_AXES)) -> Figure:
