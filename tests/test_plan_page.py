@@ -13,20 +13,17 @@ from typing import Any
 import pytest
 
 from repro.cli import main
-from repro.memory.setting import FORMATS, Setting
-from repro.memory.training_method import TrainingMethod
+from repro.memory.setting import FORMATS, Setting, TrainingMethod
 from repro.planner.architecture import Architecture
 from repro.planner.choices import choose
 from repro.planner.configurations import architecture
 from repro.planner.families import FAMILIES, find, members
-from repro.planner.formula import estimate
+from repro.planner.formula import estimate, largest_batch, longest_context, weight_bytes
 from repro.planner.methods import TRAINING_METHODS
 from repro.planner.models import Model, named
 from repro.planner.page import FIRST, page
 from repro.planner.paper import BYTES_PER_PARAMETER, paper_bytes
-from repro.planner.search import largest_batch, longest_context
 from repro.planner.table import short_name
-from repro.planner.weights import weight_bytes
 
 BROWSER = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

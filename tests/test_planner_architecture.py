@@ -15,8 +15,8 @@ from repro.core.errors import UsageError
 from repro.memory.setting import Setting
 from repro.planner.configurations import architecture
 from repro.planner.families import FAMILIES, Member, find, members
+from repro.planner.formula import weight_bytes
 from repro.planner.models import of_size
-from repro.planner.weights import weight_bytes
 
 _SIZES = {
     "hidden_size": 64,

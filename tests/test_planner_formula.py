@@ -19,16 +19,16 @@ from repro.planner import activations
 from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture
 from repro.planner.families import find, members
-from repro.planner.formula import estimate
-from repro.planner.methods import TRAINING_METHODS, unsupported_reason
-from repro.planner.paper import paper_bytes
-from repro.planner.search import (
+from repro.planner.formula import (
     LARGEST_BATCH,
+    estimate,
     largest,
     largest_batch,
-    largest_by_secants,
     longest_context,
 )
+from repro.planner.methods import TRAINING_METHODS, unsupported_reason
+from repro.planner.paper import paper_bytes
+from repro.planner.plan import largest_by_secants
 
 LLAMA2 = architecture(find("llama-2-7b").config)  # type: ignore[union-attr]
 SMALL = architecture(find("smollm2-135m").config)  # type: ignore[union-attr]

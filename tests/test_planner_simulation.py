@@ -17,9 +17,8 @@ from repro.memory.step import StepSpec
 from repro.methods.parameters import split_at
 from repro.planner.configurations import architecture
 from repro.planner.families import find
-from repro.planner.formula import estimate
+from repro.planner.formula import estimate, weight_bytes
 from repro.planner.methods import PAPER, TRAINING_METHODS, unsupported_reason
-from repro.planner.weights import weight_bytes
 
 ROOT = Path(__file__).parents[1]
 SHAPE = DecoderShape(context=64, layers=2, hidden=64, heads=4, vocabulary=128, batch=2)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from repro.core.errors import ReproError, UsageError
 from repro.core.names import ATTENTIONS
 from repro.core.units import format_bytes, parse_bytes
-from repro.memory.setting import FORMATS, LOSSES, Setting
-from repro.memory.training_method import TrainingMethod
+from repro.memory.setting import FORMATS, LOSSES, Setting, TrainingMethod
 from repro.planner.families import FAMILIES
 from repro.planner.methods import TRAINING_METHODS
 

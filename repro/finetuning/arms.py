@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple, get_args
 
-from repro.memory.training_method import TrainingMethod
+from repro.memory.setting import TrainingMethod
 from repro.planner.methods import TRAINING_METHODS
 
 Arm = Literal["bp", "bp_checkpoint", "lora", "mezo_1", "mezo_5", "mezo_lora", "elasticzo"]

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from repro.core.errors import ReproError
-from repro.memory.setting import BLOCK_4BIT, Setting
-from repro.memory.training_method import TrainingMethod
+from repro.memory.setting import BLOCK_4BIT, Setting, TrainingMethod
 from repro.models.adapters import AdaptedMatrix, MatrixReplacement, replace_matrices
 from repro.models.dropout import without_dropout
 

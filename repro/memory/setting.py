@@ -1,4 +1,4 @@
-"""The planned setting: storage of the weights, method, and sizes of a step."""
+"""A language model's training step: its method, the storage of the weights, and its sizes."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -55,3 +55,18 @@ class Setting:
     def width(self) -> int:
         """b, bytes of an activation, and of an unquantised weight."""
         return _WIDTHS[self.format]
+
+
+@dataclass(frozen=True)
+class TrainingMethod:
+    """A way to train."""
+
+    slug: str
+    label: str
+    trains: Literal["all", "adapters", "tail"]
+    """The trained parameters; for ElasticZO only the backpropagated ones, the tail."""
+    estimator: Literal["backpropagation", "zeroth-order", "both"]
+    checkpointed: bool = False
+    """Whether every block is recomputed in the backward pass."""
+    adam: bool = False
+    """Whether two more copies of the trained parameters are kept (Adam); else plain SGD."""

@@ -18,10 +18,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from repro.core.errors import ReproError
 from repro.memory.breakdown import MemoryBreakdown
 from repro.memory.fake_models import build, keeps_logits, partition_before, reason_of
-from repro.memory.setting import Setting
+from repro.memory.setting import Setting, TrainingMethod
 from repro.memory.step import EPS, LR
 from repro.memory.storages import StorageTracker
-from repro.memory.training_method import TrainingMethod
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
 from repro.methods.mezo import MeZO

@@ -5,8 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from repro.core.errors import UsageError
-from repro.memory.setting import Setting
-from repro.memory.training_method import TrainingMethod
+from repro.memory.setting import Setting, TrainingMethod
 from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture
 from repro.planner.families import Member, family

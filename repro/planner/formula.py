@@ -4,17 +4,19 @@ Between these moments memory grows or shrinks block by block at a constant rate,
 one of them. ``repro.planner.paper`` has the MeZO paper's own equations.
 """
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
 
-from repro.memory.setting import Setting
-from repro.memory.training_method import TrainingMethod
+from repro.memory.setting import BLOCK_4BIT, Setting, TrainingMethod
 from repro.planner import activations
 from repro.planner.architecture import Architecture
-from repro.planner.weights import dequantised_bytes, weight_bytes
 
 TOKEN = 8
 """Bytes of a token id."""
+SCALE = 4
+"""Bytes of a float32 scale."""
+LARGEST_BATCH = 1 << 20
+"""Upper limit of the search for a batch."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,58 @@ def estimate(a: Architecture, method: TrainingMethod, s: Setting) -> Moment:
     return max(_Step(a, method, s).moments(), key=lambda moment: moment.total)
 
 
+def longest_context(a: Architecture, method: TrainingMethod, s: Setting, budget: float) -> int:
+    """Return the most tokens that fit, at most the model's positions; 0 if not even one fits."""
+    return largest(
+        lambda context: estimate(a, method, replace(s, context=context)).total <= budget,
+        a.positions,
+    )
+
+
+def largest_batch(a: Architecture, method: TrainingMethod, s: Setting, budget: float) -> int:
+    """Return the most sequences that fit, at most ``LARGEST_BATCH``; 0 if not even one fits."""
+    return largest(
+        lambda batch: estimate(a, method, replace(s, batch=batch)).total <= budget, LARGEST_BATCH
+    )
+
+
+def largest(fits: Callable[[int], bool], limit: int) -> int:
+    """Return the largest number from 1 to ``limit`` that fits, or 0; ``fits`` must be monotone."""
+    if fits(limit):
+        return limit
+    low, high = 0, limit  # low fits or is 0; high does not fit
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def weight_bytes(a: Architecture, s: Setting) -> float:
+    """Return the bytes of the model's weights.
+
+    int8 stores one byte per element and a scale for each output of a matrix; 4-bit stores half a
+    byte per element and a scale for every ``BLOCK_4BIT`` elements. Only the matrices of the blocks
+    are quantised. As in bitsandbytes, the embedding, the output layer, norms and biases remain
+    bfloat16.
+    """
+    if not s.quantised:
+        return s.width * a.parameters
+    elements = a.layers * a.block_matrix_parameters
+    if s.format == "int8":
+        scales = a.layers * sum(outputs for _, outputs in a.matrices)
+        stored = float(elements + SCALE * scales)
+    else:
+        stored = elements * (0.5 + SCALE / BLOCK_4BIT)
+    return stored + s.width * (a.parameters - elements)
+
+
+def dequantised_bytes(a: Architecture, s: Setting) -> float:
+    """Return the bytes of the largest matrix while it is dequantised for a product."""
+    if not s.quantised:
+        return 0
+    return s.width * max(inputs * outputs for inputs, outputs in a.matrices)
+
+
 class _Step:
     """One step of one method, in bytes."""
 
@@ -65,11 +119,18 @@ class _Step:
         """Number of blocks in the backward pass, if there is one."""
         self.stream = s.width * s.batch * s.context * a.hidden
         """Bytes of the residual stream."""
+        trained = {
+            "all": a.parameters,
+            "adapters": a.adapter_parameters(s.rank),
+            "tail": a.tail_parameters(self.blocks),
+        }[method.trains]
+        self.trained = s.width * trained
+        """Bytes of the backpropagated parameters; their gradients take as many."""
 
     def moments(self) -> Iterator[Moment]:
         """Yield every moment that may be the peak."""
         if self.method.estimator != "backpropagation":
-            waiting = self._trained() if self.method.estimator == "both" else 0
+            waiting = self.trained if self.method.estimator == "both" else 0
             working = activations.forward_working(self.a, self.s, adapters=self.adapters)
             working += dequantised_bytes(self.a, self.s)
             yield self._at("forward pass", waiting, 0, working)
@@ -78,59 +139,49 @@ class _Step:
             yield from self._backpropagation()
 
     def _backpropagation(self) -> Iterator[Moment]:
-        a, s = self.a, self.s
-        block, backward = self._kept_block(a.masked_share(self.blocks or 1)), self._backward()
+        a, s, trains = self.a, self.s, self.method.trains
+        block, backward = self._kept_block(a.masked_share(self.blocks or 1)), 0.0
+        if self.blocks:
+            backward = activations.backward_working(a, s, adapters=self.adapters)
+            backward += dequantised_bytes(a, s)
         inputs = self.blocks * self.stream if self.method.checkpointed else 0
-        first_keeps_all = not self.blocks or self.method.trains == "all"
+        first_keeps_all = not self.blocks or trains == "all"
         less = 0 if first_keeps_all else activations.unkept(a, s)
         every = inputs or self.blocks * block - less
         again = self._kept_block(any(a.masked)) - activations.shared_input(a, s)
         recomputed = again if inputs else 0
-        head = self._head_gradient()
+        embedding = s.width * a.embedding_parameters
+        head = 0 if self.adapters or (trains == "tail" and a.tied) else embedding
         last = self._block_gradient(a.feed_forward * a.hidden)  # a backward pass starts with it
         final = activations.kept_at_the_end(a, s, frozen=self.adapters)
         yield self._at("loss", 0, every + final, activations.logits(a, s, backward=True))
         yield self._at("final norm", head, every, activations.final_norm_working(a, s))
         yield self._at("backward pass begins", head + last, every + recomputed, backward)
-        of_block = self._block_gradient(a.block_parameters)
-        others = self._trained() - self._gradients_to_come() - of_block
+        to_come, parts = 0, 0
+        if trains == "all":  # the embeddings' gradients come after all blocks
+            tokens = 0 if a.tied else a.embedding_parameters  # if tied, it exists already
+            to_come = s.width * (tokens + a.position_rows * a.hidden)
+            # a tied embedding's gradient has two parts, which autograd adds out of place
+            parts = 2 * embedding if a.tied else 0
+        others = self.trained - to_come - self._block_gradient(a.block_parameters)
         first = again + self.stream if inputs else block
         yield self._at("backward pass ends", others + last, first, backward)
-        # a tied embedding's gradient has two parts, which autograd adds out of place
-        parts = (
-            2 * s.width * a.embedding_parameters if a.tied and self.method.trains == "all" else 0
-        )
-        yield self._at("gradients complete", self._trained() + parts, 0, self.stream)
-        if self.method.adam:
-            yield self._at("update", self._trained(), 0, self._update())
+        yield self._at("gradients complete", self.trained + parts, 0, self.stream)
+        if self.method.adam:  # its update makes two temporaries for each trained tensor
+            if self.adapters:
+                largest_tensor = max(s.rank * max(sizes) for sizes in a.matrices)
+            else:
+                largest_tensor = max(
+                    a.embedding_parameters, *(rows * columns for rows, columns in a.matrices)
+                )
+            yield self._at("update", self.trained, 0, 2 * s.width * largest_tensor)
 
     def _at(self, moment: str, gradients: float, kept: float, working: float) -> Moment:
-        state = 2 * self._trained() if self.method.adam else 0
+        state = 2 * self.trained if self.method.adam else 0
         always = activations.shared(self.a, self.s) + TOKEN * self.s.batch * self.s.context
         adapters = self.a.adapter_parameters(self.s.rank) if self.adapters else 0
         weights = weight_bytes(self.a, self.s) + self.s.width * adapters
         return Moment(moment, weights, state, gradients, kept, working + always)
-
-    def _trained(self) -> float:
-        """Return the bytes of the backpropagated parameters; their gradients take as many."""
-        count = {
-            "all": self.a.parameters,
-            "adapters": self.a.adapter_parameters(self.s.rank),
-            "tail": self.a.tail_parameters(self.blocks),
-        }[self.method.trains]
-        return self.s.width * count
-
-    def _head_gradient(self) -> float:
-        if self.adapters or (self.method.trains == "tail" and self.a.tied):
-            return 0
-        return self.s.width * self.a.embedding_parameters
-
-    def _gradients_to_come(self) -> float:
-        """Return the gradients computed after all blocks, those of the embeddings."""
-        if self.method.trains != "all":
-            return 0
-        tokens = 0 if self.a.tied else self.a.embedding_parameters  # if tied, it exists already
-        return self.s.width * (tokens + self.a.position_rows * self.a.hidden)
 
     def _block_gradient(self, elements: float) -> float:
         """Return the gradient of some elements of a block; that of adapters is negligible."""
@@ -143,20 +194,3 @@ class _Step:
         inner_bytes = self.s.width * self.s.batch * self.s.context * inner
         block = activations.kept(self.a, self.s, frozen=self.adapters, masked=masked)
         return block + inner_bytes
-
-    def _backward(self) -> float:
-        if not self.blocks:
-            return 0
-        working = activations.backward_working(self.a, self.s, adapters=self.adapters)
-        return working + dequantised_bytes(self.a, self.s)
-
-    def _update(self) -> float:
-        """Return the bytes of Adam's two temporaries for the largest trained tensor."""
-        rank, matrices = self.s.rank, self.a.matrices
-        if self.adapters:
-            largest = max(rank * max(sizes) for sizes in matrices)
-        else:
-            largest = max(
-                self.a.embedding_parameters, *(rows * columns for rows, columns in matrices)
-            )
-        return 2 * self.s.width * largest

@@ -9,11 +9,11 @@ import inspect
 from types import ModuleType
 
 from repro.memory import setting
-from repro.planner import activations, architecture, formula, search, weights
+from repro.planner import activations, architecture, formula
 
-MODULES = (setting, architecture, weights, activations, formula, search)
-LEFT_OUT = {"__post_init__", "as_dict", "largest_by_secants", "_secant"}
-"""Functions that the page does not use."""
+MODULES = (setting, architecture, activations, formula)
+LEFT_OUT = {"__post_init__", "as_dict", "TrainingMethod"}
+"""Functions and classes that the page does not use."""
 
 _OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.LShift: "<<",
@@ -36,7 +36,7 @@ def _module(module: ModuleType) -> str:
             case ast.Assign(value=value) | ast.AnnAssign(value=value):
                 if isinstance(value, ast.Constant | ast.BinOp | ast.Dict):  # not an alias of a type
                     parts.append(f"const {_statement(node)}")
-            case ast.ClassDef():
+            case ast.ClassDef(name) if name not in LEFT_OUT:
                 parts.append(_class(node))
             case ast.FunctionDef(name) if name not in LEFT_OUT:
                 parts.append(f"function {_function(node)}")

@@ -1,7 +1,6 @@
 """The planner's methods, and the settings in which a method makes no sense."""
 
-from repro.memory.setting import Setting
-from repro.memory.training_method import TrainingMethod
+from repro.memory.setting import Setting, TrainingMethod
 
 TRAINING_METHODS: dict[str, TrainingMethod] = {
     method.slug: method

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.core.names import ATTENTIONS
-from repro.memory.setting import FORMATS, LOSSES, Setting
-from repro.memory.training_method import TrainingMethod
-from repro.planner.architecture import Architecture
+from repro.memory.setting import FORMATS, LOSSES, Setting, TrainingMethod
 from repro.planner.configurations import architecture
 from repro.planner.families import family
 from repro.planner.javascript import formula_script
@@ -46,20 +44,29 @@ def page(
     Raises:
         UsageError: a family does not exist, or the formula does not cover the model.
     """
-    named = [] if model is None else [_entry(model.name, "", architecture(model.config))]
-    table = [
-        _entry(member.name, name, architecture(member.config))
+    entries = [] if model is None else [(model.name, "", model.name, model.config)]
+    entries += [
+        (member.name, name, short_name(member.name, name), member.config)
         for name in families
         for member in family(name)
     ]
-    models = named + table
+    models: list[dict[str, Any]] = [
+        {"name": name, "family": group, "short": short, "sizes": asdict(architecture(config))}
+        for name, group, short, config in entries
+    ]
     names = [entry["name"] for entry in models]
     start = names.index(FIRST) if model is None and FIRST in names else 0
     context = min(setting.context, models[start]["sizes"]["positions"])
+    every = [replace(setting, format=name) for name in FORMATS]
     data = {
         "defaults": asdict(LLAMA),
         "models": models,
-        "methods": [_method(method, setting) for method in methods],
+        "methods": [
+            asdict(method)
+            | {"unsupported_reasons": {s.format: unsupported_reason(method, s) for s in every}}
+            | {"warnings": {s.format: warning(method, s) for s in every}}
+            for method in methods
+        ],
         "formats": FORMATS,
         "attentions": ATTENTIONS,
         "losses": LOSSES,
@@ -72,30 +79,14 @@ def page(
         "paper_widths": BYTES_PER_PARAMETER,
         "not_counted": NOT_COUNTED,
     }
-    text = _part("page.html")
+    files = ["page.html", "page.css", "builtins.js", "page.js"]
+    parts = {name: (WEB / name).read_text(encoding="utf-8") for name in files}
+    text = parts["page.html"]
     for name, content in {
-        "style": _part("page.css"),
-        "formula": _part("builtins.js") + formula_script(),
-        "page": _part("page.js"),
+        "style": parts["page.css"],
+        "formula": parts["builtins.js"] + formula_script(),
+        "page": parts["page.js"],
         "data": json.dumps(data).replace("<", "\\u003c"),  # a name must not end the script
     }.items():
         text = text.replace("{{" + name + "}}", content)
     return text
-
-
-def _entry(name: str, family_name: str, sizes: Architecture) -> dict[str, Any]:
-    short = short_name(name, family_name) if family_name else name
-    return {"name": name, "family": family_name, "short": short, "sizes": asdict(sizes)}
-
-
-def _method(method: TrainingMethod, setting: Setting) -> dict[str, Any]:
-    every = [replace(setting, format=name) for name in FORMATS]
-    return {
-        **asdict(method),
-        "unsupported_reasons": {s.format: unsupported_reason(method, s) for s in every},
-        "warnings": {s.format: warning(method, s) for s in every},
-    }
-
-
-def _part(name: str) -> str:
-    return (WEB / name).read_text(encoding="utf-8")

@@ -10,8 +10,7 @@ gives 176 million.
 from repro.core.errors import UsageError
 from repro.memory import analytic
 from repro.memory.analytic import Sizes, bp_bytes, mezo_bytes, sizes
-from repro.memory.setting import Setting
-from repro.memory.training_method import TrainingMethod
+from repro.memory.setting import Setting, TrainingMethod
 from repro.planner.architecture import Architecture
 
 LIVE_LAYERS = 1

@@ -1,28 +1,48 @@
 """Plan one model within a memory budget, with every method."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from repro.core.errors import UsageError
-from repro.memory.setting import Setting
-from repro.memory.training_method import TrainingMethod
+from repro.core.errors import ReproError, UsageError
+from repro.core.names import Attention
+from repro.core.units import format_bytes
+from repro.memory.setting import Setting, TrainingMethod
 from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture
-from repro.planner.formula import Moment, estimate
+from repro.planner.formula import (
+    LARGEST_BATCH,
+    Moment,
+    estimate,
+    largest_batch,
+    longest_context,
+)
 from repro.planner.methods import unsupported_reason, warning
 from repro.planner.models import Model
 from repro.planner.paper import paper_bytes
-from repro.planner.search import (
-    LARGEST_BATCH,
-    LARGEST_CONTEXT,
-    largest_batch,
-    largest_by_secants,
-    longest_context,
-)
 
-if TYPE_CHECKING:
-    from repro.planner.simulated_only import SimulatedOnlyModel
+LARGEST_CONTEXT = 1 << 20
+"""Upper limit of the search for a context, for models without a number of positions."""
+SECANTS = 12
+"""Secant guesses before bisection, since secants may converge slowly where memory is not linear."""
+NOTABLE = 0.01
+"""Fraction of the parameters above which matrices outside linear layers get a warning."""
+
+
+@dataclass(frozen=True)
+class SimulatedOnlyModel:
+    """A causal language model outside the formula, as built by its class in transformers."""
+
+    parameters: int
+    fused: int
+    """Elements of matrices outside linear layers, such as experts in a tensor of three axes."""
+    positions: int | None
+    """The longest context in the configuration; ``None`` if it has none."""
+    layers: int | None
+    attention: Attention
+    """SDPA if the model's code supports it, else eager."""
+    recurrent: bool
+    """Whether its blocks keep a recurrent state, which is simulated token by token."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +99,8 @@ class Plan:
     """One model with several methods."""
 
     model: Model
-    architecture: Architecture | None
-    """The sizes; ``None`` if the formula does not cover the model."""
-    simulated_only: "SimulatedOnlyModel | None"
-    """For such a model, the facts from transformers."""
+    sizes: Architecture | SimulatedOnlyModel
+    """If the formula does not cover the model, the facts from transformers."""
     notes: tuple[str, ...]
     """Sentences about the plan's choice of defaults."""
     setting: Setting
@@ -90,30 +108,14 @@ class Plan:
     """Memory budget in bytes."""
     rows: tuple[MethodPlan, ...]
 
-    @property
-    def parameters(self) -> int:
-        """All parameters of the model, each counted once."""
-        return self._sizes.parameters
-
-    @property
-    def positions(self) -> int | None:
-        """The longest context according to the configuration, if it has one."""
-        return self._sizes.positions
-
-    @property
-    def _sizes(self) -> "Architecture | SimulatedOnlyModel":
-        sizes = self.architecture or self.simulated_only
-        assert sizes is not None, "one of the two knows the model"  # noqa: S101 - for mypy
-        return sizes
-
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain values."""
         return {
             "model": self.model.name,
             "origin": self.model.origin,
             "config": dict(self.model.config),
-            "parameters": self.parameters,
-            "positions": self.positions,
+            "parameters": self.sizes.parameters,
+            "positions": self.sizes.positions,
             "notes": list(self.notes),
             "setting": asdict(self.setting),
             "budget_bytes": round(self.budget),
@@ -149,12 +151,26 @@ def plan_model(
     known = architecture(model.config)
     if shorten:
         setting = replace(setting, context=min(setting.context, known.positions))
-    _require_rows(known, setting)
+    if known.position_rows and setting.context > known.positions:
+        msg = (
+            f"context N = {setting.context}: the model's position embedding ends at "
+            f"{known.positions}; give --context {known.positions} or less"
+        )
+        raise UsageError(msg)
     _require_blocks(known.layers, setting)
-    rows = [_row(known, method, setting, budget) for method in methods]
-    if simulated:
-        rows = [_simulated(model, row, setting) for row in rows]
-    return Plan(model, known, None, (), setting, budget, tuple(rows))
+    rows = []
+    for method in methods:
+        row = MethodPlan(method, unsupported_reason(method, setting), warning(method, setting))
+        if row.unsupported_reason is None:
+            row = replace(
+                row,
+                estimate=estimate(known, method, setting),
+                longest_context=longest_context(known, method, setting, budget),
+                largest_batch=largest_batch(known, method, setting, budget),
+                paper=paper_bytes(known, method, setting),
+            )
+        rows.append(_simulated(model, row, setting) if simulated else row)
+    return Plan(model, known, (), setting, budget, tuple(rows))
 
 
 def plan_unknown(
@@ -185,9 +201,7 @@ def plan_unknown(
         UsageError: the tail has more blocks than the model.
         ReproError: transformers cannot build the model.
     """
-    from repro.planner.simulated_only import inspected
-
-    facts, notes = inspected(model.config), []
+    facts, notes = _inspected(model.config), []
     if shorten and facts.positions is not None:
         setting = replace(setting, context=min(setting.context, facts.positions))
     if facts.layers is not None:
@@ -204,16 +218,7 @@ def plan_unknown(
             "longest N and largest B are not searched: the model's steps are simulated token by "
             "token, which takes too long"
         )
-    return Plan(model, None, facts, tuple(notes), setting, budget, tuple(rows))
-
-
-def _require_rows(a: Architecture, setting: Setting) -> None:
-    if a.position_rows and setting.context > a.positions:
-        msg = (
-            f"context N = {setting.context}: the model's position embedding ends at "
-            f"{a.positions}; give --context {a.positions} or less"
-        )
-        raise UsageError(msg)
+    return Plan(model, facts, tuple(notes), setting, budget, tuple(rows))
 
 
 def _require_blocks(layers: int, setting: Setting) -> None:
@@ -222,55 +227,87 @@ def _require_blocks(layers: int, setting: Setting) -> None:
         raise UsageError(msg)
 
 
-def _row(a: Architecture, method: TrainingMethod, setting: Setting, budget: float) -> MethodPlan:
-    empty = MethodPlan(method, unsupported_reason(method, setting), warning(method, setting))
-    if empty.unsupported_reason is not None:
-        return empty
-    return replace(
-        empty,
-        estimate=estimate(a, method, setting),
-        longest_context=longest_context(a, method, setting, budget),
-        largest_batch=largest_batch(a, method, setting, budget),
-        paper=paper_bytes(a, method, setting),
+def _inspected(config: Mapping[str, Any]) -> SimulatedOnlyModel:
+    """Build the model of ``config`` without allocating memory, and inspect it."""
+    import torch
+    from torch import nn
+    from transformers import AutoModelForCausalLM
+    from transformers.pytorch_utils import Conv1D
+
+    from repro.memory.fake_models import reason_of, text_config
+
+    try:
+        checked = text_config(config)
+        with torch.device("meta"):
+            model: Any = AutoModelForCausalLM.from_config(checked)  # type: ignore[no-untyped-call]
+    except Exception as error:  # a model's own code may raise anything
+        msg = f"transformers cannot build this configuration: {reason_of(error)}"
+        raise ReproError(msg) from error
+
+    def whole(name: str) -> int | None:
+        value = getattr(checked, name, None)
+        return value if isinstance(value, int) and value > 0 else None
+
+    linear = (nn.Linear, Conv1D, nn.Embedding, nn.Conv1d)
+    return SimulatedOnlyModel(
+        parameters=sum(p.numel() for p in model.parameters()),
+        fused=sum(
+            p.numel()
+            for module in model.modules()
+            if not isinstance(module, linear)
+            for p in module.parameters(recurse=False)
+            if p.ndim > 1
+        ),
+        positions=whole("max_position_embeddings"),
+        layers=whole("num_hidden_layers"),
+        attention="sdpa" if model._supports_sdpa else "eager",
+        recurrent=bool(model._is_stateful),
     )
 
 
 def _simulated_row(
     model: Model,
-    facts: "SimulatedOnlyModel",
+    facts: SimulatedOnlyModel,
     method: TrainingMethod,
     setting: Setting,
     budget: float,
 ) -> MethodPlan:
-    from repro.planner.simulated_only import fused_warning
+    from repro.memory.simulation import simulate
 
-    warnings = (warning(method, setting), fused_warning(facts, method, setting))
+    warnings = [warning(method, setting)]
+    if method.trains == "adapters" and facts.fused >= NOTABLE * facts.parameters:
+        left = format_bytes(setting.width * facts.fused)
+        warnings.append(
+            f"{left} of weights stay in bfloat16: they are in no linear layer (fused experts), and "
+            "bitsandbytes quantises linear layers alone; they get no adapters either"
+            if setting.quantised
+            else f"{left} of weights are in no linear layer (fused experts) and have no adapters "
+            "here"
+        )
     said = "; ".join(filter(None, warnings)) or None
     row = _simulated(model, MethodPlan(method, unsupported_reason(method, setting), said), setting)
     if row.simulated is None or facts.recurrent:
         return row
     total = row.simulated["total_bytes"]
+
+    def taken(changed: Setting) -> int:
+        return simulate(model.config, method, changed).total
+
     return replace(
         row,
         longest_context=largest_by_secants(
-            lambda context: _bytes(model, method, replace(setting, context=context)),
+            lambda context: taken(replace(setting, context=context)),
             budget,
             facts.positions or LARGEST_CONTEXT,
             (setting.context, total),
         ),
         largest_batch=largest_by_secants(
-            lambda batch: _bytes(model, method, replace(setting, batch=batch)),
+            lambda batch: taken(replace(setting, batch=batch)),
             budget,
             LARGEST_BATCH,
             (setting.batch, total),
         ),
     )
-
-
-def _bytes(model: Model, method: TrainingMethod, setting: Setting) -> int:
-    from repro.memory.simulation import simulate
-
-    return simulate(model.config, method, setting).as_metrics()["total_bytes"]
 
 
 def _simulated(model: Model, row: MethodPlan, setting: Setting) -> MethodPlan:
@@ -284,3 +321,32 @@ def _simulated(model: Model, row: MethodPlan, setting: Setting) -> MethodPlan:
     except StepError as error:
         return MethodPlan(row.method, str(error), row.warning)
     return replace(row, simulated=step.as_metrics())
+
+
+def largest_by_secants(
+    cost: Callable[[int], float], budget: float, limit: int, known: tuple[int, float]
+) -> int:
+    """Return the largest x with ``cost(x) <= budget``, or 0, with few evaluations of ``cost``.
+
+    Args:
+        cost: cost of a whole number from 1 to ``limit``; it grows with the number, mostly in
+            proportion.
+        budget: largest allowed cost.
+        limit: the largest number.
+        known: a number and its cost.
+    """
+    costs = dict([known])
+    while True:
+        low = max((x for x, y in costs.items() if y <= budget), default=0)
+        high = min((x for x, y in costs.items() if y > budget), default=limit + 1)
+        if high - low <= 1:
+            return low
+        guess = (low + high) // 2
+        if len(costs) <= SECANTS:  # where the line through the two nearest points meets the budget
+            (x, y), (x0, y0) = sorted(
+                [*costs.items(), (0, 0.0)],
+                key=lambda point: (point[0] == 0, abs(point[1] - budget)),
+            )[:2]
+            guess = x if y == y0 else int(x + (budget - y) * (x - x0) / (y - y0))
+        guess = min(max(guess, low + 1), high - 1)
+        costs[guess] = cost(guess)

@@ -8,11 +8,10 @@ from rich.table import Table
 
 from repro.core.units import format_bytes
 from repro.memory.setting import Setting
-from repro.memory.training_method import TrainingMethod
+from repro.planner.architecture import Architecture
 from repro.planner.choices import Choice
+from repro.planner.formula import LARGEST_BATCH, weight_bytes
 from repro.planner.plan import MethodPlan, Plan
-from repro.planner.search import LARGEST_BATCH
-from repro.planner.weights import weight_bytes
 
 _WIDTH = 160
 """Table width in columns if the output is not a terminal."""
@@ -24,43 +23,29 @@ NOT_COUNTED = (
 
 def plan_text(plan: Plan) -> str:
     """Return the plan of one model: a line for each method, then remarks."""
-    names = _columns(plan)
-    table = _table("method", names)
-    for row in plan.rows:
-        cells = _cells(row, plan.budget, plan.positions)
-        table.add_row(_label(row.method, plan.setting), *(cells[name] for name in names))
-    closing = [*_remarks(plan), *_checkpointing(plan), *_basis(plan), NOT_COUNTED]
-    return _joined(
-        [_model_line(plan), _setting_line(plan.setting, plan.budget)], _lines(table), closing
-    )
-
-
-def _columns(plan: Plan) -> list[str]:
-    """Return the names of the non-empty columns."""
-    names = ["fits", "simulated", "formula", "to spare", "longest N", "largest B", "MeZO paper"]
-    empty = set() if _is_simulated(plan) else {"simulated"}
-    if plan.architecture is None:
-        empty = {"formula", "MeZO paper"}
+    opening = f"{plan.model.name} ({plan.model.origin}): {plan.sizes.parameters:,} parameters"
+    if isinstance(plan.sizes, Architecture):
+        opening += f", {format_bytes(weight_bytes(plan.sizes, plan.setting))} of weights"
+        basis = ["All columns but the last come from the planner's formula."]
+        hidden = {"simulated"}
+        if any(row.simulated for row in plan.rows):
+            basis = [
+                'The columns "fits" and "to spare" come from the tensors of a simulated step, '
+                "longest N and largest B from the formula."
+            ]
+            hidden = set()
+        basis.append("MeZO paper: equations (2) and (3) as printed, with L' = 1.")
+    else:
+        basis = ["All values come from the tensors of simulated steps."]
+        hidden = {"formula", "MeZO paper"}
         if all(row.longest_context is None for row in plan.rows):
-            empty |= {"longest N", "largest B"}
-    return [name for name in names if name not in empty]
-
-
-def _is_simulated(plan: Plan) -> bool:
-    return any(row.simulated for row in plan.rows)
-
-
-def _basis(plan: Plan) -> list[str]:
-    """Return the lines about the origin of the numbers."""
-    if plan.architecture is None:
-        return ["All values come from the tensors of simulated steps."]
-    basis = "All columns but the last come from the planner's formula."
-    if _is_simulated(plan):
-        basis = (
-            'The columns "fits" and "to spare" come from the tensors of a simulated step, '
-            "longest N and largest B from the formula."
-        )
-    return [basis, "MeZO paper: equations (2) and (3) as printed, with L' = 1."]
+            hidden |= {"longest N", "largest B"}
+    cells = [_cells(row, plan) for row in plan.rows]
+    names = ["fits", "simulated", "formula", "to spare", "longest N", "largest B", "MeZO paper"]
+    shown = [name for name in names if name not in hidden]
+    table = _table(["method", *shown], [[row["method"], *(row[n] for n in shown)] for row in cells])
+    lines = [opening, _setting_line(plan.setting, plan.budget)]
+    return _joined(lines, table, [*_remarks(plan), *basis, NOT_COUNTED])
 
 
 def choices_text(
@@ -68,20 +53,18 @@ def choices_text(
 ) -> str:
     """Return the largest model of each family for each method, as ``choose`` found it."""
     slugs = list(dict.fromkeys(choice.method.slug for choice in chosen))
-    table = _table("family", slugs)
+    rows = []
     for family in dict.fromkeys(choice.family for choice in chosen):
         models = {c.method.slug: c.model for c in chosen if c.family == family}
         names = (models[slug] for slug in slugs)
-        table.add_row(
-            family, *("-" if name is None else short_name(name, family) for name in names)
-        )
+        rows.append([family, *("-" if n is None else short_name(n, family) for n in names)])
     few = "use all of theirs" if shortened else "are left out"
     closing = [
         "Each column shows the largest model that fits with that --method, by the formula.",
         f"Models with fewer than {setting.context} positions {few}.",
         NOT_COUNTED,
     ]
-    return _joined([_setting_line(setting, budget)], _lines(table), closing)
+    return _joined([_setting_line(setting, budget)], _table(["family", *slugs], rows), closing)
 
 
 def short_name(model: str, family: str) -> str:
@@ -89,42 +72,62 @@ def short_name(model: str, family: str) -> str:
     return model.removeprefix(f"{family.partition('-')[0]}-")
 
 
+def _cells(row: MethodPlan, plan: Plan) -> dict[str, str]:
+    """Return the text of every column of a method's line."""
+    method, tail, needs = row.method, plan.setting.tail, row.needs
+    label = method.label
+    if method.trains == "adapters":
+        label += f", r = {plan.setting.rank}"
+    if method.trains == "tail":
+        blocks = {0: "", 1: "last block + "}.get(tail, f"last {tail} blocks + ")
+        label += f", {blocks}output by BP"
+    fits, spare = "-", "-"
+    if needs is not None:
+        left = plan.budget - needs
+        fits = "yes" if left >= 0 else "no"
+        spare = format_bytes(left) if left >= 0 else f"{format_bytes(-left)} short"
+    sizes = {
+        "simulated": None if row.simulated is None else row.simulated["total_bytes"],
+        "formula": None if row.estimate is None else row.estimate.total,
+        "MeZO paper": row.paper,
+    }
+    limits = {
+        "longest N": (row.longest_context, plan.sizes.positions),
+        "largest B": (row.largest_batch, LARGEST_BATCH),
+    }
+    return {
+        "method": label,
+        "fits": fits,
+        "to spare": spare,
+        **{n: "-" if value is None else format_bytes(value) for n, value in sizes.items()},
+        **{
+            n: "-" if value is None else f"{value} (all)" if value == most else f"{value or 'none'}"
+            for n, (value, most) in limits.items()
+        },
+    }
+
+
 def _remarks(plan: Plan) -> list[str]:
-    """Return the remarks about methods, each once, and about the context."""
+    """Return the remarks about methods, each once, about the context, and about checkpointing."""
     methods: dict[str, list[str]] = {}
     for row in plan.rows:
         for remark in (row.unsupported_reason, row.warning):
             if remark:
                 methods.setdefault(remark, []).append(row.method.slug)
     remarks = [f"{', '.join(slugs)}: {remark}." for remark, slugs in methods.items()]
-    context, positions = plan.setting.context, plan.positions
+    context, positions = plan.setting.context, plan.sizes.positions
     if positions is not None and context > positions:
         remarks.append(f"N = {context} exceeds the {positions} positions of the model.")
-    return remarks + [f"{note[0].upper()}{note[1:]}." for note in plan.notes]
-
-
-def _checkpointing(plan: Plan) -> list[str]:
-    """Name the methods for which checkpointing saves nothing, with the reason."""
+    remarks += [f"{note[0].upper()}{note[1:]}." for note in plan.notes]
     peaks = {row.method.slug: row.estimate.total for row in plan.rows if row.estimate is not None}
     pairs = [("bp-sgd", "checkpoint-sgd"), ("bp-adam", "checkpoint-adam")]
-    same = [
-        both for both in pairs if peaks.keys() >= {*both} and len({peaks[m] for m in both}) == 1
-    ]
-    if not same:
-        return []
-    slugs = ", ".join(whole for whole, _ in same)
-    return [
-        f"{slugs}: checkpointing saves nothing, because at the peak all gradients are stored and "
-        "the activations are already freed."
-    ]
-
-
-def _model_line(plan: Plan) -> str:
-    a, model = plan.architecture, plan.model
-    line = f"{model.name} ({model.origin}): {plan.parameters:,} parameters"
-    if a is None:
-        return line
-    return f"{line}, {format_bytes(weight_bytes(a, plan.setting))} of weights"
+    same = [a for a, b in pairs if a in peaks and b in peaks and peaks[a] == peaks[b]]
+    if same:
+        remarks.append(
+            f"{', '.join(same)}: checkpointing saves nothing, because at the peak all gradients "
+            "are stored and the activations are already freed."
+        )
+    return remarks
 
 
 def _setting_line(setting: Setting, budget: float) -> str:
@@ -135,57 +138,18 @@ def _setting_line(setting: Setting, budget: float) -> str:
     )
 
 
-def _cells(row: MethodPlan, budget: float, positions: int | None) -> dict[str, str]:
-    needs = row.needs
-    spare = 0.0 if needs is None else budget - needs
-    short = "-" if needs is None else f"{format_bytes(-spare)} short"
-    counted = None if row.simulated is None else row.simulated["total_bytes"]
-    return {
-        "fits": "-" if needs is None else "yes" if spare >= 0 else "no",
-        "simulated": _bytes(counted),
-        "formula": _bytes(None if row.estimate is None else row.estimate.total),
-        "to spare": format_bytes(spare) if needs is not None and spare >= 0 else short,
-        "longest N": _limit(row.longest_context, positions),
-        "largest B": _limit(row.largest_batch, LARGEST_BATCH),
-        "MeZO paper": _bytes(row.paper),
-    }
-
-
-def _label(method: TrainingMethod, setting: Setting) -> str:
-    if method.trains == "adapters":
-        return f"{method.label}, r = {setting.rank}"
-    if method.trains == "tail":
-        blocks = {0: "", 1: "last block + "}.get(setting.tail, f"last {setting.tail} blocks + ")
-        return f"{method.label}, {blocks}output by BP"
-    return method.label
-
-
-def _bytes(value: float | None) -> str:
-    return "-" if value is None else format_bytes(value)
-
-
-def _limit(value: int | None, most: int | None) -> str:
-    if value is None:
-        return "-"
-    if value == most:
-        return f"{value} (all)"
-    return str(value) if value else "none"
-
-
-def _table(first: str, others: Sequence[str]) -> Table:
+def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table whose first column holds names and the others values."""
     table = Table(box=None, pad_edge=False)
-    table.add_column(first)
-    for name in others:
-        table.add_column(name, justify="right")
-    return table
-
-
-def _joined(*paragraphs: Sequence[str]) -> str:
-    return "\n\n".join("\n".join(lines) for lines in paragraphs) + "\n"
-
-
-def _lines(table: Table) -> list[str]:
+    for number, name in enumerate(names):
+        table.add_column(name, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*row)
     console = Console() if sys.stdout.isatty() else Console(width=_WIDTH, no_color=True)
     with console.capture() as captured:
         console.print(table)
     return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def _joined(*paragraphs: Sequence[str]) -> str:
+    return "\n\n".join("\n".join(lines) for lines in paragraphs) + "\n"
