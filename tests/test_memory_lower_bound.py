@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from repro.core.errors import UsageError
 from repro.memory.elasticzo import Format, training_bytes
 from repro.memory.layers import layer_table
-from repro.memory.lifetimes import Program
-from repro.memory.lower_bound import lower_bound
+from repro.memory.lower_bound import Program, lower_bound
 from repro.memory.storages import StorageTracker
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet

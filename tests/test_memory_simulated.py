@@ -11,7 +11,6 @@ from torch.distributed._tools.mem_tracker import MemTracker
 
 from repro.core.errors import UsageError
 from repro.memory.breakdown import MemoryBreakdown
-from repro.memory.parameters import parameter_table
 from repro.memory.shape import LLAMA2_7B, DecoderShape
 from repro.memory.simulation import simulate_step
 from repro.memory.step import (
@@ -22,6 +21,7 @@ from repro.memory.step import (
     build_model,
     last_position_loss,
     make_batch,
+    parameter_table,
 )
 from repro.methods.backprop import Backprop
 from repro.methods.perturbation import default_chunk, perturb_

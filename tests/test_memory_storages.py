@@ -6,7 +6,8 @@ from torch.distributed._tools.mem_tracker import MemTracker
 from torch.nn.functional import cross_entropy
 
 from repro.memory.breakdown import MemoryBreakdown
-from repro.memory.storages import Phases, StorageTracker
+from repro.memory.simulated_network import Phases
+from repro.memory.storages import StorageTracker
 from repro.models.lenet5 import lenet5
 
 

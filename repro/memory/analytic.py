@@ -66,8 +66,13 @@ def sizes(
         H=_whole("attention heads H", heads),
         V=_whole("vocabulary V", vocabulary),
         B=_whole("batch size B", batch),
-        b=_positive("bytes per parameter b", bytes_per_parameter),
+        b=np.asarray(bytes_per_parameter, dtype=np.float64),
     )
+    if not np.all(np.isfinite(checked.b) & (checked.b > 0)):
+        msg = (
+            f"bytes per parameter b = {_show(bytes_per_parameter)}: must be a finite number above 0"
+        )
+        raise UsageError(msg)
     if np.any(checked.D % checked.H):
         msg = f"heads H = {_show(heads)} do not divide D = {_show(hidden)}: take a multiple of H"
         raise UsageError(msg)
@@ -205,14 +210,6 @@ def _whole(name: str, value: ArrayLike) -> Float:
     array = np.asarray(value, dtype=np.float64)
     if not np.all(np.isfinite(array) & (array >= 1) & (array == np.floor(array))):
         msg = f"{name} = {_show(value)}: must be a finite whole number of at least 1"
-        raise UsageError(msg)
-    return array
-
-
-def _positive(name: str, value: ArrayLike) -> Float:
-    array = np.asarray(value, dtype=np.float64)
-    if not np.all(np.isfinite(array) & (array > 0)):
-        msg = f"{name} = {_show(value)}: must be a finite number above 0"
         raise UsageError(msg)
     return array
 

@@ -58,30 +58,18 @@ def training_bytes(
         raise UsageError(msg)
     tail = layers[partition_index(partition, [layer.name for layer in layers]) :]
     width = WIDTHS[precision]
-    trained = _parameters(tail)
+    trained = sum(layer.parameters for layer in tail)
+    int32 = 0
+    if precision == "int8":  # accumulators of all outputs, of the tail's gradients and input errors
+        outputs = sum(layer.outputs for layer in layers if layer.accumulates)
+        inputs = [layer.inputs for layer in tail if layer.accumulates]
+        # the tail's first layer with parameters passes no error on
+        int32 = INT32 * (batch * outputs + trained + batch * sum(inputs[1:]))
     return MemoryBreakdown(
-        parameters=width * _parameters(layers),
+        parameters=width * sum(layer.parameters for layer in layers),
         gradients=width * trained,
-        activations=width * batch * _outputs(layers),
-        errors=width * batch * _outputs(tail),
-        int32_buffers=_int32_buffers(layers, tail, batch) if precision == "int8" else 0,
+        activations=width * batch * sum(layer.outputs for layer in layers),
+        errors=width * batch * sum(layer.outputs for layer in tail),
+        int32_buffers=int32,
         optimizer_state=width * trained * _STATE_COPIES[optimizer],
     )
-
-
-def _int32_buffers(layers: Sequence[LayerSize], tail: Sequence[LayerSize], batch: int) -> int:
-    """Return the accumulators of all outputs and of the tail's gradients and input errors.
-
-    The tail's first layer with parameters passes no error on.
-    """
-    outputs = sum(layer.outputs for layer in layers if layer.accumulates)
-    inputs = [layer.inputs for layer in tail if layer.accumulates]
-    return INT32 * (batch * outputs + _parameters(tail) + batch * sum(inputs[1:]))
-
-
-def _parameters(layers: Sequence[LayerSize]) -> int:
-    return sum(layer.parameters for layer in layers)
-
-
-def _outputs(layers: Sequence[LayerSize]) -> int:
-    return sum(layer.outputs for layer in layers)

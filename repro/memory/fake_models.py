@@ -39,7 +39,19 @@ def build(config: Mapping[str, Any], method: TrainingMethod, setting: Setting) -
     without_dropout(model)
     if method.trains == "adapters":
         model.requires_grad_(False)  # noqa: FBT003 - torch's own signature
-    _replace_matrices(model, method, setting)
+
+    def replacement(child: nn.Module, inputs: int, outputs: int) -> nn.Module:
+        weight: Any = child.weight
+        new = child
+        if setting.quantised:
+            bits = 8 if setting.format == "int8" else 4
+            new = QuantisedMatrix(weight, child.bias, outputs, bits)  # type: ignore[arg-type]
+        if method.trains == "adapters":
+            new = AdaptedMatrix(new, inputs, outputs, setting.rank, weight.dtype)
+        return new
+
+    if setting.quantised or method.trains == "adapters":
+        replace_matrices(model, replacement)
     if method.checkpointed:
         model.activation_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
         if method.trains == "adapters":
@@ -66,7 +78,12 @@ def partition_before(model: nn.Module, blocks: int) -> str | int:
     The layers after the blocks belong to the last part; with ``blocks`` 0 they are the whole of it.
     A tied output layer is the embedding, which comes first.
     """
-    name, stack = _blocks(model)
+    lists = [(name, m) for name, m in model.named_modules() if isinstance(m, nn.ModuleList)]
+    if not lists:
+        msg = f"{type(model).__name__} has no list of blocks: ElasticZO cannot be partitioned"
+        raise ReproError(msg)
+    # the decoder blocks are the list with the most parameters
+    name, stack = max(lists, key=lambda named: sum(p.numel() for p in named[1].parameters()))
     if blocks:
         return f"{name}.{len(stack) - blocks}"
     layers = [parameter.rpartition(".")[0] for parameter, _ in model.named_parameters()]
@@ -111,29 +128,3 @@ class _Dequantised(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
         return gradient @ ctx.matrix.dequantised(), None
-
-
-def _replace_matrices(model: nn.Module, method: TrainingMethod, setting: Setting) -> None:
-    if not setting.quantised and method.trains != "adapters":
-        return
-
-    def replacement(child: nn.Module, inputs: int, outputs: int) -> nn.Module:
-        weight: Any = child.weight
-        new = child
-        if setting.quantised:
-            bits = 8 if setting.format == "int8" else 4
-            new = QuantisedMatrix(weight, child.bias, outputs, bits)  # type: ignore[arg-type]
-        if method.trains == "adapters":
-            new = AdaptedMatrix(new, inputs, outputs, setting.rank, weight.dtype)
-        return new
-
-    replace_matrices(model, replacement)
-
-
-def _blocks(model: nn.Module) -> tuple[str, nn.ModuleList]:
-    """Return the model's decoder blocks: the module list with the most parameters."""
-    lists = [(name, m) for name, m in model.named_modules() if isinstance(m, nn.ModuleList)]
-    if not lists:
-        msg = f"{type(model).__name__} has no list of blocks: ElasticZO cannot be partitioned"
-        raise ReproError(msg)
-    return max(lists, key=lambda named: sum(p.numel() for p in named[1].parameters()))

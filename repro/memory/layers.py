@@ -75,7 +75,13 @@ def layer_table(model: nn.Module, sample: Sequence[int]) -> tuple[LayerSize, ...
     value = torch.empty(1, *sample, device="meta")
     for name, module in _leaves(without_data):
         inputs = value.numel()
-        value = _output(name, module, value)
+        try:
+            with torch.no_grad():
+                value = module(value)
+        except RuntimeError as error:
+            shape = list(value.shape[1:])
+            msg = f"layer {name} ({module}) does not take a sample of shape {shape}: {error}"
+            raise UsageError(msg) from error
         kind: Kind = next((kind for types, kind in _KINDS if isinstance(module, types)), "other")
         own = set(model.get_submodule(name).parameters()) - counted  # the copy unties weights
         counted |= own
@@ -97,14 +103,3 @@ def _leaves(model: nn.Sequential, prefix: str = "") -> Iterator[tuple[str, nn.Mo
             yield from _leaves(module, f"{prefix}{name}.")
         else:
             yield prefix + name, module
-
-
-@torch.no_grad()
-def _output(name: str, module: nn.Module, value: torch.Tensor) -> torch.Tensor:
-    try:
-        output: torch.Tensor = module(value)
-    except RuntimeError as error:
-        shape = list(value.shape[1:])
-        msg = f"layer {name} ({module}) does not take a sample of shape {shape}: {error}"
-        raise UsageError(msg) from error
-    return output

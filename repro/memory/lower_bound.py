@@ -23,9 +23,11 @@ The bound therefore holds for work done layer by layer on the whole batch. Tilin
 recomputation, or deferring a large gradient until earlier layers are done could go below it.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
+
+import numpy as np
 
 from repro.core.errors import UsageError
 from repro.core.partition import partition_index
@@ -33,10 +35,65 @@ from repro.core.validation import require_choice, require_positive_int
 from repro.memory.breakdown import MemoryBreakdown
 from repro.memory.elasticzo import INT32, WIDTHS, Format
 from repro.memory.layers import LayerSize
-from repro.memory.lifetimes import Buffer, Program
 
 Recorded = Literal["plus", "minus"]
 """The pass whose activations the tail's backward pass uses."""
+
+
+@dataclass
+class Buffer:
+    """A buffer, written once as a whole and freed after its last use."""
+
+    part: str
+    """Field of ``MemoryBreakdown`` that it counts as."""
+    size: int
+    """Bytes."""
+    first: int
+    """Operation that writes it."""
+    last: int
+    """Last operation that reads or changes it."""
+
+
+class Program:
+    """Operations in order; a buffer is alive from its first operation to its last.
+
+    An operation's inputs and output are alive together, except for inputs that it changes in place.
+    """
+
+    def __init__(self) -> None:
+        self._buffers: list[Buffer] = []
+        self._operations = 0
+
+    def write(self, part: str, size: int, reads: Iterable[Buffer | None]) -> Buffer:
+        """Add an operation that writes a new buffer of ``size`` bytes; return the buffer.
+
+        Args:
+            part: field of ``MemoryBreakdown``.
+            size: bytes.
+            reads: the operation's inputs; ``None`` is memory not counted here.
+        """
+        self.use(reads)
+        buffer = Buffer(part, size, self._operations, self._operations)
+        self._buffers.append(buffer)
+        return buffer
+
+    def use(self, buffers: Iterable[Buffer | None]) -> None:
+        """Add an operation that reads ``buffers`` or changes them in place."""
+        self._operations += 1
+        for buffer in buffers:
+            if buffer is not None:
+                buffer.last = self._operations
+
+    def peak(self) -> MemoryBreakdown:
+        """Return the memory at the peak, by part."""
+        sizes = [0] * (self._operations + 2)  # the total's change at each operation
+        for buffer in self._buffers:
+            sizes[buffer.first] += buffer.size
+            sizes[buffer.last + 1] -= buffer.size
+        moment = np.argmax(np.cumsum(sizes))
+        alive = [b for b in self._buffers if b.first <= moment <= b.last]
+        return MemoryBreakdown.of((buffer.part, buffer.size) for buffer in alive)
+
 
 _Tape = list[tuple[LayerSize, Buffer | None, Buffer | None]]  # a layer, its input and its output
 
@@ -114,20 +171,35 @@ class _Operations:
             output = self._through(layer, value, recorded=index >= start)
             if index >= start:
                 tape.append((layer, value, output))
-                self._needed += [b for b in _kept(layer, value, output) if b is not None]
+                if layer.kind == "pooling":
+                    needed = [value, output]
+                elif layer.kind == "ReLU":
+                    needed = [output]
+                else:
+                    needed = [value] if layer.parameters else []
+                self._needed += [buffer for buffer in needed if buffer is not None]
             value = output
         return value, tape
 
     def backpropagate(self, start: int, *, update: bool) -> list[Buffer]:
         """Do both passes; return the gradients, which are already used if ``update`` is set."""
         logits, tape = self.forward(start)
-        error = self._error_of(logits)
+        if logits is None or self._is_needed(logits):
+            size = self.width * self.batch * self.layers[-1].outputs
+            error = self.program.write("errors", size, [logits])
+        else:
+            self.program.use([logits])
+            error = logits
         first = next(n for n, (layer, *_) in enumerate(tape) if layer.parameters)
         gradients = []
         for number, (layer, x, y) in reversed(list(enumerate(tape))[first:]):
             if layer.parameters:
-                gradient, error = self._weighted(layer, x, error, passes_on=number > first)
+                gradient = self._product("gradients", layer.parameters, [x, error])
                 gradients.append(gradient)
+                if number > first and layer.accumulates:
+                    error = self._product("errors", self.batch * layer.inputs, [error])
+                elif number > first:
+                    self.program.use([x, error])  # batch norm
                 if update:
                     self.program.use([gradient])
             elif layer.kind == "pooling":
@@ -148,38 +220,11 @@ class _Operations:
             return x
         return self.program.write("activations", self.width * self.batch * layer.outputs, [x])
 
-    def _weighted(
-        self, layer: LayerSize, x: Buffer | None, error: Buffer, *, passes_on: bool
-    ) -> tuple[Buffer, Buffer]:
-        """Return the gradient of a layer's parameters, and the error of its input if requested."""
-        gradient = self._product("gradients", layer.parameters, [x, error])
-        if passes_on and layer.accumulates:
-            error = self._product("errors", self.batch * layer.inputs, [error])
-        elif passes_on:
-            self.program.use([x, error])  # batch norm
-        return gradient, error
-
     def _product(self, part: str, elements: int, reads: Sequence[Buffer | None]) -> Buffer:
         """Sum products; in integers, write an accumulator first."""
         if self.accumulators:
             reads = [self.program.write("int32_buffers", INT32 * elements, reads)]
         return self.program.write(part, self.width * elements, reads)
 
-    def _error_of(self, logits: Buffer | None) -> Buffer:
-        if logits is None or self._is_needed(logits):
-            size = self.width * self.batch * self.layers[-1].outputs
-            return self.program.write("errors", size, [logits])
-        self.program.use([logits])
-        return logits
-
     def _is_needed(self, buffer: Buffer) -> bool:
         return any(buffer is needed for needed in self._needed)
-
-
-def _kept(layer: LayerSize, x: Buffer | None, y: Buffer | None) -> list[Buffer | None]:
-    """Return the inputs of the backward pass through ``layer``."""
-    if layer.kind == "pooling":
-        return [x, y]
-    if layer.kind == "ReLU":
-        return [y]
-    return [x] if layer.parameters else []

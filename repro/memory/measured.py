@@ -9,8 +9,7 @@ a process can have only one tracker.
 
 import gc
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -140,8 +139,13 @@ def peak_of_step(step: Callable[[], object]) -> int:
     step()
     with tempfile.TemporaryDirectory(prefix="zo-repro-") as directory:
         capture = Path(directory, "step.memray")
-        with _garbage_collected(), memray.Tracker(capture):
-            step()
+        gc.collect()
+        gc.disable()  # cycles collected within the step would make the peak vary
+        try:
+            with memray.Tracker(capture):
+                step()
+        finally:
+            gc.enable()
         return _allocated(memray.FileReader(capture).get_high_watermark_allocation_records())
 
 
@@ -189,17 +193,6 @@ def peak_on_cuda(step: Callable[[], object]) -> CudaPeak | None:
 
 def _parameters(model: torch.nn.Module) -> int:
     return sum(parameter.nbytes for parameter in model.parameters())
-
-
-@contextmanager
-def _garbage_collected() -> Iterator[None]:
-    """Collect cycles before the block and not within it, so that the peak is reproducible."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _allocated(records: "Iterable[memray.AllocationRecord]") -> int:

@@ -5,6 +5,8 @@ up, and integer steps, whose shifts depend on values, are counted in the same wa
 """
 
 import gc
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,9 +15,41 @@ from repro.core.errors import ReproError
 from repro.integer.network import IntegerNetwork
 from repro.memory.breakdown import MemoryBreakdown
 from repro.memory.network_step import NetworkStep
-from repro.memory.storages import Phases, StorageTracker
+from repro.memory.storages import StorageTracker
 from repro.training.float_learner import FloatLearner
 from repro.training.integer_learner import IntegerLearner
+
+
+class Phases:
+    """The current phase of the running code, as set by its caller."""
+
+    def __init__(self, start: str) -> None:
+        """Start in the phase ``start``."""
+        self.now = start
+
+    def watch(
+        self,
+        owner: object,
+        name: str,
+        phase: str,
+        then: Callable[[Any], None] = lambda _: None,
+    ) -> None:
+        """Wrap the function ``name`` of the object ``owner`` so that it runs in ``phase``.
+
+        ``then`` is called with its result.
+        """
+        function = getattr(owner, name)
+
+        def inside(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of the function
+            before, self.now = self.now, phase
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                self.now = before
+            then(result)
+            return result
+
+        setattr(owner, name, inside)
 
 
 def simulate_network(step: NetworkStep) -> MemoryBreakdown:
@@ -26,7 +60,13 @@ def simulate_network(step: NetworkStep) -> MemoryBreakdown:
     """
     learner = step.learner()
     inputs, labels = step.make_batch()
-    tracker = _watched(learner)
+    if isinstance(learner, FloatLearner):
+        tracker = _watched_floats(learner)
+    elif isinstance(learner, IntegerLearner):
+        tracker = _watched_integers(learner.method.network)
+    else:
+        msg = f"a step of {type(learner).__name__} cannot be simulated: its parts are not known"
+        raise ReproError(msg)
     if inputs.dtype == torch.uint8:  # the learner converts them to its own input
         tracker.pass_by(inputs)
     else:
@@ -38,15 +78,6 @@ def simulate_network(step: NetworkStep) -> MemoryBreakdown:
         tracker.next_step()
         learner.step((inputs, labels))
     return tracker.peak()
-
-
-def _watched(learner: object) -> StorageTracker:
-    if isinstance(learner, FloatLearner):
-        return _watched_floats(learner)
-    if isinstance(learner, IntegerLearner):
-        return _watched_integers(learner.method.network)
-    msg = f"a step of {type(learner).__name__} cannot be simulated: its parts are not known"
-    raise ReproError(msg)
 
 
 def _watched_floats(learner: FloatLearner) -> StorageTracker:

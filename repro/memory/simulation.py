@@ -44,13 +44,23 @@ def simulate(
         StepError: the model's code does not run on fake tensors with this method.
         ReproError: the model cannot be built.
     """
-    return simulate_step(
-        partial(build, config, method, setting),
-        partial(_batch, setting),
-        partial(_loss, setting),
-        method,
-        tail=setting.tail,
-    )
+
+    def read() -> tuple[Tensor, Tensor]:
+        """Return tokens [B, N] and the answer of each sequence [B]."""
+        tokens = torch.zeros(setting.batch, setting.context, dtype=torch.long)
+        return tokens, torch.zeros(setting.batch, dtype=torch.long)
+
+    def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        tokens, answers = batch
+        if setting.loss == "all":
+            every: Tensor = model(input_ids=tokens, labels=tokens).loss
+            return every
+        kept = {"logits_to_keep": 1} if keeps_logits(model) else {}
+        logits = model(input_ids=tokens, **kept).logits[:, -1]  # [B, V]
+        return nn.functional.cross_entropy(logits.float(), answers)
+
+    make = partial(build, config, method, setting)
+    return simulate_step(make, read, loss, method, tail=setting.tail)
 
 
 def simulate_step(
@@ -80,7 +90,11 @@ def simulate_step(
         tracker.add([*model.buffers()], "other")
         tracker.add([*model.state_dict(keep_vars=True).values()], "parameters")
         if isinstance(optimizer, Backprop) and method.adam:
-            _make_adam_state(optimizer, trained)
+            for parameter in trained:
+                parameter.grad = torch.empty_like(parameter)
+            with _StepTracker():  # PyTorch makes the state in a first step
+                optimizer.optimizer.step()
+            optimizer.optimizer.zero_grad()
             for state in optimizer.optimizer.state.values():
                 tracker.add([state["exp_avg"], state["exp_avg_sq"]], "optimizer_state")
                 tracker.add([state["step"]], "other")  # a float32 for each parameter
@@ -101,27 +115,13 @@ def simulate_step(
     return peak
 
 
-def _batch(setting: Setting) -> tuple[Tensor, Tensor]:
-    """Return tokens [B, N] and the answer of each sequence [B]."""
-    tokens = torch.zeros(setting.batch, setting.context, dtype=torch.long)
-    return tokens, torch.zeros(setting.batch, dtype=torch.long)
-
-
-def _loss(setting: Setting, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
-    tokens, answers = batch
-    if setting.loss == "all":
-        loss: Tensor = model(input_ids=tokens, labels=tokens).loss
-        return loss
-    kept = {"logits_to_keep": 1} if keeps_logits(model) else {}
-    logits = model(input_ids=tokens, **kept).logits[:, -1]  # [B, V]
-    return nn.functional.cross_entropy(logits.float(), answers)
-
-
 class _StepTracker(StorageTracker):  # type: ignore[no-untyped-call]
     """Tracks the storages of a step on fake tensors, and makes up the optimizer's input values."""
 
     def __init__(self) -> None:
-        super().__init__(_part_of)
+        super().__init__(
+            lambda _: "errors" if torch._C._current_graph_task_id() != -1 else "activations"
+        )
         self._in_model = False
 
     def inside_model(self, loss: Callable[[], Tensor]) -> Tensor:
@@ -170,17 +170,3 @@ def _optimizer(
         return MeZO(model.parameters(), **settings), []
     elastic = ElasticZO(model, partition_before(model, tail), **settings)
     return elastic, elastic.bp_params
-
-
-def _make_adam_state(optimizer: Backprop, trained: Sequence[Tensor]) -> None:
-    """Let PyTorch make Adam's state, as in a first step."""
-    for parameter in trained:
-        parameter.grad = torch.empty_like(parameter)
-    with _StepTracker():
-        optimizer.optimizer.step()
-    optimizer.optimizer.zero_grad()
-
-
-def _part_of(tensor: Tensor) -> str:  # noqa: ARG001 - the tracker's signature
-    backward = torch._C._current_graph_task_id() != -1
-    return "errors" if backward else "activations"

@@ -1,11 +1,14 @@
 """The training step whose memory is simulated or measured: one definition for both."""
 
+import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 import torch
-from transformers import LlamaForCausalLM, PreTrainedModel
+from torch._subclasses.fake_tensor import FakeTensorMode
+from transformers import AutoModelForCausalLM, LlamaForCausalLM, PreTrainedModel
 
 from repro.core.errors import UsageError
 from repro.core.names import ATTENTIONS, BYTES, Attention, Dtype
@@ -13,7 +16,7 @@ from repro.core.validation import require_choice, require_positive_int
 from repro.memory.shape import DecoderShape
 from repro.methods.backprop import Backprop
 from repro.methods.mezo import MeZO
-from repro.models.decoder import llama_config, random_llama
+from repro.models.decoder import llama_config
 
 Method = Literal["forward", "bp", "bp_checkpoint", "mezo"]
 """Forward pass only; backpropagation; the same with every decoder block checkpointed; MeZO."""
@@ -21,6 +24,15 @@ Method = Literal["forward", "bp", "bp_checkpoint", "mezo"]
 STEP_METHODS: tuple[Method, ...] = get_args(Method)
 
 LR, EPS = 1e-4, 1e-3  # memory does not depend on them
+
+_PARTS = {
+    r"embed_tokens": "embedding",
+    r"lm_head": "LM head",
+    r"self_attn\.[qkvo]_proj": "attention projections",
+    r"mlp\.(gate|up|down)_proj": "feed-forward projections",
+    r"norm": "norms",
+}
+"""Pattern of the names of parameters -> their part of the decoder."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +87,30 @@ def build_model(spec: StepSpec) -> LlamaForCausalLM:
         heads=shape.heads,
         vocabulary=shape.vocabulary,
     )
-    model = random_llama(config, attention=spec.attention, dtype=spec.torch_dtype)
+    model: LlamaForCausalLM = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+        config, dtype=spec.torch_dtype, attn_implementation=spec.attention
+    )
     if spec.method == "bp_checkpoint":
         model.activation_checkpointing_enable({"use_reentrant": False})
     model.train()
     return model
+
+
+def parameter_table(shape: DecoderShape) -> dict[str, int]:
+    """Return the parameters of each part of the Llama model of ``shape`` (MeZO paper, Fig. 2).
+
+    The model is built with fake tensors, so even large sizes take no memory.
+    """
+    counts: Counter[str] = Counter()
+    with FakeTensorMode(), torch.no_grad():
+        model = build_model(StepSpec(shape, "forward", "eager", "float16"))
+        for name, parameter in model.named_parameters():
+            parts = [part for pattern, part in _PARTS.items() if re.search(pattern, name)]
+            if not parts:
+                msg = f"parameter {name!r} belongs to no known part of a Llama decoder"
+                raise ValueError(msg)
+            counts[parts[0]] += parameter.numel()
+    return dict(counts)
 
 
 def make_batch(spec: StepSpec, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor]:

@@ -104,35 +104,3 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _release(self, key: int) -> None:
         storage, _ = self._live.pop(key)
         self._total -= storage.size
-
-
-class Phases:
-    """The current phase of the running code, as set by its caller."""
-
-    def __init__(self, start: str) -> None:
-        """Start in the phase ``start``."""
-        self.now = start
-
-    def watch(
-        self,
-        owner: object,
-        name: str,
-        phase: str,
-        then: Callable[[Any], None] = lambda _: None,
-    ) -> None:
-        """Wrap the function ``name`` of the object ``owner`` so that it runs in ``phase``.
-
-        ``then`` is called with its result.
-        """
-        function = getattr(owner, name)
-
-        def inside(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of the function
-            before, self.now = self.now, phase
-            try:
-                result = function(*args, **kwargs)
-            finally:
-                self.now = before
-            then(result)
-            return result
-
-        setattr(owner, name, inside)

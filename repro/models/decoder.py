@@ -6,11 +6,8 @@ that people train, not a copy of it.
 
 from typing import TYPE_CHECKING
 
-from repro.core.names import Attention
-
 if TYPE_CHECKING:
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers import LlamaConfig
 
 
 def llama_intermediate_size(hidden: int) -> int:
@@ -41,15 +38,3 @@ def llama_config(
         use_cache=False,
         tie_word_embeddings=False,
     )
-
-
-def random_llama(
-    config: "LlamaConfig", *, attention: Attention, dtype: "torch.dtype"
-) -> "LlamaForCausalLM":
-    """Build the model with random weights of ``dtype``; fake tensors under FakeTensorMode."""
-    from transformers import AutoModelForCausalLM
-
-    model: LlamaForCausalLM = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
-        config, dtype=dtype, attn_implementation=attention
-    )
-    return model

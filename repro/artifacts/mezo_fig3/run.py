@@ -31,9 +31,8 @@ from repro.measurement.device import require_device
 from repro.memory import analytic, equal_memory
 from repro.memory.analytic import Axis, Sizes, sizes_of
 from repro.memory.measured import MeasureTask
-from repro.memory.parameters import parameter_table
 from repro.memory.shape import FIG4_GPT2_MEDIUM, FIG4_LLAMA2_7B, FIG4_LLAMA2_13B
-from repro.memory.step import STEP_METHODS, StepSpec
+from repro.memory.step import STEP_METHODS, StepSpec, parameter_table
 
 _PERTURBATIONS = (1, 5)
 """Values of n, perturbations of a MeZO step: one, and the paper's five."""

@@ -20,8 +20,12 @@ from repro.artifacts.base import Context, Result
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.memory.elasticzo import Optimizer, training_bytes
 from repro.memory.lower_bound import lower_bound
-from repro.memory.measured_engine import EngineTask, measure_engine
-from repro.memory.measured_network import NetworkTask, measure_network
+from repro.memory.measured_network import (
+    EngineTask,
+    NetworkTask,
+    measure_engine,
+    measure_network,
+)
 from repro.memory.network_step import NetworkStep
 from repro.memory.simulated_network import simulate_network
 from repro.ondevice.build import build
