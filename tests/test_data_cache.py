@@ -25,8 +25,7 @@ from repro.data.base import (
     Spec,
     Value,
 )
-from repro.data.sources.generated import Derived, Generated
-from repro.data.sources.mirror import Mirror
+from repro.data.sources.local import Derived, Generated, Mirror
 
 GOOD = np.arange(12, dtype=np.uint8).reshape(3, 4)
 SPEC = ArraySpec((3, 4), "|u1", hashlib.sha256(bytes(range(12))).hexdigest())

@@ -16,7 +16,7 @@ from repro.data.base import BadContentError, DataSet
 from repro.data.points import modelnet40, modelnet40_hdf5
 from repro.data.points.clouds import cloud_specs
 from repro.data.points.modelnet40 import CLASSES
-from repro.data.sources.mirror import Mirror
+from repro.data.sources.local import Mirror
 
 Members = dict[str, str]
 

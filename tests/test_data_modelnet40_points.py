@@ -14,7 +14,7 @@ from repro.data import cache
 from repro.data.base import BadContentError
 from repro.data.catalog import load_set
 from repro.data.points.modelnet40 import CLASSES
-from repro.data.points.modelnet40_points import FILE, UNIT, read_directory, read_file
+from repro.data.points.modelnet40_points import FILE, UNIT, read_file
 
 TRAIN = 3
 
@@ -49,7 +49,7 @@ def write(path: Path, **changed: Any) -> Path:
 
 def test_splits_and_coordinates_are_those_of_the_file(tmp_path: Path) -> None:
     write(tmp_path / FILE)
-    content = read_directory(tmp_path)
+    content = read_file(tmp_path / FILE)
     source = fields()
     expected = source["x"] / 32767  # in float64
     for split, part in (("train", slice(None, TRAIN)), ("test", slice(TRAIN, None))):

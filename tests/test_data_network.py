@@ -13,7 +13,7 @@ import torchvision
 from repro.data import cache
 from repro.data.base import Array, Request
 from repro.data.images.labelled import FILES, MNIST
-from repro.data.sources.debian import DebianPackage, read_member
+from repro.data.sources.packages import DebianPackage, read_member
 from repro.models.pretrained import load_pretrained
 
 pytestmark = pytest.mark.network

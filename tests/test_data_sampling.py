@@ -6,8 +6,14 @@ import trimesh
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro.data.geometry.mesh import Mesh, MeshError
-from repro.data.geometry.sampling import normalise, point_cloud, sample_surface, uniform
+from repro.data.geometry.mesh import (
+    Mesh,
+    MeshError,
+    normalise,
+    point_cloud,
+    sample_surface,
+    uniform,
+)
 
 
 def as_mesh(mesh: trimesh.Trimesh) -> Mesh:

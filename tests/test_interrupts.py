@@ -216,7 +216,7 @@ def test_workers_import_the_package_of_their_driver_and_nothing_of_the_directory
 
 
 def test_pip_is_not_taken_from_the_directory(hostile: tuple[Path, Path]) -> None:
-    from repro.data.sources.pypi import pip_command
+    from repro.data.sources.packages import pip_command
 
     place, mark = hostile
     subprocess.run([*pip_command(), "--version"], cwd=place, capture_output=True, check=False)

@@ -24,8 +24,11 @@ class BadArrayError(ValueError):
 
 class _Header(NamedTuple):
     shape: tuple[int, ...]
-    fortran: bool
+    order: Any
+    """``C`` or ``F``, as NumPy names the order of the values."""
     dtype: np.dtype[Any]
+    offset: int
+    """Where the values begin, in bytes."""
     size: int
     """Bytes of the values."""
 
@@ -38,16 +41,10 @@ def map_npy(path: Path) -> Array:
         BadArrayError: its header is damaged, or the file is longer or shorter than the header says.
     """
     with path.open("rb") as stream:
-        header = _read_header(stream)
-        offset = stream.tell()
-        found = stream.seek(0, io.SEEK_END) - offset
-    if found != header.size:
-        msg = f"{found:,} bytes of values, its header says {header.size:,}"
-        raise BadArrayError(msg)
-    order: Any = "F" if header.fortran else "C"
-    if header.size == 0:
-        return np.empty(header.shape, header.dtype, order)
-    return np.memmap(path, header.dtype, "r", offset, header.shape, order)
+        shape, order, dtype, offset, size = _read_header(stream)
+    if size == 0:
+        return np.empty(shape, dtype, order)
+    return np.memmap(path, dtype, "r", offset, shape, order)
 
 
 def read_npz(content: bytes, names: Iterable[str], most: int) -> dict[str, Array]:
@@ -73,7 +70,13 @@ def read_npz(content: bytes, names: Iterable[str], most: int) -> dict[str, Array
                 if member.file_size > most:
                     msg = f"declares {member.file_size:,} bytes, at most {most:,} are allowed"
                     raise BadArrayError(msg)
-                found[name] = _decode(archive.read(member))
+                data = archive.read(member)
+                shape, order, dtype, offset, size = _read_header(io.BytesIO(data))
+                found[name] = (
+                    np.frombuffer(data, dtype, offset=offset).reshape(shape, order=order)
+                    if size
+                    else np.empty(shape, dtype)
+                )
     except BadArrayError as error:
         raise BadArrayError(f"{name}: {error}") from error
     except Exception as error:  # zipfile and its decoders have no common error
@@ -82,19 +85,8 @@ def read_npz(content: bytes, names: Iterable[str], most: int) -> dict[str, Array
     return found
 
 
-def _decode(content: bytes) -> Array:
-    stream = io.BytesIO(content)
-    header = _read_header(stream)
-    if len(content) - stream.tell() != header.size:
-        msg = f"{len(content) - stream.tell():,} bytes of values, its header says {header.size:,}"
-        raise BadArrayError(msg)
-    values = np.frombuffer(content, header.dtype, offset=stream.tell()) if header.size else None
-    if values is None:
-        return np.empty(header.shape, header.dtype)
-    return values.reshape(header.shape, order="F" if header.fortran else "C")
-
-
 def _read_header(stream: IO[bytes]) -> _Header:
+    """Read the header, and check that as many bytes follow as it says."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # for headers that NumPy would have to repair
@@ -107,4 +99,9 @@ def _read_header(stream: IO[bytes]) -> _Header:
     if dtype.hasobject or any(length < 0 for length in shape):
         msg = f"its header says shape {shape} of type {dtype.str}"
         raise BadArrayError(msg)
-    return _Header(shape, fortran, dtype, math.prod(shape) * dtype.itemsize)
+    offset, size = stream.tell(), math.prod(shape) * dtype.itemsize
+    found = stream.seek(0, io.SEEK_END) - offset
+    if found != size:
+        msg = f"{found:,} bytes of values, its header says {size:,}"
+        raise BadArrayError(msg)
+    return _Header(shape, "F" if fortran else "C", dtype, offset, size)

@@ -10,8 +10,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,9 @@ from filelock import FileLock, Timeout
 from repro.core.errors import ReproError, UsageError
 from repro.core.paths import data_dir
 from repro.core.units import format_bytes
-from repro.data.base import BadContentError, DataSet, Request, Source, SourceUnavailableError, Value
+from repro.data.base import BadContentError, DataSet, Request, SourceUnavailableError, Value
 from repro.data.catalog import load_set
-from repro.data.sources.mirror import Mirror
+from repro.data.sources.local import Mirror
 
 MANIFEST = "content.json"
 _STORAGE_ERRORS = {
@@ -62,9 +61,22 @@ def fetch(name: str, mirror: Path | None = None, *, accept_terms: bool = False) 
             f"{fetch_command(dataset)}"
         )
         raise UsageError(msg)
-    with _storage_errors_explained(dataset), _locked(dataset):
-        if not _is_sound(dataset):  # another process may have fetched it while this one waited
-            _fetch_from_any(dataset, mirror)
+    try:
+        locks = data_dir() / ".locks"
+        locks.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(locks / f"{dataset.name}.lock")
+        try:
+            held = lock.acquire(timeout=0)
+        except Timeout:
+            _say(f"{dataset.name}: waiting for another process that fetches it")
+            held = lock.acquire()
+        with held:
+            if not _is_sound(dataset):  # another process may have fetched it while this one waited
+                _fetch_from_any(dataset, mirror)
+    except OSError as error:
+        if error.errno not in _STORAGE_ERRORS:
+            raise
+        raise _cannot_keep(dataset, error) from error
     return target
 
 
@@ -149,15 +161,23 @@ def _is_sound(dataset: DataSet) -> bool:
 
 def _fetch_from_any(dataset: DataSet, mirror: Path | None) -> None:
     failures: list[str] = []
+    downloads = data_dir() / ".downloads" / dataset.name
     for source in dataset.sources:
         _say(f"{dataset.name}: fetching from {source.name}")
+        workspace = downloads / re.sub(r"[^A-Za-z0-9.]+", "_", source.name)
+        workspace.mkdir(parents=True, exist_ok=True)
         try:
-            _fetch_from(source, dataset, mirror)
+            content = source.fetch(Request(workspace, mirror, partial(load, mirror=mirror)))
+            digests = _digests(dataset, content)
         except (SourceUnavailableError, BadContentError) as error:
+            if isinstance(error, BadContentError):
+                shutil.rmtree(workspace)  # resuming this download would give the same bad content
             failures.append(f"  {source.name}: {error}")
             _say(f"{dataset.name}: not from {source.name}: {error}")
-        else:
-            return
+            continue
+        _install(dataset, content, {"source": source.name, "sha256": digests})
+        shutil.rmtree(downloads)
+        return
     msg = (
         f"{dataset.name} could not be fetched; nothing was cached. Sources tried:\n"
         + "\n".join(failures)
@@ -165,20 +185,6 @@ def _fetch_from_any(dataset: DataSet, mirror: Path | None) -> None:
         "layout) and name it by --mirror DIR or REPRO_DATA_MIRROR."
     )
     raise ReproError(msg)
-
-
-def _fetch_from(source: Source, dataset: DataSet, mirror: Path | None) -> None:
-    downloads = data_dir() / ".downloads" / dataset.name
-    workspace = downloads / re.sub(r"[^A-Za-z0-9.]+", "_", source.name)
-    workspace.mkdir(parents=True, exist_ok=True)
-    try:
-        content = source.fetch(Request(workspace, mirror, partial(load, mirror=mirror)))
-        digests = _digests(dataset, content)
-    except BadContentError:
-        shutil.rmtree(workspace)  # resuming this download would give the same bad content
-        raise
-    _install(dataset, content, {"source": source.name, "sha256": digests})
-    shutil.rmtree(downloads)
 
 
 def _digests(dataset: DataSet, content: Mapping[str, Value]) -> dict[str, str]:
@@ -199,62 +205,27 @@ def _digests(dataset: DataSet, content: Mapping[str, Value]) -> dict[str, str]:
 
 
 def _install(dataset: DataSet, content: Mapping[str, Value], manifest: Mapping[str, Any]) -> None:
-    staging = data_dir() / ".partial" / dataset.name
+    staging, target = data_dir() / ".partial" / dataset.name, location(dataset)
+    damaged = staging.with_name(f"{staging.name}.damaged")
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
     try:
         for key, spec in dataset.content.items():
-            path = staging / f"{key}{spec.suffix}"
-            spec.write(content[key], path)
-            _sync(path)
-        path = staging / MANIFEST
-        path.write_text(json.dumps({"name": dataset.name, **manifest}, indent=2) + "\n")
-        _sync(path)
-        _move_into_place(staging, location(dataset))
+            spec.write(content[key], staging / f"{key}{spec.suffix}")
+        text = json.dumps({"name": dataset.name, **manifest}, indent=2) + "\n"
+        (staging / MANIFEST).write_text(text)
+        for path in staging.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        shutil.rmtree(damaged, ignore_errors=True)
+        if target.exists():
+            target.replace(damaged)
+        staging.replace(target)
+        shutil.rmtree(damaged, ignore_errors=True)
     except OSError as error:  # NumPy's error for a full disk has no errno
         raise _cannot_keep(dataset, error) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-
-
-def _move_into_place(staging: Path, target: Path) -> None:
-    damaged = staging.with_name(f"{staging.name}.damaged")
-    shutil.rmtree(damaged, ignore_errors=True)
-    if target.exists():
-        target.replace(damaged)
-    staging.replace(target)
-    shutil.rmtree(damaged, ignore_errors=True)
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-@contextmanager
-def _locked(dataset: DataSet) -> Iterator[None]:
-    locks = data_dir() / ".locks"
-    locks.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(locks / f"{dataset.name}.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        _say(f"{dataset.name}: waiting for another process that fetches it")
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-@contextmanager
-def _storage_errors_explained(dataset: DataSet) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _STORAGE_ERRORS:
-            raise
-        raise _cannot_keep(dataset, error) from error
 
 
 def _cannot_keep(dataset: DataSet, error: OSError) -> ReproError:

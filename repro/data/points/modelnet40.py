@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from repro.data.base import DataSet, Value, check_sha256
+from repro.data.geometry.mesh import point_cloud
 from repro.data.geometry.off import read_off
-from repro.data.geometry.sampling import point_cloud
 from repro.data.points.clouds import POINTS, SPLITS, check_classes, cloud_specs, make_clouds
 from repro.data.sources.archives import open_zip, read_member
 from repro.data.sources.http import Http
-from repro.data.sources.mirror import Mirror
+from repro.data.sources.local import Mirror
 
 CLASSES = (
     "airplane", "bathtub", "bed", "bench", "bookshelf", "bottle", "bowl", "car", "chair", "cone",

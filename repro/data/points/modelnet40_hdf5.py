@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from repro.data.base import BadContentError, DataSet, Value, check_labels
-from repro.data.geometry.sampling import normalise
+from repro.data.geometry.mesh import normalise
 from repro.data.points.clouds import POINTS, SPLITS, cloud_specs, make_clouds
 from repro.data.points.modelnet40 import CLASSES, TERMS
 from repro.data.sources.archives import open_member, open_zip
 from repro.data.sources.http import Http
-from repro.data.sources.mirror import Mirror
+from repro.data.sources.local import Mirror
 
 DIRECTORY = "modelnet40_ply_hdf5_2048"
 FILES_MD5 = {

@@ -18,7 +18,7 @@ from repro.data.arrays import BadArrayError, read_npz
 from repro.data.base import Array, BadContentError, DataSet, Value, check_labels
 from repro.data.points.clouds import POINTS, SPLITS, check_classes, cloud_specs
 from repro.data.points.modelnet40 import CLASSES, TERMS
-from repro.data.sources.mirror import Mirror
+from repro.data.sources.local import Mirror
 
 FILE = "modelnet40_1024_i16.npz"
 UNIT = 32767
@@ -38,11 +38,6 @@ _LARGEST = 2**27
 _REMEDY = "replace it by the published file (docs/data.md describes it)"
 
 
-def read_directory(directory: Path) -> Mapping[str, Value]:
-    """Return the clouds of ``directory``/modelnet40_1024_i16.npz; see `read_file`."""
-    return read_file(directory / FILE)
-
-
 def read_file(path: Path) -> Mapping[str, Value]:
     """Return the clouds and labels of both splits.
 
@@ -54,7 +49,6 @@ def read_file(path: Path) -> Mapping[str, Value]:
             radius.
     """
     fields = _read_fields(path)
-    _check_shapes(path, fields)
     labels = _labels(path, fields)
     points = _points(path, fields["x"])
     at = int(fields["n_train"])
@@ -65,6 +59,7 @@ def read_file(path: Path) -> Mapping[str, Value]:
 
 
 def _read_fields(path: Path) -> dict[str, Array]:
+    """Return the arrays of the file, whose types and shapes fit each other."""
     try:
         fields = read_npz(path.read_bytes(), _FIELDS, _LARGEST)
     except BadArrayError as error:
@@ -72,10 +67,6 @@ def _read_fields(path: Path) -> dict[str, Array]:
         raise BadContentError(msg) from error
     for name in _FIELDS.keys() - fields.keys():
         raise _bad(path, name, "is missing")
-    return fields
-
-
-def _check_shapes(path: Path, fields: Mapping[str, Array]) -> None:
     for name, (dtype, axes) in _FIELDS.items():
         field = fields[name]
         if not field.dtype.str.startswith(dtype) or field.ndim != axes:
@@ -93,6 +84,7 @@ def _check_shapes(path: Path, fields: Mapping[str, Array]) -> None:
             raise _bad(path, name, f"has {len(fields[name])} values for {shapes} shapes in x")
     if not 0 < fields["n_train"] < shapes:
         raise _bad(path, "n_train", f"is {fields['n_train']}; must be in 1..{shapes - 1}")
+    return fields
 
 
 def _labels(path: Path, fields: Mapping[str, Array]) -> NDArray[np.uint8]:
@@ -147,6 +139,6 @@ DATA_SETS = (
                 "e6d7df7e9d69094a6219460bf229e9ab7f374ec27b35bc8e0bc1ce843e88511f",
             ),
         ),
-        sources=(Mirror("modelnet40_points", read_directory),),
+        sources=(Mirror("modelnet40_points", lambda directory: read_file(directory / FILE)),),
     ),
 )

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from repro.data.base import DataSet, Value
-from repro.data.geometry.mesh import Mesh
-from repro.data.geometry.sampling import normalise, sample_surface, uniform
+from repro.data.geometry.mesh import Mesh, normalise, sample_surface, uniform
 from repro.data.points.clouds import POINTS, SPLITS, cloud_specs, make_clouds
-from repro.data.sources.generated import Generated
+from repro.data.sources.local import Generated
 
 TRAIN, TEST = 9_843, 2_468
 """Sizes of the splits, as in ModelNet40, but with all classes equally frequent."""

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from repro.data.base import BadContentError, DataSet, Value
+from repro.data.geometry.mesh import point_cloud
 from repro.data.geometry.obj import read_obj
-from repro.data.geometry.sampling import point_cloud
 from repro.data.points.clouds import POINTS, SPLITS, check_classes, cloud_specs, make_clouds
-from repro.data.sources.mirror import Mirror
+from repro.data.sources.local import Mirror
 
 CLASSES = (
     "alien", "ants", "armadillo", "bird1", "bird2", "camel", "cat", "centaur", "dino_ske",

@@ -17,7 +17,7 @@ from typing import Any
 
 from repro.data.base import Array, ArraySpec, BadContentError, DataSet, Value
 from repro.data.sources.hub import HubDataset
-from repro.data.sources.mirror import Mirror
+from repro.data.sources.local import Mirror
 from repro.data.text.rows import encode_rows, read_rows
 
 SEEDS = (13, 21, 42, 87, 100)

@@ -40,7 +40,12 @@ def read_rows(data: bytes, file: str, fields: Collection[str], label: str) -> li
     Raises:
         BadContentError: a line is damaged, or lacks a field or its label; the message names it.
     """
-    lines = _decoded(data, file).split("\n")
+    try:
+        lines = data.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        msg = f"{file}:{line}: byte {data[error.start]:#04x} is not UTF-8; save the file as UTF-8"
+        raise BadContentError(msg) from error
     if lines[-1] == "":
         lines.pop()
     if file.endswith(".tsv"):
@@ -50,8 +55,8 @@ def read_rows(data: bytes, file: str, fields: Collection[str], label: str) -> li
     first = len(lines) - len(records) + 1
     rows = [
         Row(
-            {field: _text(record, field, f"{file}:{number}") for field in fields},
-            _label(record, label, f"{file}:{number}"),
+            {field: _text(record, field, f"{file}:{number}: field") for field in fields},
+            _text(record, label, f"{file}:{number}: label", number=True),
             file,
             number,
         )
@@ -93,15 +98,6 @@ def encoded(text: str, where: str) -> bytes:
         raise BadContentError(msg) from error
 
 
-def _decoded(data: bytes, file: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        msg = f"{file}:{line}: byte {data[error.start]:#04x} is not UTF-8; save the file as UTF-8"
-        raise BadContentError(msg) from error
-
-
 def _tab_separated(lines: list[str], file: str, needed: set[str]) -> list[dict[str, object]]:
     """Return the records that follow the header line."""
     header, *rest = [line.removesuffix("\r").split("\t") for line in lines] or [[""]]
@@ -127,27 +123,15 @@ def _json(line: str, where: str) -> dict[str, object]:
     return record
 
 
-def _text(record: Mapping[str, object], field: str, where: str) -> str:
-    value = record.get(field)
+def _text(record: Mapping[str, object], key: str, where: str, *, number: bool = False) -> str:
+    """Return a text without white space at its ends; with ``number``, also a number or truth."""
+    value = record.get(key)
+    if number and isinstance(value, int):
+        return str(value).lower()  # as in JSON: true
     if not isinstance(value, str) or not value.strip():
-        found = "missing" if field not in record else f"{value!r}"
-        msg = f"{where}: field {field!r} is {found}, must be a non-empty string"
+        found = repr(value) if key in record else "missing"
+        must = "string, a whole number, true or false" if number else "non-empty string"
+        msg = f"{where} {key!r} is {found}, must be a {must}"
         raise BadContentError(msg)
-    encoded(value, f"{where}: field {field!r}")
-    return value.strip()
-
-
-def _label(record: Mapping[str, object], field: str, where: str) -> str:
-    value = record.get(field)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if not isinstance(value, str) or not value.strip():
-        found = "missing" if field not in record else f"{value!r}"
-        msg = (
-            f"{where}: label {field!r} is {found}, must be a string, a whole number, true or false"
-        )
-        raise BadContentError(msg)
-    encoded(value, f"{where}: label {field!r}")
+    encoded(value, f"{where} {key!r}")
     return value.strip()

@@ -5,7 +5,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -130,7 +129,13 @@ def load_tokenised(
         with FileLock(directory.with_suffix(".lock")):
             if not directory.is_dir():
                 found = task.rows(split)[0] if rows is None else rows
-                _store(tokenise(task, found, tokenizer), directory)
+                made = tokenise(task, found, tokenizer)
+                with temporary_directory(directory) as staging:
+                    whole = staging / "whole"
+                    whole.mkdir()
+                    for array in _ARRAYS:
+                        np.save(whole / f"{array}.npy", getattr(made, array))
+                    whole.replace(directory)
     except OSError as error:
         msg = (
             f"cannot store the tokens of {task.name} in {directory.parent}: {error}; set "
@@ -235,12 +240,3 @@ def _only_token(
         )
         raise ReproError(msg)
     return added[0]
-
-
-def _store(split: TokenisedSplit, directory: Path) -> None:
-    with temporary_directory(directory) as staging:
-        whole = staging / "whole"
-        whole.mkdir()
-        for array in _ARRAYS:
-            np.save(whole / f"{array}.npy", getattr(split, array))
-        whole.replace(directory)

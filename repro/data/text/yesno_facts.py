@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from repro.data.base import DataSet, Value
-from repro.data.sources.generated import Generated
+from repro.data.base import Array, DataSet, Value
+from repro.data.sources.local import Generated
 from repro.data.text.published import text_specs
 from repro.data.text.rows import encode_rows
 
@@ -38,26 +38,12 @@ _KINDS = (
 """Sentence, question, and the values they can take."""
 
 
-class _Draws:
-    """Numbers from the raw output of PCG64, which NumPy promises never to change (NEP 19)."""
-
-    def __init__(self, seed: int) -> None:
-        self.bits = np.random.PCG64(seed)
-
-    def below(self, limit: int) -> int:
-        return int(self.bits.random_raw()) % limit
-
-    def distinct(self, count: int, limit: int) -> list[int]:
-        order = np.argsort(self.bits.random_raw(limit), kind="stable")
-        return [int(number) for number in order[:count]]
-
-
 def make() -> Mapping[str, Value]:
     """Return both splits as JSON lines; no passage occurs twice."""
-    draws = _Draws(SEED)
+    stream = np.random.PCG64(SEED)
     examples: dict[str, dict[str, str | int]] = {}
     while len(examples) < sum(SIZES.values()):
-        example = _example(draws, answer=len(examples) % 2 == 0)
+        example = _example(stream, answer=len(examples) % 2 == 0)
         examples.setdefault(str(example["passage"]), example)
     ordered = list(examples.values())
     return {
@@ -66,17 +52,25 @@ def make() -> Mapping[str, Value]:
     }
 
 
-def _example(draws: _Draws, *, answer: bool) -> dict[str, str | int]:
-    names = [_NAMES[index] for index in draws.distinct(FACTS, len(_NAMES))]
-    kinds = [_KINDS[index] for index in draws.distinct(FACTS, len(_KINDS))]
-    values = [draws.below(len(kind[2])) for kind in kinds]
+def _example(stream: np.random.PCG64, *, answer: bool) -> dict[str, str | int]:
+    """Draw by raw outputs of PCG64, which NumPy promises never to change (NEP 19)."""
+
+    def below(limit: int) -> int:
+        return int(stream.random_raw()) % limit
+
+    def distinct(limit: int) -> Array:
+        return np.argsort(stream.random_raw(limit), kind="stable")[:FACTS]
+
+    names = [_NAMES[index] for index in distinct(len(_NAMES))]
+    kinds = [_KINDS[index] for index in distinct(len(_KINDS))]
+    values = [below(len(kind[2])) for kind in kinds]
     sentences = [
         sentence.format(name=name, value=options[value])
         for name, (sentence, _, options), value in zip(names, kinds, values, strict=True)
     ]
-    asked = draws.below(FACTS)
+    asked = below(FACTS)
     _, question, options = kinds[asked]
-    shift = 0 if answer else 1 + draws.below(len(options) - 1)
+    shift = 0 if answer else 1 + below(len(options) - 1)
     value = options[(values[asked] + shift) % len(options)]
     text = question.format(name=names[asked], value=value).lower()
     return {"question": text, "answer": answer, "passage": " ".join(sentences)}

