@@ -21,7 +21,7 @@ from repro.memory import measured
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
 from repro.methods.perturbed_weights import Restore
-from repro.models.dropout import without_dropout
+from repro.models.training_mode import without_dropout
 from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
 
 EPS, LR = 1e-3, 1e-7

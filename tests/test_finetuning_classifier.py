@@ -31,7 +31,7 @@ from repro.finetuning.learner import LanguageModelLearner
 from repro.finetuning.run import LanguageModelRun
 from repro.methods.elasticzo import ElasticZO
 from repro.models.adapters import merge_adapters
-from repro.models.dropout import without_dropout
+from repro.models.training_mode import without_dropout
 
 ANSWERS = np.array([11, 42], np.int32)
 SIZES = {

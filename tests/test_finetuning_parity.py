@@ -12,8 +12,8 @@ from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.published_loop import PublishedLoop
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
-from repro.models.dropout import without_dropout
 from repro.models.tiny import tiny_llama
+from repro.models.training_mode import without_dropout
 from repro.ondevice.noise import EngineNoise
 
 LR, EPS = 1e-3, 1e-3

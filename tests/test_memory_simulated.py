@@ -27,7 +27,7 @@ from repro.methods.backprop import Backprop
 from repro.methods.perturbation import default_chunk, perturb_
 from repro.methods.step_info import PhaseTimer
 from repro.models.decoder import llama_intermediate_size
-from repro.models.unpacked import unpacked
+from repro.models.training_mode import unpacked
 from repro.planner.methods import PAPER
 
 SMALL = DecoderShape(context=64, layers=3, hidden=64, heads=4, vocabulary=128)

@@ -14,7 +14,7 @@ from repro.memory.analytic import bp_bytes, mezo_bytes, sizes_of
 from repro.memory.fake_models import build
 from repro.memory.setting import FORMATS, Setting
 from repro.memory.shape import LLAMA2_7B
-from repro.models.unpacked import unpacked
+from repro.models.training_mode import unpacked
 from repro.planner import activations
 from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture

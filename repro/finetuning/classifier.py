@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from repro.data.text.tokens import Tokens
 from repro.finetuning.batches import Batch
-from repro.models.unpacked import unpacked
+from repro.models.training_mode import unpacked
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -23,7 +23,7 @@ from repro.methods.perturbed_weights import Restore
 from repro.methods.step_info import StepInfo
 from repro.methods.zeroth_order import ZerothOrder
 from repro.models.adapters import add_adapters
-from repro.models.dropout import without_dropout
+from repro.models.training_mode import without_dropout
 from repro.ondevice.build import is_built
 from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
 from repro.training.loop import Learner

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from repro.core.errors import ReproError
 from repro.memory.setting import BLOCK_4BIT, Setting, TrainingMethod
 from repro.models.adapters import AdaptedMatrix, MatrixReplacement, replace_matrices
-from repro.models.dropout import without_dropout
+from repro.models.training_mode import without_dropout
 
 
 def build(config: Mapping[str, Any], method: TrainingMethod, setting: Setting) -> nn.Module:

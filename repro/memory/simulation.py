@@ -26,7 +26,7 @@ from repro.methods.elasticzo import ElasticZO
 from repro.methods.mezo import MeZO
 from repro.methods.noise import TorchNoise
 from repro.methods.perturbation import default_chunk, perturb_
-from repro.models.unpacked import unpacked
+from repro.models.training_mode import unpacked
 
 Model = TypeVar("Model", bound=nn.Module)
 

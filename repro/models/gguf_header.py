@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from repro.core.errors import ReproError
 
@@ -115,11 +115,11 @@ class _Cursor:
         if magic != _MAGIC:
             msg = f"it begins with {magic!r}, not {_MAGIC!r}"
             raise ValueError(msg)
-        version = self.integer("<I")
+        version = self.number("<I")
         if version not in _VERSIONS:
             msg = f"its version is {version}"
             raise ValueError(msg)
-        tensors, entries = self.integer("<Q"), self.integer("<Q")
+        tensors, entries = self.number("<Q"), self.number("<Q")
         # An entry has at least the length of its name, its type and one byte.
         self.require("metadata entries", entries, 8 + 4 + 1)
         metadata: dict[str, Scalar] = {}
@@ -129,11 +129,16 @@ class _Cursor:
             if name in metadata or name in arrays:
                 msg = f"metadata {name!r} is there twice"
                 raise ValueError(msg)
-            kind = self.integer("<I")
+            kind = self.number("<I")
             if kind == _ARRAY:
-                arrays[name] = self.skip_array(self.integer("<I"), self.integer("<Q"))
+                arrays[name] = self.skip_array(self.number("<I"), self.number("<Q"))
+            elif kind == _STRING:
+                metadata[name] = self.string()
+            elif kind in _SCALARS:
+                metadata[name] = self.number(_SCALARS[kind])
             else:
-                metadata[name] = self.string() if kind == _STRING else self.number(kind)
+                msg = f"metadata of the unknown type {kind}"
+                raise ValueError(msg)
         architecture = metadata.get("general.architecture")
         if not isinstance(architecture, str):
             msg = "its metadata have no general.architecture"
@@ -149,8 +154,12 @@ class _Cursor:
         ends: dict[str, int] = {}
         for _ in range(count):
             name = self.string()
-            shape = self.shape(name)
-            kind = GGMLQuantizationType(self.integer("<I"))
+            dimensions = self.number("<I")
+            if not 1 <= dimensions <= _MAX_DIMENSIONS:
+                msg = f"tensor {name!r} has {dimensions} dimensions, not 1 to {_MAX_DIMENSIONS}"
+                raise ValueError(msg)
+            shape = tuple(self.number("<Q") for _ in range(dimensions))
+            kind = GGMLQuantizationType(self.number("<I"))
             if kind not in GGML_QUANT_SIZES:
                 msg = f"tensor {name!r} is stored as {kind.name}, which gguf cannot read"
                 raise ValueError(msg)
@@ -162,7 +171,7 @@ class _Cursor:
                 )
                 raise ValueError(msg)
             found[name] = TensorInfo(shape, prod(shape) // block * size)
-            ends[name] = self.integer("<Q") + found[name].size
+            ends[name] = self.number("<Q") + found[name].size
         alignment = metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or alignment < 1:
             msg = f"its alignment is {alignment!r}, not a number of bytes"
@@ -178,27 +187,12 @@ class _Cursor:
             raise ValueError(msg)
         return found
 
-    def shape(self, name: str) -> tuple[int, ...]:
-        dimensions = self.integer("<I")
-        if not 1 <= dimensions <= _MAX_DIMENSIONS:
-            msg = f"tensor {name!r} has {dimensions} dimensions, not 1 to {_MAX_DIMENSIONS}"
-            raise ValueError(msg)
-        return tuple(self.integer("<Q") for _ in range(dimensions))
-
-    def number(self, kind: int) -> int | float | bool:
-        if kind not in _SCALARS:
-            msg = f"metadata of the unknown type {kind}"
-            raise ValueError(msg)
-        layout = _SCALARS[kind]
-        number: int | float | bool = struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
-        return number
-
     def skip_array(self, kind: int, count: int) -> int:
         """Skip an array and return its number of entries."""
         if kind == _STRING:
             self.require("strings in an array", count, 8)
             for _ in range(count):
-                self.take(self.integer("<Q"))
+                self.take(self.number("<Q"))
         elif kind in _SCALARS:
             size = struct.calcsize(_SCALARS[kind])
             self.require("numbers in an array", count, size)
@@ -219,12 +213,11 @@ class _Cursor:
             )
             raise ValueError(msg)
 
-    def integer(self, layout: str) -> int:
-        number: int = struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
-        return number
+    def number(self, layout: str) -> Any:  # noqa: ANN401 - of the type that the layout says
+        return struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
 
     def string(self) -> str:
-        return self.take(self.integer("<Q")).decode()
+        return self.take(self.number("<Q")).decode()
 
     def take(self, count: int) -> bytes:
         remaining = len(self.data) - self.at

@@ -52,25 +52,14 @@ class PointBatchNorm(nn.BatchNorm1d):
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Return the normalised features, [B, N, C]."""
         points = features.flatten(0, 1)
-        if self._may_overwrite(points):
-            self._normalise_(points)
-            return features
-        normalised: torch.Tensor = super().forward(points)
-        return normalised.view_as(features)
-
-    def _may_overwrite(self, points: torch.Tensor) -> bool:
-        """Return whether the input is not needed again; PyTorch cannot train on one point."""
         host = points.device.type == "cpu"
-        return host and len(points) > 1 and forward_only(points, self.weight, self.bias)
-
-    def _normalise_(self, points: torch.Tensor) -> None:
-        """Normalise like ``nn.BatchNorm1d``, in place.
-
-        The kernel computes the statistics before it writes, and then works element by element.
-        """
+        if not (host and len(points) > 1 and forward_only(points, self.weight, self.bias)):
+            normalised: torch.Tensor = super().forward(points)  # it refuses to train on one point
+            return normalised.view_as(features)
         assert self.momentum is not None  # noqa: S101 - for the type checker: it is PyTorch's 0.1
         if self.training and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
+        # the kernel computes the statistics before it writes, and then works element by element
         torch.native_batch_norm(
             points,
             self.weight,
@@ -82,6 +71,7 @@ class PointBatchNorm(nn.BatchNorm1d):
             self.eps,
             out=(points, points.new_empty(0), points.new_empty(0)),
         )
+        return features
 
 
 class MaxOverPoints(nn.Module):

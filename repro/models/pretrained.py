@@ -81,12 +81,16 @@ def load_pretrained(name: str, dtype: str = "float32") -> Pretrained:
         ReproError: the model cannot be fetched or read; the message lists the attempts.
     """
     require_choice("dtype", dtype, BYTES)
-    path = Path(name)
     if name in {dataset.name for dataset in DATA_SETS}:
-        return _from_directory(str(of_catalogue(name)), dtype)
-    if path.suffix == ".gguf":
-        return _from_directory(str(converted(path)), dtype)
-    return _from_directory(name, dtype)
+        name = str(of_catalogue(name))
+    elif Path(name).suffix == ".gguf":
+        name = str(converted(Path(name)))
+    from transformers import AutoTokenizer
+
+    with explained(name):
+        model = _complete_model(name, dtype=dtype)
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    return Pretrained(model.eval(), tokenizer)
 
 
 def of_catalogue(name: str) -> Path:
@@ -300,11 +304,6 @@ def _distance(one: Any, other: Any) -> float:  # noqa: ANN401 - layers, untyped 
     return math.sqrt(difference / size) if size else math.inf
 
 
-def cached() -> list[str]:
-    """Return the names of the catalogue's cached models."""
-    return [dataset.name for dataset in DATA_SETS if cache.is_cached(dataset)]
-
-
 @contextmanager
 def explained(name: str) -> Iterator[None]:
     """Turn errors of transformers in the block into an error that says how to get ``name``.
@@ -339,30 +338,19 @@ def explained(name: str) -> Iterator[None]:
 
 def _at_hand() -> str:
     """Return a sentence on the models in the caches and on how to get others."""
-    return (
-        f"in the cache: {', '.join(cached()) or 'none'}; repro data fetch NAME gets one; in the "
-        f"hub's cache: {', '.join(_cached_of_hub()) or 'none'}; hf download NAME gets one"
-    )
-
-
-def _cached_of_hub() -> list[str]:
     from huggingface_hub import constants, scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 
     try:
         found = scan_cache_dir(constants.HF_HUB_CACHE).repos
     except CacheNotFound:
-        return []
-    return sorted(repo.repo_id for repo in found if repo.repo_type == "model")
-
-
-def _from_directory(name: str, dtype: str) -> Pretrained:
-    from transformers import AutoTokenizer
-
-    with explained(name):
-        model = _complete_model(name, dtype=dtype)
-        tokenizer = AutoTokenizer.from_pretrained(name)
-    return Pretrained(model.eval(), tokenizer)
+        found = frozenset()
+    fetched = [dataset.name for dataset in DATA_SETS if cache.is_cached(dataset)]
+    of_hub = sorted(repo.repo_id for repo in found if repo.repo_type == "model")
+    return (
+        f"in the cache: {', '.join(fetched) or 'none'}; repro data fetch NAME gets one; in the "
+        f"hub's cache: {', '.join(of_hub) or 'none'}; hf download NAME gets one"
+    )
 
 
 def _complete_model(name: str | Path, **options: Any) -> Any:  # noqa: ANN401 - its options, untyped

@@ -32,7 +32,7 @@ from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
 from repro.methods.perturbed_weights import Restore
 from repro.methods.philox import PhiloxNoise
-from repro.models.dropout import without_dropout
+from repro.models.training_mode import without_dropout
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
