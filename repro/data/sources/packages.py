@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro.core.commands import run_command
-from repro.core.parent import end_with_parent
+from repro.core.processes import end_with_parent, run_command
 from repro.data.base import (
     BadContentError,
     Request,
