@@ -8,8 +8,15 @@ import pytest
 
 from repro.core.errors import UsageError
 from repro.memory.analytic import bp_bytes, mezo_bytes, sizes_of
-from repro.memory.model_size import largest_model, size_ratio
-from repro.memory.readings import PRINTED, RECOVERED, Reading, is_equal_memory, search
+from repro.memory.readings import (
+    PRINTED,
+    RECOVERED,
+    Reading,
+    is_equal_memory,
+    largest_model,
+    search,
+    size_ratio,
+)
 from repro.memory.shape import LLAMA2_7B
 
 N, L, D, H, V, B_BYTES = 2048, 32, 4096, 32, 32000, 2

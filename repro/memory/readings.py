@@ -4,17 +4,22 @@ Several numbers in section 2.4 do not follow from equations (1) to (3) as printe
 or drops each term of the equations, and fixes how many layers checkpointing keeps and at which
 positions on the axes of Fig. 3 the numbers were read. The search compares every combination with
 every number.
+
+The paper's "at least twice as large" and "several orders of magnitude" are statements about the
+size of a model at equal memory. In ``size_ratio`` the model grows in depth or in width until MeZO
+fills the memory that BP takes.
 """
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from repro.memory.analytic import Float, Sizes, sizes_of
+from repro.core.errors import UsageError
+from repro.memory.analytic import Float, Sizes, parameter_count, sizes_of
 from repro.memory.equal_memory import (
     LIVE_FRACTION_7B,
     LIVE_FRACTION_13B,
@@ -26,7 +31,11 @@ from repro.memory.shape import (
     FIG4_LLAMA2_7B,
     FIG4_LLAMA2_13B,
     LLAMA2_7B,
+    DecoderShape,
 )
+
+Growth = Literal["depth", "width"]
+GROWTHS: tuple[Growth, ...] = get_args(Growth)
 
 KEPT: dict[str, Callable[[Float], Float]] = {
     "sqrt(L)": np.sqrt,
@@ -105,17 +114,10 @@ class Printed(NamedTuple):
         return math.floor(self.of(reading) * scale + 0.5) / scale == self.value
 
 
-_DEPTHS = np.arange(1.0, 101.0)
-
-
-def _varied(**sizes: float) -> Sizes:
-    return sizes_of(LLAMA2_7B, 2, **sizes)
-
-
-_AT_DEPTHS = sizes_of(LLAMA2_7B, 2, layers=_DEPTHS)
-_AT_100 = _varied(layers=100)
+_AT_DEPTHS = sizes_of(LLAMA2_7B, 2, layers=np.arange(1.0, 101.0))
+_AT_100 = sizes_of(LLAMA2_7B, 2, layers=100)
 _BY_SIZE: dict[tuple[str, int], Sizes] = {
-    (name, value): _varied(**{name: value})
+    (name, value): sizes_of(LLAMA2_7B, 2, **{name: value})
     for name, values in (
         ("context", (8192, 16384, 32768)),
         ("layers", (1, 2)),
@@ -228,3 +230,59 @@ def is_equal_memory(reading: Reading) -> bool:
         if all(abs(float(peak) - TARGET_BYTES) <= TOLERANCE_BYTES for peak in peaks):
             return True
     return False
+
+
+def largest_model(
+    shape: DecoderShape,
+    budget: float,
+    growth: Growth,
+    bytes_of: Callable[[Sizes], Float],
+    bytes_per_parameter: float = 2,
+) -> float:
+    """Return the parameters of the largest model that can be trained in ``budget`` bytes.
+
+    Args:
+        shape: the model that grows; its N, V, H and B are kept.
+        budget: bytes.
+        growth: ``depth`` varies L, ``width`` varies D, both as real numbers.
+        bytes_of: returns the memory of training a model, such as ``Reading().mezo_bytes``.
+        bytes_per_parameter: b.
+
+    Raises:
+        UsageError: the budget is too small for one layer, or for a width of 1.
+    """
+    name, field = ("layers", "L") if growth == "depth" else ("hidden", "D")
+    sizes = sizes_of(shape, bytes_per_parameter)
+    low, high = 1.0, 2.0
+
+    def sized(value: float) -> Sizes:
+        return replace(sizes, **{field: np.asarray(value)})
+
+    def taken(size: float) -> float:
+        return float(bytes_of(sized(size)))
+
+    if taken(low) > budget:
+        msg = (
+            f"a budget of {budget:.4g} bytes is too small for {name} = 1; give at least "
+            f"{taken(low):.4g}"
+        )
+        raise UsageError(msg)
+    while taken(high) <= budget:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if taken(middle) <= budget else (low, middle)
+    return float(parameter_count(sized(low)))
+
+
+def size_ratio(
+    shape: DecoderShape, growth: Growth, reading: Reading, *, checkpointing: bool = False
+) -> float:
+    """Return the parameters that MeZO trains in BP's memory for ``shape``, over ``shape``'s own.
+
+    Raises:
+        UsageError: as ``largest_model``.
+    """
+    s = sizes_of(shape, 2)
+    budget = float(reading.bp_bytes(s, checkpointing=checkpointing))
+    return largest_model(shape, budget, growth, reading.mezo_bytes) / float(parameter_count(s))

@@ -90,27 +90,15 @@ def _llama(config: Config) -> Architecture:
     return _llama_like(config, **_attention_bias(config), feed_forward_bias=mlp_bias)
 
 
-def _smollm3(config: Config) -> Architecture:
-    return _llama(_with(config, tie_word_embeddings=True, num_key_value_heads=4))
-
-
 def _mistral(config: Config) -> Architecture:
     config = _with(config, num_key_value_heads=8)
     return _llama_like(config, **_windows(config, config.get("sliding_window", 4096)))
-
-
-def _qwen2(config: Config) -> Architecture:
-    return _llama_like(config, qkv_bias=True, **_qwen_windows(config))
 
 
 def _qwen3(config: Config) -> Architecture:
     config = _with(config, head_dim=128)
     flags = {**_attention_bias(config), **_qwen_windows(config)}
     return _llama_like(config, query_key_norm="head", **flags)
-
-
-def _olmo2(config: Config) -> Architecture:
-    return _llama_like(config, norm="rms32", query_key_norm="wide", **_attention_bias(config))
 
 
 def _gemma(config: Config) -> Architecture:
@@ -143,11 +131,6 @@ def _gemma3(config: Config) -> Architecture:
         masked=tuple(windowed),
         window=_size({"sliding_window": 4096, **config}, "sliding_window"),
     )
-
-
-def _phi3(config: Config) -> Architecture:
-    windows = _windows(config, config.get("sliding_window"))
-    return _llama_like(config, fused_qkv=True, fused_gate=True, joined_rotation=True, **windows)
 
 
 def _stablelm(config: Config) -> Architecture:
@@ -339,7 +322,7 @@ def _unknown(config: Config, key: str) -> NoFormulaError:
 _READERS: dict[str, Callable[[Config], Architecture]] = {
     "llama": _llama,
     "mistral": _mistral,
-    "qwen2": _qwen2,
+    "qwen2": lambda config: _llama_like(config, qkv_bias=True, **_qwen_windows(config)),
     "qwen3": _qwen3,
     "gemma": _gemma,
     "gemma3_text": _gemma3,
@@ -347,9 +330,19 @@ _READERS: dict[str, Callable[[Config], Architecture]] = {
     "gpt_neox": _gpt_neox,
     "opt": _opt,
     "phi": _phi,
-    "phi3": _phi3,
+    "phi3": lambda config: _llama_like(
+        config,
+        fused_qkv=True,
+        fused_gate=True,
+        joined_rotation=True,
+        **_windows(config, config.get("sliding_window")),
+    ),
     "falcon": _falcon,
     "stablelm": _stablelm,
-    "olmo2": _olmo2,
-    "smollm3": _smollm3,
+    "olmo2": lambda config: _llama_like(
+        config, norm="rms32", query_key_norm="wide", **_attention_bias(config)
+    ),
+    "smollm3": lambda config: _llama(
+        _with(config, tie_word_embeddings=True, num_key_value_heads=4)
+    ),
 }

@@ -6,7 +6,6 @@ page is made. ``web/builtins.js`` provides Python's built-in functions.
 
 import ast
 import inspect
-from types import ModuleType
 
 from repro.memory import setting
 from repro.planner import activations, architecture, formula
@@ -24,14 +23,9 @@ _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 
 
 def formula_script() -> str:
-    """Return the formula as a script, with the functions and classes of ``MODULES``."""
-    return "\n".join(_module(module) for module in MODULES)
-
-
-def _module(module: ModuleType) -> str:
-    """Return the numbers, classes and functions of a module."""
+    """Return the formula as a script, with the numbers, classes and functions of ``MODULES``."""
     parts = []
-    for node in ast.parse(inspect.getsource(module)).body:
+    for node in (n for module in MODULES for n in ast.parse(inspect.getsource(module)).body):
         match node:
             case ast.Assign(value=value) | ast.AnnAssign(value=value):
                 if isinstance(value, ast.Constant | ast.BinOp | ast.Dict):  # not an alias of a type
@@ -145,19 +139,14 @@ def _expression(node: ast.expr) -> str:
             return f"yield {_expression(value)}"
         case ast.YieldFrom(value):
             return f"yield* {_expression(value)}"
-        case ast.Call(function, positional, named):
-            return _call(_expression(function), positional, named)
+        case ast.Call(callee, positional, named):
+            function, arguments = _expression(callee), [_expression(value) for value in positional]
+            if named:  # in one object, the last argument
+                words = ", ".join(f"{word.arg}: {_expression(word.value)}" for word in named)
+                arguments.append(f"{{ {words} }}")
+            new = "new " if function.lstrip("_")[:1].isupper() else ""
+            return f"{new}{function}({', '.join(arguments)})"
     raise _unknown(node)
-
-
-def _call(function: str, positional: list[ast.expr], named: list[ast.keyword]) -> str:
-    """Return a call, with ``new`` for a class; the last argument holds the named arguments."""
-    arguments = [_expression(argument) for argument in positional]
-    if named:
-        properties = ", ".join(f"{word.arg}: {_expression(word.value)}" for word in named)
-        arguments.append(f"{{ {properties} }}")
-    new = "new " if function.lstrip("_")[:1].isupper() else ""
-    return f"{new}{function}({', '.join(arguments)})"
 
 
 def _unknown(node: ast.AST) -> NotImplementedError:

@@ -12,8 +12,7 @@ from repro.core.units import GB, format_bytes
 from repro.measurement.records import Record, of_kind, single
 from repro.memory.analytic import bp_bytes, mezo_bytes, sizes_of
 from repro.memory.equal_memory import TARGET_BYTES
-from repro.memory.model_size import GROWTHS, largest_model, size_ratio
-from repro.memory.readings import RECOVERED, Reading
+from repro.memory.readings import GROWTHS, RECOVERED, Reading, largest_model, size_ratio
 from repro.memory.shape import FIG4_LLAMA2_13B, LLAMA2_7B
 
 _CHECKPOINTED = (

@@ -73,22 +73,26 @@ class PromptTask:
         """Refuse a definition that contradicts itself."""
         where = f"task {self.name!r}"
         if re.fullmatch(r"[a-z0-9_-]+", self.name) is None:
-            _refuse(f"{where}: a name has lower-case letters, digits, - and _ only")
+            raise UsageError(f"{where}: a name has lower-case letters, digits, - and _ only")
         if not _LEAST_ANSWERS <= len(self.answers) <= _MOST_ANSWERS:
-            _refuse(f"{where}: has {len(self.answers)} answers, must have 2 to {_MOST_ANSWERS}")
+            raise UsageError(
+                f"{where}: has {len(self.answers)} answers, must have 2 to {_MOST_ANSWERS}"
+            )
         if len(set(self.answers.values())) < len(self.answers) or not all(self.answers.values()):
-            _refuse(f"{where}: every label needs an answer of its own that is not empty")
+            raise UsageError(f"{where}: every label needs an answer of its own that is not empty")
         fields = [name for _, name in self._pieces() if name is not None]
         if not fields:
-            _refuse(f"{where}: the template has no field in braces")
+            raise UsageError(f"{where}: the template has no field in braces")
         if self.label in fields:
-            _refuse(f"{where}: the template shows the label, {{{self.label}}}")
+            raise UsageError(f"{where}: the template shows the label, {{{self.label}}}")
         used = {"apart": self.apart, "edits": self.edits, "truncate": filter(None, [self.truncate])}
         for what, names in used.items():
             for name in names:
                 require_choice(f"{where}: {what}", name, fields)
         if self.truncate is not None and fields.count(self.truncate) > 1:
-            _refuse(f"{where}: the template has {{{self.truncate}}}, which may be cut, twice")
+            raise UsageError(
+                f"{where}: the template has {{{self.truncate}}}, which may be cut, twice"
+            )
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -188,7 +192,9 @@ class PromptTask:
             raise UsageError(msg) from error
         for _, name, form, conversion in pieces:
             if name is not None and (not name.isidentifier() or form or conversion):
-                _refuse(f"task {self.name!r}: {{{name}}} in the template must be a field's name")
+                raise UsageError(
+                    f"task {self.name!r}: {{{name}}} in the template must be a field's name"
+                )
         return [(literal, name) for literal, name, _, _ in pieces]
 
 
@@ -220,7 +226,3 @@ def _file(path: Path) -> bytes:
     except OSError as error:
         msg = f"{path}: cannot be read ({error.strerror or error})"
         raise ReproError(msg) from error
-
-
-def _refuse(msg: str) -> None:
-    raise UsageError(msg)
