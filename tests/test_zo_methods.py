@@ -15,6 +15,7 @@ from repro.artifacts.base import Context, Result
 from repro.artifacts.shared import subprocesses
 from repro.artifacts.zo_methods import ARTIFACT, HOURS, Config, tables
 from repro.artifacts.zo_methods import run as run_module
+from repro.artifacts.zo_methods import training as training_module
 from repro.artifacts.zo_methods.arms import ARMS, ComparedMethod
 from repro.artifacts.zo_methods.comparison import comparisons
 from repro.artifacts.zo_methods.figures import zo_methods
@@ -29,6 +30,7 @@ from repro.measurement.isolation import run_isolated
 from repro.measurement.prior_results import PriorResults
 from repro.measurement.records import Record, read_run
 from repro.measurement.result_cache import ResultCache
+from repro.memory.measured import MeasuredPeak
 from repro.models.lean import LeanConv2d
 from repro.training.float_learner import FloatLearner
 from repro.training.store import CheckpointStore
@@ -94,6 +96,8 @@ def test_every_method_makes_as_many_forward_passes(
 
     monkeypatch.setattr(FloatLearner, "step", stepped)
     monkeypatch.setattr(run_module, "train_run", trained)
+    # another test measures memory, which takes seconds for each arm
+    monkeypatch.setattr(training_module, "measure_step", lambda *_: MeasuredPeak(0, 0, 0))
     arms = tuple(arm for arm in ARMS if arm != "lora")
     config = replace(FEW, arms=(*arms, "lora"), seeds=(0,), image_forwards=180, rates=1)
     results = list(run_module.run(config, context))
