@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from repro.core.validation import require_positive_int
 from repro.methods.low_rank import Block, LowRankNoise, gaussian, mixed
 
 
@@ -34,7 +33,7 @@ class SubspaceNoise(LowRankNoise):
             UsageError: one of them is not a positive integer.
         """
         super().__init__(rank, subspace_steps)
-        self.name = f"subspace-{require_positive_int('rank', rank)}"
+        self.name = f"subspace-{self.rank}"
         self._period = -1
         self._bases: dict[tuple[int, int], torch.Tensor] = {}
 

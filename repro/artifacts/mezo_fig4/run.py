@@ -215,15 +215,14 @@ def _fine_tuned(
 ) -> Iterator[tuple[LanguageModelRun, dict[str, Any]]]:
     """Yield each run with its metrics; one runs at a time, as their times are results."""
     bases = {model: fingerprint(model) for model in {run.model for run in runs}}
+    prompts = [task_of_seed(run.dataset, run.seed) for run in runs]
+    data = {name: data_of(task) for name, task in {task.name: task for task in prompts}.items()}
     tasks = [
         TrainingTask(
-            replace(
-                run,
-                sources=f"{bases[run.model]} {data_of(task_of_seed(run.dataset, run.seed))}",
-            ),
+            replace(run, sources=f"{bases[run.model]} {data[task.name]}"),
             CheckpointStore.of(environment, run.threads),
         )
-        for run in runs
+        for run, task in zip(runs, prompts, strict=True)
     ]
     tidy(tasks[0].store.directory)
     done = run_in_subprocesses(
