@@ -262,6 +262,7 @@ FEW_SHOT = replace(
     datasets=("sst2-k16",),
     bp_steps=100,
     zo_forwards=(200, 2000),
+    mezo_lrs=(1.5e-5, 5e-6, 1.5e-6),
     evaluations=4,
     grid_share=0.5,
     seeds=(0, 1, 2, 3, 4),
