@@ -19,7 +19,7 @@ IMAGE = (1, 28, 28)
 PRODUCTS = 605_952
 """Of a forward pass of one image: 6 x 134^2, 96 x 64^2 and 105,000, without those with the border's
 zeros."""
-INSTRUCTION_SETS = ("avx512vnni", "avx512", "avxvnni", "avx2", "dotprod", "baseline")
+INSTRUCTION_SETS = ("amx", "avx512vnni", "avx512", "avxvnni", "avx2", "dotprod", "baseline")
 
 Arm = Literal["fp32", "int8", "int8*"]
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 IMAGE = (1, 28, 28)
 PARTITIONS: dict[str, str | int] = {"Full ZO": 12, "Cls2": "fc3", "Cls1": "fc2", "Full BP": 0}
-INSTRUCTIONS = ["avx512vnni", "avx2", "dotprod", "baseline"]
+INSTRUCTIONS = ["amx", "avx512vnni", "avx2", "dotprod", "baseline"]
 EPS, LR, CLIP = 1e-2, 0.05, 0.3
 TOLERANCE = 2e-6
 """Of weights of about 0.1 after some steps: sums of 784 float32 products in another order."""

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 IMAGE = (1, 28, 28)
 PARTITIONS: dict[str, str | int] = {"Full ZO": 12, "Cls2": "fc3", "Cls1": "fc2", "Full BP": 0}
-INSTRUCTIONS = ["avx512vnni", "avx512", "avxvnni", "avx2", "dotprod", "baseline"]
+INSTRUCTIONS = ["amx", "avx512vnni", "avx512", "avxvnni", "avx2", "dotprod", "baseline"]
 
 
 def batch(seed: int, size: int) -> tuple[IntegerTensor, torch.Tensor]:
@@ -186,6 +186,20 @@ SHAPES = {
         (13, 3),
     ),
     "features": (nn.Sequential(nn.Linear(11, 3, bias=False)), (11,)),
+    "large enough for tiles": (
+        nn.Sequential(
+            nn.Conv2d(1, 17, 9, padding=3, bias=False),
+            nn.ReLU(),
+            nn.Conv2d(17, 19, 2, bias=False),
+            nn.Conv2d(19, 8, 3, padding=1, bias=False),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(72, 37, bias=False),
+            nn.ReLU(),
+            nn.Linear(37, 9, bias=False),
+        ),
+        (1, 9, 9),
+    ),
     "signed features, not in fours": (
         nn.Sequential(
             nn.Linear(8, 7, bias=False), nn.Linear(7, 5, bias=False), nn.Linear(5, 3, bias=False)

@@ -129,7 +129,7 @@ def assert_equal(own: nn.Sequential, expected: nn.Sequential) -> None:
         )
 
 
-@pytest.mark.parametrize("instructions", ["avx512vnni", "avx2", "dotprod", "baseline"])
+@pytest.mark.parametrize("instructions", ["amx", "avx512vnni", "avx2", "dotprod", "baseline"])
 @pytest.mark.parametrize(
     ("name", "partition"), [(name, at) for name in NETWORKS for at in NETWORKS[name][2]]
 )

@@ -30,11 +30,17 @@ std::vector<Needed> find_kinds(int places, int side, int kernel, int padding, in
 
 ConvWindows::ConvWindows(const Layer& l, int side, const std::vector<TapReach>& taps,
                          Arena& arena) {
+    const bool are_whole = std::ranges::all_of(taps, [&](const TapReach& t) {
+        return t.top == 0 && t.left == 0 && t.bottom == l.kernel_height - 1 &&
+               t.right == l.kernel_width - 1;
+    });
+    // if every tap is for the whole kernel, the border is like the rest, and all places are alike
+    const int border = are_whole ? l.padding : 0, padding = l.padding - border;
     std::vector<int> row_kinds, column_kinds;
-    const auto rows =
-        find_kinds(l.rows() / side, side, l.kernel_height, l.padding, l.height, row_kinds);
-    const auto columns =
-        find_kinds(l.columns() / side, side, l.kernel_width, l.padding, l.width, column_kinds);
+    const auto rows = find_kinds(l.rows() / side, side, l.kernel_height, padding,
+                                 l.height + 2 * border, row_kinds);
+    const auto columns = find_kinds(l.columns() / side, side, l.kernel_width, padding,
+                                    l.width + 2 * border, column_kinds);
     kinds_ = int(columns.size());
     std::vector<Tap> lists;
     std::vector<std::size_t> starts = {0};

@@ -8,7 +8,8 @@
 namespace zo {
 namespace {
 
-constexpr int kDword = 4 * kGroup;  // bytes of one dword of all samples of a group
+constexpr int kDword = 4 * kGroup;      // bytes of one dword of all samples of a group
+constexpr int kTileOutputsOfAJob = 32;  // of a fully connected layer: two tiles of weights
 
 /// Calls work(i, range) for i from 0 to jobs - 1; returns the range of what they have seen.
 template <class Work>
@@ -25,12 +26,13 @@ Range parallel_range(int threads, long jobs, const Work& work) {
     return all;
 }
 
-/// Taps in bytes of an input. With `offset` zeros have 128 added too, and every list is whole.
+/// Taps in bytes of an input. With `offset` zeros have 128 added too, and every list is whole; so
+/// it is with neighbours.
 std::vector<TapReach> reaches(const Layer& l, const IntLayout& layout, bool offset) {
     std::vector<TapReach> taps = layout.taps;
     for (TapReach& t : taps) {
         t.tap.x *= kDword;
-        if (offset) t = {t.tap, 0, l.kernel_height - 1, 0, l.kernel_width - 1};
+        if (offset || layout.neighbours) t = {t.tap, 0, l.kernel_height - 1, 0, l.kernel_width - 1};
     }
     return taps;
 }
@@ -44,7 +46,7 @@ void set_taps(IntWindows& job, std::span<const Tap> taps) {
 
 IntConvolution::IntConvolution(const Layer& l, bool signed_input, const Machine& machine,
                                Arena& arena)
-    : IntConvolution(l, signed_input, machine, arena, IntLayout(l)) {}
+    : IntConvolution(l, signed_input, machine, arena, IntLayout(l, machine.kernels.tiles)) {}
 
 IntConvolution::IntConvolution(const Layer& l, bool signed_input, const Machine& machine,
                                Arena& arena, IntLayout layout)
@@ -53,6 +55,7 @@ IntConvolution::IntConvolution(const Layer& l, bool signed_input, const Machine&
       offset_(signed_input && machine.kernels.unsigned_inputs),
       pixel_dwords_(layout.pixel_dwords),
       dwords_(layout.dwords),
+      neighbours_(layout.neighbours),
       direct_(layout.direct),
       row_taps_(l, 1, reaches(l, layout, offset_), arena),
       pooled_taps_(l, 2, reaches(l, layout, offset_), arena) {
@@ -137,21 +140,23 @@ IntWindows IntConvolution::job() const {
     job.w_step = direct_ ? layer.fan_in() : std::ptrdiff_t(places_.size());
     job.initial = offset_ ? initial_.data() : nullptr;
     job.outputs = layer.outputs;
+    job.neighbours = neighbours_;
     return job;
 }
 
 /// Groups are computed together: the weights are the longer operand.
 Range IntConvolution::run_fully_connected(const IntSums& sums, int groups) const {
-    const int parts = int(jobs_of(layer.outputs)), quads = (groups + 3) / 4;
+    const int most = neighbours_ ? kTileOutputsOfAJob : kOutputsOfAJob;
+    const int parts = (layer.outputs + most - 1) / most, quads = (groups + 3) / 4;
     const std::ptrdiff_t x_group = std::ptrdiff_t(dwords_) * kDword, y_group = sums.group;
     const int threads = sharing(machine_.threads, std::size_t(dwords_) * layer.outputs * groups);
     return parallel_range(threads, long(parts) * quads, [=, this](long number, Range& seen) {
-        const int first = int(number % parts) * kOutputsOfAJob;
+        const int first = int(number % parts) * most;
         IntWindows job = this->job();
         set_taps(job, row_taps_.all());
         job.w += first * job.w_step;
         if (job.initial) job.initial += first;
-        job.outputs = std::min(kOutputsOfAJob, layer.outputs - first);
+        job.outputs = std::min(most, layer.outputs - first);
         job.y_output = kGroup;
         job.blocks = 1;
         for (int g = int(number / parts) * 4, end = std::min(g + 4, groups); g < end;

@@ -102,7 +102,7 @@ class IntConvolution {
     const Machine& machine_;
     const bool offset_;  // whether 128 is added to inputs
     // What IntLayout has under these names, and its `weights`, which here are places.
-    const int pixel_dwords_, dwords_;
+    const int pixel_dwords_, dwords_, neighbours_;
     const bool direct_;
     std::span<const std::int32_t> sources_, filled_, features_, places_;
     ConvWindows row_taps_, pooled_taps_;

@@ -21,6 +21,9 @@ struct Rest {
     }
 };
 
+/// Whether tiles take less time than vectors: smaller ones leave most of a tile empty.
+bool fills_tiles(int outputs, int dwords) { return outputs >= 8 && dwords >= 8; }
+
 bool runs_in_order(const std::vector<std::int32_t>& numbers, int count) {
     for (int i = 0; i < int(numbers.size()); ++i)
         if (numbers[i] != (i < count ? i : -1)) return false;
@@ -29,7 +32,7 @@ bool runs_in_order(const std::vector<std::int32_t>& numbers, int count) {
 
 }  // namespace
 
-IntLayout::IntLayout(const Layer& l) {
+IntLayout::IntLayout(const Layer& l, bool tiles) {
     const int height = l.padded_height(), width = l.padded_width(), plane = height * width;
     if (l.fully_connected()) {
         const int inputs = l.fan_in();
@@ -38,6 +41,7 @@ IntLayout::IntLayout(const Layer& l) {
         for (int t = 0; t < dwords; ++t)
             taps.push_back({{t, t}, 0, l.kernel_height - 1, 0, l.kernel_width - 1});
         weights = sources;
+        if (tiles && fills_tiles(l.outputs, dwords)) neighbours = dwords;
         direct = inputs % 4 == 0;  // or the last dword of a row would have weights of the next
         find_features(l);
         return;
@@ -57,6 +61,8 @@ IntLayout::IntLayout(const Layer& l) {
                                       p.right);
                 else
                     sources.push_back(-1);
+    if (const int row = l.kernel_width * pixel_dwords; tiles && fills_tiles(l.outputs, row))
+        neighbours = row;
     const int kernel = l.kernel_height * l.kernel_width;
     const auto weight = [&](int channel, int ky, int kx) {
         const bool inside = ky < l.kernel_height && kx < l.kernel_width;
@@ -69,14 +75,16 @@ IntLayout::IntLayout(const Layer& l) {
                 taps.push_back({{pixel + d, int(taps.size())}, ky, ky, kx, kx});
                 for (int j = 0; j < 4; ++j) weight(4 * d + j, ky, kx);
             }
-            if (rest.channels == 0 || ky % rest.height || kx % rest.width) continue;
+            if (rest.channels == 0) continue;
+            const bool is_first = ky % rest.height == 0 && kx % rest.width == 0;
+            if (!is_first && !neighbours) continue;
             taps.push_back({{pixel + fours, int(taps.size())},
                             ky,
                             ky + rest.height - 1,
                             kx,
                             kx + rest.width - 1});
             for (int j = 0; j < 4; ++j)
-                if (rest.place(j, p))
+                if (is_first && rest.place(j, p))
                     weight(4 * fours + p.channel, ky + p.down, kx + p.right);
                 else
                     weights.push_back(-1);

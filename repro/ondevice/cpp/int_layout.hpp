@@ -14,7 +14,8 @@ namespace zo {
 /// those of the pixels to the right and below, which are thus stored twice, so that hardly a
 /// multiplication is wasted on zeros: LeNet-5's second convolution has 150 inputs and takes 160.
 struct IntLayout {
-    explicit IntLayout(const Layer& layer);
+    /// `tiles`: as of Kernels. Rows of the kernel are whole then where tiles are worth it.
+    IntLayout(const Layer& layer, bool tiles);
 
     int pixel_dwords;                    ///< of one pixel of the padded input
     int dwords;                          ///< of one sample
@@ -24,6 +25,7 @@ struct IntLayout {
     std::vector<TapReach> taps;          ///< in dwords
     std::vector<std::int32_t> weights;   ///< [4 taps] of an output's weights, -1 for zero
     bool direct;                         ///< whether the weights are used as they lie
+    int neighbours = 0;                  ///< as of Windows
 
    private:
     void find_features(const Layer& layer);

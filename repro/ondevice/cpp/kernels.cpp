@@ -5,11 +5,15 @@
 #if defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#elif defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 // Best first; CMakeLists.txt compiles the tables of the same names.
 #if defined(__x86_64__)
-#define ZO_ISAS(X) X(avx512vnni) X(avx512) X(avxvnni) X(avx2) X(baseline)
+#define ZO_ISAS(X) X(amx) X(avx512vnni) X(avx512) X(avxvnni) X(avx2) X(baseline)
 #elif defined(__aarch64__)
 #define ZO_ISAS(X) X(dotprod) X(baseline)
 #else
@@ -26,6 +30,21 @@ ZO_ISAS(ZO_DECLARE)
 
 namespace {
 
+#if defined(__x86_64__)
+/// Whether the processor has tiles of int8, and Linux lets this process use them.
+bool has_tiles() {
+#if defined(__linux__)
+    constexpr unsigned kTile = 1u << 24, kInt8 = 1u << 25;  // cpuid, leaf 7
+    constexpr int kRequestPermission = 0x1023, kTileData = 18;
+    unsigned a, b, c, features;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &features) && features & kTile && features & kInt8 &&
+           syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+    return false;
+#endif
+}
+#endif
+
 bool runs(const std::string& name) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
@@ -36,7 +55,9 @@ bool runs(const std::string& name) {
     if (name == "avx2") return avx2;
     if (name == "avxvnni") return avx2 && __builtin_cpu_supports("avxvnni");
     if (name == "avx512") return avx512;
-    if (name == "avx512vnni") return avx512 && __builtin_cpu_supports("avx512vnni");
+    const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
+    if (name == "avx512vnni") return vnni;
+    if (name == "amx") return vnni && has_tiles();
 #elif defined(__aarch64__) && defined(__linux__)
     if (name == "dotprod") return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
 #endif

@@ -30,6 +30,7 @@ struct Windows {
     int blocks;
     const Tap* taps;
     int tap_count;
+    int neighbours;  ///< not 0: taps come in rows of so many side by side in both x and w
     const W* w;
     std::ptrdiff_t w_step;  ///< from output to output
     const Y* initial;       ///< one for each output, or null for zeros
@@ -241,6 +242,7 @@ struct IntPlanes {
 struct Kernels {
     const char* name;
     bool unsigned_inputs;  ///< whether int8 inputs have 128 added
+    bool tiles;            ///< whether windows_i8 is faster with neighbours
     int products_chunk;    ///< samples in a chunk of IntProducts
     void (*windows_f32)(const FloatWindows&);
     void (*windows_i8)(const IntWindows&, Range&);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dot.hpp"
+#include "tiles.hpp"
 
 namespace zo::ZO_ISA {
 
@@ -41,11 +42,25 @@ inline long peak_f32(long rounds) {
                          [](F sum, F x, F w)
                              __attribute__((always_inline)) { return sum + x * w; });
 }
+#if defined(__AMX_INT8__)
+inline long peak_i8(long rounds) {
+    shape_tiles(kTileRows, kTileRows);
+    for (long round = 0; round < rounds; ++round) {
+        _tile_dpbsud(0, 4, 5);
+        _tile_dpbsud(1, 4, 5);
+        _tile_dpbsud(2, 4, 5);
+        _tile_dpbsud(3, 4, 5);
+    }
+    _tile_release();
+    return rounds * 4 * kTileRows * L * kTileBytes;
+}
+#else
 inline long peak_i8(long rounds) {
     return 4 * L *
            chains<Sum>(rounds, splat(0x01020304), splat(0x04030201),
                        [](Sum sum, I x, I w)
                            __attribute__((always_inline)) { return dot(sum, x, w); });
 }
+#endif
 
 }  // namespace zo::ZO_ISA

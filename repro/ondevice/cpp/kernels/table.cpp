@@ -10,8 +10,8 @@
 #include "point_tiles.hpp"
 #include "products.hpp"
 #include "sparse_noise.hpp"
+#include "tiles.hpp"
 #include "transpose.hpp"
-#include "windows.hpp"
 
 #define ZO_TEXT_OF(x) #x
 #define ZO_TEXT(x) ZO_TEXT_OF(x)
@@ -22,6 +22,7 @@ extern const Kernels kTable;
 const Kernels kTable = {
     .name = ZO_TEXT(ZO_ISA),
     .unsigned_inputs = kUnsigned,
+    .tiles = kTiles,
     .products_chunk = 4 * L,
     .windows_f32 = windows_f32,
     .windows_i8 = windows_i8,

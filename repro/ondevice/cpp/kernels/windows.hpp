@@ -74,27 +74,30 @@ struct VectorRange {
 ZO_INLINE F special(F sum) { return maximum(F{}, sum); }  // in this order NaN stays NaN
 ZO_INLINE I special(I sum) { return (sum << 24) >> 24; }
 
+/// Writes an output's sums of a block.
+template <int Count, class V>
+ZO_INLINE void put(const auto& job, V (&sum)[Count], auto* y, auto& range) {
+    if (job.special) {
+        ZO_FOR (p, Count) sum[p] = special(sum[p]);
+    }
+    V low = sum[0], high = low;
+    ZO_FOR (p, Count) {
+        low = minimum(low, sum[p]);
+        high = maximum(high, sum[p]);
+    }
+    range.see(low, high);
+    if (job.maximum) {
+        store(y, high);
+    } else {
+        ZO_FOR (p, Count) store(y + job.y_window[p], sum[p]);
+    }
+}
+
 template <class A, int Outputs, int Count>
 ZO_INLINE void block(const typename A::Job& job, int output, const auto* x, auto* y, auto& range) {
     typename A::Vector sum[Outputs][Count];
     sums<A, Outputs, Count>(job, output, x, sum);
-    ZO_FOR (o, Outputs) {
-        auto* const row = y + (output + o) * job.y_output;
-        if (job.special) {
-            ZO_FOR (p, Count) sum[o][p] = special(sum[o][p]);
-        }
-        auto low = sum[o][0], high = low;
-        ZO_FOR (p, Count) {
-            low = minimum(low, sum[o][p]);
-            high = maximum(high, sum[o][p]);
-        }
-        range.see(low, high);
-        if (job.maximum) {
-            store(row, high);
-        } else {
-            ZO_FOR (p, Count) store(row + job.y_window[p], sum[o][p]);
-        }
-    }
+    ZO_FOR (o, Outputs) put<Count>(job, sum[o], y + (output + o) * job.y_output, range);
 }
 
 /// All blocks of windows for outputs [output, output + Outputs).
@@ -139,14 +142,6 @@ ZO_INLINE void windows(const typename A::Job& job, auto& range) {
 inline void windows_f32(const FloatWindows& job) {
     NoRange range;
     windows<FloatArithmetic>(job, range);
-}
-
-inline void windows_i8(const IntWindows& job, Range& range) {
-    VectorRange seen;
-    windows<IntArithmetic>(job, seen);
-    const std::int32_t least = -greatest(-seen.least), most = greatest(seen.greatest);
-    range.least = least < range.least ? least : range.least;
-    range.greatest = most > range.greatest ? most : range.greatest;
 }
 
 }  // namespace zo::ZO_ISA
