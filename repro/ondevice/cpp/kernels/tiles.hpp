@@ -38,6 +38,7 @@ ZO_INLINE void shape_tiles(int outputs, int neighbours) {
         shapes.set(6, outputs, left);
         shapes.set(7, left, L);
     }
+    asm volatile("" : : "m"(shapes));  // GCC's intrinsic says that it reads the first 8 bytes only
     _tile_loadconfig(&shapes);
 }
 
