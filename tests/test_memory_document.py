@@ -31,19 +31,14 @@ def arena_bytes(
 
     Every machine has the baseline; the tables of other instruction sets differ by some KiB.
     """
+    settings: dict[str, Any] = {"capacity": batch, "instructions": "baseline"}
     if precision == "fp32":
-        settings: dict[str, Any] = {"lr": 0.1, "eps": 0.1, "clip": 0.1, "instructions": "baseline"}
-        return [NativeElasticZO(network, sample, tail, capacity=batch, **settings).arena_bytes]
+        floats = NativeElasticZO(network, sample, tail, lr=0.1, eps=0.1, clip=0.1, **settings)
+        return [floats.arena_bytes]
     integers = IntegerNetwork.random(network, seed=0)
     return [
         NativeElasticZOInt8(
-            integers,
-            network,
-            sample,
-            tail,
-            capacity=batch,
-            compact=compact,
-            instructions="baseline",
+            integers, network, sample, tail, compact=compact, **settings
         ).arena_bytes
         for compact in (False, True)
     ]

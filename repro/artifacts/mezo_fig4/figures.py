@@ -266,5 +266,5 @@ def _grid(panel: Axes, setting: TaskRuns, *, zo: bool) -> None:
     panel.set_xscale("log")
     panel.set_xlabel("learning rate")
     panel.set_ylabel("held-out cross-entropy (nats)")
-    panel.set_title(f"{setting.title}, {setting.made}")
+    panel.set_title(f"{setting.title}\n{setting.made}")
     panel.legend()
