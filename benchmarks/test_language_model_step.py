@@ -22,7 +22,7 @@ from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
 from repro.methods.perturbed_weights import Restore
 from repro.models.training_mode import without_dropout
-from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
+from repro.ondevice.noise import EngineNoise, EngineSigns, TorchNoiseOnEngine
 
 EPS, LR = 1e-3, 1e-7
 ANSWERS = np.array([1, 2], np.int32)
@@ -50,13 +50,14 @@ TINY = {"vocab_size": 64, "hidden_size": 36, "intermediate_size": 48, "num_hidde
 SCALES = {"smollm2-135m": Scale(SMOLLM2, 8, 128), "tiny": Scale(SMOLLM2 | TINY, 2, 16)}
 
 
-OURS = ("mezo", "mezo, engine's noise")
+OURS = ("mezo", "mezo, engine's noise", "mezo, engine's signs")
 DRAWS: dict[str, Callable[[], Noise]] = {
     "mezo": TorchNoiseOnEngine,  # which helps where the walk is exact
     "mezo, engine's noise": EngineNoise,
+    "mezo, engine's signs": EngineSigns,
     "mezo, no engine": TorchNoise,
 }
-NOISES = {"torch": TorchNoise, "engine": EngineNoise}
+NOISES = {"torch": TorchNoise, "engine": EngineNoise, "signs": EngineSigns}
 WAYS: tuple[tuple[Dtype, Restore], ...] = (
     ("float32", "rounded"),
     ("bfloat16", "rounded"),

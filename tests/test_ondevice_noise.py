@@ -20,7 +20,7 @@ from repro.methods.mezo import MeZO
 from repro.methods.noise import LatticeStep, Pass, PiecewiseNoise, TorchNoise
 from repro.methods.perturbed_weights import Restore
 from repro.ondevice.build import EngineError
-from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
+from repro.ondevice.noise import EngineNoise, EngineSigns, TorchNoiseOnEngine
 
 PIECE = 4096
 EPS = 1e-3
@@ -77,9 +77,21 @@ def reference(seed: int, first: int, count: int) -> np.ndarray[Any, Any]:
     return np.concatenate(parts)[:count]
 
 
-def drawn(seed: int, count: int) -> torch.Tensor:
+def reference_signs(seed: int, first: int, count: int) -> np.ndarray[Any, Any]:
+    """docs/ondevice.md number by number: z[first], ..."""
+    numbers = np.arange(first, first + count)
+    key = np.array([mix(mix(mix(seed) ^ int(i >> 32))) for i in numbers], dtype=object)
+    low = numbers % 2**32
+    w = words(key, (low // 512 * 16 + low % 16).astype(object)).astype(np.int64)
+    return np.where(w >> low % 512 // 16 & 1, -1.0, 1.0) * (1 - 2.0**-24)
+
+
+REFERENCES = {EngineNoise: reference, EngineSigns: reference_signs}
+
+
+def drawn(seed: int, count: int, make: type[EngineNoise] = EngineNoise) -> torch.Tensor:
     z = torch.empty(count)
-    EngineNoise().draw_(z, seed)
+    make().draw_(z, seed)
     return z
 
 
@@ -88,17 +100,20 @@ def parameters(dtype: torch.dtype) -> list[torch.Tensor]:
     return [(torch.randn(size, generator=generator) * 0.02).to(dtype) for size in SIZES]
 
 
-def added(dtype: torch.dtype, scale: float, **settings: Any) -> list[torch.Tensor]:
+def added(make: type[EngineNoise], dtype: torch.dtype, *settings: str) -> list[torch.Tensor]:
     theta = parameters(dtype)
-    EngineNoise(**settings).add_(theta, 7, scale)
+    make(*settings).add_(theta, 7, 1e-3)
     return theta
 
 
 @pytest.mark.parametrize(("seed", "first"), [(0, 0), (2**32 - 1, 3 * PIECE), (5, FAR)])
-def test_numbers_are_those_of_the_documentation(engine: Any, seed: int, first: int) -> None:
+@pytest.mark.parametrize("make", REFERENCES)
+def test_numbers_are_those_of_the_documentation(
+    engine: Any, make: type[EngineNoise], seed: int, first: int
+) -> None:
     z = np.empty(2 * PIECE - 3, np.float32)
-    engine.draw(z, seed, first, "auto")
-    np.testing.assert_allclose(z, reference(seed, first, len(z)), atol=2e-6)
+    engine.Noise(make.distribution, "auto").draw(z, seed, first)
+    np.testing.assert_allclose(z, REFERENCES[make](seed, first, len(z)), atol=2e-6)
 
 
 def test_noise_is_standard_normal() -> None:
@@ -115,6 +130,17 @@ def test_noise_is_standard_normal() -> None:
     assert abs(np.mean(z * other)) < 4 / n**0.5
 
 
+def test_signs_are_fair_and_independent() -> None:
+    z = drawn(12345, 1 << 20, EngineSigns).double()
+    assert set(z.unique().tolist()) == {1 - 2.0**-24, 2.0**-24 - 1}
+    n = len(z)
+    other = drawn(12346, n, EngineSigns).double()
+    products = [z, z * other, *(z[:-lag] * z[lag:] for lag in (1, 16, 32, 512, PIECE))]
+    assert max(abs(float(product.mean())) for product in products) < 4 / n**0.5
+    by_bit = z.view(-1, 32, 16).mean((0, 2))  # every bit of the words
+    assert float(by_bit.abs().max()) < 5 / (n / 32) ** 0.5
+
+
 def test_each_parameter_begins_at_a_piece_of_its_own() -> None:
     theta = [torch.zeros(size) for size in SIZES]
     EngineNoise().add_(theta, 7, 1.0)
@@ -126,13 +152,16 @@ def test_each_parameter_begins_at_a_piece_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_same_bits_for_any_threads_and_instructions(engine: Any, dtype: torch.dtype) -> None:
-    expected = added(dtype, 1e-3)
+@pytest.mark.parametrize("make", REFERENCES)
+def test_the_same_bits_for_any_threads_and_instructions(
+    engine: Any, make: type[EngineNoise], dtype: torch.dtype
+) -> None:
+    expected = added(make, dtype)
     for threads in (2, 3):
         torch.set_num_threads(threads)
-        assert all(map(torch.equal, added(dtype, 1e-3), expected))
+        assert all(map(torch.equal, added(make, dtype), expected))
     for name in engine.instruction_sets():
-        assert all(map(torch.equal, added(dtype, 1e-3, instructions=name), expected))
+        assert all(map(torch.equal, added(make, dtype, name), expected))
 
 
 @pytest.mark.parametrize("scale", [1e-3, -2e-3, 3.0])
@@ -188,14 +217,17 @@ def thresholds(seed: int, count: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("eps", [1e-3, 0.3])
 @pytest.mark.parametrize("dtype", HALVES)
-def test_exact_passes_are_those_of_the_lattice(engine: Any, dtype: torch.dtype, eps: float) -> None:
+@pytest.mark.parametrize("make", REFERENCES)
+def test_exact_passes_are_those_of_the_lattice(
+    engine: Any, make: type[EngineNoise], dtype: torch.dtype, eps: float
+) -> None:
     lattice = Lattice(dtype, eps)
     every = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int16).view(dtype)
     weights = torch.cat([every[every.abs() < 1e3], parameters(dtype)[-1]])
     weights = lattice.round(weights.to(lattice.wide)).to(dtype)
-    z = lattice.noise(drawn(7, len(weights)))
+    z = lattice.noise(drawn(7, len(weights), make))
     for name in engine.instruction_sets():
-        noise, moved = EngineNoise(name), weights.clone()
+        noise, moved = make(name), weights.clone()
         moving(noise, lattice, 0, 1)(moved, 7)
         assert torch.equal(moved, (lattice.theta(weights, z, 0) + z).to(dtype))
         moving(noise, lattice, 1, -1)(moved, 7)
@@ -288,23 +320,28 @@ def loss_of(model: nn.Module) -> Callable[[], torch.Tensor]:
     return lambda: cross_entropy(model(TOKENS).float(), LABELS)
 
 
+@pytest.mark.parametrize("make", REFERENCES)
 @pytest.mark.parametrize("perturbations", [1, 3])
 @pytest.mark.parametrize("restore", ["rounded", "exact"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_run_is_replayed_bit_by_bit(
-    dtype: torch.dtype, restore: Restore, perturbations: int, tmp_path: Path
+    dtype: torch.dtype,
+    restore: Restore,
+    perturbations: int,
+    make: type[EngineNoise],
+    tmp_path: Path,
 ) -> None:
     model, start = Tied(dtype), Tied(dtype)
     mezo = MeZO(
         model.parameters(), lr=0.05, eps=1e-2, perturbations=perturbations, restore=restore,
-        noise=EngineNoise(),
+        noise=make(),
     )  # fmt: skip
     for _ in range(20):
         mezo.step(loss_of(model))
     mezo.log.save(tmp_path / "log.npz")
     log = StepLog.load(tmp_path / "log.npz")
-    assert log.noise == "engine"
-    replay(log, [start.embedding.weight.detach()], EngineNoise())
+    assert log.noise == make.name
+    replay(log, [start.embedding.weight.detach()], make())
     assert torch.equal(start.embedding.weight, model.embedding.weight)
     assert torch.equal(start.frozen.weight, model.frozen.weight)
     assert not torch.equal(Tied(dtype).embedding.weight, model.embedding.weight)

@@ -25,7 +25,7 @@ from repro.methods.zeroth_order import ZerothOrder
 from repro.models.adapters import add_adapters
 from repro.models.training_mode import without_dropout
 from repro.ondevice.build import is_built
-from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
+from repro.ondevice.noise import EngineNoise, EngineSigns, TorchNoiseOnEngine
 from repro.training.loop import Learner
 from repro.training.run import ADAPTERS, NOISE, derived_seed
 
@@ -175,8 +175,9 @@ def noise_of(name: str, chunk: int | None = None, *, native_passes: bool = False
     Raises:
         EngineError: the noise needs the engine, which is not built.
     """
-    if name == EngineNoise.name:
-        return EngineNoise()
+    for engine_noise in (EngineNoise, EngineSigns):
+        if name == engine_noise.name:
+            return engine_noise()
     return TorchNoiseOnEngine(chunk) if native_passes else TorchNoise(chunk)
 
 

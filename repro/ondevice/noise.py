@@ -29,6 +29,7 @@ class EngineNoise(PiecewiseNoise):
     """
 
     name = "engine"
+    distribution = "gaussian"
 
     def __init__(self, instructions: str = "auto") -> None:
         """Load the engine.
@@ -39,9 +40,9 @@ class EngineNoise(PiecewiseNoise):
         Raises:
             EngineError: the engine is not built; the message says how to.
         """
-        self._engine = load()
-        self.piece: int = self._engine.noise_piece
-        self._instructions = instructions
+        engine = load()
+        self.piece: int = engine.noise_piece
+        self._noise = engine.Noise(self.distribution, instructions)
 
     def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:  # noqa: ARG002
         """Raise ``UsageError`` for parameters off the host, or in another format."""
@@ -57,20 +58,20 @@ class EngineNoise(PiecewiseNoise):
 
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
         """Add ``scale`` z(``seed``) to the parameters, in place."""
-        settings = (torch.get_num_threads(), self._instructions)
+        threads = torch.get_num_threads()
         first = 0
         for parameter in parameters:
             flat = parameter.detach().view(-1)
             if flat.dtype == torch.float32:
-                self._engine.add(flat.numpy(), seed, first, scale, *settings)
+                self._noise.add(flat.numpy(), seed, first, scale, threads)
             else:
-                self._engine.add_halves(*_bits(flat), seed, first, scale, *settings)
+                self._noise.add_halves(*_bits(flat), seed, first, scale, threads)
             first += -(-len(flat) // self.piece) * self.piece
         torch.autograd.graph.increment_version(parameters)  # autograd did not see it
 
     def draw_(self, vector: torch.Tensor, seed: int) -> None:
         """Overwrite ``vector``, float32 [n], with the first n numbers of z(``seed``)."""
-        self._engine.draw(vector.numpy(), seed, 0, self._instructions)
+        self._noise.draw(vector.numpy(), seed, 0)
 
     def lattice_pass(self, lattice: Lattice, step: LatticeStep) -> Pass:
         """Make one pass over 16-bit weights, and take PyTorch's operators for others.
@@ -82,13 +83,25 @@ class EngineNoise(PiecewiseNoise):
         engine_pass = _engine_pass(lattice, step)
 
         def change(weights: torch.Tensor, seed: int) -> None:
-            self._engine.lattice_pass(*_bits(weights), seed, engine_pass, self._instructions)
+            self._noise.lattice_pass(*_bits(weights), seed, engine_pass)
             torch.autograd.graph.increment_version(weights)
 
         return change
 
     def release(self) -> None:
         """Do nothing: nothing is kept."""
+
+
+class EngineSigns(EngineNoise):
+    """z of +1 and -1 by the engine's counters: ``RademacherNoise`` with the engine's numbers.
+
+    It is ``EngineNoise`` otherwise. One random word serves 32 weights, so that a pass takes little
+    longer than reading and writing the weights. Their magnitude is 1 - 2^-24, for the reason that
+    ``RademacherNoise`` gives.
+    """
+
+    name = "engine-signs"
+    distribution = "signs"
 
 
 class TorchNoiseOnEngine(TorchNoise):

@@ -96,6 +96,29 @@ auto shared(std::span<T> values, const zo::Arena& arena) {
 
 int padded(int batch, int unit) { return batch < 1 ? batch : (batch + unit - 1) / unit * unit; }
 
+/// A distribution of noise and the kernels that draw and add it.
+class Noise {
+   public:
+    Noise(const std::string& distribution, const std::string& isa)
+        : kernels_(zo::kernels(isa)),
+          draw_f32_(distribution == "signs" ? kernels_.signs_f32 : kernels_.gaussian_f32) {
+        if (distribution != "signs" && distribution != "gaussian")
+            throw std::invalid_argument("distribution " + distribution +
+                                        ": must be gaussian or signs");
+    }
+
+    zo::NoisePart part(int threads, std::uint64_t seed, std::uint64_t first,
+                       std::size_t count) const {
+        return {kernels_, draw_f32_, threads, seed, first, count};
+    }
+
+   private:
+    const zo::Kernels& kernels_;
+    zo::DrawFloats draw_f32_;
+};
+
+zo::Format format(bool bfloat16) { return bfloat16 ? zo::Format::kBfloat16 : zo::Format::kFloat16; }
+
 double peak(long (*multiply)(long)) {
     using Clock = std::chrono::steady_clock;
     double best = 0;
@@ -267,33 +290,6 @@ NB_MODULE(_engine, m) {
                      [](zo::FloatTraining& self) { return self.network().arena().bytes(); });
 
     m.attr("noise_piece") = zo::kNoisePiece;
-    m.def(
-        "draw",
-        [](Out<float> z, std::uint64_t seed, std::uint64_t first, const std::string& isa) {
-            const zo::NoisePart part{zo::kernels(isa), 1, seed, first, z.size()};
-            nb::gil_scoped_release release;
-            zo::draw(part, z.data());
-        },
-        "z"_a.noconvert(), "seed"_a, "first"_a, "isa"_a);
-    m.def(
-        "add",
-        [](Out<float> theta, std::uint64_t seed, std::uint64_t first, float factor, int threads,
-           const std::string& isa) {
-            const zo::NoisePart part{zo::kernels(isa), threads, seed, first, theta.size()};
-            nb::gil_scoped_release release;
-            zo::add(part, theta.data(), zo::Format::kFloat32, factor);
-        },
-        "theta"_a.noconvert(), "seed"_a, "first"_a, "factor"_a, "threads"_a, "isa"_a);
-    m.def(
-        "add_halves",
-        [](Out<std::uint16_t> theta, bool bfloat16, std::uint64_t seed, std::uint64_t first,
-           float factor, int threads, const std::string& isa) {
-            const zo::NoisePart part{zo::kernels(isa), threads, seed, first, theta.size()};
-            const auto format = bfloat16 ? zo::Format::kBfloat16 : zo::Format::kFloat16;
-            nb::gil_scoped_release release;
-            zo::add(part, theta.data(), format, factor);
-        },
-        "theta"_a.noconvert(), "bfloat16"_a, "seed"_a, "first"_a, "factor"_a, "threads"_a, "isa"_a);
     nb::class_<zo::LatticePass>(m, "LatticePass")
         .def(
             "__init__",
@@ -310,16 +306,43 @@ NB_MODULE(_engine, m) {
             },
             nb::kw_only(), "scale"_a, "levels"_a, "step"_a, "bound"_a, "ulp"_a, "before"_a,
             "after"_a, "descends"_a);
-    m.def(
-        "lattice_pass",
-        [](Out<std::uint16_t> theta, bool bfloat16, std::uint64_t seed, const zo::LatticePass& pass,
-           const std::string& isa) {
-            const zo::NoisePart part{zo::kernels(isa), 1, seed, 0, theta.size()};
-            const auto format = bfloat16 ? zo::Format::kBfloat16 : zo::Format::kFloat16;
-            nb::gil_scoped_release release;
-            zo::lattice_pass(part, theta.data(), format, pass);
-        },
-        "theta"_a.noconvert(), "bfloat16"_a, "seed"_a, "pass"_a, "isa"_a);
+    nb::class_<Noise>(m, "Noise")
+        .def(nb::init<const std::string&, const std::string&>(), "distribution"_a, "isa"_a)
+        .def(
+            "draw",
+            [](const Noise& noise, Out<float> z, std::uint64_t seed, std::uint64_t first) {
+                const zo::NoisePart part = noise.part(1, seed, first, z.size());
+                nb::gil_scoped_release release;
+                zo::draw(part, z.data());
+            },
+            "z"_a.noconvert(), "seed"_a, "first"_a)
+        .def(
+            "add",
+            [](const Noise& noise, Out<float> theta, std::uint64_t seed, std::uint64_t first,
+               float factor, int threads) {
+                const zo::NoisePart part = noise.part(threads, seed, first, theta.size());
+                nb::gil_scoped_release release;
+                zo::add(part, theta.data(), zo::Format::kFloat32, factor);
+            },
+            "theta"_a.noconvert(), "seed"_a, "first"_a, "factor"_a, "threads"_a)
+        .def(
+            "add_halves",
+            [](const Noise& noise, Out<std::uint16_t> theta, bool bfloat16, std::uint64_t seed,
+               std::uint64_t first, float factor, int threads) {
+                const zo::NoisePart part = noise.part(threads, seed, first, theta.size());
+                nb::gil_scoped_release release;
+                zo::add(part, theta.data(), format(bfloat16), factor);
+            },
+            "theta"_a.noconvert(), "bfloat16"_a, "seed"_a, "first"_a, "factor"_a, "threads"_a)
+        .def(
+            "lattice_pass",
+            [](const Noise& noise, Out<std::uint16_t> theta, bool bfloat16, std::uint64_t seed,
+               const zo::LatticePass& pass) {
+                const zo::NoisePart part = noise.part(1, seed, 0, theta.size());
+                nb::gil_scoped_release release;
+                zo::lattice_pass(part, theta.data(), format(bfloat16), pass);
+            },
+            "theta"_a.noconvert(), "bfloat16"_a, "seed"_a, "pass"_a);
     m.def(
         "lattice_pass_along",
         [](Out<std::uint16_t> theta, bool bfloat16, In<float> z, In<float> uniform,

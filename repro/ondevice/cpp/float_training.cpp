@@ -40,7 +40,7 @@ void FloatTraining::move(std::uint64_t key, float factor) {
         float own[kPiece];
         const std::size_t first = i * kPiece, count = std::min(kPiece, all - first);
         float* const z = kept_.empty() ? own : kept_.data() + first;
-        if (draw) machine.kernels.noise_f32(key, first, count, z);
+        if (draw) machine.kernels.gaussian_f32(key, first, count, z);
         machine.kernels.move_f32(network_.parameters().data() + first, z, count, factor);
     });
     kept_key_ = key;

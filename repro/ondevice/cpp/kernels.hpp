@@ -239,6 +239,9 @@ struct IntPlanes {
     int outputs;  ///< from 1 to kMost
 };
 
+/// Writes z[first], ..., z[first + count - 1] of a stream to z[0], ...
+using DrawFloats = void (*)(std::uint64_t key, std::size_t first, std::size_t count, float* z);
+
 struct Kernels {
     const char* name;
     bool unsigned_inputs;  ///< whether int8 inputs have 128 added
@@ -299,7 +302,9 @@ struct Kernels {
     std::size_t (*move_i8)(const IntMove&);
     void (*descend_i8)(const IntDescent&);
     /// Writes standard normal noise; first is a multiple of 2 kGroup.
-    void (*noise_f32)(std::uint64_t key, std::size_t first, std::size_t count, float* z);
+    DrawFloats gaussian_f32;
+    /// Writes random signs of magnitude 1 - 2^-24; first is a multiple of 512.
+    DrawFloats signs_f32;
     /// theta[i] += factor z[i].
     void (*move_f32)(float* theta, const float* z, std::size_t count, float factor);
     /// The same of weights in bfloat16 and float16: float32 sums, rounded to the nearest even.

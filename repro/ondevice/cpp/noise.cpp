@@ -22,7 +22,7 @@ void for_each_piece(const NoisePart& part, const Where& where, const Use& use) {
         const std::uint64_t place = part.first + begin;  // a counter has its low 32 bits
         const std::uint64_t key = stream_key(part.seed, place >> 32, Purpose::kNoise);
         float* const z = where(begin, count, own);
-        part.kernels.noise_f32(key, std::uint32_t(place), count, z);
+        part.draw_f32(key, std::uint32_t(place), count, z);
         use(begin, count, z);
     });
 }

@@ -1,4 +1,4 @@
-// Gaussian noise of weights that live outside the engine, such as those of a PyTorch model.
+// Noise of weights that live outside the engine, such as those of a PyTorch model.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@ namespace zo {
 /// else: not on the threads, nor on how the vector is cut into parts.
 struct NoisePart {
     const Kernels& kernels;
+    DrawFloats draw_f32;  ///< one of the kernels: the distribution
     int threads;
     std::uint64_t seed;
     std::uint64_t first;  ///< a multiple of kNoisePiece

@@ -82,7 +82,7 @@ ZO_INLINE void move_half(std::uint16_t* theta, const float* z, std::size_t count
 
 }  // namespace
 
-void noise_f32(std::uint64_t key, std::size_t first, std::size_t count, float* z) {
+void gaussian_f32(std::uint64_t key, std::size_t first, std::size_t count, float* z) {
     const Key halves(key);
     for (std::size_t i = 0; i < count; i += 32) {
         F values[2 * kParts];

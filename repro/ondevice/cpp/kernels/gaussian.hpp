@@ -5,7 +5,7 @@
 namespace zo::ZO_ISA {
 
 /// Writes z[first], ..., z[first + count - 1]; first is a multiple of 32.
-void noise_f32(std::uint64_t key, std::size_t first, std::size_t count, float* z);
+void gaussian_f32(std::uint64_t key, std::size_t first, std::size_t count, float* z);
 
 /// theta[i] += factor z[i].
 void move_f32(float* theta, const float* z, std::size_t count, float factor);

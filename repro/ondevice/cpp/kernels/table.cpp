@@ -9,6 +9,7 @@
 #include "planes.hpp"
 #include "point_tiles.hpp"
 #include "products.hpp"
+#include "signs.hpp"
 #include "sparse_noise.hpp"
 #include "tiles.hpp"
 #include "transpose.hpp"
@@ -55,7 +56,8 @@ const Kernels kTable = {
     .noise_i8 = noise_i8,
     .move_i8 = move_i8,
     .descend_i8 = descend_i8,
-    .noise_f32 = noise_f32,
+    .gaussian_f32 = gaussian_f32,
+    .signs_f32 = signs_f32,
     .move_f32 = move_f32,
     .move_bf16 = move_bf16,
     .move_f16 = move_f16,
