@@ -145,7 +145,7 @@ def test_stochastic_rounding_keeps_the_mean() -> None:
     lattice = Lattice(torch.bfloat16, EPS)
     x = torch.tensor([0.0123, -0.1, 1e-5, 1.0])[:, None].expand(4, 100_000)
     uniform = torch.rand(x.shape, generator=torch.Generator().manual_seed(0))
-    rounded = lattice.round(x, uniform).to(torch.float64)
+    rounded = lattice.round_at_random(x, uniform).to(torch.float64)
     deviation = lattice.spacing(x)[:, 0].to(torch.float64) / 2 / math.sqrt(x.shape[1])
     assert ((rounded.mean(dim=1) - x[:, 0]).abs() <= 5 * deviation).all()
     assert torch.equal(rounded[3], torch.ones(x.shape[1], dtype=torch.float64))

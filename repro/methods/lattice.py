@@ -58,11 +58,17 @@ class Lattice:
         self.bound = 2.0 ** math.ceil(math.log2(_DEVIATIONS * eps))
         """M, the largest magnitude of noise."""
         self.eps = eps
-        smallest = torch.finfo(dtype).tiny * self.ulp
+        # a spacing is one of the format, and has an inverse in the wider one
+        smallest = max(torch.finfo(dtype).tiny * self.ulp, torch.finfo(self.wide).tiny)
         if self.bound * self.ulp < smallest:
             least = smallest / self.ulp / _DEVIATIONS
             msg = f"eps = {eps!r} with {dtype}: restore = 'exact' needs at least {least:.1e}"
             raise UsageError(msg)
+
+    @property
+    def digits(self) -> int:
+        """Number of significant bits, p."""
+        return 1 - int(math.log2(self.ulp))
 
     @property
     def levels(self) -> float:
@@ -83,19 +89,28 @@ class Lattice:
         """Return the lattice points that ``before`` times ``noise`` moved to ``weights``."""
         return self.round(weights.to(self.wide).add_(noise, alpha=-before))
 
-    def round(self, x: torch.Tensor, threshold: torch.Tensor | float = 0.5) -> torch.Tensor:
-        """Return the lattice point nearest to ``x``.
+    def round(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the lattice point nearest to ``x``, of two the even multiple of the spacing.
+
+        Args:
+            x: values of the ``wide`` format, of magnitude up to 1e30.
+        """
+        # 3/2 2^(p - 1) spacings, p of the wide format: the last bit of a sum is a spacing
+        large = self.spacing(x).mul_(1.5 / torch.finfo(self.wide).eps)
+        return x.add(large).sub_(large)
+
+    def round_at_random(self, x: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
+        """Return one of the lattice points around ``x``; their mean is ``x`` (stochastic rounding).
 
         Args:
             x: values of the ``wide`` format.
-            threshold: fraction of a spacing above which ``x`` is rounded up. Uniform noise in
-                [0, 1) instead of one half makes it stochastic rounding, whose mean is ``x``.
+            uniform: random numbers in [0, 1). If ``x`` lies further above the lower point than this
+                fraction of the spacing, it is rounded up.
         """
         spacing = self.spacing(x)
         steps = x.div(spacing)
         below = steps.floor()
-        up = steps.sub_(below).gt_(threshold)
-        return below.add_(up).mul_(spacing)
+        return below.add_(steps.sub_(below).gt_(uniform)).mul_(spacing)
 
     def spacing(self, x: torch.Tensor) -> torch.Tensor:
         """Return the distance between the lattice points around ``x``."""

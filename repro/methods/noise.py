@@ -16,7 +16,8 @@ Pass = Callable[[torch.Tensor, int], None]
 """Changes weights, [n], in place along z of a seed. Threads call it concurrently, each with its own
 weights."""
 
-_SEED_SPACE = 1 << 32
+SEED_SPACE = 1 << 32
+"""Seeds of pieces are counted modulo this."""
 _ROUNDING = 1 << 31  # distinct from the seeds of all noise in the same step
 PART = 1 << 14
 """Elements of a part; from twice as many on, PyTorch's operators use their own threads."""
@@ -45,7 +46,7 @@ class LatticeStep:
         eps_z = lattice.noise(z)
         theta = lattice.theta(weights, eps_z, self.before)
         if self.is_update:  # not fused: that would round once and give other bits
-            moved = lattice.round(theta.add_(eps_z.mul_(self.after)), *up)
+            moved = lattice.round_at_random(theta.add_(eps_z.mul_(self.after)), *up)
         else:
             moved = theta.add_(eps_z, alpha=self.after)
         weights.copy_(moved)
@@ -126,7 +127,7 @@ class PiecewiseNoise(ABC):
         """Yield the weights and the seed of each piece."""
         all_weights = (weights for parameter in parameters for weights in split(parameter, size))
         for index, weights in enumerate(all_weights):
-            yield weights, (seed + index) % _SEED_SPACE
+            yield weights, (seed + index) % SEED_SPACE
 
 
 class TorchNoise(PiecewiseNoise):
@@ -151,7 +152,7 @@ class TorchNoise(PiecewiseNoise):
         size = self.chunk or default_chunk(vector.device)
         generator = torch.Generator(vector.device)
         for index, part in enumerate(torch.split(vector, size)):
-            self.fill_(part, generator.manual_seed((seed + index) % _SEED_SPACE))
+            self.fill_(part, generator.manual_seed((seed + index) % SEED_SPACE))
 
     def release(self) -> None:
         """Forget the noise."""
@@ -176,7 +177,7 @@ def drawn(noise: PiecewiseNoise, weights: torch.Tensor, seed: int) -> torch.Tens
 
 def thresholds(lattice: Lattice, weights: torch.Tensor, seed: int) -> torch.Tensor:
     """Return the random numbers in [0, 1) that round an update of ``weights``."""
-    generator = torch.Generator(weights.device).manual_seed((seed + _ROUNDING) % _SEED_SPACE)
+    generator = torch.Generator(weights.device).manual_seed((seed + _ROUNDING) % SEED_SPACE)
     uniform = torch.empty(weights.shape, dtype=lattice.wide, device=weights.device)
     return uniform.uniform_(generator=generator)
 

@@ -114,7 +114,8 @@ class PerturbedWeights:
             lattice = Lattice(parameter.dtype, self.eps)
             for weights in split(parameter, self.chunk or default_chunk(parameter.device)):
                 uniform = thresholds(lattice, weights, seed)
-                weights.copy_(lattice.round(weights.to(lattice.wide).mul_(factor), uniform))
+                shrunk = weights.to(lattice.wide).mul_(factor)
+                weights.copy_(lattice.round_at_random(shrunk, uniform))
                 seed += 1
 
     def release(self) -> None:

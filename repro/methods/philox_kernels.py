@@ -138,7 +138,10 @@ def _step_on_lattice(
 
 @triton.jit
 def _round(x, threshold, ulp, bound):
-    """Round like ``Lattice.round``; all divisors are powers of two."""
+    """Round like ``Lattice.round_at_random``; one half rounds to the nearest if none is a tie.
+
+    All divisors are powers of two.
+    """
     size = tl.abs(x)
     room = tl.maximum(_power_of_two(size) * (2 * ulp), bound)
     spacing = _power_of_two(size + room) * ulp

@@ -7,7 +7,16 @@ import torch
 
 from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
-from repro.methods.noise import LatticeStep, Pass, PiecewiseNoise, TorchNoise, drawn, thresholds
+from repro.methods.noise import (
+    SEED_SPACE,
+    LatticeStep,
+    Pass,
+    PiecewiseNoise,
+    TorchNoise,
+    drawn,
+    thresholds,
+)
+from repro.methods.perturbation import default_chunk
 from repro.ondevice.build import load
 
 _FORMATS = (torch.float32, torch.bfloat16, torch.float16)
@@ -73,20 +82,26 @@ class EngineNoise(PiecewiseNoise):
         """Overwrite ``vector``, float32 [n], with the first n numbers of z(``seed``)."""
         self._noise.draw(vector.numpy(), seed, 0)
 
-    def lattice_pass(self, lattice: Lattice, step: LatticeStep) -> Pass:
-        """Make one pass over 16-bit weights, and take PyTorch's operators for others.
+    @torch.no_grad()
+    def step_on_lattice_(
+        self, parameters: Sequence[torch.Tensor], seed: int, step: LatticeStep, chunk: int | None
+    ) -> None:
+        """Do ``step`` along z(seed) in one pass over 16-bit weights; take PyTorch for others.
 
-        The engine's counters round updates of 16-bit weights, too.
+        Every ``chunk`` elements have their own seed. The engine's counters round updates of 16-bit
+        weights, too.
         """
-        if lattice.dtype == torch.float32:
-            return super().lattice_pass(lattice, step)
-        engine_pass = _engine_pass(lattice, step)
-
-        def change(weights: torch.Tensor, seed: int) -> None:
-            self._noise.lattice_pass(*_bits(weights), seed, engine_pass)
-            torch.autograd.graph.increment_version(weights)
-
-        return change
+        size, threads = chunk or default_chunk(torch.device("cpu")), torch.get_num_threads()
+        for parameter in parameters:
+            if parameter.dtype == torch.float32:
+                super().step_on_lattice_([parameter], seed, step, size)
+            else:
+                engine_pass = _engine_pass(Lattice(parameter.dtype, step.eps), step)
+                self._noise.lattice_pass(
+                    *_bits(parameter.view(-1)), seed, engine_pass, size, threads
+                )
+            seed = (seed + -(-parameter.numel() // size)) % SEED_SPACE
+        torch.autograd.graph.increment_version(parameters)
 
     def release(self) -> None:
         """Do nothing: nothing is kept."""
@@ -157,6 +172,7 @@ def _engine_pass(lattice: Lattice, step: LatticeStep) -> Any:  # noqa: ANN401 - 
         step=lattice.step,
         bound=lattice.bound,
         ulp=lattice.ulp,
+        digits=lattice.digits,
         before=step.before,
         after=step.after,
         descends=step.is_update,

@@ -96,28 +96,29 @@ auto shared(std::span<T> values, const zo::Arena& arena) {
 
 int padded(int batch, int unit) { return batch < 1 ? batch : (batch + unit - 1) / unit * unit; }
 
-/// A distribution of noise and the kernels that draw and add it.
+/// A distribution of noise, and the kernels that draw and add it.
 class Noise {
    public:
     Noise(const std::string& distribution, const std::string& isa)
-        : kernels_(zo::kernels(isa)),
-          draw_f32_(distribution == "signs" ? kernels_.signs_f32 : kernels_.gaussian_f32) {
-        if (distribution != "signs" && distribution != "gaussian")
+        : kernels_(zo::kernels(isa)), signs_(distribution == "signs") {
+        if (!signs_ && distribution != "gaussian")
             throw std::invalid_argument("distribution " + distribution +
                                         ": must be gaussian or signs");
     }
 
     zo::NoisePart part(int threads, std::uint64_t seed, std::uint64_t first,
                        std::size_t count) const {
-        return {kernels_, draw_f32_, threads, seed, first, count};
+        return {kernels_, signs_, threads, seed, first, count};
     }
 
    private:
     const zo::Kernels& kernels_;
-    zo::DrawFloats draw_f32_;
+    bool signs_;
 };
 
-zo::Format format(bool bfloat16) { return bfloat16 ? zo::Format::kBfloat16 : zo::Format::kFloat16; }
+zo::HalfFormat format(bool bfloat16) {
+    return bfloat16 ? zo::HalfFormat::kBfloat16 : zo::HalfFormat::kFloat16;
+}
 
 double peak(long (*multiply)(long)) {
     using Clock = std::chrono::steady_clock;
@@ -294,18 +295,19 @@ NB_MODULE(_engine, m) {
         .def(
             "__init__",
             [](zo::LatticePass* at, float scale, float levels, float step, float bound, float ulp,
-               float before, float after, bool descends) {
+               int digits, float before, float after, bool descends) {
                 new (at) zo::LatticePass{.scale = scale,
                                          .levels = levels,
                                          .step = step,
                                          .bound = bound,
                                          .ulp = ulp,
+                                         .significand = std::uint32_t(digits - 1) << 23,
                                          .before = before,
                                          .after = after,
                                          .descends = descends};
             },
-            nb::kw_only(), "scale"_a, "levels"_a, "step"_a, "bound"_a, "ulp"_a, "before"_a,
-            "after"_a, "descends"_a);
+            nb::kw_only(), "scale"_a, "levels"_a, "step"_a, "bound"_a, "ulp"_a, "digits"_a,
+            "before"_a, "after"_a, "descends"_a);
     nb::class_<Noise>(m, "Noise")
         .def(nb::init<const std::string&, const std::string&>(), "distribution"_a, "isa"_a)
         .def(
@@ -322,7 +324,7 @@ NB_MODULE(_engine, m) {
                float factor, int threads) {
                 const zo::NoisePart part = noise.part(threads, seed, first, theta.size());
                 nb::gil_scoped_release release;
-                zo::add(part, theta.data(), zo::Format::kFloat32, factor);
+                zo::add(part, theta.data(), factor);
             },
             "theta"_a.noconvert(), "seed"_a, "first"_a, "factor"_a, "threads"_a)
         .def(
@@ -337,12 +339,12 @@ NB_MODULE(_engine, m) {
         .def(
             "lattice_pass",
             [](const Noise& noise, Out<std::uint16_t> theta, bool bfloat16, std::uint64_t seed,
-               const zo::LatticePass& pass) {
-                const zo::NoisePart part = noise.part(1, seed, 0, theta.size());
+               const zo::LatticePass& pass, std::size_t chunk, int threads) {
+                const zo::NoisePart part = noise.part(threads, seed, 0, theta.size());
                 nb::gil_scoped_release release;
-                zo::lattice_pass(part, theta.data(), format(bfloat16), pass);
+                zo::lattice_pass(part, theta.data(), format(bfloat16), chunk, pass);
             },
-            "theta"_a.noconvert(), "bfloat16"_a, "seed"_a, "pass"_a);
+            "theta"_a.noconvert(), "bfloat16"_a, "seed"_a, "pass"_a, "chunk"_a, "threads"_a);
     m.def(
         "lattice_pass_along",
         [](Out<std::uint16_t> theta, bool bfloat16, In<float> z, In<float> uniform,
@@ -355,8 +357,8 @@ NB_MODULE(_engine, m) {
             zo::LatticePass pass = given;
             pass.uniform = uniform.data();
             nb::gil_scoped_release release;
-            (bfloat16 ? kernels.lattice_pass_bf16 : kernels.lattice_pass_f16)(
-                pass, theta.data(), z.data(), theta.size());
+            kernels.halves[int(format(bfloat16))].lattice_pass(pass, theta.data(), z.data(),
+                                                               theta.size());
         },
         "theta"_a.noconvert(), "bfloat16"_a, "z"_a.noconvert(), "uniform"_a.noconvert(), "pass"_a,
         "isa"_a);

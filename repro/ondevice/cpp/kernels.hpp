@@ -213,12 +213,17 @@ struct IntDescent {
     bool vanishes;  ///< whether every rounded value is zero
 };
 
+/// The magnitude of random signs. With 1 itself, eps z may lie on the border of two levels of a
+/// lattice, and rounding would break the symmetry (repro.methods.rademacher).
+inline constexpr float kSignMagnitude = 1 - 0x1p-24f;
+
 /// A pass over 16-bit weights on a lattice, from theta + before eps z on: to theta + after eps z,
 /// or to the lattice point around it that a random number chooses. See repro.methods.lattice.
 struct LatticePass {
     float scale, levels,
         step;          ///< eps z is a level, floor(scale z) within +-levels, and 1/2, of step
     float bound, ulp;  ///< M, and the spacing of the format at 1
+    std::uint32_t significand;  ///< p - 1, as an exponent of float32
     float before, after;
     bool descends;
     std::uint64_t key = 0;           ///< of the random numbers, ...
@@ -241,6 +246,21 @@ struct IntPlanes {
 
 /// Writes z[first], ..., z[first + count - 1] of a stream to z[0], ...
 using DrawFloats = void (*)(std::uint64_t key, std::size_t first, std::size_t count, float* z);
+
+enum class HalfFormat { kBfloat16, kFloat16 };
+
+/// Changes of weights in a 16-bit format: along z, or along signs, which are drawn as they are
+/// needed, from a multiple of 512 on.
+struct HalfKernels {
+    /// theta[i] += factor z[i]: float32 sums, rounded to the nearest even.
+    void (*move)(std::uint16_t* theta, const float* z, std::size_t count, float factor);
+    void (*move_by_signs)(std::uint16_t* theta, std::uint64_t key, std::size_t first,
+                          std::size_t count, float factor);
+    void (*lattice_pass)(const LatticePass&, std::uint16_t* theta, const float* z,
+                         std::size_t count);
+    void (*lattice_pass_by_signs)(const LatticePass&, std::uint16_t* theta, std::uint64_t key,
+                                  std::size_t first, std::size_t count);
+};
 
 struct Kernels {
     const char* name;
@@ -307,13 +327,7 @@ struct Kernels {
     DrawFloats signs_f32;
     /// theta[i] += factor z[i].
     void (*move_f32)(float* theta, const float* z, std::size_t count, float factor);
-    /// The same of weights in bfloat16 and float16: float32 sums, rounded to the nearest even.
-    void (*move_bf16)(std::uint16_t* theta, const float* z, std::size_t count, float factor);
-    void (*move_f16)(std::uint16_t* theta, const float* z, std::size_t count, float factor);
-    void (*lattice_pass_bf16)(const LatticePass&, std::uint16_t* theta, const float* z,
-                              std::size_t count);
-    void (*lattice_pass_f16)(const LatticePass&, std::uint16_t* theta, const float* z,
-                             std::size_t count);
+    HalfKernels halves[2];  ///< by HalfFormat
     /// Multiplies as fast as it can, so many rounds; returns the number of multiplications.
     long (*peak_f32)(long rounds);
     long (*peak_i8)(long rounds);

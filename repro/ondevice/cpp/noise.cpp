@@ -9,80 +9,92 @@
 namespace zo {
 namespace {
 
-/// Draws every piece of the part to the place that `where` names, and hands it to `use`.
-template <class Where, class Use>
-void for_each_piece(const NoisePart& part, const Where& where, const Use& use) {
+/// A piece of a part: `count` numbers from `begin` on, which has the number `place` in z.
+struct Piece {
+    std::size_t begin, count;
+    std::uint64_t key, place;
+};
+
+template <class Use>
+void for_each_piece(const NoisePart& part, const Use& use) {
     if (part.first % kNoisePiece)
         throw std::invalid_argument("first = " + std::to_string(part.first) +
                                     ": must be a multiple of " + std::to_string(kNoisePiece));
     parallel(part.threads, long((part.count + kNoisePiece - 1) / kNoisePiece), [&](long i) {
-        float own[kNoisePiece];
         const std::size_t begin = i * kNoisePiece;
-        const std::size_t count = std::min(kNoisePiece, part.count - begin);
         const std::uint64_t place = part.first + begin;  // a counter has its low 32 bits
-        const std::uint64_t key = stream_key(part.seed, place >> 32, Purpose::kNoise);
-        float* const z = where(begin, count, own);
-        part.draw_f32(key, std::uint32_t(place), count, z);
-        use(begin, count, z);
+        use(Piece{begin, std::min(kNoisePiece, part.count - begin),
+                  stream_key(part.seed, place >> 32, Purpose::kNoise), place});
     });
 }
 
-/// Has a piece of the weights come into the cache while its noise is drawn: the processor would
-/// begin to read them only when they are used, and anew in each page.
+/// Draws a piece while its weights come into the cache: the processor would begin to read them only
+/// when they are used, and anew in each page.
 template <class Weight>
-void prefetch(const Weight* theta, std::size_t count) {
+void draw_for(const Weight* theta, const Kernels& kernels, const Piece& piece, float* z) {
     constexpr std::size_t line = 64 / sizeof(Weight);
-    for (std::size_t i = 0; i < count; i += line) __builtin_prefetch(theta + i, 1, 2);
-}
-
-/// Draws every piece, and hands it to `use` when its weights are at hand.
-template <class Weight, class Use>
-void for_each_piece_of(const Weight* theta, const NoisePart& part, const Use& use) {
-    for_each_piece(
-        part,
-        [=](std::size_t begin, std::size_t count, float* own) {
-            prefetch(theta + begin, count);
-            return own;
-        },
-        use);
-}
-
-template <class Weight>
-void add(const NoisePart& part, Weight* theta,
-         void (*move)(Weight*, const float*, std::size_t, float), float factor) {
-    for_each_piece_of(theta, part, [&](std::size_t begin, std::size_t count, const float* z) {
-        move(theta + begin, z, count, factor);
-    });
+    for (std::size_t i = 0; i < piece.count; i += line)
+        __builtin_prefetch(theta + piece.begin + i, 1, 2);
+    kernels.gaussian_f32(piece.key, std::uint32_t(piece.place), piece.count, z);
 }
 
 }  // namespace
 
 void draw(const NoisePart& part, float* z) {
-    for_each_piece(
-        part, [&](std::size_t begin, std::size_t, float*) { return z + begin; },
-        [](std::size_t, std::size_t, const float*) {});
+    for_each_piece(part, [&](const Piece& piece) {
+        (part.signs ? part.kernels.signs_f32 : part.kernels.gaussian_f32)(
+            piece.key, std::uint32_t(piece.place), piece.count, z + piece.begin);
+    });
 }
 
-void add(const NoisePart& part, void* theta, Format format, float factor) {
-    const Kernels& kernels = part.kernels;
-    auto* const halves = static_cast<std::uint16_t*>(theta);
-    if (format == Format::kFloat32)
-        add(part, static_cast<float*>(theta), kernels.move_f32, factor);
-    else
-        add(part, halves, format == Format::kBfloat16 ? kernels.move_bf16 : kernels.move_f16,
-            factor);
+void add(const NoisePart& part, float* theta, float factor) {
+    for_each_piece(part, [&](const Piece& piece) {
+        float z[kNoisePiece];
+        if (part.signs)
+            part.kernels.signs_f32(piece.key, std::uint32_t(piece.place), piece.count, z);
+        else
+            draw_for(theta, part.kernels, piece, z);
+        part.kernels.move_f32(theta + piece.begin, z, piece.count, factor);
+    });
 }
 
-void lattice_pass(const NoisePart& part, std::uint16_t* theta, Format format,
+void add(const NoisePart& part, std::uint16_t* theta, HalfFormat format, float factor) {
+    const HalfKernels& kernels = part.kernels.halves[int(format)];
+    for_each_piece(part, [&](const Piece& piece) {
+        std::uint16_t* const weights = theta + piece.begin;
+        if (part.signs) {
+            kernels.move_by_signs(weights, piece.key, std::uint32_t(piece.place), piece.count,
+                                  factor);
+        } else {
+            float z[kNoisePiece];
+            draw_for(theta, part.kernels, piece, z);
+            kernels.move(weights, z, piece.count, factor);
+        }
+    });
+}
+
+void lattice_pass(const NoisePart& part, std::uint16_t* theta, HalfFormat format, std::size_t chunk,
                   const LatticePass& given) {
-    const auto kernel = format == Format::kBfloat16 ? part.kernels.lattice_pass_bf16
-                                                    : part.kernels.lattice_pass_f16;
-    for_each_piece_of(theta, part, [&](std::size_t begin, std::size_t count, const float* z) {
-        const std::uint64_t place = part.first + begin;
-        LatticePass pass = given;
-        pass.key = stream_key(part.seed, place >> 32, Purpose::kUpdates);
-        pass.place = std::uint32_t(place);
-        kernel(pass, theta + begin, z, count);
+    if (!chunk) throw std::invalid_argument("chunk = 0: must be at least 1");
+    const HalfKernels& kernels = part.kernels.halves[int(format)];
+    parallel(part.threads, long((part.count + chunk - 1) / chunk), [&](long i) {
+        const std::uint32_t seed = std::uint32_t(part.seed + i);
+        const std::size_t begin = i * chunk;
+        NoisePart own{part.kernels, part.signs, 1, seed, 0, std::min(chunk, part.count - begin)};
+        for_each_piece(own, [&](const Piece& piece) {
+            std::uint16_t* const weights = theta + begin + piece.begin;
+            const std::uint32_t place = std::uint32_t(piece.place);
+            LatticePass pass = given;
+            pass.key = stream_key(seed, piece.place >> 32, Purpose::kUpdates);
+            pass.place = place;
+            if (part.signs) {
+                kernels.lattice_pass_by_signs(pass, weights, piece.key, place, piece.count);
+            } else {
+                float z[kNoisePiece];
+                draw_for(theta + begin, part.kernels, piece, z);
+                kernels.lattice_pass(pass, weights, z, piece.count);
+            }
+        });
     });
 }
 

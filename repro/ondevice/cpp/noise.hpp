@@ -12,7 +12,7 @@ namespace zo {
 /// else: not on the threads, nor on how the vector is cut into parts.
 struct NoisePart {
     const Kernels& kernels;
-    DrawFloats draw_f32;  ///< one of the kernels: the distribution
+    bool signs;  ///< or standard normal noise
     int threads;
     std::uint64_t seed;
     std::uint64_t first;  ///< a multiple of kNoisePiece
@@ -20,16 +20,16 @@ struct NoisePart {
 };
 inline constexpr std::size_t kNoisePiece = 4096;  // drawn at a time, under one key
 
-enum class Format { kFloat32, kBfloat16, kFloat16 };
-
-/// Writes the part. Throws std::invalid_argument, as does the other.
+/// Writes the part. Throws std::invalid_argument, as do the others.
 void draw(const NoisePart& part, float* z);
 
 /// theta += factor z: each sum is rounded to float32 and then to the weights' format.
-void add(const NoisePart& part, void* theta, Format format, float factor);
+void add(const NoisePart& part, float* theta, float factor);
+void add(const NoisePart& part, std::uint16_t* theta, HalfFormat format, float factor);
 
-/// The same passes of 16-bit weights on a lattice; key and place of `pass` are set for each piece.
-void lattice_pass(const NoisePart& part, std::uint16_t* theta, Format format,
+/// A pass over 16-bit weights on a lattice. Every `chunk` weights have a seed of their own, the
+/// part's and so many more, and are numbered from 0. `pass` needs neither key nor place.
+void lattice_pass(const NoisePart& part, std::uint16_t* theta, HalfFormat format, std::size_t chunk,
                   const LatticePass& pass);
 
 }  // namespace zo

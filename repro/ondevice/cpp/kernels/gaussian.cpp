@@ -4,7 +4,6 @@
 // same bits on every machine: only operations are used that IEEE 754 rounds correctly.
 #include "gaussian.hpp"
 
-#include "half.hpp"
 #include "words.hpp"
 
 namespace zo::ZO_ISA {
@@ -73,14 +72,17 @@ ZO_INLINE void block(Key key, std::uint32_t first, F (&z)[2 * kParts]) {
     }
 }
 
+}  // namespace
+
 template <class Format>
-ZO_INLINE void move_half(std::uint16_t* theta, const float* z, std::size_t count, float factor) {
-    change_halves(theta, z, count, [&](H weights, F noise, std::size_t) {
-        return Format::narrow(Format::widen(weights) + noise * factor);
+void move_half(std::uint16_t* theta, const float* z, std::size_t count, float factor) {
+    for_each_pairs(count, [&](std::size_t i, std::size_t left) {
+        const Pair noise = load_pairs(z + i, left);
+        change_pairs<Format>(theta + i, left, [&](Pair weights) -> Pair {
+            return {weights.first + noise.first * factor, weights.second + noise.second * factor};
+        });
     });
 }
-
-}  // namespace
 
 void gaussian_f32(std::uint64_t key, std::size_t first, std::size_t count, float* z) {
     const Key halves(key);
@@ -102,12 +104,7 @@ void move_f32(float* theta, const float* z, std::size_t count, float factor) {
     for (; i < count; ++i) theta[i] += z[i] * factor;
 }
 
-void move_bf16(std::uint16_t* theta, const float* z, std::size_t count, float factor) {
-    move_half<Bfloat16>(theta, z, count, factor);
-}
-
-void move_f16(std::uint16_t* theta, const float* z, std::size_t count, float factor) {
-    move_half<Float16>(theta, z, count, factor);
-}
+template void move_half<Bfloat16>(std::uint16_t*, const float*, std::size_t, float);
+template void move_half<Float16>(std::uint16_t*, const float*, std::size_t, float);
 
 }  // namespace zo::ZO_ISA

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "simd.hpp"
+#include "half.hpp"
 
 namespace zo::ZO_ISA {
 
@@ -10,7 +10,7 @@ void gaussian_f32(std::uint64_t key, std::size_t first, std::size_t count, float
 /// theta[i] += factor z[i].
 void move_f32(float* theta, const float* z, std::size_t count, float factor);
 /// The same of 16-bit weights: the sum in float32, rounded to the nearest, ties to even.
-void move_bf16(std::uint16_t* theta, const float* z, std::size_t count, float factor);
-void move_f16(std::uint16_t* theta, const float* z, std::size_t count, float factor);
+template <class Format>
+void move_half(std::uint16_t* theta, const float* z, std::size_t count, float factor);
 
 }  // namespace zo::ZO_ISA

@@ -1,31 +1,45 @@
 // The 16-bit number formats, by operations on integers that every instruction set has.
+//
+// Sixteen-bit numbers are taken in pairs: the first of a pair is the lower half of a 32-bit lane.
 #pragma once
 
+#include "../kernels.hpp"
 #include "simd.hpp"
 
 namespace zo::ZO_ISA {
 
-/// Widens exactly; narrows to the nearest, ties to even, overflow to infinity. A NaN stays one.
-struct Bfloat16 {
-    static ZO_INLINE F widen(H x) { return F(__builtin_convertvector(x, U) << 16); }
+/// Those of 2 L numbers that are first in their pairs, and those that are second.
+struct Pair {
+    F first, second;
+};
 
-    static ZO_INLINE H narrow(F x) {
-        const U bits = U(x), even = (bits >> 16) & 1u;
-        const U rounded = (bits + 0x7FFFu + even) >> 16;
-        const U quiet = (bits >> 16) | 0x40u;
-        return __builtin_convertvector((bits & 0x7FFFFFFFu) > 0x7F800000u ? quiet : rounded, H);
+/// Widens exactly; joins the nearest numbers, ties to even, overflow to infinity.
+///
+/// A NaN stays one if its last 16 bits are zero, as in sums of bfloat16 numbers with others.
+struct Bfloat16 {
+    static ZO_INLINE Pair widen(U pairs) { return {F(pairs << 16), F(pairs & 0xFFFF0000u)}; }
+    static ZO_INLINE U join(Pair x) {
+        return rounded(x.first) >> 16 | (rounded(x.second) & 0xFFFF0000u);
     }
+
+   private:
+    static ZO_INLINE U rounded(F x) { return U(x) + 0x7FFFu + ((U(x) >> 16) & 1u); }
 };
 
 struct Float16 {
-    static ZO_INLINE F widen(H x) {
-        const U bits = __builtin_convertvector(x, U);
+    static ZO_INLINE Pair widen(U pairs) {
+        return {widened(pairs & 0xFFFFu), widened(pairs >> 16)};
+    }
+    static ZO_INLINE U join(Pair x) { return narrowed(x.first) | narrowed(x.second) << 16; }
+
+   private:
+    static ZO_INLINE F widened(U bits) {
         const F scaled = F((bits & 0x7FFFu) << 13) * 0x1p112f;  // from bias 15 to 127
         const U special = (bits & 0x7C00u) == 0x7C00u ? splat(0x7F800000u) : U{};
         return F(U(scaled) | special | (bits & 0x8000u) << 16);
     }
 
-    static ZO_INLINE H narrow(F x) {
+    static ZO_INLINE U narrowed(F x) {
         const U bits = U(x) & 0x7FFFFFFFu, sign = (U(x) & 0x80000000u) >> 16;
         const U even = (bits >> 13) & 1u;
         const U normal = (bits - (112u << 23) + 0xFFFu + even) >> 13;
@@ -34,26 +48,40 @@ struct Float16 {
         U result = bits < (113u << 23) ? subnormal : normal;
         result = bits < (143u << 23) ? result : splat(0x7C00u);  // 2^16
         result = bits > 0x7F800000u ? splat(0x7E00u) : result;
-        return __builtin_convertvector(result | sign, H);
+        return result | sign;
     }
 };
 
-/// Replaces weights by change(weights, noise, i), i that of the first; the last vector is filled
-/// up.
-template <class Change>
-ZO_INLINE void change_halves(std::uint16_t* theta, const float* z, std::size_t count,
-                             const Change& change) {
-    std::size_t i = 0;
-    for (; i + L <= count; i += L) store(theta + i, change(load<H>(theta + i), load<F>(z + i), i));
-    if (i == count) return;
-    H last{};
-    F noise{};
-    for (std::size_t lane = 0; i + lane < count; ++lane) {
-        last[lane] = theta[i + lane];
-        noise[lane] = z[i + lane];
+/// The next 2 L numbers; zeros where fewer are left.
+ZO_INLINE Pair load_pairs(const float* from, std::size_t left) {
+    float some[2 * L] = {};
+    if (left < 2 * L) {
+        for (std::size_t k = 0; k < left; ++k) some[k] = from[k];
+        from = some;
     }
-    last = change(last, noise, i);
-    for (std::size_t lane = 0; i + lane < count; ++lane) theta[i + lane] = last[lane];
+    const F a = load<F>(from), b = load<F>(from + L);
+    return {evens(a, b), odds(a, b)};
+}
+
+/// Replaces the next 2 L weights, or those that are left, by change(weights).
+template <class Format, class Change>
+ZO_INLINE void change_pairs(std::uint16_t* theta, std::size_t left, const Change& change) {
+    const auto changed = [&](const std::uint16_t* weights) {
+        return Format::join(change(Format::widen(load<U>(weights))));
+    };
+    if (left >= 2 * L) return store(theta, changed(theta));
+    std::uint16_t some[2 * L] = {};
+    for (std::size_t k = 0; k < left; ++k) some[k] = theta[k];
+    store(some, changed(some));
+    for (std::size_t k = 0; k < left; ++k) theta[k] = some[k];
+}
+
+/// Calls step(i, left) for every 2 L of `count` numbers.
+template <class Step>
+ZO_INLINE void for_each_pairs(std::size_t count, const Step& step) {
+    std::size_t i = 0;
+    for (; i + 2 * L <= count; i += 2 * L) step(i, std::size_t(2 * L));
+    if (i < count) step(i, count - i);
 }
 
 }  // namespace zo::ZO_ISA

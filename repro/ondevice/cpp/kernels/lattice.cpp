@@ -4,6 +4,7 @@
 #include "lattice.hpp"
 
 #include "half.hpp"
+#include "signs.hpp"
 #include "words.hpp"
 
 namespace zo::ZO_ISA {
@@ -25,62 +26,109 @@ ZO_INLINE F floor(F x) {
 #endif
 }
 
+/// 2^e for x in a binade of the lattice whose spacing is 2^e ulp.
+ZO_INLINE U binade(const LatticePass& pass, F x) {
+    const F room = maximum(F(exponent(x)) * (2 * pass.ulp), splat(pass.bound));
+    return exponent(magnitude(x) + room);
+}
+
+/// The nearest lattice point, of two the even multiple of the spacing: such large numbers are all
+/// even multiples of 3/2 2^23 spacings, whose last bit is a spacing.
+ZO_INLINE F nearest(const LatticePass& pass, F x) {
+    const F large = F(binade(pass, x)) * (pass.ulp * 0x1.8p23f);
+    return (x + large) - large;
+}
+
 /// The lattice point below x, or the next if x is further above it than a fraction of the spacing.
 ZO_INLINE F round(const LatticePass& pass, F x, F threshold) {
-    const F size = magnitude(x);
-    const F room = maximum(F(exponent(size)) * (2 * pass.ulp), splat(pass.bound));
-    const U binade = exponent(size + room);  // 2^e, and 2^(1 - e) is what it lacks to 2^128
-    const F spacing = F(binade) * pass.ulp, inverse = F(0x7F800000u - binade);
-    const F steps = x * inverse * (0.5f / pass.ulp), below = floor(steps);
+    const U power = binade(pass, x);
+    const F spacing = F(power) * pass.ulp, inverse = F((254u << 23) + pass.significand - power);
+    const F steps = x * inverse, below = floor(steps);
     return (below + (steps - below > threshold ? splat(1.0f) : F{})) * spacing;
 }
 
-/// The next numbers, of which there are so many.
-ZO_INLINE F load_some(const float* from, std::size_t count) {
-    if (count >= L) return load<F>(from);
-    F some{};
-    for (std::size_t lane = 0; lane < count; ++lane) some[lane] = from[lane];
-    return some;
+/// eps z, rounded to the levels of noise.
+ZO_INLINE F rounded(const LatticePass& pass, F z) {
+    const F level = maximum(floor(z * pass.scale), splat(-pass.levels));
+    return (minimum(level, splat(pass.levels - 1.0f)) + 0.5f) * pass.step;
 }
 
-template <class Format, class Uniform>
-ZO_INLINE H moved(const LatticePass& pass, H weights, F z, const Uniform& uniform) {
-    const F level =
-        minimum(maximum(floor(z * pass.scale), splat(-pass.levels)), splat(pass.levels - 1.0f));
-    const F noise = (level + 0.5f) * pass.step;
-    const F theta = round(pass, Format::widen(weights) - noise * pass.before, splat(0.5f));
-    const F sum = theta + noise * pass.after;
-    return Format::narrow(pass.descends ? round(pass, sum, uniform()) : sum);
+/// The weights moved from theta + before eps z, and from there on; random() gives thresholds.
+template <class Random>
+ZO_INLINE Pair moved(const LatticePass& pass, Pair weights, Pair before, Pair after,
+                     const Random& random) {
+    const F first = nearest(pass, weights.first - before.first) + after.first;
+    const F second = nearest(pass, weights.second - before.second) + after.second;
+    if (!pass.descends) return {first, second};
+    const Pair thresholds = random();
+    return {round(pass, first, thresholds.first), round(pass, second, thresholds.second)};
+}
+
+/// Numbers in [0, 1) that depend on the weights' places.
+class Thresholds {
+   public:
+    ZO_INLINE explicit Thresholds(const LatticePass& pass)
+        : key_(pass.key), places_(U(2 * lanes()) + pass.place) {}
+
+    ZO_INLINE Pair operator()(std::size_t i) const {
+        const U places = places_ + std::uint32_t(i);
+        return {fraction(places), fraction(places + 1u)};
+    }
+
+   private:
+    ZO_INLINE F fraction(U places) const {
+        return __builtin_convertvector(I(words(key_, places) >> 8), F) * 0x1p-24f;
+    }
+
+    Key key_;
+    U places_;
+};
+
+}  // namespace
+
+template <class Format>
+void lattice_pass(const LatticePass& given, std::uint16_t* theta, const float* z,
+                  std::size_t count) {
+    const LatticePass pass = given;
+    const Thresholds thresholds(pass);
+    const auto step = [&](std::size_t i, std::size_t left, const auto& random) {
+        const Pair drawn = load_pairs(z + i, left);
+        const Pair noise = {rounded(pass, drawn.first), rounded(pass, drawn.second)};
+        const Pair before = {noise.first * pass.before, noise.second * pass.before};
+        const Pair after = {noise.first * pass.after, noise.second * pass.after};
+        change_pairs<Format>(theta + i, left, [&](Pair weights) {
+            return moved(pass, weights, before, after, random);
+        });
+    };
+    for_each_pairs(count, [&](std::size_t i, std::size_t left) {
+        if (pass.uniform)
+            step(i, left, [&] { return load_pairs(pass.uniform + i, left); });
+        else
+            step(i, left, [&] { return thresholds(i); });
+    });
 }
 
 template <class Format>
-ZO_INLINE void lattice_pass_half(const LatticePass& given, std::uint16_t* theta, const float* z,
-                                 std::size_t count) {
+void lattice_pass_by_signs(const LatticePass& given, std::uint16_t* theta, std::uint64_t key,
+                           std::size_t first, std::size_t count) {
     const LatticePass pass = given;
-    const Key key(pass.key);
-    if (pass.uniform)
-        return change_halves(theta, z, count, [&](H weights, F noise, std::size_t i) {
-            return moved<Format>(pass, weights, noise,
-                                 [&] { return load_some(pass.uniform + i, count - i); });
-        });
-    change_halves(theta, z, count, [&](H weights, F noise, std::size_t i) {
-        return moved<Format>(pass, weights, noise, [&] {
-            const U word = words(key, pass.place + std::uint32_t(i));
-            return __builtin_convertvector(I(word >> 8), F) * 0x1p-24f;
+    const Thresholds thresholds(pass);
+    const float size = rounded(pass, splat(kSignMagnitude))[0];
+    const float before = size * pass.before, after = size * pass.after;
+    for_each_signs(key, first, count, [&](std::size_t i, std::size_t left, U firsts, U seconds) {
+        change_pairs<Format>(theta + i, left, [&](Pair weights) {
+            return moved(pass, weights, {signs_of(firsts, before), signs_of(seconds, before)},
+                         {signs_of(firsts, after), signs_of(seconds, after)},
+                         [&] { return thresholds(i); });
         });
     });
 }
 
-}  // namespace
-
-void lattice_pass_bf16(const LatticePass& pass, std::uint16_t* theta, const float* z,
-                       std::size_t count) {
-    lattice_pass_half<Bfloat16>(pass, theta, z, count);
-}
-
-void lattice_pass_f16(const LatticePass& pass, std::uint16_t* theta, const float* z,
-                      std::size_t count) {
-    lattice_pass_half<Float16>(pass, theta, z, count);
-}
+template void lattice_pass<Bfloat16>(const LatticePass&, std::uint16_t*, const float*, std::size_t);
+template void lattice_pass<Float16>(const LatticePass&, std::uint16_t*, const float*, std::size_t);
+template void lattice_pass_by_signs<Bfloat16>(const LatticePass&, std::uint16_t*, std::uint64_t,
+                                              std::size_t, std::size_t);
+template void lattice_pass_by_signs<Float16>(const LatticePass&, std::uint16_t*, std::uint64_t,
+                                             std::size_t, std::size_t);
 
 }  // namespace zo::ZO_ISA

@@ -1,13 +1,14 @@
 // Exact passes over 16-bit weights on a lattice (repro.methods.lattice), in float32.
 #pragma once
 
-#include "../kernels.hpp"
+#include "half.hpp"
 
 namespace zo::ZO_ISA {
 
-void lattice_pass_bf16(const LatticePass& pass, std::uint16_t* theta, const float* z,
-                       std::size_t count);
-void lattice_pass_f16(const LatticePass& pass, std::uint16_t* theta, const float* z,
-                      std::size_t count);
+template <class Format>
+void lattice_pass(const LatticePass& pass, std::uint16_t* theta, const float* z, std::size_t count);
+template <class Format>
+void lattice_pass_by_signs(const LatticePass& pass, std::uint16_t* theta, std::uint64_t key,
+                           std::size_t first, std::size_t count);
 
 }  // namespace zo::ZO_ISA

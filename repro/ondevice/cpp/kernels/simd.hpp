@@ -114,6 +114,28 @@ ZO_INLINE V high(V a, V b) {
 #endif
 }
 
+/// The lanes of even numbers of two vectors in a row, and those of odd numbers.
+template <class V>
+ZO_INLINE V evens(V a, V b) {
+#if defined(__AVX512F__)
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+#elif defined(__AVX2__)
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+#else
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6);
+#endif
+}
+template <class V>
+ZO_INLINE V odds(V a, V b) {
+#if defined(__AVX512F__)
+    return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+#elif defined(__AVX2__)
+    return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+#else
+    return __builtin_shufflevector(a, b, 1, 3, 5, 7);
+#endif
+}
+
 /// The sums of the lanes of L vectors, as the lanes of one. Each round joins two vectors in one.
 template <class V>
 ZO_INLINE V totals(const V* vectors) {
