@@ -5,11 +5,15 @@
 Benchmarks whose arms took turns have ``ratios``, and those of memory ``peak_bytes``; plain times
 depend on the machine and what else it did, and are left out. Of a benchmark that is in several
 files the last counts.
+
+The page has a section for each test and in it a table for each processor. Tables that the files
+have not are kept.
 """
 
 import json
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -32,7 +36,8 @@ names:
 - *plain*: MeZO as a plain PyTorch loop that draws whole tensors of noise;
 - *published*: the widely used loop of Malladi et al. 2023, rewritten here from its description;
 - *mezo*: this suite's MeZO in PyTorch, with PyTorch's noise;
-- *mezo, engine's noise*: *mezo* with the noise of the C++ engine;
+- *mezo, engine's noise*: *mezo* with the Gaussian noise of the C++ engine;
+- *mezo, engine's signs*: *mezo* with the random signs of the C++ engine;
 - *mezo, no engine*: *mezo* without the C++ engine. In the other *mezo* rows the engine restores
   float16 and bfloat16 weights where the restore is exact;
 - *engine*: the C++ engine alone;
@@ -52,10 +57,24 @@ programs that it is compared with always round.
 _NAMES = {"mezo": "MeZO", "pointnet": "PointNet", "pytorch": "PyTorch", "zo": "ZO"}
 
 
-def page(runs: Sequence[dict[str, Any]]) -> str:
-    """Return the ratios and peaks of all runs as Markdown: a table for each test."""
+_SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)
+_TABLE = re.compile(r"^`[^`]+`; commit \w+, (.+?), PyTorch ", re.MULTILINE)
+_Tables = dict[str, dict[str, str]]
+"""By section and processor."""
+
+
+def page(runs: Sequence[dict[str, Any]], former: str = "") -> str:
+    """Return the ratios and peaks of all runs as Markdown, beside other tables of a former page."""
     kept = {one["fullname"]: one for run in runs for one in run["benchmarks"] if _results(one)}
-    return "\n".join([HEAD, *map(_section, _by_test(kept.values()))])
+    tables = _tables(former)
+    by_table = sorted(kept.values(), key=_table_of)
+    for (title, processor), benchmarks in groupby(by_table, key=_table_of):
+        tables.setdefault(title, {})[processor] = _table(list(benchmarks))
+    sections = (
+        f"## {title}\n\n" + "\n".join(tables[title].values())
+        for title in sorted(tables, key=str.lower)
+    )
+    return "\n".join([HEAD, *sections])
 
 
 def main(arguments: list[str]) -> int:
@@ -64,22 +83,37 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python benchmarks/keep.py BENCHMARKS.json ... PAGE.md\n")
         return 2
     *runs, target = map(Path, arguments)
-    atomic.replace(target, page([json.loads(run.read_text()) for run in runs]).encode())
+    former = target.read_text() if target.exists() else ""
+    made = page([json.loads(run.read_text()) for run in runs], former)
+    atomic.replace(target, made.encode())
     return 0
 
 
-def _by_test(benchmarks: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    def test(benchmark: dict[str, Any]) -> str:
-        return str(benchmark["fullname"].partition("[")[0])
+def _tables(former: str) -> _Tables:
+    """Return the tables of a page, each with what is said of it below."""
+    _, *sections = _SECTION.split(former)
+    found: _Tables = {}
+    for title, text in zip(sections[::2], sections[1::2], strict=True):
+        starts = list(_TABLE.finditer(text))
+        ends = [*(start.start() for start in starts[1:]), len(text)]
+        found[title] = {
+            start[1]: text[start.start() : end].rstrip() + "\n"
+            for start, end in zip(starts, ends, strict=True)
+        }
+    return found
 
-    return [list(group) for _, group in groupby(sorted(benchmarks, key=test), key=test)]
 
-
-def _section(benchmarks: Sequence[dict[str, Any]]) -> str:
-    """Return the table of one test: a column for each of its settings, a row for each result."""
-    file, _, test = benchmarks[0]["fullname"].partition("[")[0].partition("::")
+def _table_of(benchmark: dict[str, Any]) -> tuple[str, str]:
+    """Return the section and the processor of a benchmark."""
+    test = benchmark["fullname"].partition("[")[0].partition("::")[2]
     words = test.removeprefix("test_").capitalize().split("_")
     title = " ".join(_NAMES.get(word.lower(), word) for word in words)
+    return title, benchmark["extra_info"]["environment"]["cpu"]
+
+
+def _table(benchmarks: Sequence[dict[str, Any]]) -> str:
+    """Return the table of one test: a column for each of its settings, a row for each result."""
+    file = benchmarks[0]["fullname"].partition("::")[0]
     made = "; ".join(dict.fromkeys(map(_made, benchmarks)))
     columns = {_setting(one): _results(one) for one in benchmarks}
     names = list(dict.fromkeys(name for column in columns.values() for name in column))
@@ -89,9 +123,7 @@ def _section(benchmarks: Sequence[dict[str, Any]]) -> str:
         table = [list(line) for line in zip(*table, strict=True)]
     head, *body = ["| " + " | ".join(line) + " |" for line in table]
     rule = "| --- |" + " --: |" * (len(table[0]) - 1)
-    return "\n".join(
-        [f"## {title}", "", f"`{Path(file).name}`; {made}.", "", head, rule, *body, ""]
-    )
+    return "\n".join([f"`{Path(file).name}`; {made}.", "", head, rule, *body, ""])
 
 
 def _made(benchmark: dict[str, Any]) -> str:

@@ -46,8 +46,9 @@ SMOLLM2 = {
     "tie_word_embeddings": True,
 }
 TINY = {"vocab_size": 64, "hidden_size": 36, "intermediate_size": 48, "num_hidden_layers": 2}
-# tiny where benchmarks run once, untimed: the arms are tried, not compared
-SCALES = {"smollm2-135m": Scale(SMOLLM2, 8, 128), "tiny": Scale(SMOLLM2 | TINY, 2, 16)}
+SMOLLM2_135M = Scale(SMOLLM2, 8, 128)
+SMALL = Scale(SMOLLM2 | TINY, 2, 16)
+"""Where benchmarks run once, untimed: the arms are tried, not compared."""
 
 
 OURS = ("mezo", "mezo, engine's noise", "mezo, engine's signs")
@@ -104,14 +105,18 @@ def peak_of_step(arm: str, dtype: Dtype, restore: Restore, scale: Scale) -> int:
 
 
 @pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("tokens", ["16 x 32", "8 x 128"])
 @pytest.mark.parametrize(("dtype", "restore"), WAYS)
-def test_language_model_step(benchmark: Any, timed: Any, dtype: Dtype, restore: Restore) -> None:
+def test_language_model_step(
+    benchmark: Any, timed: Any, dtype: Dtype, restore: Restore, tokens: str
+) -> None:
     """``ratios``: our steps over two forwards, the published over ours, and the share of noise.
 
     A step contains two forwards: a ratio below 1 says how far the machine let the arms drift, and
     ``ranges`` between which ratios the turns lie.
     """
-    scale = SCALES["smollm2-135m" if benchmark.enabled else "tiny"]
+    batch, context = map(int, tokens.split(" x "))
+    scale = Scale(SMOLLM2, batch, context) if benchmark.enabled else SMALL
     ours = _ours(restore)
     names = (*ours, "two forwards", *NOISES, "published")
     arms = {name: step_of(name, dtype, restore, scale) for name in names}
@@ -138,7 +143,7 @@ def test_memory_of_a_language_model_step(
 
     def run() -> None:
         if not benchmark.enabled:  # tried in this process, for a new one imports for seconds
-            benchmark.extra_info["peak_bytes"] = peak_of_step(arm, dtype, restore, SCALES["tiny"])
+            benchmark.extra_info["peak_bytes"] = peak_of_step(arm, dtype, restore, SMALL)
             return
         command = [sys.executable, __file__, arm, dtype, restore]
         done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
@@ -149,4 +154,4 @@ def test_memory_of_a_language_model_step(
 
 if __name__ == "__main__":
     made: Any = sys.argv[1:]
-    sys.stdout.write(str(peak_of_step(*made, SCALES["smollm2-135m"])))
+    sys.stdout.write(str(peak_of_step(*made, SMOLLM2_135M)))

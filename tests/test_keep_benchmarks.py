@@ -65,5 +65,23 @@ def test_a_later_run_replaces_what_it_has(tmp_path: Path) -> None:
     assert text.endswith("| 1 thread | 1.00 |\n| 2 threads | 3.00 |\n")
 
 
+def test_tables_of_other_processors_and_tests_are_kept(tmp_path: Path) -> None:
+    page = tmp_path / "speed.md"
+
+    def run(cpu: str, name: str, value: float) -> None:
+        made = benchmark(name, {"threads": 1}, ratios={"a/b": value, "a/c": 1.0})
+        made["extra_info"]["environment"] = {**ENVIRONMENT, "cpu": cpu}
+        (tmp_path / "run.json").write_text(json.dumps({"benchmarks": [made]}))
+        assert keep(tmp_path / "run.json", page) == 0
+
+    run("A chip", "steps", 1.0)
+    run("B chip (model 3, 2 cores)", "steps", 2.0)
+    run("A chip", "epochs", 3.0)
+    page.write_text(page.read_text() + "\nA note.\n")
+    before = page.read_text()
+    run("A chip", "steps", 4.0)
+    assert page.read_text() == before.replace("| a/b | 1.00 |", "| a/b | 4.00 |")
+
+
 def test_wrong_usage_is_told(tmp_path: Path) -> None:
     assert keep(tmp_path / "run.json") == 2
