@@ -120,7 +120,7 @@ def test_language_model_step(
     ours = _ours(restore)
     names = (*ours, "two forwards", *NOISES, "published")
     arms = {name: step_of(name, dtype, restore, scale) for name in names}
-    seconds = timed(arms, turns=8, steps=1, warm_up=1)
+    seconds = timed(arms, turns=5, steps=1, warm_up=1)
     pairs = {f"{arm}/two forwards": (arm, "two forwards") for arm in ours}
     pairs |= {f"published/{arm}": ("published", arm) for arm in ours}
     found = {name: ratio(seconds, *pair) for name, pair in pairs.items()}
