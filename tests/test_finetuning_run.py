@@ -21,7 +21,7 @@ from repro.core.errors import ReproError
 from repro.finetuning.arms import ARMS, Arm
 from repro.finetuning.learner import LanguageModelLearner
 from repro.finetuning.replay import packed, rebuilt, unpacked, weights_sha256
-from repro.finetuning.run import LanguageModelRun
+from repro.finetuning.run import LanguageModelRun, NoiseName
 from repro.measurement import environment
 from repro.measurement.environment import capture
 from repro.measurement.records import Record, write_run
@@ -412,9 +412,12 @@ def _written(directory: Path, runs: list[dict[str, Any]]) -> Path:
 
 
 @pytest.mark.usefixtures("engine")
-def test_a_run_with_the_engines_noise_is_rebuilt_from_its_log(tmp_path: Path) -> None:
-    run = replace(RUN, noise="engine", seconds=0.3, evaluations=1)
+@pytest.mark.parametrize("noise", ["engine", "engine-signs"])
+def test_a_run_with_the_engines_noise_is_rebuilt_from_its_log(
+    noise: NoiseName, tmp_path: Path
+) -> None:
+    run = replace(RUN, noise=noise, seconds=0.3, evaluations=1)
     metrics = train_run(task(run, tmp_path))
-    assert metrics["log"]["noise"] == "engine"
+    assert metrics["log"]["noise"] == noise
     model, _ = rebuilt(run.as_dict(), json.loads(json.dumps(metrics)))
     assert weights_sha256(model.parameters()) == metrics["final_sha256"]

@@ -55,6 +55,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "qwen2": _of("qwen2", num_key_value_heads=2),
     "qwen3": _of("qwen3", num_key_value_heads=2, head_dim=32),
     "gemma": _of("gemma", num_key_value_heads=1, head_dim=32),
+    "gemma2": _of("gemma2", num_key_value_heads=2, head_dim=32),
     "gemma3": _of("gemma3_text", num_key_value_heads=1, head_dim=32, sliding_window=512),
     "gpt2": _GPT2,
     "gpt2, narrow": {**_GPT2, "n_inner": 96, "tie_word_embeddings": False},

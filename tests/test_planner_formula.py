@@ -33,8 +33,9 @@ from repro.planner.plan import largest_by_secants
 LLAMA2 = architecture(find("llama-2-7b").config)  # type: ignore[union-attr]
 SMALL = architecture(find("smollm2-135m").config)  # type: ignore[union-attr]
 REPRESENTATIVES = (
-    "llama-3.2-1b", "mistral-7b", "qwen2.5-0.5b", "qwen3-0.6b", "gemma-2b", "gemma3-270m", "gpt2",
-    "pythia-70m", "opt-125m", "phi-1.5", "phi-3-mini", "falcon-7b", "stablelm-3b", "olmo2-7b",
+    "llama-3.2-1b", "mistral-7b", "qwen2.5-0.5b", "qwen3-0.6b", "gemma-2b", "gemma2-2b",
+    "gemma3-270m", "gpt2", "pythia-70m", "opt-125m", "phi-1.5", "phi-3-mini", "falcon-7b",
+    "stablelm-3b", "olmo2-7b",
 )  # fmt: skip
 """One model for each model type; its proportions are kept, its layers not."""
 

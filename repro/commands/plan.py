@@ -158,7 +158,15 @@ def _plan_model(
     model, shorten = _model(args), args.context is None
     assert model is not None  # noqa: S101 - the caller checked that an option names one
     try:
-        plan = plan_model(model, methods, setting, budget, shorten=shorten, simulated=args.simulate)
+        plan = plan_model(
+            model,
+            methods,
+            setting,
+            budget,
+            shorten=shorten,
+            fall_back=args.attention is None,
+            simulated=args.simulate,
+        )
     except NoFormulaError as error:
         sys.stderr.write(
             f"The formula does not cover {error.subject}; training steps are simulated.\n"

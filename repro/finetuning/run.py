@@ -13,7 +13,7 @@ from repro.training.run import FinalState, TrainingRun
 if TYPE_CHECKING:
     from repro.training.loop import Training
 
-NoiseName = Literal["torch", "engine"]
+NoiseName = Literal["torch", "engine", "engine-signs"]
 """Source of MeZO's perturbations: PyTorch's generator, or the on-device engine."""
 
 _PACKAGES = ("finetuning", "memory", "ondevice", "planner")
@@ -73,7 +73,7 @@ class LanguageModelRun(TrainingRun):
     def key(self) -> dict[str, Any]:
         """Return everything that identifies the run's state."""
         key = asdict(self) | {"code": source_sha256(*_PACKAGES)}
-        if self.native_passes or self.noise == "engine":
+        if self.native_passes or self.noise != "torch":
             key["engine"] = module_path().parent.name
         return key
 

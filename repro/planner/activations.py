@@ -12,6 +12,11 @@ from repro.planner.architecture import Architecture
 FLOAT32 = 4
 
 
+def is_eager(a: Architecture, s: Setting) -> bool:
+    """Return whether attention is computed by separate operators."""
+    return a.eager_only or s.attention == "eager"
+
+
 def kept(a: Architecture, s: Setting, *, frozen: bool, masked: float = 0) -> float:
     """Return the bytes that one block stores for its backward pass.
 
@@ -48,10 +53,11 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
     rotation = max(3 * Q, Q + 3 * K) if a.rotary else 0
     mask = s.context if _masked(a, s) else 0
     attention = b * (projected + max(rotation, 2 * Q + mask))
-    if s.attention == "eager":
+    if is_eager(a, s):
         row = b * a.heads * s.context
         rotated = Q + K if a.rotary and a.fused_qkv else 0  # besides the fused matrix's output
-        repeated = 2 * Q if a.kv_heads < a.heads and not a.split_copies else 0
+        # a single key/value head is repeated as a view
+        repeated = 2 * Q if a.kv_heads > 1 and a.kv_heads < a.heads and not a.split_copies else 0
         inputs = b * (projected + rotated + repeated)
         product = inputs + b * 2 * Q + row  # which copies queries and keys
         attention = max(b * (projected + rotation), product, inputs + _scores_working(a, s))
@@ -69,8 +75,12 @@ def backward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> 
     wide = 1 if a.activation == "fused" and not a.gated else 2
     wide += adapters and not a.gated and a.activation != "composed"
     token: float = b * (D + wide * a.feed_forward)
-    if s.attention == "eager":  # the feed-forward network's activations are freed by then
-        token = max(token, 2 * b * D + _scores_gradient(a, s) - _feed_forward(a, s))
+    if is_eager(a, s):  # the activations between attention and the block's end are freed by then
+        freed = _feed_forward(a, s)
+        if not a.parallel:
+            norm = b * D if a.norm == "layer" else D * _rms(a, s, frozen=adapters)
+            freed += b * D + (a.norms - 1) * norm
+        token = max(token, 2 * b * D + _scores_gradient(a, s) - freed)
     return s.batch * s.context * token
 
 
@@ -108,8 +118,8 @@ def shared(a: Architecture, s: Setting) -> float:
     mask for blocks with a window no wider than the context.
     """
     tables = 2 * s.width * s.context * a.head_size if a.rotary else 0
-    if s.attention == "eager":
-        return tables + s.width * s.batch * s.context**2
+    if is_eager(a, s):
+        return tables + a.masks * s.width * s.batch * s.context**2
     return tables + (s.context**2 if _masked(a, s) else 0)
 
 
@@ -117,11 +127,14 @@ def logits(a: Architecture, s: Setting, *, backward: bool = False) -> float:
     """Return the bytes of the loss at its largest.
 
     In the forward pass these are the logits, their float32 copy (in float32 the logits themselves)
-    and the log-probabilities; in the backward pass also two gradients.
+    and the log-probabilities; in the backward pass also two gradients and, of capped logits, the
+    output of the tanh.
     """
     copies = 2 * FLOAT32 + (s.width if s.width < FLOAT32 else 0)
+    if backward:
+        copies = 3 * FLOAT32 + (s.width if a.capped else 0)
     positions = s.context if s.loss == "all" else 1
-    return s.batch * positions * a.vocabulary * (3 * FLOAT32 if backward else copies)
+    return s.batch * positions * a.vocabulary * copies
 
 
 def _norms(a: Architecture, s: Setting, *, frozen: bool) -> float:
@@ -146,9 +159,10 @@ def _attention(a: Architecture, s: Setting, masked: float, *, frozen: bool) -> f
     norm = 0.0
     if a.query_key_norm != "none":
         norm = (Q + K) * _rms(a, s, frozen=frozen)
-    if s.attention == "eager":  # keys and values are copied for every head for the products
+    if is_eager(a, s):  # keys and values are copied for every head for the products
         probabilities = b + (FLOAT32 if a.float32_softmax and b < FLOAT32 else 0)
-        return norm + b * 4 * Q + probabilities * a.heads * s.context
+        scores = probabilities + (b if a.capped else 0)
+        return norm + b * 4 * Q + scores * a.heads * s.context
     whole = a.fused_qkv and not a.split_copies
     values = Q + 2 * K if whole else K  # views of the fused output keep all of it alive
     rotated = Q + K if a.rotary or not whole else 0

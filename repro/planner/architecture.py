@@ -79,6 +79,12 @@ class Architecture:
     besides the block's input, the residual stream and the norm's output."""
     float32_softmax: bool = True
     """Whether eager attention computes the softmax in float32."""
+    eager_only: bool = False
+    """Whether the model's class computes attention by separate operators alone, without SDPA."""
+    capped: bool = False
+    """Whether attention scores and logits are bounded by a tanh, whose output it stores."""
+    masks: int = 1
+    """Masks that the class makes for eager attention, for blocks with and without a window."""
     score_rows: int = 2
     """Number of score matrices that eager attention holds at once if it does not: two operands of
     an operator, and in Falcon also the scores without a mask and the previous block's."""

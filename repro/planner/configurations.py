@@ -106,6 +106,32 @@ def _gemma(config: Config) -> Architecture:
     return _llama_like(config, norm="rms32", activation="fused", **_attention_bias(config))
 
 
+def _gemma2(config: Config) -> Architecture:
+    config = _with(
+        config,
+        head_dim=256,
+        tie_word_embeddings=True,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        vocab_size=256000,
+        max_position_embeddings=8192,
+    )
+    config = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0, **config}
+    for cap in ("attn_logit_softcapping", "final_logit_softcapping"):
+        if config[cap] is None:
+            raise _unknown(config, cap)
+    return _llama_like(
+        config,
+        norm="rms32",
+        norms=4,
+        activation="fused",
+        eager_only=True,
+        capped=True,
+        masks=2,
+        **_attention_bias(config),
+    )
+
+
 def _gemma3(config: Config) -> Architecture:
     config = _with(
         config,
@@ -129,6 +155,7 @@ def _gemma3(config: Config) -> Architecture:
         query_key_norm="head",
         **_attention_bias(config),
         masked=tuple(windowed),
+        masks=2,
         window=_size({"sliding_window": 4096, **config}, "sliding_window"),
     )
 
@@ -325,6 +352,7 @@ _READERS: dict[str, Callable[[Config], Architecture]] = {
     "qwen2": lambda config: _llama_like(config, qkv_bias=True, **_qwen_windows(config)),
     "qwen3": _qwen3,
     "gemma": _gemma,
+    "gemma2": _gemma2,
     "gemma3_text": _gemma3,
     "gpt2": _gpt2,
     "gpt_neox": _gpt_neox,

@@ -197,6 +197,19 @@ FAMILIES: dict[str, tuple[Member, ...]] = {
         max_position_embeddings=8192,
         tie_word_embeddings=True,
     ),
+    "gemma2": _series(
+        "gemma2-{}",
+        "google/gemma-2-{}",
+        ("2b", 2_614_341_888, 2304, 26, 8, 4, 9216),
+        ("9b", 9_241_705_984, 3584, 42, 16, 8, 14336),
+        ("27b", 27_227_128_320, 4608, 46, 32, 16, 36864, {"head_dim": 128}),
+        model_type="gemma2",
+        head_dim=256,
+        vocab_size=256000,
+        max_position_embeddings=8192,
+        sliding_window=4096,
+        tie_word_embeddings=True,
+    ),
     "gemma3": (
         *_series(
             "gemma3-270m", "google/gemma-3-270m", ("", 268_098_176, 640, 18, 4, 1, 2048), **_GEMMA3

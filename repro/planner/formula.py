@@ -155,6 +155,9 @@ class _Step:
         last = self._block_gradient(a.feed_forward * a.hidden)  # a backward pass starts with it
         final = activations.kept_at_the_end(a, s, frozen=self.adapters)
         yield self._at("loss", 0, every + final, activations.logits(a, s, backward=True))
+        if inputs:
+            working = activations.forward_working(a, s, adapters=self.adapters)
+            yield self._at("forward pass", 0, inputs, working + dequantised_bytes(a, s))
         yield self._at("final norm", head, every, activations.final_norm_working(a, s))
         yield self._at("backward pass begins", head + last, every + recomputed, backward)
         to_come, parts = 0, 0

@@ -29,6 +29,9 @@ NOTABLE = 0.01
 """Fraction of the parameters above which matrices outside linear layers get a warning."""
 
 
+_NO_SDPA = "the model has no sdpa attention: eager instead"
+
+
 @dataclass(frozen=True)
 class SimulatedOnlyModel:
     """A causal language model outside the formula, as built by its class in transformers."""
@@ -130,6 +133,7 @@ def plan_model(
     budget: float,
     *,
     shorten: bool = False,
+    fall_back: bool = True,
     simulated: bool = False,
 ) -> Plan:
     """Plan ``model`` with every method.
@@ -140,15 +144,22 @@ def plan_model(
         setting: how.
         budget: bytes.
         shorten: whether a context beyond the model's positions becomes all of them.
+        fall_back: whether to use eager attention if the model has no SDPA.
         simulated: whether a step is simulated too, which takes seconds per method.
 
     Raises:
         NoFormulaError: the formula does not cover the model; see ``plan_unknown``.
-        UsageError: a learned position embedding has no row for the last tokens of the context, or
-            the tail has more blocks than the model.
+        UsageError: a learned position embedding has no row for the last tokens of the context, the
+            tail has more blocks than the model, or the model has no SDPA.
         ReproError: transformers cannot build the model to simulate.
     """
-    known = architecture(model.config)
+    known, notes = architecture(model.config), []
+    if known.eager_only and setting.attention == "sdpa":
+        if not fall_back:
+            msg = f"attention = 'sdpa': {model.name} has none; leave --attention out, or give eager"
+            raise UsageError(msg)
+        notes.append(_NO_SDPA)
+        setting = replace(setting, attention="eager")
     if shorten:
         setting = replace(setting, context=min(setting.context, known.positions))
     if known.position_rows and setting.context > known.positions:
@@ -170,7 +181,7 @@ def plan_model(
                 paper=paper_bytes(known, method, setting),
             )
         rows.append(_simulated(model, row, setting) if simulated else row)
-    return Plan(model, known, (), setting, budget, tuple(rows))
+    return Plan(model, known, tuple(notes), setting, budget, tuple(rows))
 
 
 def plan_unknown(
@@ -207,7 +218,7 @@ def plan_unknown(
     if facts.layers is not None:
         _require_blocks(facts.layers, setting)
     if fall_back and setting.attention != facts.attention:
-        notes.append(f"the model has no {setting.attention} attention: {facts.attention} instead")
+        notes.append(_NO_SDPA)
         setting = replace(setting, attention=facts.attention)
     rows = []
     for method in methods:

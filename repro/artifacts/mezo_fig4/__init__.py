@@ -133,7 +133,8 @@ class Config:
     zero_shot: bool = True
     """Evaluate every model on every task before any training, plain and calibrated."""
     noise: NoiseName = "torch"
-    """Generator of MeZO's perturbations; on the CPU the engine's is several times as fast."""
+    """Perturbations of MeZO and ElasticZO: torch and engine are Gaussian, engine-signs are random
+    signs. On the CPU the engine's are several times as fast."""
     eps: float = 1e-3
     """Scale of the perturbation (not in the paper; Malladi et al.: 1e-3)."""
     seeds: tuple[int, ...] = (0,)
@@ -159,11 +160,10 @@ class Config:
         require_choice("bp_dtype", self.bp_dtype, BYTES)
         require_choice("device", self.device, ("cpu", "cuda"))
         require_choice("noise", self.noise, get_args(NoiseName))
-        if self.noise == "engine" and self.device != "cpu":
+        if self.noise != "torch" and self.device != "cpu":
             msg = (
-                "noise = 'engine' with device = 'cuda': the engine draws noise on the CPU only; "
-                "use "
-                "noise = 'torch'"
+                f"noise = {self.noise!r} with device = 'cuda': the engine draws noise on the CPU "
+                "only; use noise = 'torch'"
             )
             raise UsageError(msg)
         for name in ("context", "batch", "evaluations", "monitored_items", "tuning_items"):

@@ -51,7 +51,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
             noise and cannot be built, or no learning rate of any set-up finished its run.
     """
     require_device(config.device)
-    if config.noise == "engine":
+    if config.noise != "torch":
         build()
     datasets = obtainable(config.datasets)
     prepared = _prepared(context)

@@ -196,7 +196,7 @@ function show() {
   rows.replaceChildren(...DATA.methods.map((method) => methodRow(a, method, s, budget)));
   const fitting = rows.querySelectorAll(".yes").length;
   byId("summary").textContent = `${a.parameters.toLocaleString("en")} parameters, `
-    + `${formatBytes(weight_bytes(a, s))} of weights; ${s.attention} attention, loss of `
+    + `${formatBytes(weight_bytes(a, s))} of weights; ${is_eager(a, s) ? "eager" : "sdpa"} attention, loss of `
     + `${LOSSES[s.loss]}; ${fitting} of ${DATA.methods.length} methods fit ${formatBytes(budget)}.`;
   showFamilies(s, budget);
 }
