@@ -66,7 +66,7 @@ def test_the_formula_is_near_every_simulated_step(script: ModuleType) -> None:
     assert len(script.MODELS) >= 10
     for point in record["points"]:
         config = find(point["model"]).config  # type: ignore[union-attr]
-        formula = estimate(
-            architecture(config), TRAINING_METHODS[point["method"]], script.SETTING
-        ).total
+        sizes = architecture(config)
+        method = TRAINING_METHODS[point["method"]]
+        formula = estimate(sizes, method, script.setting_of(sizes)).total
         assert formula == pytest.approx(point["total_bytes"], rel=0.02), point
