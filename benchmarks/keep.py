@@ -34,7 +34,9 @@ names:
 
 - *two forwards*: two forward passes;
 - *plain*: MeZO as a plain PyTorch loop that draws whole tensors of noise;
-- *published*: the widely used loop of Malladi et al. 2023, rewritten here from its description;
+- *published*: the widely used loop of Malladi et al. 2023, rewritten here from its description. It
+  draws whole tensors of noise, and computes the logits of every token of a prompt with each answer;
+- *forward*: one forward pass of this suite, which computes logits at the last token of a prompt;
 - *mezo*: this suite's MeZO in PyTorch, with PyTorch's noise;
 - *mezo, engine's noise*: *mezo* with the Gaussian noise of the C++ engine;
 - *mezo, engine's signs*: *mezo* with the random signs of the C++ engine;

@@ -21,6 +21,7 @@ from repro.core.errors import ReproError, UsageError
 from repro.methods.elasticzo import ElasticZO
 from repro.methods.huggingface import ZerothOrderTrainer
 from repro.methods.log import replay
+from repro.methods.meazo import MEAZO
 from repro.methods.mezo import MeZO
 from repro.methods.zeroth_order import ZerothOrder
 
@@ -52,6 +53,10 @@ def sentences() -> Dataset:
 
 def mezo(model: nn.Module, seed: int = 5) -> MeZO:
     return MeZO(model.parameters(), lr=1e-2, eps=1e-3, clip=2, perturbations=2, seed=seed)
+
+
+def meazo(model: nn.Module, seed: int = 5) -> MEAZO:
+    return MEAZO(model.parameters(), lr=1e-2, eps=1e-3, seed=seed)
 
 
 def elasticzo(model: nn.Module, seed: int = 5) -> ElasticZO:
@@ -100,7 +105,7 @@ def test_the_guide_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / "runs/checkpoint-60/optimizer.pt").is_file()
 
 
-@pytest.mark.parametrize("make", [mezo, elasticzo])
+@pytest.mark.parametrize("make", [mezo, meazo, elasticzo])
 def test_a_run_equals_a_plain_loop_bit_by_bit(make: Make, tmp_path: Path) -> None:
     inside, outside = bert(), bert()
     args = arguments(tmp_path, train_sampling_strategy="sequential")

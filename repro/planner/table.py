@@ -34,7 +34,9 @@ def plan_text(plan: Plan) -> str:
                 "longest N and largest B from the formula."
             ]
             hidden = set()
-        basis.append("MeZO paper: equations (2) and (3) as printed, with L' = 1.")
+        basis.append(
+            "MeZO paper: its equations (2) for BP and (3) for MeZO, as printed, with L' = 1."
+        )
     else:
         basis = ["All values come from the tensors of simulated steps."]
         hidden = {"formula", "MeZO paper"}
@@ -101,7 +103,7 @@ def _cells(row: MethodPlan, plan: Plan) -> dict[str, str]:
         "to spare": spare,
         **{n: "-" if value is None else format_bytes(value) for n, value in sizes.items()},
         **{
-            n: "-" if value is None else f"{value} (all)" if value == most else f"{value or 'none'}"
+            n: "-" if value is None else f"{value} (max)" if value == most else f"{value or 'none'}"
             for n, (value, most) in limits.items()
         },
     }
@@ -133,7 +135,7 @@ def _remarks(plan: Plan) -> list[str]:
 def _setting_line(setting: Setting, budget: float) -> str:
     loss = "the last token" if setting.loss == "last" else "every token"
     return (
-        f"Budget {format_bytes(budget)}; N = {setting.context}, B = {setting.batch}, "
+        f"Budget {format_bytes(budget)}; context N = {setting.context}, batch B = {setting.batch}, "
         f"{setting.format}, {setting.attention} attention, loss of {loss}"
     )
 

@@ -94,12 +94,12 @@ def artifact_table(rows: Sequence[ClaimRow], seconds: Mapping[str, float]) -> st
         seconds: compute time in the records, by slug.
     """
     lines = [
-        "| artifact | title | statements | compute time recorded | command |",
+        "| artifact | title | statements | compute time recorded | command (`quick` profile) |",
         "| --- | --- | --- | --: | --- |",
     ]
     for slug in index.SLUGS:
         counts = Counter(row.verdict for row in rows if row.artifact == slug)
-        told = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name]) or "none"
+        told = "; ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name]) or "none"
         title = index.load(slug).title.replace("|", "/")
         cost = format_seconds(seconds[slug]) if slug in seconds else "–"  # noqa: RUF001
         lines.append(

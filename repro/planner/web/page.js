@@ -126,7 +126,7 @@ function bar(peak, budget) {
   return made;
 }
 
-const limit = (value, most) => (value === most ? `${value} (all)` : value ? `${value}` : "none");
+const limit = (value, most) => (value === most ? `${value} (max)` : value ? `${value}` : "none");
 
 function byThePaper(a, method, s) {
   const bytes = paperBytes(a, method, s, DATA.paper_widths[s.format], DATA.live_layers);
