@@ -33,7 +33,7 @@ def test_readme_between_the_marks_is_replaced_and_the_rest_kept(tmp_path: Path) 
     readme, results = tmp_path / "README.md", tmp_path / "results"
     results.mkdir()
     readme.write_text(f"# Title\n\n{BEGIN}\nold\n{END}\n\n## More\n")
-    update_readme(readme, results)
+    update_readme(readme, results, [])
     once = readme.read_text()
     assert once.startswith(f"# Title\n\n{BEGIN}\n\n| statement | published | ours |")
     assert once.endswith(f"{END}\n\n## More\n")
@@ -42,7 +42,7 @@ def test_readme_between_the_marks_is_replaced_and_the_rest_kept(tmp_path: Path) 
         "scorecard-light.png",
         "scorecard-dark.png",
     }
-    update_readme(readme, results)
+    update_readme(readme, results, [])
     assert readme.read_text() == once
 
 
@@ -66,7 +66,7 @@ def test_readme_without_marks_is_left_alone(tmp_path: Path, text: str) -> None:
     readme = tmp_path / "README.md"
     readme.write_text(text)
     with pytest.raises(ReproError, match="where the results belong"):
-        update_readme(readme, tmp_path)
+        update_readme(readme, tmp_path, [])
     assert readme.read_text() == text
 
 

@@ -138,7 +138,9 @@ def test_an_order_that_one_seed_leaves_open_is_shown_with_its_run(
     order = next(row for row in claim_rows(tmp_path, [SLUG]) if row.id == ORDER)
     assert (order.verdict, order.shown_verdict, order.n_seeds) == ("undecided", "undecided", 1)
     assert order.record_files == [one.name]
-    assert "trained, paper, 1 seed, PyTorch | undecided |" in artifact_section(tmp_path, SLUG)
+    assert "trained, paper, 1 seed, PyTorch | undecided |" in artifact_section(
+        tmp_path, SLUG, claim_rows(tmp_path, [SLUG])
+    )
 
 
 def test_a_report_of_one_run_is_of_that_run_alone(run: Callable[..., Path]) -> None:
@@ -154,10 +156,10 @@ def test_readme_says_how_much_is_behind_each_number(
     run: Callable[..., Path], tmp_path: Path
 ) -> None:
     quick = run("quick")
-    one = artifact_section(tmp_path, SLUG)
+    one = artifact_section(tmp_path, SLUG, claim_rows(tmp_path, [SLUG]))
     assert f"Profile `quick`, record [`{quick.name}`]({SLUG}/{quick.name})," in one
     run("paper", methods=("full_zo",))
-    text = artifact_section(tmp_path, SLUG)
+    text = artifact_section(tmp_path, SLUG, claim_rows(tmp_path, [SLUG]))
     assert f"Profile `paper`, `quick`, [2 records]({SLUG})," in text
     assert "| 89.80 % | 89.60 ± 0.5 % | trained, paper, 3 seeds, PyTorch | reproduced |" in text
     assert (

@@ -42,8 +42,9 @@ MEANINGS: dict[str, str] = {
     NOT_DECIDABLE: "it depends on a setting that the paper does not give: plausible values give "
     "results on both sides of the published one",
     NOT_COMPARABLE: "it is about hardware or a model that was not used here",
-    UNDECIDED: "it was tested, and the result is compatible with both answers, or it differs where "
-    "the paper leaves settings open and none that we tried agrees",
+    UNDECIDED: "it was tested, but with one seed or too wide an interval, or the result is "
+    "compatible with both answers, or it differs where the paper leaves settings open and none that "
+    "we tried agrees",
     NOT_RUN: "there is no test yet",
 }
 """The meaning of each verdict, for legends."""

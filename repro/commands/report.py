@@ -93,19 +93,19 @@ def execute(args: argparse.Namespace) -> int:
         runs = require_runs(args.results, slug)
         for path in draw(slug, runs, args.results / slug / "figures"):
             sys.stdout.write(f"{path}\n")
+    rows = claim_rows(args.results) if args.readme or not args.html else []
     if args.readme is not None:
-        update_readme(args.readme, args.results)
-        sys.stdout.write(f"{write_ledger(args.results)}\n")
+        update_readme(args.readme, args.results, rows)
+        sys.stdout.write(f"{write_ledger(args.results, rows)}\n")
         shipped = args.readme.parent / "repro" / "report" / SUMMARY.name
         if shipped.is_file():  # the README of a clone
-            rows = [row.as_dict() for row in claim_rows(args.results)]
-            write_summary(args.results, rows, shipped)
+            write_summary(args.results, [row.as_dict() for row in rows], shipped)
             sys.stdout.write(f"{shipped}\n")
             recipes = args.readme.parent / "docs" / "methods.md"
             write_recipes(recipes, args.results)
             sys.stdout.write(f"{recipes}\n")
     if args.html is None:
-        sys.stdout.write(claims_text(claim_rows(args.results, slugs)))
+        sys.stdout.write(claims_text([row for row in rows if row.artifact in slugs]))
         return 0
     from repro.site.build import build
 

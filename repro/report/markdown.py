@@ -17,14 +17,14 @@ from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
 from repro.core.units import format_seconds
 from repro.report import formatting
-from repro.report.claims_table import ClaimRow, claim_rows, run_rows
+from repro.report.claims_table import ClaimRow
 from repro.report.headlines import draw_scorecards, headline_table
 from repro.report.runs import current_runs
 from repro.report.summary import recorded_times
 
 
-def update_readme(readme: Path, results: Path) -> None:
-    """Rewrite the results between the marks in ``readme`` from the records.
+def update_readme(readme: Path, results: Path, rows: Sequence[ClaimRow]) -> None:
+    """Rewrite the results between the marks in ``readme`` from all statements, ``rows``.
 
     Its scorecards are drawn to ``docs/figures`` in the same directory.
 
@@ -32,7 +32,6 @@ def update_readme(readme: Path, results: Path) -> None:
         UsageError: ``readme`` cannot be read.
         ReproError: the marks are missing or in the wrong order.
     """
-    rows = claim_rows(results)
     table = artifact_table(rows, recorded_times(results))
     rewrite(readme, "results", "\n\n".join([headline_table(rows), summary(rows), table]))
     draw_scorecards(rows, readme.parent / "docs" / "figures")
@@ -66,10 +65,13 @@ def rewrite(document: Path, name: str, body: str) -> None:
         atomic.replace(document, new.encode())
 
 
-def write_ledger(results: Path) -> Path:
-    """Write every statement, artifact by artifact, to ``README.md`` in ``results``."""
+def write_ledger(results: Path, rows: Sequence[ClaimRow]) -> Path:
+    """Write all statements, ``rows``, artifact by artifact, to ``README.md`` in ``results``."""
     path = results / "README.md"
-    sections = [artifact_section(results, slug) for slug in index.SLUGS]
+    sections = [
+        artifact_section(results, slug, [row for row in rows if row.artifact == slug])
+        for slug in index.SLUGS
+    ]
     legend = "\n".join(f"- *{name}*: {meaning}." for name, meaning in MEANINGS.items())
     text = "\n\n".join(
         [
@@ -78,7 +80,7 @@ def write_ledger(results: Path) -> Path:
             "One row is one statement of a paper, with our value on the basis that it names. "
             "`repro claim ID` shows a statement in full, with its quotation.",
             legend,
-            summary(claim_rows(results)),
+            summary(rows),
             *sections,
         ]
     )
@@ -121,11 +123,10 @@ def summary(rows: Sequence[ClaimRow]) -> str:
     return "\n".join(lines)
 
 
-def artifact_section(results: Path, slug: str) -> str:
+def artifact_section(results: Path, slug: str, rows: Sequence[ClaimRow]) -> str:
     """Return one artifact's heading, first figure, statements and links, for ``results/``."""
     artifact = index.load(slug)
     runs = current_runs(results, slug)
-    rows = run_rows(slug, runs)
     parts = [f"### {artifact.title}"]
     if runs:
         profiles = list(dict.fromkeys(run.name.partition("-")[0] for run in runs))
