@@ -92,15 +92,22 @@ def main(arguments: list[str]) -> int:
 
 
 def _tables(former: str) -> _Tables:
-    """Return the tables of a page, each with what is said of it below."""
+    """Return the tables of a page, each with what is said of it below.
+
+    Raises:
+        SystemExit: a section has text above its first table, which would be lost.
+    """
     _, *sections = _SECTION.split(former)
     found: _Tables = {}
     for title, text in zip(sections[::2], sections[1::2], strict=True):
         starts = list(_TABLE.finditer(text))
-        ends = [*(start.start() for start in starts[1:]), len(text)]
+        ends = [*(start.start() for start in starts), len(text)]
+        if text[: ends[0]].strip():
+            msg = f"section {title!r}: move the text above the first table below it, or remove it"
+            raise SystemExit(msg)
         found[title] = {
             start[1]: text[start.start() : end].rstrip() + "\n"
-            for start, end in zip(starts, ends, strict=True)
+            for start, end in zip(starts, ends[1:], strict=True)
         }
     return found
 

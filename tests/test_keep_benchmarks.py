@@ -83,5 +83,13 @@ def test_tables_of_other_processors_and_tests_are_kept(tmp_path: Path) -> None:
     assert page.read_text() == before.replace("| a/b | 1.00 |", "| a/b | 4.00 |")
 
 
+def test_a_page_with_text_above_a_table_is_left_as_it_is(tmp_path: Path) -> None:
+    page = tmp_path / "speed.md"
+    page.write_text("# Speed\n\n## Steps\n\nBy hand.\n")
+    (tmp_path / "run.json").write_text('{"benchmarks": []}')
+    assert keep(tmp_path / "run.json", page) == 1
+    assert page.read_text().endswith("By hand.\n")
+
+
 def test_wrong_usage_is_told(tmp_path: Path) -> None:
     assert keep(tmp_path / "run.json") == 2
