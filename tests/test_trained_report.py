@@ -157,10 +157,10 @@ def test_readme_says_how_much_is_behind_each_number(
 ) -> None:
     quick = run("quick")
     one = artifact_section(tmp_path, SLUG, claim_rows(tmp_path, [SLUG]))
-    assert f"Profile `quick`, record [`{quick.name}`]({SLUG}/{quick.name})," in one
+    assert f"Profile `quick`, record file [`{quick.name}`]({SLUG}/{quick.name})," in one
     run("paper", methods=("full_zo",))
     text = artifact_section(tmp_path, SLUG, claim_rows(tmp_path, [SLUG]))
-    assert f"Profile `paper`, `quick`, [2 records]({SLUG})," in text
+    assert f"Profile `paper`, `quick`, [2 record files]({SLUG})," in text
     assert "| 89.80 % | 89.60 ± 0.5 % | trained, paper, 3 seeds, PyTorch | reproduced |" in text
     assert (
         "| 99.10 % | 99.10 ± 0.5 % | trained, quick, 3 seeds, PyTorch | not run (quick only) |"

@@ -60,18 +60,19 @@ class Config(TrainingRuns):
     """The cells of the table to train, and the length of training."""
 
     datasets: tuple[str, ...] = DATASETS
-    """Data sets; other sets than the paper's appear under their own names (see repro data list)."""
+    """Data sets: mnist, fashion_mnist, modelnet40, modelnet40_points, modelnet40_hdf5, and the
+    stand-ins shapes40 and shrec11."""
     precisions: tuple[Precision, ...] = PRECISIONS
     """fp32, int8 (the gradient's sign from a float loss), int8_star (integers only)."""
     methods: tuple[MethodName, ...] = METHODS
-    """Methods: Full ZO, ZO-Feat-Cls2, ZO-Feat-Cls1 and Full BP, in the order of BP's layers."""
+    """Methods, from no layer trained by BP to all: Full ZO, ZO-Feat-Cls2, ZO-Feat-Cls1, Full BP."""
     epochs: int = 100
     """Epochs on images (the paper's 100)."""
     image_items: int | None = None
     """Number of training images; by default all."""
     cloud_epochs: tuple[int, ...] = CLOUD_EPOCHS
-    """Numbers of epochs on clouds. Only the largest is run: the shorter runs are its beginning. Our
-    copy of the paper has lost the number; 200 is usual."""
+    """Numbers of epochs on point clouds. Only the longest run is trained; the others are its first
+    epochs. Our copy of the paper has lost the number; 200 is usual."""
     cloud_items: int = 9843
     """Maximum number of training clouds (ModelNet40 has 9,843)."""
     cloud_points: int = 1024

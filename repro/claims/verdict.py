@@ -35,17 +35,18 @@ VERDICTS = (
 )
 MEANINGS: dict[str, str] = {
     REPRODUCED: "our value on the statement's own basis agrees",
-    CORRECTED: "it agrees once a slip in the paper, which we name, is corrected",
-    CLOSE: "it differs by less than a stated tolerance",
+    CORRECTED: "our value agrees after the correction of an error in the paper, which "
+    "`repro claim ID` names",
+    CLOSE: "it differs by at most 5 %, or a trained accuracy by at most 3 points",
     NOT_REPRODUCED: "a faithful test with known settings gives something else",
     INCONSISTENT: "it contradicts the paper's own equations, and no reading repairs it",
-    NOT_DECIDABLE: "it depends on a setting that the paper does not give: plausible values give "
-    "results on both sides of the published one",
+    NOT_DECIDABLE: "it depends on a setting that the paper does not give, and plausible values of "
+    "it give results above and below the published number",
     NOT_COMPARABLE: "it is about hardware or a model that was not used here",
-    UNDECIDED: "it was tested, but with one seed or too wide an interval, or the result is "
-    "compatible with both answers, or it differs where the paper leaves settings open and none that "
-    "we tried agrees",
-    NOT_RUN: "there is no test yet",
+    UNDECIDED: "the test is inconclusive: there is only one seed; or the interval is too wide, or "
+    "contains a difference of 0; or our result differs, and no setting that we tried, of those "
+    "that the paper leaves open, explains it",
+    NOT_RUN: "no records test it, or only records of profiles that give no verdict",
 }
 """The meaning of each verdict, for legends."""
 

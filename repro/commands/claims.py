@@ -7,19 +7,21 @@ from collections import Counter
 from typing import Any
 
 from repro.artifacts.index import ARTIFACTS, SLUGS, load
+from repro.claims.index import CLAIMS
 from repro.claims.verdict import VERDICTS
 from repro.commands.options import add_results
 from repro.core.errors import UsageError
 from repro.core.units import format_seconds
 from repro.core.validation import unknown
 
-_BASES = ("equations", "simulated", "measured", "engine", "timed", "trained")
+_BASES = ("equations", "measured", "trained", "timed")
 
 
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
     """Add the three commands to the parser."""
     parser = subparsers.add_parser(
-        "list", help="list the artifacts: paper, recorded time, verdicts, title"
+        "list",
+        help="list the artifacts (figures, tables, experiments) with paper, time, verdicts, title",
     )
     parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
     parser.set_defaults(
@@ -38,14 +40,15 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "--verdict",
         nargs="+",
         action="append",
-        metavar="VERDICT",
-        help=f"only this verdict; give the option again for another: {'; '.join(VERDICTS)}",
+        metavar="WORD",
+        help="only this verdict, such as --verdict not run; repeat the option for several: "
+        f"{'; '.join(VERDICTS)}",
     )
     parser.add_argument(
         "--basis",
         choices=_BASES,
         metavar="BASIS",
-        help=f"only statements about this basis: {', '.join(_BASES)}",
+        help=f"only statements with this basis: {', '.join(_BASES)}",
     )
     parser.add_argument("--json", action="store_true", help="print a JSON list of objects")
     add_results(parser)
@@ -75,7 +78,7 @@ def list_artifacts(args: argparse.Namespace) -> int:
             "slug": slug,
             "paper": artifact.paper,
             "title": artifact.title,
-            "claims": list(artifact.claims),
+            "claims": [claim for claim in artifact.claims if not CLAIMS[claim].same_as],
             "profiles": list(artifact.profiles),
             "recorded_seconds": summary.recorded_seconds.get(slug),
             "verdicts": {name: verdicts[slug][name] for name in VERDICTS if verdicts[slug][name]},

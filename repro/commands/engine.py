@@ -10,7 +10,7 @@ from repro.ondevice.build import build, load
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
     """Add the command to the parser."""
     parser = subparsers.add_parser(
-        "engine", help="build the on-device C++ engine, or show where it is"
+        "engine", help="build the C++ engine that --engine native trains with, or show where it is"
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION")
     action = actions.add_parser("build", help="compile the engine into the cache")

@@ -17,8 +17,9 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     parser = subparsers.add_parser(
         "gpu",
         help="run the measurements that need a GPU, within a time limit",
-        description="Run GPU jobs within a time limit, the most valuable first. Finished jobs are "
-        "recorded; run the same command again to run the rest.",
+        description="Run the measurements that need a GPU (jobs), those with the most statements a "
+        "minute first. A job starts only if its estimated time fits into the remaining minutes. "
+        "Run the same command again to run the rest; the tests run every time.",
     )
     parser.add_argument("--minutes", type=float, default=20, help="time limit (default: 20)")
     parser.add_argument(

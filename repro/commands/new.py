@@ -21,7 +21,9 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     parser = subparsers.add_parser(
         "new", help="write the skeleton of a new artifact: module, notebook template, test"
     )
-    parser.add_argument("slug", metavar="SLUG", help="name of the new artifact, such as mezo_fig5")
+    parser.add_argument(
+        "slug", metavar="SLUG", help="its name, which begins with mezo_ or elasticzo_"
+    )
     parser.set_defaults(
         execute=execute, next_step="repro run {slug} --profile smoke runs the new artifact"
     )

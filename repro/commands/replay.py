@@ -17,7 +17,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "records", type=Path, nargs="+", metavar="RECORDS", help="files of records of mezo_fig4"
     )
     parser.add_argument(
-        "--arm", metavar="ARM", help="only this method: mezo_1 or mezo_5 (default: both)"
+        "--arm", metavar="ARM", help="only this method: mezo_1, mezo_5 or mezo_lora"
     )
     parser.add_argument("--seed", type=int, metavar="N", help="only runs with this seed")
     parser.add_argument(

@@ -27,8 +27,9 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "--readme",
         type=Path,
         metavar="FILE",
-        help="Markdown file whose results section is rewritten, with the ledger in the results; "
-        "in a clone also the recipes in docs/ and the summary in the package (default: none)",
+        help="rewrite the results section of this Markdown file, and README.md in the results (the "
+        "table of all statements); in a clone also the recipes in docs/methods.md and the summary "
+        "that the package ships (default: none)",
     )
     parser.add_argument(
         "--html",
@@ -42,14 +43,14 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         type=Path,
         default=notebooks_dir(),
         metavar="DIR",
-        help="directory of the site's notebooks (default: notebooks)",
+        help="read the site's notebooks here (default: notebooks)",
     )
     parser.add_argument(
         "--documents",
         type=Path,
         default=Path(),
         metavar="DIR",
-        help="directory of the site's README.md and docs/ (default: .)",
+        help="read README.md and docs/ for the site here (default: .)",
     )
     parser.set_defaults(execute=execute, next_step="repro open shows the site or a figure")
     parser = subparsers.add_parser("notebooks", help="generate and execute the results notebooks")

@@ -36,17 +36,17 @@ class SweepOptions(CommonOptions[Configuration]):
     executor: Literal["local", "ray"] = "local"
     """Where training runs execute: in processes of this machine, or on a Ray cluster."""
     address: str | None = None
-    """Ray cluster: auto (default) for this machine's, local for a new one, or HOST:PORT."""
+    """Ray cluster: auto for this machine's (as by default), local for a new one, or HOST:PORT."""
     workers: int | None = None
-    """Maximum number of training runs at a time (default: one for every --threads cores)."""
+    """Maximum number of training runs at a time; None: one for every --threads cores."""
     threads: int = 1
     """Threads of each training run; on Ray also its CPUs."""
     memory: float | None = None
-    """Memory in GB for all training runs together on this machine (default: the free memory)."""
+    """Memory in GB for all training runs together on this machine; None: the free memory."""
     gpus_per_run: float | None = None
-    """Share of a GPU for a training run on cuda (default: 1/16)."""
+    """Share of a GPU for a training run on cuda; None: 1/16."""
     again: bool = False
-    """Repeat training runs that earlier records contain."""
+    """Write all results again, whatever is recorded; the cache's finished runs are not repeated."""
     dry_run: bool = False
     """List the finished, unfinished and missing training runs, and train none."""
 
@@ -83,13 +83,16 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     run = subparsers.add_parser(
         "run",
         help="run one artifact; repro run SLUG --help lists its options",
+        description="Run one artifact and write its records. repro run SLUG --help lists its "
+        "options.",
         usage="repro run SLUG [--profile P] [--out DIR] [--report] [options of the artifact]",
     )
     sweep = subparsers.add_parser(
         "sweep",
         help="train the missing runs of an artifact, on this machine or on a Ray cluster",
         usage="repro sweep SLUG [--profile P] [--dry-run] [--executor ray --address A] [...]",
-        description="repro sweep SLUG --help lists the options of an artifact.",
+        description="Train the runs of an artifact that have no record yet, here or on a Ray "
+        "cluster. repro sweep SLUG --help lists its options.",
     )
     commands: tuple[tuple[Any, Callable[[argparse.Namespace], int], str], ...] = (
         (run, _run, "name of an artifact, as in repro list"),

@@ -85,9 +85,9 @@ def source(row: ClaimRow) -> str:
 
 
 def other_values(row: ClaimRow) -> str:
-    """Return our other values, as in ``simulated 19.4; simulated, SDPA 12.7``."""
+    """Return our other values, as in ``simulated 19.4 GB; simulated, SDPA 12.7 GB``."""
     return "; ".join(
-        f"{name} {value:.4g}" for name, value in row.values.items() if name != row.basis
+        f"{name} {value:.4g} {unit(row)}" for name, value in row.values.items() if name != row.basis
     )
 
 

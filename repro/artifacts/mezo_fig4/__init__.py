@@ -109,7 +109,8 @@ class Config:
     bp_steps: int = 0
     """Training steps of BP and of LoRA with Adam; 0: use --seconds."""
     zo_forwards: tuple[int, ...] = (0,)
-    """Forward passes of zeroth-order runs, for all or each of --mezo-models; 0: use --seconds."""
+    """Forward passes of a zeroth-order run, one number for all or for each of --mezo-models; 0: use
+    --seconds."""
     evaluations: int = 4
     """Number of evaluations during a run, at equal intervals."""
     monitored_items: int = 64
@@ -127,19 +128,20 @@ class Config:
     elasticzo_lrs: tuple[float, ...] = (5e-4, 5e-5, 5e-6)
     """Learning rates tried for ElasticZO; both of its parts use the same rate."""
     grid_share: float = 0.25
-    """Length of each run of the grids, as a share of the length of a training run."""
+    """Length of a run that tests a learning rate, as a share of a training run."""
     tuning_items: int = 64
-    """Training items held out for choosing the learning rates and the zero-shot biases."""
+    """Training items held out for choosing the learning rates and the biases of the calibrated
+    zero-shot evaluation."""
     zero_shot: bool = True
     """Evaluate every model on every task before any training, plain and calibrated."""
     noise: NoiseName = "torch"
     """Perturbations of MeZO and ElasticZO: torch and engine are Gaussian, engine-signs are random
-    signs. On the CPU the engine's are several times as fast."""
+    signs. Those of the engine need the CPU, and are drawn several times as fast."""
     eps: float = 1e-3
     """Scale of the perturbation (not in the paper; Malladi et al.: 1e-3)."""
     seeds: tuple[int, ...] = (0,)
-    """Seeds of the order of items, of the perturbations and of the adapters; a few-shot task has
-    one split for each."""
+    """Seeds of the order of items, of the perturbations and of the adapters; sst2-k16
+    has one split for each of the seeds 0 to 4."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Device of the runs."""
     threads: int = 2

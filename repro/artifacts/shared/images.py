@@ -22,7 +22,8 @@ class TrainingRuns:
     device: Device = "cpu"
     """Device to train on: cpu, or cuda."""
     engine: EngineChoice = "torch"
-    """torch for PyTorch, native for the C++ engine, auto for the C++ engine where it can."""
+    """torch for PyTorch, native for the C++ engine, auto for the C++ engine if it supports the
+    run."""
 
     def __post_init__(self) -> None:
         require_choice("device", self.device, get_args(Device))
