@@ -27,8 +27,8 @@ _A2_ORDERS = replace(
     _A2,
     id="A2-orders",
     section="2.4 (conclusion)",
-    statement="At a large context MeZO fits a model several orders of magnitude larger than BP does "
-    "(read as 100x or more, for Llama 2 7B at N = 32768)",
+    statement="At a large context MeZO fits a model several orders of magnitude larger than BP "
+    "does (read as 100x or more, for Llama 2 7B at N = 32768)",
     quote="with potentially several orders-of-magnitude larger savings for large contexts",
     published=100,
     relation="at least",
