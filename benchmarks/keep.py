@@ -7,7 +7,7 @@ depend on the machine and what else it did, and are left out. Of a benchmark tha
 files the last counts.
 
 The page has a section for each test and in it a table for each processor. Tables that the files
-have not are kept.
+have not are kept; a table of the same test and processor is replaced whole, with all its columns.
 """
 
 import json
@@ -51,8 +51,9 @@ names:
   ZO-Feat-Cls1, Full BP);
 - *int8*, *int8\\**: ElasticZO-INT8 with the loss in floating point, and in integers only.
 
-*exact* and *rounded* say how *mezo* restores the weights (`restore="exact"` or `"rounded"`). The
-programs that it is compared with always round.
+A column `8 x 128` is for a batch of 8 prompts of 128 tokens. *exact* and *rounded* say how *mezo*
+restores the weights (`restore="exact"` or `"rounded"`). The programs that it is compared with
+always round.
 """
 
 
@@ -60,7 +61,7 @@ _NAMES = {"mezo": "MeZO", "pointnet": "PointNet", "pytorch": "PyTorch", "zo": "Z
 
 
 _SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)
-_TABLE = re.compile(r"^`[^`]+`; commit \w+, (.+?), PyTorch ", re.MULTILINE)
+_TABLE = re.compile(r"^`[^`]+`; commit \S+, (.+?), PyTorch ", re.MULTILINE)
 _Tables = dict[str, dict[str, str]]
 """By section and processor."""
 

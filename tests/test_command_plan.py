@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from repro.cli import main
+from repro.core.errors import UsageError
 from repro.core.units import format_bytes
 from repro.data.sources import hub
 
@@ -67,6 +68,22 @@ def test_the_readme_shows_what_the_command_prints(capsys: pytest.CaptureFixture[
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     shown = f"$ repro {command}\n{capsys.readouterr().out}"
     assert f"```\n{shown}```\n" in readme
+
+
+def test_a_model_without_sdpa_uses_eager_attention(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    found = planned(capsys, "--budget", "16GB", "--model", "gemma2-2b")
+    assert found["setting"]["attention"] == "eager"
+    assert found["notes"] == ["the model has no sdpa attention: eager instead"]
+    eager = planned(capsys, "--budget", "16GB", "--model", "gemma2-2b", "--attention", "eager")
+    assert (eager["notes"], eager["methods"]) == ([], found["methods"])
+    asked = ["plan", "--budget", "16GB", "--model", "gemma2-2b", "--attention", "sdpa"]
+    for more in ([], ["--html", str(tmp_path / "plan.html")]):
+        assert main([*asked, *more]) == UsageError.exit_code
+        assert "gemma2-2b has none; leave --attention out" in capsys.readouterr().err
+    assert main(["plan", "--budget", "16GB", "--family", "gemma2"]) == 0
+    assert "gemma2: eager attention, because its class has no SDPA." in capsys.readouterr().out
 
 
 def test_methods_without_sense_say_why(capsys: pytest.CaptureFixture[str]) -> None:

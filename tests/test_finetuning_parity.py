@@ -14,7 +14,7 @@ from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
 from repro.models.tiny import tiny_llama
 from repro.models.training_mode import without_dropout
-from repro.ondevice.noise import EngineNoise
+from repro.ondevice.noise import EngineNoise, EngineSigns
 
 LR, EPS = 1e-3, 1e-3
 
@@ -43,7 +43,7 @@ def test_losses_of_full_logits_and_of_the_last_position_are_the_same() -> None:
 
 
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("make", [TorchNoise, EngineNoise])
+@pytest.mark.parametrize("make", [TorchNoise, EngineNoise, EngineSigns])
 def test_trajectories_are_the_same_given_the_same_noise(make: Callable[[], Noise]) -> None:
     made, answers = batches(40)
     ours, theirs = tiny_llama().model, tiny_llama().model

@@ -18,7 +18,7 @@ from repro.methods.lattice import Lattice
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
 from repro.methods.noise import LatticeStep, PiecewiseNoise, TorchNoise
-from repro.methods.perturbed_weights import Restore
+from repro.methods.perturbed_weights import PerturbedWeights, Restore
 from repro.ondevice.build import EngineError
 from repro.ondevice.noise import EngineNoise, EngineSigns, TorchNoiseOnEngine
 
@@ -246,8 +246,38 @@ def test_exact_passes_are_those_of_the_lattice(
         assert torch.equal(moved, weights)
         update_(noise, moved, eps, 0, 0.7 * eps)
         sums = weights.float() + z * np.float32(-0.7 * eps / lattice.eps)  # no fused operation
-        expected = lattice.round_at_random(sums, thresholds(7, len(z)))
+        expected = lattice.round_up_above(sums, thresholds(7, len(z)))
         assert torch.equal(moved, expected.to(dtype))
+
+
+@pytest.mark.parametrize("chunk", [None, 33, 4096])
+@pytest.mark.parametrize("seed", [7, 2**32 - 2])
+@pytest.mark.parametrize("make", REFERENCES)
+def test_chunks_of_all_parameters_have_seeds_in_a_row(
+    make: type[EngineNoise], seed: int, chunk: int | None
+) -> None:
+    """As ``PiecewiseNoise`` counts them, whose passes PyTorch's operators make."""
+    noise = make()
+    weights = [part.clone() for dtype in DTYPES for part in (*parameters(dtype), torch.empty(0))]
+    eps, expected = 1e-2, [part.clone() for part in weights]
+    PerturbedWeights(weights, "exact", eps, chunk, noise).prepare()
+    PerturbedWeights(expected, "exact", eps, chunk, noise).prepare()
+    for before, after in ((0, 1), (1, 0)):
+        step = LatticeStep(eps, before, after, is_update=False)
+        noise.step_on_lattice_(weights, seed, step, chunk)
+        by_operators(noise, expected, seed, step, chunk)
+        assert all(map(torch.equal, weights, expected))
+
+
+def by_operators(
+    noise: EngineNoise, weights: list[torch.Tensor], seed: int, step: LatticeStep, chunk: int | None
+) -> None:
+    size = chunk or 65_536
+    pieces = [piece for part in weights for piece in part.view(-1).split(size) if len(part)]
+    for index, piece in enumerate(pieces):
+        z = torch.empty(len(piece))
+        noise.draw_(z, (seed + index) % 2**32)
+        step.apply(Lattice(piece.dtype, step.eps), piece, z)
 
 
 @pytest.mark.parametrize("eps", [1e-3, 0.3])

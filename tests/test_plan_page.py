@@ -100,6 +100,7 @@ def an_architecture(draw: random.Random) -> Architecture:
     flags = (
         "tied", "gated", "rotary", "joined_rotation", "fused_qkv", "split_copies", "fused_gate",
         "parallel", "qkv_bias", "output_bias", "feed_forward_bias", "head_bias", "float32_softmax",
+        "eager_only", "capped",
     )  # fmt: skip
     kv_heads, layers = draw.randint(1, 8), draw.randint(1, 40)
     return Architecture(
@@ -120,6 +121,8 @@ def an_architecture(draw: random.Random) -> Architecture:
         masked=tuple(draw.random() < 0.5 for _ in range(draw.choice([0, layers]))),
         window=draw.choice([0, 512]),
         held=draw.randint(0, 2),
+        masks=draw.randint(1, 2),
+        score_rows=draw.randint(1, 4),
         **{name: draw.random() < 0.5 for name in flags},  # type: ignore[arg-type]
     )
 

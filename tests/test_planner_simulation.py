@@ -148,7 +148,9 @@ def test_formula_is_near_the_simulation_in_other_settings(
 @pytest.mark.slow
 @pytest.mark.parametrize("slug", ["bp-sgd", "lora-checkpoint", "elasticzo"])
 @pytest.mark.parametrize("loss", ["last", "all"])
-@pytest.mark.parametrize("name", ["falcon-7b", "gemma2-2b", "gemma3-270m"])
+@pytest.mark.parametrize(
+    "name", ["falcon-7b", "gemma2-2b", "gemma3-270m", "llama-2-7b", "qwen3-0.6b"]
+)
 def test_formula_with_eager_attention_is_near_the_simulation(
     name: str, loss: Any, slug: str
 ) -> None:
@@ -163,8 +165,8 @@ def test_formula_with_eager_attention_is_near_the_simulation(
 @pytest.mark.parametrize(
     ("slug", "setting", "percent"),
     [
-        ("elasticzo", Setting(context=300, batch=3, attention="eager"), 6),
-        ("checkpoint-sgd", Setting(context=300, batch=3, attention="eager"), 1),
+        ("elasticzo", Setting(context=300, batch=3, attention="eager"), 8),
+        ("checkpoint-sgd", Setting(context=300, batch=3, attention="eager"), 2),
         ("mezo-lora", Setting(context=300, batch=3, format="4bit"), 2),
     ],
 )

@@ -22,7 +22,7 @@ from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, PiecewiseNoise, TorchNoise
 from repro.methods.perturbation import perturb_
 from repro.methods.perturbed_weights import PerturbedWeights, Restore
-from repro.ondevice.noise import EngineNoise, TorchNoiseOnEngine
+from repro.ondevice.noise import EngineNoise, EngineSigns, TorchNoiseOnEngine
 
 HALF = [torch.bfloat16, torch.float16]
 DTYPES = [*HALF, torch.float32]
@@ -87,6 +87,25 @@ def test_every_bfloat16_weight_survives_every_level_of_noise(eps: float) -> None
         assert same_bits(lattice.round(perturbed.float() - noise), theta)
 
 
+def test_initial_ties_go_down_and_others_to_even() -> None:
+    """Replays of logs depend on where the initial weights go."""
+    lattice = Lattice(torch.bfloat16, EPS)
+    spacing = float(lattice.spacing(torch.zeros(1)))
+    steps = torch.tensor([0.5, 1.5, 2.5, 3.25, 3.75])
+    x = spacing * torch.cat([steps, -steps])
+    theta = x.bfloat16()
+    assert torch.equal(theta.float(), x)
+    PerturbedWeights([theta], "exact", EPS, None, TorchNoise()).prepare()
+    assert (theta.float() / spacing).tolist() == [0, 1, 2, 3, 4, -1, -2, -3, -3, -4]
+    assert (lattice.round(x) / spacing).tolist() == [0, 2, 2, 3, 4, 0, -2, -2, -3, -4]
+
+
+def test_an_eps_whose_spacing_has_no_inverse_is_refused() -> None:
+    assert Lattice(torch.bfloat16, 4e-37).bound > 0
+    with pytest.raises(UsageError, match="needs at least"):
+        Lattice(torch.bfloat16, 1e-37)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(
     sizes=st.lists(
@@ -110,7 +129,7 @@ def test_weights_come_back_bit_by_bit(
 
 
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("make_noise", [TorchNoise, TorchNoiseOnEngine, EngineNoise])
+@pytest.mark.parametrize("make_noise", [TorchNoise, TorchNoiseOnEngine, EngineNoise, EngineSigns])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_any_number_of_threads_makes_the_same_walk(
     dtype: torch.dtype, make_noise: Callable[[], Noise]
@@ -145,7 +164,7 @@ def test_stochastic_rounding_keeps_the_mean() -> None:
     lattice = Lattice(torch.bfloat16, EPS)
     x = torch.tensor([0.0123, -0.1, 1e-5, 1.0])[:, None].expand(4, 100_000)
     uniform = torch.rand(x.shape, generator=torch.Generator().manual_seed(0))
-    rounded = lattice.round_at_random(x, uniform).to(torch.float64)
+    rounded = lattice.round_up_above(x, uniform).to(torch.float64)
     deviation = lattice.spacing(x)[:, 0].to(torch.float64) / 2 / math.sqrt(x.shape[1])
     assert ((rounded.mean(dim=1) - x[:, 0]).abs() <= 5 * deviation).all()
     assert torch.equal(rounded[3], torch.ones(x.shape[1], dtype=torch.float64))

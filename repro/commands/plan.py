@@ -226,7 +226,9 @@ def _write_page(
     if model is None:
         needs = _of_families(choose(families, methods, setting, budget, shorten=True))
     else:
-        needs = _of_model(plan_model(model, methods, setting, budget, shorten=True))
+        fall_back = args.attention is None
+        plan = plan_model(model, methods, setting, budget, shorten=True, fall_back=fall_back)
+        needs = _of_model(plan)
     text = page(families, methods, setting, budget, model)
     atomic.replace(args.html, text.encode())
     sys.stdout.write(f"{args.html}\n")

@@ -94,7 +94,11 @@ def execute(args: argparse.Namespace) -> int:
         runs = require_runs(args.results, slug)
         for path in draw(slug, runs, args.results / slug / "figures"):
             sys.stdout.write(f"{path}\n")
-    rows = claim_rows(args.results) if args.readme or not args.html else []
+    rows = []
+    if args.readme is not None:
+        rows = claim_rows(args.results)
+    elif args.html is None:
+        rows = claim_rows(args.results, slugs)
     if args.readme is not None:
         update_readme(args.readme, args.results, rows)
         sys.stdout.write(f"{write_ledger(args.results, rows)}\n")

@@ -93,24 +93,25 @@ class Lattice:
         """Return the lattice point nearest to ``x``, of two the even multiple of the spacing.
 
         Args:
-            x: values of the ``wide`` format, of magnitude up to 1e30.
+            x: values of the ``wide`` format, of magnitude up to 1e30, for larger ones overflow.
         """
         # 3/2 2^(p - 1) spacings, p of the wide format: the last bit of a sum is a spacing
         large = self.spacing(x).mul_(1.5 / torch.finfo(self.wide).eps)
         return x.add(large).sub_(large)
 
-    def round_at_random(self, x: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
-        """Return one of the lattice points around ``x``; their mean is ``x`` (stochastic rounding).
+    def round_up_above(self, x: torch.Tensor, fraction: torch.Tensor | float) -> torch.Tensor:
+        """Return one of the lattice points around ``x``.
 
         Args:
             x: values of the ``wide`` format.
-            uniform: random numbers in [0, 1). If ``x`` lies further above the lower point than this
-                fraction of the spacing, it is rounded up.
+            fraction: if ``x`` lies further above the lower point than this fraction of the spacing,
+                it is rounded up. Random numbers in [0, 1) make this stochastic rounding, whose mean
+                is ``x``.
         """
         spacing = self.spacing(x)
         steps = x.div(spacing)
         below = steps.floor()
-        return below.add_(steps.sub_(below).gt_(uniform)).mul_(spacing)
+        return below.add_(steps.sub_(below).gt_(fraction)).mul_(spacing)
 
     def spacing(self, x: torch.Tensor) -> torch.Tensor:
         """Return the distance between the lattice points around ``x``."""

@@ -46,7 +46,7 @@ class LatticeStep:
         eps_z = lattice.noise(z)
         theta = lattice.theta(weights, eps_z, self.before)
         if self.is_update:  # not fused: that would round once and give other bits
-            moved = lattice.round_at_random(theta.add_(eps_z.mul_(self.after)), *up)
+            moved = lattice.round_up_above(theta.add_(eps_z.mul_(self.after)), *up)
         else:
             moved = theta.add_(eps_z, alpha=self.after)
         weights.copy_(moved)

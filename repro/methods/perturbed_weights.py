@@ -71,7 +71,8 @@ class PerturbedWeights:
         for parameter in self.parameters:
             lattice = lattices[parameter.dtype]
             for weights in split(parameter, self.chunk or default_chunk(parameter.device)):
-                weights.copy_(lattice.round(weights.to(lattice.wide)))
+                # ties go down, as they did in the runs whose logs are replayed
+                weights.copy_(lattice.round_up_above(weights.to(lattice.wide), 0.5))
 
     def perturb(self, seed: int, offset: int) -> None:
         """Move to theta + ``offset`` eps z(``seed``), via theta if another z was added."""
@@ -115,7 +116,7 @@ class PerturbedWeights:
             for weights in split(parameter, self.chunk or default_chunk(parameter.device)):
                 uniform = thresholds(lattice, weights, seed)
                 shrunk = weights.to(lattice.wide).mul_(factor)
-                weights.copy_(lattice.round_at_random(shrunk, uniform))
+                weights.copy_(lattice.round_up_above(shrunk, uniform))
                 seed += 1
 
     def release(self) -> None:

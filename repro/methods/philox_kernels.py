@@ -138,7 +138,7 @@ def _step_on_lattice(
 
 @triton.jit
 def _round(x, threshold, ulp, bound):
-    """Round like ``Lattice.round_at_random``; one half rounds to the nearest if none is a tie.
+    """Round like ``Lattice.round_up_above``; one half rounds to the nearest if none is a tie.
 
     All divisors are powers of two.
     """

@@ -82,6 +82,17 @@ class EngineNoise(PiecewiseNoise):
         """Overwrite ``vector``, float32 [n], with the first n numbers of z(``seed``)."""
         self._noise.draw(vector.numpy(), seed, 0)
 
+    def lattice_pass(self, lattice: Lattice, step: LatticeStep) -> Pass:
+        """Take PyTorch's operators for float32; other weights pass by ``step_on_lattice_`` only.
+
+        Raises:
+            UsageError: the weights are of another format.
+        """
+        if lattice.dtype != torch.float32:
+            msg = f"a pass of {self.name!r} noise over {lattice.dtype} weights: use PyTorch's"
+            raise UsageError(msg)
+        return super().lattice_pass(lattice, step)
+
     @torch.no_grad()
     def step_on_lattice_(
         self, parameters: Sequence[torch.Tensor], seed: int, step: LatticeStep, chunk: int | None
@@ -111,8 +122,8 @@ class EngineSigns(EngineNoise):
     """z of +1 and -1 by the engine's counters: ``RademacherNoise`` with the engine's numbers.
 
     It is ``EngineNoise`` otherwise. One random word serves 32 weights, so that a pass takes little
-    longer than reading and writing the weights. Their magnitude is 1 - 2^-24, for the reason that
-    ``RademacherNoise`` gives.
+    longer than reading and writing the weights. The magnitude is 1 - 2^-24, for the reason that
+    ``RademacherNoise`` gives; on a lattice it is rounded once, for both signs.
     """
 
     name = "engine-signs"

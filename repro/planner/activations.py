@@ -66,22 +66,27 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
     return s.batch * s.context * max(feed_forward, attention, norm)
 
 
-def backward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> float:
-    """Return the peak of a block's backward pass above the block's stored activations.
+def feed_forward_backward(a: Architecture, s: Setting, *, adapters: bool = False) -> float:
+    """Return the peak of the feed-forward network's backward pass above the block's activations.
 
     The gradient of a matrix's input has two parts, the matrix's and its adapter's.
     """
-    D, b = a.hidden, s.width
     wide = 1 if a.activation == "fused" and not a.gated else 2
     wide += adapters and not a.gated and a.activation != "composed"
-    token: float = b * (D + wide * a.feed_forward)
-    if is_eager(a, s):  # the activations between attention and the block's end are freed by then
-        freed = _feed_forward(a, s)
-        if not a.parallel:
-            norm = b * D if a.norm == "layer" else D * _rms(a, s, frozen=adapters)
-            freed += b * D + (a.norms - 1) * norm
-        token = max(token, 2 * b * D + _scores_gradient(a, s) - freed)
-    return s.batch * s.context * token
+    return s.batch * s.context * s.width * (a.hidden + wide * a.feed_forward)
+
+
+def attention_backward(a: Architecture, s: Setting, *, adapters: bool = False) -> float:
+    """Return the peak of eager attention's backward pass above the block's activations.
+
+    The activations between attention and the block's end are freed by then.
+    """
+    D, b = a.hidden, s.width
+    freed = _feed_forward(a, s)
+    if not a.parallel:
+        norm = b * D if a.norm == "layer" else D * _rms(a, s, frozen=adapters)
+        freed += b * D + (a.norms - 1) * norm
+    return s.batch * s.context * (2 * b * D + _scores_gradient(a, s) - freed)
 
 
 def final_norm_working(a: Architecture, s: Setting) -> float:

@@ -133,6 +133,12 @@ class Architecture:
         return sum(inputs * outputs for inputs, outputs in self.matrices)
 
     @property
+    def later_matrix_parameters(self) -> int:
+        """Elements of a block's matrices that follow queries, keys and values."""
+        first = 1 if self.fused_qkv else 3
+        return sum(inputs * outputs for inputs, outputs in self.matrices[first:])
+
+    @property
     def block_parameters(self) -> int:
         """Parameters of one block: matrices, biases, norms."""
         D, Q, K, inner = self.hidden, self.query_width, self.kv_width, self.feed_forward

@@ -5,7 +5,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from repro.core.errors import UsageError
+from repro.core.names import Attention
 from repro.memory.setting import Setting, TrainingMethod
+from repro.planner.activations import is_eager
 from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture
 from repro.planner.families import Member, family
@@ -25,6 +27,8 @@ class Choice:
     """That model; if none fits, the model that needs least memory."""
     needed_bytes: int
     """Memory in bytes of the model shown."""
+    attention: Attention
+    """Its attention: eager if its class has no SDPA."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the choice as plain values."""
@@ -82,9 +86,11 @@ def _choice(
     budget: float,
 ) -> Choice:
     needs = [(estimate(a, method, setting).total, m) for m, a, setting in candidates]
+    _, a, setting = candidates[0]
+    attention: Attention = "eager" if is_eager(a, setting) else "sdpa"
     fitting = [(m.parameters, needed, m.name) for needed, m in needs if needed <= budget]
     if fitting:
         _, needed, model = max(fitting)
-        return Choice(name, method, model, model, round(needed))
+        return Choice(name, method, model, model, round(needed), attention)
     needed, smallest = min(needs, key=lambda pair: pair[0])
-    return Choice(name, method, None, smallest.name, round(needed))
+    return Choice(name, method, None, smallest.name, round(needed), attention)

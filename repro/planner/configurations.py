@@ -143,8 +143,9 @@ def _gemma3(config: Config) -> Architecture:
         max_position_embeddings=131072,
     )
     _require_heads_divide(config)
-    if config.get("attn_logit_softcapping"):
-        raise _unknown(config, "attn_logit_softcapping")
+    for cap in ("attn_logit_softcapping", "final_logit_softcapping"):
+        if config.get(cap):
+            raise _unknown(config, cap)
     types = config.get("layer_types") or _GEMMA3_PATTERN * _size(config, "num_hidden_layers")
     windowed = [name == "sliding_attention" for name in types[: _size(config, "num_hidden_layers")]]
     return _llama_like(
@@ -339,7 +340,9 @@ def _windows(config: Config, window: int | None, first: int = 0) -> dict[str, An
 def _qwen_windows(config: Config) -> dict[str, Any]:
     if not config.get("use_sliding_window"):
         return {}
-    return _windows(config, config.get("sliding_window", 4096), config.get("max_window_layers", 28))
+    first = config.get("max_window_layers", 28)
+    windows = _windows(config, config.get("sliding_window", 4096), first)
+    return {**windows, "masks": 2 if any(windows.get("masked", ())) else 1}
 
 
 def _unknown(config: Config, key: str) -> NoFormulaError:

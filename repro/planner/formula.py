@@ -140,10 +140,7 @@ class _Step:
 
     def _backpropagation(self) -> Iterator[Moment]:
         a, s, trains = self.a, self.s, self.method.trains
-        block, backward = self._kept_block(a.masked_share(self.blocks or 1)), 0.0
-        if self.blocks:
-            backward = activations.backward_working(a, s, adapters=self.adapters)
-            backward += dequantised_bytes(a, s)
+        block = self._kept_block(a.masked_share(self.blocks or 1))
         inputs = self.blocks * self.stream if self.method.checkpointed else 0
         first_keeps_all = not self.blocks or trains == "all"
         less = 0 if first_keeps_all else activations.unkept(a, s)
@@ -152,14 +149,21 @@ class _Step:
         recomputed = again if inputs else 0
         embedding = s.width * a.embedding_parameters
         head = 0 if self.adapters or (trains == "tail" and a.tied) else embedding
-        last = self._block_gradient(a.feed_forward * a.hidden)  # a backward pass starts with it
+        # a block's backward pass starts with its last matrix
+        feed_forward = self._block_gradient(a.feed_forward * a.hidden)
+        attention = feed_forward
+        if activations.is_eager(a, s):  # whose peak comes later, when more gradients exist
+            attention = self._block_gradient(a.later_matrix_parameters)
+        feed_forward_working, attention_working = self._backward_working()
         final = activations.kept_at_the_end(a, s, frozen=self.adapters)
         yield self._at("loss", 0, every + final, activations.logits(a, s, backward=True))
         if inputs:
             working = activations.forward_working(a, s, adapters=self.adapters)
             yield self._at("forward pass", 0, inputs, working + dequantised_bytes(a, s))
         yield self._at("final norm", head, every, activations.final_norm_working(a, s))
-        yield self._at("backward pass begins", head + last, every + recomputed, backward)
+        begins, kept = "backward pass begins", every + recomputed
+        yield self._at(begins, head + feed_forward, kept, feed_forward_working)
+        yield self._at(begins, head + attention, kept, attention_working)
         to_come, parts = 0, 0
         if trains == "all":  # the embeddings' gradients come after all blocks
             tokens = 0 if a.tied else a.embedding_parameters  # if tied, it exists already
@@ -168,7 +172,9 @@ class _Step:
             parts = 2 * embedding if a.tied else 0
         others = self.trained - to_come - self._block_gradient(a.block_parameters)
         first = again + self.stream if inputs else block
-        yield self._at("backward pass ends", others + last, first, backward)
+        ends = "backward pass ends"
+        yield self._at(ends, others + feed_forward, first, feed_forward_working)
+        yield self._at(ends, others + attention, first, attention_working)
         yield self._at("gradients complete", self.trained + parts, 0, self.stream)
         if self.method.adam:  # its update makes two temporaries for each trained tensor
             if self.adapters:
@@ -185,6 +191,18 @@ class _Step:
         adapters = self.a.adapter_parameters(self.s.rank) if self.adapters else 0
         weights = weight_bytes(self.a, self.s) + self.s.width * adapters
         return Moment(moment, weights, state, gradients, kept, working + always)
+
+    def _backward_working(self) -> tuple[float, float]:
+        """Return the working memory of a block's two peaks; only eager attention has the second."""
+        a, s = self.a, self.s
+        if not self.blocks:
+            return (0, 0)
+        matrix = dequantised_bytes(a, s)
+        feed_forward = activations.feed_forward_backward(a, s, adapters=self.adapters)
+        attention = feed_forward
+        if activations.is_eager(a, s):
+            attention = activations.attention_backward(a, s, adapters=self.adapters)
+        return (feed_forward + matrix, attention + matrix)
 
     def _block_gradient(self, elements: float) -> float:
         """Return the gradient of some elements of a block; that of adapters is negligible."""

@@ -217,7 +217,7 @@ def plan_unknown(
         setting = replace(setting, context=min(setting.context, facts.positions))
     if facts.layers is not None:
         _require_blocks(facts.layers, setting)
-    if fall_back and setting.attention != facts.attention:
+    if fall_back and facts.attention == "eager" and setting.attention == "sdpa":
         notes.append(_NO_SDPA)
         setting = replace(setting, attention=facts.attention)
     rows = []

@@ -61,9 +61,11 @@ def choices_text(
         names = (models[slug] for slug in slugs)
         rows.append([family, *("-" if n is None else short_name(n, family) for n in names)])
     few = "use all of theirs" if shortened else "are left out"
+    other = dict.fromkeys(c.family for c in chosen if c.attention != setting.attention)
     closing = [
         "Each column shows the largest model that fits with that --method, by the formula.",
         f"Models with fewer than {setting.context} positions {few}.",
+        *(f"{family}: eager attention, because its class has no SDPA." for family in other),
         NOT_COUNTED,
     ]
     return _joined([_setting_line(setting, budget)], _table(["family", *slugs], rows), closing)

@@ -76,6 +76,7 @@ void add(const NoisePart& part, std::uint16_t* theta, HalfFormat format, float f
 void lattice_pass(const NoisePart& part, std::uint16_t* theta, HalfFormat format, std::size_t chunk,
                   const LatticePass& given) {
     if (!chunk) throw std::invalid_argument("chunk = 0: must be at least 1");
+    chunk = std::min(chunk, std::max<std::size_t>(part.count, 1));
     const HalfKernels& kernels = part.kernels.halves[int(format)];
     parallel(part.threads, long((part.count + chunk - 1) / chunk), [&](long i) {
         const std::uint32_t seed = std::uint32_t(part.seed + i);

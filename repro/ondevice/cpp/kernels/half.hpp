@@ -3,10 +3,14 @@
 // Sixteen-bit numbers are taken in pairs: the first of a pair is the lower half of a 32-bit lane.
 #pragma once
 
+#include <bit>
+
 #include "../kernels.hpp"
 #include "simd.hpp"
 
 namespace zo::ZO_ISA {
+
+static_assert(std::endian::native == std::endian::little);
 
 /// Those of 2 L numbers that are first in their pairs, and those that are second.
 struct Pair {
