@@ -1,5 +1,6 @@
 """The engine's noise for PyTorch's weights: its numbers, its roundings, and MeZO along it."""
 
+import hashlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
 from repro.methods.noise import LatticeStep, PiecewiseNoise, TorchNoise
 from repro.methods.perturbed_weights import PerturbedWeights, Restore
+from repro.methods.step_info import GradientEstimate
 from repro.ondevice.build import EngineError
 from repro.ondevice.noise import EngineNoise, EngineSigns, TorchNoiseOnEngine
 
@@ -385,6 +387,24 @@ def test_a_run_is_replayed_bit_by_bit(
     assert torch.equal(start.embedding.weight, model.embedding.weight)
     assert torch.equal(start.frozen.weight, model.frozen.weight)
     assert not torch.equal(Tied(dtype).embedding.weight, model.embedding.weight)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "sha256"),
+    [
+        (torch.bfloat16, "49564add93a7ebe0d12f52a2fa0a2e3e7f977eae0dd845aa80cd7e3c808ebc3f"),
+        (torch.float16, "d1b1af1def34f0855771b95b2c84a064f4ba907c4ea0d8f69910c060a4b6f6c5"),
+    ],
+)
+def test_replays_give_the_weights_of_earlier_versions(dtype: torch.dtype, sha256: str) -> None:
+    """The hashes are those of commit 0324d40, before the engine's passes were rewritten."""
+    log = StepLog(EPS, 1, 1000, restore="exact", noise="engine")
+    for step in range(5):
+        log.append([GradientEstimate(2**32 - 5 + step, 0.0, 0.0, (-1) ** step * 3.0)], 1e-3)
+    spread = (torch.arange(5000) * 7919 % 10007).float() / 10007 - 0.5
+    weights = (spread * 0.1).to(dtype)
+    replay(log, [weights], EngineNoise())
+    assert hashlib.sha256(weights.view(torch.int16).numpy().tobytes()).hexdigest() == sha256
 
 
 def test_a_replay_wants_the_noise_of_the_run() -> None:
