@@ -168,6 +168,11 @@ def test_what_a_file_may_leave_out_is_that_of_the_models_class() -> None:
         ({"num_attention_heads": 7}, "7 heads do not divide the hidden size 64"),
         ({"num_key_value_heads": 3}, "3 key/value heads do not divide 4 heads"),
         ({"hidden_act": "mish"}, "activation 'mish': the formula knows relu"),
+        (
+            {"model_type": "gemma2", "attn_logit_softcapping": None},
+            "softcapping = None: the formula",
+        ),
+        ({"model_type": "gemma3_text", "final_logit_softcapping": 30.0}, "softcapping = 30.0: the"),
         ({"model_type": "phi", "qk_layernorm": True}, "qk_layernorm = True: the formula does not"),
         ({"model_type": "falcon", "alibi": True}, "alibi = True: the formula does not know"),
         ({"model_type": "opt", "ffn_dim": 8, "word_embed_proj_dim": 32}, "word_embed_proj_dim"),

@@ -155,18 +155,11 @@ def _plan_model(
     from repro.planner.configurations import NoFormulaError
     from repro.planner.plan import plan_model, plan_unknown
 
-    model, shorten = _model(args), args.context is None
+    model = _model(args)
     assert model is not None  # noqa: S101 - the caller checked that an option names one
+    defaults = {"shorten": args.context is None, "fall_back": args.attention is None}
     try:
-        plan = plan_model(
-            model,
-            methods,
-            setting,
-            budget,
-            shorten=shorten,
-            fall_back=args.attention is None,
-            simulated=args.simulate,
-        )
+        plan = plan_model(model, methods, setting, budget, **defaults, simulated=args.simulate)
     except NoFormulaError as error:
         sys.stderr.write(
             f"The formula does not cover {error.subject}; training steps are simulated.\n"
@@ -176,8 +169,7 @@ def _plan_model(
             methods,
             setting,
             budget,
-            shorten=shorten,
-            fall_back=args.attention is None,
+            **defaults,
             report=lambda line: sys.stderr.write(f"{line}\n"),
         )
     if args.json:

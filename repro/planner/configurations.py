@@ -106,20 +106,21 @@ def _gemma(config: Config) -> Architecture:
     return _llama_like(config, norm="rms32", activation="fused", **_attention_bias(config))
 
 
+_GEMMA: dict[str, Any] = {
+    "head_dim": 256,
+    "tie_word_embeddings": True,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+}
+"""Defaults that Gemma 2 and Gemma 3 share."""
+_CAPS = ("attn_logit_softcapping", "final_logit_softcapping")
+
+
 def _gemma2(config: Config) -> Architecture:
-    config = _with(
-        config,
-        head_dim=256,
-        tie_word_embeddings=True,
-        num_attention_heads=8,
-        num_key_value_heads=4,
-        vocab_size=256000,
-        max_position_embeddings=8192,
-    )
-    config = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0, **config}
-    for cap in ("attn_logit_softcapping", "final_logit_softcapping"):
-        if config[cap] is None:
+    for cap in _CAPS:
+        if config.get(cap, 1) is None:  # by default both are bounded
             raise _unknown(config, cap)
+    config = _with(config, **_GEMMA, vocab_size=256000, max_position_embeddings=8192)
     return _llama_like(
         config,
         norm="rms32",
@@ -133,17 +134,9 @@ def _gemma2(config: Config) -> Architecture:
 
 
 def _gemma3(config: Config) -> Architecture:
-    config = _with(
-        config,
-        head_dim=256,
-        tie_word_embeddings=True,
-        num_attention_heads=8,
-        num_key_value_heads=4,
-        vocab_size=262208,
-        max_position_embeddings=131072,
-    )
+    config = _with(config, **_GEMMA, vocab_size=262208, max_position_embeddings=131072)
     _require_heads_divide(config)
-    for cap in ("attn_logit_softcapping", "final_logit_softcapping"):
+    for cap in _CAPS:
         if config.get(cap):
             raise _unknown(config, cap)
     types = config.get("layer_types") or _GEMMA3_PATTERN * _size(config, "num_hidden_layers")
