@@ -96,7 +96,8 @@ def _tables(former: str) -> _Tables:
     """Return the tables of a page, each with what is said of it below.
 
     Raises:
-        SystemExit: a section has text above its first table, which would be lost.
+        SystemExit: a section has text above its first table, or two tables of one processor: part
+            of it would be lost.
     """
     _, *sections = _SECTION.split(former)
     found: _Tables = {}
@@ -105,6 +106,9 @@ def _tables(former: str) -> _Tables:
         ends = [*(start.start() for start in starts), len(text)]
         if text[: ends[0]].strip():
             msg = f"section {title!r}: move the text above the first table below it, or remove it"
+            raise SystemExit(msg)
+        if len({start[1] for start in starts}) < len(starts):
+            msg = f"section {title!r}: join the tables of one processor"
             raise SystemExit(msg)
         found[title] = {
             start[1]: text[start.start() : end].rstrip() + "\n"

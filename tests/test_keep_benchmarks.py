@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "keep.py"
 ENVIRONMENT = {"commit": "0123456789", "cpu": "A chip", "versions": {"torch": "2.15.0"}}
 
@@ -83,12 +85,15 @@ def test_tables_of_other_processors_and_tests_are_kept(tmp_path: Path) -> None:
     assert page.read_text() == before.replace("| a/b | 1.00 |", "| a/b | 4.00 |")
 
 
-def test_a_page_with_text_above_a_table_is_left_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text", ["By hand.\n", 2 * "`test_file.py`; commit 0123456, A chip, PyTorch 2.15.0.\n"]
+)
+def test_a_page_that_would_lose_text_is_left_as_it_is(tmp_path: Path, text: str) -> None:
     page = tmp_path / "speed.md"
-    page.write_text("# Speed\n\n## Steps\n\nBy hand.\n")
+    page.write_text(f"# Speed\n\n## Steps\n\n{text}")
     (tmp_path / "run.json").write_text('{"benchmarks": []}')
     assert keep(tmp_path / "run.json", page) == 1
-    assert page.read_text().endswith("By hand.\n")
+    assert page.read_text().endswith(text)
 
 
 def test_wrong_usage_is_told(tmp_path: Path) -> None:
