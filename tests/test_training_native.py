@@ -229,8 +229,13 @@ def test_the_key_of_a_cell_has_the_engine_only_where_it_matters(
     by_torch = asdict(started)
     for part in (by_torch, by_torch["start"]):
         del part["engine"], part["augmentation"]
+        del part["settings"]["batch_norm"], part["settings"]["initial_weights"]
         part["problem"] = part.pop("task")
-    assert started.as_dict() == by_torch  # as before there was an engine or augmentation
+    assert started.as_dict() == by_torch  # as before there were these settings
+    frozen = replace(floats(), settings=replace(RATES, batch_norm="frozen", initial_weights="he"))
+    settings = frozen.as_dict()["settings"]
+    assert (settings["batch_norm"], settings["initial_weights"]) == ("frozen", "he")
+    assert key(frozen) != key(floats())
     cells = [floats(), native(floats()), native(integers())]
     before = [key(cell) for cell in cells]
     monkeypatch.setattr(run_module, "module_path", lambda: Path("other sources") / "_engine.so")

@@ -31,8 +31,9 @@ class NativeElasticZO(EngineTraining):
     it. The noise comes from a counter (docs/ondevice.md): the same bits for any number of threads
     and on any machine, and not PyTorch's. Sums are taken in another order than PyTorch's.
 
-    In ``step`` batch norm uses the statistics of the batch and updates the running statistics; in
-    ``forward`` it uses the running statistics.
+    In ``step`` a batch norm that was in training mode at the start uses the statistics of the batch
+    and updates the running statistics. One in evaluation mode is frozen: like ``forward``, ``step``
+    uses its running statistics, and leaves them as they are.
     """
 
     def __init__(
@@ -94,8 +95,9 @@ class NativeElasticZO(EngineTraining):
             view.copy_(parameter.data)
             parameter.data = view
             start += parameter.numel()
-        self._norms = norms(self.model)
-        for module, statistics in zip(self._norms, self.training.statistics, strict=True):
+        own_norms = norms(self.model)
+        self._updated = [module for module in own_norms if module.training]
+        for module, statistics in zip(own_norms, self.training.statistics, strict=True):
             for name, own in zip(
                 ("running_mean", "running_var"), torch.from_numpy(statistics).chunk(2), strict=True
             ):
@@ -118,7 +120,7 @@ class NativeElasticZO(EngineTraining):
         plus, minus, gradient, key, finite = called(
             self.training.step, samples(inputs), labels.contiguous().numpy(), self.steps, lr
         )
-        for module in self._norms:
+        for module in self._updated:
             assert module.num_batches_tracked is not None  # noqa: S101 - the layer table has seen it
             module.num_batches_tracked.add_(2 if self.start else 1)
         if not finite:

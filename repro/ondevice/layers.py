@@ -36,6 +36,7 @@ class EngineLayer:
     normed: bool = False
     norm_eps: float = 1e-5
     norm_momentum: float = 0.1
+    norm_frozen: bool = False
 
     @property
     def rows(self) -> int:
@@ -55,6 +56,8 @@ class EngineLayer:
 
 def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[EngineLayer]:
     """Return the layers of ``structure``, in order, one for each module with weights.
+
+    A batch norm in evaluation mode is frozen: training uses its running statistics and keeps them.
 
     Args:
         structure: Conv2d (stride 1, square kernel), Linear, batch norm right behind one of these,
@@ -185,7 +188,13 @@ def _normed(name: str, module: nn.BatchNorm1d | nn.BatchNorm2d, layer: EngineLay
     if module.num_features != layer.outputs:
         msg = f"layer {name}: {layer.outputs} features, must be {module.num_features}"
         raise UsageError(msg)
-    return replace(layer, normed=True, norm_eps=module.eps, norm_momentum=module.momentum)
+    return replace(
+        layer,
+        normed=True,
+        norm_eps=module.eps,
+        norm_momentum=module.momentum,
+        norm_frozen=not module.training,
+    )
 
 
 def norms(structure: nn.Sequential) -> list[nn.BatchNorm1d | nn.BatchNorm2d]:

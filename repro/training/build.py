@@ -133,7 +133,10 @@ def _float_learner(run: NetworkRun, settings: FloatSettings) -> FloatLearner:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived_seed(run.seed, INITIAL))
         make = lenet5 if task.network == "lenet5" else pointnet
-        model = make(classes=task.classes).to(run.device)
+        model = make(classes=task.classes)
+        if settings.initial_weights == "he":
+            draw_he_weights(model)
+    model.to(run.device).train(settings.batch_norm == "batch")
     first = partition(task.network, run.method, model)
     zeroth_order: dict[str, Any] = {
         "lr": settings.lr,
@@ -172,6 +175,18 @@ def _float_learner(run: NetworkRun, settings: FloatSettings) -> FloatLearner:
         decay=settings.decay,
         decay_every=settings.decay_every,
     )
+
+
+def draw_he_weights(model: nn.Module) -> None:
+    """Draw the weights from He et al.'s normal distribution; all biases become 0.
+
+    The standard deviation is sqrt(2 / fan-in) (arXiv 1502.01852, section 2.2).
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
 
 
 def _integer_learner(run: NetworkRun, settings: IntegerSettings) -> IntegerLearner:

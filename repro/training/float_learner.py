@@ -24,16 +24,16 @@ class FloatLearner(NetworkLearner):
         decay: float,
         decay_every: int,
     ) -> None:
-        """Bind a method to a classifier.
+        """Bind a method to a classifier, which trains in its present mode.
 
         Args:
-            model: returns logits [B, classes].
+            model: returns logits [B, classes]. In evaluation mode its batch norms are frozen.
             optimizer: one of ``repro.methods``, made for the parameters of ``model``.
             prepare: converts a batch of the data set to the model's input.
             decay: factor applied to the learning rate (0.8 in the ElasticZO paper).
             decay_every: number of epochs between decays (10 in the paper).
         """
-        self.model = model
+        self.model, self._mode = model, model.training
         self.optimizer = optimizer
         self.prepare = prepare
         self.decay, self.decay_every = decay, decay_every
@@ -46,9 +46,9 @@ class FloatLearner(NetworkLearner):
             group["lr"] = lr * factor
 
     def step(self, batch: Labelled) -> StepInfo:
-        """Train on one minibatch; batch norm uses the minibatch's statistics."""
+        """Train on one minibatch; in training mode batch norm uses the minibatch's statistics."""
         inputs, labels = batch
-        self.model.train()
+        self.model.train(self._mode)
         inputs = self.prepare(inputs)
         self.optimizer.step(lambda: self.loss(inputs, labels))
         info: StepInfo = self.optimizer.last

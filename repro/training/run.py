@@ -31,6 +31,8 @@ INITIAL, ORDER, NOISE, AUGMENTATION, ADAPTERS = range(5)
 Activations = Literal["plus", "minus", "mean"]
 IntegerActivations = Literal["plus", "minus"]
 Rule = Literal["sgd", "adam"]
+BatchNorm = Literal["batch", "frozen"]
+InitialWeights = Literal["pytorch", "he"]
 Restore = Literal["clip", "exact"]
 ShiftPolicy = Literal["v2", "v1"]
 Sign = Literal["float", "integer", "exact"]
@@ -61,6 +63,11 @@ class FloatSettings:
     """Adam is for pre-training by Full BP only."""
     decay: float = 0.8
     decay_every: int = 10
+    batch_norm: BatchNorm = "batch"
+    """Statistics that batch norm uses in training: the batch's, which update the running ones; or,
+    frozen, the initial running ones (mean 0, variance 1), so that only its scale and shift act."""
+    initial_weights: InitialWeights = "pytorch"
+    """PyTorch's default, or He et al.'s normal distribution (arXiv 1502.01852) with biases of 0."""
 
     def __post_init__(self) -> None:
         """Refuse invalid settings."""
@@ -72,6 +79,8 @@ class FloatSettings:
         require_positive_int("batch size B", self.batch)
         require_positive("decay", self.decay)
         require_positive_int("decay_every", self.decay_every)
+        require_choice("batch_norm", self.batch_norm, get_args(BatchNorm))
+        require_choice("initial_weights", self.initial_weights, get_args(InitialWeights))
 
 
 @dataclass(frozen=True)
@@ -109,6 +118,16 @@ class IntegerSettings:
 
 
 Settings = FloatSettings | IntegerSettings
+_ADDED = {"batch_norm": "batch", "initial_weights": "pytorch", "augmentation": "none"}
+"""Settings that the first records do not have, with the value that these records mean. Left out at
+this value, so that old and new records of the same training match."""
+
+
+def as_recorded(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
+    """Return the fields of ``settings`` as records have them."""
+    return {name: v for name, v in asdict(settings).items() if (name, v) not in _ADDED.items()}
+
+
 FinalState = Callable[["NetworkRun"], dict[str, Any]]
 
 
@@ -255,14 +274,12 @@ class NetworkRun(TrainingRun):
         """Return the run for a record, where its task is called ``problem``.
 
         The engine is included only if it affects the outcome and is not PyTorch, that is, for
-        native float32. Augmentation is included only if there is any, so that records from before
-        it was a setting still match.
+        native float32.
         """
-        values = asdict(self)
+        values = as_recorded(self)
         values = {"problem": values.pop("task"), **values}
+        values["settings"] = as_recorded(self.settings)
         values["start"] = self.start.as_dict() if self.start else None
-        if self.augmentation == "none":
-            del values["augmentation"]
         if self.engine == "torch" or self.precision != "fp32":
             del values["engine"]
         return values

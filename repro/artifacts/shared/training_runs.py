@@ -1,7 +1,7 @@
 """Turn training runs into results, and the papers' tables into training runs."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -10,7 +10,7 @@ from repro.artifacts.shared.images import ImageRuns, RotatedRuns, TrainingRuns
 from repro.core.names import Augmentation, EngineChoice, MethodName, Precision
 from repro.training.experiments import TrainingBudget, fine_tuning, from_scratch
 from repro.training.hyperparameters import tuned_hyperparameters
-from repro.training.run import NetworkRun
+from repro.training.run import NetworkRun, as_recorded
 from repro.training.task import vision_task
 
 
@@ -126,9 +126,9 @@ def point_of(run: NetworkRun, extra: Iterable[str] = ()) -> dict[str, Any]:
     if task.angle is not None:
         point["angle"] = task.angle
     point |= {"precision": run.precision, "method": run.method}
-    settings = asdict(run.settings)
+    settings = as_recorded(run.settings)
     if run.start is not None:
-        settings |= {f"start_{n}": value for n, value in asdict(run.start.settings).items()}
+        settings |= {f"start_{n}": value for n, value in as_recorded(run.start.settings).items()}
     return point | {name: settings[name] for name in extra if name in settings}
 
 

@@ -140,14 +140,17 @@ NB_MODULE(_engine, m) {
             "__init__",
             [](zo::Layer* at, std::string name, int channels, int height, int width, int outputs,
                int kernel_height, int kernel_width, int padding, bool bias, bool rectified,
-               int pool_height, int pool_width, bool normed, float norm_eps, float norm_momentum) {
+               int pool_height, int pool_width, bool normed, float norm_eps, float norm_momentum,
+               bool norm_frozen) {
                 new (at) zo::Layer{std::move(name), channels,     height,  width,    outputs,
                                    kernel_height,   kernel_width, padding, bias,     rectified,
-                                   pool_height,     pool_width,   normed,  norm_eps, norm_momentum};
+                                   pool_height,     pool_width,   normed,  norm_eps, norm_momentum,
+                                   norm_frozen};
             },
             nb::kw_only(), "name"_a, "channels"_a, "height"_a, "width"_a, "outputs"_a,
             "kernel_height"_a, "kernel_width"_a, "padding"_a, "bias"_a, "rectified"_a,
-            "pool_height"_a, "pool_width"_a, "normed"_a, "norm_eps"_a, "norm_momentum"_a);
+            "pool_height"_a, "pool_width"_a, "normed"_a, "norm_eps"_a, "norm_momentum"_a,
+            "norm_frozen"_a);
 
     nb::class_<zo::IntTraining>(m, "IntTraining")
         .def(

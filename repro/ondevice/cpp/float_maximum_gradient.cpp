@@ -31,8 +31,8 @@ Mix GradientJob::mix(int output, double errors, double products, double count) c
     if (layer.norm)
         mix = layer.norm->backward(output, errors, products, count, weights + l.scales(), factor,
                                    gradient + l.scales());
-    else if (l.bias)  // a batch norm takes any bias off again
-        gradient[l.weights() + output] += factor * float(errors);
+    if (l.bias && (!layer.norm || l.norm_frozen))  // the mean of a batch takes any bias off again
+        gradient[l.weights() + output] += factor * mix.a * float(errors);
     return mix;
 }
 
@@ -41,6 +41,7 @@ MaximumGradient::MaximumGradient(const PointwiseMlp& mlp, int tail, const Machin
     : mlp_(mlp),
       machine_(machine),
       tiles_(tiles),
+      spreads_(mlp.layers().back().norm && !mlp.layers().back().layer.norm_frozen),
       error_{{}, mlp.layers().back().layer.outputs, 1, 1, 0} {
     const PointwiseLayer& s = mlp.layers().back();
     const Layer& l = s.layer;
@@ -50,7 +51,7 @@ MaximumGradient::MaximumGradient(const PointwiseMlp& mlp, int tail, const Machin
     arena.reserve(slopes_, std::size_t(machine.capacity) * l.outputs);
     arena.reserve(keys_, std::size_t(machine.capacity) * l.outputs);
     arena.reserve(key_counts_, machine.capacity);
-    if (!s.norm) return;
+    if (!spreads_) return;
     arena.reserve(means_, l.channels);
     arena.reserve(covariance_, std::size_t(l.channels) * width);
     arena.keep(columns_, taps_of_rows(l.channels, width));
@@ -63,7 +64,7 @@ MaximumGradient::MaximumGradient(const PointwiseMlp& mlp, int tail, const Machin
 
 void MaximumGradient::add(const GradientJob& job) {
     mix(job);
-    if (job.layer.norm)
+    if (spreads_)
         add_spread(job);
     else if (job.passes_on)
         std::ranges::fill(tiles_.errors().values, 0.0f);

@@ -28,7 +28,7 @@ struct GradientJob {
 /// rest is linear in h, as x - mean = W (h - mean). It adds b W C + c n mean to the gradient, where
 /// C is the sum of the products of h - mean over all n points, and passes W'bW (h - mean) + W'c on.
 /// So with a batch norm every point is multiplied by no more than a matrix from inputs to inputs,
-/// and without one by none.
+/// and without one, or with a frozen one, by none: b and c are 0 then.
 class MaximumGradient {
    public:
     MaximumGradient(const PointwiseMlp& mlp, int tail, const Machine& machine, TileGradient& tiles,
@@ -50,13 +50,14 @@ class MaximumGradient {
     const PointwiseMlp& mlp_;
     const Machine& machine_;
     TileGradient& tiles_;
+    const bool spreads_;  // whether all points have a share in the gradient
     FloatMap error_;
     std::span<Mix> mixes_;
     std::span<float> slopes_;        // [sample][output]: a e
     std::span<std::uint32_t> keys_;  // [sample][output]: place 2^16 + output, in order
     std::span<int> key_counts_;      // [sample]
 
-    // With a batch norm.
+    // If it spreads.
     std::span<float> means_;               // of h
     std::span<float> covariance_;          // C, rows of whole vectors
     std::span<float> weighted_;            // b W, turned

@@ -96,7 +96,7 @@ std::vector<std::span<float>> FloatNetwork::statistics() {
 
 void FloatNetwork::check_training(int batch) const {
     for (const Layer& l : layers_)
-        if (l.normed && batch * l.rows() * l.columns() < 2)
+        if (l.normed && !l.norm_frozen && batch * l.rows() * l.columns() < 2)
             throw std::invalid_argument("layer " + l.name +
                                         ": batch norm of one value for each channel, which has no "
                                         "variance: give two samples or more");
@@ -174,9 +174,9 @@ void FloatNetwork::pool(Stage& s, const float* scales, const FloatMap& out, Pass
         job.y_column = job.choice_step = kGroup;
         if (s.norm) {
             const Affine affine =
-                pass == Pass::kEvaluation
-                    ? s.norm->by_running(int(o), scales)
-                    : s.norm->by_batch(int(o), s.norm->moments(int(o), sums, batch_), scales);
+                s.norm->uses_batch(pass)
+                    ? s.norm->by_batch(int(o), s.norm->moments(int(o), sums, batch_), scales)
+                    : s.norm->by_running(int(o), scales);
             job.affine = true;
             job.factor = affine.factor;
             job.summand = affine.summand;

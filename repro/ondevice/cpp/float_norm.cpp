@@ -29,17 +29,19 @@ void each_group(int batch, const Visit& visit) {
 
 void FloatNorm::reserve(Arena& arena) {
     arena.reserve(running_, 2 * layer_.outputs);
-    arena.reserve(batch_, 2 * layer_.outputs);
+    arena.reserve(used_, 2 * layer_.outputs);
 }
 
 void FloatNorm::prepare() { std::ranges::fill(running_.subspan(layer_.outputs), 1.0f); }
 
-Affine FloatNorm::affine(int channel, float mean, float inverse, const float* parameters) const {
+Affine FloatNorm::affine(int channel, float mean, float inverse, const float* parameters) {
+    used_[channel] = mean;
+    used_[layer_.outputs + channel] = inverse;
     const float factor = parameters[channel] * inverse;
     return {factor, parameters[layer_.outputs + channel] - mean * factor};
 }
 
-Affine FloatNorm::by_running(int channel, const float* parameters) const {
+Affine FloatNorm::by_running(int channel, const float* parameters) {
     const float variance = running_[layer_.outputs + channel];
     return affine(channel, running_[channel], 1 / std::sqrt(variance + layer_.norm_eps),
                   parameters);
@@ -64,8 +66,6 @@ ChannelMoments FloatNorm::moments(int channel, const FloatMap& sums, int batch) 
 Affine FloatNorm::by_batch(int channel, const ChannelMoments& moments, const float* parameters) {
     const auto [mean, squares, count] = moments;
     const float inverse = float(1 / std::sqrt(squares / count + layer_.norm_eps));
-    batch_[channel] = float(mean);
-    batch_[layer_.outputs + channel] = inverse;
     const float momentum = layer_.norm_momentum;
     float &running_mean = running_[channel], &running_variance = running_[layer_.outputs + channel];
     running_mean = (1 - momentum) * running_mean + momentum * float(mean);
@@ -75,16 +75,17 @@ Affine FloatNorm::by_batch(int channel, const ChannelMoments& moments, const flo
 
 Mix FloatNorm::backward(int channel, double errors, double products, double count,
                         const float* parameters, float factor, float* gradient) const {
-    const double inverse = batch_[layer_.outputs + channel], of_scale = products * inverse,
+    const double inverse = used_[layer_.outputs + channel], of_scale = products * inverse,
                  a = parameters[channel] * inverse;
     gradient[channel] += factor * float(of_scale);
     gradient[layer_.outputs + channel] += factor * float(errors);
+    if (layer_.norm_frozen) return {float(a), 0, 0};  // its statistics do not depend on the sums
     return {float(a), float(-a * inverse * of_scale / count), float(-a * errors / count)};
 }
 
 void FloatNorm::backward(int channel, const FloatMap& sums, const FloatMap& error, int batch,
                          const float* parameters, float factor, float* gradient) const {
-    const float mean = batch_[channel];
+    const float mean = used_[channel];
     const double count = double(batch) * layer_.rows() * layer_.columns();
     const auto part = [&](int g) {
         return FloatChannel{sums.at(g, channel, 0, 0), error.at(g, channel, 0, 0), error.row(),

@@ -8,8 +8,9 @@
 
 namespace zo {
 
-/// How a batch norm goes: by its running statistics, or by those of the batch, which also move
-/// them. Recorded is training that keeps what `backward` needs.
+/// The purpose of a forward pass. In training a batch norm uses the statistics of the batch, unless
+/// it is frozen, and updates its running ones. Recorded is training that keeps what `backward`
+/// needs.
 enum class Pass { kEvaluation, kTraining, kRecorded };
 
 /// The mean of a channel's values in a batch, the sum of the squares of their differences from it,
@@ -33,29 +34,32 @@ class FloatNorm {
 
     ChannelMoments moments(int channel, const FloatMap& sums, int batch) const;
 
+    /// Whether a pass needs the moments of the batch; otherwise it uses the running statistics.
+    bool uses_batch(Pass pass) const { return pass != Pass::kEvaluation && !layer_.norm_frozen; }
+
     /// By the mean and the biased variance of the batch, which also move the running ones.
     /// `parameters`: scales and shifts, [2][outputs].
     Affine by_batch(int channel, const ChannelMoments& moments, const float* parameters);
     /// By the running mean and variance.
-    Affine by_running(int channel, const float* parameters) const;
+    Affine by_running(int channel, const float* parameters);
 
-    /// What the error of the sums, which `by_batch` saw last, is made of, from the sum of the
-    /// output's errors e and that of e (x - mean). Adds `factor` times the gradient of the scale
-    /// and the shift to `gradient`, [2][outputs].
+    /// What the error of the sums of the last pass is made of, from the sum of the output's errors
+    /// e and that of e (x - mean). Adds `factor` times the gradient of the scale and the shift to
+    /// `gradient`, [2][outputs].
     Mix backward(int channel, double errors, double products, double count, const float* parameters,
                  float factor, float* gradient) const;
     /// The same for a map of errors, in place.
     void backward(int channel, const FloatMap& sums, const FloatMap& error, int batch,
                   const float* parameters, float factor, float* gradient) const;
-    /// The means that `by_batch` saw last.
-    const float* means() const { return batch_.data(); }
+    /// The means that the last pass subtracted.
+    const float* means() const { return used_.data(); }
 
    private:
-    Affine affine(int channel, float mean, float inverse, const float* parameters) const;
+    Affine affine(int channel, float mean, float inverse, const float* parameters);
 
     const Layer& layer_;
     const Machine& machine_;
-    std::span<float> running_, batch_;  // batch_: the batch's means and 1 / sqrt(variance + eps)
+    std::span<float> running_, used_;  // used_: means and 1 / sqrt(variance + eps) of the last pass
 };
 
 }  // namespace zo

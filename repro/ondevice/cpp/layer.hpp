@@ -29,6 +29,9 @@ struct Layer {
     int pool_height, pool_width;
     bool normed = false;  ///< batch norm before ReLU and pooling; float networks only
     float norm_eps = 1e-5f, norm_momentum = 0.1f;  ///< as in torch.nn.BatchNorm2d
+    /// As a torch.nn.BatchNorm2d in evaluation mode: training, too, uses the running statistics and
+    /// leaves them as they are.
+    bool norm_frozen = false;
 
     int fan_in() const { return channels * kernel_height * kernel_width; }
     std::size_t weights() const { return std::size_t(outputs) * fan_in(); }

@@ -166,7 +166,7 @@ void PointwiseMlp::run_tile(const PointwiseLayer& s, int number, const float* we
         machine_.kernels.windows_f32(job);
         const FloatRows rows{job.y, job.y_output, job.y_step, job.outputs, t.places};
         const std::size_t at = extreme_of(strip, first);
-        if (s.norm && pass != Pass::kEvaluation)
+        if (s.norm && s.norm->uses_batch(pass))
             machine_.kernels.row_moments_f32(rows, t.samples,
                                              moments_.data() + first * tiles + number, tiles);
         if (last)
@@ -218,9 +218,9 @@ void PointwiseMlp::read_point(const PointwiseLayer& s, int sample, int place, in
 
 void PointwiseMlp::normalise(PointwiseLayer& s, const float* scales, Pass pass) {
     parallel(machine_.threads, s.layer.outputs, [&](long o) {
-        s.affines[o] = pass == Pass::kEvaluation
-                           ? s.norm->by_running(int(o), scales)
-                           : s.norm->by_batch(int(o), moments(s, int(o)), scales);
+        s.affines[o] = s.norm->uses_batch(pass)
+                           ? s.norm->by_batch(int(o), moments(s, int(o)), scales)
+                           : s.norm->by_running(int(o), scales);
     });
 }
 
