@@ -26,6 +26,7 @@ from repro.artifacts.shared.ablation import Ablation, Axis, change
 from repro.artifacts.shared.training_runs import point_of
 from repro.claims.trained import SeedGroups
 from repro.claims.verdict import INCONSISTENT
+from repro.core.names import METHODS
 from repro.data import cache
 from repro.measurement import environment
 from repro.measurement.prior_results import PriorResults
@@ -117,6 +118,33 @@ def test_every_run_says_what_was_changed_in_it() -> None:
         "cls1": [{}, {"batch": 32}, {"batch": 256}],  # its own is 64
         "full_bp": [{}, {"batch": 256}],
     }
+
+
+def test_settings_of_pointnet_are_changed_for_the_methods_that_they_can_affect() -> None:
+    class Trained:
+        def run(self, cells: Sequence[NetworkRun]) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
+            assert {(cell.task, cell.points) for cell in cells} == {("shapes40", 32)}
+            yield from ((cell, {"lr": cell.settings.lr}) for cell in cells)
+
+    config = replace(SMOKE, experiments=("point_clouds",))
+    context: Any = SimpleNamespace(executor=Trained(), prior_results=PriorResults())
+    found: dict[str, list[dict[str, Any]]] = {}
+    for result in run_module.run(config, context):
+        changed = result.metrics["changed"]
+        assert changed.items() <= result.metrics["settings"].items()
+        assert changed.items() <= result.point.items()
+        # a setting that was added later is left out where it has the value of earlier records
+        assert ("batch_norm" in result.point) == ("batch_norm" in changed)
+        found.setdefault(result.point["method"], []).append(dict(changed))
+    assert {method: changes[:2] for method, changes in found.items()} == {
+        method: [{}, {"batch_norm": "frozen"}] for method in METHODS
+    }
+    assert [len(found[method]) for method in ("cls2", "cls1")] == [2, 2]
+    assert {"eps": 1e-3} in found["full_zo"]
+    assert not any("eps" in changed for changed in found["full_bp"])
+    for method in ("full_zo", "full_bp"):
+        assert {"initial_weights": "he"} in found[method]
+        assert {"batch": 8} in found[method]
 
 
 def test_values_of_a_cause_stand_beside_the_tables_own() -> None:

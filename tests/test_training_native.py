@@ -218,6 +218,35 @@ def test_learning_rate_falls_in_the_engine() -> None:
         assert learner.optimizer.param_groups[0]["lr"] == pytest.approx(lr)
 
 
+@pytest.mark.parametrize("trainer", ["torch", "native"])
+def test_frozen_batch_norm_keeps_the_initial_statistics(trainer: Any) -> None:
+    settings = replace(RATES, batch_norm="frozen", initial_weights="he")
+    cell = NetworkRun("shapes40", "fp32", "cls1", settings, 1, 0, points=16, engine=trainer)
+    learner: Any = build_learner(cell)
+    clouds = torch.randn(6, 16, 3, generator=torch.Generator().manual_seed(0))
+    before = {name: value.clone() for name, value in learner.model.state_dict().items()}
+    for _ in range(2):
+        learner.step((clouds, torch.arange(6)))
+        learner.evaluate((clouds, torch.arange(6)))
+    for name, value in learner.model.state_dict().items():
+        is_statistic = "running" in name or "tracked" in name
+        assert torch.equal(value, before[name]) == is_statistic, name
+
+
+def test_he_weights_have_the_published_deviation() -> None:
+    cell = NetworkRun("shapes40", "fp32", "full_bp", replace(RATES, initial_weights="he"), 1, 0)
+    model = build_learner(cell).model  # type: ignore[attr-defined]
+    layers = {name: module for name, module in model.named_children() if name.startswith("fc")}
+    assert len(layers) == 8
+    for name, layer in layers.items():
+        assert not layer.bias.any(), name
+        weights = layer.weight.detach().double()
+        expected = (2 / layer.in_features) ** 0.5
+        # five standard errors of a normal sample's deviation, about expected / sqrt(2 n)
+        within = 5 * expected / (2 * weights.numel()) ** 0.5
+        assert weights.square().mean().sqrt() == pytest.approx(expected, abs=within), name
+
+
 def test_the_key_of_a_cell_has_the_engine_only_where_it_matters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

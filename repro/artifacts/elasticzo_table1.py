@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
-from repro.artifacts.shared.images import TrainingRuns
+from repro.artifacts.shared.images import OTHER_CLOUDS, TrainingRuns
 from repro.claims.elasticzo import CLOUD_EPOCHS
 from repro.core.names import (
     METHODS,
@@ -51,8 +51,6 @@ from repro.core.names import (
 from repro.core.validation import require_choice, require_distinct, require_names, require_points
 
 DATASETS = ("mnist", "fashion_mnist", "modelnet40")
-OTHER_CLOUDS = ("modelnet40_points", "modelnet40_hdf5", "shapes40", "shrec11")
-"""Other forms of ModelNet40, and stand-ins for it."""
 
 
 @dataclass(frozen=True)

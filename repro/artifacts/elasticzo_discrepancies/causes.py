@@ -33,10 +33,21 @@ OF_INTEGER_TRAINING = (
     Axis("batch size", "batch", (64, 256)),
     Axis("activations", "activations", ("plus", "minus"), _WITH_BP),
 )
+_ENDS: tuple[MethodName, ...] = ("full_zo", "full_bp")
+_OF_POINTNET = (
+    Axis("batch norm", "batch_norm", ("frozen",), base="batch"),
+    Axis("initial weights", "initial_weights", ("he",), _ENDS, base="pytorch"),
+)
+OF_CLOUDS = (
+    *_OF_POINTNET,
+    Axis("learning rate", "lr", (0.002, 0.008, 0.032, 0.128), _ENDS),
+    Axis("batch size", "batch", (8, 128), _ENDS),
+    Axis("epsilon", "eps", (1e-3, 1e-2), ("full_zo",)),
+)
 CAUSES = tuple(
     {
         axis.setting: axis
-        for axes in (OF_INTEGER_TRAINING, OF_FLOAT_TUNING, OF_INTEGER_TUNING)
+        for axes in (OF_INTEGER_TRAINING, OF_FLOAT_TUNING, OF_INTEGER_TUNING, _OF_POINTNET)
         for axis in axes
     }.values()
 )

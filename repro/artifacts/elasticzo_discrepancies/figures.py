@@ -79,6 +79,11 @@ def integer_training(records: Sequence[Record]) -> Figure:
     return _causes(_of(comparisons(records), "int8_star", tuned=False))
 
 
+def point_clouds(records: Sequence[Record]) -> Figure:
+    """Draw a panel for each method of PointNet, in float32."""
+    return _causes(_of(comparisons(records), "fp32", tuned=False))
+
+
 def test_images(records: Sequence[Record]) -> Figure:
     """Draw the difference to Table 2 of each network on each set of rotated images.
 

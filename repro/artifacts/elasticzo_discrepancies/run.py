@@ -20,8 +20,14 @@ from repro.artifacts.base import Context, Result
 from repro.artifacts.elasticzo_discrepancies import Config, causes
 from repro.artifacts.elasticzo_discrepancies.causes import FIRST, TABLE_2, VIEWS
 from repro.artifacts.shared.ablation import Ablation, change, run_ablations
-from repro.artifacts.shared.images import ImageRuns
-from repro.artifacts.shared.training_runs import by_engine, image_runs, rotated_run, settings_of
+from repro.artifacts.shared.images import ImageRuns, TrainingRuns
+from repro.artifacts.shared.training_runs import (
+    by_engine,
+    image_runs,
+    rotated_run,
+    scratch_runs,
+    settings_of,
+)
 from repro.core.names import METHODS, ZEROTH_ORDER, MethodName, Precision
 from repro.data import cache
 from repro.data.base import Array
@@ -30,6 +36,7 @@ from repro.data.images.rotated import SEED, SIZE
 from repro.data.images.rotation import rotate
 from repro.data.splits import sample
 from repro.training.build import build_learner, quantised_levels
+from repro.training.experiments import TrainingBudget
 from repro.training.run import NetworkRun
 from repro.training.split import Split
 from repro.training.store import CheckpointStore
@@ -213,6 +220,19 @@ def _integer_training(config: Config) -> Iterator[Ablation]:
         yield Ablation(bases, causes.OF_INTEGER_TRAINING)
 
 
+def _point_clouds(config: Config) -> Iterator[Ablation]:
+    """Yield the ablation of PointNet in float32, from random weights."""
+    bases = scratch_runs(
+        TrainingRuns(seeds=config.long_seeds, device=config.device),
+        config.cloud_datasets,
+        ("fp32",),
+        METHODS,
+        images=TrainingBudget(config.epochs),  # unused: all sets are of clouds
+        clouds=TrainingBudget(config.cloud_epochs, config.cloud_items, config.cloud_points),
+    )
+    yield Ablation(list(bases), causes.OF_CLOUDS)
+
+
 def _tuned(
     config: Config, dataset: str, angle: int, precision: Precision, method: MethodName, seed: int
 ) -> NetworkRun:
@@ -227,4 +247,5 @@ _TRAINED = {
     "integer_tuning": _integer_tuning,
     "float_tuning": _float_tuning,
     "integer_training": _integer_training,
+    "point_clouds": _point_clouds,
 }

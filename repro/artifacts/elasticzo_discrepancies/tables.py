@@ -8,7 +8,7 @@ from repro.artifacts.elasticzo_discrepancies import evaluated
 from repro.artifacts.elasticzo_discrepancies.causes import VIEWS
 from repro.artifacts.elasticzo_discrepancies.evaluated import comparisons
 from repro.artifacts.shared.columns import headings
-from repro.artifacts.shared.comparisons import Variant
+from repro.artifacts.shared.comparisons import AxisComparison, Variant
 from repro.claims.elasticzo import DATASETS, ROW_LABELS
 from repro.claims.quantity import Point
 from repro.claims.statistics import MeanEstimate
@@ -24,7 +24,7 @@ def by_cause(records: Sequence[Record]) -> pd.DataFrame:
             "accuracy by value (%)": "; ".join(
                 f"{_label(v)}: {v.last.text()}" for v in one.variants
             ),
-            "published": f"{one.published:.2f}",
+            "published": _published(one),
             "seeds": _seeds(variant.last for variant in one.variants),
         }
         for one in comparisons(records)
@@ -40,7 +40,7 @@ def best_epochs(records: Sequence[Record]) -> pd.DataFrame:
             "value": _label(variant),
             "last epoch (%)": variant.last.text(),
             "best epoch (%)": variant.best.text(),
-            "published": f"{one.published:.2f}",
+            "published": _published(one),
         }
         for one in comparisons(records)
         if "angle" not in one.row
@@ -104,6 +104,10 @@ def nearest_to_both(records: Sequence[Record]) -> str:
     if not parts:
         return "The records hold no setting on both data sets."
     return f"The settings nearest to all four published numbers are {'; '.join(parts)}."
+
+
+def _published(one: AxisComparison) -> str:
+    return "" if one.published is None else f"{one.published:.2f}"
 
 
 def _name(row: Point) -> str:

@@ -61,9 +61,9 @@ class AxisComparison:
         return {name: point[name] for name in IN_TABLE if name in point}
 
     @property
-    def published(self) -> float:
-        """The published accuracy of the base run, in per cent."""
-        return published()[key(self.row)]
+    def published(self) -> float | None:
+        """The published accuracy of the base run, in per cent; ``None`` for a stand-in."""
+        return published().get(key(self.row))
 
     @property
     def variants(self) -> tuple[Variant, ...]:

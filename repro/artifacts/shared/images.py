@@ -11,6 +11,8 @@ from repro.measurement.device import Device
 
 DATASETS = ("mnist", "fashion_mnist")
 ANGLES = (30, 45)
+OTHER_CLOUDS = ("modelnet40_points", "modelnet40_hdf5", "shapes40", "shrec11")
+"""Other forms of ModelNet40, and stand-ins for it."""
 
 
 @dataclass(frozen=True)
