@@ -66,7 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     for command in COMMANDS:
         command.add_parser(subparsers)
-    _help_without_a_command(parser)
+    _complete_help(parser)
     parser.set_defaults(root=parser)  # read by `repro completion` to write its script
     return parser
 
@@ -84,8 +84,8 @@ class _Parser(argparse.ArgumentParser):
         )
 
 
-def _help_without_a_command(parser: argparse.ArgumentParser) -> None:
-    """Make the parser and every command with subcommands print help when no command is given."""
+def _complete_help(parser: argparse.ArgumentParser) -> None:
+    """Print help where no command is given, and describe each command at least by its summary."""
     groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
     if not groups:
         return
@@ -95,5 +95,7 @@ def _help_without_a_command(parser: argparse.ArgumentParser) -> None:
         return 0
 
     parser.set_defaults(execute=print_help, next_step="")
-    for subparser in groups[0].choices.values():
-        _help_without_a_command(subparser)
+    for listed in groups[0]._choices_actions:
+        subparser, summary = groups[0].choices[listed.dest], str(listed.help)
+        subparser.description = subparser.description or f"{summary[0].upper()}{summary[1:]}."
+        _complete_help(subparser)

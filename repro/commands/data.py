@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from repro.core.errors import ReproError
 from repro.core.units import format_bytes
 from repro.data import cache
@@ -112,14 +114,14 @@ def _markdown(sets: Sequence[DataSet]) -> str:
         rows.append((f"`{dataset.name}`", dataset.title, sources, licence, size))
         for key, spec in dataset.content.items():
             if isinstance(spec, ArraySpec):
-                kind = (" x ".join(map(str, spec.shape)), spec.dtype.lstrip("<|"))
+                kind = (" x ".join(map(str, spec.shape)), np.dtype(spec.dtype).name)
             else:
                 kind = (format_bytes(spec.size), f"`{spec.suffix}` file")
             sha256 = f"`{spec.sha256}`" if spec.sha256 else "recorded at the first fetch"
             contents.append((f"`{dataset.name}`", f"`{key}`", *kind, sha256))
     blocks = [
-        _table(("Name", "What", "Sources, in the order tried", "Licence", "Size"), rows),
-        _table(("Set", "Content", "Shape", "Type", "SHA-256 of the raw bytes"), contents),
+        _table(("Data set", "Content", "Sources, in the order tried", "Licence", "Size"), rows),
+        _table(("Data set", "Array or file", "Shape or size", "Type", "SHA-256 of the raw bytes"), contents),
     ]
     return "\n\n".join([_BEGIN, *blocks, _END]) + "\n"
 
