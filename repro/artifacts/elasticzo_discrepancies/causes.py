@@ -35,7 +35,14 @@ OF_INTEGER_TRAINING = (
 )
 _ENDS: tuple[MethodName, ...] = ("full_zo", "full_bp")
 _OF_POINTNET = (
-    Axis("batch norm", "batch_norm", ("frozen",), base="batch"),
+    Axis(
+        "batch norm",
+        "batch_norm",
+        ("frozen", "frozen, He's weights"),
+        base="batch",
+        # without normalisation PyTorch's initial weights let the activations shrink layer by layer
+        changes={"frozen, He's weights": {"batch_norm": "frozen", "initial_weights": "he"}},
+    ),
     Axis("initial weights", "initial_weights", ("he",), _ENDS, base="pytorch"),
 )
 OF_CLOUDS = (
