@@ -45,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"repro: error: {error}\n")
         return error.exit_code
     except BrokenPipeError:  # the reader of our output stopped reading, as `head` does
+        # else Python would fail again when it flushes the output at its exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if status == 0 and args.next_step and not getattr(args, "json", False):
@@ -79,6 +80,7 @@ class _Parser(argparse.ArgumentParser):
             return
         kind = str(action.metavar or "value").lower()
         raise argparse.ArgumentError(
+            # without one, argparse does not begin the message with "argument COMMAND:"
             action if action.option_strings else None,
             unknown(kind, str(value), map(str, action.choices), f"{self.prog} --help"),
         )

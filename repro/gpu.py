@@ -268,7 +268,7 @@ def is_recorded(job: GpuJob, out: Path, here: "Environment") -> bool:
     assert job.config is not None  # noqa: S101
     wanted = config_dict(job.config)
     for path in run_files(out / job.artifact.slug):
-        last = read_run(path)[-1]
+        last = read_run(path)[-1]  # a file has one configuration and one environment
         made = last.environment
         same = (made.gpu, made.source_sha256) == (here.gpu, here.source_sha256)
         if same and last.config == wanted:
@@ -280,6 +280,7 @@ def _run_tests() -> None:
     tests = Path(__file__).parents[1] / "tests"
     # only these files: the others need packages that the machine may lack
     marked = [path for path in sorted(tests.glob("test_*.py")) if "mark.gpu" in path.read_text()]
+    # the project's settings make errors of warnings, and other versions than ours may warn
     options = ["-q", "-m", "gpu", "-p", "no:cacheprovider", "-W", "default"]
     command = [sys.executable, "-m", "pytest", *options, *map(str, marked)]
     if not marked:

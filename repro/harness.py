@@ -58,6 +58,7 @@ def run_artifact(
     """
     directory = out / artifact.slug
     atomic.require_writable(directory)
+    # a write removes only leftovers of the same name, which no later run file has
     sweep(directory, RUN_FILE.pattern)
     if executor is None:
         here = environment.capture()
@@ -71,12 +72,13 @@ def run_artifact(
                 before += 1
             else:
                 records.append(_record(artifact, name, config, result, executor.environment))
+        # with neither new nor earlier results ``write_run`` refuses the empty run
         path = write_run(directory, records) if records or not before else None
     except BaseException:
         with contextlib.suppress(OSError):
             directory.rmdir()  # succeeds only if the directory is empty
         raise
-    context.result_cache.clear()
+    context.result_cache.clear()  # only now: until here a killed run resumes from it
     return path
 
 
@@ -96,6 +98,7 @@ def dry_run_artifact(
     """
     _, context = _set_up(artifact, profile, config, out / artifact.slug, executor, again=again)
     before = 0
+    # a search cannot name its later runs before its first ones are trained
     with contextlib.suppress(UnknownRunsError):
         for result in artifact.run(config, context):
             before += _is_recorded(result, context.prior_results)

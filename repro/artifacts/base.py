@@ -122,6 +122,7 @@ class Artifact:
     """Whether its results are times. Runs on another device or engine then belong to no profile."""
 
     def __post_init__(self) -> None:
+        # the class is frozen, and both defaults depend on the slug
         if not self.claims:
             object.__setattr__(self, "claims", tuple(claim.id for claim in of_artifact(self.slug)))
         if self.figures is dict:

@@ -117,7 +117,7 @@ def effects(records: Sequence[Record]) -> "list[AxisComparison]":
 
     found = []
     for one in comparisons(records, AXES, lambda group: DEFAULTS.items() <= group.point.items()):
-        seeds = {*one.base.group.seeds}
+        seeds = {*one.base.group.seeds}  # gains are taken seed by seed, over common ones
         if others := tuple(variant for variant in one.others if seeds & {*variant.group.seeds}):
             found.append(replace(one, others=others))
             found[-1].require_alike()

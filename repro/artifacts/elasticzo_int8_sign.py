@@ -177,6 +177,7 @@ def findings(records: Sequence[Record]) -> "list[Finding]":
     for group in found.values():
         for record in group.records:
             by_seed.setdefault(record.seed, []).append(share(record, _RIGHT))
+    # a mean over fewer combinations would differ by which ones are missing
     seeds = [fmean(shares) for shares in by_seed.values() if len(shares) == _PARTS]
     if not seeds:
         return [

@@ -82,6 +82,7 @@ def sparsity(records: Sequence[Record]) -> "Figure":
 
     groups = list(SeedGroups(records))
     datasets = [name for name in DATASETS if any(c.point["dataset"] == name for c in groups)]
+    # as text in reverse, so that None, the schedule, comes before numbers
     arms = sorted({group.point["p_zero"] for group in groups}, key=str, reverse=True)
     colours = dict(zip(arms, sns.color_palette("colorblind"), strict=False))
     with style():

@@ -127,7 +127,7 @@ CONTRASTS: Mapping[Claim, Contrast] = {
         {f" after epoch {epoch}": partial(drop, after=epoch) for epoch in (20, 50)},
         "test",
         tuple((point, None) for point in _points("int8", "cls2", "cls1")),
-        53,
+        53,  # ``drop`` reads three epochs after the 50th
     ),
 }
 """The contrast behind each claim."""

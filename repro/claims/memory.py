@@ -100,6 +100,7 @@ _QUOTES = {
 
 
 def _quote(stem: str) -> str:
+    # an id begins with B-M and the number of the figure
     figure, name = stem[3], stem.rpartition("-")[2]
     kind = {"cls2": "overhead", "cls1": "overhead", "overhead": "overall"}.get(name, name)
     return _QUOTES.get(f"{figure}-{kind}", _QUOTES[figure])

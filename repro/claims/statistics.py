@@ -141,6 +141,7 @@ def sign_flip_p(gaps: Sequence[float]) -> float | None:
     import numpy as np
     from scipy.stats import permutation_test
 
+    # infinite, so that SciPy goes through all choices of signs and draws none
     found = permutation_test(
         (np.asarray(gaps),), np.mean, permutation_type="samples", alternative="greater",
         n_resamples=np.inf,

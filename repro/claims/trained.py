@@ -368,6 +368,7 @@ def _gap(claim_id: str, quantity: Gaps, groups: SeedGroups) -> Finding:
     lowest = min((side.profile for gap in gaps for side in gap.sides), key=rank)
     what = f"{counts.name} after the last epoch{which}"
     found = _finding(claim_id, what, counts.by_seed, counts.sides, lowest)
+    # a gap surely below 0 decides an order, even if another one's interval begins lower
     of_all = [counts] if quantity.pick == "least certain" else gaps
     return replace(
         found,

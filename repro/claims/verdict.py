@@ -233,4 +233,5 @@ def _distance(claim: Claim, ours: float) -> float:
 
 def _round_half_up(value: float, digits: int) -> Decimal:
     """Round as printed numbers are, with halves away from zero."""
+    # by repr, since Decimal(2.675) is 2.67499..., which would be rounded down
     return Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)

@@ -36,6 +36,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     parser.add_argument("--paper", choices=("mezo", "elasticzo"), metavar="PAPER",
                         help="only this paper: mezo or elasticzo")  # fmt: skip
     parser.add_argument("--artifact", metavar="SLUG", help="only this figure or table")
+    # a verdict has up to four words; so it can be given without quotes
     parser.add_argument(
         "--verdict",
         nargs="+",

@@ -121,7 +121,10 @@ def _markdown(sets: Sequence[DataSet]) -> str:
             contents.append((f"`{dataset.name}`", f"`{key}`", *kind, sha256))
     blocks = [
         _table(("Data set", "Content", "Sources, in the order tried", "Licence", "Size"), rows),
-        _table(("Data set", "Array or file", "Shape or size", "Type", "SHA-256 of the raw bytes"), contents),
+        _table(
+            ("Data set", "Array or file", "Shape or size", "Type", "SHA-256 of the raw bytes"),
+            contents,
+        ),
     ]
     return "\n\n".join([_BEGIN, *blocks, _END]) + "\n"
 

@@ -61,6 +61,7 @@ def parse(
     require_choice(f"profile of {artifact.slug}", profile, artifact.profiles)
     there = tuple(name for name in PROFILES if name in artifact.profiles)
     choice = Annotated[Literal[there], tyro.conf.arg(help=_PROFILE_HELP)]  # type: ignore[valid-type]
+    # a subclass, so that help and errors name the profiles of this artifact only
     narrowed = dataclasses.make_dataclass(
         kind.__name__,
         [("profile", choice, profile)],
@@ -73,5 +74,5 @@ def parse(
         description=artifact.title,
         args=arguments,
         default=narrowed(config=artifact.profiles[profile], profile=profile),
-        config=(tyro.conf.OmitArgPrefixes,),
+        config=(tyro.conf.OmitArgPrefixes,),  # --seeds instead of --config.seeds
     )

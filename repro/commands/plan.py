@@ -216,6 +216,7 @@ def _write_page(
     model = _model(args)
     families = [args.family] if args.family else list(FAMILIES)
     if model is None:
+        # shorten, as the page also cuts the context to the positions of a model
         needs = _of_families(choose(families, methods, setting, budget, shorten=True))
     else:
         fall_back = args.attention is None

@@ -99,7 +99,9 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         (sweep, _sweep, "name of an artifact that trains; see docs/sweep.md"),
     )
     for parser, execute, slug in commands:
+        # optional, so that our own message can say which artifacts there are
         parser.add_argument("slug", nargs="?", metavar="SLUG", help=slug)
+        # parsed by tyro, once the artifact is known, whose configuration gives the options
         parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
         next_step = "repro report {slug} draws its figures; repro open {slug} shows them"
         parser.set_defaults(execute=execute, next_step=next_step)

@@ -72,6 +72,7 @@ def _written_beside(path: Path, write: Callable[[BinaryIO], object]) -> Iterator
                 write(file)
                 file.flush()
                 os.fsync(descriptor)
+            # mkstemp lets only the owner read; records and figures are for others, too
             temporary.chmod(0o644)
             yield temporary
     except OSError as error:

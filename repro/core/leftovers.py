@@ -139,5 +139,6 @@ def tidy(directory: Path) -> None:
             continue
         for path in store.iterdir():
             with contextlib.suppress(OSError):  # another run may have removed it, or may own it
+                # a leading dot marks a temporary file, which ``sweep`` judges by its lock
                 if not path.name.startswith(".") and now - path.stat().st_mtime > _OTHER_CODE_S:
                     path.unlink()

@@ -23,6 +23,7 @@ def partition_index(
     if isinstance(partition, str):
         names = layers if nameable is None else nameable
         for name in names:
+            # the dots keep "layers.3" from naming "layers.30"
             if f"{name}.".startswith(f"{partition}."):
                 return layers.index(name)
         there = ", ".join(dict.fromkeys(names))

@@ -19,6 +19,7 @@ _PREFIXES = ("k", "m", "g", "t", "p")
 
 def format_bytes(count: float) -> str:
     """Return ``count`` bytes in decimal units with three significant digits: ``14.4 GB``."""
+    # rounded before the unit is chosen, else 999,600 bytes would read 1e+03 kB
     rounded = float(f"{count:.3g}")
     exponent = int(math.log10(abs(rounded)) // 3) if abs(rounded) >= 1 else 0
     exponent = min(exponent, len(_DECIMAL) - 1)

@@ -16,6 +16,7 @@ def require_whole(name: str, value: object, least: int = 0, most: float = math.i
     """Return ``value`` if it is an integer within the limits, else raise ``UsageError``."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         limits = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
+        # the value is cut, since a damaged file can hold one of any length
         msg = f"{name} = {value!r:.40}: must be a whole number {limits}"
         raise UsageError(msg)
     return value

@@ -63,9 +63,10 @@ def require_same_bits() -> None:
     from torch.utils import deterministic
 
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # required by cuBLAS
+    # else PyTorch fills all new memory, which costs time and changes only unwritten values
     setattr(deterministic, "fill_uninitialized_memory", False)  # noqa: B010 - not in its types
     torch.use_deterministic_algorithms(mode=True)
-    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.benchmark = False  # else kernels are chosen by their time
 
 
 def driver() -> str | None:

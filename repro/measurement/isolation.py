@@ -45,7 +45,7 @@ def processes(*, workers: int, preload: Sequence[str]) -> Iterator[Submit]:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["repro.measurement.fork_server", *preload, _COSTLY])
     _start_fork_server()
-    others = set(multiprocessing.active_children())
+    others = set(multiprocessing.active_children())  # not of this pool, so not to be killed
     # pebble does not type its context parameter for fork servers
     pool: Any = ProcessPool(
         max_workers=workers, max_tasks=1, context=context, initializer=_end_with_driver

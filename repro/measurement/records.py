@@ -147,6 +147,7 @@ def together(runs: Iterable[Sequence[Record]]) -> list[Record]:
     for age, run in enumerate(by_age):
         for record in run:
             of = (record.kind, record.point, record.engine, record.dataset)
+            # sorted, so that the order of the coordinates in a point does not matter
             result = msgspec.json.encode(of, order="deterministic")
             made.append((result, rank(record.profile), age, record))
     highest: dict[bytes, int] = {}
@@ -217,6 +218,7 @@ def _profile(path: Path) -> str:
 
 def _decode(line: bytes, where: str) -> Record:
     try:
+        # the version alone first: a new field of a newer schema would only be called unknown
         version = msgspec.json.decode(line, type=_Version).schema_version
         if version > SCHEMA_VERSION:
             msg = (

@@ -77,6 +77,7 @@ def curves(panels: Mapping[str, Mapping[str, Losses]]) -> Figure:
             for method, line in LINES.items()
             if method in drawn
         ]
+        # only ranges are collections, and only several seeds have one
         if any(panel.collections for panel in grid.flat):
             handles.append(Patch(color=INK, alpha=0.2, linewidth=0, label="range over seeds"))
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))

@@ -54,7 +54,7 @@ _SETTINGS = {
     "legend.frameon": False,
     "savefig.dpi": 160,
     "svg.fonttype": "none",
-    "svg.hashsalt": "zo-repro",
+    "svg.hashsalt": "zo-repro",  # else matplotlib makes up the ids in an SVG
     "xtick.labelsize": 8,
     "ytick.labelsize": 8,
 }
@@ -98,7 +98,7 @@ def label_logarithms(axis: Axis, spread: float) -> None:
     """
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if spread < _DECADES_FROM else (1,)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
+    axis.set_minor_formatter(NullFormatter())  # else an axis below a decade gets more labels
 
 
 def save(
@@ -107,9 +107,10 @@ def save(
     """Write ``figure`` in each format, reproducibly to the byte, and close it."""
     paths = []
     for suffix in formats:
+        # an SVG names its date, a PNG the version of matplotlib
         metadata = {"Date" if suffix == "svg" else "Software": None}
         buffer = io.BytesIO()
-        with style():
+        with style():  # savefig reads resolution and hash salt from the settings
             figure.savefig(buffer, format=suffix, metadata=metadata)
         path = directory / f"{name}.{suffix}"
         atomic.replace(path, buffer.getvalue())

@@ -215,6 +215,7 @@ def _found(slug: str, runs: Sequence[Path]) -> list[_Found]:
         points = points_of(claim)
         if points:  # the training runs there, by the engine of the finding
             at = {key(point) for point in points}
+            # ``in``, as the engine of a finding can be "native and torch"
             used = [
                 record
                 for record in of_kind(records, "run")
@@ -225,6 +226,7 @@ def _found(slug: str, runs: Sequence[Path]) -> list[_Found]:
             used = records
             judged = [r for r in used if r.profile == (finding.profile or r.profile)]
             command = command_of(artifact, judged or used)
+        # by identity: records hold dictionaries, so they cannot be members of a set
         used_ids = {id(record) for record in used}
         names = [name for name, made in content.items() if used_ids & {id(r) for r in made}]
         found.append(_Found(claim, finding, records[0].profile, names, command))

@@ -75,6 +75,7 @@ def _scorecard(rows: Sequence[ClaimRow], ink: str) -> "Figure":
     import matplotlib.pyplot as plt
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+    # constrained layout would warn of axes outside a grid
     figure = plt.figure(figsize=(10.4, 0.3 * len(rows) + 0.75), layout="none")
     figure.patch.set_alpha(0)
     bottom, height = 0.42 / figure.get_figheight(), 1 - 0.42 / figure.get_figheight()

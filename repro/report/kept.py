@@ -50,7 +50,7 @@ def kept(name: str, key: str, make: Callable[[], Any]) -> Any:  # noqa: ANN401 -
         atomic.replace(path, text.encode())
     except (OSError, ReproError):
         pass  # without a cache the next report takes as long as this one
-    return json.loads(text)["value"]
+    return json.loads(text)["value"]  # as from the cache, where a tuple is a list
 
 
 def sha256(path: Path) -> str:

@@ -111,6 +111,7 @@ def show(figure: Figure, description: str) -> Image:
     """Return ``figure`` as an image, with ``description`` as its alternative text."""
     buffer = io.BytesIO()
     with style():
+        # without the version of matplotlib, so that equal figures have equal bytes
         figure.savefig(buffer, format="png", dpi=_DPI, metadata={"Software": None})
     plt.close(figure)
     return Image(buffer.getvalue(), alt=description)  # type: ignore[no-untyped-call]

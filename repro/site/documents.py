@@ -118,6 +118,7 @@ class Documents:
     @cached_property
     def all(self) -> list[Document]:
         """Return every document and reference, as HTML for pages in ``docs/``."""
+        # GitHub's identifiers would lose the dots in the names of modules
         renderer, by_name = _Renderer(self), _Renderer(self, identify=_plain)
         written = [self._document(name, self._source(name), renderer) for name in self.names]
         references = kept("reference", key_of(()), lambda: [[p, reference(p)] for p in PACKAGES])

@@ -154,6 +154,7 @@ class Pages:
         from repro.report.notebooks import template  # imports jupytext, which takes seconds
 
         about = text.markdown(cleandoc(exhibit.artifact.about or ""))
+        # a template begins with its title and, in bold, its result (docs/adding.md)
         _, answer, *_ = template(exhibit.slug).read_text(encoding="utf-8").split("\n\n")
         counts = Counter(row.verdict for row in exhibit.rows)
         return self._render(

@@ -83,6 +83,7 @@ class RunFile:
 
 def current_records(paths: Sequence[Path]) -> list[Made]:
     """Return the current records in the files ``paths``, each with its file's name."""
+    # as text, since records hold dictionaries and cannot be members of a set
     current = {msgspec.json.encode(record) for record in read_runs(paths)}
     found = [(path.name, record) for path in paths for record in read_run(path)]
     kept = [(file, record) for file, record in found if msgspec.json.encode(record) in current]

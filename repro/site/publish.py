@@ -63,6 +63,7 @@ def _rescue(old: Path, target: Path) -> None:
 @contextmanager
 def _alone_in(directory: Path) -> Iterator[None]:
     """Make other processes that publish in ``directory`` wait."""
+    # the directory above a site, since a lock on the site itself would move away with it
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

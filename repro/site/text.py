@@ -16,6 +16,7 @@ class Renderer(IPythonRenderer):
     """nbconvert's renderer, except for formulas, which nbconvert leaves to a script."""
 
     def __init__(self) -> None:
+        # documents hold HTML, such as comments; nbconvert would add a sign to each heading
         super().__init__(escape=False, exclude_anchor_links=True)
 
     def block_math(self, body: str) -> str:
@@ -74,7 +75,7 @@ def notebook(content: str) -> str:
         if cell.cell_type == "markdown" and cell.source.startswith("## ") and sections[-1]:
             sections.append([])
         sections[-1].append(cell)
-    for cells in sections:
+    for cells in sections:  # each by itself: nbconvert knows no sections that fold
         node.cells = cells
         body, _ = exporter.from_notebook_node(node)
         if FOLDED in cells[0].metadata:  # the section opens with a click on its heading
@@ -121,5 +122,6 @@ def _accessible(html: str) -> str:
 
 
 def _mathml(body: str, display: str) -> str:
+    # latex2mathml would put the number right after the formula, without a space
     latex = re.sub(r"\\tag\{(.+?)\}", r"\\qquad (\1)", unescape(body))
     return str(convert(latex, display=display))

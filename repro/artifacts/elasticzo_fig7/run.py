@@ -174,6 +174,7 @@ class _TorchSteps:
         loss = self._loss.seconds.get("loss", 0.0)
         if not loss:
             return dict(self._told)
+        # the optimizer's forward phase is the whole closure, with the loss
         return self._told | {"forward": self._told["forward"] - loss, "loss": loss}
 
     def _cross_entropy(self, inputs: Tensor, labels: Tensor) -> Tensor:

@@ -98,6 +98,7 @@ class Config:
             raise UsageError(msg)
         require_names("attentions", self.attentions, ATTENTIONS)
         require_names("measure_dtypes", self.measure_dtypes, BYTES)
+        # a shape refuses sizes that do not fit each other
         self.simulated_shapes()
         self.measured_shapes()
 

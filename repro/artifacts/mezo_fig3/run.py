@@ -87,7 +87,7 @@ def _analytic(config: Config) -> Iterator[Result]:
 
 
 def _line(config: Config, scope: str, axis: Axis, values: list[int], s: Sizes) -> Result:
-    live = np.minimum(config.live_layers, s.L)
+    live = np.minimum(config.live_layers, s.L)  # along its own axis L begins at 1
     limits = {
         f"ratio_limit{suffix}": float(np.ravel(limit)[-1])
         for suffix, limit in (
@@ -140,7 +140,7 @@ def _fig4() -> Iterator[Result]:
     grid = equal_memory.Grid()
     found = asdict(equal_memory.search(grid))
     example = found.pop("example")
-    if example is not None:
+    if example is not None:  # records refuse null
         found["example"] = example
     bounds = {
         "target_bytes": equal_memory.TARGET_BYTES,

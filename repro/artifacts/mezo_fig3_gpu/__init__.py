@@ -70,7 +70,7 @@ class Config:
         require_names("attentions", self.attentions, ATTENTIONS)
         require_choice("dtype", self.dtype, BYTES)
         require_choice("device", self.device, get_args(Device))
-        self.shapes()
+        self.shapes()  # a shape refuses sizes that do not fit each other
 
     def shapes(self) -> list[DecoderShape]:
         """Return the shapes, each once, the smallest models first."""

@@ -153,7 +153,7 @@ class Config:
         require_seeds(self.seeds)
         for name in self.datasets:
             for seed in self.seeds:
-                task_of_seed(name, seed)
+                task_of_seed(name, seed)  # refuses unknown tasks and seeds without a split
         require_names("arms", self.arms, ARMS)
         require_distinct("bp_models", self.bp_models)
         require_distinct("mezo_models", self.mezo_models)

@@ -261,6 +261,7 @@ def _nothing_learnt(setting: TaskRuns, bp: ArmSeeds) -> str:
         return "no run of BP is finished"
     above, noise = estimate(final).mean - alike, _standard_errors(_items(bp, "final"))
     if above < noise:
+        # rounding may leave -0.0, which + 0 turns into 0.0
         return (
             f"there is no convergence to compare: BP ends {round(above, 1) + 0:+.1f} points from "
             f"always giving the same answer, and the choice of {_items(bp, 'final')} questions "
@@ -293,6 +294,7 @@ def _gain(curve: Sequence[tuple[float, float]]) -> float:
 
 def _standard_errors(items: int, accuracy: float = 50) -> float:
     """Return two standard errors, in points, of an accuracy in per cent on ``items`` questions."""
+    # the default of 50 % has the largest error
     return float(2 * sqrt(accuracy * (100 - accuracy) / items))
 
 

@@ -52,6 +52,7 @@ def plan(config: Config, datasets: Sequence[str], prepared: ResultCache) -> Chos
     )
     estimates = _Estimates(config, prepared)
     budget = _budget(config, sizes, reasons, estimates)
+    # else no record would show the set-up whose peak is the budget
     if budget.of_bp and not (budget.is_taken and "bp" in config.arms):
         results.append(_result(config, "bp", budget, *budget.of_bp, chosen=False))
     setups: list[Setup] = []

@@ -110,6 +110,7 @@ def _learning_rates(
     fit, and is tuned itself.
     """
     lrs: dict[Setup, float | _Failure] = {}
+    # an arm that takes the rate of another one comes after it
     for setup in sorted(setups, key=lambda one: one.arm != tuned_as(one.arm)):
         of_bp = lrs.get(replace(setup, arm=tuned_as(setup.arm)))
         if of_bp is None or (isinstance(of_bp, dict) and "out_of_memory" in of_bp):
@@ -186,7 +187,7 @@ def _failure(setup: Setup, results: Sequence[Result]) -> _Failure:
 def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> LanguageModelRun:
     is_zo = estimates(setup.arm) > 0
     noise = config.noise if is_zo else "torch"
-    along = is_zo and noise == "torch"
+    along = is_zo and noise == "torch"  # the engine's own noise has one way to run the passes
     return LanguageModelRun(
         arm=setup.arm,
         model=setup.model,

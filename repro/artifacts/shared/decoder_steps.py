@@ -85,7 +85,7 @@ def simulated_steps(
         specs,
         StepSpec.as_dict,
         label=lambda spec: STEP_LABEL.format(**spec.as_dict()),
-        store=ResultCache("simulated", identity),
+        store=ResultCache("simulated", identity),  # not by slug: two artifacts share steps
         workers=context.workers,
     )
 

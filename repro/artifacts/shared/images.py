@@ -31,6 +31,7 @@ class TrainingRuns:
         require_choice("device", self.device, get_args(Device))
         require_choice("engine", self.engine, get_args(EngineChoice))
         require_seeds(self.seeds)
+        # those of subclasses, too, whose names end in what they count
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name.endswith(("epochs", "items")) and value is not None:

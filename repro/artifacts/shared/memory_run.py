@@ -39,7 +39,7 @@ def estimate_memory(
     Raises:
         ReproError: a process died or failed, or the engine is wanted and cannot be built.
     """
-    if engine:
+    if engine:  # first, so that a missing compiler is reported before anything is measured
         build(otherwise="leave the engine's memory out, with --no-engine")
     shown = []
     for step in steps:

@@ -51,5 +51,6 @@ def run_in_subprocesses(
                 store.put(key(task), value)
             values[task] = value
             shown.advance(label(task))
+    # only now, so that the order of the records is not that in which processes end
     for task in tasks:
         yield task, values[task] or {}

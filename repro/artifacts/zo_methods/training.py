@@ -137,6 +137,7 @@ def _optimizer(run: MethodRun, model: nn.Module) -> tuple[Any, Noise | None]:
 
 def _images(run: MethodRun) -> tuple[FloatLearner, SplitBatches]:
     """Return LeNet-5 with random weights under the arm's optimizer, and its images."""
+    # only for its network, its images and their preparation; the arm has its own optimizer
     backprop = NetworkRun(
         run.task,
         "fp32",
