@@ -108,6 +108,7 @@ class ClusterPool:
         run = self._running.pop(reference)
         try:
             metrics, state = self._ray.get(reference)
+        # before RayError, its base class: the node is alive, and the run itself failed
         except self._ray.exceptions.RayTaskError as error:
             if not isinstance(error.cause, ReproError):
                 sys.stderr.write(f"{error}\n")  # with the traceback of the node
@@ -185,7 +186,7 @@ def _executor(threads: int, gpus: float) -> ClusterExecutor:
     ]
     try:
         described: list[Node] = ray.get(asked, timeout=_ANSWER_S)
-    except ray.exceptions.RayError as error:
+    except ray.exceptions.RayError as error:  # such as GetTimeoutError
         msg = f"a node did not report its versions ({error}); install this suite on every node"
         raise ReproError(msg) from error
     nodes = dict(zip(able, described, strict=True))

@@ -57,12 +57,14 @@ class LocalExecutor:
         for device in {run.device for run in runs}:
             require_device(device)
         if need_engine(runs):
+            # fails here if it is not built, before any process starts
             build.load()
         store = CheckpointStore.of(self.environment, self.threads)
         missing = (run for run in runs if store.progress(run).metrics is None)
         for name in dict.fromkeys(vision_task(run.task).dataset for run in missing):
             cache.require_available(name)  # before anything runs
         tidy(store.directory)
+        # this module brings all that trains a network, imported once for all processes
         with processes(workers=self.workers, preload=["repro.execution.local"]) as submit:
             yield from train_all(runs, store, LocalPool(self, store, submit))
 

@@ -28,6 +28,7 @@ per pixel."""
 def run_bytes(run: NetworkRun) -> int:
     """Return an upper bound of the memory of the process of ``run``, in bytes."""
     task = vision_task(run.task)
+    # the tuning images of a rotated set are read from its base set
     sets = {task.dataset, task.pixels_of or task.dataset}
     copies = _COPIES_OF_FLOATS if run.precision == "fp32" else _COPIES_OF_INTEGERS
     items = copies * sum(load_set(name).size for name in sets)

@@ -145,6 +145,7 @@ class _Queue:
     def _start(self) -> None:
         """Start every waiting run that can start."""
         for run in list(self.waiting):
+            # often None, which is in none of the collections below
             start = run.start
             if start in self.problems:
                 self._give_up(run, f"the run it starts from, {described(start)}, failed")

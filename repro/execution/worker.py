@@ -116,6 +116,7 @@ def require_alike(nodes: Mapping[str, Node], driver: Environment) -> Environment
         )
         for name, node in nodes.items()
         for fact, value in node.facts().items()
+        # the driver, which may be another kind of machine, has only the code in common
         if fact.startswith(("hash", "version")) is is_code and value != wanted[fact]
     ]
     if problems:

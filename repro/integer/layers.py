@@ -118,6 +118,7 @@ class IntegerMaxPool2d(Selecting):
         a reduction or ``max_pool2d``, and needs no memory except the result.
         """
         entries = [entry for rows in self._slices(x, 0) for entry in self._slices(rows, 2)]
+        # the last entry, so that a window of one entry gets a tensor of its own, too
         largest = torch.maximum(entries[0], entries[-1])
         for entry in entries[1:-1]:
             torch.maximum(largest, entry, out=largest)

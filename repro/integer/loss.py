@@ -41,6 +41,7 @@ def scale(values: Tensor, exponent: int) -> Tensor:
     """
     if exponent >= 0:
         return values << min(exponent, _LARGEST_SHIFT)
+    # int64 holds no larger power, and far smaller ones already give 0
     return torch.div(values, 1 << min(-exponent, 62), rounding_mode="trunc")
 
 

@@ -181,6 +181,7 @@ class IntegerNetwork:
                 continue
             accumulated = record.layer.weight_gradient(record.x, error)
             updates.append((record.layer, gradient(accumulated, bits)))
+            # the tail's first layer with weights comes last; nothing before it needs an error
             if len(updates) < waiting:
                 error = self.policy.error(record.layer.input_error(error))
         return updates

@@ -87,7 +87,7 @@ class Perturbation:
         with uninterrupted():
             self._descend(self._rewound(-self._offset), g, bits)
             self._offset = 0
-            self._saved = None
+            self._saved = None  # a later restore() must not undo the update
 
     def _descend(self, back: int, g: int, bits: int) -> None:
         """Set the weights to clip(clip(weights + back z) - round(g z))."""
@@ -111,6 +111,7 @@ class Perturbation:
         for start, z in self._noise.chunks(len(self._weights), self._weights.device):
             if self._offset == 0:
                 for layer, low, high in self._layers(start, start + len(z)):
+                    # no entry exceeds r_max, so the search may end there
                     if self._largest[layer] < self._noise.r_max:
                         largest = max(self._largest[layer], largest_magnitude(z[low:high]))
                         self._largest[layer] = largest

@@ -44,6 +44,7 @@ def quantise(numbers: Tensor, exponent: int | None = None) -> IntegerTensor:
         raise UsageError(msg)
     chosen = exponent_of(largest) if exponent is None else exponent
     scaled = torch.ldexp(numbers, torch.tensor(-chosen)).round_()
+    # NITI clips weights and activations to -127, but inputs to -128 (v2 ti_torch.py:354)
     return IntegerTensor(scaled.clamp_(-128, 127).to(torch.int8), chosen)
 
 

@@ -36,6 +36,7 @@ def largest_magnitude(accumulator: Tensor) -> int:
     """Return max |a| over all entries, 0 if there are none."""
     if accumulator.numel() == 0:
         return 0
+    # not abs(), which wraps the smallest integer and copies the tensor
     low, high = torch.aminmax(accumulator)
     return max(-int(low), int(high))
 

@@ -58,6 +58,7 @@ class PowerLoss:
         The floor is the position of the highest set bit, found by comparing with powers of two.
         """
         powers = 1 << torch.arange(63, dtype=torch.int64, device=self.sums.device)
+        # log2 would need floating point, which a step of INT8* does without
         floors = torch.bucketize(self.sums, powers, right=True) - 1
         return int((floors - self.label_powers).sum())
 
@@ -96,6 +97,7 @@ def compare(
         sign = _order(*(loss.floored() for loss in passes))
     else:
         (n_plus, d_plus), (n_minus, d_minus) = (loss.exact() for loss in passes)
+        # N / 2^d of both passes, times 2^(d_plus + d_minus), so that no division rounds
         sign = _order(n_plus << d_minus, n_minus << d_plus)
     plus_nats, minus_nats = (_nats(rule, loss) for loss in passes)
     return LossComparison(sign, plus_nats, minus_nats)

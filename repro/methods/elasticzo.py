@@ -152,6 +152,7 @@ class ElasticZO(ZerothOrder):
                 else:
                     loss = self._pass(closures, 1, timer)
                     if self._processes is not None:
+                        # without a perturbation there is no seed to compare, so all send 0
                         (loss,) = self._processes.mean(0, [loss])
                     info = StepInfo(require_finite(loss, "loss"), (), timer.seconds)
                 self._end_first_step()

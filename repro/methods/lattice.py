@@ -55,6 +55,7 @@ class Lattice:
         self.wide = _WIDER[dtype]
         self.ulp = torch.finfo(dtype).eps
         """Spacing of the format at 1, 2^(1 - p)."""
+        # a power of two, so that multiplying by the step between noise levels is exact
         self.bound = 2.0 ** math.ceil(math.log2(_DEVIATIONS * eps))
         """M, the largest magnitude of noise."""
         self.eps = eps

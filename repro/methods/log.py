@@ -260,6 +260,7 @@ def perturbed_groups(
     found, rest = [], list(parameters)
     for number, group in enumerate(groups):
         own, rest = rest[: group.tensors], rest[group.tensors :]
+        # what a noise keeps between passes belongs to the weights of one group
         noise_of_group = noise if number == 0 else copy.copy(noise)
         found.append(
             PerturbedWeights(own, log.restore, group.eps, log.chunk, noise_of_group, number)
@@ -281,6 +282,7 @@ def update_rates(
     The last estimate comes first: the weights are still perturbed by it.
     """
     return [
+        # in another order the factors would round differently, and old logs would not replay
         (entry.seed, lr / len(entries) * entry.gradient * scale)
         for entry in (entries[-1], *entries[:-1])
     ]

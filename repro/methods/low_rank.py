@@ -128,6 +128,7 @@ class LowRankNoise:
                         right[:, begin : begin + size],
                         own,
                     )
+                    # the factors are drawn; from now on it only seeds the rounding of each block
                     own += 1
 
     def factors(

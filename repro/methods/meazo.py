@@ -134,6 +134,7 @@ class MEAZO(MeZO):
         self.second_moment = moment
 
     def _by_second_moment(self, estimates: Sequence[GradientEstimate]) -> list[float]:
+        # the rule runs before its step is logged, hence + 1
         unbiased = self._next_moment(estimates) / (1 - self.beta ** (self.log.steps + 1))
         return [e.projected_gradient / (math.sqrt(unbiased) + self.floor) for e in estimates]
 

@@ -28,7 +28,7 @@ def parallel_for(
 
     def take() -> Iterator[Piece]:
         while True:
-            with lock:
+            with lock:  # two threads cannot advance one generator at a time
                 try:
                     piece = next(pieces)
                 except StopIteration:

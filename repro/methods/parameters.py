@@ -96,6 +96,7 @@ def split_at(
         UsageError: there is no layer of that name, the number is out of range, there is nothing to
             train, or no zeroth-order parameter although C is above 0.
     """
+    # only for its errors: the order of layers below includes frozen parameters
     trainable(model.parameters())
     named = list(model.named_parameters())
     if order is not None:
@@ -103,6 +104,7 @@ def split_at(
         named.sort(key=lambda entry: place.get(id(entry[1]), len(place)))
     layers = [name.rpartition(".")[0] or name for name, _ in named]
     if isinstance(partition, str):
+        # the dots keep "fc1" from naming "fc10"
         if not any(f"{layer}.".startswith(f"{partition}.") for layer in layers):
             for name, other in tied_names(model).items():
                 if name.startswith(f"{partition}."):

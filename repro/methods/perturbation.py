@@ -22,7 +22,9 @@ CUDA_CHUNK = 1 << 22
 memory."""
 KEPT = 1 << 17
 """On the host, the passes of a step keep noise of at most this many elements; LeNet-5 has fewer."""
+# a larger model's forward pass takes more memory than whole chunks (seen in MeZO's Fig. 3)
 _LARGE = 1 << 24
+# a multiple of 16, PyTorch's block of normal numbers: other parts would change the noise
 _BUFFER = 1 << 13
 """Elements of a chunk drawn at a time on the host, for a model between ``KEPT`` and ``_LARGE``: a
 whole chunk could exceed the memory of its forward pass.
@@ -98,7 +100,7 @@ def perturb_(
     kept.make_room(device, total)
     vector, identity = kept.vector, (seed, total, size)
     ready = kept.drawn == identity
-    kept.drawn = None
+    kept.drawn = None  # an interrupted call leaves its numbers incomplete
     threads = threads_for(device, 0 if ready else total // size)
     buffers = iter(torch.empty(threads, 0 if len(vector) else length, device=device))
 

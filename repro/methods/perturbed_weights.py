@@ -102,6 +102,7 @@ class PerturbedWeights:
             else:
                 self._add(seed, -self._offset * self.eps - rate / factor)
             self._seed, self._offset = seed, 0
+        # only now: before the loop the weights may still be perturbed
         if decay:
             self._shrink(factor, self._own(rates[0][0]) + _DECAY)
 

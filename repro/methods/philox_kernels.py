@@ -116,7 +116,7 @@ def _step_on_lattice(
     for part in range(_GROUPS):
         group = block * _GROUPS + part
         z0, z1, z2, z3 = _normals(seed, group, number)
-        u0, u1, u2, u3 = z0, z1, z2, z3
+        u0, u1, u2, u3 = z0, z1, z2, z3  # unused, but the loop below needs the names
         if IS_UPDATE:
             u0, u1, u2, u3 = _uniforms(seed, group, number)
         at = group.to(tl.int64) * (4 * _COUNTERS) + tl.arange(0, _COUNTERS)

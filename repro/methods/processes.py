@@ -36,6 +36,7 @@ class Processes:
         Raises:
             UsageError: the processes use different seeds for the perturbation.
         """
+        # float64 holds the 32 bits of a seed exactly
         own = torch.tensor([seed, *losses], dtype=torch.float64, device=self._device)
         gathered = [torch.empty_like(own) for _ in range(self.size)]
         dist.all_gather(gathered, own, group=self._group)

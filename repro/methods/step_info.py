@@ -84,6 +84,7 @@ class PhaseTimer:
 
 
 def _now() -> float:
+    # kernels run asynchronously; without the check, synchronize would initialise CUDA
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.synchronize()
     return time.perf_counter()

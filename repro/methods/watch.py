@@ -81,6 +81,7 @@ class FirstStep(TorchFunctionMode):
         if "torch._dynamo" in sys.modules:  # nothing else compiles, and importing it takes seconds
             self._hooks.enter_context(torch.compiler.set_stance("force_eager"))
             self._hooks.enter_context(warnings.catch_warnings())
+            # PyTorch warns of global hooks on compiled modules; these are our own
             warnings.filterwarnings("ignore", "Using `torch.compile", UserWarning)
         self._state = self._random_numbers()
         self._hooks.enter_context(hooks.register_module_forward_pre_hook(self._before))
@@ -181,4 +182,5 @@ class FirstStep(TorchFunctionMode):
 
 def _versions(module: nn.Module) -> list[int]:
     """Return the number of in-place changes of each buffer of the module."""
+    # inference tensors do not count their changes
     return [b._version for b in module.buffers(recurse=False) if not b.is_inference()]

@@ -90,6 +90,7 @@ class ZerothOrder(torch.optim.Optimizer):
             GroupLog(len(part), group["eps"], group["weight_decay"])
             for part, group in zip(parts, own, strict=True)
         ]
+        # logged as before there were groups, so that older states and logs still fit
         usual = logged == [GroupLog(len(self.zo_params), eps, 0.0)]
         self.log = StepLog(
             eps, perturbations, chunk, restore, noise.name, estimator, () if usual else logged
@@ -120,7 +121,7 @@ class ZerothOrder(torch.optim.Optimizer):
         Raises:
             UsageError: the optimizer already exists.
         """
-        if hasattr(self, "_weights"):
+        if hasattr(self, "_weights"):  # torch's constructor adds the first groups
             msg = "add_param_group: the parameters are fixed when the optimizer is made; make a new"
             raise UsageError(f"{msg} optimizer with all groups")
         super().add_param_group(param_group)
@@ -160,6 +161,7 @@ class ZerothOrder(torch.optim.Optimizer):
         """Return the state to resume from, without the weights."""
         own = {
             "seeds": self._seeds.get_state(),
+            # a copy: while a view of its bytes exists, the log cannot grow
             "log": torch.from_numpy(np.array(self.log.data, np.uint8)),
             "settings": self.log.settings,
         }
@@ -313,6 +315,7 @@ class ZerothOrder(torch.optim.Optimizer):
             for estimate, factor in zip(estimates, factors, strict=True)
         ]
         rates, decays = self.log.step_rates(step_entries(ruled, lrs[0]), lrs)
+        # before any weight moves: add_ would refuse such a factor in the middle of the update
         for own_rates in rates:
             for seed, rate in own_rates:
                 if abs(rate) > _LARGEST_RATE:

@@ -120,6 +120,7 @@ class NativeElasticZO(EngineTraining):
         plus, minus, gradient, key, finite = called(
             self.training.step, samples(inputs), labels.contiguous().numpy(), self.steps, lr
         )
+        # PyTorch counts every forward pass, also those of a step that fails
         for module in self._updated:
             assert module.num_batches_tracked is not None  # noqa: S101 - the layer table has seen it
             module.num_batches_tracked.add_(2 if self.start else 1)

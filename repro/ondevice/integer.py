@@ -97,6 +97,7 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         shared = torch.from_numpy(self.training.parameters)
         shared.copy_(network.parameters)
         network.parameters = shared
+        # the weights are there already: this makes the layers' weights views of them
         network.to("cpu")
 
     def step(self, inputs: IntegerTensor, labels: Tensor) -> StepInfo:

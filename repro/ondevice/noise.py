@@ -136,6 +136,8 @@ class TorchNoiseOnEngine(TorchNoise):
     They give the bits that PyTorch's operators do, in one pass instead of two dozen.
     """
 
+    # the name stays "torch": with the same bits, a log replays with or without the engine
+
     def __init__(self, chunk: int | None = None, instructions: str = "auto") -> None:
         """Load the engine.
 
@@ -173,6 +175,7 @@ class TorchNoiseOnEngine(TorchNoise):
 
 def _bits(weights: torch.Tensor) -> tuple[Any, bool]:
     """Return 16-bit weights, [n], as the engine takes them, and whether they are bfloat16."""
+    # as integers, since NumPy has no bfloat16
     return weights.detach().view(torch.uint16).numpy(), weights.dtype == torch.bfloat16
 
 

@@ -65,6 +65,7 @@ class EngineTraining:
             capacity=capacity,
             threads=threads,
             isa=instructions,
+            # of any whole number the low 64 bits count, as in stream_key
             seed=seed % (1 << 64),
             **settings,
         )

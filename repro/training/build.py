@@ -88,6 +88,7 @@ def build(run: NetworkRun) -> tuple[NetworkLearner, Split]:
         if run.precision == "fp32":
             return to_tensors(inputs, labels, run.device)
         pixels, classes = to_tensors(inputs, labels)
+        # uint8 would select like a mask, and int64 indices take twice the memory
         values = quantised_levels(task).values[pixels.int()]
         return values.unsqueeze(1).to(run.device), classes.to(run.device)
 
@@ -130,6 +131,7 @@ def quantised_levels(task: VisionTask) -> IntegerTensor:
 
 def _float_learner(run: NetworkRun, settings: FloatSettings) -> FloatLearner:
     task = vision_task(run.task)
+    # on the host: a GPU gets the same weights, and no GPU's generator has to be saved
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived_seed(run.seed, INITIAL))
         make = lenet5 if task.network == "lenet5" else pointnet

@@ -68,7 +68,7 @@ class Checkpoint:
         """
 
         def write(file: BinaryIO) -> None:
-            file.write(bytes(_DIGEST))
+            file.write(bytes(_DIGEST))  # the digest, known at the end, replaces these zeros
             hashing: Any = _Hashing(file)
             try:
                 torch.save(state, hashing)

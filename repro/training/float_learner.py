@@ -48,7 +48,7 @@ class FloatLearner(NetworkLearner):
     def step(self, batch: Labelled) -> StepInfo:
         """Train on one minibatch; in training mode batch norm uses the minibatch's statistics."""
         inputs, labels = batch
-        self.model.train(self._mode)
+        self.model.train(self._mode)  # an evaluation may have left the other mode
         inputs = self.prepare(inputs)
         self.optimizer.step(lambda: self.loss(inputs, labels))
         info: StepInfo = self.optimizer.last

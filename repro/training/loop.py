@@ -318,7 +318,7 @@ def train(
             step()
         except DivergedError as error:
             curve.divergence = f"{duration.next_step(at)}{error}"
-            saver.save()
+            saver.save()  # the next command reads it instead of training into it again
             break
         if duration.is_due(at, curve):
             evaluate()
@@ -341,6 +341,7 @@ def score(learner: Learner[Minibatch], items: Iterable[Minibatch]) -> tuple[floa
         loss, correct = learner.evaluate(batch)
         total, right, count = total + loss, right + correct, count + len(batch[-1])
     mean = float(total) / count
+    # written so that NaN fails, too
     if not mean < float("inf"):
         msg = f"the loss of {count} evaluated items is {mean}"
         raise DivergedError(msg)

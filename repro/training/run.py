@@ -288,6 +288,7 @@ class NetworkRun(TrainingRun):
         """Return all that identifies the run's state, including the engine's sources if used."""
         key = self.as_dict()
         if "engine" in key:
+            # the first hash is of the engine's Python files, the second of its C++ and the compiler
             key["engine"] = [self.engine, source_sha256("ondevice"), module_path().parent.name]
         if self.start:
             key["start"] = self.start.key()
@@ -295,6 +296,7 @@ class NetworkRun(TrainingRun):
 
     def training(self, final_state: "FinalState") -> "Training[Any]":
         """Build the learner and its items; see ``repro.training.build``."""
+        # not above: it brings PyTorch, and commands that do not train import this module, too
         from repro.training.build import network_training
 
         return network_training(self, final_state)

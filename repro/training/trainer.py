@@ -39,6 +39,7 @@ def train_run(task: TrainingTask) -> dict[str, Any]:
     def stamp() -> dict[str, Any]:
         return {
             "utc": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            # PyTorch trains language models, whose runs have no such field
             "engine": getattr(run, "engine", "torch"),
             "threads": store.threads,
             **task.code,
