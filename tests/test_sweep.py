@@ -341,6 +341,7 @@ def test_a_state_from_elsewhere_is_kept_only_if_it_is_further(tmp_path: Path) ->
     train_run(TrainingTask(SGD, far, {}))
     state = far.checkpoint(SGD).read()
     assert state is not None
+    near.checkpoint(SGD).save(state_after(1))
     near.take_over(SGD, state)
     assert near.progress(SGD) == far.progress(SGD)
     far.checkpoint(replace(SGD, seed=1)).save(state_after(1))

@@ -19,6 +19,7 @@ from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
 
 _DIGEST = hashlib.sha256().digest_size
+_BLOCK = 1 << 20
 _MISFITS = (LookupError, TypeError, ValueError, AttributeError, RuntimeError)
 """Errors raised by code that meets unexpected values."""
 
@@ -51,7 +52,10 @@ class Checkpoint:
     def decode(file: BinaryIO) -> dict[str, Any] | None:
         """Return the state in ``file``, or ``None`` if there is none or it is damaged."""
         expected = file.read(_DIGEST)
-        if hashlib.file_digest(file, "sha256").digest() != expected:  # type: ignore[arg-type]
+        digest = hashlib.sha256()  # not file_digest, which hashes all of a BytesIO, read or not
+        while block := file.read(_BLOCK):
+            digest.update(block)
+        if digest.digest() != expected:
             return None
         file.seek(_DIGEST)
         try:
