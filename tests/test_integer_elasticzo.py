@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from repro.core.errors import UsageError
+from repro.core.names import ShiftVersion, SignRule
 from repro.integer import elasticzo_int8 as elasticzo_module
 from repro.integer import noise as noise_module
 from repro.integer.counter import stream_key
@@ -19,15 +20,14 @@ from repro.integer.loss import logit_error
 from repro.integer.network import IntegerNetwork, SavedTensors
 from repro.integer.noise import IntegerNoise
 from repro.integer.perturbation import Perturbation
-from repro.integer.shift import Version
-from repro.integer.sign import SignRule, compare, mean_loss
+from repro.integer.sign import compare, mean_loss
 from repro.integer.tensor import IntegerTensor
 from repro.models.lenet5 import lenet5
 
 PARTITIONS = {"Full ZO": 12, "Cls2": "fc3", "Cls1": "fc2", "Full BP": 0}
 
 
-def lenet(seed: int = 0, policy: Version = "v2") -> IntegerNetwork:
+def lenet(seed: int = 0, policy: ShiftVersion = "v2") -> IntegerNetwork:
     return IntegerNetwork.random(lenet5(bias=False), seed=seed, policy=policy)
 
 
@@ -65,7 +65,7 @@ class NoFloats(TorchDispatchMode):
 @pytest.mark.parametrize("sign", ["integer", "exact"])
 @pytest.mark.parametrize("method", PARTITIONS)
 def test_an_integer_step_has_no_floating_point_tensor(
-    method: str, sign: SignRule, policy: Version
+    method: str, sign: SignRule, policy: ShiftVersion
 ) -> None:
     elastic = ElasticZOInt8(lenet(policy=policy), PARTITIONS[method], sign=sign)
     with NoFloats() as walk:

@@ -7,11 +7,10 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from repro.core.errors import UsageError
+from repro.core.names import ShiftVersion, SignRule
 from repro.integer.elasticzo_int8 import ElasticZOInt8
 from repro.integer.network import IntegerNetwork
 from repro.integer.schedule import PAPER, Phase, Schedule
-from repro.integer.shift import Version
-from repro.integer.sign import SignRule
 from repro.integer.tensor import IntegerTensor
 from repro.models.lenet5 import lenet5
 from repro.training.integer_learner import IntegerLearner
@@ -30,7 +29,7 @@ def stripes(samples: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def learner(
-    partition: str | int, epochs: int = 100, sign: SignRule = "float", policy: Version = "v2"
+    partition: str | int, epochs: int = 100, sign: SignRule = "float", policy: ShiftVersion = "v2"
 ) -> IntegerLearner:
     network = IntegerNetwork.random(lenet5(bias=False), seed=0, policy=policy)
     return IntegerLearner(ElasticZOInt8(network, partition, sign=sign), EXPONENT, Schedule(epochs))
@@ -79,7 +78,7 @@ def test_evaluation_is_pytorchs_on_the_dequantised_logits() -> None:
 
 @pytest.mark.parametrize("policy", ["v1", "v2"])
 @pytest.mark.parametrize("partition", [0, "fc2"])
-def test_it_learns(partition: str | int, policy: Version) -> None:
+def test_it_learns(partition: str | int, policy: ShiftVersion) -> None:
     trained = learner(partition, sign="integer", policy=policy)
     trained.start_epoch(0)
     losses = [trained.step(stripes(64, seed=10 + n)).loss for n in range(60)]

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from torch import nn
 
 from repro.core.errors import UsageError
+from repro.core.names import ShiftVersion
 from repro.integer import matmul as matmul_module
 from repro.integer.layers import Weighted
 from repro.integer.matmul import PATHS, Path, fastest_exact, is_exact
 from repro.integer.network import IntegerNetwork, SavedTensors
 from repro.integer.rounding import magnitude_range
-from repro.integer.shift import Version
 from repro.integer.structure import without_bias_and_norm
 from repro.integer.tensor import IntegerTensor
 from repro.methods.parameters import split_at
@@ -24,7 +24,7 @@ from repro.models.pointnet import pointnet
 VERSIONS = ("v1", "v2")
 
 
-def lenet(policy: Version = "v2", seed: int = 0) -> IntegerNetwork:
+def lenet(policy: ShiftVersion = "v2", seed: int = 0) -> IntegerNetwork:
     return IntegerNetwork.random(lenet5(bias=False), seed=seed, policy=policy)
 
 
@@ -75,7 +75,7 @@ def by_float64(
 
 
 @pytest.mark.parametrize("policy", VERSIONS)
-def test_lenet5_forward_is_that_of_float64(policy: Version) -> None:
+def test_lenet5_forward_is_that_of_float64(policy: ShiftVersion) -> None:
     network = lenet(policy)
     logits = network.forward(images())
     values, exponent = by_float64(lenet5(bias=False), network, images())
@@ -85,7 +85,7 @@ def test_lenet5_forward_is_that_of_float64(policy: Version) -> None:
 
 
 @pytest.mark.parametrize("policy", VERSIONS)
-def test_pointnet_forward_is_that_of_float64(policy: Version) -> None:
+def test_pointnet_forward_is_that_of_float64(policy: ShiftVersion) -> None:
     structure = without_bias_and_norm(pointnet())
     network = IntegerNetwork.random(structure, seed=1, policy=policy)
     logits = network.forward(clouds())
@@ -94,7 +94,7 @@ def test_pointnet_forward_is_that_of_float64(policy: Version) -> None:
     assert logits.exponent == exponent
 
 
-def small(seed: int, policy: Version, scale: int) -> IntegerNetwork:
+def small(seed: int, policy: ShiftVersion, scale: int) -> IntegerNetwork:
     """A network whose accumulators may be so small that there is nothing to shift."""
     structure = nn.Sequential(
         OrderedDict(
@@ -112,7 +112,9 @@ def small(seed: int, policy: Version, scale: int) -> IntegerNetwork:
     st.sampled_from([1, 4, 20, 127]),
 )  # fmt: skip
 @settings(deadline=None, max_examples=60)
-def test_deferred_shifts_change_nothing(seed: int, policy: Version, scale: int, top: int) -> None:
+def test_deferred_shifts_change_nothing(
+    seed: int, policy: ShiftVersion, scale: int, top: int
+) -> None:
     network = small(seed, policy, scale)
     generator = torch.Generator().manual_seed(seed)
     values = torch.randint(-top, top + 1, (2, 1, 7, 7), generator=generator).to(torch.int8)
@@ -159,7 +161,7 @@ def test_forward_is_the_same_on_every_path(path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("version", VERSIONS)
-def test_cuda_is_the_cpu_bit_for_bit(version: Version) -> None:
+def test_cuda_is_the_cpu_bit_for_bit(version: ShiftVersion) -> None:
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     host, device = lenet(version), lenet(version).to("cuda")
@@ -179,7 +181,7 @@ def test_cuda_is_the_cpu_bit_for_bit(version: Version) -> None:
 
 
 @pytest.mark.parametrize("policy", VERSIONS)
-def test_backward_is_that_of_autograd_layer_by_layer(policy: Version) -> None:
+def test_backward_is_that_of_autograd_layer_by_layer(policy: ShiftVersion) -> None:
     """Every update against the float64 gradient of its layer, at the errors that NITI rounds."""
     structure, network = lenet5(bias=False).double(), lenet(policy)
     tape: list[SavedTensors] = []

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,19 +22,14 @@ from repro.core.names import Precision
 from repro.core.validation import CLOUD_POINTS
 from repro.data.batches import batches
 from repro.data.points.clouds import POINTS
-from repro.integer import elasticzo_int8
 from repro.integer.elasticzo_int8 import ElasticZOInt8
 from repro.integer.network import IntegerNetwork
 from repro.integer.schedule import Schedule
-from repro.integer.shift import Version
-from repro.integer.sign import SignRule
-from repro.methods import backprop, elasticzo
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
 from repro.methods.step_info import DivergedError
 from repro.models.lenet5 import lenet5
 from repro.training import build as build_module
-from repro.training import run as run_module
 from repro.training.build import build
 from repro.training.checkpoint import Checkpoint
 from repro.training.float_learner import FloatLearner
@@ -459,15 +454,8 @@ def test_cells_that_cannot_be_run_are_refused(make: Callable[[], Any], message: 
         make()
 
 
-def test_limits_checked_early_are_those_of_the_code_they_are_for() -> None:
+def test_the_limit_of_points_is_the_size_of_the_clouds() -> None:
     assert CLOUD_POINTS == POINTS
-    assert set(get_args(run_module.Activations)) == set(get_args(elasticzo.Activations))
-    assert set(get_args(run_module.Rule)) == set(get_args(backprop.Rule))
-    integer = set(get_args(run_module.IntegerActivations))
-    assert integer == set(get_args(elasticzo_int8.Activations))
-    assert set(get_args(run_module.Sign)) == set(get_args(SignRule))
-    assert set(get_args(run_module.Restore)) == set(get_args(elasticzo_int8.Restore))
-    assert set(get_args(run_module.ShiftPolicy)) == set(get_args(Version))
 
 
 def test_a_full_disk_is_told_and_the_state_kept(

@@ -34,6 +34,21 @@ Augmentation = Literal["none", "pointnet"]
 """Random augmentation of the training items: none, or the rotation about the vertical axis and
 jitter that PointNet's authors use, for point clouds only."""
 
+Activations = Literal["plus", "minus", "mean"]
+"""The forward pass of ElasticZO whose activations the backpropagated layers use, or the mean of the
+gradients of both."""
+IntegerActivations = Literal["plus", "minus"]
+"""The same in integers, where there is no mean."""
+BackpropRule = Literal["sgd", "adam"]
+"""The update rule of backpropagation in float32."""
+IntegerRestore = Literal["clip", "exact"]
+"""How integer weights that a perturbation clipped are restored."""
+ShiftVersion = Literal["v1", "v2"]
+"""The version of NITI's rules for narrowing accumulators."""
+SignRule = Literal["float", "integer", "exact"]
+"""How the sign of the gradient is found in integers: from a float loss (INT8), from integers alone
+(INT8*), or from integers without the floor of their logarithm (ours)."""
+
 Engine = Literal["torch", "native"]
 """The code that trains: PyTorch, or the on-device engine in C++."""
 EngineChoice = Literal["torch", "native", "auto"]

@@ -8,12 +8,13 @@ tail, by backpropagation.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, Unpack, get_args
+from typing import Any, TypedDict, Unpack, get_args
 
 import torch
 from torch import Tensor
 
 from repro.core.errors import UsageError
+from repro.core.names import IntegerActivations, IntegerRestore, SignRule
 from repro.core.signals import uninterrupted
 from repro.core.validation import require_choice
 from repro.integer.counter import stream_key, words_
@@ -24,14 +25,9 @@ from repro.integer.network import IntegerNetwork, SavedTensors
 from repro.integer.noise import IntegerNoise
 from repro.integer.perturbation import Perturbation
 from repro.integer.shift import descend_
-from repro.integer.sign import SignRule, compare, mean_loss
+from repro.integer.sign import compare, mean_loss
 from repro.integer.tensor import IntegerTensor
 from repro.methods.step_info import GradientEstimate, PhaseTimer, StepInfo
-
-Activations = Literal["plus", "minus"]
-"""The forward pass whose activations the tail's backward pass uses; not given in the paper."""
-Restore = Literal["clip", "exact"]
-"""``clip`` is the paper's in-place restore; see ``Perturbation`` for its losses."""
 
 Watch = Callable[[IntegerTensor, IntegerTensor, Tensor], None]
 """Takes the logits of both passes of an estimate, plus first, and the labels."""
@@ -65,9 +61,9 @@ class Rules(TypedDict, total=False):
     """Bits of the tail's update."""
     sign: SignRule
     """The rule that compares the losses of the two passes."""
-    activations: Activations
+    activations: IntegerActivations
     """Which of the two passes the tail's backward pass uses."""
-    restore: Restore
+    restore: IntegerRestore
     """Whether clipped weights are restored exactly."""
     seed: int
     """Seed of all random streams, which depend only on it and the number of the step."""
@@ -89,8 +85,8 @@ class Algorithm2(ABC):
         b_zo: int = 1,
         b_bp: int = 5,
         sign: SignRule = "float",
-        activations: Activations = "plus",
-        restore: Restore = "clip",
+        activations: IntegerActivations = "plus",
+        restore: IntegerRestore = "clip",
         seed: int = 0,
     ) -> None:
         """Check every setting; see ``Rules``."""
@@ -103,8 +99,8 @@ class Algorithm2(ABC):
         self.sign: SignRule = sign
         self.watch: Watch | None = None
         """Called with both passes of every estimate."""
-        self.activations = require_choice("activations", activations, get_args(Activations))
-        self.restore = require_choice("restore", restore, get_args(Restore))
+        self.activations = require_choice("activations", activations, get_args(IntegerActivations))
+        self.restore = require_choice("restore", restore, get_args(IntegerRestore))
         self.seed = seed
         self.steps = 0
         """Steps done."""

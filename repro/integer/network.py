@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from repro.core.errors import UsageError
+from repro.core.names import ShiftVersion
 from repro.core.partition import partition_index
 from repro.core.validation import require_choice
 from repro.integer.layers import IntegerReLU, Layer, Weighted
 from repro.integer.quantise import Distribution, initialise
 from repro.integer.rounding import LARGEST, largest_magnitude
-from repro.integer.shift import ShiftPolicy, Version, gradient, policy_of
+from repro.integer.shift import ShiftPolicy, gradient, policy_of
 from repro.integer.structure import convert
 from repro.integer.tensor import IntegerTensor
 
@@ -74,7 +75,7 @@ class IntegerNetwork:
         structure: nn.Sequential,
         *,
         seed: int,
-        policy: Version = "v2",
+        policy: ShiftVersion = "v2",
         distribution: Distribution = "uniform",
     ) -> "IntegerNetwork":
         """Return a network with random weights and the layers and names of ``structure``.

@@ -7,11 +7,12 @@ gradients and differ in activations and errors.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
 
+from repro.core.names import ShiftVersion
 from repro.core.validation import require_choice
 from repro.integer.rounding import (
     LARGEST,
@@ -22,8 +23,6 @@ from repro.integer.rounding import (
     pseudo_stochastic,
 )
 
-Version = Literal["v1", "v2"]
-
 _PIECE = 1 << 18
 """Accumulators rounded at a time, few enough to keep intermediate results small."""
 
@@ -32,7 +31,7 @@ _PIECE = 1 << 18
 class ShiftPolicy:
     """The rule for activations and errors."""
 
-    version: Version
+    version: ShiftVersion
     rounding: Callable[[Tensor, int], Tensor]
     """Maps an accumulator and k to int8."""
     skips_one: bool
@@ -65,13 +64,13 @@ V1 = ShiftPolicy("v1", pseudo_stochastic, skips_one=True, order_preserving=False
 V2 = ShiftPolicy("v2", nearest, skips_one=False, order_preserving=True)
 
 
-def policy_of(version: Version) -> ShiftPolicy:
+def policy_of(version: ShiftVersion) -> ShiftPolicy:
     """Return the policy of that name.
 
     Raises:
         UsageError: there is no such policy.
     """
-    require_choice("shift policy", version, get_args(Version))
+    require_choice("shift policy", version, get_args(ShiftVersion))
     return {"v1": V1, "v2": V2}[version]
 
 

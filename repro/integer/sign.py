@@ -11,15 +11,13 @@ There are three rules for computing it:
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
+from repro.core.names import SignRule
 from repro.integer.loss import float_cross_entropy, powers_of_two
 from repro.integer.tensor import IntegerTensor
-
-SignRule = Literal["float", "integer", "exact"]
 
 _RESCALING = 24  # most bits by which mantissas are widened; beyond, the exponent is kept
 

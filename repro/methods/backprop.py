@@ -1,15 +1,14 @@
 """Backpropagation with SGD or Adam, the baseline for the zeroth-order methods."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 
+from repro.core.names import BackpropRule
 from repro.core.validation import require_choice, require_positive
 from repro.methods.parameters import trainable
 from repro.methods.step_info import PhaseTimer, StepInfo, require_finite
-
-Rule = Literal["sgd", "adam"]
 
 
 class Backprop:
@@ -31,7 +30,7 @@ class Backprop:
         parameters: Iterable[torch.Tensor],
         *,
         lr: float,
-        rule: Rule = "sgd",
+        rule: BackpropRule = "sgd",
         timed: bool = False,
     ) -> None:
         """Take the parameters to train and the learning rate.
@@ -40,7 +39,7 @@ class Backprop:
             UsageError: ``lr`` is not finite and positive, ``rule`` is unknown, or there is nothing
                 to train.
         """
-        require_choice("rule", rule, get_args(Rule))
+        require_choice("rule", rule, get_args(BackpropRule))
         optimizer = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[rule]
         self.optimizer: torch.optim.Optimizer = optimizer(
             trainable(parameters), lr=require_positive("learning rate lr", lr)

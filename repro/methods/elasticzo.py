@@ -4,11 +4,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 
 from repro.core.errors import UsageError
+from repro.core.names import Activations
 from repro.core.signals import uninterrupted
 from repro.core.validation import require_choice
 from repro.methods.noise import Noise
@@ -21,8 +22,6 @@ from repro.methods.zeroth_order import Closure, ZerothOrder, micro_batches
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-Activations = Literal["plus", "minus", "mean"]
-"""The forward pass whose activations the backward pass uses; the mean takes both."""
 ACTIVATION_WEIGHTS: dict[Activations, tuple[float, float]] = {
     "plus": (1.0, 0.0),
     "minus": (0.0, 1.0),

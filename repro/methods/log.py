@@ -20,7 +20,7 @@ import torch
 from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
 from repro.data.arrays import read_npz
-from repro.methods.noise import Noise, noise_of_log
+from repro.methods.noise import Noise, TorchNoise
 from repro.methods.perturbed_weights import PerturbedWeights, Restore
 from repro.methods.rules import OFFSETS, Estimator
 from repro.methods.step_info import GradientEstimate
@@ -191,16 +191,22 @@ class StepLog:
     ) -> tuple[list[list[tuple[int, float]]], list[float]]:
         """Return the rates of a step and its weight decay, for each parameter group.
 
+        A rate is a seed with the factor of its z, which is subtracted from theta. The last estimate
+        comes first: the weights are still perturbed by it.
+
         g is the derivative along eps z. In a group with its own eps, z is scaled by the ratio of
         this eps to the common one, so the group's estimate is g times the inverse ratio.
         """
-        if not self.groups:
-            return [update_rates(entries, lrs[0])], [0.0]
+        groups = self.groups or [GroupLog(0, self.eps, 0.0)]
         rates = [
-            update_rates(entries, lr, self.eps / group.eps)
-            for group, lr in zip(self.groups, lrs, strict=True)
+            [
+                # in another order the factors would round differently, and old logs not replay
+                (entry.seed, lr / len(entries) * entry.gradient * (self.eps / group.eps))
+                for entry in (entries[-1], *entries[:-1])
+            ]
+            for group, lr in zip(groups, lrs, strict=True)
         ]
-        decays = [lr * group.weight_decay for group, lr in zip(self.groups, lrs, strict=True)]
+        decays = [lr * group.weight_decay for group, lr in zip(groups, lrs, strict=True)]
         return rates, decays
 
     @property
@@ -229,8 +235,14 @@ def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise | None
     Raises:
         UsageError: the run used other noise, or the log does not fit the parameters.
     """
-    same = noise_of_log(log.noise, log.chunk, noise)
-    groups = perturbed_groups(log, parameters, same)
+    noise = noise or TorchNoise(log.chunk)
+    if noise.name != log.noise:
+        msg = (
+            f"a log of a run with the noise {log.noise!r} cannot be replayed with {noise.name!r}: "
+            "give replay the noise of the run"
+        )
+        raise UsageError(msg)
+    groups = perturbed_groups(log, parameters, noise)
     for entries, rates, decays in log.updates():
         if log.restore == "rounded":  # the rounding errors of these passes are part of the weights
             for entry in entries:
@@ -272,17 +284,3 @@ def perturbed_groups(
 def step_entries(estimates: Sequence[GradientEstimate], lr: float) -> list[Entry]:
     """Return the entries of one step."""
     return [Entry(estimate.seed, estimate.projected_gradient, lr) for estimate in estimates]
-
-
-def update_rates(
-    entries: Sequence[Entry], lr: float, scale: float = 1.0
-) -> list[tuple[int, float]]:
-    """Return each seed of a step with the factor of its z, which is subtracted from theta.
-
-    The last estimate comes first: the weights are still perturbed by it.
-    """
-    return [
-        # in another order the factors would round differently, and old logs would not replay
-        (entry.seed, lr / len(entries) * entry.gradient * scale)
-        for entry in (entries[-1], *entries[:-1])
-    ]

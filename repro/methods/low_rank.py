@@ -10,7 +10,7 @@ import torch
 
 from repro.core.validation import require_positive_int
 from repro.methods.lattice import Lattice
-from repro.methods.noise import PART, LatticeStep, thresholds
+from repro.methods.noise import PART, LatticeStep, Noise, thresholds
 from repro.methods.parallel import parallel_for, threads_for
 from repro.methods.perturbation import CUDA_CHUNK
 
@@ -27,7 +27,7 @@ class Block(NamedTuple):
     seed: int
 
 
-class LowRankNoise:
+class LowRankNoise(Noise):
     """z with the rank r in each matrix, and Gaussian in vectors.
 
     Example::
@@ -57,9 +57,6 @@ class LowRankNoise:
         self.subspace_steps = require_positive_int("subspace_steps", subspace_steps)
         self.name = f"low-rank-{rank}"
 
-    def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:
-        """Accept any parameters."""
-
     @torch.no_grad()
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
         """Add ``scale`` z(``seed``) to the parameters, in place."""
@@ -88,9 +85,6 @@ class LowRankNoise:
                 step.apply(lattice, block.weights, _direction(block), *up)
 
         self._share(parameters, seed, work)
-
-    def release(self) -> None:
-        """Do nothing: passes keep no memory."""
 
     def _share(
         self,

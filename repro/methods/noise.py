@@ -3,11 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
-from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
 from repro.methods.parallel import parallel_for, threads_for
 from repro.methods.perturbation import KeptNoise, default_chunk, gaussian_, perturb_
@@ -52,7 +50,7 @@ class LatticeStep:
         weights.copy_(moved)
 
 
-class Noise(Protocol):
+class Noise(ABC):
     """A direction z(seed) as long as all parameters together, redrawn whenever it is needed.
 
     Its numbers have mean 0 and variance 1: standard Gaussian, random signs, or products.
@@ -60,28 +58,28 @@ class Noise(Protocol):
 
     name: str
     """Its name in a log, from which a replay chooses the same noise."""
-    subspace_steps: int
+    subspace_steps = 0
     """Number of steps whose seeds share their upper 16 bits; 0 if all seeds are independent."""
 
-    def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:
-        """Raise ``UsageError`` unless noise can be added to ``parameters``."""
+    def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:  # noqa: B027
+        """Raise ``UsageError`` unless noise can be added to ``parameters``; by default it can."""
 
+    @abstractmethod
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
         """Add ``scale`` z(seed) to the parameters, in place, each rounded to its own format."""
 
+    @abstractmethod
     def step_on_lattice_(
         self, parameters: Sequence[torch.Tensor], seed: int, step: LatticeStep, chunk: int | None
     ) -> None:
         """Do ``step`` along z(seed), in place; every ``chunk`` elements have their own seed."""
 
-    def release(self) -> None:
-        """Free the memory shared by the passes of a step."""
+    def release(self) -> None:  # noqa: B027
+        """Free the memory shared by the passes of a step, if there is any."""
 
 
-class PiecewiseNoise(ABC):
+class PiecewiseNoise(Noise):
     """Noise whose steps on a lattice are split into pieces, shared among PyTorch's threads."""
-
-    subspace_steps = 0
 
     @abstractmethod
     def draw_(self, vector: torch.Tensor, seed: int) -> None:
@@ -140,9 +138,6 @@ class TorchNoise(PiecewiseNoise):
         self.chunk = chunk
         self._kept = KeptNoise()
 
-    def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:
-        """Accept any parameters."""
-
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
         """Add the noise chunk by chunk, drawing it unless an earlier pass kept it."""
         perturb_(parameters, seed, scale, self.chunk, self._kept, self.fill_)
@@ -180,19 +175,3 @@ def thresholds(lattice: Lattice, weights: torch.Tensor, seed: int) -> torch.Tens
     generator = torch.Generator(weights.device).manual_seed((seed + _ROUNDING) % SEED_SPACE)
     uniform = torch.empty(weights.shape, dtype=lattice.wide, device=weights.device)
     return uniform.uniform_(generator=generator)
-
-
-def noise_of_log(name: str, chunk: int | None, noise: Noise | None) -> Noise:
-    """Return the noise of a log; the caller must pass it unless it is PyTorch's.
-
-    Raises:
-        UsageError: ``noise`` is not the log's.
-    """
-    found = noise or TorchNoise(chunk)
-    if found.name != name:
-        msg = (
-            f"a log of a run with the noise {name!r} cannot be replayed with {found.name!r}: give "
-            f"replay the noise of the run"
-        )
-        raise UsageError(msg)
-    return found

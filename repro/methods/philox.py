@@ -16,7 +16,7 @@ import torch
 
 from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
-from repro.methods.noise import LatticeStep
+from repro.methods.noise import LatticeStep, Noise
 
 GROUP = 4096
 """Weights that share the counters of a group."""
@@ -24,7 +24,7 @@ GROUPS = 4
 """Groups that one program of a kernel processes, one after the other."""
 
 
-class PhiloxNoise:
+class PhiloxNoise(Noise):
     """Noise of the fused kernels. ``MeZO(..., noise=PhiloxNoise())`` needs weights on a GPU.
 
     Example::
@@ -33,7 +33,6 @@ class PhiloxNoise:
     """
 
     name = "philox"
-    subspace_steps = 0
 
     def __init__(self) -> None:
         self._parameters: Sequence[torch.Tensor] = ()
@@ -95,9 +94,6 @@ class PhiloxNoise:
             self._kernels.step_on_lattice(
                 table, seed, lattice, step.before, step.after, is_update=step.is_update
             )
-
-    def release(self) -> None:
-        """Do nothing: passes keep no memory."""
 
     def _following(self, parameters: Sequence[torch.Tensor]) -> Iterator["_Table"]:
         if parameters is not self._parameters:  # another optimizer uses the same noise

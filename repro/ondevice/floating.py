@@ -6,12 +6,13 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
+from repro.core.names import Activations
 from repro.core.validation import (
     require_choice,
     require_not_negative,
     require_positive,
 )
-from repro.methods.elasticzo import ACTIVATION_WEIGHTS, Activations
+from repro.methods.elasticzo import ACTIVATION_WEIGHTS
 from repro.methods.step_info import DivergedError, StepInfo
 from repro.ondevice.layers import norms, samples
 from repro.ondevice.training import EngineTraining, called

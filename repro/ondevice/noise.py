@@ -82,17 +82,6 @@ class EngineNoise(PiecewiseNoise):
         """Overwrite ``vector``, float32 [n], with the first n numbers of z(``seed``)."""
         self._noise.draw(vector.numpy(), seed, 0)
 
-    def lattice_pass(self, lattice: Lattice, step: LatticeStep) -> Pass:
-        """Take PyTorch's operators for float32; other weights pass by ``step_on_lattice_`` only.
-
-        Raises:
-            UsageError: the weights are of another format.
-        """
-        if lattice.dtype != torch.float32:
-            msg = f"a pass of {self.name!r} noise over {lattice.dtype} weights: use PyTorch's"
-            raise UsageError(msg)
-        return super().lattice_pass(lattice, step)
-
     @torch.no_grad()
     def step_on_lattice_(
         self, parameters: Sequence[torch.Tensor], seed: int, step: LatticeStep, chunk: int | None
@@ -113,9 +102,6 @@ class EngineNoise(PiecewiseNoise):
                 )
             seed = (seed + -(-parameter.numel() // size)) % SEED_SPACE
         torch.autograd.graph.increment_version(parameters)
-
-    def release(self) -> None:
-        """Do nothing: nothing is kept."""
 
 
 class EngineSigns(EngineNoise):

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 import numpy as np
 
 from repro.core.errors import UsageError
-from repro.core.names import METHODS, PRECISIONS, Augmentation, Engine, MethodName, Precision
+from repro.core.names import (
+    METHODS,
+    PRECISIONS,
+    Activations,
+    Augmentation,
+    BackpropRule,
+    Engine,
+    IntegerActivations,
+    IntegerRestore,
+    MethodName,
+    Precision,
+    ShiftVersion,
+    SignRule,
+)
 from repro.core.validation import (
     require_choice,
     require_points,
@@ -28,16 +41,13 @@ if TYPE_CHECKING:
 INITIAL, ORDER, NOISE, AUGMENTATION, ADAPTERS = range(5)
 """The uses of a seed: initial weights, order of items, perturbations, augmentation, adapters."""
 
-Activations = Literal["plus", "minus", "mean"]
-IntegerActivations = Literal["plus", "minus"]
-Rule = Literal["sgd", "adam"]
 BatchNorm = Literal["batch", "frozen"]
 InitialWeights = Literal["pytorch", "he"]
-Restore = Literal["clip", "exact"]
-ShiftPolicy = Literal["v2", "v1"]
-Sign = Literal["float", "integer", "exact"]
 
-SIGNS: dict[Precision, tuple[Sign, ...]] = {"int8": ("float",), "int8_star": ("integer", "exact")}
+SIGNS: dict[Precision, tuple[SignRule, ...]] = {
+    "int8": ("float",),
+    "int8_star": ("integer", "exact"),
+}
 """Rules for the gradient's sign in each integer precision; the first one is the paper's."""
 
 
@@ -59,7 +69,7 @@ class FloatSettings:
     activations: Activations = "plus"
     """The pass whose activations the tail's BP uses."""
     batch: int = 32
-    rule: Rule = "sgd"
+    rule: BackpropRule = "sgd"
     """Adam is for pre-training by Full BP only."""
     decay: float = 0.8
     decay_every: int = 10
@@ -75,7 +85,7 @@ class FloatSettings:
         require_positive("perturbation scale eps", self.eps)
         require_positive("gradient clip g_clip", self.clip)
         require_choice("activations", self.activations, get_args(Activations))
-        require_choice("rule", self.rule, get_args(Rule))
+        require_choice("rule", self.rule, get_args(BackpropRule))
         require_positive_int("batch size B", self.batch)
         require_positive("decay", self.decay)
         require_positive_int("decay_every", self.decay_every)
@@ -94,13 +104,13 @@ class IntegerSettings:
     """Bits of the zeroth-order update."""
     p_zero: float | None = None
     """Sparsity of the perturbation, for all epochs; by default the paper's schedule."""
-    restore: Restore = "clip"
+    restore: IntegerRestore = "clip"
     """How clipped weights are restored."""
-    shift_policy: ShiftPolicy = "v2"
+    shift_policy: ShiftVersion = "v2"
     """NITI's rules for narrowing accumulators."""
     activations: IntegerActivations = "plus"
     """The pass whose activations the tail's BP uses."""
-    sign: Sign | None = None
+    sign: SignRule | None = None
     """Rule for the gradient's sign; by default the paper's rule for the precision."""
 
     def __post_init__(self) -> None:
@@ -110,11 +120,11 @@ class IntegerSettings:
         check_bits("b_zo", self.b_zo)
         if self.p_zero is not None:
             check_p_zero(self.p_zero)
-        require_choice("restore", self.restore, get_args(Restore))
-        require_choice("shift_policy", self.shift_policy, get_args(ShiftPolicy))
+        require_choice("restore", self.restore, get_args(IntegerRestore))
+        require_choice("shift_policy", self.shift_policy, get_args(ShiftVersion))
         require_choice("activations", self.activations, get_args(IntegerActivations))
         if self.sign is not None:
-            require_choice("sign", self.sign, get_args(Sign))
+            require_choice("sign", self.sign, get_args(SignRule))
 
 
 Settings = FloatSettings | IntegerSettings
