@@ -198,6 +198,7 @@ def _evaluate(terms: list[_Monomial], s: Sizes) -> Float:
 
 def _leading(terms: list[_Monomial], s: Sizes, axis: Axis) -> tuple[float, Float]:
     """Return the highest power of ``axis`` in ``terms`` and its coefficient."""
+    # with L' = 0 the terms of the activations are zero and do not grow
     powers = [float(getattr(term, axis)) for term in terms if np.any(term.coefficient)]
     degree = max(powers)
     grown = {"context": "N", "layers": "L", "hidden": "D"}[axis]

@@ -47,6 +47,7 @@ def build(config: Mapping[str, Any], method: TrainingMethod, setting: Setting) -
             bits = 8 if setting.format == "int8" else 4
             new = QuantisedMatrix(weight, child.bias, outputs, bits)  # type: ignore[arg-type]
         if method.trains == "adapters":
+            # in the activations' format, as in the formula; peft's own default is float32
             new = AdaptedMatrix(new, inputs, outputs, setting.rank, weight.dtype)
         return new
 
@@ -55,6 +56,7 @@ def build(config: Mapping[str, Any], method: TrainingMethod, setting: Setting) -
     if method.checkpointed:
         model.activation_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
         if method.trains == "adapters":
+            # else a block's input needs no gradient, and none is computed
             model.enable_input_require_grads()  # type: ignore[operator]
     return model
 
@@ -119,6 +121,7 @@ class QuantisedMatrix(MatrixReplacement):
         return torch.empty(self.shape, dtype=self.dtype)
 
 
+# A function of its own, since autograd would keep the dequantised matrix for the backward pass.
 class _Dequantised(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, matrix: QuantisedMatrix) -> Tensor:  # noqa: ANN401

@@ -69,6 +69,7 @@ def layer_table(model: nn.Module, sample: Sequence[int]) -> tuple[LayerSize, ...
         raise UsageError(msg)
     for size in sample:
         require_positive_int("size of a sample", size)
+    # eval, since in training a batch norm refuses a single value per channel
     without_data = copy.deepcopy(model).to("meta").eval()
     counted: set[nn.Parameter] = set()
     layers = []

@@ -180,6 +180,7 @@ def peak_on_cuda(step: Callable[[], object]) -> CudaPeak | None:
     try:
         step()
         torch.cuda.synchronize()
+        # else the reserved memory would include blocks of the first step only
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         resting = torch.cuda.memory_allocated()

@@ -117,6 +117,7 @@ def measure_network(task: NetworkTask) -> NetworkPeak:
         capture = Path(directory, "steps.memray")
         with memray.Tracker(capture):
             learner = task.step.learner()
+            # a copy made here counts; of uint8 images the learner makes its own
             batch = inputs if inputs.dtype == torch.uint8 else inputs.clone()
             for _ in range(2):
                 gc.collect()  # frees reference cycles of the learner or of a step
@@ -178,6 +179,7 @@ def balance(records: Iterable[memray.AllocationRecord]) -> NetworkPeak:
     total, peak, together = {True: 0, False: 0}, {True: 0, False: 0}, 0
     for record in records:
         if record.allocator in _FREED:
+            # blocks from before the capture are freed, too
             aligned, size = blocks.pop(record.address, (False, 0))
             total[aligned] -= size
         elif record.allocator != AllocatorType.MMAP:

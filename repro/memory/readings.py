@@ -110,6 +110,7 @@ class Printed(NamedTuple):
 
     def holds(self, reading: Reading) -> bool:
         """Return whether a reading's value rounds to the printed one."""
+        # a half is rounded up; round() would choose the even neighbour
         scale = 10.0**self.digits
         return math.floor(self.of(reading) * scale + 0.5) / scale == self.value
 
@@ -201,6 +202,7 @@ def search() -> Search:
         searched += 1
         if all(number.holds(reading) for number in PRINTED):
             fitting.append(reading)
+        # N and L' are given there, and nothing is checkpointed: no other field matters
         of_weights.add(
             (
                 reading.block_gradients,
@@ -269,6 +271,7 @@ def largest_model(
         raise UsageError(msg)
     while taken(high) <= budget:
         low, high = high, 2 * high
+    # more halvings than a float64 has bits
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if taken(middle) <= budget else (low, middle)

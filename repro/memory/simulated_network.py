@@ -88,6 +88,7 @@ def _watched_floats(learner: FloatLearner) -> StorageTracker:
     def part_of(tensor: Tensor) -> str:
         if tensor.dtype != torch.float32:
             return "other"
+        # the number of the running backward pass, -1 outside of one
         backward = torch._C._current_graph_task_id() != -1
         return "errors" if backward else phases.now
 

@@ -87,6 +87,7 @@ def simulate_step(
         optimizer, trained = _optimizer(model, method, tail)
         batch = read()
         tracker = _StepTracker()
+        # in this order: buffers of the state, such as quantised matrices, are weights
         tracker.add([*model.buffers()], "other")
         tracker.add([*model.state_dict(keep_vars=True).values()], "parameters")
         if isinstance(optimizer, Backprop) and method.adam:
@@ -119,6 +120,7 @@ class _StepTracker(StorageTracker):  # type: ignore[no-untyped-call]
     """Tracks the storages of a step on fake tensors, and makes up the optimizer's input values."""
 
     def __init__(self) -> None:
+        # by the number of the running backward pass, -1 outside of one
         super().__init__(
             lambda _: "errors" if torch._C._current_graph_task_id() != -1 else "activations"
         )

@@ -72,6 +72,7 @@ class StepSpec:
 
         The number of perturbations is included only if it is not 1.
         """
+        # so that records and cache keys from before that field stay the same
         hidden = ("shape", "perturbations") if self.perturbations == 1 else ("shape",)
         rest = {name: value for name, value in asdict(self).items() if name not in hidden}
         return {**asdict(self.shape), **rest}

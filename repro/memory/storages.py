@@ -56,6 +56,7 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def pass_by(self, *tensors: Tensor) -> None:
         """Ignore the storages of ``tensors``, which belong to the caller."""
+        # the tensors, since another storage may get the address of a freed one
         self._passed_by += tensors
 
     def next_step(self) -> None:
@@ -97,6 +98,7 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         storage = Storage(found.nbytes(), self._part_of(tensor))
         if any(found._cdata == known.untyped_storage()._cdata for known in self._passed_by):
             return storage
+        # PyTorch keeps one Python object per storage, until the storage is freed
         self._live[key] = storage, weakref.ref(found, lambda _: self._release(key))
         self._total += storage.size
         return storage

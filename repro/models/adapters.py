@@ -60,6 +60,7 @@ def add_adapters(model: nn.Module, rank: int, dtype: torch.dtype = torch.float32
     def adapted(base: nn.Module, inputs: int, outputs: int) -> nn.Module:
         new = AdaptedMatrix(base, inputs, outputs, rank, dtype)
         device = next(base.parameters()).device
+        # under FakeTensorMode no module can be moved, not even to its own device
         return new if device.type == "cpu" else new.to(device)
 
     replace_matrices(model, adapted)
@@ -73,6 +74,7 @@ def merge_adapters(model: nn.Module) -> None:
             if isinstance(child, AdaptedMatrix):
                 change = SCALE * child.up.weight @ child.down.weight  # [outputs, inputs]
                 weight: Any = child.base.weight
+                # Conv1D, the linear layer of GPT-2, stores the transpose
                 oriented = change if isinstance(child.base, nn.Linear) else change.T
                 weight += oriented.to(weight.dtype)
                 setattr(parent, name, child.base)

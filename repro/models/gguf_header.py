@@ -31,7 +31,7 @@ _SCALARS = {
 }
 """The ``struct`` format of each fixed-size metadata type, by its number."""
 _STRING, _ARRAY = 8, 9
-_MAX_DIMENSIONS = 4
+_MAX_DIMENSIONS = 4  # GGML_MAX_DIMS
 _MAX_ITEMS = 8_000_000
 """Limit of entries in a header; 262,144 tokens with their merges have about a million."""
 _ENTRIES_PER_TOKEN = 4
@@ -176,6 +176,7 @@ class _Cursor:
         if not isinstance(alignment, int) or alignment < 1:
             msg = f"its alignment is {alignment!r}, not a number of bytes"
             raise ValueError(msg)
+        # offsets begin after the header, padded to the alignment
         available = max(len(self.data) + -self.at // alignment * alignment, 0)
         for name, end in ends.items():
             if end > available:

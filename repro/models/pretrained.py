@@ -128,6 +128,7 @@ def converted(gguf: Path, sha256: str | None = None) -> Path:
     if sha256 is None:
         with gguf.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    # no suffix for float32, so that models converted before there was bfloat16 are found
     suffix = "" if dtype == "float32" else f"-{dtype}"
     directory = cache_dir() / "models" / f"{sha256[:16]}{suffix}"
     try:
@@ -217,11 +218,13 @@ def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
             gguf.parent,
             config=config,
             gguf_file=gguf.name,
+            # else transformers may keep the quantised blocks, which cannot be trained
             quantization_config=GgufConfig(gguf_file=gguf.name, dequantize=True),
             dtype=dtype,
         )
         _tie_output_layer(model, header)
         with temporary_directory(directory) as staging:
+            # inside, since the temporary directory itself is locked and removed at the end
             whole = staging / "whole"
             model.save_pretrained(whole)
             del model  # the tokenizer needs memory, too

@@ -28,6 +28,7 @@ def tiny_config() -> LlamaConfig:
         max_position_embeddings=256,
         tie_word_embeddings=True,
         use_cache=False,
+        # the defaults, 1 and 2, are the answers Yes and No in this vocabulary
         bos_token_id=None,
         eos_token_id=None,
     )

@@ -9,6 +9,8 @@ sequences of N tokens; a width below is a number of elements per token.
 from repro.memory.setting import Setting
 from repro.planner.architecture import Architecture
 
+# This module and ``formula`` use only syntax that ``repro.planner.javascript`` translates.
+
 FLOAT32 = 4
 
 
@@ -44,6 +46,7 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
     exists at the same time as its matrix's output; a composed activation needs more tensors.
     """
     D, Q, K, b = a.hidden, a.query_width, a.kv_width, s.width
+    # GPT-2 looks its positions up once for all sequences
     outside = 2 * D + (D / s.batch if a.position_rows else 0)
     # the stream (or attention's output, if both are added at the end), and the norm's output
     composed = a.activation == "composed" and not a.gated
@@ -208,6 +211,7 @@ def _scores_gradient(a: Architecture, s: Setting) -> float:
 def _feed_forward(a: Architecture, s: Setting) -> float:
     """Return the feed-forward network's stored activations without its input."""
     if a.gated:
+        # the gate, its activation, the other factor and the product; a ReLU keeps no input
         tensors = 3 if a.activation == "relu" else 4
     else:
         tensors = {"relu": 1, "fused": 2, "composed": 5}[a.activation]

@@ -86,6 +86,7 @@ def _choice(
     budget: float,
 ) -> Choice:
     needs = [(estimate(a, method, setting).total, m) for m, a, setting in candidates]
+    # the models of a family have the same class
     _, a, setting = candidates[0]
     attention: Attention = "eager" if is_eager(a, setting) else "sdpa"
     fitting = [(m.parameters, needed, m.name) for needed, m in needs if needed <= budget]

@@ -247,7 +247,7 @@ def _opt(config: Config) -> Architecture:
         qkv_bias=bias,
         output_bias=bias,
         feed_forward_bias=bias,
-        position_rows=_size(config, "max_position_embeddings") + 2,
+        position_rows=_size(config, "max_position_embeddings") + 2,  # OPT's class begins at row 2
     )
 
 
@@ -275,6 +275,7 @@ def _falcon(config: Config) -> Architecture:
         activation=_activation(config.get("activation", "gelu")),
         fused_qkv=True,
         split_copies=True,
+        # Falcon's class always makes a mask, to which it could add alibi
         masked=(True,) * _size(config, "num_hidden_layers"),
         qkv_bias=bias,
         output_bias=bias,

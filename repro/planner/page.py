@@ -86,6 +86,7 @@ def page(
         "style": parts["page.css"],
         "formula": parts["builtins.js"] + formula_script(),
         "page": parts["page.js"],
+        # last, since a name in it may hold braces
         "data": json.dumps(data).replace("<", "\\u003c"),  # a name must not end the script
     }.items():
         text = text.replace("{{" + name + "}}", content)
