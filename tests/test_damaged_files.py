@@ -259,6 +259,9 @@ BAD_ARRAYS = {
     "a huge shape": with_header(
         f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({10**30}, 3, 4), }}"
     ),
+    "a huge shape without items": with_header(
+        f"{{'descr': '<f4', 'fortran_order': False, 'shape': (0, {10**21}, 4), }}"
+    )[: -NPY.nbytes],
     "a negative shape": with_header(
         "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3, 4), }"
     ),

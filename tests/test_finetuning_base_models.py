@@ -116,6 +116,14 @@ def test_a_missing_directory_is_not_looked_for_on_the_hub() -> None:
         load_config("./absent")
 
 
+def test_a_directory_does_not_hide_a_model_of_the_catalogue(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved.rename(saved.with_name("smollm2-135m"))
+    monkeypatch.chdir(saved.parent)
+    assert fingerprint("smollm2-135m") == ""  # which is loaded, not the directory
+
+
 def test_other_weights_have_another_fingerprint(saved: Path) -> None:
     before = fingerprint(str(saved))
     assert fingerprint(str(saved)) == before

@@ -5,6 +5,7 @@ NumPy trusts headers: a damaged header makes it fail in many ways, or allocate w
 
 import io
 import math
+import sys
 import warnings
 import zipfile
 from collections.abc import Iterable
@@ -72,6 +73,7 @@ def read_npz(content: bytes, names: Iterable[str], most: int) -> dict[str, Array
                     raise BadArrayError(msg)
                 data = archive.read(member)
                 shape, order, dtype, offset, size = _read_header(io.BytesIO(data))
+                # NumPy refuses a buffer of items without bytes, such as empty strings
                 found[name] = (
                     np.frombuffer(data, dtype, offset=offset).reshape(shape, order=order)
                     if size
@@ -96,7 +98,9 @@ def _read_header(stream: IO[bytes]) -> _Header:
     except Exception as error:  # a damaged header is evaluated as Python, and fails like it
         msg = f"its header cannot be read ({type(error).__name__}: {error})"
         raise BadArrayError(msg) from error
-    if dtype.hasobject or any(length < 0 for length in shape):
+    # bytes of objects would be read as pointers; two negative lengths have a positive product, and
+    # beside a length of 0 any other has the product 0
+    if dtype.hasobject or not all(0 <= length <= sys.maxsize for length in shape):
         msg = f"its header says shape {shape} of type {dtype.str}"
         raise BadArrayError(msg)
     offset, size = stream.tell(), math.prod(shape) * dtype.itemsize

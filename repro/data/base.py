@@ -116,6 +116,7 @@ class ArraySpec:
                 f"{self.shape} of {self.dtype} in C order"
             )
             raise BadContentError(msg)
+        # item by item, since a mask of the whole array would take memory of its own
         if array.dtype.kind == "f" and not all(np.isfinite(item).all() for item in array):
             msg = f"{path}: a number in it is not finite"
             raise BadContentError(msg)
@@ -196,6 +197,7 @@ class DataSet:
     """Address of the terms to accept before fetching, if any."""
 
     def __post_init__(self) -> None:
+        # a set is a directory of the cache, whose own directories begin with a dot
         if re.fullmatch(r"[a-z0-9_-][a-z0-9._-]*", self.name) is None:
             msg = (
                 f"data set name {self.name!r}: use lower-case letters, digits, -, _ and, after the "
@@ -211,4 +213,5 @@ class DataSet:
     @property
     def fingerprint(self) -> str:
         """Hash of the specifications; changed content gets another place in the cache."""
+        # of the ``repr``, so a renamed field would move every cached set to another place
         return hashlib.sha256(repr(sorted(self.content.items())).encode()).hexdigest()[:12]

@@ -14,6 +14,7 @@ def to_tensors(
     inputs: Array, labels: Array, device: torch.device | str = "cpu"
 ) -> tuple[Tensor, Tensor]:
     """Return copies on ``device``: inputs in their own type, labels as int64."""
+    # PyTorch warns of arrays that it may not write to, such as memory maps
     return (
         torch.from_numpy(np.array(inputs)).to(device),
         torch.from_numpy(np.array(labels, dtype=np.int64)).to(device),

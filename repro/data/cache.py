@@ -214,10 +214,12 @@ def _install(dataset: DataSet, content: Mapping[str, Value], manifest: Mapping[s
             spec.write(content[key], staging / f"{key}{spec.suffix}")
         text = json.dumps({"name": dataset.name, **manifest}, indent=2) + "\n"
         (staging / MANIFEST).write_text(text)
+        # on disk before the rename: a directory under the final name counts as complete
         for path in staging.iterdir():
             with path.open("rb") as file:
                 os.fsync(file.fileno())
         shutil.rmtree(damaged, ignore_errors=True)
+        # a directory cannot replace one that has files in it
         if target.exists():
             target.replace(damaged)
         staging.replace(target)

@@ -9,10 +9,9 @@ from repro.data.language_models import DATA_SETS
 from repro.measurement.device import Device
 from repro.models.pretrained import (
     Pretrained,
-    converted,
     explained,
     load_pretrained,
-    of_catalogue,
+    transformers_name,
 )
 from repro.planner.architecture import Architecture
 from repro.planner.configurations import architecture
@@ -62,7 +61,7 @@ def load_config(name: str) -> "PreTrainedConfig":
 
         return tiny_config()
     with explained(name):
-        config: PreTrainedConfig = AutoConfig.from_pretrained(_place(name))
+        config: PreTrainedConfig = AutoConfig.from_pretrained(transformers_name(name))
     return config
 
 
@@ -89,7 +88,7 @@ def load_tokenizer(name: str) -> "PreTrainedTokenizerBase":
 
         return tiny_tokenizer()
     with explained(name):
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(_place(name))
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(transformers_name(name))
     return tokenizer
 
 
@@ -120,7 +119,7 @@ def unobtainable(name: str) -> str:
         load_architecture(name)
         load_tokenizer(name)
         if name != TINY:
-            _require_weights(str(_place(name)))
+            _require_weights(transformers_name(name))
     except ReproError as error:
         return str(error)
     return ""
@@ -132,12 +131,12 @@ def fingerprint(name: str) -> str:
     For a model on the hub it is the commit; for a directory or a file, sizes and modification
     times. It is empty for the models of the catalogue, which never change.
     """
+    if name == TINY or name in {dataset.name for dataset in DATA_SETS}:
+        return ""
     path = Path(name)
     if path.exists():
         files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
         return " ".join(f"{p.name}:{p.stat().st_size}:{p.stat().st_mtime_ns}" for p in files)
-    if name == TINY or name in {dataset.name for dataset in DATA_SETS}:
-        return ""
     return str(load_config(name)._commit_hash)
 
 
@@ -158,10 +157,3 @@ def _require_weights(place: str) -> None:
         where = "" if is_directory else ", in the hub's cache or on the hub, if that was reached"
         msg = f"there is a configuration, but no weights ({' or '.join(_WEIGHTS)}){where}"
         raise FileNotFoundError(msg)
-
-
-def _place(name: str) -> "Path | str":
-    """Return the path or hub name for transformers, after converting GGUF weights if needed."""
-    if name in {dataset.name for dataset in DATA_SETS}:
-        return of_catalogue(name)
-    return converted(Path(name)) if name.endswith(".gguf") else name

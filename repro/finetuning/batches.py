@@ -127,6 +127,7 @@ class Sampler:
         return self._batches[position]
 
     def _shuffled(self, epoch: int) -> Iterator[Indices]:
+        # so far apart that the epochs and windows of two seeds share no draw
         draw = self._seed * 1_000_003 + epoch
         order = self._items[permutation(len(self._items), draw)]
         whole = len(order) // self._size * self._size

@@ -35,9 +35,11 @@ class AnswerClassifier:
     def logits(self, batch: Batch) -> Tensor:
         """Return the float32 logits of the answers, [B, K]."""
         with unpacked():
+            # not the whole model, which cannot select a position for each prompt
             hidden = self._base(input_ids=batch.tokens, use_cache=False)[0]  # [B, T, D]
         rows = torch.arange(len(batch.last), device=hidden.device)
         logits = self._head(hidden[rows, batch.last])  # [B, V]
+        # as in the forward pass of the whole model, which is not called
         if self._cap is not None:
             logits = torch.tanh(logits / self._cap) * self._cap
         return logits.index_select(1, self._answers).float()  # type: ignore[no-any-return]

@@ -46,6 +46,7 @@ def language_training(run: LanguageModelRun) -> Training[Batch]:
         context=run.context,
     )
     model = placed(pretrained.model, run.device)
+    # before the learner adds adapters, as a replay compares it
     base = weights_sha256(model.parameters())
     learner = LanguageModelLearner(model, items.train.answers, run)
     data = Prompts(items, run)
@@ -215,11 +216,11 @@ def step_flops(arm: Arm, model: str, batch: int) -> Callable[[int], float]:
                 before, _ = split_at(fake, partition_before(fake, Setting.tail))
                 for parameter in before:
                     parameter.requires_grad_(False)  # noqa: FBT003 - torch's own signature
-            with counter:
+            with counter:  # which begins at 0 again
                 classifier.loss(prompts).backward()  # type: ignore[no-untyped-call]
             backpropagated = counter.get_total_flops()
             return backpropagated + (forward if specification.estimates else 0)
 
     widths = (16, 32, 48)
     polynomial = np.polynomial.Polynomial.fit(widths, list(map(count, widths)), deg=2)
-    return lambda width: float(round(polynomial(width)))
+    return lambda width: float(round(polynomial(width)))  # the counts are whole, not the fit

@@ -69,6 +69,7 @@ def _settings(
     """Yield model, B and N, in order of preference."""
     by_size = sorted(sizes, key=lambda model: sizes[model].parameters, reverse=True)
     yield from ((model, batch, context) for model in by_size)
+    # without the first one, the requested N and B
     smaller = list(product(_halved(batch, 1), _halved(context, least_context)))[1:]
     smaller.sort(key=lambda setting: (setting[0] * setting[1], setting[1]), reverse=True)
     yield from ((by_size[-1], b, n) for b, n in smaller)

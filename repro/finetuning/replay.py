@@ -22,6 +22,7 @@ def weights_sha256(parameters: Iterable[torch.Tensor]) -> str:
     """Return the hash of the bytes of all parameters, in their order."""
     total = hashlib.sha256()
     for parameter in parameters:
+        # as bytes, since NumPy has no bfloat16
         total.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
     return total.hexdigest()
 
@@ -29,7 +30,7 @@ def weights_sha256(parameters: Iterable[torch.Tensor]) -> str:
 def packed(log: StepLog) -> dict[str, Any]:
     """Return ``log`` for a record: its zlib-compressed entries in base64, and its settings."""
     entries = base64.b64encode(zlib.compress(bytes(log.data), 9)).decode()
-    return log.settings | {"chunk": log.chunk or 0, "entries": entries}
+    return log.settings | {"chunk": log.chunk or 0, "entries": entries}  # records refuse null
 
 
 def unpacked(stored: Mapping[str, Any], steps: int | None = None) -> StepLog:

@@ -74,7 +74,7 @@ class LanguageModelRun(TrainingRun):
         """Return everything that identifies the run's state."""
         key = asdict(self) | {"code": source_sha256(*_PACKAGES)}
         if self.native_passes or self.noise != "torch":
-            key["engine"] = module_path().parent.name
+            key["engine"] = module_path().parent.name  # a hash of its sources
         return key
 
     def training(self, final_state: FinalState) -> "Training[Any]":  # noqa: ARG002 - it has none

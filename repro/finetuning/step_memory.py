@@ -89,8 +89,8 @@ def memory_of_step(setup: Setup) -> dict[str, Any]:
 
     simulated = simulate_step(
         build,
-        lambda: tuple(batch_on("cpu")),
-        lambda model, batch: AnswerClassifier(model, _ANSWERS).loss(Batch(*batch)),
+        lambda: batch_on("cpu"),
+        lambda model, batch: AnswerClassifier(model, _ANSWERS).loss(batch),
         method,
     )
     peaks = {"simulated": simulated.as_metrics("peak")}

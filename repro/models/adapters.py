@@ -44,21 +44,20 @@ class AdaptedMatrix(MatrixReplacement):
         return result + adapted.to(result.dtype)
 
 
-def add_adapters(model: nn.Module, rank: int, dtype: torch.dtype = torch.float32) -> None:
+def add_adapters(model: nn.Module, rank: int) -> None:
     """Freeze ``model`` and add adapters to every matrix but the output layer, in place.
 
-    Their weights are drawn on the host, so a seed gives equal adapters on every device.
+    Their weights are drawn on the host, so a seed gives equal adapters on every device. They are
+    float32 even for half-precision weights, so that small updates count.
 
     Args:
         model: a language model of transformers.
         rank: r of the adapters.
-        dtype: number format of the adapters; float32 even for half-precision weights, so that small
-            updates count.
     """
     model.requires_grad_(False)  # noqa: FBT003 - torch's own signature
 
     def adapted(base: nn.Module, inputs: int, outputs: int) -> nn.Module:
-        new = AdaptedMatrix(base, inputs, outputs, rank, dtype)
+        new = AdaptedMatrix(base, inputs, outputs, rank, torch.float32)
         device = next(base.parameters()).device
         # under FakeTensorMode no module can be moved, not even to its own device
         return new if device.type == "cpu" else new.to(device)

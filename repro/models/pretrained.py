@@ -4,7 +4,6 @@ GGUF weights are dequantised once, by transformers, and kept in the cache as saf
 quantised file, dense training can start from nothing closer to the original weights.
 """
 
-import hashlib
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from repro.core.names import BYTES, Dtype
 from repro.core.paths import cache_dir, names_a_path
 from repro.core.validation import require_choice
 from repro.data import cache
+from repro.data.base import sha256_of
 from repro.data.language_models import DATA_SETS, KEY
 from repro.models.gguf_header import Header, read_header
 
@@ -81,16 +81,25 @@ def load_pretrained(name: str, dtype: str = "float32") -> Pretrained:
         ReproError: the model cannot be fetched or read; the message lists the attempts.
     """
     require_choice("dtype", dtype, BYTES)
-    if name in {dataset.name for dataset in DATA_SETS}:
-        name = str(of_catalogue(name))
-    elif Path(name).suffix == ".gguf":
-        name = str(converted(Path(name)))
+    name = transformers_name(name)
     from transformers import AutoTokenizer
 
     with explained(name):
         model = _complete_model(name, dtype=dtype)
         tokenizer = AutoTokenizer.from_pretrained(name)
     return Pretrained(model.eval(), tokenizer)
+
+
+def transformers_name(name: str) -> str:
+    """Return the directory or hub name for transformers, after converting a GGUF file if needed.
+
+    Raises:
+        UsageError: the model's terms were not accepted, or its GGUF file has no conversion.
+        ReproError: the model cannot be fetched or read.
+    """
+    if name in {dataset.name for dataset in DATA_SETS}:
+        return str(of_catalogue(name))
+    return str(converted(Path(name))) if name.endswith(".gguf") else name
 
 
 def of_catalogue(name: str) -> Path:
@@ -126,8 +135,7 @@ def converted(gguf: Path, sha256: str | None = None) -> Path:
     _require_convertible(gguf, header)
     dtype: Dtype = "bfloat16" if header.elements >= LARGE else "float32"
     if sha256 is None:
-        with gguf.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        sha256 = sha256_of(gguf)
     # no suffix for float32, so that models converted before there was bfloat16 are found
     suffix = "" if dtype == "float32" else f"-{dtype}"
     directory = cache_dir() / "models" / f"{sha256[:16]}{suffix}"

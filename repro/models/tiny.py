@@ -12,7 +12,6 @@ from repro.data.text.tasks import get_task
 from repro.data.text.yesno_facts import make
 from repro.models.pretrained import Pretrained
 
-NAME = "tiny-llama"
 _UNKNOWN = "<unk>"
 
 

@@ -21,8 +21,6 @@ WEB = Path(__file__).with_name("web")
 
 FIRST = "llama-3.2-3b"
 """The page's first model if none is given and its families include it."""
-LLAMA = architecture(family("llama-2")[0].config)
-"""Name of the model with the user's own sizes."""
 
 
 def page(
@@ -59,7 +57,7 @@ def page(
     context = min(setting.context, models[start]["sizes"]["positions"])
     every = [replace(setting, format=name) for name in FORMATS]
     data = {
-        "defaults": asdict(LLAMA),
+        "defaults": asdict(architecture(family("llama-2")[0].config)),
         "models": models,
         "methods": [
             asdict(method)

@@ -97,6 +97,7 @@ def sample_surface(mesh: Mesh, count: int, stream: np.random.PCG64) -> NDArray[n
     choice, across, along = uniform(stream, 3, count)
     # side="right" skips triangles without area, whose interval is empty
     drawn = np.searchsorted(cumulative, choice * total, side="right")
+    # choice * total rounds up to the total if that is subnormal
     corners = mesh.vertices[mesh.faces[np.minimum(drawn, len(cumulative) - 1)]]
     root, along = np.sqrt(across)[:, None], along[:, None]
     a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]

@@ -42,6 +42,7 @@ def read_idx(data: bytes, dimensions: int, name: str) -> npt.NDArray[np.uint8]:
         msg = f"{name}: magic number is {magic:#010x}, must be {expected:#010x}"
         raise BadContentError(msg)
     shape = struct.unpack(f">{dimensions}I", data[4:header])
+    # as Python integers: the product of a damaged header may overflow 64 bits
     size = int(np.prod([int(length) for length in shape], dtype=object))
     if len(data) - header != size:
         msg = f"{name}: {len(data) - header} bytes after the header, its shape {shape} needs {size}"

@@ -122,6 +122,7 @@ def _placed(solid: Solid, at: Sequence[float] = _ORIGIN) -> Solid:
     return Solid(solid.vertices + at, solid.faces, process=False)
 
 
+# The pinned clouds depend on the order of the draws: each takes the next number of a stream.
 def _frustum(draw: Draw) -> Solid:
     height = draw(0.8, 1.8)
     return turned([(0, 0), (1, 0), (draw(0.3, 0.65), height), (0, height)])

@@ -42,6 +42,7 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
         BadContentError: the file is truncated or no zip archive, or a member's path leaves the
             archive.
     """
+    # opened outside of the try, so that a missing file is not called a damaged archive
     with path.open("rb") as stream:
         try:
             archive = zipfile.ZipFile(stream)
@@ -86,6 +87,7 @@ def open_member(archive: zipfile.ZipFile, name: str, most: int) -> Iterator[IO[b
         with archive.open(member) as stream:
             yield stream
     except (*_DAMAGED, OSError) as error:
+        # EINVAL: by a damaged offset zipfile seeks to before the beginning of the file
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise  # the caller's own error, not one of a damaged archive
         msg = f"{where} is damaged ({error}); get the archive again"

@@ -38,6 +38,7 @@ class HubDataset:
             splits = datasets.load_dataset(
                 self.repository, self.config, cache_dir=str(request.workspace)
             )
+        # outside of the block, which would call bad content an unavailable hub
         return self.read(splits)
 
 
@@ -97,7 +98,7 @@ def _hub_errors_explained(*, ask: bool = True) -> Iterator[None]:
         yield
     except Exception as error:  # the libraries of the hub have no common error
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            raise
+            raise  # the disk is as full for the other sources
         message = f"{endpoint}: {' '.join(str(error).split())}"
         raise SourceUnavailableError(message) from error
 

@@ -150,6 +150,7 @@ def _unpack(package: Path, tar: Path) -> None:
     command = [_client("dpkg-deb"), "--fsys-tarfile", str(package)]
     with (
         tar.open("wb") as file,
+        # not a second pipe, which could fill up and block dpkg-deb while the first is read
         tempfile.TemporaryFile() as errors,
         subprocess.Popen(  # noqa: S603 - a fixed command
             command, stdout=subprocess.PIPE, stderr=errors, preexec_fn=end_with_parent

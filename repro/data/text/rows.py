@@ -41,6 +41,7 @@ def read_rows(data: bytes, file: str, fields: Collection[str], label: str) -> li
         BadContentError: a line is damaged, or lacks a field or its label; the message names it.
     """
     try:
+        # not splitlines(), which also splits at U+2028 and others that a text may hold
         lines = data.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1

@@ -44,6 +44,7 @@ def make() -> Mapping[str, Value]:
     examples: dict[str, dict[str, str | int]] = {}
     while len(examples) < sum(SIZES.values()):
         example = _example(stream, answer=len(examples) % 2 == 0)
+        # after a repeated passage the answer stays the same, so exactly half are yes
         examples.setdefault(str(example["passage"]), example)
     ordered = list(examples.values())
     return {
