@@ -61,7 +61,6 @@ def build_parser() -> argparse.ArgumentParser:
         "what fits in a given memory.",
         epilog="Start with: repro list, repro claims, repro plan --budget 16GB. "
         "repro COMMAND --help explains one command.",
-        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"zo-repro {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -73,7 +72,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that suggests the nearest choice."""
+    """A parser without abbreviated options, which suggests the nearest choice."""
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - inherited
+        # here, as argparse makes the parsers of commands by itself
+        super().__init__(allow_abbrev=False, **options)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - inherited
         if action.choices is None or value in action.choices:

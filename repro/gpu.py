@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from repro.artifacts import elasticzo_table1, mezo_fig3_gpu, mezo_fig4, mezo_step_time
 from repro.artifacts.base import Artifact, Config
 from repro.core.errors import ReproError
-from repro.core.names import Precision
+from repro.core.names import IMAGE_SETS, Precision
 from repro.data import cache
 from repro.data.catalog import load_set
 
@@ -52,7 +52,6 @@ class GpuJob:
 
 PACKAGES = ("docstring-parser", "msgspec", "pebble", "platformdirs", "typeguard", "tyro")
 """Packages required besides torch, transformers, peft and pytest: wheels of 0.6 MB in all."""
-IMAGES = ("mnist", "fashion_mnist")
 SOURCE = ("repro", "tests", "pyproject.toml", "constraints.txt")
 """Files of the clone that a job needs."""
 
@@ -120,8 +119,8 @@ JOBS: tuple[GpuJob, ...] = (
         15.0,
         4,
         elasticzo_table1.ARTIFACT,
-        _table1(IMAGES, "fp32"),
-        data=IMAGES,
+        _table1(IMAGE_SETS, "fp32"),
+        data=IMAGE_SETS,
     ),
     GpuJob(
         "table1-int8",
@@ -129,8 +128,8 @@ JOBS: tuple[GpuJob, ...] = (
         8.0,
         4,
         elasticzo_table1.ARTIFACT,
-        _table1(IMAGES, "int8", "int8_star"),
-        data=IMAGES,
+        _table1(IMAGE_SETS, "int8", "int8_star"),
+        data=IMAGE_SETS,
     ),
     GpuJob(
         "table1-pointnet",

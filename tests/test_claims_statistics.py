@@ -12,7 +12,6 @@ from repro.claims.statistics import (
     MeanEstimate,
     bootstrap_interval,
     estimate,
-    last_and_best,
     sign_flip_p,
 )
 
@@ -121,20 +120,3 @@ def test_the_bootstrap_of_few_seeds_is_too_narrow_for_verdicts(
         by_student += abs(student.mean - 5) <= student.interval
     assert by_bootstrap / rounds == pytest.approx(bootstrap, abs=0.06)  # three standard errors
     assert by_student / rounds == pytest.approx(0.95, abs=0.035)
-
-
-@pytest.mark.parametrize(
-    ("curve", "last", "best"),
-    [
-        ([0.1, 0.5, 0.9, 0.8], 0.8, 0.9),
-        ([0.95, 0.5, 0.6], 0.6, 0.6),  # before training does not count as an epoch
-        ([0.74], 0.74, 0.74),  # nothing was trained
-    ],
-)
-def test_last_and_best_epoch(curve: list[float], last: float, best: float) -> None:
-    assert last_and_best(curve) == (last, best)
-
-
-def test_an_empty_curve_is_refused() -> None:
-    with pytest.raises(ValueError, match="this one is empty"):
-        last_and_best([])

@@ -56,6 +56,21 @@ def test_an_accuracy_is_the_mean_of_the_last_epoch_over_seeds() -> None:
     assert found.reason == "after the last of 2 epochs (91.50 % after the best), seeds 0, 1"
 
 
+@pytest.mark.parametrize(
+    ("before", "epochs", "last", "best"),
+    [
+        (0.1, [0.5, 0.9, 0.8], 80, 90),
+        (0.95, [0.5, 0.6], 60, 60),  # before training does not count as an epoch
+        (0.74, [], 74, 74),  # nothing was trained
+    ],
+)
+def test_last_and_best_epoch(before: float, epochs: list[float], last: int, best: int) -> None:
+    record = run(ZO, 0, epochs)
+    record.metrics["test_accuracy"][0] = before
+    (group,) = SeedGroups([record])
+    assert (group.last, group.best) == ({0: pytest.approx(last)}, {0: pytest.approx(best)})
+
+
 def test_a_row_without_training() -> None:
     (record,) = [run({**ZO, "method": "none"}, 0, [])]
     found = finding(Accuracy({**ZO, "method": "none"}), [record])

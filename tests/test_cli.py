@@ -119,6 +119,14 @@ def test_wrong_options_are_usage_errors(arguments: list[str], message: str, tmp_
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("words", [["list", "--js"], ["data", "list", "--js"], ["--vers"]])
+def test_no_option_is_abbreviated(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert f"unrecognized arguments: {words[-1]}" in capsys.readouterr().err
+
+
 def test_cuda_where_there_is_none(tmp_path: Path) -> None:
     import torch
 

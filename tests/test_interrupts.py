@@ -15,6 +15,7 @@ import pytest
 
 from faults.sessions import session
 from repro.core.processes import ROOT, run_command
+from repro.core.signals import Terminated, termination_raised, uninterrupted
 
 ONE_LINE = "repro: interrupted. Progress is saved; run the same command to resume."
 LONG = ["--profile", "smoke", "--methods", "full_bp", "cls1", "--seeds", "0", "--epochs", "5000"]
@@ -101,6 +102,23 @@ def test_an_interrupt_is_one_line_at_import_and_nothing_when_all_is_done(
     assert done.returncode == (128 + number if early else 0)
     assert (done.stderr.splitlines() == [ONE_LINE]) == early
     assert bool(done.stdout) != early
+
+
+def test_of_two_signals_in_a_pass_none_is_lost() -> None:
+    ended: list[bool] = []
+
+    def two_signals() -> None:
+        with uninterrupted():
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)
+            ended.append(True)
+
+    with termination_raised(), pytest.raises(Terminated) as raised:
+        two_signals()
+    assert ended
+    assert isinstance(raised.value.__context__, KeyboardInterrupt)
+    with uninterrupted():  # the default of SIGTERM raises nothing: it ends the process at once
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 BUSY = """

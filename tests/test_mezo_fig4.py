@@ -311,14 +311,14 @@ def test_the_lowest_held_out_loss_chooses_and_checkpointing_takes_it_over(
     mezo = dict(zip(QUICK.mezo_lrs, (0.71, 0.69, 0.70), strict=True))
     made: list[Any] = []
 
-    def trained(_: str, __: Any, tasks: Sequence[Any], *___: Any, **____: Any) -> Iterator[Any]:
-        for task in tasks:
-            made.append(task.run)
-            loss = (bp if task.run.arm == "bp" else mezo).get(task.run.lr)
+    def trained(_: str, runs: Sequence[Any], *__: Any, **___: Any) -> Iterator[Any]:
+        for run in runs:
+            made.append(run)
+            loss = (bp if run.arm == "bp" else mezo).get(run.lr)
             metrics = {"divergence": "step 3"} if loss is None else {"loss": [loss]}
-            yield task, metrics | {"accuracy": [0.5]}
+            yield run, metrics | {"accuracy": [0.5]}
 
-    monkeypatch.setattr(run_module, "run_in_subprocesses", trained)
+    monkeypatch.setattr(run_module, "train_in_subprocesses", trained)
     monkeypatch.setattr(run_module, "fingerprint", lambda _: "")
     monkeypatch.setattr(run_module, "obtainable", lambda _: ["boolq"])
     results = list(run_module.run(replace(PLANNED, seeds=(3, 4)), context))
@@ -347,14 +347,14 @@ def test_the_lowest_held_out_loss_chooses_and_checkpointing_takes_it_over(
 
 @pytest.fixture
 def trainer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Any], dict[str, Any]]], None]:
-    """Sets what a run's metrics are; ``run_in_subprocesses`` is the real one, in this process."""
+    """Sets what a run's metrics are; ``train_in_subprocesses`` is the real one, in this process."""
 
     def here(function: Any, tasks: Sequence[Any], **_: Any) -> Iterator[Any]:
         return ((task, function(task)) for task in tasks)
 
     def install(metrics: Callable[[Any], dict[str, Any]]) -> None:
         monkeypatch.setattr(subprocesses, "run_isolated", here)
-        monkeypatch.setattr(run_module, "train_run", lambda task: metrics(task.run))
+        monkeypatch.setattr(subprocesses, "train_run", lambda task: metrics(task.run))
         monkeypatch.setattr(run_module, "fingerprint", lambda _: "")
         monkeypatch.setattr(run_module, "obtainable", lambda _: ["boolq"])
 

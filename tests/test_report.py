@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import msgspec
 import pytest
 
 from repro.artifacts import index
@@ -14,15 +15,16 @@ from repro.cli import main
 from repro.core.errors import ReproError
 from repro.core.progress import progress
 from repro.core.units import format_bytes
-from repro.measurement.records import Record
+from repro.measurement.records import Profile, Record, read_run
 from repro.plotting.style import save, style
 from repro.report import notebooks
-from repro.report.claims_table import ClaimRow, claim_rows
+from repro.report.claims_table import ClaimRow, claim_rows, read_ledger
+from repro.report.commands import command_of
 from repro.report.figures import draw
 from repro.report.headlines import HEADLINES, headline_table
 from repro.report.kept import kept, key_of
 from repro.report.markdown import artifact_table, marks, update_readme
-from repro.report.runs import require_runs
+from repro.report.runs import current_runs, require_runs
 from repro.report.summary import read_summary
 
 ROOT = Path(__file__).parents[1]
@@ -54,6 +56,34 @@ def test_readme_and_ledger_are_those_of_the_records() -> None:
     assert len(readme.splitlines()) <= 200
     ledger = (ROOT / "results" / "README.md").read_text()
     assert all(f"| {row.id} |" in ledger for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("slug", "profile", "device", "named"),
+    [
+        ("elasticzo_table1", "paper", "cpu", False),
+        ("elasticzo_table1", "paper", "cuda", True),
+        ("elasticzo_table1", "custom", "cuda", True),
+        ("mezo_step_time", "paper", "cuda", False),
+        ("mezo_step_time", "paper", "cpu", True),
+    ],
+)
+def test_the_command_names_a_device_other_than_the_profile_s(
+    slug: str, profile: Profile, device: str, named: bool
+) -> None:
+    recorded = read_run(current_runs(ROOT / "results", "elasticzo_table1")[0])[0]
+    config = {**recorded.config, "device": device}
+    record = msgspec.structs.replace(recorded, profile=profile, config=config)
+    command = command_of(index.load(slug), [record])
+    assert (f" --device {device}" in command) == named
+
+
+def test_an_empty_results_variable_counts_as_unset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REPRO_RESULTS", "")
+    assert read_ledger(None).note.startswith("No records in results:")
 
 
 def test_headlines_name_statements() -> None:
@@ -124,9 +154,9 @@ def test_bytes_as_people_read_them(count: float, text: str) -> None:
 
 
 def test_progress_without_a_terminal_is_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress("measuring", 3) as shown:
+    with progress("measuring", 3) as advance:
         for name in "abc":
-            shown.advance(name)
+            advance(name)
     assert capsys.readouterr().err == "measuring: 3/3 (c)\n"
 
 

@@ -15,6 +15,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from repro.core.errors import ReproError, UsageError
+from repro.core.signals import Terminated, termination_raised
 from repro.methods.elasticzo import ElasticZO
 from repro.methods.lattice import Lattice
 from repro.methods.log import StepLog, replay
@@ -300,9 +301,10 @@ def test_elasticzo_restores_its_head_bit_by_bit() -> None:
         assert parameter.grad is None
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("interrupted", [1, 2, 3])
-def test_ctrl_c_within_a_pass_waits_for_its_end(
-    interrupted: int, monkeypatch: pytest.MonkeyPatch
+def test_an_interrupt_within_a_pass_waits_for_its_end(
+    interrupted: int, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theta = nn.Parameter(weights(torch.bfloat16))
     mezo = MeZO([theta], lr=1e-3, eps=EPS, restore="exact", chunk=100)
@@ -310,19 +312,21 @@ def test_ctrl_c_within_a_pass_waits_for_its_end(
     passes = 0
     pieces = PiecewiseNoise._pieces
 
-    def with_ctrl_c(self: PiecewiseNoise, *args: Any) -> Any:
+    def with_interrupt(self: PiecewiseNoise, *args: Any) -> Any:
         nonlocal passes
         passes += 1
         for index, piece in enumerate(pieces(self, *args)):
             if (passes, index) == (interrupted, 5):
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(number)
             yield piece
 
-    monkeypatch.setattr(PiecewiseNoise, "_pieces", with_ctrl_c)
-    handler = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
-        mezo.step(lambda: float(theta.detach().float().sum()))
-    assert signal.getsignal(signal.SIGINT) is handler
+    monkeypatch.setattr(PiecewiseNoise, "_pieces", with_interrupt)
+    with termination_raised():
+        handler = signal.getsignal(number)
+        with pytest.raises(KeyboardInterrupt) as raised:
+            mezo.step(lambda: float(theta.detach().float().sum()))
+        assert signal.getsignal(number) is handler
+    assert isinstance(raised.value, Terminated) == (number == signal.SIGTERM)
     if interrupted < 3:
         assert same_bits(theta, before)
         assert not mezo.log.data

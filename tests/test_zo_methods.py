@@ -13,13 +13,13 @@ import torch
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.shared import subprocesses
+from repro.artifacts.shared.tuning import best_rate
 from repro.artifacts.zo_methods import ARTIFACT, HOURS, Config, tables
 from repro.artifacts.zo_methods import run as run_module
 from repro.artifacts.zo_methods import training as training_module
 from repro.artifacts.zo_methods.arms import ARMS, ComparedMethod
 from repro.artifacts.zo_methods.comparison import comparisons
 from repro.artifacts.zo_methods.figures import zo_methods
-from repro.artifacts.zo_methods.run import best
 from repro.artifacts.zo_methods.training import MethodRun, measure_cost
 from repro.core.errors import UsageError
 from repro.execution.local import LocalExecutor
@@ -95,7 +95,7 @@ def test_every_method_makes_as_many_forward_passes(
         return train(task)
 
     monkeypatch.setattr(FloatLearner, "step", stepped)
-    monkeypatch.setattr(run_module, "train_run", trained)
+    monkeypatch.setattr(subprocesses, "train_run", trained)
     # another test measures memory, which takes seconds for each arm
     monkeypatch.setattr(training_module, "measure_step", lambda *_: MeasuredPeak(0, 0, 0))
     arms = tuple(arm for arm in ARMS if arm != "lora")
@@ -135,8 +135,8 @@ def test_the_learning_rate_has_the_lowest_loss_on_held_out_items() -> None:
     def at(lr: float, *loss: float) -> Result:
         return Result("grid", {"lr": lr}, {"loss": list(loss), "accuracy": [1 / (1 + lr)]})
 
-    assert best([at(1, 0.5), at(2, 0.25), at(3), at(4, 0.75)]) == 2
-    assert best([at(1), at(2)]) is None
+    assert best_rate([at(1, 0.5), at(2, 0.25), at(3), at(4, 0.75)]) == 2
+    assert best_rate([at(1), at(2)]) is None
 
 
 @pytest.mark.usefixtures("here")
@@ -154,7 +154,7 @@ def test_each_method_is_tuned_alike_and_trained_at_its_best_rate(
         loss = [] if run.arm == "bp" else [abs(run.lr - best_rate[run.arm])]
         return {"steps": [run.steps], "loss": loss, "divergence": ""}
 
-    monkeypatch.setattr(run_module, "train_run", metrics)
+    monkeypatch.setattr(subprocesses, "train_run", metrics)
     monkeypatch.setattr(run_module, "measure_cost", lambda run: {"forwards": cost[run.arm]})
     config = replace(FEW, arms=("mezo", "fzoo", "bp"), image_forwards=100)
     results = list(run_module.run(config, context))

@@ -12,11 +12,11 @@ from typing import Literal
 
 from repro.claims.claim import Claim
 from repro.claims.quantity import Point
+from repro.core.names import IMAGE_SETS
 
 Curve = Sequence[float]
 """Losses before training and after each epoch."""
 
-DATASETS = ("mnist", "fashion_mnist")
 _TREND = 10
 _FEW = 3
 
@@ -68,7 +68,7 @@ def drop(curve: Curve, after: int) -> float:
 def _points(precision: str, *methods: str) -> list[Point]:
     return [
         {"dataset": dataset, "precision": precision, "method": method}
-        for dataset in DATASETS
+        for dataset in IMAGE_SETS
         for method in methods
     ]
 

@@ -1,4 +1,4 @@
-"""Compute means over seeds with their uncertainty, and two accuracies from each curve.
+"""Compute means over seeds with their uncertainty.
 
 The seed is the unit of replication: epochs and test samples of one run are not independent runs.
 """
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 CONFIDENCE = 0.95
+SEEDS_FOR_AN_INTERVAL = 3
+"""With fewer seeds, Student's t interval would cover a figure's panel."""
 RESAMPLES = 10_000
 """Number of resamples for a bootstrap interval; they are drawn from a fixed seed."""
 
@@ -158,19 +160,3 @@ def largest_p(gaps: Iterable[Sequence[float]]) -> float | None:
     found = [sign_flip_p(seeds) for seeds in gaps]
     certain = [p for p in found if p is not None]
     return max(certain) if len(certain) == len(found) else None
-
-
-def last_and_best(curve: Sequence[float]) -> tuple[float, float]:
-    """Return the accuracy after the last epoch, and the highest after any epoch.
-
-    ``curve`` starts with the accuracy before training, which counts only if nothing was trained.
-    The best epoch is chosen on the test set, so its accuracy is biased upwards; the papers do not
-    say whether they report the last or the best.
-
-    Raises:
-        ValueError: the curve is empty.
-    """
-    if not curve:
-        msg = "an accuracy curve holds at least the accuracy before training; this one is empty"
-        raise ValueError(msg)
-    return curve[-1], max(curve[1:] or curve)

@@ -22,7 +22,6 @@ from repro.claims.statistics import (
     bootstrap_interval,
     estimate,
     largest_p,
-    last_and_best,
     prediction_half_width,
 )
 from repro.claims.verdict import Finding
@@ -51,10 +50,7 @@ class SeedGroup:
         A run on clouds also counts for each shorter length in ``CLOUD_EPOCHS``, with the beginning
         of its curves: the learning rate is set epoch by epoch, so a shorter run is the same so far.
         """
-        settings = _without_length(max(seeds, key=lambda record: record.utc))
-        alike = [record for record in seeds if _without_length(record) == settings]
-        alike.sort(key=lambda record: record.seed or 0)
-        others = tuple(record for record in seeds if _without_length(record) != settings)
+        alike, others = of_newest_settings(seeds, _without_length)
         shown = {_length(record) for record in alike}
         for record in alike:
             if "points" in record.metrics["settings"]:
@@ -62,7 +58,9 @@ class SeedGroup:
         groups = []
         for length in shown:
             longer = [record for record in alike if length <= _length(record)]
-            groups.append(cls(tuple(_beginning(record, length) for record in longer), others))
+            groups.append(
+                cls(tuple(_beginning(record, length) for record in longer), tuple(others))
+            )
         return groups
 
     def lead(self) -> tuple[int, int, int, str]:
@@ -139,12 +137,28 @@ class SeedGroup:
     @property
     def last(self) -> dict[Seed, float]:
         """Test accuracy after the last epoch, in per cent, by seed."""
-        return {r.seed: 100 * last_and_best(r.metrics["test_accuracy"])[0] for r in self.evaluated}
+        return {record.seed: 100 * record.metrics["test_accuracy"][-1] for record in self.evaluated}
 
     @property
     def best(self) -> dict[Seed, float]:
-        """Test accuracy after the best epoch, in per cent, by seed."""
-        return {r.seed: 100 * last_and_best(r.metrics["test_accuracy"])[1] for r in self.evaluated}
+        """Test accuracy after the best epoch, in per cent, by seed.
+
+        It is chosen on the test set, so it is biased upwards; the papers do not say whether they
+        report the last or the best. The accuracy before training, the first of a curve, counts only
+        if nothing was trained.
+        """
+        curves = {record.seed: record.metrics["test_accuracy"] for record in self.evaluated}
+        return {seed: 100 * max(curve[1:] or curve) for seed, curve in curves.items()}
+
+
+def of_newest_settings(
+    records: Sequence[Record], settings: Callable[[Record], object]
+) -> tuple[list[Record], list[Record]]:
+    """Return the records with the same ``settings`` as the newest, by seed, and the other ones."""
+    newest = settings(max(records, key=lambda record: record.utc))
+    alike = [record for record in records if settings(record) == newest]
+    others = [record for record in records if settings(record) != newest]
+    return sorted(alike, key=lambda record: record.seed or 0), others
 
 
 def _length(record: Record) -> int:

@@ -30,6 +30,9 @@ Precision = Literal["fp32", "int8", "int8_star"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 """float32; INT8: integers, with the gradient's sign from a float loss; INT8*: integers alone."""
 
+IMAGE_SETS = ("mnist", "fashion_mnist")
+"""The ElasticZO paper's data sets of images."""
+
 Augmentation = Literal["none", "pointnet"]
 """Random augmentation of the training items: none, or the rotation about the vertical axis and
 jitter that PointNet's authors use, for point clouds only."""

@@ -4,20 +4,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Progress:
-    """The object that long work notifies after each item."""
-
-    advance: Callable[[str], None]
-    """Counts one item as done; its argument says which."""
 
 
 @contextmanager
-def progress(task: str, total: int) -> Iterator[Progress]:
+def progress(task: str, total: int) -> Iterator[Callable[[str], None]]:
     """Show the progress of ``total`` items of ``task`` on standard error while the block runs.
+
+    The context gives a function that counts one item as done; its argument says which.
 
     Without a terminal there is at most one line every five seconds, and one for the last item.
     """
@@ -33,11 +26,16 @@ def progress(task: str, total: int) -> Iterator[Progress]:
                 sys.stderr.write(f"{task}: {done}/{total} ({label})\n")
                 sys.stderr.flush()
 
-        yield Progress(advance)
+        yield advance
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as RichProgress
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
 
     columns = (
         TextColumn("{task.description}"),
@@ -46,18 +44,18 @@ def progress(task: str, total: int) -> Iterator[Progress]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[label]}"),
     )
-    with RichProgress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=Console(stderr=True)) as bar:
         identifier = bar.add_task(task, total=total, label="")
-        yield Progress(lambda label: bar.update(identifier, advance=1, label=label))
+        yield lambda label: bar.update(identifier, advance=1, label=label)
 
 
-def now_and_then(task: str, seconds: float = 20) -> Callable[[str], None]:
-    """Return a function that writes its text as a line of ``task``, at most every ``seconds``."""
+def now_and_then(task: str) -> Callable[[str], None]:
+    """Return a function that writes its text as a line of ``task``, at most every 20 seconds."""
     last = time.monotonic()
 
     def report(text: str) -> None:
         nonlocal last
-        if time.monotonic() - last >= seconds:
+        if time.monotonic() - last >= 20:
             last = time.monotonic()
             sys.stderr.write(f"  {task}: {text}\n")
             sys.stderr.flush()

@@ -35,13 +35,22 @@ def termination_raised() -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold SIGINT back until the block is done.
+    """Hold SIGINT and SIGTERM back until the block is done.
 
-    A ``KeyboardInterrupt`` in the middle of a pass would leave some weights perturbed and others
-    not. Signals reach only the main thread, so other threads have nothing to hold back.
+    An exception in the middle of a pass would leave some weights perturbed and others not.
     """
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or handler is None:
+    with _held_back(signal.SIGTERM), _held_back(signal.SIGINT):
+        yield
+
+
+@contextmanager
+def _held_back(number: signal.Signals) -> Iterator[None]:
+    """Hold one signal back, if a handler in Python, which may raise, awaits it.
+
+    Signals reach only the main thread, so other threads have nothing to hold back.
+    """
+    handler = signal.getsignal(number)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield
         return
     held = False
@@ -50,10 +59,10 @@ def uninterrupted() -> Iterator[None]:
         nonlocal held
         held = True
 
-    signal.signal(signal.SIGINT, hold)
+    signal.signal(number, hold)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
+        signal.signal(number, handler)
         if held:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)

@@ -89,19 +89,19 @@ def train_all(
         RunsFailedError: after all others have been yielded.
     """
     wanted = dict.fromkeys(runs)
-    with progress("training", len(wanted)) as shown:
+    with progress("training", len(wanted)) as advance:
         missing = []
         for run in wanted:
             metrics = store.progress(run).metrics
             if metrics is None:
                 missing.append(run)
             else:
-                shown.advance("done before")
+                advance("done before")
                 yield run, metrics
         queue = _Queue(store, pool)
         for outcome in queue.train(missing):
             if outcome.run in wanted:
-                shown.advance(outcome.run.label())
+                advance(outcome.run.label())
                 yield outcome.run, outcome.metrics
     if queue.problems:
         raise RunsFailedError(queue.problems)

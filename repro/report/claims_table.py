@@ -346,7 +346,7 @@ def read_ledger(results: Path | None) -> Ledger:
     """
     directory = results or results_dir()
     held = any(next((directory / slug).glob("*.jsonl"), None) for slug in index.SLUGS)
-    if results is not None or "REPRO_RESULTS" in os.environ or held:
+    if results is not None or os.environ.get("REPRO_RESULTS") or held:
         return Ledger(claim_rows(directory))
     rows = [msgspec.convert(claim, ClaimRow) for claim in read_summary().claims]
     note = (

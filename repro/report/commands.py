@@ -32,19 +32,17 @@ def command_of(artifact: Artifact, records: Sequence[Record]) -> str:
     if isinstance(config.get("engine"), str):  # else it says whether the engine is measured, too
         engines = {record.engine for record in records if "trained" in record.metrics}
         words += ["--engine", engines.pop() if len(engines) == 1 else "auto"]
-    if config.get("device", "cpu") != "cpu" and newest.profile not in ("gpu", "paper"):
+    # custom runs have none
+    profile = next((c for name, c in artifact.profiles.items() if name == newest.profile), None)
+    usual = getattr(profile, "device", "cpu")
+    if config.get("device", usual) != usual:
         words += ["--device", config["device"]]
     for field in (*_POINT_NAMES, "cloud_epochs", "seeds"):
         if field not in artifact.selector_fields:
             continue
         values = _values(field, records)
-        whole = {
-            value
-            for name, of_profile in artifact.profiles.items()
-            if name == newest.profile  # custom runs have none
-            for value in getattr(of_profile, field)
-        }
-        if values and (field in _ALWAYS or set(values) != whole):
+        whole = getattr(profile, field, ())
+        if values and (field in _ALWAYS or set(values) != set(whole)):
             words += [f"--{field.replace('_', '-')}", *map(str, values)]
     return shlex.join(words)
 

@@ -1,7 +1,6 @@
 """Format a claim's numbers, the same way wherever they are shown."""
 
 from repro.claims.claim import SIGNS
-from repro.claims.verdict import CORRECTED
 from repro.report.claims_table import ClaimRow
 
 CAVEAT = "Adjusted values (Holm) allow for the number of rankings of this figure or table."
@@ -44,9 +43,7 @@ def ours(row: ClaimRow) -> str:
 
 def corrected(row: ClaimRow) -> str:
     """Return our number after the correction of an error in the paper, or nothing."""
-    if row.verdict != CORRECTED or row.corrected is None:
-        return ""
-    return f"{row.corrected:.4g} {unit(row)}"
+    return "" if row.corrected is None else f"{row.corrected:.4g} {unit(row)}"
 
 
 def p_value(row: ClaimRow) -> str:

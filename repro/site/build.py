@@ -93,10 +93,12 @@ def _pages(slug: str, paths: Sequence[Path], notebook: Path, pages: Pages) -> di
 
     artifact = index.load(slug)
     made = current_records(paths)
+    files = runs(artifact, paths, made)
     exhibit = Exhibit(
         artifact=artifact,
         rows=run_rows(slug, paths),
-        runs=runs(artifact, paths, made),
+        profiles=", ".join(dict.fromkeys(file.profile for file in files)),
+        runs=files,
         made=made,
         notebook=notebook.is_file(),
         stale=is_stale(slug, notebook, paths),

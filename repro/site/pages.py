@@ -53,41 +53,6 @@ BUDGET = 8e9
 
 
 @dataclass(frozen=True)
-class Exhibit:
-    """The content of an artifact's page."""
-
-    artifact: Artifact
-    rows: Sequence[ClaimRow]
-    runs: Sequence[RunFile]
-    made: Sequence[Made]
-    notebook: bool
-    """Whether the artifact has a notebook."""
-    stale: bool
-    """Whether the notebook is older than the records."""
-
-    @property
-    def slug(self) -> str:
-        """The artifact's name."""
-        return self.artifact.slug
-
-    @property
-    def profiles(self) -> str:
-        """The profiles of its records."""
-        return ", ".join(dict.fromkeys(run.profile for run in self.runs))
-
-    @property
-    def made_of(self) -> dict[str, list[Made]]:
-        """The records behind each claim on training runs, by the claim's id."""
-        found = {}
-        for row in self.rows:
-            if row.id in QUANTITIES:
-                wanted = {key(point) for point in points_of(CLAIMS[row.id])}
-                runs = (made for made in self.made if made.record.kind == "run")
-                found[row.id] = [made for made in runs if key(made.record.point) in wanted]
-        return found
-
-
-@dataclass(frozen=True)
 class Shown:
     """An artifact's entry in the index."""
 
@@ -100,6 +65,29 @@ class Shown:
     def slug(self) -> str:
         """The artifact's name."""
         return self.artifact.slug
+
+
+@dataclass(frozen=True)
+class Exhibit(Shown):
+    """The content of an artifact's page."""
+
+    runs: Sequence[RunFile]
+    made: Sequence[Made]
+    notebook: bool
+    """Whether the artifact has a notebook."""
+    stale: bool
+    """Whether the notebook is older than the records."""
+
+    @property
+    def made_of(self) -> dict[str, list[Made]]:
+        """The records behind each claim on training runs, by the claim's id."""
+        found = {}
+        for row in self.rows:
+            if row.id in QUANTITIES:
+                wanted = {key(point) for point in points_of(CLAIMS[row.id])}
+                runs = (made for made in self.made if made.record.kind == "run")
+                found[row.id] = [made for made in runs if key(made.record.point) in wanted]
+        return found
 
 
 class Pages:

@@ -6,7 +6,7 @@ Kinds of results:
   items of these curves are the held-out items.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -15,7 +15,8 @@ from typing import Any
 from repro.artifacts.base import Context, Result
 from repro.artifacts.elasticzo_search import Config
 from repro.artifacts.elasticzo_search.selection import Group, best
-from repro.artifacts.shared.ablation import Ablation, Axis, run_ablations
+from repro.artifacts.shared.ablation import change
+from repro.artifacts.shared.training_runs import results
 from repro.core.names import MethodName, Precision
 from repro.training.experiments import TrainingBudget, fine_tuning, from_scratch
 from repro.training.hyperparameters import family
@@ -33,46 +34,45 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     The grids come first. The lines of other epsilons through the best points follow in float32, and
     fine-tuning in integers is last.
     """
-
-    def train(grids: Iterable[Ablation], coordinates: Sequence[str]) -> Iterator[Result]:
-        made = run_ablations(grids, context, coordinates=coordinates, engine=config.engine)
-        yield from (result for result, _ in made)
-
     found = []
-    for result in train([*_float_grids(config), *_integer_grids(config, rotated=False)], _SEARCHED):
+    grids = [*_float_grids(config), *_integer_grids(config, rotated=False)]
+    for result in results(grids, context, _SEARCHED, config.engine):
         if result.point["precision"] == "fp32":
             found.append(result)
         yield result
-    yield from train(_float_grids(config, best(found)), _SEARCHED)
-    yield from train(_integer_grids(config, rotated=True), ("r_max", "batch"))
+    lines = _float_grids(config, best(found))
+    yield from results(lines, context, _SEARCHED, config.engine)
+    tuning = _integer_grids(config, rotated=True)
+    yield from results(tuning, context, ("r_max", "batch"), config.engine)
 
 
-def _grid(base: NetworkRun, **values: Sequence[float]) -> Ablation:
-    """Return every combination of ``values`` of the settings, evaluated on held-out items."""
-    axes = tuple(Axis(name, name, tuple(tried)) for name, tried in values.items())
-    return Ablation([base], axes, every_combination=True, evaluation="validation")
+def _grid(base: NetworkRun, **values: Sequence[float]) -> Iterator[NetworkRun]:
+    """Yield every combination of ``values`` of the settings, evaluated on held-out items."""
+    for combined in product(*values.values()):
+        run = change(base, dict(zip(values, combined, strict=True)))
+        yield replace(run, evaluation="validation")
 
 
 def _float_grids(
     config: Config, chosen: Mapping[Group, Mapping[str, Any]] | None = None
-) -> Iterator[Ablation]:
+) -> Iterator[NetworkRun]:
     """Yield the grids in float32, or the lines of other epsilons through the points ``chosen``."""
     runs = product(config.problems, config.methods, config.seeds)
     for problem, method, seed in runs if "fp32" in config.precisions else ():
         base = partial(_base, config, problem, "fp32", method, seed)
         if method == "full_bp":
             if chosen is None:
-                yield _grid(base(_ANY_RATE), lr=config.bp_learning_rates)
+                yield from _grid(base(_ANY_RATE), lr=config.bp_learning_rates)
         elif chosen is None:
             settings = replace(_ANY_RATE, eps=config.eps)
-            yield _grid(base(settings), lr=config.learning_rates, clip=config.clips)
+            yield from _grid(base(settings), lr=config.learning_rates, clip=config.clips)
         else:
             at = chosen[family(problem), "fp32", method]
             settings = FloatSettings(lr=at["lr"], clip=at["clip"])
-            yield _grid(base(settings), eps=config.other_eps)
+            yield from _grid(base(settings), eps=config.other_eps)
 
 
-def _integer_grids(config: Config, *, rotated: bool) -> Iterator[Ablation]:
+def _integer_grids(config: Config, *, rotated: bool) -> Iterator[NetworkRun]:
     """Yield the grids on upright images or, with batch sizes as another axis, on rotated ones."""
     tasks = {problem: vision_task(problem) for problem in config.problems}
     images = [
@@ -86,7 +86,8 @@ def _integer_grids(config: Config, *, rotated: bool) -> Iterator[Ablation]:
         if method != "full_bp":
             axes["r_max"] = config.r_maxes
         if axes:  # NITI has nothing to search
-            yield _grid(_base(config, problem, "int8", method, seed, IntegerSettings()), **axes)
+            base = _base(config, problem, "int8", method, seed, IntegerSettings())
+            yield from _grid(base, **axes)
 
 
 def _base(

@@ -5,6 +5,7 @@ from statistics import fmean
 from typing import Any
 
 from repro.artifacts.base import Result
+from repro.artifacts.shared.columns import STAND_INS
 from repro.core.errors import ReproError
 from repro.measurement.records import Record
 
@@ -18,15 +19,13 @@ SearchResult = Record | Result
 _MAY_DIFFER = ("problem", "start")
 """Settings not searched for that may differ within a group, as it has several tasks, which start
 from different runs."""
-_STAND_INS = ("modelnet40_hdf5", "shrec11", "shapes40")
-"""Stand-ins for ModelNet40; they share their hyperparameters."""
 
 
 def group_of(record: SearchResult) -> Group:
     """Return the group whose hyperparameters a record helps to choose."""
     point = record.point
     family = point["dataset"]
-    if family in _STAND_INS:
+    if family in STAND_INS:  # of ModelNet40
         family = "clouds"
     elif "angle" in point:
         family = f"rotated_{family}"

@@ -87,10 +87,11 @@ def fig3(records: Sequence[Record]) -> Figure:
             "unless varied",
             fontsize=10.5,
         )
+        moved = f"the same, at N = {RECOVERED.long_context:,}"
         figure.legend(
             handles=[
                 Line2D([], [], label="printed in the text", **_STAR),
-                Line2D([], [], label="the same, at N = 16,384", **_STAR, markerfacecolor="none"),
+                Line2D([], [], label=moved, **_STAR, markerfacecolor="none"),
                 Line2D([], [], label="equations as printed", **_AS_PRINTED),
                 Line2D([], [], label="equations recovered from the text", **_RECOVERED),
                 Line2D([], [], label="simulated, eager attention", **_RATIOS["eager"]),

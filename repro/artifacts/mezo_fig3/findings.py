@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 from repro.artifacts.mezo_fig3 import ARTIFACT, PAPER
-from repro.artifacts.shared.savings import Saving, by_shape, ratios
+from repro.artifacts.shared.savings import SYMBOLS, Saving, by_shape, ratios
 from repro.claims.verdict import Finding
 from repro.core.units import GB, format_bytes
 from repro.measurement.records import Record, of_kind, single
@@ -45,7 +45,6 @@ _SETTING = (
 )
 
 
-_SYMBOLS = {"context": "N", "layers": "L", "hidden": "D"}
 _AT = (
     ("A2", "context", 32768, "", 16384),
     ("A3", "context", 32768, "_checkpoint", None),
@@ -164,7 +163,7 @@ def _model_size() -> list[Finding]:
 def _analytic(analytic: Analytic) -> list[Finding]:
     found = []
     for claim_id, axis, value, suffix, recovered_at in _AT:
-        symbol = _SYMBOLS[axis]
+        symbol = SYMBOLS[axis]
         finding = Finding(
             claim_id,
             _curve(analytic, axis, suffix)[value],
@@ -182,7 +181,7 @@ def _analytic(analytic: Analytic) -> list[Finding]:
         Finding(
             claim_id,
             analytic[axis][f"ratio_limit{suffix}"],
-            f"quotient of the leading coefficients in {_SYMBOLS[axis]}",
+            f"quotient of the leading coefficients in {SYMBOLS[axis]}",
         )
         for claim_id, axis, suffix in _LIMITS
     ]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from repro.artifacts.shared.savings import by_shape
+from repro.artifacts.shared.savings import SYMBOLS, by_shape
 from repro.core.units import format_bytes
 from repro.measurement.records import Record, of_kind, single
 from repro.memory.readings import PRINTED, RECOVERED, Reading
@@ -12,7 +12,6 @@ from repro.memory.readings import PRINTED, RECOVERED, Reading
 _COORDINATES = ("context", "layers", "hidden", "method", "attention", "dtype")
 _PEAK = "peak_bytes"
 _NO_PARTS = (_PEAK, "formula_bytes")
-_SYMBOLS = {"context": "N", "layers": "L", "hidden": "D"}
 
 
 def parameters(records: Sequence[Record]) -> pd.DataFrame:
@@ -30,7 +29,7 @@ def points(records: Sequence[Record], kind: str) -> pd.DataFrame:
     rows = []
     for record in of_kind(records, kind):
         point, metrics = record.point, record.metrics
-        row = {_SYMBOLS.get(name, name): point[name] for name in _COORDINATES}
+        row = {SYMBOLS.get(name, name): point[name] for name in _COORDINATES}
         if "peak_bytes" in metrics:
             row |= {
                 "observed": format_bytes(metrics["peak_bytes"]),
@@ -82,7 +81,7 @@ def extra_over_forward(records: Sequence[Record]) -> pd.DataFrame:
     """Return by how much a MeZO step's measured transients exceed those of a forward pass."""
     rows = [
         {
-            **{_SYMBOLS.get(name, name): value for name, value in where.items()},
+            **{SYMBOLS.get(name, name): value for name, value in where.items()},
             "forward (B)": by_method["forward"].metrics["step_bytes"],
             "MeZO (B)": by_method["mezo"].metrics["step_bytes"],
         }

@@ -10,8 +10,7 @@ from repro.artifacts.base import Result
 from repro.artifacts.mezo_fig4 import Config
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import Dtype
-from repro.data.text.task import SPLITS, PromptTask
-from repro.data.text.tasks import get_task
+from repro.data.text.tasks import data_of
 from repro.finetuning.base_models import fingerprint
 from repro.finetuning.step_memory import Setup
 from repro.finetuning.zero_shot import zero_shot
@@ -39,12 +38,6 @@ class Control:
         """Return everything that decides the accuracies, for a cache."""
         made_of = {"data": data_of(self.dataset), "code": source_sha256("finetuning")}
         return {"kind": "zero_shot", **asdict(self), **made_of}
-
-
-def data_of(dataset: str | PromptTask) -> str:
-    """Return a fingerprint of a task's rows and prompts, which its name alone may not identify."""
-    task = get_task(dataset)
-    return " ".join(task.fingerprint(split)[:16] for split in SPLITS)
 
 
 def evaluate(control: Control) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from repro.artifacts.mezo_fig4.points import (
     value_at,
 )
 from repro.claims.index import CLAIMS
-from repro.claims.statistics import estimate
+from repro.claims.statistics import SEEDS_FOR_AN_INTERVAL, estimate
 from repro.core.units import format_bytes
 from repro.finetuning.arms import ARMS, LABELS, estimates
 from repro.measurement.records import Record
@@ -44,8 +44,6 @@ _DASHES = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
 """Line styles that distinguish the models of one arm."""
 _PUBLISHED = {"MeZO": CLAIMS["A9"].published, "BP, below": CLAIMS["A9-bp"].published}
 """Accuracies (%) after about two hours in the paper's Fig. 4, of far larger models."""
-_SEEDS_FOR_AN_INTERVAL = 3
-"""With fewer seeds, Student's t interval would cover the panel; each seed is drawn instead."""
 _SAME_SPEED = 1.25
 """Largest ratio of the seeds' ends for which a mean over them is drawn, as over training time."""
 _LEVELS = 200
@@ -120,7 +118,7 @@ def accuracy(tasks: Sequence[TaskRuns], axes: Sequence[str] = tuple(_AXES)) -> F
                 Line2D([], [], color=INK, linestyle="none", marker="<", label="zero-shot")
             )
         lines = [line for setting in tasks for line in setting.lines]
-        if any(len(line.records) >= _SEEDS_FOR_AN_INTERVAL for line in lines):
+        if any(len(line.records) >= SEEDS_FOR_AN_INTERVAL for line in lines):
             handles.append(Patch(color=INK, alpha=0.2, linewidth=0, label="95 % over seeds"))
         figure.legend(handles=handles, loc="outside lower center", ncols=3)
     return figure
@@ -200,7 +198,7 @@ def _mean(panel: Axes, line: ArmSeeds, axis: str, look: Mapping[str, Any]) -> No
         for x in places
     ]
     panel.plot(places, best, linewidth=0.6, alpha=0.6, drawstyle="steps-post", **look)
-    if len(raw) < _SEEDS_FOR_AN_INTERVAL:
+    if len(raw) < SEEDS_FOR_AN_INTERVAL:
         for height in heights if len(raw) > 1 else ():
             panel.plot(places, height, linewidth=0.8, alpha=0.35, **look)
         return

@@ -6,6 +6,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
+from repro.claims.trained import of_newest_settings
 from repro.finetuning.arms import ARMS, LABELS, Arm
 from repro.measurement.records import Record, of_kind, rank
 
@@ -191,11 +192,9 @@ def _line(runs: Iterable[Record], arm: Arm, model: str) -> ArmSeeds:
     here = [r for r in here if r.metrics.get("accuracy")]
     if not here:
         return ArmSeeds(arm, model, ())
-    newest = _settings(max(here, key=lambda record: record.utc))
-    alike = [record for record in here if _settings(record) == newest]
-    by_seed = tuple(sorted(alike, key=lambda record: record.seed or 0))
-    left_out = {record.seed for record in here} - {record.seed for record in alike}
-    return ArmSeeds(arm, model, by_seed, len(left_out))
+    alike, others = of_newest_settings(here, _settings)
+    left_out = {record.seed for record in others} - {record.seed for record in alike}
+    return ArmSeeds(arm, model, tuple(alike), len(left_out))
 
 
 def _settings(record: Record) -> dict[str, Any]:

@@ -19,12 +19,12 @@ from typing import Any
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig4 import Config
-from repro.artifacts.mezo_fig4.controls import data_of, zero_shot_controls
+from repro.artifacts.mezo_fig4.controls import zero_shot_controls
 from repro.artifacts.mezo_fig4.plan import plan
-from repro.artifacts.shared.subprocesses import run_in_subprocesses
+from repro.artifacts.shared.subprocesses import train_in_subprocesses
+from repro.artifacts.shared.tuning import best_rate
 from repro.core.errors import ReproError
-from repro.core.leftovers import tidy
-from repro.data.text.tasks import task_of_seed
+from repro.data.text.tasks import data_of, task_of_seed
 from repro.finetuning.arms import LABELS, estimates, tuned_as
 from repro.finetuning.base_models import fingerprint
 from repro.finetuning.items import obtainable
@@ -32,11 +32,9 @@ from repro.finetuning.learner import can_run_passes, restore_of
 from repro.finetuning.run import LanguageModelRun
 from repro.finetuning.step_memory import Setup
 from repro.measurement.device import require_device
-from repro.measurement.environment import Environment
 from repro.measurement.result_cache import ResultCache
 from repro.ondevice.build import build
 from repro.training.store import CheckpointStore, identity
-from repro.training.trainer import TrainingTask, train_run
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
@@ -116,7 +114,7 @@ def _learning_rates(
         if of_bp is None or (isinstance(of_bp, dict) and "out_of_memory" in of_bp):
             results = list(_grid(config, dataset, setup, context))
             yield from results
-            lr = _best(results)
+            lr = best_rate(results)
             lrs[setup] = _failure(setup, results) if lr is None else lr
         else:
             lrs[setup] = of_bp
@@ -127,7 +125,7 @@ def _trained(
     config: Config, dataset: str, setup: Setup, lr: float, context: Context
 ) -> Iterator[Result]:
     runs = [_run(config, dataset, setup, lr, seed) for seed in config.seeds]
-    for one, metrics in _fine_tuned("training", runs, context.result_cache, context.environment):
+    for one, metrics in _fine_tuned("training", runs, context, context.result_cache):
         settings = _without(one.as_dict(), "seed")
         yield Result("run", _point(config, one), metrics | {"settings": settings}, one.seed)
 
@@ -153,20 +151,8 @@ def _grid(config: Config, dataset: str, setup: Setup, context: Context) -> Itera
         tuning=True,
     )
     runs = [replace(short, lr=lr) for lr in config.lrs(setup.arm)]
-    for one, metrics in _fine_tuned(
-        "learning rates", runs, _prepared(context), context.environment
-    ):
+    for one, metrics in _fine_tuned("learning rates", runs, context, _prepared(context)):
         yield Result("grid", _point(config, one) | {"lr": one.lr}, metrics, one.seed)
-
-
-def _best(results: Sequence[Result]) -> float | None:
-    """Return the learning rate with the lowest loss on the held-out questions.
-
-    ``None`` if no run of the grid finished.
-    """
-    ended = [result for result in results if result.metrics.get("loss")]
-    best = min(ended, key=lambda result: float(result.metrics["loss"][-1]), default=None)
-    return None if best is None else float(best.point["lr"])
 
 
 def _name(setup: Setup) -> str:
@@ -212,33 +198,22 @@ def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> La
 
 
 def _fine_tuned(
-    title: str, runs: Sequence[LanguageModelRun], store: ResultCache, environment: Environment
+    title: str, runs: Sequence[LanguageModelRun], context: Context, store: ResultCache
 ) -> Iterator[tuple[LanguageModelRun, dict[str, Any]]]:
-    """Yield each run with its metrics; one runs at a time, as their times are results."""
+    """Yield each run with its metrics."""
     bases = {model: fingerprint(model) for model in {run.model for run in runs}}
     prompts = [task_of_seed(run.dataset, run.seed) for run in runs]
     data = {name: data_of(task) for name, task in {task.name: task for task in prompts}.items()}
-    tasks = [
-        TrainingTask(
-            replace(run, sources=f"{bases[run.model]} {data[task.name]}"),
-            CheckpointStore.of(environment, run.threads),
-        )
-        for run, task in zip(runs, prompts, strict=True)
-    ]
-    tidy(tasks[0].store.directory)
-    done = run_in_subprocesses(
+    return train_in_subprocesses(
         f"mezo_fig4 {title}",
-        train_run,
-        tasks,
-        lambda task: task.run.key(),
-        label=lambda task: task.run.label(),
+        [
+            replace(run, sources=f"{bases[run.model]} {data[task.name]}")
+            for run, task in zip(runs, prompts, strict=True)
+        ],
+        CheckpointStore.of(context.environment, runs[0].threads),
         store=store,
-        workers=1,
         preload=["repro.finetuning.fine_tune"],
     )
-    for run, (task, metrics) in zip(runs, done, strict=True):
-        task.store.checkpoint(task.run).remove()
-        yield run, metrics
 
 
 def _point(config: Config, run: LanguageModelRun) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import pandas as pd
 
 from repro.artifacts.mezo_fig4.findings import of_setting
 from repro.artifacts.mezo_fig4.points import settings
+from repro.artifacts.shared.tuning import best_rate
 from repro.claims.claim import SIGNS
 from repro.claims.index import CLAIMS
 from repro.claims.statistics import estimate
@@ -170,8 +171,7 @@ def learning_rates(records: Sequence[Record]) -> pd.DataFrame:
             grids.setdefault(at, []).append(record)
         for grid in grids.values():
             grid.sort(key=lambda record: float(record.point["lr"]))
-            ended = [record for record in grid if record.metrics.get("loss")]
-            best = min(ended, key=lambda record: float(record.metrics["loss"][-1]), default=None)
+            best = best_rate(grid)
             for record in grid:
                 point, metrics = record.point, record.metrics
                 at_edge = " (end of the grid)" if record in (grid[0], grid[-1]) else ""
@@ -182,8 +182,10 @@ def learning_rates(records: Sequence[Record]) -> pd.DataFrame:
                         "model": point["model"],
                         "lr": f"{point['lr']:g}",
                         "steps": metrics["steps"][-1] if metrics.get("steps") else "",
-                        "held-out loss": f"{metrics['loss'][-1]:.4f}" if record in ended else "–",  # noqa: RUF001
-                        "chosen": f"yes{at_edge}" if record is best else "",
+                        "held-out loss": f"{metrics['loss'][-1]:.4f}"
+                        if metrics.get("loss")
+                        else "–",  # noqa: RUF001
+                        "chosen": f"yes{at_edge}" if point["lr"] == best else "",
                     }
                 )
     return pd.DataFrame(rows)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from repro.artifacts.base import Artifact, lazy
+from repro.core.errors import UsageError
 from repro.core.names import BYTES, Dtype
 from repro.core.validation import (
     require_choice,
@@ -80,8 +81,6 @@ class Config:
         require_choice("device", self.device, get_args(Device))
         require_distinct("contexts", self.contexts)
         if len(self.batches) != len(self.contexts):
-            from repro.core.errors import UsageError
-
             msg = (
                 f"{len(self.batches)} batches and {len(self.contexts)} contexts: they form pairs, "
                 "so give equally many of both"

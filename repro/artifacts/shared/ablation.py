@@ -6,7 +6,6 @@ An artifact declares its base runs, one for each seed, and the axes along which 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from repro.claims.quantity import Key, Point, key
@@ -15,7 +14,6 @@ from repro.core.names import METHODS, EngineChoice, MethodName
 if TYPE_CHECKING:
     from repro.artifacts.base import Context, Result
     from repro.training.run import NetworkRun
-    from repro.training.task import Evaluation
 
 Changes = Mapping[str, Any]
 """Values by setting: ``precision``, a hyperparameter of the run or, with the prefix ``start_``, a
@@ -65,23 +63,10 @@ class Ablation:
     bases: Sequence["NetworkRun"]
     """The base runs, one for each seed."""
     axes: tuple[Axis, ...]
-    every_combination: bool = False
-    """Whether to train every combination of the axes' values, without the base runs. By default
-    the base runs are trained, and one run for each value of each axis."""
-    evaluation: "Evaluation" = "test"
-    """The split for evaluation."""
 
     def runs(self) -> "Iterator[tuple[NetworkRun, Changes]]":
-        """Yield every run with its changes from the base run."""
-        for base in self.bases:
-            run = replace(base, evaluation=self.evaluation)
-            if self.every_combination:
-                for values in product(*(axis.values for axis in self.axes)):
-                    combined: dict[str, Any] = {}
-                    for axis, value in zip(self.axes, values, strict=True):
-                        combined |= axis.changes_to(value)
-                    yield change(run, combined), combined
-                continue
+        """Yield the base runs and, for each value of each axis, the changed run and its changes."""
+        for run in self.bases:
             yield run, {}
             for axis in self.axes:
                 for value in axis.values if run.method in axis.methods else ():

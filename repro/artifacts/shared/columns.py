@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from repro.claims.elasticzo import CLAIMS, DATASETS, PRECISIONS, QUANTITIES, ROW_LABELS
+from repro.claims.elasticzo import DATASETS, PRECISIONS, QUANTITIES, ROW_LABELS
+from repro.claims.index import CLAIMS
 from repro.claims.quantity import Accuracy, Key, Point, key
 
 STAND_INS = {
@@ -33,9 +34,8 @@ def place(point: Point) -> tuple[int, int, int, int]:
 
 def published() -> Mapping[Key, float]:
     """Return the published accuracy of each point, in per cent."""
-    claims = {claim.id: claim.published for claim in CLAIMS}
     return {
-        key(quantity.point): claims[claim_id]
+        key(quantity.point): CLAIMS[claim_id].published
         for claim_id, quantity in QUANTITIES.items()
         if isinstance(quantity, Accuracy)
     }

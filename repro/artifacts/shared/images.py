@@ -5,11 +5,10 @@ from dataclasses import dataclass, fields
 from typing import get_args
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
-from repro.core.names import METHODS, EngineChoice, MethodName
+from repro.core.names import IMAGE_SETS, METHODS, EngineChoice, MethodName
 from repro.core.validation import require_choice, require_names, require_positive_int, require_seeds
 from repro.measurement.device import Device
 
-DATASETS = ("mnist", "fashion_mnist")
 ANGLES = (30, 45)
 OTHER_CLOUDS = ("modelnet40_points", "modelnet40_hdf5", "shapes40", "shrec11")
 """Other forms of ModelNet40, and stand-ins for it."""
@@ -43,7 +42,7 @@ class TrainingRuns:
 class ImageRuns(TrainingRuns):
     """Data sets, seeds and length of LeNet-5's training runs."""
 
-    datasets: tuple[str, ...] = DATASETS
+    datasets: tuple[str, ...] = IMAGE_SETS
     """Data sets of images."""
     epochs: int = 100
     """Epochs (the paper's 100)."""
@@ -51,7 +50,7 @@ class ImageRuns(TrainingRuns):
     """Number of training images; by default all."""
 
     def __post_init__(self) -> None:
-        require_names("datasets", self.datasets, DATASETS)
+        require_names("datasets", self.datasets, IMAGE_SETS)
         super().__post_init__()
 
 
@@ -116,7 +115,7 @@ def loss_figure(slug: str, title: str, about: str | None, config: type[CurveRuns
 class RotatedRuns(TrainingRuns):
     """Rotated images, seeds and length of LeNet-5's fine-tuning runs."""
 
-    datasets: tuple[str, ...] = DATASETS
+    datasets: tuple[str, ...] = IMAGE_SETS
     """Data sets: upright for pre-training, rotated for fine-tuning."""
     angles: tuple[int, ...] = ANGLES
     """Angles of rotation in degrees."""
@@ -126,6 +125,6 @@ class RotatedRuns(TrainingRuns):
     """Epochs of NITI before fine-tuning in int8 (the paper's 100)."""
 
     def __post_init__(self) -> None:
-        require_names("datasets", self.datasets, DATASETS)
+        require_names("datasets", self.datasets, IMAGE_SETS)
         require_names("angles", [str(a) for a in self.angles], [str(a) for a in ANGLES])
         super().__post_init__()

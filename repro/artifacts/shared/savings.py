@@ -8,6 +8,7 @@ from repro.measurement.records import Record
 
 SIZES = {"context": "context length N", "layers": "layers L", "hidden": "hidden dimension D"}
 """The sizes of a decoder that vary, one at a time, and their labels in figures."""
+SYMBOLS = {"context": "N", "layers": "L", "hidden": "D"}
 _WHERE = (*SIZES, "attention", "dtype")
 
 

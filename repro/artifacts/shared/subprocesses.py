@@ -3,11 +3,16 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from repro.core.leftovers import tidy
 from repro.core.progress import progress
 from repro.measurement.isolation import run_isolated
 from repro.measurement.result_cache import ResultCache
+from repro.training.run import TrainingRun
+from repro.training.store import CheckpointStore
+from repro.training.trainer import TrainingTask, train_run
 
 Task = TypeVar("Task")
+Run = TypeVar("Run", bound=TrainingRun)
 Metrics = dict[str, Any]
 
 
@@ -42,15 +47,46 @@ def run_in_subprocesses(
     """
     values = {task: store.get(key(task)) for task in tasks}
     missing = [task for task, value in values.items() if value is None]
-    with progress(title, len(tasks)) as shown:
+    with progress(title, len(tasks)) as advance:
         for _ in range(len(tasks) - len(missing)):
-            shown.advance("done before")
+            advance("done before")
         modules = [function.__module__, *preload]
         for task, value in run_isolated(function, missing, workers=workers, preload=modules):
             if not value.get("out_of_memory"):
                 store.put(key(task), value)
             values[task] = value
-            shown.advance(label(task))
+            advance(label(task))
     # only now, so that the order of the records is not that in which processes end
     for task in tasks:
         yield task, values[task] or {}
+
+
+def train_in_subprocesses(
+    title: str,
+    runs: Sequence[Run],
+    checkpoints: CheckpointStore,
+    *,
+    store: ResultCache,
+    preload: Sequence[str],
+) -> Iterator[tuple[Run, Metrics]]:
+    """Train each run, and yield it with its metrics; its checkpoint is then removed.
+
+    One runs at a time, as their times are results. The other arguments, and what is raised, are as
+    for ``run_in_subprocesses``.
+    """
+    if not runs:
+        return
+    tidy(checkpoints.directory)
+    done = run_in_subprocesses(
+        title,
+        train_run,
+        [TrainingTask(run, checkpoints) for run in runs],
+        lambda task: task.run.key(),
+        label=lambda task: task.run.label(),
+        store=store,
+        workers=1,
+        preload=preload,
+    )
+    for run, (_, metrics) in zip(runs, done, strict=True):
+        checkpoints.checkpoint(run).remove()
+        yield run, metrics

@@ -9,6 +9,7 @@ import numpy as np
 from repro.artifacts.zo_methods.arms import ARMS, ComparedMethod
 from repro.claims.index import CLAIMS
 from repro.claims.statistics import MeanEstimate, estimate
+from repro.claims.trained import of_newest_settings
 from repro.measurement.records import Record, of_kind, rank
 
 TITLES = {
@@ -122,10 +123,8 @@ def comparisons(records: Sequence[Record]) -> Iterator[TaskComparison]:
             mine = [record for record in runs if record.point["arm"] == name]
             if not mine:
                 continue
-            newest = max(mine, key=lambda record: record.utc).metrics.get("settings")
-            alike = [record for record in mine if record.metrics.get("settings") == newest]
+            alike, _ = of_newest_settings(mine, lambda record: record.metrics.get("settings"))
             ended = [record for record in alike if not record.metrics["divergence"]]
-            ended.sort(key=lambda record: record.seed or 0)
             if ended:
                 diverged = len(alike) - len(ended)
                 lines.append(MethodSeeds(task, name, tuple(ended), diverged, steps[name]))

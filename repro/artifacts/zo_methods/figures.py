@@ -11,14 +11,12 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from repro.artifacts.zo_methods.arms import ARMS
 from repro.artifacts.zo_methods.comparison import MethodSeeds, TaskComparison, comparisons
-from repro.claims.statistics import estimate
+from repro.claims.statistics import SEEDS_FOR_AN_INTERVAL, estimate
 from repro.core.units import format_bytes
 from repro.measurement.records import Record
 from repro.plotting.style import PALETTE, notice, style
 
 _AXES = {"forward_passes": "forward passes, by FLOPs", "cpu_seconds": "CPU time (s)"}
-_SEEDS_FOR_AN_INTERVAL = 3
-"""With fewer seeds, Student's t interval would cover the panel."""
 
 
 def zo_methods(records: Sequence[Record]) -> Figure:
@@ -63,7 +61,7 @@ def _curve(panel: Axes, line: MethodSeeds, axis: str) -> None:
     mean = heights.mean(axis=0)
     panel.plot(costs, mean, color=colour, linewidth=1.5)
     panel.plot(costs[-1], mean[-1], "o", color=colour, markersize=4)
-    if len(heights) >= _SEEDS_FOR_AN_INTERVAL:
+    if len(heights) >= SEEDS_FOR_AN_INTERVAL:
         half = np.array([estimate(list(at)).interval for at in heights.T], dtype=float)
         panel.fill_between(costs, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
 

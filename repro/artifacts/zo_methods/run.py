@@ -11,23 +11,20 @@ Kinds of results, each with ``task`` and ``arm`` in its point:
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.shared.subprocesses import run_in_subprocesses
+from repro.artifacts.shared.subprocesses import run_in_subprocesses, train_in_subprocesses
+from repro.artifacts.shared.tuning import best_rate
 from repro.artifacts.zo_methods import Config
 from repro.artifacts.zo_methods.arms import ARMS
 from repro.artifacts.zo_methods.training import MethodRun, kind_of, measure_cost
 from repro.core.errors import ReproError
-from repro.core.leftovers import tidy
-from repro.data.text.task import SPLITS
-from repro.data.text.tasks import get_task
+from repro.data.text.tasks import data_of
 from repro.finetuning.base_models import fingerprint
-from repro.training.run import TrainingRun
 from repro.training.store import CheckpointStore
-from repro.training.trainer import TrainingTask, train_run
 
 _PRELOAD = ["repro.training.trainer", "repro.artifacts.zo_methods.training"]
 
@@ -48,7 +45,17 @@ def _compared(config: Config, task: str, context: Context) -> Iterator[Result]:
     kind = kind_of(task)
     bases = [_base_run(config, task, arm) for arm in config.arms if kind in ARMS[arm].rates]
     costs: dict[str, dict[str, Any]] = {}
-    for base, cost in _in_processes(f"{task}: steps", measure_cost, bases, context):
+    measured = run_in_subprocesses(
+        f"zo_methods {task}: steps",
+        measure_cost,
+        bases,
+        lambda base: {"kind": "step", **base.key()},
+        label=lambda base: ARMS[base.arm].label,
+        store=context.result_cache,
+        workers=1,
+        preload=_PRELOAD,
+    )
+    for base, cost in measured:
         if "out_of_memory" in cost:
             msg = f"{cost['out_of_memory']}; leave the arm out, or take a smaller batch"
             raise ReproError(msg)
@@ -64,10 +71,10 @@ def _compared(config: Config, task: str, context: Context) -> Iterator[Result]:
         for base in whole
         for lr in ARMS[base.arm].grid(kind, config.rates)
     ]
-    for one, metrics in _trained(f"{task}: learning rates", tuned, context):
+    for one, metrics in _trained(f"{task}: learning rates", tuned, config, context):
         grids[one.arm].append(Result("grid", {**_point(one), "lr": one.lr}, metrics))
         yield grids[one.arm][-1]
-    lrs = {arm: best(grid) for arm, grid in grids.items()}
+    lrs = {arm: best_rate(grid) for arm, grid in grids.items()}
     for base in whole:
         if lrs[base.arm] is None:
             reason = f"every learning rate of {len(grids[base.arm])} diverged"
@@ -80,7 +87,7 @@ def _compared(config: Config, task: str, context: Context) -> Iterator[Result]:
         if (lr := lrs[base.arm]) is not None
         for seed in config.seeds
     ]
-    for one, metrics in _trained(f"{task}: training", runs, context):
+    for one, metrics in _trained(f"{task}: training", runs, config, context):
         rates = ARMS[one.arm].grid(kind, config.rates)
         forwards = costs[one.arm]["forwards"]
         found = {
@@ -93,16 +100,6 @@ def _compared(config: Config, task: str, context: Context) -> Iterator[Result]:
 
 def _point(run: MethodRun) -> dict[str, Any]:
     return {"task": run.task, "arm": run.arm}
-
-
-def best(grid: Sequence[Result]) -> float | None:
-    """Return the learning rate with the lowest loss on the held-out items.
-
-    ``None`` if every run diverged.
-    """
-    ended = [result for result in grid if result.metrics["loss"]]
-    found = min(ended, key=lambda result: float(result.metrics["loss"][-1]), default=None)
-    return None if found is None else float(found.point["lr"])
 
 
 def _base_run(config: Config, task: str, arm: str) -> MethodRun:
@@ -123,7 +120,6 @@ def _base_run(config: Config, task: str, arm: str) -> MethodRun:
     )
     if kind_of(task) == "images":
         return base
-    rows = " ".join(get_task(task).fingerprint(split)[:16] for split in SPLITS)
     return replace(
         base,
         eps=config.text_eps,
@@ -131,42 +127,18 @@ def _base_run(config: Config, task: str, arm: str) -> MethodRun:
         train_items=None,
         model=config.model,
         context=config.context,
-        sources=f"{fingerprint(config.model)} {rows}",
+        sources=f"{fingerprint(config.model)} {data_of(task)}",
     )
 
 
 def _trained(
-    title: str, runs: Sequence[MethodRun], context: Context
+    title: str, runs: Sequence[MethodRun], config: Config, context: Context
 ) -> Iterator[tuple[MethodRun, dict[str, Any]]]:
-    """Train the runs and yield each with its metrics; finished checkpoints are removed."""
-    if not runs:
-        return
-    store = CheckpointStore.of(context.environment, runs[0].threads)
-    tidy(store.directory)
-    tasks = [TrainingTask(run, store) for run in runs]
-    for task, metrics in _in_processes(title, train_run, tasks, context):
-        store.checkpoint(task.run).remove()
-        yield task.run, metrics
-
-
-def _in_processes(
-    title: str, function: Callable[[Any], dict[str, Any]], tasks: Sequence[Any], context: Context
-) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yield each task with its result; one process at a time, as their times are results."""
-
-    def run_of(task: MethodRun | TrainingTask) -> TrainingRun:
-        return task.run if isinstance(task, TrainingTask) else task
-
-    def label(task: MethodRun | TrainingTask) -> str:
-        return task.run.label() if isinstance(task, TrainingTask) else ARMS[task.arm].label
-
-    return run_in_subprocesses(
+    """Yield each run with its metrics."""
+    return train_in_subprocesses(
         f"zo_methods {title}",
-        function,
-        tasks,
-        lambda task: {"title": title, **run_of(task).key()},
-        label=label,
+        runs,
+        CheckpointStore.of(context.environment, config.threads),
         store=context.result_cache,
-        workers=1,
         preload=_PRELOAD,
     )

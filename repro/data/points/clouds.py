@@ -48,10 +48,10 @@ def make_clouds(
         BadContentError: ``sample`` raised it.
     """
     points = np.empty((len(shapes), POINTS, 3), np.float32)
-    with progress(f"{split} clouds", len(shapes)) as shown:
+    with progress(f"{split} clouds", len(shapes)) as advance:
         for index, (shape, _) in enumerate(shapes):
             points[index] = sample(shape, index)
-            shown.advance("sampled")
+            advance("sampled")
     labels = np.array([label for _, label in shapes], np.uint8)
     return {f"{split}_points": points, f"{split}_labels": labels}
 

@@ -55,6 +55,7 @@ def download(url: str, path: Path) -> None:
             _receive(response, partial, present)
     except urllib.error.HTTPError as error:
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            # as bad content, so that the cache removes the partial file
             msg = f"the partial download of {present} bytes is longer than the file at {url}"
             raise BadContentError(msg) from error
         msg = f"the server answered {error.code} {error.reason}"
@@ -76,14 +77,14 @@ def _receive(response: http.client.HTTPResponse, partial: Path, present: int) ->
     total = received + int(length) if length is not None else None
     with (
         partial.open("ab" if resumed else "wb") as file,
-        progress(f"downloading {partial.stem} (MiB)", -(-(total or 0) // _BLOCK)) as shown,
+        progress(f"downloading {partial.stem} (MiB)", -(-(total or 0) // _BLOCK)) as advance,
     ):
         for _ in range(received // _BLOCK):
-            shown.advance("resumed")
+            advance("resumed")
         while block := _read_block(response, received, total):
             file.write(block)
             received += len(block)
-            shown.advance("received")
+            advance("received")
     if total is not None and received != total:
         raise SourceUnavailableError(_broken_off(received, total))
 

@@ -19,7 +19,7 @@ from repro.data.text.rows import Row, read_rows
 
 SPLITS = ("train", "validation")
 _SUFFIXES = (".jsonl", ".tsv")
-_LEAST_ANSWERS, _MOST_ANSWERS = 2, 255
+_LEAST_ANSWERS, _MOST_ANSWERS = 2, 255  # labels are stored as uint8
 
 
 class Prompt(NamedTuple):
@@ -209,6 +209,7 @@ def require_every_label(rows: Sequence[Row], labels: Mapping[str, str], name: st
 
 def _content(place: str | Path) -> list[str]:
     if isinstance(place, Path):
+        # the suffix decides the format in which the bytes are read
         return [place.suffix, hashlib.sha256(_file(place)).hexdigest()]
     dataset, _, key = place.partition("/")
     return [load_set(dataset).fingerprint, key]

@@ -7,7 +7,7 @@ from typing import Any
 
 from repro.core.errors import UsageError
 from repro.data.text.published import SEEDS
-from repro.data.text.task import PromptTask
+from repro.data.text.task import SPLITS, PromptTask
 
 
 def _without_mark(question: str) -> str:
@@ -15,6 +15,7 @@ def _without_mark(question: str) -> str:
 
 
 def _as_sentence(question: str) -> str:
+    # not capitalize(), which makes all other letters small
     return question[:1].upper() + question[1:].removesuffix("?")
 
 
@@ -35,7 +36,7 @@ def _yes_no(name: str, dataset: str, title: str) -> PromptTask:
         apart=("passage",),
         edits={"question": _as_sentence},
         title=title,
-        version="boolq-1",
+        version="boolq-1",  # the name of this prompt before there were tasks (docs/data.md)
     )
 
 
@@ -152,6 +153,12 @@ def task_of_seed(name: str | PromptTask, seed: int) -> PromptTask:
         msg = f"task sst2-k16: there is no split for seed {seed}; use seeds 0 to {len(SEEDS) - 1}"
         raise UsageError(msg)
     return _TASKS[f"sst2-k16-{SEEDS[seed]}"]
+
+
+def data_of(name: str | PromptTask) -> str:
+    """Return a fingerprint of a task's rows and prompts, which its name alone may not identify."""
+    task = get_task(name)
+    return " ".join(task.fingerprint(split)[:16] for split in SPLITS)
 
 
 def read_task(path: Path) -> PromptTask:
