@@ -11,6 +11,7 @@ import pytest
 
 from repro.claims.elasticzo import QUANTITIES
 from repro.claims.index import CLAIMS
+from repro.claims.plausible import plausible_ranges
 from repro.claims.quantity import Accuracy, Gaps, order
 from repro.claims.statistics import estimate
 from repro.claims.trained import SeedGroups, findings
@@ -289,6 +290,15 @@ def test_a_gap_on_clouds_compares_equal_numbers_of_epochs() -> None:
     records = [on_clouds(0, epochs=200, end=0.4), on_clouds(0, epochs=50, end=0.8, point=other)]
     found = finding(Gaps(((CLOUDS, other),)), records)
     assert found.ours == pytest.approx(20 - 10)
+
+
+def test_cut_runs_on_clouds_are_no_evidence_for_other_settings() -> None:
+    few_points = on_clouds(0, epochs=50, end=0.8)
+    few_points.metrics["settings"]["points"] = 256
+    cut = [on_clouds(0, epochs=12, end=0.8), few_points]
+    assert plausible_ranges(cut) == {}
+    found = plausible_ranges([*cut, on_clouds(0, epochs=50, end=0.4)])
+    assert found["B-T1-modelnet40-fp32-full_zo"] == pytest.approx((10, 10))
 
 
 def test_one_run_is_not_decidable_if_its_length_decides() -> None:

@@ -7,9 +7,11 @@ Tables 1 and 2. The range of its means is the evidence for the verdict "not deci
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from statistics import fmean
+from typing import Any
 
-from repro.claims.elasticzo import QUANTITIES
+from repro.claims.elasticzo import CLOUD_EPOCHS, QUANTITIES
 from repro.claims.quantity import Accuracy, Key, key
+from repro.core.validation import CLOUD_POINTS
 from repro.measurement.records import Record
 
 _CELL = ("dataset", "angle", "precision", "method")
@@ -27,11 +29,14 @@ def plausible_ranges(records: Iterable[Record]) -> dict[str, Range]:
 
     An accuracy has one value for each group of settings. A gap between two cells has one value for
     each choice of test images and of the network before fine-tuning, which both cells share.
+
+    Runs of PointNet on fewer points, or for fewer epochs, than the paper may have used do not
+    count.
     """
     accuracies: dict[Key, dict[Key, list[float]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         point = record.point
-        if _RULED_OUT.items() <= point.items():
+        if _RULED_OUT.items() <= point.items() or _is_cut(record.metrics["settings"]):
             continue
         cell = key({name: point[name] for name in _CELL if name in point})
         value = (
@@ -56,6 +61,11 @@ def plausible_ranges(records: Iterable[Record]) -> dict[str, Range]:
         if values:
             found[claim_id] = min(values), max(values)
     return found
+
+
+def _is_cut(settings: Mapping[str, Any]) -> bool:
+    points = settings.get("points")
+    return points is not None and (points < CLOUD_POINTS or settings["epochs"] < min(CLOUD_EPOCHS))
 
 
 def _gaps(low: Mapping[Key, float], high: Mapping[Key, float]) -> Iterable[float]:
