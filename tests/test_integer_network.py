@@ -282,6 +282,7 @@ def test_foreign_states_are_refused_and_change_nothing() -> None:
         (nn.MaxPool2d(3, stride=2), "stride = size"),
         (nn.MaxPool2d(2, ceil_mode=True), "ceil_mode=False"),
         (nn.MaxPool2d((2, 2)), "square windows"),
+        (nn.MaxPool2d(0), "square windows"),
     ],
 )
 def test_layers_without_an_integer_form_are_refused(module: nn.Module, message: str) -> None:

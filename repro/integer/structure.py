@@ -119,6 +119,7 @@ def plain_window(module: nn.MaxPool2d) -> int | None:
     kernel = module.kernel_size
     if (
         not isinstance(kernel, int)
+        or kernel < 1
         or module.stride != kernel
         or module.padding != 0
         or module.dilation != 1

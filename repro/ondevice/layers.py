@@ -90,7 +90,7 @@ def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[
             layers[-1] = replace(layers[-1], rectified=True)
         elif isinstance(module, nn.MaxPool2d):
             window = plain_window(module)
-            if window is None or window < 1:
+            if window is None:
                 msg = (
                     f"layer {name} ({module}): pooling must have square windows, stride = size, no "
                     "padding"
