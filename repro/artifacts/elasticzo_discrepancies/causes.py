@@ -43,7 +43,14 @@ _OF_POINTNET = (
         # without normalisation PyTorch's initial weights let the activations shrink layer by layer
         changes={"frozen, He's weights": {"batch_norm": "frozen", "initial_weights": "he"}},
     ),
-    Axis("initial weights", "initial_weights", ("he",), _ENDS, base="pytorch"),
+    Axis(
+        "initial weights",
+        "initial_weights",
+        ("He's",),
+        _ENDS,
+        base="PyTorch's",
+        changes={"He's": {"initial_weights": "he"}},
+    ),
 )
 OF_CLOUDS = (
     *_OF_POINTNET,

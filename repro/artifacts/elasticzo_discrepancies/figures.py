@@ -81,7 +81,7 @@ def integer_training(records: Sequence[Record]) -> Figure:
 
 def point_clouds(records: Sequence[Record]) -> Figure:
     """Draw a panel for each method of PointNet, in float32."""
-    return _causes(_of(comparisons(records), "fp32", tuned=False))
+    return _causes(_of(comparisons(records), "fp32", tuned=False), per_row=2)
 
 
 def test_images(records: Sequence[Record]) -> Figure:
@@ -196,7 +196,7 @@ def _of(found: Iterable[AxisComparison], precision: str, *, tuned: bool) -> list
     ]
 
 
-def _causes(found: Iterable[AxisComparison]) -> Figure:
+def _causes(found: Iterable[AxisComparison], per_row: int = 3) -> Figure:
     """Draw a panel for each cell of a table: first the table's own setting, then each cause."""
     columns: dict[tuple[str, ...], list[Score]] = {}
     for one in found:
@@ -211,7 +211,7 @@ def _causes(found: Iterable[AxisComparison]) -> Figure:
             for variant in one.variants
             if not variant.is_base
         ]
-    return _dots(columns, per_row=3)
+    return _dots(columns, per_row=per_row)
 
 
 def _dots(columns: Columns, per_row: int) -> Figure:
