@@ -132,7 +132,7 @@ def test_settings_of_pointnet_are_changed_for_the_methods_that_they_can_affect()
         changed = result.metrics["changed"]
         assert changed.items() <= result.metrics["settings"].items()
         assert changed.items() <= result.point.items()
-        # a setting that was added later is left out where it has the value of earlier records
+        # records leave later settings out at the value of earlier records
         assert ("batch_norm" in result.point) == ("batch_norm" in changed)
         found.setdefault(result.point["method"], []).append(dict(changed))
     frozen = {"batch_norm": "frozen"}

@@ -45,7 +45,7 @@ IntegerActivations = Literal["plus", "minus"]
 BackpropRule = Literal["sgd", "adam"]
 """The update rule of backpropagation in float32."""
 IntegerRestore = Literal["clip", "exact"]
-"""How integer weights that a perturbation clipped are restored."""
+"""The restore of integer weights after a perturbation has clipped them."""
 ShiftVersion = Literal["v1", "v2"]
 """The version of NITI's rules for narrowing accumulators."""
 SignRule = Literal["float", "integer", "exact"]

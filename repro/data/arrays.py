@@ -99,7 +99,7 @@ def _read_header(stream: IO[bytes]) -> _Header:
         msg = f"its header cannot be read ({type(error).__name__}: {error})"
         raise BadArrayError(msg) from error
     # bytes of objects would be read as pointers; two negative lengths have a positive product, and
-    # beside a length of 0 any other has the product 0
+    # beside a length of 0 the product is 0 for any other length
     if dtype.hasobject or not all(0 <= length <= sys.maxsize for length in shape):
         msg = f"its header says shape {shape} of type {dtype.str}"
         raise BadArrayError(msg)

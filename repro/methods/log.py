@@ -272,7 +272,7 @@ def perturbed_groups(
     found, rest = [], list(parameters)
     for number, group in enumerate(groups):
         own, rest = rest[: group.tensors], rest[group.tensors :]
-        # what a noise keeps between passes belongs to the weights of one group
+        # a noise keeps masks or numbers between passes; they belong to one group
         noise_of_group = noise if number == 0 else copy.copy(noise)
         found.append(
             PerturbedWeights(own, log.restore, group.eps, log.chunk, noise_of_group, number)

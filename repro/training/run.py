@@ -129,7 +129,7 @@ class IntegerSettings:
 
 Settings = FloatSettings | IntegerSettings
 _ADDED = {"batch_norm": "batch", "initial_weights": "pytorch", "augmentation": "none"}
-"""Settings that the first records do not have, with the value that these records mean. Left out at
+"""Settings missing from the first records, with their value in these records. Left out at
 this value, so that old and new records of the same training match."""
 
 

@@ -222,13 +222,14 @@ def _integer_training(config: Config) -> Iterator[Ablation]:
 
 def _point_clouds(config: Config) -> Iterator[Ablation]:
     """Yield the ablation of PointNet in float32, from random weights."""
+    budget = TrainingBudget(config.cloud_epochs, config.cloud_items, config.cloud_points)
     bases = scratch_runs(
         TrainingRuns(seeds=config.long_seeds, device=config.device),
         config.cloud_datasets,
         ("fp32",),
         METHODS,
-        images=TrainingBudget(config.epochs),  # unused: all sets are of clouds
-        clouds=TrainingBudget(config.cloud_epochs, config.cloud_items, config.cloud_points),
+        images=budget,
+        clouds=budget,
     )
     yield Ablation(list(bases), causes.OF_CLOUDS)
 

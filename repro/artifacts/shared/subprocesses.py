@@ -56,7 +56,7 @@ def run_in_subprocesses(
                 store.put(key(task), value)
             values[task] = value
             advance(label(task))
-    # only now, so that the order of the records is not that in which processes end
+    # only now: records are in the order of the tasks, processes end in any order
     for task in tasks:
         yield task, values[task] or {}
 
