@@ -24,6 +24,7 @@ from repro.artifacts.elasticzo_discrepancies.evaluated import INTEGER_START, STA
 from repro.artifacts.elasticzo_discrepancies.run import RotatedImages, evaluations
 from repro.artifacts.shared.ablation import Ablation, Axis, change
 from repro.artifacts.shared.training_runs import point_of
+from repro.claims.quantity import key
 from repro.claims.trained import SeedGroups
 from repro.claims.verdict import INCONSISTENT
 from repro.data import cache
@@ -144,6 +145,23 @@ def test_settings_of_pointnet_are_changed_for_the_methods_that_they_can_affect()
     for method in ("full_zo", "full_bp"):
         assert {"initial_weights": "he"} in found[method]
         assert {"batch": 8} in found[method]
+
+
+def test_longer_runs_of_pointnet_are_told_from_the_short_ones_and_have_no_base() -> None:
+    class Trained:
+        def run(self, cells: Sequence[NetworkRun]) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
+            yield from ((cell, {"length": cell.epochs}) for cell in cells)
+
+    config = replace(SMOKE, experiments=("point_clouds", "long_point_clouds"))
+    context: Any = SimpleNamespace(executor=Trained(), prior_results=PriorResults())
+    results = list(run_module.run(config, context))
+    assert len({key(result.point) for result in results}) == len(results)
+    longer = [result for result in results if "points" in result.point]
+    assert [result.point["method"] for result in longer] == ["full_bp", "full_bp"]
+    assert [dict(r.metrics["changed"]) for r in longer] == [{"lr": 0.002}, {"lr": 0.128}]
+    for result in longer:
+        assert (result.point["points"], result.metrics["length"]) == (64, 2)
+        assert result.metrics["settings"]["points"] == 64
 
 
 def test_values_of_a_cause_stand_beside_the_tables_own() -> None:

@@ -271,7 +271,11 @@ def _row(
     found: _Found, others: Sequence[_Found], plausible: tuple[float, float] | None
 ) -> ClaimRow:
     claim, files = found.claim, found.files
-    finding = replace(found.finding, plausible=found.finding.plausible or plausible)
+    ranges = [ends for ends in (found.finding.plausible, plausible) if ends]
+    if ranges:
+        lows, highs = zip(*ranges, strict=True)
+        plausible = min(lows), max(highs)
+    finding = replace(found.finding, plausible=plausible)
     profile = (finding.profile or found.profile) if finding.is_run else None
     label, by_best = verdict(claim, finding), best_epoch_verdict(claim, finding)
     reason = finding.reason

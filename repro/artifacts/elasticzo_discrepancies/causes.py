@@ -58,6 +58,8 @@ OF_CLOUDS = (
     Axis("batch size", "batch", (8, 128), _ENDS),
     Axis("epsilon", "eps", (1e-3, 1e-2), ("full_zo",)),
 )
+OF_LONG_CLOUDS = (Axis("learning rate", "lr", (0.002, 0.128), ("full_bp",)),)
+"""The rates of ``OF_CLOUDS`` farthest from Table 1's, where short runs of Full BP end lowest."""
 CAUSES = tuple(
     {
         axis.setting: axis

@@ -4,7 +4,8 @@ Kinds of results:
 
 - ``run``: one training run. The point names data set, angle, precision and method, as in the
   tables, and the settings of ``causes.SETTINGS`` that the run has. The metrics are its curves, its
-  settings and ``changed``, the settings that differ from the tables.
+  settings and ``changed``, the settings that differ from the tables. Runs of PointNet at Table 1's
+  length also have their number of points in the point.
 - ``evaluation``: the accuracy of one network on one set of rotated test images. The point names the
   images, the data set, the precision, the method (``none`` without fine-tuning), the learning rate
   and batch size of pre-training, and the batch size of fine-tuning.
@@ -83,12 +84,17 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     asked = [pair for networks in chosen for pair in networks(config)]
     as_trained = [(by_engine(base, config.engine), images) for base, images in asked]
     yield from evaluations(list(dict.fromkeys(as_trained)), context)
-    ablations = [_TRAINED[name] for name in config.experiments if name in _TRAINED]
-    trained = [one for ablation in ablations for one in ablation(config)]
-    for result, changes in run_ablations(
-        trained, context, coordinates=causes.SETTINGS, engine=config.engine
+    for experiments, coordinates in (
+        (_TRAINED, causes.SETTINGS),
+        # their points tell them from the shorter runs with the same settings
+        (_LONG, (*causes.SETTINGS, "points")),
     ):
-        yield replace(result, metrics={**result.metrics, "changed": dict(changes)})
+        ablations = [experiments[name] for name in config.experiments if name in experiments]
+        trained = [one for ablation in ablations for one in ablation(config)]
+        for result, changes in run_ablations(
+            trained, context, coordinates=coordinates, engine=config.engine
+        ):
+            yield replace(result, metrics={**result.metrics, "changed": dict(changes)})
 
 
 def evaluations(
@@ -221,17 +227,26 @@ def _integer_training(config: Config) -> Iterator[Ablation]:
 
 
 def _point_clouds(config: Config) -> Iterator[Ablation]:
-    """Yield the ablation of PointNet in float32, from random weights."""
+    """Yield the ablation of short runs of PointNet."""
     budget = TrainingBudget(config.cloud_epochs, config.cloud_items, config.cloud_points)
-    bases = scratch_runs(
-        TrainingRuns(seeds=config.long_seeds, device=config.device),
-        config.cloud_datasets,
-        ("fp32",),
-        METHODS,
-        images=budget,
-        clouds=budget,
+    yield Ablation(_point_nets(config, METHODS, budget), causes.OF_CLOUDS)
+
+
+def _long_point_clouds(config: Config) -> Iterator[Ablation]:
+    """Yield the ablation of Full BP at Table 1's length; that table has the base runs."""
+    budget = TrainingBudget(config.long_cloud_epochs, config.cloud_items, config.long_cloud_points)
+    bases = _point_nets(config, ("full_bp",), budget)
+    yield Ablation(bases, causes.OF_LONG_CLOUDS, trains_bases=False)
+
+
+def _point_nets(
+    config: Config, methods: Sequence[MethodName], budget: TrainingBudget
+) -> list[NetworkRun]:
+    """Return the runs of PointNet in float32 from random weights."""
+    seeds = TrainingRuns(seeds=config.long_seeds, device=config.device)
+    return list(
+        scratch_runs(seeds, config.cloud_datasets, ("fp32",), methods, images=budget, clouds=budget)
     )
-    yield Ablation(list(bases), causes.OF_CLOUDS)
 
 
 def _tuned(
@@ -250,3 +265,4 @@ _TRAINED = {
     "integer_training": _integer_training,
     "point_clouds": _point_clouds,
 }
+_LONG = {"long_point_clouds": _long_point_clouds}

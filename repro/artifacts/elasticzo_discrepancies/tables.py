@@ -7,11 +7,12 @@ import pandas as pd
 from repro.artifacts.elasticzo_discrepancies import evaluated
 from repro.artifacts.elasticzo_discrepancies.causes import VIEWS
 from repro.artifacts.elasticzo_discrepancies.evaluated import comparisons
-from repro.artifacts.shared.columns import headings
-from repro.artifacts.shared.comparisons import AxisComparison, Variant
+from repro.artifacts.shared.columns import headings, published
+from repro.artifacts.shared.comparisons import IN_TABLE, AxisComparison, Variant
 from repro.claims.elasticzo import DATASETS, ROW_LABELS
-from repro.claims.quantity import Point
-from repro.claims.statistics import MeanEstimate
+from repro.claims.quantity import Point, key
+from repro.claims.statistics import MeanEstimate, estimate
+from repro.claims.trained import SeedGroups
 from repro.measurement.records import Record
 
 
@@ -46,6 +47,29 @@ def best_epochs(records: Sequence[Record]) -> pd.DataFrame:
         if "angle" not in one.row
         for variant in one.variants
     )
+
+
+def long_point_clouds(records: Sequence[Record]) -> pd.DataFrame:
+    """Return the accuracies of the runs of PointNet at the length of our Table 1."""
+    rows = []
+    for group in SeedGroups(records):
+        if "points" in group.point:
+            row = {name: group.point[name] for name in IN_TABLE if name in group.point}
+            reference = published().get(key(row))
+            changed = group.records[0].metrics["changed"]
+            rows.append(
+                {
+                    "row": _name(row),
+                    "changed": ", ".join(f"{name} = {value}" for name, value in changed.items()),
+                    "epochs": str(group.length),
+                    "points": str(group.point["points"]),
+                    "last epoch (%)": estimate(list(group.last.values())).text(),
+                    "best epoch (%)": estimate(list(group.best.values())).text(),
+                    "published": "" if reference is None else f"{reference:.2f}",
+                    "seeds": str(len(group.seeds)),
+                }
+            )
+    return pd.DataFrame(rows)
 
 
 def by_images(records: Sequence[Record]) -> pd.DataFrame:

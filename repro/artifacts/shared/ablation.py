@@ -63,11 +63,14 @@ class Ablation:
     bases: Sequence["NetworkRun"]
     """The base runs, one for each seed."""
     axes: tuple[Axis, ...]
+    trains_bases: bool = True
+    """Whether the base runs are trained, too; not needed where another artifact records them."""
 
     def runs(self) -> "Iterator[tuple[NetworkRun, Changes]]":
         """Yield the base runs and, for each value of each axis, the changed run and its changes."""
         for run in self.bases:
-            yield run, {}
+            if self.trains_bases:
+                yield run, {}
             for axis in self.axes:
                 for value in axis.values if run.method in axis.methods else ():
                     changes = axis.changes_to(value)

@@ -40,7 +40,7 @@ def results(
             missing.append(run)
         else:
             yield Result("run", point_of(run, extra), found, run.seed)
-    for run, metrics in context.executor.run(missing):
+    for run, metrics in context.executor.run(missing) if missing else ():
         settings = {"settings": settings_of(run)}
         yield Result("run", point_of(run, extra), metrics | settings, run.seed)
 
@@ -126,7 +126,7 @@ def point_of(run: NetworkRun, extra: Iterable[str] = ()) -> dict[str, Any]:
     if task.angle is not None:
         point["angle"] = task.angle
     point |= {"precision": run.precision, "method": run.method}
-    settings = as_recorded(run.settings)
+    settings = {"points": run.points, **as_recorded(run.settings)}
     if run.start is not None:
         settings |= {f"start_{n}": value for n, value in as_recorded(run.start.settings).items()}
     return point | {name: settings[name] for name in extra if name in settings}
