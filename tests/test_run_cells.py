@@ -111,11 +111,26 @@ def test_cell_says_how_many_threads_trained_it(tmp_path: Path) -> None:
     assert metrics["trained"]["threads"] == torch.get_num_threads() == 2
 
 
-def test_cell_that_needs_more_epochs_is_another_one(steps: list[None]) -> None:
-    short, long = curves_of(SGD, replace(SGD, epochs=3))
-    assert (len(short["seconds"]), len(long["seconds"])) == (2, 3)
-    assert len(steps) == 4 + 6
-    assert short["test_loss"] == long["test_loss"][:3]
+def test_longer_run_continues_the_longest_shorter_one(tmp_path: Path, steps: list[None]) -> None:
+    whole = train_run(task(replace(SGD, epochs=4), tmp_path / "whole"))
+    begun = len(steps)
+    one, two, four = (train_run(task(replace(SGD, epochs=n), tmp_path)) for n in (1, 2, 4))
+    assert [len(metrics["seconds"]) for metrics in (one, two, four)] == [1, 2, 4]
+    assert len(steps) == begun + 2 * 4  # two minibatches in each of four epochs
+    for name in ("test_loss", "test_accuracy", "train_loss"):
+        assert four[name] == whole[name]
+        assert two[name] == whole[name][:3]
+
+
+def test_shorter_run_and_run_in_integers_are_trained_on_their_own(tmp_path: Path) -> None:
+    longer = train_run(task(replace(SGD, epochs=3), tmp_path))
+    shorter = train_run(task(SGD, tmp_path))
+    assert shorter["test_loss"] == longer["test_loss"][:3]
+    integers = replace(SGD, precision="int8", settings=IntegerSettings(), method="full_zo")
+    train_run(task(integers, tmp_path))
+    longer = train_run(task(replace(integers, epochs=3), tmp_path))
+    whole = train_run(task(replace(integers, epochs=3), tmp_path / "whole"))
+    assert longer["test_loss"] == whole["test_loss"]
 
 
 @pytest.mark.parametrize(

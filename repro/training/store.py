@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,20 @@ class CheckpointStore:
         here, there = checkpoint.load(), checkpoint.decode(io.BytesIO(content))
         if here is None or _progress(run, here).epochs < _progress(run, there).epochs:
             atomic.replace(checkpoint.path, content)
+
+    def continue_shorter(self, run: TrainingRun) -> None:
+        """Give a float32 run without a state that of the longest equal run of fewer epochs.
+
+        Its learning rate is set epoch by epoch, so both runs are the same so far. The schedules of
+        a run in integers span its whole length.
+        """
+        path = self.checkpoint(run).path
+        if not isinstance(run, NetworkRun) or run.precision != "fp32" or path.exists():
+            return
+        for epochs in range(run.epochs - 1, 0, -1):
+            if content := self.checkpoint(replace(run, epochs=epochs)).read():
+                atomic.replace(path, content)
+                return
 
     @contextmanager
     def locked(self, run: TrainingRun) -> Iterator[None]:

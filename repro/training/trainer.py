@@ -48,6 +48,7 @@ def train_run(task: TrainingTask) -> dict[str, Any]:
     torch.set_num_threads(store.threads)
     with store.locked(run):
         try:
+            store.continue_shorter(run)
             training = run.training(lambda start: final_state(start, task))
             report = now_and_then(run.label())
             curve = train(training, store.checkpoint(run), stamp=stamp, report=report)
