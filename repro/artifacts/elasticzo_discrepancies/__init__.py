@@ -19,8 +19,8 @@ Deviations from the paper:
    runs and PyTorch those of Table 2: with other noise, the same settings give other networks.
 6. PointNet is trained for 12 epochs on 256 points of each cloud, not on 1,024. A setting whose
    effect shows only in longer training, such as the decay of the learning rate, is not varied. The
-   experiment ``long_point_clouds`` repeats two learning rates of Full BP for 50 epochs on 1,024
-   points, as in our Table 1; only such runs count in verdicts.
+   experiment ``long_point_clouds`` repeats three of its settings for 50 epochs on 1,024 points, as
+   in our Table 1; only such runs count in verdicts.
 """
 
 from dataclasses import dataclass

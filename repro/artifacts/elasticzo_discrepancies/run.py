@@ -233,9 +233,9 @@ def _point_clouds(config: Config) -> Iterator[Ablation]:
 
 
 def _long_point_clouds(config: Config) -> Iterator[Ablation]:
-    """Yield the ablation of Full BP at Table 1's length; that table has the base runs."""
+    """Yield the ablation of runs of Table 1's length; that table has the base runs."""
     budget = TrainingBudget(config.long_cloud_epochs, config.cloud_items, config.long_cloud_points)
-    bases = _point_nets(config, ("full_bp",), budget)
+    bases = _point_nets(config, causes.ENDS, budget)
     yield Ablation(bases, causes.OF_LONG_CLOUDS, trains_bases=False)
 
 
