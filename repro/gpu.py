@@ -88,7 +88,7 @@ JOBS: tuple[GpuJob, ...] = (
     ),
     GpuJob(
         "fig3-depths",
-        "Fig. 3 measured over L (A4, A6)",
+        "Fig. 3 measured over L (A4)",
         1.0,
         6,
         mezo_fig3_gpu.ARTIFACT,

@@ -43,9 +43,9 @@ MEANINGS: dict[str, str] = {
     NOT_DECIDABLE: "it depends on a setting that the paper does not give, and plausible values of "
     "it give results above and below the published number",
     NOT_COMPARABLE: "it is about hardware or a model that was not used here",
-    UNDECIDED: "the test is inconclusive: there is only one seed; or the interval is too wide, or "
-    "contains a difference of 0; or our result differs, and no setting that we tried, of those "
-    "that the paper leaves open, explains it",
+    UNDECIDED: "the test is inconclusive. There is only one seed, or the interval is too wide or "
+    "contains a difference of 0, or our result differs and none of the open settings that we tried "
+    "explains it",
     NOT_RUN: "no records test it, or only records of profiles that give no verdict",
 }
 """The meaning of each verdict, for legends."""

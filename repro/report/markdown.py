@@ -16,6 +16,7 @@ from repro.claims.verdict import (
 from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
 from repro.core.units import format_seconds
+from repro.measurement.records import rank
 from repro.report import formatting
 from repro.report.claims_table import ClaimRow
 from repro.report.headlines import draw_scorecards, headline_table
@@ -134,6 +135,7 @@ def artifact_section(results: Path, slug: str, rows: Sequence[ClaimRow]) -> str:
     parts = [f"### {artifact.title}"]
     if runs:
         profiles = list(dict.fromkeys(run.name.partition("-")[0] for run in runs))
+        highest = max(profiles, key=rank)
         named = ", ".join(f"`{profile}`" for profile in profiles)
         figure = next(iter(artifact.captions))
         records = f"[{len(runs)} record files]({slug})"
@@ -143,7 +145,7 @@ def artifact_section(results: Path, slug: str, rows: Sequence[ClaimRow]) -> str:
             f"![{artifact.title}]({slug}/figures/{figure}.png)",
             f"Profile {named}, {records}, notebook "
             f"[`{slug}.ipynb`](../notebooks/{slug}.ipynb); to run it again: "
-            f"`tox -e repro-{slug} -- --profile {profiles[0]}`.",
+            f"`tox -e repro-{slug} -- --profile {highest}`.",
         ]
     if rows:
         summary = f"<summary>{count_verdicts(rows)}</summary>"
@@ -190,8 +192,8 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
         some = f"{tested} rankings are" if tested > 1 else "One ranking is"
         lines += [
             "",
-            f"{some} tested over seeds (p: exact sign flips, one-sided; of n seeds never below "
-            f"2⁻ⁿ). {formatting.CAVEAT}",
+            f"{some} tested over seeds by exact one-sided sign flips; with n seeds, p is never "
+            f"below 2⁻ⁿ. {formatting.CAVEAT}",
         ]
     return "\n".join(lines)
 
@@ -229,7 +231,8 @@ def count_verdicts(rows: Sequence[ClaimRow]) -> str:
     ordered = sorted(rows, key=lambda row: (VERDICTS.index(row.verdict), row.shown_verdict))
     counts = Counter(row.shown_verdict for row in ordered)
     found = [f"{count} × {verdict}" for verdict, count in counts.items()]  # noqa: RUF001
-    return f"Of {len(rows)} statements: {', '.join(found)}"
+    noun = "statement" if len(rows) == 1 else "statements"
+    return f"Of {len(rows)} {noun}: {', '.join(found)}"
 
 
 def _bold(verdict: str) -> str:
