@@ -24,8 +24,7 @@ HEAD = """# Speed and memory of the suite's own steps
 
 These tables compare the time and memory of training steps. The networks are LeNet-5 (28 x 28
 images) and, where a heading says so, PointNet or the language model SmolLM2-135M.
-`benchmarks/keep.py` writes the tables from runs of `tox -e bench`, one test file at a time; a
-section with another source names it.
+`benchmarks/keep.py` writes the tables from runs of `tox -e bench`, one test file at a time.
 The two programs of a ratio ran alternately, so other load on the machine affected both alike. A
 ratio is the median over the pairs of timings. B is the batch size.
 
@@ -35,7 +34,8 @@ names:
 - *two forwards*: two forward passes;
 - *plain*: MeZO as a plain PyTorch loop that draws whole tensors of noise;
 - *published*: the widely used loop of Malladi et al. 2023, rewritten here from its description. It
-  draws whole tensors of noise, and computes the logits of every token of a prompt with each answer;
+  draws whole tensors of noise. It runs the prompt once with each answer and computes the logits of
+  every token;
 - *forward*: one forward pass of this suite, which computes logits at the last token of a prompt;
 - *mezo*: this suite's MeZO in PyTorch, with PyTorch's noise;
 - *mezo, engine's noise*: *mezo* with the Gaussian noise of the C++ engine;
@@ -52,8 +52,8 @@ names:
 - *int8*, *int8\\**: ElasticZO-INT8 with the loss in floating point, and in integers only.
 
 A column `8 x 128` is for a batch of 8 prompts of 128 tokens. *exact* and *rounded* say how *mezo*
-restores the weights (`restore="exact"` or `"rounded"`). The programs that it is compared with
-always round.
+restores the weights (`restore="exact"` or `"rounded"`). The other programs are the same in both
+cases.
 """
 
 
