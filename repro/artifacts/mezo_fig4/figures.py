@@ -152,8 +152,8 @@ def _curves(
         )  # fmt: skip
         panel.annotate(
             record.point["model"].rpartition("/")[2], (1, 100 * record.metrics["accuracy"]),
-            (-4, 2), xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
-            fontsize=6.5,
+            (-4, -3), xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
+            va="top", fontsize=6.5,  # below: training raises the accuracy, so the curves are above
         )  # fmt: skip
     if axis == "flops":
         panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1e12:g}"))
