@@ -29,7 +29,7 @@ HEADLINES: Mapping[str, str] = {
 
 
 def headline_table(rows: Sequence[ClaimRow]) -> str:
-    """Return the headline statements as a Markdown table."""
+    """Return the headline statements as a Markdown table that links to the notebooks."""
     lines = ["| statement | published | ours | verdict | id |", "| --- | --: | --: | --- | --- |"]
     for row in headline_rows(rows):
         ours = formatting.ours(row)
@@ -37,7 +37,7 @@ def headline_table(rows: Sequence[ClaimRow]) -> str:
             ours = f"{corrected} by the corrected equation ({ours} as printed)"
         lines.append(
             f"| {HEADLINES[row.id]} | {formatting.published(row)} | {ours} | {row.shown_verdict} | "
-            f"`{row.id}` |"
+            f"[`{row.id}`](notebooks/{row.artifact}.ipynb) |"
         )
     return "\n".join(lines)
 
