@@ -104,9 +104,21 @@ def peak_of_step(arm: str, dtype: Dtype, restore: Restore, scale: Scale) -> int:
     return measured.peak_of_step(step_of(arm, dtype, restore, scale))
 
 
-@pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("tokens", ["16 x 32", "8 x 128"])
-@pytest.mark.parametrize(("dtype", "restore"), WAYS)
+_SETTINGS = (
+    pytest.mark.usefixtures("engine"),
+    pytest.mark.parametrize("tokens", ["16 x 32", "8 x 128"]),
+    pytest.mark.parametrize(("dtype", "restore"), WAYS),
+)
+
+
+def _of_all(test: Any) -> Any:
+    """Run ``test`` at every batch, number format and restore."""
+    for mark in _SETTINGS:
+        test = mark(test)
+    return test
+
+
+@_of_all
 def test_language_model_step(
     benchmark: Any, timed: Any, dtype: Dtype, restore: Restore, tokens: str
 ) -> None:
@@ -115,6 +127,19 @@ def test_language_model_step(
     A step contains two forwards: a ratio below 1 says how far the machine let the arms drift, and
     ``ranges`` between which ratios the turns lie.
     """
+    _compare(benchmark, timed, dtype, restore, tokens)
+
+
+@_of_all
+def test_language_model_step_on_one_thread(
+    benchmark: Any, timed: Any, dtype: Dtype, restore: Restore, tokens: str
+) -> None:
+    """``ratios``: as above, on one thread."""
+    torch.set_num_threads(1)
+    _compare(benchmark, timed, dtype, restore, tokens)
+
+
+def _compare(benchmark: Any, timed: Any, dtype: Dtype, restore: Restore, tokens: str) -> None:
     batch, context = map(int, tokens.split(" x "))
     scale = Scale(SMOLLM2, batch, context) if benchmark.enabled else SMALL
     ours = _ours(restore)
