@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from repro.artifacts.shared.savings import ratios
+from repro.claims.elasticzo import ROW_LABELS
 from repro.measurement.records import of_kind, read_runs
 from repro.report.claims_table import ClaimRow, claim_rows
 from repro.report.notebooks import template
@@ -82,3 +83,24 @@ def test_the_memory_of_a_step_is_that_of_the_benchmark() -> None:
     assert len(peaks) == 2
     (item,) = [item for item in README.split("\n- ") if "docs/speed.md" in item.split("\n\n")[0]]
     assert states(item, [f"{float(peak):,.0f}" for peak in peaks])
+
+
+def test_seconds_of_an_epoch_of_pointnet_are_those_of_the_fastest_of_a_run() -> None:
+    fastest = [
+        (ROW_LABELS[r.point["method"]], r.environment.cpu, min(r.metrics["seconds"]))
+        for r in of_kind(read_runs(current_runs(ROOT / "results", "elasticzo_table1")), "run")
+        if r.point["dataset"] == "modelnet40"
+    ]
+    document = (ROOT / "docs" / "ondevice.md").read_text(encoding="utf-8")
+    table = document.partition("### PointNet\n")[2].partition("\n## ")[0]
+    head, _, *lines = [line.split("|")[1:-1] for line in table.splitlines() if line[:1] == "|"]
+    compared = 0
+    for method, *cells in lines:
+        for cpu, cell in zip(head[1:], cells, strict=True):
+            family = re.search(r"family \d+, model \d+", cpu)
+            assert family
+            if cell.strip():
+                found = [s for m, name, s in fastest if m == method.strip() and family[0] in name]
+                assert any(seconds == pytest.approx(float(cell), abs=0.05) for seconds in found)
+                compared += 1
+    assert compared
