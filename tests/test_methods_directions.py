@@ -267,7 +267,7 @@ def test_losses_without_spread_make_no_step() -> None:
     before = theta.detach().clone()
     FZOO([theta], lr=1.0, eps=1e-3, restore="exact").step(lambda: 1.0)
     torch.testing.assert_close(theta.detach(), before, rtol=0, atol=1e-6)
-    with pytest.raises(UsageError, match="perturbations N = 1: FZOO needs at least 2"):
+    with pytest.raises(UsageError, match="perturbations n = 1: FZOO's rule needs at least 2"):
         FZOO([theta], lr=1.0, eps=1e-3, perturbations=1)
 
 

@@ -1,8 +1,33 @@
 """The partition point of ElasticZO: the first layer trained by backpropagation."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from repro.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def named_layers(network: "nn.Module") -> dict[str, "nn.Module"]:
+    """Return the direct children of ``network`` by name, in order.
+
+    A module that has two names, such as one ReLU used twice, is a layer twice. PyTorch's
+    ``named_children`` would leave out the second.
+
+    Raises:
+        UsageError: a module with parameters has two names.
+    """
+    layers = {name: module for name, module in network._modules.items() if module is not None}
+    first: dict[int, str] = {}
+    for name, module in layers.items():
+        if first.setdefault(id(module), name) != name and any(True for _ in module.parameters()):
+            msg = (
+                f"layer {name} is layer {first[id(module)]} again: layers that share their weights "
+                "are not supported; give each its own"
+            )
+            raise UsageError(msg)
+    return layers
 
 
 def partition_index(

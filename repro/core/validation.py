@@ -27,9 +27,17 @@ def require_positive_int(name: str, value: object) -> int:
     return require_whole(name, value, 1)
 
 
+def _is_finite(value: object) -> bool:
+    """Return whether ``value`` is a finite number; True and text are none."""
+    try:
+        return not isinstance(value, bool) and math.isfinite(value)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+
+
 def require_positive(name: str, value: float) -> float:
     """Return ``value`` if it is finite and above 0, else raise ``UsageError``."""
-    if isinstance(value, bool) or not math.isfinite(value) or value <= 0:
+    if not _is_finite(value) or value <= 0:
         msg = f"{name} = {value!r}: must be a finite number above 0"
         raise UsageError(msg)
     return value
@@ -37,7 +45,7 @@ def require_positive(name: str, value: float) -> float:
 
 def require_not_negative(name: str, value: float) -> float:
     """Return ``value`` if it is finite and at least 0, else raise ``UsageError``."""
-    if isinstance(value, bool) or not math.isfinite(value) or value < 0:
+    if not _is_finite(value) or value < 0:
         msg = f"{name} = {value!r}: must be a finite number of at least 0"
         raise UsageError(msg)
     return value

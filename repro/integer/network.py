@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from repro.core.errors import UsageError
 from repro.core.names import ShiftVersion
-from repro.core.partition import partition_index
+from repro.core.partition import named_layers, partition_index
 from repro.core.validation import require_choice
 from repro.integer.layers import IntegerReLU, Layer, Weighted
 from repro.integer.quantise import Distribution, initialise
@@ -97,7 +97,8 @@ class IntegerNetwork:
             return initialise(shape, generator, distribution)
 
         layers = {
-            name: convert(name, module, new_weight) for name, module in structure.named_children()
+            name: convert(name, module, new_weight)
+            for name, module in named_layers(structure).items()
         }
         return cls(layers, policy_of(policy))
 

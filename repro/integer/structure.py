@@ -7,6 +7,7 @@ from collections.abc import Callable
 from torch import nn
 
 from repro.core.errors import UsageError
+from repro.core.partition import named_layers
 from repro.integer.conv import IntegerConv2d
 from repro.integer.layers import (
     IntegerFlatten,
@@ -29,7 +30,7 @@ def without_bias_and_norm(model: nn.Sequential) -> nn.Sequential:
     The layers are copies and keep their names.
     """
     layers = OrderedDict[str, nn.Module]()
-    for name, module in copy.deepcopy(model).named_children():
+    for name, module in named_layers(copy.deepcopy(model)).items():
         if isinstance(module, nn.Linear | nn.Conv2d):
             module.bias = None
         if not isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
@@ -78,6 +79,9 @@ def convert(name: str, module: nn.Module, new_weight: NewWeight) -> Layer:
             )
             raise UsageError(msg)
         return IntegerMaxPool2d(window)
+    if isinstance(module, nn.Flatten) and (module.start_dim, module.end_dim) != (1, -1):
+        msg = f"layer {name} ({module}): must flatten all but the batch: use nn.Flatten()"
+        raise UsageError(msg)
     for kind, layer in _PLAIN.items():
         if isinstance(module, kind):
             return layer()

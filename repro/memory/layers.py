@@ -12,6 +12,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.pooling import _MaxPoolNd
 
 from repro.core.errors import UsageError
+from repro.core.partition import named_layers
 from repro.core.validation import require_positive_int
 from repro.models.pointnet import MaxOverPoints
 
@@ -99,7 +100,7 @@ def layer_table(model: nn.Module, sample: Sequence[int]) -> tuple[LayerSize, ...
 
 
 def _leaves(model: nn.Sequential, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
-    for name, module in model.named_children():
+    for name, module in named_layers(model).items():
         if isinstance(module, nn.Sequential):
             yield from _leaves(module, f"{prefix}{name}.")
         else:

@@ -42,7 +42,7 @@ class Backprop:
         require_choice("rule", rule, get_args(BackpropRule))
         optimizer = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[rule]
         self.optimizer: torch.optim.Optimizer = optimizer(
-            trainable(parameters), lr=require_positive("learning rate lr", lr)
+            trainable(parameters, flat=False), lr=require_positive("learning rate lr", lr)
         )
         self.timed = timed
         self.last: StepInfo | None = None

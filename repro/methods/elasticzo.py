@@ -245,10 +245,11 @@ def used(model: torch.nn.Module, run: Callable[[], object]) -> list[int]:
 @contextmanager
 def _frozen(parameters: list[torch.Tensor]) -> Iterator[None]:
     """Switch off the gradients of ``parameters`` inside the block."""
+    before = [parameter.requires_grad for parameter in parameters]
     for parameter in parameters:
         parameter.requires_grad_(False)  # noqa: FBT003
     try:
         yield
     finally:
-        for parameter in parameters:
-            parameter.requires_grad_(True)  # noqa: FBT003
+        for parameter, needed in zip(parameters, before, strict=True):
+            parameter.requires_grad_(needed)

@@ -3,7 +3,6 @@
 import math
 from typing import TYPE_CHECKING
 
-from repro.core.errors import UsageError
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise
 from repro.methods.parameters import Parameters
@@ -66,9 +65,6 @@ class FZOO(MeZO):
         Raises:
             UsageError: as ``MeZO``, or ``perturbations`` is below 2.
         """
-        if perturbations == 1:
-            msg = "perturbations N = 1: FZOO needs at least 2 losses for their standard deviation"
-            raise UsageError(msg)
         super().__init__(
             parameters,
             lr=lr,

@@ -110,7 +110,7 @@ class StepLog:
             for other in others:
                 self.data += _LR.pack(other)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the log to ``path`` in one step, as NumPy's ``.npz``.
 
         Raises:
@@ -128,17 +128,17 @@ class StepLog:
             estimator=self.estimator,
             groups=np.array(self.groups, np.float64),
         )
-        atomic.replace(path, buffer.getvalue())
+        atomic.replace(Path(path), buffer.getvalue())
 
     @classmethod
-    def load(cls, path: Path) -> "StepLog":
+    def load(cls, path: str | Path) -> "StepLog":
         """Read a log written by ``save``.
 
         Raises:
             ReproError: ``path`` is not a log, or is damaged.
         """
         try:
-            content = path.read_bytes()
+            content = Path(path).read_bytes()
             # nothing in it is compressed, so no array is longer than the file
             stored = read_npz(content, ("entries", *_SETTINGS), len(content))
             restore = str(stored["restore"])
@@ -242,6 +242,7 @@ def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise | None
             "give replay the noise of the run"
         )
         raise UsageError(msg)
+    noise.agreed_chunk(log.chunk)
     groups = perturbed_groups(log, parameters, noise)
     for entries, rates, decays in log.updates():
         if log.restore == "rounded":  # the rounding errors of these passes are part of the weights

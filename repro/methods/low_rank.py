@@ -154,7 +154,7 @@ def _direction(block: Block) -> torch.Tensor:
 def gaussian(rows: int, columns: int, seed: int, device: torch.device) -> torch.Tensor:
     """Return standard Gaussian numbers, float32 [rows, columns], drawn from ``seed``."""
     generator = torch.Generator(device).manual_seed(seed)
-    return torch.randn(rows, columns, generator=generator, device=device)
+    return torch.randn(rows, columns, generator=generator, dtype=torch.float32, device=device)
 
 
 def mixed(seed: int, index: int) -> int:

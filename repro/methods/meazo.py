@@ -12,7 +12,6 @@ from repro.methods.parameters import Parameters
 from repro.methods.perturbed_weights import Restore
 from repro.methods.rules import Estimator
 from repro.methods.step_info import GradientEstimate
-from repro.methods.zeroth_order import Closure
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -106,13 +105,6 @@ class MEAZO(MeZO):
         """The constructor's arguments with their defaults filled in."""
         return super().settings | {"beta": self.beta, "floor": self.floor}
 
-    def step(self, closure: Closure | Sequence[Closure]) -> float:  # type: ignore[override]
-        """Do a step as ``MeZO`` does; a failed step leaves the second moment as it was."""
-        loss = super().step(closure)
-        assert self.last is not None  # noqa: S101 - a step has just ended
-        self.second_moment = self._next_moment(self.last.estimates)
-        return loss
-
     def state_dict(self) -> dict[str, Any]:
         """Return the state to resume from, without the weights."""
         return {**super().state_dict(), "second_moment": self.second_moment}
@@ -132,6 +124,9 @@ class MEAZO(MeZO):
         moment = float(state.pop("second_moment"))
         super().load_state_dict(state)
         self.second_moment = moment
+
+    def _remember(self, estimates: Sequence[GradientEstimate]) -> None:
+        self.second_moment = self._next_moment(estimates)
 
     def _by_second_moment(self, estimates: Sequence[GradientEstimate]) -> list[float]:
         # the rule runs before its step is logged, hence + 1

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from repro.core.errors import UsageError
 from repro.core.validation import require_positive_int
 from repro.methods.noise import Noise
 from repro.methods.parameters import Parameters, parameter_groups
 from repro.methods.perturbed_weights import Restore
-from repro.methods.rules import OFFSETS, Estimator, Rule, sgd
+from repro.methods.rules import OFFSETS, Estimator, Rule, by_spread, sgd
 from repro.methods.step_info import PhaseTimer, StepInfo
 from repro.methods.zeroth_order import Closure, ZerothOrder, micro_batches
 
@@ -98,9 +99,15 @@ class MeZO(ZerothOrder):
 
         Raises:
             UsageError: a setting is out of range, there is nothing to train, or ``noise`` does not
-                support the parameters.
+                support the parameters or has another ``chunk``.
         """
         self.perturbations = require_positive_int("perturbations n", perturbations)
+        if rule is by_spread and perturbations == 1:
+            msg = (
+                "perturbations n = 1: FZOO's rule needs at least 2 losses for their standard "
+                "deviation"
+            )
+            raise UsageError(msg)
         super().__init__(
             parameter_groups(parameters),
             lr=lr,

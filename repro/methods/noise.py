@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
 from repro.methods.parallel import parallel_for, threads_for
 from repro.methods.perturbation import KeptNoise, default_chunk, gaussian_, perturb_
@@ -63,6 +64,14 @@ class Noise(ABC):
 
     def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:  # noqa: B027
         """Raise ``UsageError`` unless noise can be added to ``parameters``; by default it can."""
+
+    def agreed_chunk(self, chunk: int | None) -> int | None:
+        """Return the number of elements with one seed, which a method gives as ``chunk``.
+
+        Raises:
+            UsageError: this noise was made with another number.
+        """
+        return chunk
 
     @abstractmethod
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
@@ -138,6 +147,20 @@ class TorchNoise(PiecewiseNoise):
         self.chunk = chunk
         self._kept = KeptNoise()
 
+    def agreed_chunk(self, chunk: int | None) -> int | None:
+        """Take ``chunk`` if this noise was made without one; return the one that counts.
+
+        Pieces of another size than the chunks would share seeds with chunks of other pieces.
+        """
+        if chunk is not None and self.chunk not in (None, chunk):
+            msg = (
+                f"chunk = {chunk} with a noise of chunk = {self.chunk}: both number the same "
+                "pieces of the weights; give only one of them"
+            )
+            raise UsageError(msg)
+        self.chunk = self.chunk or chunk
+        return self.chunk
+
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
         """Add the noise chunk by chunk, drawing it unless an earlier pass kept it."""
         perturb_(parameters, seed, scale, self.chunk, self._kept, self.fill_)
@@ -165,7 +188,7 @@ def split(parameter: torch.Tensor, size: int) -> Iterator[torch.Tensor]:
 
 def drawn(noise: PiecewiseNoise, weights: torch.Tensor, seed: int) -> torch.Tensor:
     """Return z(seed), float32, of the length of ``weights``."""
-    normal = torch.empty(weights.shape, device=weights.device)
+    normal = torch.empty(weights.shape, dtype=torch.float32, device=weights.device)
     noise.draw_(normal, seed)
     return normal
 

@@ -17,25 +17,27 @@ GROUP_SETTINGS = ("lr", "eps", "weight_decay")
 """Settings that may differ between parameter groups."""
 
 
-def trainable(parameters: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+def trainable(parameters: Iterable[torch.Tensor], *, flat: bool = True) -> list[torch.Tensor]:
     """Return the parameters that need a gradient, each once.
 
     Raises:
-        UsageError: there is no such parameter, or one is not contiguous.
+        UsageError: there is no such parameter; or one is complex or, if they must be ``flat``, not
+            contiguous.
     """
-    (group,) = parameter_groups(parameters)
+    (group,) = parameter_groups(parameters, flat=flat)
     tensors: list[torch.Tensor] = group["params"]
     return tensors
 
 
-def parameter_groups(parameters: Parameters) -> list[dict[str, Any]]:
+def parameter_groups(parameters: Parameters, *, flat: bool = True) -> list[dict[str, Any]]:
     """Return groups for ``torch.optim.Optimizer``, with only the parameters that need a gradient.
 
-    A parameter given twice in a group, such as a tied weight, is kept once.
+    A parameter given twice in a group, such as a tied weight, is kept once. A parameter without
+    elements is left out.
 
     Raises:
         UsageError: a group has nothing to train or an unknown setting, a parameter is in two
-            groups, or one is not contiguous.
+            groups, or one is complex or, if they must be ``flat``, not contiguous.
     """
     given: list[Any] = list(parameters)
     grouped = bool(given) and isinstance(given[0], Mapping)
@@ -52,7 +54,8 @@ def parameter_groups(parameters: Parameters) -> list[dict[str, Any]]:
         kept = []
         for entry in entries:
             name, parameter = entry if isinstance(entry, tuple) else ("", entry)
-            if not parameter.requires_grad or seen.get(parameter) == number:
+            trains = parameter.requires_grad and parameter.numel()
+            if not trains or seen.get(parameter) == number:
                 continue
             named = f"parameter {name!r}" if name else "a parameter"
             if parameter in seen:
@@ -61,7 +64,13 @@ def parameter_groups(parameters: Parameters) -> list[dict[str, Any]]:
                     "one of them"
                 )
                 raise UsageError(msg)
-            if not parameter.is_contiguous():
+            if parameter.is_complex():
+                msg = (
+                    f"{named} is {parameter.dtype}: noise moves real numbers; store the real and "
+                    "the imaginary parts as two real parameters"
+                )
+                raise UsageError(msg)
+            if flat and not parameter.is_contiguous():
                 msg = (
                     f"{named} of shape {tuple(parameter.shape)} is not contiguous (channels_last, "
                     "or a view): noise is added to flat chunks, make it contiguous first"
@@ -85,7 +94,7 @@ def split_at(
         model: any module.
         partition: the dotted name of the first layer to train by backpropagation (``"fc3"``,
             ``"model.layers.30"``), or C itself, the number of direct children before it. With 0
-            backpropagation trains everything, with ``len(list(model.children()))`` nothing.
+            backpropagation trains everything, with the number of children nothing.
         order: the ``id`` of the parameters in the order in which a forward pass uses them; unused
             parameters come last. By default the order of registration.
 
@@ -116,7 +125,8 @@ def split_at(
                     raise UsageError(msg)
         start = partition_index(partition, layers)
     else:
-        children = [name for name, _ in model.named_children()]
+        # with a module that is used twice, C counts as model[:C] does
+        children = [name for name, child in model._modules.items() if child is not None]
         if order is not None:
             first = [layer.partition(".")[0] for layer in layers]
             places: list[int] = []

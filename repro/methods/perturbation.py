@@ -54,7 +54,7 @@ class KeptNoise:
     def __init__(self, elements: int = KEPT) -> None:
         self.elements = elements
         """Largest number of kept elements."""
-        self.vector = torch.empty(0)
+        self.vector = torch.empty(0, dtype=torch.float32, device="cpu")
         """The kept noise, float32; may be empty."""
         self.drawn: object = None
         """The arguments that determine the kept noise; ``None`` if it is incomplete."""
@@ -63,7 +63,8 @@ class KeptNoise:
         """Allocate ``total`` elements if few enough; none on a GPU, which draws fast."""
         length = total if device.type == "cpu" and total <= self.elements else 0
         if len(self.vector) != length:
-            self.vector, self.drawn = torch.empty(length), None
+            self.vector = torch.empty(length, dtype=torch.float32, device="cpu")
+            self.drawn = None
 
 
 @torch.no_grad()
@@ -102,7 +103,8 @@ def perturb_(
     ready = kept.drawn == identity
     kept.drawn = None  # an interrupted call leaves its numbers incomplete
     threads = threads_for(device, 0 if ready else total // size)
-    buffers = iter(torch.empty(threads, 0 if len(vector) else length, device=device))
+    needed = 0 if len(vector) else length
+    buffers = iter(torch.empty(threads, needed, dtype=torch.float32, device=device))
 
     def work(chunks: Iterator[_Chunk]) -> None:
         generator, buffer = torch.Generator(device), next(buffers)

@@ -1,10 +1,12 @@
 """Perturb, restore and update weights, for every zeroth-order method on PyTorch tensors."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal, get_args
 
 import torch
 
+from repro.core.errors import ReproError, UsageError
 from repro.core.validation import require_choice
 from repro.methods.lattice import Lattice
 from repro.methods.noise import LatticeStep, Noise, split, thresholds
@@ -13,6 +15,10 @@ from repro.methods.perturbation import default_chunk
 Restore = Literal["rounded", "exact"]
 """How weights are restored: up to the rounding errors of the sums, or bit by bit."""
 
+TORN = (
+    "An error in the middle of a pass over the weights has left some of them perturbed and others "
+    "not. Load the model's weights again and make a new optimizer."
+)
 _GROUP = 0x9E3779B9
 """Distance between the seeds of two parameter groups; its multiples are far apart modulo 2^32."""
 _DECAY = 1 << 30  # distinct from the seeds of noise and rounding in the same step
@@ -55,6 +61,29 @@ class PerturbedWeights:
         self.number = number
         self._shift = number * _GROUP
         self._seed, self._offset = 0, 0
+        self._dtypes = [parameter.dtype for parameter in parameters]
+        self.torn = False
+        """Whether a pass failed, so that some weights have moved and others have not."""
+
+    def require_ready(self) -> None:
+        """Refuse weights that a pass could not treat, before any of them moves.
+
+        Raises:
+            UsageError: a weight has another number format than at construction, or is no longer
+                contiguous.
+            ReproError: a pass failed earlier.
+        """
+        if self.torn:
+            raise ReproError(TORN)
+        for parameter, dtype in zip(self.parameters, self._dtypes, strict=True):
+            if parameter.dtype != dtype or not parameter.is_contiguous():
+                how = parameter.dtype if parameter.dtype != dtype else "no longer contiguous"
+                msg = (
+                    f"a parameter of shape {tuple(parameter.shape)} was {dtype} and contiguous "
+                    f"when the optimizer was made, and is {how}: convert the model first, then "
+                    "make the optimizer"
+                )
+                raise UsageError(msg)
 
     @torch.no_grad()
     def prepare(self) -> None:
@@ -78,15 +107,16 @@ class PerturbedWeights:
         """Move to theta + ``offset`` eps z(``seed``), via theta if another z was added."""
         if self._offset and seed != self._seed:
             self.restore()
-        if self.exact:
-            self._step_on_lattice(seed, offset, is_update=False)
-        else:
-            self._add(seed, (offset - self._offset) * self.eps)
+        with self._whole():
+            if self.exact:
+                self._step_on_lattice(seed, offset, is_update=False)
+            else:
+                self._add(seed, (offset - self._offset) * self.eps)
         self._seed, self._offset = seed, offset
 
     def restore(self) -> None:
-        """Move back to theta."""
-        if self._offset:
+        """Move back to theta, unless a failed pass has made this impossible."""
+        if self._offset and not self.torn:
             self.perturb(self._seed, 0)
 
     def update(self, rates: Sequence[tuple[int, float]], decay: float = 0.0) -> None:
@@ -96,15 +126,23 @@ class PerturbedWeights:
         comes last, so the rates are divided by 1 - ``decay`` first.
         """
         factor = 1 - decay
-        for seed, rate in rates:
-            if self.exact:
-                self._step_on_lattice(seed, -rate / factor / self.eps, is_update=True)
-            else:
-                self._add(seed, -self._offset * self.eps - rate / factor)
-            self._seed, self._offset = seed, 0
-        # only now: before the loop the weights may still be perturbed
-        if decay:
-            self._shrink(factor, self._own(rates[0][0]) + _DECAY)
+        with self._whole():
+            for seed, rate in rates:
+                if self.exact:
+                    self._step_on_lattice(seed, -rate / factor / self.eps, is_update=True)
+                else:
+                    self._add(seed, -self._offset * self.eps - rate / factor)
+                self._seed, self._offset = seed, 0
+            # only now: before the loop the weights may still be perturbed
+            if decay:
+                self._shrink(factor, self._own(rates[0][0]) + _DECAY)
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Mark the weights as torn unless the block ends without an error."""
+        self.torn = True
+        yield
+        self.torn = False
 
     @torch.no_grad()
     def _shrink(self, factor: float, seed: int) -> None:

@@ -63,11 +63,16 @@ class SparseNoise(PiecewiseNoise):
             )
             raise UsageError(msg)
 
+    def agreed_chunk(self, chunk: int | None) -> int | None:
+        """Return the chunk of the noise for the small weights; see ``TorchNoise``."""
+        return self.dense.agreed_chunk(chunk)
+
     @torch.no_grad()
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
         """Add ``scale`` z(``seed``) to the small weights, in place."""
-        self._decide(parameters, None)
-        for weights, own in self._pieces(parameters, seed, default_chunk(parameters[0].device)):
+        size = self.dense.chunk or default_chunk(parameters[0].device)
+        self._decide(parameters, size)
+        for weights, own in self._pieces(parameters, seed, size):
             moved = weights.clone()
             self.dense.add_([moved], own, scale)
             self._keep(weights, moved)

@@ -25,18 +25,19 @@ class SharedRandomness:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._device = device
+        self.device = device
+        """Device of the weights; it may change between two steps."""
         self._start: list[torch.Tensor] = []
 
     def rewind(self) -> None:
         """Restore the generators' state from the first call since ``forget``."""
         if not self._start:
-            self._start = random_state(self._device)
+            self._start = random_state(self.device)
             return
         host, *others = self._start
         torch.default_generator.set_state(host)
         for state in others:
-            torch.get_device_module(self._device).set_rng_state(state, self._device)
+            torch.get_device_module(self.device).set_rng_state(state, self.device)
 
     def forget(self) -> None:
         """End the step; the next step has new random numbers."""

@@ -17,7 +17,7 @@ from repro.core.signals import uninterrupted
 from repro.core.validation import require_choice, require_not_negative, require_positive
 from repro.methods.log import GroupLog, StepLog, perturbed_groups, step_entries
 from repro.methods.noise import Noise, TorchNoise
-from repro.methods.perturbed_weights import Restore, default_restore
+from repro.methods.perturbed_weights import TORN, Restore, default_restore
 from repro.methods.rules import OFFSETS, Estimator, Rule, sgd
 from repro.methods.step_info import (
     DivergedError,
@@ -71,9 +71,11 @@ class ZerothOrder(torch.optim.Optimizer):
                 or ``noise`` does not support the weights.
         """
         require_positive("learning rate lr", lr)
-        self.eps = require_positive("perturbation scale eps", eps)
+        self.eps = eps = float(require_positive("perturbation scale eps", eps))
         require_not_negative("weight_decay", weight_decay)
-        self.clip = clip if clip == math.inf else require_positive("gradient clip g_clip", clip)
+        self.clip = (
+            clip if clip == math.inf else float(require_positive("gradient clip g_clip", clip))
+        )
         require_choice("estimator", estimator, OFFSETS)
         self.estimator: Estimator = estimator
         self.rule, self.seed, self.timed = rule, seed, timed
@@ -86,6 +88,7 @@ class ZerothOrder(torch.optim.Optimizer):
         self.bp_params = list(bp_params)
         restore = default_restore(self.zo_params) if restore is None else restore
         noise = noise or TorchNoise(chunk)
+        chunk = noise.agreed_chunk(chunk)
         logged = [
             GroupLog(len(part), group["eps"], group["weight_decay"])
             for part, group in zip(parts, own, strict=True)
@@ -96,7 +99,7 @@ class ZerothOrder(torch.optim.Optimizer):
             eps, perturbations, chunk, restore, noise.name, estimator, () if usual else logged
         )
         self.last: StepInfo | None = None
-        self._seeds = torch.Generator().manual_seed(seed)
+        self._seeds = torch.Generator("cpu").manual_seed(seed)
         self._subspace_steps = noise.subspace_steps
         own[0]["params"] = [*own[0]["params"], *self.bp_params]
         super().__init__(own, {"lr": lr, "eps": eps, "weight_decay": weight_decay})
@@ -114,6 +117,10 @@ class ZerothOrder(torch.optim.Optimizer):
     @abstractmethod
     def step(self, closure: Closure | Sequence[Closure]) -> float:  # type: ignore[override]
         """Do one step and return the mean of its losses."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return everything that a copy needs; torch's method leaves out what it does not know."""
+        return self.__dict__.copy()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Refuse groups after construction: a log covers the same parameters from start to end.
@@ -141,7 +148,7 @@ class ZerothOrder(torch.optim.Optimizer):
             "chunk": self.log.chunk,
             "noise": self.log.noise,
             "estimator": self.estimator,
-            "rule": self.rule.__name__,
+            "rule": self.rule.__name__ if hasattr(self.rule, "__name__") else repr(self.rule),
             "group": None if self._processes is None else f"{self._processes.size} processes",
             "timed": self.timed,
         }
@@ -174,6 +181,14 @@ class ZerothOrder(torch.optim.Optimizer):
             UsageError: the state belongs to a run with other settings; one log cannot hold both.
         """
         state = dict(state_dict)
+        own = {"state", "param_groups", "seeds", "log", "settings"}
+        if state.keys() != own:
+            differing = ", ".join(sorted(state.keys() ^ own))
+            msg = (
+                f"the state is not of {type(self).__name__}: it lacks, or has in addition, "
+                f"{differing}; load it into the method that wrote it"
+            )
+            raise UsageError(msg)
         if state["settings"] != self.log.settings:
             msg = (
                 f"the state is from a run with {state['settings']}, this optimizer has "
@@ -181,10 +196,11 @@ class ZerothOrder(torch.optim.Optimizer):
             )
             raise UsageError(msg)
         del state["settings"]
-        self._seeds.set_state(state.pop("seeds").cpu())  # loaders move all tensors to the device
-        self.log.data = bytearray(state.pop("log").cpu().numpy())
+        seeds, log = state.pop("seeds"), state.pop("log")
         fixed = [(group["eps"], group["weight_decay"]) for group in self.param_groups]
-        super().load_state_dict(state)
+        super().load_state_dict(state)  # first, since it refuses groups that do not fit
+        self._seeds.set_state(seeds.cpu())  # loaders move all tensors to the device
+        self.log.data = bytearray(log.cpu().numpy())
         for group, (eps, weight_decay) in zip(self.param_groups, fixed, strict=True):
             group.update(eps=eps, weight_decay=weight_decay)  # older states hold only lr
 
@@ -212,18 +228,30 @@ class ZerothOrder(torch.optim.Optimizer):
                     "the decay would change the signs of the weights; lower one of them"
                 )
                 raise UsageError(msg)
-        return [group["lr"] for group in self.param_groups]
+        # a schedule may set NumPy numbers; float32 ones would round other than the log's float64
+        return [float(group["lr"]) for group in self.param_groups]
 
     @contextmanager
     def _restoring(self) -> Iterator[None]:
-        """Restore the weights if the block fails, and free the memory shared by its passes."""
+        """Restore the weights if the block fails, and free the memory shared by its passes.
+
+        Raises:
+            UsageError: a weight has another number format or layout than at construction.
+            ReproError: an earlier error left the weights between two states.
+        """
+        for weights in self._weights:
+            weights.require_ready()
+        trained = self.zo_params or self.bp_params
+        self._randomness.device = trained[0].device  # the model may have moved
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             with uninterrupted():
                 for weights in self._weights:
                     weights.restore()
             torch.clear_autocast_cache()
+            if any(weights.torn for weights in self._weights):
+                error.add_note(TORN)
             raise
         finally:
             for weights in self._weights:
@@ -270,7 +298,8 @@ class ZerothOrder(torch.optim.Optimizer):
         The seeds of a period of the noise's ``subspace_steps`` share their upper 16 bits. The log
         holds them, so a resumed run has the same.
         """
-        seed = int(torch.randint(0, 1 << 32, (), generator=self._seeds, dtype=torch.int64))
+        # on the generator's device, whatever the default device is
+        seed = int(torch.randint(1 << 32, (), generator=self._seeds, device="cpu"))
         if not self._subspace_steps:
             return seed
         last = self.log.last.seed if self.log.last else self.seed
@@ -295,6 +324,9 @@ class ZerothOrder(torch.optim.Optimizer):
     def _check_order(self, order: Sequence[int]) -> None:
         """Refuse a wrong order of the parameters' use; the base class accepts any order."""
 
+    def _remember(self, estimates: Sequence[GradientEstimate]) -> None:
+        """Update a method's own state as part of the update; the base class has none."""
+
     def _finite(self, loss: float, offset: int, seed: int) -> None:
         name = {1: "l+", 0: "l", -1: "l-"}[offset]
         which = f"step {self.log.steps + 1}: {name} with perturbation seed {seed}"
@@ -318,7 +350,7 @@ class ZerothOrder(torch.optim.Optimizer):
         # before any weight moves: add_ would refuse such a factor in the middle of the update
         for own_rates in rates:
             for seed, rate in own_rates:
-                if abs(rate) > _LARGEST_RATE:
+                if not abs(rate) <= _LARGEST_RATE:  # also if it is not a number
                     msg = (
                         f"step {self.log.steps + 1}: learning rate times g = {rate:.6g} with "
                         f"perturbation seed {seed} exceeds float32's {_LARGEST_RATE:.6g}: lower "
@@ -329,6 +361,7 @@ class ZerothOrder(torch.optim.Optimizer):
             for weights, own_rates, decay in zip(self._weights, rates, decays, strict=True):
                 weights.update(own_rates, decay)
             self.log.append(ruled, *lrs)
+            self._remember(estimates)
         torch.clear_autocast_cache()
 
 
@@ -348,9 +381,9 @@ def micro_batches(closure: Closure | Sequence[Closure]) -> Sequence[Closure]:
 def _with_settings(group: Mapping[str, Any], **common: float) -> dict[str, Any]:
     """Return a copy of ``group`` with every setting, each in its range."""
     own = {**common, **group, "params": list(group["params"])}
-    require_positive("learning rate lr", own["lr"])
-    require_positive("perturbation scale eps", own["eps"])
-    require_not_negative("weight_decay", own["weight_decay"])
+    own["lr"] = float(require_positive("learning rate lr", own["lr"]))
+    own["eps"] = float(require_positive("perturbation scale eps", own["eps"]))
+    own["weight_decay"] = float(require_not_negative("weight_decay", own["weight_decay"]))
     return own
 
 

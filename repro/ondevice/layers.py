@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from repro.core.errors import UsageError
-from repro.core.partition import partition_index
+from repro.core.partition import named_layers, partition_index
 from repro.integer.structure import plain_padding, plain_window
 from repro.models import pointnet
 
@@ -70,13 +70,16 @@ def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[
     shape = _as_image(input_shape)
     layers: list[EngineLayer] = []
     axes = len(input_shape)
-    for name, module in structure.named_children():
+    for name, module in named_layers(structure).items():
         _check_axes(name, module, axes)
         if isinstance(module, nn.Linear):
             layers.append(_linear(name, module, shape, flat=axes == 1))
         elif isinstance(module, nn.Conv2d):
             layers.append(_conv(name, module, shape))
         elif isinstance(module, nn.Flatten):
+            if (module.start_dim, module.end_dim) != (1, -1):
+                msg = f"layer {name} ({module}): must flatten all but the batch: use nn.Flatten()"
+                raise UsageError(msg)
             axes = 1
         elif not layers:
             msg = (
@@ -199,7 +202,7 @@ def _normed(name: str, module: nn.BatchNorm1d | nn.BatchNorm2d, layer: EngineLay
 
 def norms(structure: nn.Sequential) -> list[nn.BatchNorm1d | nn.BatchNorm2d]:
     """Return the batch norms, one for each layer that is ``normed``, in order."""
-    return [module for module in structure.children() if isinstance(module, _NORMS)]
+    return [module for module in named_layers(structure).values() if isinstance(module, _NORMS)]
 
 
 def _pooled(name: str, layer: EngineLayer, height: int, width: int) -> EngineLayer:
@@ -222,8 +225,9 @@ def first_bp_layer(
     Raises:
         UsageError: no such layer, or it is between a layer and its batch norm.
     """
-    names = [name for name, _ in structure.named_children()]
-    with_weights = [name for name, child in structure.named_children() if [*child.parameters()]]
+    children = named_layers(structure)
+    names = list(children)
+    with_weights = [name for name, child in children.items() if [*child.parameters()]]
     before = partition_index(partition, names, with_weights)
     if before < len(names) and isinstance(structure[before], _NORMS):
         msg = f"partition {partition!r}: {names[before]} belongs to the layer before it; name that"
