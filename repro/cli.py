@@ -6,6 +6,8 @@ needs when it runs.
 """
 
 import argparse
+import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -37,6 +39,9 @@ COMMANDS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may have no sign for "≥"
     args = build_parser().parse_args(argv)
     try:
         status: int = args.execute(args)
@@ -48,6 +53,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         # else Python would fail again when it flushes the output at its exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write("repro: error: no space left on the device; free some and run again\n")
+        return 1
     if status == 0 and args.next_step and not getattr(args, "json", False):
         sys.stderr.write(f"Next: {args.next_step.format_map(vars(args))}\n")
     return status

@@ -297,7 +297,9 @@ def test_cut_runs_on_clouds_are_no_evidence_for_other_settings() -> None:
     few_points.metrics["settings"]["points"] = 256
     cut = [on_clouds(0, epochs=12, end=0.8), few_points]
     assert plausible_ranges(cut) == {}
-    found = plausible_ranges([*cut, on_clouds(0, epochs=50, end=0.4)])
+    early = on_clouds(1, epochs=50, end=0.9)
+    early.metrics.update(test_accuracy=[], diverged=True)  # it has no accuracy
+    found = plausible_ranges([*cut, early, on_clouds(0, epochs=50, end=0.4)])
     assert found["B-T1-modelnet40-fp32-full_zo"] == pytest.approx((10, 10))
 
 

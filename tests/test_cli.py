@@ -16,6 +16,7 @@ from repro import __version__
 from repro.claims.verdict import UNDECIDED
 from repro.cli import build_parser, main
 from repro.measurement.records import read_runs
+from repro.measurement.renamed import PRESENT_SLUGS
 from repro.report.claims_table import ClaimRow, claim_rows
 from repro.report.runs import current_runs
 from repro.report.summary import SUMMARY, write_summary
@@ -396,3 +397,34 @@ def test_output_that_nobody_reads_is_no_error() -> None:
     )
     assert done.returncode == 0
     assert "Error" not in done.stderr
+
+
+def test_former_names_of_artifacts_lead_to_the_present_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shown = []
+    for name in (*dict.fromkeys(PRESENT_SLUGS.values()), *PRESENT_SLUGS):
+        present = PRESENT_SLUGS.get(name, name)
+        assert main(["claims", "--artifact", name, "--json"]) == 0
+        shown.append((present, capsys.readouterr().out))
+    assert len(set(shown)) == len({present for present, _ in shown})
+
+
+def test_output_that_the_terminal_cannot_show_is_replaced() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    command = [sys.executable, "-m", "repro", "claim", "A1"]
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert done.returncode == 0
+    assert b"? 2.00" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_full_disk_under_the_output_is_one_error() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "repro", "claims"], stdout=full, stderr=subprocess.PIPE,
+            text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith("repro: error: no space left")
+    assert "Traceback" not in done.stderr

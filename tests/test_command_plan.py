@@ -354,3 +354,27 @@ def test_the_formula_needs_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "set()"
+
+
+def test_mistral_without_a_window_is_planned_as_a_llama(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    needed = []
+    for name, changes in {
+        "llama": {},
+        "none": {"model_type": "mistral", "sliding_window": None},
+        "some": {"model_type": "mistral", "sliding_window": 64},
+    }.items():
+        (tmp_path / name).mkdir()
+        config = {**CONFIG, "num_key_value_heads": 4, **changes}
+        (tmp_path / name / "config.json").write_text(json.dumps(config))
+        arguments = ("--budget", "1GB", "--model", str(tmp_path / name), "--context", "256")
+        rows = by_method(planned(capsys, *arguments, "--method", "bp-sgd"))
+        needed.append(rows["bp-sgd"]["needed_bytes"])
+    assert needed[0] == needed[1] != needed[2]
+
+
+def test_page_of_methods_that_cannot_be_planned_says_why(tmp_path: Path) -> None:
+    page = str(tmp_path / "x.html")
+    arguments = ["--budget", "16GB", "--model", "llama-2-7b", "--dtype", "4bit", "--html", page]
+    assert main(["plan", *arguments, "--method", "mezo"]) == 2

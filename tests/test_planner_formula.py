@@ -14,6 +14,7 @@ from repro.memory.analytic import bp_bytes, mezo_bytes, sizes_of
 from repro.memory.fake_models import build
 from repro.memory.setting import FORMATS, Setting
 from repro.memory.shape import LLAMA2_7B
+from repro.memory.simulation import simulate
 from repro.models.training_mode import unpacked
 from repro.planner import activations
 from repro.planner.architecture import Architecture
@@ -231,3 +232,35 @@ def test_secants_find_what_halving_finds(
     found = largest_by_secants(counted, budget, 5000, (known, cost(known)))
     assert found == largest(lambda x: cost(x) <= budget, 5000)
     assert len(asked) == len({known, *asked}) - 1
+
+
+def test_a_known_number_above_the_limit_does_not_raise_it() -> None:
+    asked = []
+
+    def cost(x: int) -> float:
+        asked.append(x)
+        return float(x)
+
+    assert largest_by_secants(cost, 1000, 100, (200, 200.0)) == 100
+    assert not asked  # what costs more fits, so the limit does
+    assert largest_by_secants(cost, 150, 100, (200, 200.0)) == 100
+    assert largest_by_secants(cost, 50, 100, (200, 200.0)) == 50
+
+
+@pytest.mark.parametrize("slug", ["mezo", "mezo-lora"])
+@pytest.mark.parametrize("family", ["phi3", "llama"])
+def test_formula_holds_where_activations_exceed_the_weights(family: str, slug: str) -> None:
+    config = {
+        "model_type": family,
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "intermediate_size": 256,
+        "vocab_size": 128,
+        "max_position_embeddings": 512,
+        "pad_token_id": 0,
+    }
+    setting = Setting(context=512, batch=64)
+    found = estimate(architecture(config), TRAINING_METHODS[slug], setting).total
+    assert found == pytest.approx(simulate(config, TRAINING_METHODS[slug], setting).total, rel=0.02)

@@ -371,3 +371,11 @@ def test_plans_that_do_not_state_it_get_the_size_of_a_models_body() -> None:
         assert member is not None
         config = architecture(member.config)
         assert body == config.layers * config.block_parameters + config.hidden  # and the last norm
+
+
+@pytest.mark.parametrize("profile", ["week", "paper"])
+def test_unknown_profile_and_unreadable_file_are_refused(profile: str, tmp_path: Path) -> None:
+    name = f"{profile}-20260101T000000Z-abcdef1"
+    (tmp_path / f"{name}.jsonl").mkdir()
+    with pytest.raises(ReproError, match=f"{name}.jsonl: (not the name|cannot be read)"):
+        read_runs(run_files(tmp_path))

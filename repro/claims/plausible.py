@@ -38,6 +38,8 @@ def plausible_ranges(records: Iterable[Record]) -> dict[str, Range]:
         point = record.point
         if _RULED_OUT.items() <= point.items() or _is_cut(record.metrics["settings"]):
             continue
+        if record.kind == "run" and not record.metrics["test_accuracy"]:
+            continue  # it diverged before its first evaluation
         cell = key({name: point[name] for name in _CELL if name in point})
         value = (
             record.metrics["accuracy"]

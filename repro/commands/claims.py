@@ -116,8 +116,8 @@ def list_claims(args: argparse.Namespace) -> int:
     Raises:
         UsageError: a filter names no artifact or no verdict.
     """
-    if args.artifact is not None:
-        load(args.artifact)  # raises where there is none
+    # by its present name; raises where there is none
+    slug = None if args.artifact is None else load(args.artifact).slug
     verdicts = [_verdict(" ".join(words)) for words in args.verdict or ()]
     from repro.report.claims_table import read_ledger
     from repro.report.terminal import claims_text
@@ -127,7 +127,7 @@ def list_claims(args: argparse.Namespace) -> int:
         row
         for row in ledger.rows
         if args.paper in (None, row.paper)
-        and args.artifact in (None, row.artifact)
+        and slug in (None, row.artifact)
         and args.basis in (None, row.basis)
         and (not verdicts or row.verdict in verdicts)
     ]

@@ -33,10 +33,11 @@ def execute(args: argparse.Namespace) -> int:
     """Open the page or figure, if there is a browser, and print its path."""
     choices = [args.site / "index.html"]
     if args.slug is not None:
-        figures = args.results / args.slug / "figures"
+        artifact = load(args.slug)
+        figures = args.results / artifact.slug / "figures"
         choices = [
-            args.site / "artifacts" / f"{args.slug}.html",
-            *(figures / f"{name}.png" for name in load(args.slug).captions),
+            args.site / "artifacts" / f"{artifact.slug}.html",
+            *(figures / f"{name}.png" for name in artifact.captions),
         ]
     path: Path | None = next((path for path in choices if path.is_file()), None)
     if path is None:

@@ -178,10 +178,7 @@ def _plan_model(
         from repro.planner.table import plan_text
 
         sys.stdout.write(plan_text(plan))
-    unsupported_reasons = [
-        row.unsupported_reason for row in plan.rows if row.unsupported_reason is not None
-    ]
-    return _require_any(_of_model(plan), budget, unsupported_reasons)
+    return _require_any(_of_model(plan), budget, _unsupported(plan))
 
 
 def _model(args: argparse.Namespace) -> "Model | None":
@@ -215,17 +212,18 @@ def _write_page(
         raise UsageError(msg)
     model = _model(args)
     families = [args.family] if args.family else list(FAMILIES)
+    reasons: list[str] = []
     if model is None:
         # shorten, as the page also cuts the context to the positions of a model
         needs = _of_families(choose(families, methods, setting, budget, shorten=True))
     else:
         fall_back = args.attention is None
         plan = plan_model(model, methods, setting, budget, shorten=True, fall_back=fall_back)
-        needs = _of_model(plan)
+        needs, reasons = _of_model(plan), _unsupported(plan)
     text = page(families, methods, setting, budget, model)
     atomic.replace(args.html, text.encode())
     sys.stdout.write(f"{args.html}\n")
-    return _require_any(needs, budget)
+    return _require_any(needs, budget, reasons)
 
 
 def _plan_families(
@@ -257,15 +255,18 @@ def _print_json(value: dict[str, Any]) -> None:
     sys.stdout.flush()  # before anything goes to standard error
 
 
+def _unsupported(plan: "Plan") -> list[str]:
+    """Return why methods of ``plan`` cannot be planned at all."""
+    return [row.unsupported_reason for row in plan.rows if row.unsupported_reason is not None]
+
+
 def _require_any(
     needs: Sequence[tuple[float, str]], budget: float, unsupported_reasons: Sequence[str] = ()
 ) -> int:
     """Return 0 if something fits; else report the method that needs least memory."""
     if not needs:
-        msg = (
-            f"no requested method can be planned: {unsupported_reasons[0]}; "
-            "give another --dtype or --method"
-        )
+        reason = next(iter(unsupported_reasons), "none supports these settings")
+        msg = f"no requested method can be planned: {reason}; give another --dtype or --method"
         raise UsageError(msg)
     least, what = min(needs)
     if least > budget:

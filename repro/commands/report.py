@@ -89,7 +89,9 @@ def execute(args: argparse.Namespace) -> int:
     from repro.report.summary import SUMMARY, write_summary
     from repro.report.terminal import claims_text
 
-    slugs = args.slugs or [slug for slug in SLUGS if current_runs(args.results, slug)]
+    slugs = [load(slug).slug for slug in args.slugs] or [
+        slug for slug in SLUGS if current_runs(args.results, slug)
+    ]
     for slug in slugs:
         runs = require_runs(args.results, slug)
         for path in draw(slug, runs, args.results / slug / "figures"):
@@ -121,9 +123,8 @@ def execute(args: argparse.Namespace) -> int:
 
 def build_notebooks(args: argparse.Namespace) -> int:
     """Build the notebooks, or check them."""
-    slugs = args.slugs or SLUGS
-    for slug in slugs:
-        load(slug)  # reports a wrong name before any notebook runs
+    # by their present names; a wrong name is reported before any notebook runs
+    slugs = [load(slug).slug for slug in args.slugs] or SLUGS
     from repro.report import notebooks
     from repro.report.runs import require_runs
 

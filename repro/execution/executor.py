@@ -18,6 +18,10 @@ class Executor(Protocol):
     def environment(self) -> Environment:
         """The environment shared by all those machines."""
 
+    @property
+    def threads(self) -> int:
+        """Threads of each run, which belong to the key of its checkpoint."""
+
     def run(self, runs: Sequence[NetworkRun]) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
         """Yield each run with its metrics (curve and counts) as it ends.
 

@@ -78,7 +78,8 @@ def driver() -> str | None:
 def clocks() -> dict[str, int]:
     """Return the present clocks of the first GPU in MHz, by unit; empty without a GPU."""
     found = _query("clocks.sm", "clocks.mem")
-    return {name: int(value) for name, value in zip(("sm", "memory"), found, strict=False)}
+    named = zip(("sm", "memory"), found, strict=False)
+    return {name: int(value) for name, value in named if value.isdigit()}  # else "[N/A]"
 
 
 def _query(*names: str) -> list[str]:

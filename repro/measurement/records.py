@@ -107,7 +107,11 @@ def read_run(path: Path) -> list[Record]:
         ReproError: a line is truncated, missing, not a record, or of another schema version; the
             message names the file and the line.
     """
-    content = path.read_bytes()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        msg = f"{path}: cannot be read ({error.strerror}); restore the file or move it away"
+        raise ReproError(msg) from error
     if not content.endswith(b"\n"):
         number = content.count(b"\n") + 1
         msg = f"{path}:{number}: truncated line or empty file; remove the file and run again"
@@ -170,8 +174,12 @@ def run_files(directory: Path) -> list[Path]:
     """
     paths = sorted(directory.glob("*.jsonl")) if directory.is_dir() else []
     for path in paths:
-        if RUN_FILE.fullmatch(path.name) is None:
-            msg = f"{path}: not the name of a run file (PROFILE-UTC-COMMIT.jsonl); move it away"
+        named = RUN_FILE.fullmatch(path.name)
+        if named is None or named["profile"] not in (CUSTOM, *PROFILES):
+            msg = (
+                f"{path}: not the name of a run file (PROFILE-UTC-COMMIT.jsonl, with a profile of "
+                f"{', '.join(PROFILES)} or {CUSTOM}); move it away"
+            )
             raise ReproError(msg)
     return sorted(paths, key=lambda path: path.name.split("-")[1])
 
@@ -257,7 +265,7 @@ def _all_finite(value: object) -> bool:
         return all(map(_all_finite, value.values()))
     if isinstance(value, list):
         if {*map(type, value)} <= {int, float}:  # most values, and ten times as fast
-            return all(map(math.isfinite, value))
+            return all(isinstance(each, int) or math.isfinite(each) for each in value)
         return all(map(_all_finite, value))
     if isinstance(value, float):
         return math.isfinite(value)

@@ -50,7 +50,9 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
     outside = 2 * D + (D / s.batch if a.position_rows else 0)
     # the stream (or attention's output, if both are added at the end), and the norm's output
     composed = a.activation == "composed" and not a.gated
-    wide = 4 if composed else (3 if a.gated else 2) + adapters
+    # a fused matrix's output stays whole while its halves' activation and product are made
+    gated = 4 + 2 * adapters if a.fused_gate else 3 + adapters
+    wide = 4 if composed else (gated if a.gated else 2 + adapters)
     feed_forward = b * (outside + (2 + a.held) * D + wide * a.feed_forward)
     projected = outside + D + Q + 2 * K
     rotation = max(3 * Q, Q + 3 * K) if a.rotary else 0

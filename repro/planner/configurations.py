@@ -91,8 +91,9 @@ def _llama(config: Config) -> Architecture:
 
 
 def _mistral(config: Config) -> Architecture:
+    window = config.get("sliding_window", 4096)  # null means none; only a missing one is 4,096
     config = _with(config, num_key_value_heads=8)
-    return _llama_like(config, **_windows(config, config.get("sliding_window", 4096)))
+    return _llama_like(config, **_windows(config, window))
 
 
 def _qwen3(config: Config) -> Architecture:

@@ -1,5 +1,6 @@
 """Plan one model within a memory budget, with every method."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -283,7 +284,7 @@ def _simulated_row(
     setting: Setting,
     budget: float,
 ) -> MethodPlan:
-    from repro.memory.simulation import simulate
+    from repro.memory.simulation import StepError, simulate
 
     warnings = [warning(method, setting)]
     if method.trains == "adapters" and facts.fused >= NOTABLE * facts.parameters:
@@ -301,8 +302,11 @@ def _simulated_row(
         return row
     total = row.simulated["total_bytes"]
 
-    def taken(changed: Setting) -> int:
-        return simulate(model.config, method, changed).total
+    def taken(changed: Setting) -> float:
+        try:
+            return float(simulate(model.config, method, changed).total)
+        except StepError:  # the model does not run at this size, so it does not fit either
+            return math.inf
 
     return replace(
         row,
@@ -344,9 +348,14 @@ def largest_by_secants(
             proportion.
         budget: largest allowed cost.
         limit: the largest number.
-        known: a number and its cost.
+        known: a number, which may be above ``limit``, and its cost.
     """
-    costs = dict([known])
+    number, least = known
+    if number > limit:
+        if least <= budget:
+            return limit
+        number, least = limit, cost(limit)
+    costs = {number: least}
     while True:
         low = max((x for x, y in costs.items() if y <= budget), default=0)
         high = min((x for x, y in costs.items() if y > budget), default=limit + 1)

@@ -76,6 +76,6 @@ def recipes_table(results: Path, precision: str) -> str:
 
 def _accuracy(records: Sequence[Record], epoch: int = -1) -> float:
     """Return the mean accuracy over seeds after an epoch; not a number without records."""
-    if not records:
-        return math.nan
-    return mean(float(record.metrics["test_accuracy"][epoch]) for record in records)
+    curves = [record.metrics["test_accuracy"] for record in records]
+    ends = [float(curve[epoch]) for curve in curves if curve]  # one may diverge before it begins
+    return mean(ends) if ends else math.nan

@@ -118,7 +118,7 @@ def evaluations(
     runs = list(dict.fromkeys(run for run, _ in missing))
     for _ in context.executor.run(runs):
         pass
-    store = CheckpointStore.of(context.environment)
+    store = CheckpointStore.of(context.environment, context.executor.threads)
     rotated = cache_calls(RotatedImages.of)  # rotating 10,000 takes longer than classifying
     for run, wanted in groupby(missing, key=lambda pair: pair[0]):
         learner = build_learner(run)

@@ -15,7 +15,12 @@ from repro.artifacts.mezo_fig4.points import (
     settings,
 )
 from repro.claims.index import CLAIMS, of_artifact
-from repro.claims.statistics import bootstrap_interval, estimate, sign_flip_p
+from repro.claims.statistics import (
+    bootstrap_interval,
+    estimate,
+    prediction_half_width,
+    sign_flip_p,
+)
 from repro.claims.verdict import Finding, is_ranking
 from repro.core.units import GB, format_bytes
 from repro.finetuning.arms import LABELS, PAPER_ARMS, estimates
@@ -111,6 +116,7 @@ def _accuracies(setting: TaskRuns) -> list[Finding]:
                 f"running maximum after {_duration(line)} of {line.label}{alike}{_left_out(line)}",
                 n_seeds=spread.n_seeds,
                 interval=spread.interval,
+                prediction=prediction_half_width(list(line.best().values())),
                 profile=setting.profile,
             )
         )

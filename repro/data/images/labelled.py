@@ -73,16 +73,16 @@ class Torchvision:
 
     def fetch(self, request: Request) -> Mapping[str, Value]:
         """Download both splits; see ``Source``."""
-        import torchvision
-
-        dataset = getattr(torchvision.datasets, self.dataset)
         arrays: dict[str, Value] = {}
         try:
+            import torchvision  # it may be missing, or not fit PyTorch; then another source serves
+
+            dataset = getattr(torchvision.datasets, self.dataset)
             for split in ("train", "test"):
                 loaded = dataset(request.workspace, train=split == "train", download=True)
                 arrays[f"{split}_images"] = loaded.data.numpy()
                 arrays[f"{split}_labels"] = loaded.targets.numpy().astype(np.uint8)
-        except (RuntimeError, OSError) as error:
+        except (ImportError, RuntimeError, OSError) as error:
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise
             raise SourceUnavailableError(" ".join(str(error).split())) from error
