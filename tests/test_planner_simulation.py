@@ -208,3 +208,12 @@ def test_a_model_that_the_formula_does_not_know_is_simulated() -> None:
 def test_what_is_no_causal_language_model_is_refused(model_type: str) -> None:
     with pytest.raises(ReproError, match="transformers cannot build this configuration"):
         simulate({"model_type": model_type}, TRAINING_METHODS["mezo"], Setting(context=8))
+
+
+def test_layers_registered_in_another_order_than_they_run_in_are_simulated() -> None:
+    """OPT registers its last norm before its blocks."""
+    config = {**find("opt-125m").config, "num_hidden_layers": 2, "vocab_size": 128}  # type: ignore[union-attr]
+    setting = Setting(context=64, batch=2)
+    method = TRAINING_METHODS["elasticzo"]
+    found = simulate(config, method, setting).total
+    assert found == pytest.approx(estimate(architecture(config), method, setting).total, rel=0.02)

@@ -84,8 +84,8 @@ def simulate_step(
     """
     with FakeTensorMode():
         model = make()
-        optimizer, trained = _optimizer(model, method, tail)
         batch = read()
+        optimizer, trained = _optimizer(model, method, tail, partial(loss, model, batch))
         tracker = _StepTracker()
         # in this order: buffers of the state, such as quantised matrices, are weights
         tracker.add([*model.buffers()], "other")
@@ -161,7 +161,7 @@ class _OneChunk(TorchNoise):
 
 
 def _optimizer(
-    model: nn.Module, method: TrainingMethod, tail: int
+    model: nn.Module, method: TrainingMethod, tail: int, forward: Callable[[], Tensor]
 ) -> tuple[Backprop | ElasticZO | MeZO, list[Tensor]]:
     """Return the optimizer of ``method``, and the tensors that it trains by backpropagation."""
     if method.estimator == "backpropagation":
@@ -170,5 +170,6 @@ def _optimizer(
     settings: Any = {"lr": LR, "eps": EPS, "restore": "rounded", "noise": _OneChunk()}
     if method.estimator == "zeroth-order":
         return MeZO(model.parameters(), **settings), []
-    elastic = ElasticZO(model, partition_before(model, tail), **settings)
+    # OPT registers its last norm before the blocks
+    elastic = ElasticZO(model, partition_before(model, tail), trace=forward, **settings)
     return elastic, elastic.bp_params
