@@ -88,6 +88,7 @@ def test_json_lines_give_back_the_rows(written: list[tuple[str, int]]) -> None:
         ("x.tsv", b"text\tlabel\na\t\n", r"x.tsv:2: label 'label' is ''"),
         ("x.tsv", b"text\tkind\na\tgood\n", r"x.tsv:1: no column label; .*text, kind"),
         ("x.tsv", b"text\tlabel\na\tgood\n\xff\tgood\n", r"x.tsv:3: byte 0xff is not UTF-8"),
+        ("x.tsv", b"\xef\xbb\xbftext\tlabel\na\tgood\n\xff\n", r"x.tsv:3: byte 0xff is not UTF-8"),
         ("x.tsv", b"text\tlabel\n", r"x.tsv: has no rows"),
         ("x.tsv", b"", r"x.tsv:1: no column label, text"),
         ("x.jsonl", b"", r"x.jsonl: has no rows"),
@@ -285,6 +286,25 @@ def test_tasks_are_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
         register(replace(REVIEWS, truncate=None))
     with pytest.raises(UsageError, match="did you mean reviews"):
         get_task("review")
+
+
+def test_a_name_with_an_underscore_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_TASKS", dict(tasks._TASKS))
+    with pytest.raises(UsageError, match="'boolq_qa': another task has this name"):
+        register(replace(REVIEWS, name="boolq_qa"))
+    register(replace(REVIEWS, name="my_reviews"))
+    with pytest.raises(UsageError, match="'my-reviews': another task has this name"):
+        register(replace(REVIEWS, name="my-reviews"))
+    assert get_task("my-reviews").name == "my_reviews"
+
+
+def test_a_file_named_after_a_published_task_keeps_its_own_rows(tmp_path: Path) -> None:
+    path = tmp_path / "sst2-k16.toml"
+    path.write_text(TASK.replace("Sentiment", "Verdict"))
+    for seed in (0, 5):
+        task = task_of_seed(str(path), seed)
+        assert task.template == "{text}\nVerdict:"
+        assert task.train == tmp_path / "train.tsv"
 
 
 def test_files_of_unknown_format_are_refused(tmp_path: Path) -> None:

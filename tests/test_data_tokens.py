@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizer, PreTrainedTokenizerFast
 
 from repro.core.errors import ReproError, UsageError
 from repro.data import cache
@@ -78,6 +78,51 @@ def test_a_long_prompt_keeps_its_start_of_text_token() -> None:
     split = tokenise([DRY], tokenizer(start=True))
     assert text(split.prompt(0, 100)).startswith("<s> Water")
     assert text(split.prompt(0, 6)) == "<s> . Is <unk> dry ?"
+
+
+def with_added(template: str, *special: tuple[str, int]) -> PreTrainedTokenizerFast:
+    backend = tokenizer().backend_tokenizer
+    backend.post_processor = processors.TemplateProcessing(template, special_tokens=list(special))
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("template", "special"),
+    [("<s> $A", [("<s>", 0)]), ("<s> <unk> $A", [("<s>", 0), ("<unk>", 1)])],
+)
+def test_a_long_prompt_keeps_every_token_that_is_added_in_front(
+    template: str, special: list[tuple[str, int]]
+) -> None:
+    split = tokenise([DRY], with_added(template, *special))
+    front = template.removesuffix("$A")
+    assert text(split.prompt(0, 5 + len(special))) == f"{front}. Is <unk> dry ?"
+
+
+def test_a_tokenizer_that_ends_texts_is_refused() -> None:
+    with pytest.raises(ReproError, match=r"the tokenizer adds '<s>' after each text"):
+        tokenise([WET], with_added("$A <s>", ("<s>", 0)))
+
+
+class Words(PreTrainedTokenizer):
+    """A tokenizer written in Python."""
+
+    vocab_size = len(WORDS)
+
+    def get_vocab(self) -> dict[str, int]:
+        return {word: number for number, word in enumerate(WORDS)}
+
+    def _tokenize(self, text: str, **_: object) -> list[str]:
+        return text.split()
+
+    def _convert_token_to_id(self, token: str) -> int:
+        return self.get_vocab().get(token, 1)
+
+
+def test_a_tokenizer_written_in_python_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"Words is written in Python .* fast tokenizer"):
+        load_tokenised("yesno-facts", "train", Words())
+    with pytest.raises(UsageError, match="Words is written in Python"):
+        tokenise([WET], Words())
 
 
 def test_answers_must_be_one_token_each() -> None:

@@ -9,10 +9,13 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import (
+    BertConfig,
+    CohereConfig,
     FalconConfig,
     Gemma2Config,
     Gemma3TextConfig,
     GPT2Config,
+    GraniteConfig,
     LlamaConfig,
     OPTConfig,
     PersimmonConfig,
@@ -22,6 +25,8 @@ from transformers import (
 )
 from transformers.pytorch_utils import Conv1D
 
+from repro.core.errors import UsageError
+from repro.core.names import Dtype
 from repro.finetuning.arms import ARMS, Arm
 from repro.finetuning.base_models import random_model
 from repro.finetuning.batches import Batch
@@ -93,6 +98,33 @@ def test_logits_are_the_model_s_own_after_each_prompt(family: str) -> None:
     for row, last, logits in zip(given.tokens, given.last, found, strict=True):
         alone = network(input_ids=row[None, : last + 1]).logits[0, -1]  # without padding
         torch.testing.assert_close(logits, alone[ANSWERS], rtol=1e-5, atol=1e-5)
+
+
+HEAD = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4}
+OWN_HEAD: dict[str, PreTrainedConfig] = {
+    "scaled by 0.0625": CohereConfig(**HEAD, intermediate_size=48, logit_scale=0.0625),
+    "divided by 8": GraniteConfig(**HEAD, intermediate_size=48, logits_scaling=8.0),
+    "a layer before the output": BertConfig(**HEAD, intermediate_size=48, is_decoder=True),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("head", list(OWN_HEAD))
+def test_a_model_with_more_than_an_output_layer_is_refused(head: str, dtype: Dtype) -> None:
+    network = random_model(OWN_HEAD[head], dtype)
+    with pytest.raises(UsageError, match=r"logits from its output layer differ by .* from its own"):
+        AnswerClassifier(network, ANSWERS)
+
+
+@pytest.mark.parametrize("family", list(CONFIGS))
+def test_the_check_of_the_logits_leaves_no_trace(family: str) -> None:
+    network = model(family).bfloat16().train()
+    network.get_input_embeddings().eval()
+    modes = [module.training for module in network.modules()]
+    state = torch.get_rng_state()
+    AnswerClassifier(network, ANSWERS)
+    assert [module.training for module in network.modules()] == modes
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 @pytest.mark.parametrize("family", list(CONFIGS))

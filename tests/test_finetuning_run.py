@@ -25,6 +25,8 @@ from repro.finetuning.run import LanguageModelRun, NoiseName
 from repro.measurement import environment
 from repro.measurement.environment import capture
 from repro.measurement.records import Record, write_run
+from repro.methods.log import replay
+from repro.methods.mezo import MeZO
 from repro.methods.step_info import DivergedError, StepInfo
 from repro.models.pretrained import load_pretrained
 from repro.models.tiny import tiny_llama
@@ -147,6 +149,23 @@ def test_passes_by_the_engine_change_no_weight(tmp_path: Path) -> None:
     assert native["log"] == alone["log"]
     assert native["final_sha256"] == alone["final_sha256"] != alone["base_sha256"]
     rebuilt(run.as_dict(), native)
+
+
+def test_a_packed_log_of_groups_replays_as_the_log_itself() -> None:
+    def parameters() -> list[torch.nn.Parameter]:
+        return [torch.nn.Parameter(torch.arange(1.0, 5.0)) for _ in range(2)]
+
+    trained, again = parameters(), parameters()
+    groups = [{"params": trained[:1], "weight_decay": 0.1}, {"params": trained[1:], "lr": 1e-3}]
+    mezo = MeZO(groups, lr=1e-2, eps=1e-3)
+    for _ in range(3):
+        mezo.step(lambda: sum((p**2).sum() for p in trained))
+    stored = json.loads(json.dumps(packed(mezo.log)))
+    replay(unpacked(stored), again)
+    assert all(torch.equal(a, b) for a, b in zip(trained, again, strict=True))
+    assert not torch.equal(trained[0], parameters()[0])
+    with pytest.raises(ReproError, match="not a log of zeroth-order steps"):
+        unpacked(stored | {"groups": [[1, 1e-3]]})
 
 
 def test_another_log_or_base_model_is_told(mezo: dict[str, Any]) -> None:

@@ -10,11 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import GPT2Config
 
 from repro.artifacts.mezo_fig4 import Config
 from repro.core.errors import UsageError
 from repro.data.text.task import PromptTask
 from repro.data.text.tasks import get_task
+from repro.finetuning import zero_shot as zero_shot_module
+from repro.finetuning.base_models import random_model
 from repro.finetuning.batches import Batch, collate, in_order
 from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.items import load_items
@@ -22,6 +25,7 @@ from repro.finetuning.learner import LanguageModelLearner
 from repro.finetuning.replay import rebuilt
 from repro.finetuning.run import LanguageModelRun
 from repro.finetuning.zero_shot import accuracy, answer_logits, best_threshold, biases, zero_shot
+from repro.models.pretrained import Pretrained
 from repro.models.tiny import tiny_llama, tiny_tokenizer
 from repro.training.loop import score
 from repro.training.store import CheckpointStore
@@ -146,6 +150,34 @@ def test_zero_shot_is_that_of_the_model_s_own_logits(tmp_path: Path, size: int) 
     assert found["items"] == {"calibration": 9, "validation": 30}
     assert found["truncated"] == {"calibration": 0, "validation": 0}
     assert found["majority"] == pytest.approx(1 / 3)
+
+
+def test_more_prompts_to_calibrate_with_than_there_are_are_refused(tmp_path: Path) -> None:
+    task = cities(tmp_path)  # one training row is a validation row
+    with pytest.raises(
+        UsageError, match=r"cities: 512 training .* 59 of its 60 .*at most 58 .*calibration_items"
+    ):
+        zero_shot("tiny-llama", task, context=64)
+    assert zero_shot("tiny-llama", task, context=64, calibration_items=50)["items"] == {
+        "calibration": 50,
+        "validation": 30,
+    }
+
+
+def test_a_prompt_longer_than_the_positions_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def few_positions(*_: object) -> Pretrained:
+        made = tiny_tokenizer()
+        config = GPT2Config(vocab_size=len(made), n_positions=8, n_embd=16, n_layer=1, n_head=2)
+        return Pretrained(random_model(config, "float32").eval(), made)
+
+    monkeypatch.setattr(zero_shot_module, "load_base", few_positions)
+    task = cities(tmp_path)
+    with pytest.raises(UsageError, match=r"N = 64: prompts of 1\d tokens, and small has 8 .* 8$"):
+        zero_shot("small", task, context=64, calibration_items=9)
+    found = zero_shot("small", task, context=8, calibration_items=9)
+    assert found["truncated"]["validation"] > 0
 
 
 class HostReads(TorchDispatchMode):

@@ -13,6 +13,8 @@ from torch.nn.functional import cross_entropy
 from transformers import (
     BertConfig,
     BertForSequenceClassification,
+    Trainer,
+    TrainerCallback,
     TrainingArguments,
     get_linear_schedule_with_warmup,
 )
@@ -24,6 +26,7 @@ from repro.methods.log import replay
 from repro.methods.meazo import MEAZO
 from repro.methods.mezo import MeZO
 from repro.methods.zeroth_order import ZerothOrder
+from repro.models.training_mode import without_dropout
 
 GUIDE = Path(__file__).parents[1] / "docs/huggingface.md"
 BATCH, STEPS, WARMUP = 8, 8, 2
@@ -307,6 +310,78 @@ def test_batches_of_any_size_and_loss_add_up_to_the_large_one(loss: Any, tmp_pat
     assert method.last is not None
     assert method.last.loss == pytest.approx(whole, rel=1e-3)
     assert trainer.state.log_history[0]["loss"] == pytest.approx(whole, rel=1e-3)
+
+
+def half_labelled() -> Dataset:
+    """48 rows; of every four, the last two are without a label."""
+    return sentences().map(lambda row, n: row if n % 4 < 2 else {"labels": -100}, with_indices=True)
+
+
+@pytest.mark.parametrize("make", [mezo, elasticzo])
+def test_a_batch_without_labels_is_left_out(make: Make, tmp_path: Path) -> None:
+    """The losses at the first weights are the plain Trainer's."""
+    found = []
+    for ours in (True, False):
+        model = bert()
+        without_dropout(model)
+        method = make(model)
+        method.param_groups[0]["lr"] = 0.0
+        plain = torch.optim.SGD(model.parameters(), lr=0.0)
+        trainer = (ZerothOrderTrainer if ours else Trainer)(
+            model=model,
+            args=arguments(
+                tmp_path, per_device_train_batch_size=2, gradient_accumulation_steps=2, max_steps=2,
+                logging_steps=1, train_sampling_strategy="sequential",
+            ),
+            train_dataset=half_labelled(),
+            optimizers=(method if ours else plain, None),
+            compute_loss_func=total_over_items,
+        )  # fmt: skip
+        trainer.train()
+        found.append([row["loss"] for row in trainer.state.log_history if "loss" in row])
+    assert found[0] == pytest.approx(found[1], rel=1e-3)
+
+
+@pytest.mark.parametrize("accumulated", [1, 2])
+def test_a_step_without_labels_changes_nothing(accumulated: int, tmp_path: Path) -> None:
+    model, start = bert(), bert()
+    args = arguments(tmp_path, gradient_accumulation_steps=accumulated, max_steps=1)
+    trainer = ZerothOrderTrainer(
+        model=model,
+        args=args,
+        train_dataset=sentences().map(lambda _: {"labels": -100}),
+        optimizers=(mezo(model), None),
+        compute_loss_func=total_over_items,
+    )
+    trainer.train()
+    assert trainer.state.global_step == 1
+    assert_same_weights(model, start)
+
+
+class Interrupting(TrainerCallback):
+    """Interrupts the first step of the first run after its first batch."""
+
+    interrupted = False
+
+    def on_substep_end(self, *_: Any, **__: Any) -> None:
+        if not self.interrupted:
+            self.interrupted = True
+            raise KeyboardInterrupt
+
+
+def test_a_run_after_an_interrupted_one_starts_anew(tmp_path: Path) -> None:
+    args = arguments(
+        tmp_path, gradient_accumulation_steps=2, max_steps=2, train_sampling_strategy="sequential"
+    )
+    again, whole = bert(), bert()
+    trainer = make_trainer(again, mezo(again), args, callbacks=[Interrupting()])
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train()
+    trainer.train()
+    other = make_trainer(whole, mezo(whole), args)
+    other.train()
+    assert trainer.method.log.data == other.method.log.data
+    assert_same_weights(again, whole)
 
 
 def test_several_devices_are_refused(tmp_path: Path) -> None:

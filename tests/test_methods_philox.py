@@ -146,3 +146,9 @@ def test_a_log_replays_bit_by_bit(device: str, restore: Any) -> None:
 def test_a_parameter_on_the_host_is_refused() -> None:
     with pytest.raises(UsageError, match="its kernels run on a GPU"):
         MeZO([torch.nn.Parameter(torch.ones(3))], lr=1, eps=1e-3, noise=PhiloxNoise())
+
+
+def test_a_format_that_the_kernels_would_round_is_refused(device: str) -> None:
+    parameters = weights(device, torch.float64)
+    with pytest.raises(UsageError, match=r"torch\.float64: its kernels compute in float32"):
+        MeZO(parameters, lr=1, eps=1e-3, noise=PhiloxNoise())

@@ -1,5 +1,6 @@
 """GGUF files of tiny random models, written here with llama.cpp's own library, and read back."""
 
+import json
 import struct
 import time
 from collections.abc import Callable
@@ -454,6 +455,11 @@ def test_a_large_model_is_kept_in_bfloat16(tmp_path: Path, monkeypatch: pytest.M
     ("add", "found"),
     [
         (lambda writer: writer.add_rope_scaling_type(gguf.RopeScalingType.YARN), "yarn"),
+        (lambda writer: writer.add_rope_scaling_factor(4.0), r"rope\.scaling\.factor = 4\.0"),
+        (
+            lambda writer: writer.add_float32("llama.rope.scale_linear", 2.0),
+            r"rope\.scale_linear = 2\.0",
+        ),
         (
             lambda writer: writer.add_tensor("rope_freqs.weight", np.ones(4, np.float32)),
             r"rope_freqs\.weight",
@@ -466,6 +472,15 @@ def test_scaled_positions_are_refused(
     write_gguf("llama", random_model("llama"), tmp_path / "model.gguf", add=add)
     with pytest.raises(UsageError, match=f"rotary positions are scaled .{found}.*instead$"):
         converted(tmp_path / "model.gguf")
+
+
+def test_positions_scaled_by_one_are_not_scaled(tmp_path: Path) -> None:
+    def add(writer: gguf.GGUFWriter) -> None:
+        writer.add_rope_scaling_factor(1.0)
+        writer.add_float32("llama.rope.scale_linear", 0.0)
+
+    write_gguf("llama", random_model("llama"), tmp_path / "model.gguf", add=add)
+    assert (converted(tmp_path / "model.gguf") / "model.safetensors").is_file()
 
 
 def test_a_weight_that_transformers_would_leave_out_is_an_error(tmp_path: Path) -> None:
@@ -586,4 +601,24 @@ def test_a_directory_that_lacks_weights_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ReproError, match=r"1 weights are missing, the first is model\.norm\.weight"
     ):
+        load_pretrained(str(directory))
+
+
+def _halve(directory: Path) -> None:
+    weights = directory / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
+
+
+def _widen(directory: Path) -> None:
+    config = json.loads((directory / "config.json").read_text())
+    config["vocab_size"] += 1
+    (directory / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize("damage", [_halve, _widen])
+def test_a_damaged_directory_is_explained(damage: Callable[[Path], None], tmp_path: Path) -> None:
+    write_gguf("llama", random_model("llama"), tmp_path / "model.gguf")
+    directory = converted(tmp_path / "model.gguf")
+    damage(directory)
+    with pytest.raises(ReproError, match=r"no causal language model .*give a directory"):
         load_pretrained(str(directory))

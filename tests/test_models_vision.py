@@ -184,6 +184,16 @@ def test_batch_norm_in_place_is_pytorchs_number_for_number(training: bool) -> No
         assert torch.equal(ours.state_dict()[name], value), name
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_batch_norm_of_a_transposed_input_is_torchs(training: bool) -> None:
+    torch.manual_seed(0)
+    clouds = torch.randn(2, 3, 7) * 4 + 2  # [B, C, N], as PyTorch's batch norm takes them
+    expected = nn.BatchNorm1d(3).train(training)(clouds).transpose(1, 2)
+    with torch.no_grad():
+        found = PointBatchNorm(3).train(training)(clouds.transpose(1, 2))
+    torch.testing.assert_close(found, expected)
+
+
 def test_batch_norm_in_place_leaves_its_input_to_a_backward_pass() -> None:
     torch.manual_seed(0)
     layer = PointBatchNorm(3).double()

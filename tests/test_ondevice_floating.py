@@ -233,3 +233,16 @@ def test_refuses_what_it_cannot_train() -> None:
     native = NativeElasticZO(network(), IMAGE, 12, lr=LR, eps=EPS)
     with pytest.raises(UsageError, match="features"):
         native.step(torch.zeros(2, 1, 27, 28), torch.zeros(2, dtype=torch.int64))
+
+
+def test_parameters_that_pytorch_would_train_otherwise_are_refused() -> None:
+    frozen = network()
+    frozen[0].requires_grad_(requires_grad=False)
+    before = [parameter.clone() for parameter in frozen.parameters()]
+    with pytest.raises(UsageError, match=r"parameter conv1\.weight has requires_grad = False"):
+        NativeElasticZO(frozen, IMAGE, "fc2", lr=LR, eps=EPS)
+    assert all(torch.equal(a, b) for a, b in zip(frozen.parameters(), before, strict=True))
+    double = network().double()
+    with pytest.raises(UsageError, match=r"conv1\.weight is torch\.float64 on cpu"):
+        NativeElasticZO(double, IMAGE, "fc2", lr=LR, eps=EPS)
+    assert {parameter.dtype for parameter in double.parameters()} == {torch.float64}

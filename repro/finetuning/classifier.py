@@ -4,14 +4,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional
 
+from repro.core.errors import UsageError
 from repro.data.text.tokens import Tokens
 from repro.finetuning.batches import Batch
-from repro.models.training_mode import unpacked
+from repro.models.training_mode import evaluating, unpacked
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+_TOLERANCE = 0.05
+"""Largest difference from the model's own logits, relative to them; bfloat16 rounds by 0.4 %."""
 
 
 class AnswerClassifier:
@@ -23,7 +28,11 @@ class AnswerClassifier:
     """
 
     def __init__(self, model: "PreTrainedModel", answers: Tokens) -> None:
-        """Take any causal model of transformers, and the token of each answer, [K]."""
+        """Take any causal model of transformers, and the token of each answer, [K].
+
+        Raises:
+            UsageError: the model's own logits differ, since it scales or transforms them.
+        """
         self.model = model
         self._base: Any = model.base_model
         self._head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
@@ -31,9 +40,14 @@ class AnswerClassifier:
         self._answers = torch.as_tensor(answers, dtype=torch.long, device=model.device)
         config = model.config.get_text_config()
         self._cap: float | None = getattr(config, "final_logit_softcapping", None)
+        self._require_own_logits()
 
     def logits(self, batch: Batch) -> Tensor:
         """Return the float32 logits of the answers, [B, K]."""
+        return self._next_logits(batch).index_select(1, self._answers).float()
+
+    def _next_logits(self, batch: Batch) -> Tensor:
+        """Return the logits of all tokens after each prompt, [B, V]."""
         with unpacked():
             # not the whole model, which cannot select a position for each prompt
             hidden = self._base(input_ids=batch.tokens, use_cache=False)[0]  # [B, T, D]
@@ -42,7 +56,30 @@ class AnswerClassifier:
         # as in the forward pass of the whole model, which is not called
         if self._cap is not None:
             logits = torch.tanh(logits / self._cap) * self._cap
-        return logits.index_select(1, self._answers).float()  # type: ignore[no-any-return]
+        return logits  # type: ignore[no-any-return]
+
+    @torch.no_grad()
+    def _require_own_logits(self) -> None:
+        """Check that the logits are those of the whole model, on a prompt of two tokens.
+
+        Raises:
+            UsageError: they differ.
+        """
+        if any(p.is_meta or isinstance(p, FakeTensor) for p in self.model.parameters()):
+            return  # without values, as when memory is planned
+        tokens = self._answers[:1].expand(1, 2)
+        last = torch.ones(1, dtype=torch.long, device=tokens.device)
+        with evaluating(self.model), unpacked():
+            own = self.model(input_ids=tokens, use_cache=False).logits[:, -1]
+            found = self._next_logits(Batch(tokens, last, last))
+        gap, size = float((found - own).abs().max()), float(own.abs().max())
+        if gap > _TOLERANCE * size:
+            msg = (
+                f"{type(self.model).__name__}: logits from its output layer differ by {gap:.3g} "
+                f"from its own, which are up to {size:.3g}, so it scales or transforms them; give "
+                "a model that does not, such as a Llama, Qwen2 or GPT-2"
+            )
+            raise UsageError(msg)
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the mean cross-entropy of the answers, in nats."""

@@ -101,6 +101,14 @@ def load_items(
     apart = np.array([text not in published for text in texts], dtype=bool)
     if task.tuning is None:
         candidates = np.flatnonzero(apart)
+        if tuning >= len(candidates):
+            msg = (
+                f"task {task.name}: {tuning} training items are to be held out for tuning or "
+                f"calibration, and {len(candidates)} of its {len(train)} training rows share no "
+                f"text with validation; hold out at most {len(candidates) - 1} (tuning_items, or "
+                "calibration_items of zero_shot), or add rows"
+            )
+            raise UsageError(msg)
         _, held_out = holdout(labels[0][candidates], tuning)
         for_tuning = candidates[held_out]
     else:

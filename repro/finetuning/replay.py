@@ -12,7 +12,7 @@ from repro.core.errors import ReproError
 from repro.finetuning.arms import trains_adapters
 from repro.finetuning.base_models import load_base, placed
 from repro.finetuning.learner import can_run_passes, noise_of, prepared
-from repro.methods.log import MOST_BYTES, StepLog, replay
+from repro.methods.log import MOST_BYTES, GroupLog, StepLog, replay
 from repro.methods.parameters import trainable
 from repro.models.adapters import merge_adapters
 from repro.models.pretrained import Pretrained
@@ -41,7 +41,8 @@ def unpacked(stored: Mapping[str, Any], steps: int | None = None) -> StepLog:
     """
     try:
         settings = {name: value for name, value in stored.items() if name != "entries"}
-        log = StepLog(**settings | {"chunk": settings["chunk"] or None})
+        groups = [GroupLog(int(n), float(e), float(d)) for n, e, d in settings.get("groups", ())]
+        log = StepLog(**settings | {"chunk": settings["chunk"] or None, "groups": groups})
         most = MOST_BYTES if steps is None else log.bytes_of(steps)
         inflating = zlib.decompressobj()
         entries = base64.b64decode(stored["entries"], validate=True)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from repro.core.errors import UsageError
 from repro.core.names import Dtype
 from repro.core.progress import now_and_then
 from repro.core.validation import require_not_negative, require_positive_int
@@ -20,7 +21,7 @@ from repro.data.text.task import PromptTask
 from repro.data.text.tasks import get_task
 from repro.data.text.tokens import TokenisedSplit
 from repro.finetuning.base_models import load_base, placed
-from repro.finetuning.batches import collate, in_order
+from repro.finetuning.batches import collate, in_order, padded_width
 from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.items import load_items
 from repro.measurement.device import Device, require_device
@@ -60,7 +61,9 @@ def zero_shot(
         ``truncated`` prompts, and the ``seconds`` of the evaluation.
 
     Raises:
-        UsageError: the device does not exist here, or a number is out of range.
+        UsageError: the device does not exist here, a number is out of range, the model scales or
+            transforms the logits of its output layer, or a batch has more tokens in a row than the
+            model has positions.
         ReproError: the model or the data cannot be obtained.
     """
     require_device(device)
@@ -83,6 +86,14 @@ def zero_shot(
         "calibration": (found.train, found.tuning),
         "validation": (found.validation, found.final),
     }
+    width = max(padded_width(s.lengths(context)[chosen], context) for s, chosen in sides.values())
+    positions = getattr(model.config.get_text_config(), "max_position_embeddings", None) or 0
+    if 0 < positions < width:
+        msg = (
+            f"context N = {context}: prompts of {width} tokens, and {model_name} has {positions} "
+            f"positions; give at most context = {positions}"
+        )
+        raise UsageError(msg)
     logits: dict[str, Logits] = {}
     labels: dict[str, Labels] = {}
     seconds: dict[str, float] = {}

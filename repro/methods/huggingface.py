@@ -1,6 +1,7 @@
 """Train with the zeroth-order methods in the Hugging Face ``Trainer``."""
 
 import copy
+from collections.abc import Iterator
 from typing import Any, cast
 
 import torch
@@ -62,6 +63,16 @@ class ZerothOrderTrainer(Trainer):
             self.optimizer = _Stepped(self.method, device_placement=False)
         return cast("torch.optim.Optimizer", self.optimizer)
 
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
+    ) -> tuple[list[Any], torch.Tensor | int | None]:
+        """Return the micro-batches of the next step, as ``Trainer`` does."""
+        self._losses = []  # an interrupted step leaves some
+        samples: tuple[list[Any], torch.Tensor | int | None] = super().get_batch_samples(
+            epoch_iterator, num_batches, device
+        )
+        return samples
+
     def training_step(
         self,
         model: torch.nn.Module,
@@ -71,31 +82,34 @@ class ZerothOrderTrainer(Trainer):
         """Do a whole step of the method on its last micro-batch, and return the loss.
 
         Earlier micro-batches are stored and return a loss of 0, since ``Trainer`` adds the losses
-        up.
+        up. A micro-batch in which every label is ignored (-100) is left out; if all of them are,
+        the step changes nothing.
 
         Raises:
             ReproError: a loss is not finite; the parameters are unchanged.
         """
         model.eval()
         inputs = self._prepare_inputs(inputs)
-        share, items = 1.0, num_items_in_batch
-        if self.current_gradient_accumulation_steps > 1 and items is not None:
+        items, losses = num_items_in_batch, self._losses
+        weighted = self.current_gradient_accumulation_steps > 1 and items is not None
+        if weighted:
             # Trainer expects a loss divided by the items of all batches. Many losses are not; the
             # mean over the items of one batch is the same for both kinds.
             items = self._get_num_items_in_batch([inputs], self.args.device)
-            total = float(num_items_in_batch or 1) / self.current_gradient_accumulation_steps
-            share = float(items or 0) / total
+        own, total = float(items or 0), float(num_items_in_batch or 1)
 
         def loss() -> torch.Tensor:
+            share = own / (total / len(losses)) if weighted else 1.0
             with self.compute_loss_context_manager():
                 batch = copy.copy(inputs)  # compute_loss removes the labels
                 computed = self.compute_loss(model, batch, num_items_in_batch=items)
                 return cast("torch.Tensor", computed) * share
 
-        self._losses.append(loss)
-        if not self.accelerator.sync_gradients:
+        if items is None or own > 0:  # else the loss is 0 / 0
+            losses.append(loss)
+        if not self.accelerator.sync_gradients or not losses:
             return torch.zeros((), device=self.args.device)
-        losses, self._losses = self._losses, []
+        self._losses = []
         return torch.tensor(self.method.step(losses), device=self.args.device)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:

@@ -22,6 +22,7 @@ GROUP = 4096
 """Weights that share the counters of a group."""
 GROUPS = 4
 """Groups that one program of a kernel processes, one after the other."""
+_FORMATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
 class PhiloxNoise(Noise):
@@ -44,8 +45,8 @@ class PhiloxNoise(Noise):
         """Build the kernels' tables.
 
         Raises:
-            UsageError: Triton is not installed, a weight is not on a GPU, or float32 weights are to
-                be exact.
+            UsageError: Triton is not installed, a weight is not on a GPU or has another format than
+                float32, bfloat16 and float16, or float32 weights are to be exact.
         """
         try:
             from repro.methods import philox_kernels
@@ -60,6 +61,12 @@ class PhiloxNoise(Noise):
                 msg = (
                     f"noise 'philox' with a parameter on {parameter.device}: its kernels run on a "
                     "GPU; move the model there, or use another noise"
+                )
+                raise UsageError(msg)
+            if parameter.dtype not in _FORMATS:
+                msg = (
+                    f"noise 'philox' with a parameter of {parameter.dtype}: its kernels compute in "
+                    "float32; give weights in float32, bfloat16 or float16, or use another noise"
                 )
                 raise UsageError(msg)
         self._kernels = philox_kernels

@@ -71,7 +71,7 @@ class PointBatchNorm(nn.BatchNorm1d):
             self.eps,
             out=(points, points.new_empty(0), points.new_empty(0)),
         )
-        return features
+        return points.view_as(features)  # a copy if the input was not contiguous
 
 
 class MaxOverPoints(nn.Module):

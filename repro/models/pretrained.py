@@ -168,6 +168,10 @@ def _require_convertible(gguf: Path, header: Header) -> None:
         )
         raise UsageError(msg)
     scaling = header.of_architecture("rope.scaling.type")
+    for name in ("rope.scaling.factor", "rope.scale_linear"):
+        factor = header.of_architecture(name)
+        if scaling is None and factor not in {None, 0, 1}:
+            scaling = f"{name} = {factor}"  # llama.cpp takes a factor without a type as linear
     factors = sorted(name for name in header.tensors if name.startswith("rope_"))
     if scaling not in {None, "none"} or factors:
         msg = (
@@ -323,15 +327,26 @@ def explained(name: str) -> Iterator[None]:
         UsageError: ``name`` is a path, and it does not exist.
         ReproError: the block failed, since the model is gated, absent or cannot be read.
     """
+    import torch
     from huggingface_hub.errors import GatedRepoError
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined] # exported by name
+    from safetensors import SafetensorError
 
     if names_a_path(name) and not Path(name).exists():
         msg = f"model {name}: there is no such file or directory"
         raise UsageError(msg)
     try:
         yield
-    except (OSError, ValueError, httpx.TransportError) as error:
+    except (
+        ImportError,
+        OSError,
+        RuntimeError,
+        ValueError,
+        SafetensorError,
+        httpx.TransportError,
+    ) as error:  # with damaged files, transformers fails in many ways
+        if isinstance(error, torch.OutOfMemoryError):
+            raise  # the files are in order
         if isinstance(error.__cause__, GatedRepoError):
             msg = (
                 f"{name} is gated: accept its terms at https://huggingface.co/{name} and give a "

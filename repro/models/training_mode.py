@@ -28,6 +28,18 @@ def without_dropout(model: nn.Module) -> None:
 
 
 @contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put every module in evaluation mode inside the block, and in its own mode after it."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+@contextmanager
 def unpacked() -> Iterator[None]:
     """Make transformers treat every row as one sequence inside the block.
 

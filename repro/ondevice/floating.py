@@ -6,6 +6,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
+from repro.core.errors import UsageError
 from repro.core.names import Activations
 from repro.core.validation import (
     require_choice,
@@ -58,8 +59,8 @@ class NativeElasticZO(EngineTraining):
         ``repro.methods.elasticzo.ElasticZO``, the rest are settings of ``EngineTraining``.
 
         Raises:
-            UsageError: a setting is out of range, the partition names no layer, or the engine has
-                no kernel for a layer.
+            UsageError: a setting is out of range, the partition names no layer, the engine has no
+                kernel for a layer, or a parameter is frozen, not float32 or not on the CPU.
             EngineError: the engine is not built.
         """
         self.param_groups = [{"lr": require_not_negative("learning rate lr", lr)}]
@@ -68,6 +69,7 @@ class NativeElasticZO(EngineTraining):
         if clip != math.inf:
             require_positive("gradient clip g_clip", clip)
         require_choice("activations", activations, get_args(Activations))
+        _require_trainable(model)
         self.model = model
         self.seed = seed
         self.steps = 0
@@ -156,3 +158,24 @@ class NativeElasticZO(EngineTraining):
         self.seed, self.steps = state["seed"], state["steps"]
         self.param_groups[0]["lr"] = state["lr"]
         self.training.seed = self.seed % (1 << 64)
+
+
+def _require_trainable(model: nn.Module) -> None:
+    """Check that the engine trains every parameter as PyTorch would.
+
+    Raises:
+        UsageError: a parameter is frozen, not float32 or not on the CPU.
+    """
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            msg = (
+                f"parameter {name} has requires_grad = False, and the engine trains every "
+                "parameter; unfreeze it, or use repro.methods.elasticzo.ElasticZO"
+            )
+            raise UsageError(msg)
+        if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
+            msg = (
+                f"parameter {name} is {parameter.dtype} on {parameter.device}, and the engine "
+                "trains float32 on the CPU; call model.float().cpu() first"
+            )
+            raise UsageError(msg)

@@ -44,8 +44,10 @@ def read_rows(data: bytes, file: str, fields: Collection[str], label: str) -> li
         # not splitlines(), which also splits at U+2028 and others that a text may hold
         lines = data.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        msg = f"{file}:{line}: byte {data[error.start]:#04x} is not UTF-8; save the file as UTF-8"
+        # its object lacks the byte order mark, which the positions do not count
+        line = error.object.count(b"\n", 0, error.start) + 1
+        byte = error.object[error.start]
+        msg = f"{file}:{line}: byte {byte:#04x} is not UTF-8; save the file as UTF-8"
         raise BadContentError(msg) from error
     if lines[-1] == "":
         lines.pop()

@@ -106,12 +106,17 @@ def register(task: PromptTask) -> PromptTask:
     """Add a task of your own for this process, and return it.
 
     Raises:
-        UsageError: another task has its name.
+        UsageError: another task has its name; ``-`` and ``_`` are the same.
     """
-    if _TASKS.setdefault(task.name, task) != task:
+    if (_named(task.name) or task) != task:
         msg = f"task {task.name!r}: another task has this name; choose one that is free"
         raise UsageError(msg)
-    return task
+    return _TASKS.setdefault(task.name, task)
+
+
+def _named(name: str) -> PromptTask | None:
+    found = {known.replace("_", "-"): task for known, task in _TASKS.items()}
+    return found.get(name.replace("_", "-"))
 
 
 def get_task(name: str | PromptTask) -> PromptTask:
@@ -128,8 +133,7 @@ def get_task(name: str | PromptTask) -> PromptTask:
         return name
     if name.endswith(".toml"):
         return read_task(Path(name))
-    found = {known.replace("_", "-"): task for known, task in _TASKS.items()}
-    if (task := found.get(name.replace("_", "-"))) is not None:
+    if (task := _named(name)) is not None:
         return task
     near = difflib.get_close_matches(name, _TASKS, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
@@ -147,7 +151,7 @@ def task_of_seed(name: str | PromptTask, seed: int) -> PromptTask:
         UsageError: the name is unknown, or there is no split for this seed.
     """
     task = get_task(name)
-    if task.name != "sst2-k16":
+    if task != _TASKS["sst2-k16"]:  # a file's task may have the same name
         return task
     if seed >= len(SEEDS):
         msg = f"task sst2-k16: there is no split for seed {seed}; use seeds 0 to {len(SEEDS) - 1}"

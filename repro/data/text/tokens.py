@@ -37,11 +37,17 @@ class Tokenizer(Protocol):
     def bos_token_id(self) -> int | None:
         """The start-of-text token, even if the tokenizer does not add it to texts."""
 
-    def __call__(self, text: Sequence[str], *, return_offsets_mapping: bool = False) -> Any:  # noqa: ANN401 - a BatchEncoding
+    def __call__(
+        self,
+        text: Sequence[str],
+        *,
+        return_offsets_mapping: bool = False,
+        return_special_tokens_mask: bool = False,
+    ) -> Any:  # noqa: ANN401 - a BatchEncoding
         """Return the ``input_ids`` of each text, with the model's special tokens.
 
         On request also return ``offset_mapping``: first and last character, exclusive, of each
-        token.
+        token; and ``special_tokens_mask``: 1 for each token that the tokenizer adds to a text.
         """
 
 
@@ -116,10 +122,11 @@ def load_tokenised(
         rows: the rows of the split, if they were read already.
 
     Raises:
-        UsageError, ReproError: as ``PromptTask.rows``; also if an answer is not one token, or the
-            tokens cannot be cached.
+        UsageError, ReproError: as ``PromptTask.rows`` and ``tokenise``; also if the tokens cannot
+            be cached.
     """
     task = get_task(name)
+    _require_fast(tokenizer)
     # everything that decides the tokens: rows, prompt, and the tokenizer's own state
     parts = (task.fingerprint(split), _ARRAYS, tokenizer.backend_tokenizer.to_str())
     identity = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
@@ -155,12 +162,30 @@ def tokenise(task: PromptTask, rows: Sequence[Row], tokenizer: Tokenizer) -> Tok
     """Return the prompts of ``rows`` as tokens.
 
     Raises:
-        ReproError: an answer is not one token of its own after a prompt.
+        UsageError: the tokenizer is written in Python, which cannot tell the place of a token.
+        ReproError: an answer is not one token of its own after a prompt, or the tokenizer adds a
+            token after each text.
     """
+    _require_fast(tokenizer)
     prompts = [task.prompt(row) for row in rows]
-    encoding = tokenizer([prompt.text for prompt in prompts], return_offsets_mapping=True)
+    encoding = tokenizer(
+        [prompt.text for prompt in prompts],
+        return_offsets_mapping=True,
+        return_special_tokens_mask=True,
+    )
     encoded: list[list[int]] = encoding["input_ids"]
-    starts = int(encoded[0][0] == tokenizer.bos_token_id)
+    added: list[int] = encoding["special_tokens_mask"][0]
+    if added[-1]:
+        name = tokenizer.backend_tokenizer.id_to_token(encoded[0][-1])
+        msg = (
+            f"task {task.name}: the tokenizer adds {name!r} after each text, and the answer must "
+            "follow the prompt; use a model whose tokenizer adds none, or switch this off "
+            "(add_eos_token in its tokenizer_config.json)"
+        )
+        raise ReproError(msg)
+    starts = max(
+        int(encoded[0][0] == tokenizer.bos_token_id), sum(1 for _ in takewhile(bool, added))
+    )
     fixed = [
         _fixed(prompt, offsets, starts)
         for prompt, offsets in zip(prompts, encoding["offset_mapping"], strict=True)
@@ -173,6 +198,15 @@ def tokenise(task: PromptTask, rows: Sequence[Row], tokenizer: Tokenizer) -> Tok
         labels=np.array([task.class_of(row) for row in rows], dtype=np.uint8),
         answers=_answer_tokens(task, [prompt.text for prompt in prompts], tokenizer),
     )
+
+
+def _require_fast(tokenizer: Tokenizer) -> None:
+    if not hasattr(tokenizer, "backend_tokenizer"):
+        msg = (
+            f"tokenizer {type(tokenizer).__name__} is written in Python and does not tell the "
+            "place of a token in the text; give a model with a fast tokenizer (tokenizer.json)"
+        )
+        raise UsageError(msg)
 
 
 def _fixed(prompt: Prompt, offsets: Sequence[tuple[int, int]], starts: int) -> tuple[int, int]:
