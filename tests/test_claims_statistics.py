@@ -7,6 +7,8 @@ import statistics
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from repro.claims.statistics import (
     MeanEstimate,
@@ -54,6 +56,18 @@ def test_one_seed_has_no_interval() -> None:
 )
 def test_p_counts_the_signs_that_do_as_well(gaps: list[float], expected: float) -> None:
     assert sign_flip_p(gaps) == pytest.approx(expected)
+
+
+@given(st.lists(st.sampled_from([-0.3, -0.1, 0.0, 0.1, 0.2, 0.7]), min_size=2, max_size=9))
+def test_p_is_that_of_all_choices_of_signs(gaps: list[float]) -> None:
+    exact = [round(10 * gap) for gap in gaps]  # in tenths, whose sums are exact
+    choices = itertools.product((1, -1), repeat=len(gaps))
+    sums = [sum(s * gap for s, gap in zip(signs, exact, strict=True)) for signs in choices]
+    assert sign_flip_p(gaps) == sum(total >= sum(exact) for total in sums) / len(sums)
+
+
+def test_many_seeds_take_little_time() -> None:
+    assert sign_flip_p([1.0 + seed / 100 for seed in range(30)]) == 2.0**-30
 
 
 def test_one_seed_has_no_p() -> None:

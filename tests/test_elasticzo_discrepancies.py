@@ -238,11 +238,13 @@ def test_upright_images_are_answered_as_the_run_itself_did(cell: NetworkRun) -> 
     made: list[NetworkRun] = []
 
     class Here:
+        threads = 2  # they belong to the key of a checkpoint
+
         def run(self, cells: Sequence[NetworkRun]) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
             made.extend(cells)
             yield from ((one, train_run(TrainingTask(one, store, {}))) for one in cells)
 
-    store = CheckpointStore.of(ENVIRONMENT)
+    store = CheckpointStore.of(ENVIRONMENT, Here.threads)
     context: Any = SimpleNamespace(
         executor=Here(), prior_results=PriorResults(), environment=ENVIRONMENT
     )

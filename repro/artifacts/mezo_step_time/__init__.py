@@ -77,6 +77,9 @@ class Config:
     def __post_init__(self) -> None:
         require_names("models", self.models, get_args(ModelName))
         require_names("arms", self.arms, ARMS)
+        if "two_forwards" not in self.arms:
+            msg = f"arms = {', '.join(self.arms)}: add two_forwards, the unit of every time"
+            raise UsageError(msg)
         require_choice("dtype", self.dtype, BYTES)
         require_choice("device", self.device, get_args(Device))
         require_distinct("contexts", self.contexts)
