@@ -49,14 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ReproError as error:
         sys.stderr.write(f"repro: error: {error}\n")
         return error.exit_code
-    except BrokenPipeError:  # the reader of our output stopped reading, as `head` does
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
         # else Python would fail again when it flushes the output at its exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno == errno.EPIPE:  # the reader of our output stopped reading, as `head` does
+            return 0
         sys.stderr.write("repro: error: no space left on the device; free some and run again\n")
         return 1
     if status == 0 and args.next_step and not getattr(args, "json", False):

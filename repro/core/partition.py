@@ -9,16 +9,22 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-def named_layers(network: "nn.Module") -> dict[str, "nn.Module"]:
+def children_of(network: "nn.Module") -> dict[str, "nn.Module"]:
     """Return the direct children of ``network`` by name, in order.
 
-    A module that has two names, such as one ReLU used twice, is a layer twice. PyTorch's
+    A module that has two names, such as one ReLU used twice, is a child twice. PyTorch's
     ``named_children`` would leave out the second.
+    """
+    return {name: module for name, module in network._modules.items() if module is not None}
+
+
+def named_layers(network: "nn.Module") -> dict[str, "nn.Module"]:
+    """Return ``children_of`` a network whose layers share no weights.
 
     Raises:
         UsageError: a module with parameters has two names.
     """
-    layers = {name: module for name, module in network._modules.items() if module is not None}
+    layers = children_of(network)
     first: dict[int, str] = {}
     for name, module in layers.items():
         if first.setdefault(id(module), name) != name and any(True for _ in module.parameters()):

@@ -265,7 +265,10 @@ def _all_finite(value: object) -> bool:
         return all(map(_all_finite, value.values()))
     if isinstance(value, list):
         if {*map(type, value)} <= {int, float}:  # most values, and ten times as fast
-            return all(isinstance(each, int) or math.isfinite(each) for each in value)
+            try:
+                return all(map(math.isfinite, value))
+            except OverflowError:  # a whole number beyond any float
+                return all(map(_all_finite, value))
         return all(map(_all_finite, value))
     if isinstance(value, float):
         return math.isfinite(value)

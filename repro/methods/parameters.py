@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from repro.core.errors import UsageError
-from repro.core.partition import partition_index
+from repro.core.partition import children_of, partition_index
 
 Parameters = (
     Iterable[torch.Tensor] | Iterable[tuple[str, torch.Tensor]] | Iterable[Mapping[str, Any]]
@@ -126,7 +126,7 @@ def split_at(
         start = partition_index(partition, layers)
     else:
         # with a module that is used twice, C counts as model[:C] does
-        children = [name for name, child in model._modules.items() if child is not None]
+        children = list(children_of(model))
         if order is not None:
             first = [layer.partition(".")[0] for layer in layers]
             places: list[int] = []

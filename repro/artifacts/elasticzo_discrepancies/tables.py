@@ -8,7 +8,7 @@ from repro.artifacts.elasticzo_discrepancies import evaluated
 from repro.artifacts.elasticzo_discrepancies.causes import VIEWS
 from repro.artifacts.elasticzo_discrepancies.evaluated import comparisons
 from repro.artifacts.shared.columns import headings, published
-from repro.artifacts.shared.comparisons import IN_TABLE, AxisComparison, Variant
+from repro.artifacts.shared.comparisons import IN_TABLE, Variant
 from repro.claims.elasticzo import DATASETS, ROW_LABELS
 from repro.claims.quantity import Point, key
 from repro.claims.statistics import MeanEstimate, estimate
@@ -25,7 +25,7 @@ def by_cause(records: Sequence[Record]) -> pd.DataFrame:
             "accuracy by value (%)": "; ".join(
                 f"{_label(v)}: {v.last.text()}" for v in one.variants
             ),
-            "published": _published(one),
+            "published": _published(one.published),
             "seeds": _seeds(variant.last for variant in one.variants),
         }
         for one in comparisons(records)
@@ -41,7 +41,7 @@ def best_epochs(records: Sequence[Record]) -> pd.DataFrame:
             "value": _label(variant),
             "last epoch (%)": variant.last.text(),
             "best epoch (%)": variant.best.text(),
-            "published": _published(one),
+            "published": _published(one.published),
         }
         for one in comparisons(records)
         if "angle" not in one.row
@@ -55,7 +55,6 @@ def long_point_clouds(records: Sequence[Record]) -> pd.DataFrame:
     for group in SeedGroups(records):
         if "points" in group.point:
             row = {name: group.point[name] for name in IN_TABLE if name in group.point}
-            reference = published().get(key(row))
             changed = group.records[0].metrics["changed"]
             rows.append(
                 {
@@ -65,7 +64,7 @@ def long_point_clouds(records: Sequence[Record]) -> pd.DataFrame:
                     "points": str(group.point["points"]),
                     "last epoch (%)": estimate(list(group.last.values())).text(),
                     "best epoch (%)": estimate(list(group.best.values())).text(),
-                    "published": "" if reference is None else f"{reference:.2f}",
+                    "published": _published(published().get(key(row))),
                     "seeds": str(len(group.seeds)),
                 }
             )
@@ -130,8 +129,8 @@ def nearest_to_both(records: Sequence[Record]) -> str:
     return f"The settings nearest to all four published numbers are {'; '.join(parts)}."
 
 
-def _published(one: AxisComparison) -> str:
-    return "" if one.published is None else f"{one.published:.2f}"
+def _published(accuracy: float | None) -> str:
+    return "" if accuracy is None else f"{accuracy:.2f}"
 
 
 def _name(row: Point) -> str:
