@@ -3,7 +3,7 @@
 from typing import Any
 
 from repro.artifacts.shared.ablation import Axis
-from repro.core.names import MethodName
+from repro.core.names import ZEROTH_ORDER, MethodName
 
 _WITH_BP: tuple[MethodName, ...] = ("cls2", "cls1", "full_bp")
 
@@ -55,9 +55,9 @@ _OF_POINTNET = (
 )
 OF_CLOUDS = (
     *_OF_POINTNET,
-    Axis("learning rate", "lr", (0.002, 0.008, 0.032, 0.128), ENDS),
+    Axis("learning rate", "lr", (0.002, 0.008, 0.032, 0.128)),
     Axis("batch size", "batch", (8, 128), ENDS),
-    Axis("epsilon", "eps", (1e-3, 1e-2), ("full_zo",)),
+    Axis("epsilon", "eps", (1e-3, 3e-3, 1e-2), ZEROTH_ORDER),
 )
 OF_LONG_CLOUDS = (
     Axis("learning rate", "lr", (0.002, 0.128), ("full_bp",)),
