@@ -46,26 +46,32 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
     exists at the same time as its matrix's output; a composed activation needs more tensors.
     """
     D, Q, K, b = a.hidden, a.query_width, a.kv_width, s.width
-    # GPT-2 looks its positions up once for all sequences
-    outside = 2 * D + (D / s.batch if a.position_rows else 0)
-    # the stream (or attention's output, if both are added at the end), and the norm's output
+    outside = 2 * D
+    if a.position_rows:  # OPT looks them up for every sequence, GPT-2 once
+        outside += D if a.inline_feed_forward else D / s.batch
+    # the stream (or attention's output, if both are added at the end), and the norm's output,
+    # which inline code frees after the first matrix
+    inputs = 1 if a.inline_feed_forward and not adapters else 2
     composed = a.activation == "composed" and not a.gated
     # a fused matrix's output stays whole while its halves' activation and product are made
     gated = 4 + 2 * adapters if a.fused_gate else 3 + adapters
     wide = 4 if composed else (gated if a.gated else 2 + adapters)
-    feed_forward = b * (outside + (2 + a.held) * D + wide * a.feed_forward)
-    projected = outside + D + Q + 2 * K
+    feed_forward = b * (outside + (inputs + a.held) * D + wide * a.feed_forward)
+    projected = outside + (D if a.pre_norm else 0) + Q + 2 * K
     rotation = max(3 * Q, Q + 3 * K) if a.rotary else 0
+    if a.float32_rotation:
+        rotation *= FLOAT32 / b
     mask = s.context if _masked(a, s) else 0
     attention = b * (projected + max(rotation, 2 * Q + mask))
     if is_eager(a, s):
         row = b * a.heads * s.context
-        rotated = Q + K if a.rotary and a.fused_qkv else 0  # besides the fused matrix's output
+        # besides the matrices' outputs, of which the fused one or the unrotated part is a view
+        rotated = Q + K if a.rotary and (a.fused_qkv or a.joined_rotation) else 0
         # a single key/value head is repeated as a view
         repeated = 2 * Q if a.kv_heads > 1 and a.kv_heads < a.heads and not a.split_copies else 0
-        inputs = b * (projected + rotated + repeated)
-        product = inputs + b * 2 * Q + row  # which copies queries and keys
-        attention = max(b * (projected + rotation), product, inputs + _scores_working(a, s))
+        operands = b * (projected + rotated + repeated)
+        product = operands + b * 2 * Q + row  # which copies queries and keys
+        attention = max(b * (projected + rotation), product, operands + _scores_working(a, s))
         feed_forward += row  # the probabilities, which the block's code still holds
     norm = b * (outside + D) + 2 * FLOAT32 * D if a.norm != "layer" else 0
     return s.batch * s.context * max(feed_forward, attention, norm)
@@ -78,7 +84,9 @@ def feed_forward_backward(a: Architecture, s: Setting, *, adapters: bool = False
     """
     wide = 1 if a.activation == "fused" and not a.gated else 2
     wide += adapters and not a.gated and a.activation != "composed"
-    return s.batch * s.context * s.width * (a.hidden + wide * a.feed_forward)
+    matrices = s.width * (a.hidden + wide * a.feed_forward)
+    norm = 5 * FLOAT32 * a.hidden if a.post_norm else 0  # the first backward pass of the block
+    return s.batch * s.context * max(matrices, norm)
 
 
 def attention_backward(a: Architecture, s: Setting, *, adapters: bool = False) -> float:
@@ -116,9 +124,9 @@ def shared_input(a: Architecture, s: Setting) -> float:
 def unkept(a: Architecture, s: Setting) -> float:
     """Return how much less the first block of a backward pass stores than the others.
 
-    Nothing before it is trained, so its first RMSNorm needs no input to pass a gradient on.
+    Nothing before it is trained, so an RMSNorm before attention passes no gradient on.
     """
-    return 0 if a.norm == "layer" else s.batch * s.context * FLOAT32 * a.hidden
+    return 0 if a.norm == "layer" or not a.pre_norm else s.batch * s.context * FLOAT32 * a.hidden
 
 
 def shared(a: Architecture, s: Setting) -> float:

@@ -49,12 +49,17 @@ class Architecture:
     norm: Norm = "rms"
     norms: int = 2
     """Norms of width D in a block."""
+    post_norm: bool = False
+    """Whether a norm follows the feed-forward network; if a block has two norms, none precedes it
+    or attention."""
     query_key_norm: Literal["none", "head", "wide"] = "none"
     """RMSNorm of queries and keys: of the width of one head, of all heads together, or none."""
     rotary: bool = True
     """Whether queries and keys are rotated."""
     joined_rotation: bool = False
     """Whether rotated queries are joined from a rotated and an unrotated part."""
+    float32_rotation: bool = False
+    """Whether queries and keys are rotated in float32."""
     fused_qkv: bool = False
     """Whether queries, keys and values are one matrix's output."""
     split_copies: bool = False
@@ -77,6 +82,8 @@ class Architecture:
     held: int = 0
     """Number of tensors of width D held by a block's code while its feed-forward network runs,
     besides the block's input, the residual stream and the norm's output."""
+    inline_feed_forward: bool = False
+    """Whether the block's own code, not a module of its own, runs the feed-forward network."""
     float32_softmax: bool = True
     """Whether eager attention computes the softmax in float32."""
     eager_only: bool = False
@@ -107,6 +114,11 @@ class Architecture:
     def masked_share(self, blocks: int) -> float:
         """Return the fraction of masked blocks among the last ``blocks`` blocks."""
         return sum(self.masked[-blocks:]) / blocks
+
+    @property
+    def pre_norm(self) -> bool:
+        """Whether a norm precedes attention."""
+        return not self.post_norm or self.norms > 2  # one before and one after each part
 
     @property
     def query_width(self) -> int:

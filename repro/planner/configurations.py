@@ -126,6 +126,7 @@ def _gemma2(config: Config) -> Architecture:
         config,
         norm="rms32",
         norms=4,
+        post_norm=True,
         activation="fused",
         eager_only=True,
         capped=True,
@@ -146,6 +147,7 @@ def _gemma3(config: Config) -> Architecture:
         config,
         norm="rms32",
         norms=4,
+        post_norm=True,
         activation="fused",
         query_key_norm="head",
         **_attention_bias(config),
@@ -249,6 +251,7 @@ def _opt(config: Config) -> Architecture:
         output_bias=bias,
         feed_forward_bias=bias,
         position_rows=_size(config, "max_position_embeddings") + 2,  # OPT's class begins at row 2
+        inline_feed_forward=True,
     )
 
 
@@ -366,7 +369,12 @@ _READERS: dict[str, Callable[[Config], Architecture]] = {
     "falcon": _falcon,
     "stablelm": _stablelm,
     "olmo2": lambda config: _llama_like(
-        config, norm="rms32", query_key_norm="wide", **_attention_bias(config)
+        config,
+        norm="rms32",
+        post_norm=True,
+        query_key_norm="wide",
+        float32_rotation=True,
+        **_attention_bias(config),
     ),
     "smollm3": lambda config: _llama(
         _with(config, tie_word_embeddings=True, num_key_value_heads=4)

@@ -142,6 +142,8 @@ class _Step:
         a, s, trains = self.a, self.s, self.method.trains
         block = self._kept_block(a.masked_share(self.blocks or 1))
         inputs = self.blocks * self.stream if self.method.checkpointed else 0
+        if inputs and self.adapters and a.position_rows:
+            inputs += self.stream  # the embedded tokens, which PEFT makes require a gradient
         first_keeps_all = not self.blocks or trains == "all"
         less = 0 if first_keeps_all else activations.unkept(a, s)
         every = inputs or self.blocks * block - less
@@ -171,7 +173,7 @@ class _Step:
             # a tied embedding's gradient has two parts, which autograd adds out of place
             parts = 2 * embedding if a.tied else 0
         others = self.trained - to_come - self._block_gradient(a.block_parameters)
-        first = again + self.stream if inputs else block
+        first = again + inputs - (self.blocks - 1) * self.stream if inputs else block - less
         ends = "backward pass ends"
         yield self._at(ends, others + feed_forward, first, feed_forward_working)
         yield self._at(ends, others + attention, first, attention_working)
