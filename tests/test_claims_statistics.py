@@ -14,6 +14,7 @@ from repro.claims.statistics import (
     MeanEstimate,
     bootstrap_interval,
     estimate,
+    holm,
     sign_flip_p,
 )
 
@@ -134,3 +135,23 @@ def test_the_bootstrap_of_few_seeds_is_too_narrow_for_verdicts(
         by_student += abs(student.mean - 5) <= student.interval
     assert by_bootstrap / rounds == pytest.approx(bootstrap, abs=0.06)  # three standard errors
     assert by_student / rounds == pytest.approx(0.95, abs=0.035)
+
+
+@given(st.lists(st.floats(1e-6, 1), min_size=1, max_size=5))
+def test_holm_is_the_closure_of_bonferroni(p_values: list[float]) -> None:
+    """A hypothesis is rejected if every set of hypotheses that has it is (Marcus et al. 1976)."""
+    places = range(len(p_values))
+    sets = [
+        chosen
+        for size in range(1, len(p_values) + 1)
+        for chosen in itertools.combinations(places, size)
+    ]
+    expected = [
+        max(
+            min(1.0, len(chosen) * min(p_values[place] for place in chosen))
+            for chosen in sets
+            if each in chosen
+        )
+        for each in places
+    ]
+    assert holm(p_values) == pytest.approx(expected)

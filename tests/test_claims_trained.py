@@ -303,6 +303,20 @@ def test_cut_runs_on_clouds_are_no_evidence_for_other_settings() -> None:
     assert found["B-T1-modelnet40-fp32-full_zo"] == pytest.approx((10, 10))
 
 
+def test_only_the_highest_profile_of_one_engine_makes_the_range() -> None:
+    def other(end: float, engine: str, profile: str = "paper", **point: Any) -> Record:
+        settings = {"lr": 0.002, "epochs": 100}
+        metrics = {"test_accuracy": [0.1, end], "settings": settings, "trained": {"engine": engine}}
+        made = run({**ZO, "r_max": 3, **point}, 0, [], metrics=metrics, profile=profile)
+        return msgspec.structs.replace(made, artifact="elasticzo_discrepancies")
+
+    counted = [other(0.8, "native"), msgspec.structs.replace(other(0.82, "native"), seed=1)]
+    lower = [other(0.2, "torch"), other(0.3, "native", "quick", r_max=7)]
+    ruled_out = other(0.1, "native", turn="clockwise")
+    found = plausible_ranges([*counted, *lower, ruled_out])
+    assert found["B-T1-mnist-fp32-full_zo"] == pytest.approx((81, 81))
+
+
 def test_one_run_is_not_decidable_if_its_length_decides() -> None:
     claim = CLAIMS["B-T1-modelnet40-fp32-full_zo"]
     assert claim.published == 32.05

@@ -69,6 +69,8 @@ def test_a_new_artifact_touches_at_most_five_files(tmp_path: Path) -> None:
     ("slug", "message"),
     [
         ("mezo_fig3", "the artifact 'mezo_fig3' exists already"),
+        ("elasticzo_misses", "'elasticzo_misses' exists already, or one had that name"),
+        ("elasticzo_memory_figures", "tests/test_elasticzo_memory_figures.py: exists already"),
         ("lora_fig1", "'lora_fig1' is not a name for an artifact; give mezo_... or elasticzo_..."),
         ("mezo_Fig9", "is not a name for an artifact"),
     ],

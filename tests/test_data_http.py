@@ -35,6 +35,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path == "/missing":
             self.send_error(404)
             return
+        if self.path == "/no-length":
+            self.send_response(200)
+            self.send_header("Content-Length", "abc")
+            self.end_headers()
+            return
         if self.path == "/hang-up":
             self.close_connection = True
             return
@@ -43,7 +48,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         resuming = asked is not None and self.server.ranges_supported
         start = int(asked.removeprefix("bytes=").removesuffix("-")) if resuming else 0
         if start >= len(BODY):
-            self.send_error(416)
+            self.send_response(416)
+            self.send_header("Content-Range", f"bytes */{len(BODY)}")
+            self.end_headers()
             return
         self.send_response(206 if resuming else 200)
         self.send_header("Content-Length", str(len(BODY) - start))
@@ -94,11 +101,21 @@ def test_a_partial_file_that_is_too_long_is_bad_content(server: Server, tmp_path
         download(server.url, tmp_path / "set.zip")
 
 
+def test_a_partial_file_that_is_whole_is_kept(server: Server, tmp_path: Path) -> None:
+    """As after a kill between the last byte and the renaming."""
+    (tmp_path / "set.zip.part").write_bytes(BODY)
+    download(server.url, tmp_path / "set.zip")
+    assert [path.name for path in tmp_path.iterdir()] == ["set.zip"]
+    assert server.requested_ranges == ["bytes=2560000-"]
+
+
 def test_says_why_a_server_cannot_be_used(server: Server, tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailableError, match="the server answered 404 Not Found"):
         download(server.url.replace("set.zip", "missing"), tmp_path / "set.zip")
     with pytest.raises(SourceUnavailableError, match=r"no answer from the server \(Remote end"):
         download(server.url.replace("set.zip", "hang-up"), tmp_path / "set.zip")
+    with pytest.raises(SourceUnavailableError, match="invalid literal"):
+        download(server.url.replace("set.zip", "no-length"), tmp_path / "set.zip")
     with pytest.raises(SourceUnavailableError, match="no connection"):
         download("http://127.0.0.1:1/set.zip", tmp_path / "set.zip")
     assert list(tmp_path.iterdir()) == []

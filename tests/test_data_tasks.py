@@ -21,7 +21,7 @@ from repro.data.text import tasks
 from repro.data.text.published import RTE, SEEDS, SST2
 from repro.data.text.rows import Row, encode_rows, read_rows
 from repro.data.text.task import PromptTask
-from repro.data.text.tasks import get_task, read_task, register, task_names, task_of_seed
+from repro.data.text.tasks import get_task, read_task, register, task_of_seed
 from repro.data.text.tokens import tokenise
 
 MIRROR = Path(os.environ.get("REPRO_DATA_MIRROR", "absent"))
@@ -310,11 +310,6 @@ def test_a_file_named_after_a_published_task_keeps_its_own_rows(tmp_path: Path) 
 def test_files_of_unknown_format_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"must end in .jsonl or .tsv"):
         replace(REVIEWS, train=tmp_path / "train.csv").rows("train")
-
-
-def test_every_task_reads_sets_of_the_catalogue() -> None:
-    for name in task_names():
-        assert all(key.replace("-", "_").isidentifier() for key in get_task(name).sets)
 
 
 def test_mirror_and_hub_end_in_the_same_bytes(tmp_path: Path) -> None:

@@ -290,7 +290,7 @@ def test_a_module_used_twice_is_two_layers() -> None:
 
 def test_layers_with_shared_weights_are_refused_in_integers() -> None:
     linear = nn.Linear(5, 5, bias=False)
-    with pytest.raises(UsageError, match="layer 2 is layer 0 again"):
+    with pytest.raises(UsageError, match="layer 2 has a weight or bias of layer 0"):
         IntegerNetwork.random(nn.Sequential(linear, nn.ReLU(), linear), seed=0)
     with pytest.raises(UsageError, match="must flatten all but the batch"):
         IntegerNetwork.random(nn.Sequential(nn.Flatten(2), nn.Linear(5, 2, bias=False)), seed=0)

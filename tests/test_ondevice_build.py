@@ -52,6 +52,29 @@ def test_a_failing_build_shows_its_output_and_leaves_nothing(
     assert not list(module_path().parent.iterdir())
 
 
+def test_a_module_cut_short_is_not_loaded_and_counts_as_not_built() -> None:
+    path = module_path()
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"\x7fELF" + bytes(996))
+    for size in ("", "5000000"):  # of before sizes were kept, and of the whole module
+        path.with_suffix(".size").write_text(size)
+        assert not build_module.is_built()
+        with pytest.raises(EngineError, match="run `repro engine build`"):
+            load()
+    path.with_suffix(".size").write_text("1000")
+    assert build_module.is_built()
+
+
+def test_a_directory_that_cannot_be_made_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("REPRO_ENGINE_DIR", str(tmp_path / "file" / "engine"))
+    monkeypatch.setenv("CXX", "env sh")  # a launcher and a compiler, as CMake takes them
+    with pytest.raises(EngineError, match="set REPRO_ENGINE_DIR to a directory"):
+        build()
+
+
 def test_a_change_of_the_sources_asks_for_a_new_build(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ import torch
 from scipy import stats
 from torch import nn
 from torch.nn.functional import cross_entropy
+from torch.nn.utils import prune
 
 from repro.core.errors import UsageError
 from repro.methods.step_info import DivergedError
@@ -231,7 +232,7 @@ def test_refuses_what_it_cannot_train() -> None:
     with pytest.raises(UsageError, match="eps = 0"):
         NativeElasticZO(network(), IMAGE, 12, lr=LR, eps=0)
     native = NativeElasticZO(network(), IMAGE, 12, lr=LR, eps=EPS)
-    with pytest.raises(UsageError, match="features"):
+    with pytest.raises(UsageError, match="was made for"):
         native.step(torch.zeros(2, 1, 27, 28), torch.zeros(2, dtype=torch.int64))
 
 
@@ -246,3 +247,41 @@ def test_parameters_that_pytorch_would_train_otherwise_are_refused() -> None:
     with pytest.raises(UsageError, match=r"conv1\.weight is torch\.float64 on cpu"):
         NativeElasticZO(double, IMAGE, "fc2", lr=LR, eps=EPS)
     assert {parameter.dtype for parameter in double.parameters()} == {torch.float64}
+
+
+def test_batches_of_another_layout_are_refused() -> None:
+    """Each has as many numbers a sample as the network reads."""
+    native = NativeElasticZO(network(), IMAGE, 12, lr=LR, eps=EPS)
+    inputs, labels = batch()
+    for wrong in (inputs[:, 0], inputs.permute(0, 2, 3, 1), inputs.flatten(1), inputs.double()):
+        with pytest.raises(UsageError, match=r"the network was made for \[B, 1, 28, 28\]"):
+            native.forward(wrong)
+    with pytest.raises(UsageError, match=r"labels \[.*, 1\] .*: must be \[B\] of torch.int64"):
+        native.step(inputs, labels.view(-1, 1))
+    inputs[0, 0, 3, 3] = torch.nan
+    with pytest.raises(UsageError, match="all must be finite"):
+        native.forward(inputs)
+
+
+class _Doubled(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * super().forward(x)
+
+
+def test_layers_whose_weight_is_not_their_own_are_refused() -> None:
+    def made() -> nn.Sequential:
+        return nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.Linear(4, 3))
+
+    tied, pruned, normed = made(), made(), made()
+    tied[2].bias = tied[0].bias
+    prune.l1_unstructured(pruned[0], "weight", 0.5)
+    nn.utils.parametrizations.spectral_norm(normed[0])
+    doubled = nn.Sequential(_Doubled(4, 4), nn.Linear(4, 3))
+    for model, message in (
+        (tied, "layer 2 has a weight or bias of layer 0"),
+        (pruned, "layer 0 computes its weight from weight_orig"),
+        (normed, "layer 0 computes its weight from parametrizations"),
+        (doubled, r"layer 0 \(_Doubled\) has its own forward\(\)"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            NativeElasticZO(model, (4,), 0, lr=LR, eps=EPS)

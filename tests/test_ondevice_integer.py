@@ -295,12 +295,14 @@ def test_what_does_not_fit_is_refused_and_nothing_moves() -> None:
     before = native.network.parameters.clone()
     inputs, labels = batch(0, 8)
     wrong = [
-        (IntegerTensor(inputs.values[:, :, :27], -5), labels, "features"),
+        (IntegerTensor(inputs.values[:, :, :27], -5), labels, "was made for"),
         (batch(0, 65)[0], batch(0, 65)[1], "from 1 to 64"),
         (inputs, labels[:7], "7 labels for 8 inputs"),
         (inputs, labels + 10, "label 1[0-9]: must be from 0 to 9"),
         (IntegerTensor(inputs.values[:0], -5), labels[:0], "from 1 to"),
-        (inputs, labels.int(), "incompatible"),
+        (inputs, labels.int(), "must be .B. of torch.int64"),
+        (inputs, labels.view(-1, 1), "must be .B. of torch.int64"),
+        (IntegerTensor(inputs.values[:, 0], -5), labels, "was made for"),
     ]
     for values, classes, message in wrong:
         with pytest.raises(UsageError, match=message):
@@ -370,3 +372,35 @@ def test_the_arena_holds_the_tail_only_where_there_is_one() -> None:
     sizes = [both(partition)[1].arena_bytes for partition in PARTITIONS.values()]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1] / 2
+
+
+@pytest.mark.parametrize("instructions", ["auto", "baseline"])
+def test_gradient_of_a_long_row_does_not_leave_int32(instructions: str) -> None:
+    columns, samples = 8192, 64
+    structure = nn.Sequential(
+        nn.Conv2d(1, 1, 1, bias=False), nn.Flatten(), nn.Linear(columns, 2, bias=False)
+    )
+    networks = [IntegerNetwork.random(structure, seed=0) for _ in range(2)]
+    for network in networks:  # the largest products, all of one sign
+        network.parameters[0] = 127
+        network.parameters[1 : 1 + columns] = -127
+        network.parameters[1 + columns :] = 127
+    inputs = IntegerTensor(torch.full((samples, 1, 1, columns), 127, dtype=torch.int8), 0)
+    labels = torch.zeros(samples, dtype=torch.int64)
+    ElasticZOInt8(networks[0], 0).step(inputs, labels)
+    native = NativeElasticZOInt8(
+        networks[1], structure, (1, 1, columns), 0, capacity=samples, instructions=instructions
+    )
+    native.step(inputs, labels)
+    assert torch.equal(networks[0].parameters, networks[1].parameters)
+
+
+def test_error_that_may_leave_int32_is_refused() -> None:
+    structure = nn.Sequential(
+        nn.Conv2d(1, 1, 1, bias=False), nn.Conv2d(1, 6000, 5, bias=False),
+        nn.Conv2d(6000, 1, 1, bias=False), nn.Flatten(), nn.Linear(25, 2, bias=False),
+    )  # fmt: skip
+    network = IntegerNetwork.random(structure, seed=0)
+    with pytest.raises(UsageError, match="layer 1: sums of 150000 products may overflow int32"):
+        NativeElasticZOInt8(network, structure, (1, 9, 9), 0)
+    NativeElasticZOInt8(network, structure, (1, 9, 9), 1)  # layer 1 passes no error on

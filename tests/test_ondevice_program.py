@@ -134,7 +134,7 @@ def test_prints_accuracy_and_the_time_of_each_phase(
     ("options", "message"),
     [
         (["--batch", "0"], "--batch 0: must be finite and at least 1"),
-        (["--batch", "1e9"], "--batch 1e9: must be a number"),
+        (["--batch", "1e9"], "--batch 1e9: must be a whole number from 1 to 2147483647"),
         (["--batch", "99999999"], "--batch 99999999: must be at most 1048576"),
         (["--lr", "nan"], "--lr nan: must be finite"),
         (["--colour", "red"], "--colour: unknown option"),
@@ -145,6 +145,11 @@ def test_prints_accuracy_and_the_time_of_each_phase(
         (["--precision", "fp32", "--compact"], "--compact works with --precision int8"),
         (["--classes", "5"], "a label is above 4"),
         (["--load", "/"], "must be a file of"),
+        (["--save", "/nonexistent/weights"], "--save /nonexistent/weights: cannot be written"),
+        (["--images", "/"], "/: cannot be opened"),
+        (["--deviation", "0"], "--mean and --deviation: 256 grey levels become"),
+        (["--lr", "1e300"], "--lr 1e300: must be at most 1000000"),
+        (["--seed", "-1"], "--seed -1: must be a whole number from 0 to 18446744073709551615"),
     ],
 )
 def test_wrong_options_end_in_an_error(
@@ -153,6 +158,17 @@ def test_wrong_options_end_in_an_error(
     done = run(program, *data[2], *options)
     assert done.returncode in (1, 2)
     assert message in done.stderr
+
+
+def test_weights_are_kept_after_every_epoch(program: list[str], data: Any, tmp_path: Path) -> None:
+    """A run of two epochs that is cut in the second leaves the weights of the first."""
+    _, _, files = data
+    common = ["--sequential", "--batch", BATCH, "--epochs", 2]
+    run(program, *files, *common, "--steps", ITEMS // BATCH, "--save", tmp_path / "one")
+    one = (tmp_path / "one").read_bytes()
+    run(program, *files, *common, "--save", tmp_path / "two")
+    assert (tmp_path / "two").read_bytes() != one
+    assert {path.name for path in tmp_path.iterdir()} == {"images", "labels", "one", "two"}
 
 
 @settings(

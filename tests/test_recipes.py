@@ -84,7 +84,7 @@ def test_failed_runs_are_left_out() -> None:
     assert not [
         row
         for row in rows("int8")
-        if row["method"] == "Full ZO" and row["data"] == "Fashion-MNIST turned by 45°"
+        if row["method"] == "Full ZO" and row["data"] == "Fashion-MNIST rotated by 45°"
     ]
 
 

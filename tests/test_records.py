@@ -12,6 +12,7 @@ import pytest
 
 from repro.core.errors import ReproError
 from repro.measurement import environment
+from repro.measurement.prior_results import PriorResults
 from repro.measurement.records import (
     Record,
     latest_run,
@@ -379,3 +380,28 @@ def test_unknown_profile_and_unreadable_file_are_refused(profile: str, tmp_path:
     (tmp_path / f"{name}.jsonl").mkdir()
     with pytest.raises(ReproError, match=f"{name}.jsonl: (not the name|cannot be read)"):
         read_runs(run_files(tmp_path))
+
+
+def test_a_file_of_another_profile_or_of_two_artifacts_is_refused(tmp_path: Path) -> None:
+    path = write_run(tmp_path, [record(), record()])
+    other = path.with_name(path.name.replace(record().profile, "smoke", 1))
+    path.rename(other)
+    with pytest.raises(ReproError, match="the profile that its name says"):
+        read_run(other)
+    mixed = write_run(tmp_path, [record(), msgspec.structs.replace(record(), artifact="another")])
+    with pytest.raises(ReproError, match="a record of another"):
+        read_run(mixed)
+
+
+def test_dirty_records_do_not_hide_clean_ones(tmp_path: Path) -> None:
+    clean = msgspec.structs.replace(record().environment, dirty=False)
+    made = msgspec.structs.replace(record(), environment=clean)
+    write_run(tmp_path, [made])
+    dirty = msgspec.structs.replace(clean, dirty=True)
+    write_run(
+        tmp_path,
+        [msgspec.structs.replace(made, environment=dirty, utc="2099-01-02T03:04:05Z")],
+    )
+    prior = PriorResults.of(tmp_path, made.profile, {})
+    found = prior.metrics(made.kind, made.point, made.seed, made.metrics.get("settings"))
+    assert found == made.metrics

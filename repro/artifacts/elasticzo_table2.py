@@ -68,21 +68,24 @@ def run(config: Config, context: Context) -> Iterator[Result]:
       metrics are its settings and its curves, which begin with the pre-trained network. The method
       ``none`` is the pre-trained network itself.
     """
-    from repro.artifacts.shared.training_runs import results, rotated_run
+    from repro.artifacts.shared.training_runs import by_engine, results, rotated_run
 
     rows = product(config.datasets, config.angles, config.precisions, config.methods, config.seeds)
     runs = [rotated_run(config, *row) for row in rows]
+    starts = {run.precision: by_engine(run, config.engine).start for run in runs}
     seen = set()
     for result in results(runs, context, engine=config.engine):
         yield result
-        start = (result.point["dataset"], result.point["angle"], result.point["precision"])
-        if (*start, result.seed) not in seen:
-            seen.add((*start, result.seed))
+        cell = (result.point["dataset"], result.point["angle"], result.point["precision"])
+        if (*cell, result.seed) not in seen:
+            seen.add((*cell, result.seed))
             # the pre-trained network's result: the first points of the fine-tuning curves
             curves = ("test_accuracy", "test_loss", "train_loss")
             before: dict[str, Any] = {name: result.metrics[name][:1] for name in curves}
             before["diverged"] = not before["test_accuracy"]  # pre-training diverged
             before["settings"] = result.metrics["settings"]["start"]
+            trained = starts[result.point["precision"]]
+            before["trained"] = {"engine": trained.engine if trained else "torch"}
             yield Result("run", {**result.point, "method": "none"}, before, result.seed)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from repro.claims.elasticzo import CLOUD_EPOCHS, QUANTITIES
 from repro.claims.quantity import Accuracy, Key, key
 from repro.core.validation import CLOUD_POINTS
-from repro.measurement.records import Record
+from repro.measurement.records import Record, rank
 
 _CELL = ("dataset", "angle", "precision", "method")
 _IMAGES = ("images", "turn", "interpolation")
@@ -30,12 +30,17 @@ def plausible_ranges(records: Iterable[Record]) -> dict[str, Range]:
     An accuracy has one value for each group of settings. A gap between two cells has one value for
     each choice of test images and of the network before fine-tuning, which both cells share.
 
-    Runs of PointNet on fewer points, or for fewer epochs, than the paper may have used do not
+    Only the highest profile counts, and of the engines that trained a group the one with the most
+    runs. Runs of PointNet on fewer points, or for fewer epochs, than the paper may have used do not
     count.
     """
-    accuracies: dict[Key, dict[Key, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for record in records:
+    every = list(records)
+    highest = max((rank(record.profile) for record in every), default=0)
+    accuracies: dict[Key, dict[Key, dict[str, list[float]]]] = {}
+    for record in every:
         point = record.point
+        if rank(record.profile) < highest:
+            continue
         if _RULED_OUT.items() <= point.items() or _is_cut(record.metrics["settings"]):
             continue
         if record.kind == "run" and not record.metrics["test_accuracy"]:
@@ -46,11 +51,13 @@ def plausible_ranges(records: Iterable[Record]) -> dict[str, Range]:
             if record.kind == "evaluation"
             else record.metrics["test_accuracy"][-1]
         )
-        accuracies[cell][key(point)].append(100 * value)
-    means = {
-        cell: {settings: fmean(values) for settings, values in groups.items()}
-        for cell, groups in accuracies.items()
-    }
+        engines = accuracies.setdefault(cell, {}).setdefault(key(point), {})
+        engines.setdefault(record.engine, []).append(100 * value)
+    means: dict[Key, dict[Key, float]] = {}
+    for cell, groups in accuracies.items():
+        for settings, engines in groups.items():
+            most = max(engines, key=lambda engine: len(engines[engine]))
+            means.setdefault(cell, {})[settings] = fmean(engines[most])
     found = {}
     for claim_id, quantity in QUANTITIES.items():
         if isinstance(quantity, Accuracy):

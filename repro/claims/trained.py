@@ -25,6 +25,7 @@ from repro.claims.statistics import (
     prediction_half_width,
 )
 from repro.claims.verdict import Finding
+from repro.measurement.lengths import beginning_of, course_of, epochs_of
 from repro.measurement.records import Record, of_kind, rank
 
 SAMPLED_IMAGES = 1024
@@ -50,7 +51,7 @@ class SeedGroup:
         A run on clouds also counts for each shorter length in ``CLOUD_EPOCHS``, with the beginning
         of its curves: the learning rate is set epoch by epoch, so a shorter run is the same so far.
         """
-        alike, others = of_newest_settings(seeds, _without_length)
+        alike, others = of_newest_settings(seeds, _course)
         shown = {_length(record) for record in alike}
         for record in alike:
             if "points" in record.metrics["settings"]:
@@ -162,29 +163,15 @@ def of_newest_settings(
 
 
 def _length(record: Record) -> int:
-    """Return the number of epochs in a run's settings; 0 where they have none."""
-    return int(record.metrics["settings"].get("epochs", 0))
+    return epochs_of(record.metrics)
 
 
 def _beginning(record: Record, length: int) -> Record:
-    """Return the first ``length`` epochs of a run."""
-    if length == _length(record):
-        return record
-    metrics = dict(record.metrics)
-    for name in ("test_accuracy", "test_loss", "train_loss"):  # they start before the first epoch
-        metrics[name] = metrics[name][: length + 1]
-    metrics["seconds"] = metrics["seconds"][:length]
-    metrics["diverged"] = metrics["diverged"] and len(metrics["seconds"]) < length
-    metrics["settings"] = {**metrics["settings"], "epochs": length}
-    return msgspec.structs.replace(record, metrics=metrics)
+    return msgspec.structs.replace(record, metrics=beginning_of(record.metrics, length))
 
 
-def _without_length(record: Record) -> dict[str, Any]:
-    """Return the settings that decide a run's course: on clouds all but the number of epochs."""
-    settings = dict(record.metrics["settings"])
-    if "points" in settings:
-        del settings["epochs"]
-    return settings
+def _course(record: Record) -> dict[str, Any]:
+    return course_of(record.metrics["settings"])
 
 
 class SeedGroups:

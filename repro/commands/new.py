@@ -10,6 +10,7 @@ from typing import Any
 from repro.artifacts.index import SLUGS
 from repro.core import atomic
 from repro.core.errors import UsageError
+from repro.measurement.renamed import PRESENT_SLUGS
 
 _ROOT = Path(__file__).parents[2]
 _INDEX = Path("repro/artifacts/index.py")
@@ -36,9 +37,10 @@ def execute(args: argparse.Namespace) -> int:
         names = " or ".join(f"{name}_..." for name in _PAPERS)
         msg = f"{args.slug!r} is not a name for an artifact; give {names}, in lower case"
         raise UsageError(msg)
-    if args.slug in SLUGS:
+    if args.slug in SLUGS or args.slug in PRESENT_SLUGS:
         msg = (
-            f"the artifact {args.slug!r} exists already; choose another name (repro list shows all)"
+            f"the artifact {args.slug!r} exists already, or one had that name; choose another "
+            "(repro list shows all)"
         )
         raise UsageError(msg)
     if not (_ROOT / "tests").is_dir():
@@ -51,6 +53,10 @@ def execute(args: argparse.Namespace) -> int:
         Path(f"tests/test_{args.slug}.py"): _skeleton("test_artifact.py.txt", values),
         _INDEX: _registered((_ROOT / _INDEX).read_text(encoding="utf-8"), args.slug, paper),
     }
+    there = [str(path) for path in files if path != _INDEX and (_ROOT / path).exists()]
+    if there:
+        msg = f"{', '.join(there)}: exists already; choose another name, or move it away"
+        raise UsageError(msg)
     for path, text in files.items():
         atomic.replace(_ROOT / path, text.encode())
         sys.stdout.write(f"{path}\n")

@@ -22,17 +22,18 @@ def named_layers(network: "nn.Module") -> dict[str, "nn.Module"]:
     """Return ``children_of`` a network whose layers share no weights.
 
     Raises:
-        UsageError: a module with parameters has two names.
+        UsageError: two layers hold the same parameter.
     """
     layers = children_of(network)
     first: dict[int, str] = {}
     for name, module in layers.items():
-        if first.setdefault(id(module), name) != name and any(True for _ in module.parameters()):
-            msg = (
-                f"layer {name} is layer {first[id(module)]} again: layers that share their weights "
-                "are not supported; give each its own"
-            )
-            raise UsageError(msg)
+        for parameter in module.parameters():
+            if first.setdefault(id(parameter), name) != name:
+                msg = (
+                    f"layer {name} has a weight or bias of layer {first[id(parameter)]}: layers "
+                    "that share their weights are not supported; give each its own"
+                )
+                raise UsageError(msg)
     return layers
 
 

@@ -96,12 +96,12 @@ class ArraySpec:
         and hashing the whole array.
 
         Raises:
-            BadContentError: ``path`` is not an array file, is truncated, has another type or
-                another item shape, or holds a non-finite number.
+            BadContentError: ``path`` is missing, is not an array file, is truncated, has another
+                type or another item shape, or holds a non-finite number.
         """
         try:
             array = map_npy(path)
-        except BadArrayError as error:
+        except (BadArrayError, OSError) as error:
             msg = f"{path}: not an array file: {error}"
             raise BadContentError(msg) from error
         if (
@@ -149,7 +149,14 @@ class FileSpec:
         shutil.copyfile(str(value), path)
 
     def read(self, path: Path) -> Path:
-        """Return ``path``."""
+        """Return ``path``.
+
+        Raises:
+            BadContentError: there is no such file.
+        """
+        if not path.is_file():
+            msg = f"{path} is not there"
+            raise BadContentError(msg)
         return path
 
 

@@ -13,7 +13,7 @@ import msgspec
 from repro.core.errors import ReproError
 from repro.measurement import environment
 from repro.measurement.environment import Environment
-from repro.ondevice.build import module_path
+from repro.ondevice.build import is_built, module_path
 from repro.training.run import NetworkRun
 from repro.training.store import CheckpointStore, identity
 from repro.training.trainer import TrainingTask, train_run
@@ -43,8 +43,7 @@ class Node:
 
 def describe() -> Node:
     """Describe this node."""
-    engine = module_path()
-    return Node(environment.capture(), engine.parent.name if engine.is_file() else "")
+    return Node(environment.capture(), module_path().parent.name if is_built() else "")
 
 
 def run_job(

@@ -36,8 +36,12 @@ def quantise(numbers: Tensor, exponent: int | None = None) -> IntegerTensor:
         exponent: by default ``exponent_of`` their largest magnitude.
 
     Raises:
-        UsageError: a number is not finite, or all are zero and there is no ``exponent``.
+        UsageError: there is no number, one is not finite, or all are zero and there is no
+            ``exponent``.
     """
+    if not numbers.numel():
+        msg = f"numbers of shape {tuple(numbers.shape)}: there is nothing to quantise"
+        raise UsageError(msg)
     largest = float(numbers.abs().max())
     if not math.isfinite(largest):
         msg = f"largest magnitude = {largest}: only finite numbers can be quantised"

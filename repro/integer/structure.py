@@ -18,7 +18,7 @@ from repro.integer.layers import (
     Layer,
 )
 from repro.integer.tensor import IntegerTensor
-from repro.models import pointnet
+from repro.models import lean, pointnet
 
 NewWeight = Callable[[tuple[int, ...]], IntegerTensor]
 """Returns a weight of a given shape."""
@@ -38,6 +38,35 @@ def without_bias_and_norm(model: nn.Sequential) -> nn.Sequential:
     return nn.Sequential(layers)
 
 
+def require_plain(name: str, module: nn.Module) -> None:
+    """Check that a layer computes what its class does, from a weight and a bias of its own.
+
+    Raises:
+        UsageError: it has a ``forward`` of its own, or other parameters, from which pruning, weight
+            norm and the like compute the weight.
+    """
+    others = {path for path, _ in module.named_parameters()} - {"weight", "bias"}
+    if others:
+        msg = (
+            f"layer {name} computes its weight from {', '.join(sorted(others))}, which is not "
+            "supported; remove its pruning or parametrization"
+        )
+        raise UsageError(msg)
+    if type(module).forward not in _FORWARD:
+        kind = type(module).__name__
+        msg = f"layer {name} ({kind}) has its own forward(), which is not supported"
+        raise UsageError(msg)
+
+
+_FORWARD = {
+    kind.forward
+    for kind in (
+        nn.Linear, nn.Conv2d, lean.LeanConv2d, nn.BatchNorm1d, pointnet.PointBatchNorm, nn.ReLU,
+        lean.LeanReLU, nn.MaxPool2d, lean.MaxPool2x2, nn.Flatten, pointnet.MaxOverPoints,
+    )
+}  # fmt: skip
+
+
 def convert(name: str, module: nn.Module, new_weight: NewWeight) -> Layer:
     """Return the integer layer that corresponds to ``module``.
 
@@ -50,6 +79,8 @@ def convert(name: str, module: nn.Module, new_weight: NewWeight) -> Layer:
     Raises:
         UsageError: no integer layer supports the module or one of its settings.
     """
+    if isinstance(module, _CONVERTED):
+        require_plain(name, module)
     if isinstance(module, nn.Linear | nn.Conv2d):
         if module.bias is not None:
             msg = f"layer {name} has a bias; NITI networks do not support biases: use bias=False"
@@ -92,6 +123,7 @@ def convert(name: str, module: nn.Module, new_weight: NewWeight) -> Layer:
     raise UsageError(msg)
 
 
+_CONVERTED = (nn.Linear, nn.Conv2d, nn.ReLU, nn.MaxPool2d, nn.Flatten, pointnet.MaxOverPoints)
 _PLAIN: dict[type[nn.Module], Callable[[], Layer]] = {
     nn.ReLU: IntegerReLU,
     nn.Flatten: IntegerFlatten,

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from repro.measurement.lengths import beginning_of, course_of, epochs_of, is_course
 from repro.measurement.records import Record, read_run, run_files, together
 
 
@@ -15,18 +16,16 @@ class PriorResults:
     A result counts as recorded if one of the same kind, point, seed and settings exists. These
     decide the computation, including the engine. Commit, library versions and machine may differ,
     since the tables also combine results from all of them. Results from a dirty working tree do not
-    count, because nobody can reproduce them.
+    count, because nobody can reproduce them. A run on clouds also answers for shorter ones.
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         """Take the records; none by default, so that everything is computed again."""
         self._metrics = {}
-        for record in records:
-            # the code that trained, which may be older than the record
-            made_by, metrics = record.metrics.get("trained", {}), dict(record.metrics)
-            if not made_by.get("dirty", record.environment.dirty):
-                at = _key(record.kind, record.point, record.seed, metrics.get("settings"))
-                self._metrics[at] = metrics
+        for record in filter(_is_reproducible, records):
+            metrics = dict(record.metrics)
+            at = _key(record.kind, record.point, record.seed, metrics.get("settings"))
+            self._metrics[at] = metrics
 
     @classmethod
     def of(cls, directory: Path, profile: str, having: Mapping[str, Any]) -> "PriorResults":
@@ -45,9 +44,11 @@ class PriorResults:
         runs = [read_run(path) for path in paths]
         return cls(
             together(
-                run
+                clean
                 for run in runs
                 if all(run[0].config.get(name) == value for name, value in having.items())
+                # before newer ones replace older ones
+                and (clean := [*filter(_is_reproducible, run)])
             )
         )
 
@@ -55,8 +56,18 @@ class PriorResults:
         self, kind: str, point: Mapping[str, Any], seed: int | None, settings: object
     ) -> dict[str, Any] | None:
         """Return the metrics of a recorded result, or ``None`` if there is none."""
-        return self._metrics.get(_key(kind, point, seed, settings))
+        found = self._metrics.get(_key(kind, point, seed, settings))
+        if found is None or not isinstance(settings, Mapping) or not is_course(settings):
+            return found
+        epochs = int(settings["epochs"])
+        return beginning_of(found, epochs) if epochs <= epochs_of(found) else None
 
 
 def _key(kind: str, point: Mapping[str, Any], seed: int | None, settings: object) -> bytes:
-    return msgspec.json.encode((kind, point, seed, settings), order="deterministic")
+    course = course_of(settings) if isinstance(settings, Mapping) else settings
+    return msgspec.json.encode((kind, point, seed, course), order="deterministic")
+
+
+def _is_reproducible(record: Record) -> bool:
+    _, dirty = record.code
+    return not dirty

@@ -16,6 +16,7 @@ import msgspec
 from repro.core import atomic
 from repro.core.errors import ReproError
 from repro.measurement.environment import Environment
+from repro.measurement.lengths import course_of, epochs_of, is_course
 from repro.measurement.renamed import with_present_names
 
 SCHEMA_VERSION = 1
@@ -63,6 +64,15 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def engine(self) -> str:
         """The engine that trained it, ``native`` or ``torch``; ``torch`` without training."""
         return str(self.metrics.get("trained", {}).get("engine", "torch"))
+
+    @property
+    def code(self) -> tuple[str | None, bool | None]:
+        """Commit of the code that computed it, and whether its working tree was dirty.
+
+        A training run reused from an earlier run keeps its own.
+        """
+        made, here = self.metrics.get("trained") or {}, self.environment
+        return made.get("commit", here.commit), made.get("dirty", here.dirty)
 
     @property
     def dataset(self) -> str:
@@ -127,7 +137,26 @@ def read_run(path: Path) -> list[Record]:
                 f"{number} of {len(records)}; restore the file or remove it and run again"
             )
             raise ReproError(msg)
+    _require_own(path, records)
     return with_present_names(records)
+
+
+def _require_own(path: Path, records: Sequence[Record]) -> None:
+    """Check that a file with the name of a run file holds the records that its path says.
+
+    Raises:
+        ReproError: a record is of another profile, or of another artifact than its neighbours.
+    """
+    named = RUN_FILE.fullmatch(path.name)
+    first = records[0]
+    for record in records:
+        if record.artifact != first.artifact or (named and record.profile != named["profile"]):
+            msg = (
+                f"{path}:{record.line}: a record of {record.artifact} with the profile "
+                f"{record.profile}; a file holds one artifact and the profile that its name says; "
+                "move it away"
+            )
+            raise ReproError(msg)
 
 
 def read_runs(paths: Iterable[Path]) -> list[Record]:
@@ -143,27 +172,49 @@ def together(runs: Iterable[Sequence[Record]]) -> list[Record]:
     """Combine the records of several runs of one artifact, keeping the current ones.
 
     A result is identified by its kind, point, engine and data set. For each result the records of
-    the highest profile are kept, and for each seed those of the newest run. A single run is
-    returned unchanged.
+    the highest profile are kept, and for each seed those of the newest run; on clouds a longer run
+    of the same course stays, as the newest is its beginning. A single run is returned unchanged.
     """
     by_age = sorted(runs, key=lambda run: run[-1].utc)
-    made = []
+    if len(by_age) == 1:
+        return list(by_age[0])
+    highest: dict[bytes, int] = {}
+    made: dict[tuple[bytes, int, int | None], list[tuple[int, int, Record]]] = {}
+    place = 0
     for age, run in enumerate(by_age):
         for record in run:
             of = (record.kind, record.point, record.engine, record.dataset)
             # sorted, so that the order of the coordinates in a point does not matter
-            result = msgspec.json.encode(of, order="deterministic")
-            made.append((result, rank(record.profile), age, record))
-    highest: dict[bytes, int] = {}
-    newest: dict[tuple[bytes, int, int | None], int] = {}
-    for result, height, age, record in made:
-        highest[result] = max(height, highest.get(result, height))
-        newest[result, height, record.seed] = age
-    return [
-        record
-        for result, height, age, record in made
-        if height == highest[result] and age == newest[result, height, record.seed]
+            result, height = msgspec.json.encode(of, order="deterministic"), rank(record.profile)
+            highest[result] = max(height, highest.get(result, height))
+            made.setdefault((result, height, record.seed), []).append((place, age, record))
+            place += 1
+    kept = [
+        one
+        for (result, height, _), records in made.items()
+        if height == highest[result]
+        for one in _of_newest_run(records)
     ]
+    return [record for _, record in sorted(kept, key=lambda one: one[0])]
+
+
+def _of_newest_run(made: Sequence[tuple[int, int, Record]]) -> list[tuple[int, Record]]:
+    """Return the records of the newest run, or on clouds the longest of the same course.
+
+    Args:
+        made: place, age and record of each record of one result and seed, oldest first.
+    """
+    newest = made[-1][1]
+    latest = [(place, record) for place, age, record in made if age == newest]
+    settings = latest[-1][1].metrics.get("settings", {})
+    if not is_course(settings):
+        return latest
+    alike = [
+        (place, record)
+        for place, _, record in reversed(made)  # of equal lengths the newest
+        if course_of(record.metrics.get("settings", {})) == course_of(settings)
+    ]
+    return [max(alike, key=lambda one: epochs_of(one[1].metrics))]
 
 
 def run_files(directory: Path) -> list[Path]:
@@ -195,6 +246,11 @@ def latest_run(directory: Path) -> Path | None:
 def profile_runs(directory: Path) -> list[Path]:
     """Return the run files of all profiles, newest first; custom runs do not count."""
     return [path for path in reversed(run_files(directory)) if _profile(path) != CUSTOM]
+
+
+def is_smoke(path: Path) -> bool:
+    """Return whether a run file shows only that the artifact runs."""
+    return _profile(path) == "smoke"
 
 
 def rank(profile: str) -> int:

@@ -23,6 +23,8 @@ _BODIES = {
     "qwen2.5-coder-1.5b": 1_310_340_608,
 }
 """Parameters outside embedding and output layer, of the models in plans that do not state them."""
+_STARTED_BY_ENGINE = (("none", "native"), ("none", "auto"))
+"""Method and configured engine of networks that the engine pre-trained, in integers."""
 _CLOUDS = ("modelnet40", "modelnet40_hdf5", "shapes40")
 
 
@@ -34,6 +36,8 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
       it is ``shapes40``, the one used without ModelNet40.
     - Records of counted signs from before the batch size was a setting get it in their point.
     - Table 1's number of epochs on clouds, once a single one, becomes a list.
+    - In Table 2 a network without fine-tuning, once without its engine, gets it: the engine trains
+      integers from scratch wherever it fine-tunes.
     - A fine-tuning run from before runs had steps and controls becomes a run without them.
     - The setting ``helped`` of a fine-tuning run becomes ``native_passes``.
     - The plan of a fine-tuning run gets the model's parameters outside embedding and output layer.
@@ -60,6 +64,12 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
             if "helped" in settings:
                 settings["native_passes"] = settings.pop("helped")
             metrics = {**metrics, "settings": settings}
+        if (
+            artifact == "elasticzo_table2"
+            and (point["method"], config.get("engine")) in _STARTED_BY_ENGINE
+            and point["precision"] != "fp32"
+        ):
+            metrics = {"trained": {"engine": "native"}, **metrics}
         if record.kind == "plan" and "body_parameters" not in metrics:
             body = _BODIES.get(point["model"], metrics["parameters"])
             metrics = {**metrics, "body_parameters": body}

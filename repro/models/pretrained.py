@@ -118,6 +118,11 @@ def of_catalogue(name: str) -> Path:
     return converted(files[KEY], sha256)
 
 
+_CONVERSION = ""
+"""Suffix of converted models' directories; to be changed if the same file is converted otherwise,
+such as to ``-2``."""
+
+
 def converted(gguf: Path, sha256: str | None = None) -> Path:
     """Return the directory of the dense model of ``gguf``, converting it if needed.
 
@@ -137,7 +142,7 @@ def converted(gguf: Path, sha256: str | None = None) -> Path:
     if sha256 is None:
         sha256 = sha256_of(gguf)
     # no suffix for float32, so that models converted before there was bfloat16 are found
-    suffix = "" if dtype == "float32" else f"-{dtype}"
+    suffix = ("" if dtype == "float32" else f"-{dtype}") + _CONVERSION
     directory = cache_dir() / "models" / f"{sha256[:16]}{suffix}"
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)

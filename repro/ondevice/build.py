@@ -8,6 +8,7 @@ chosen compiler: after a change of any of them the engine is built again, and no
 import hashlib
 import importlib.util
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from repro.core import atomic
 from repro.core.errors import ReproError
 from repro.core.leftovers import temporary_directory
 from repro.core.paths import cache_dir
@@ -56,7 +58,7 @@ def module_path() -> Path:
 
 
 def build(*, otherwise: str = "") -> Path:
-    """Build the module, unless it is there, and return its path.
+    """Build the module, unless it is there as a whole, and return its path.
 
     The module is written atomically. Of two builds at a time, the second waits for the first.
 
@@ -65,14 +67,16 @@ def build(*, otherwise: str = "") -> Path:
 
     Raises:
         ToolsMissingError: there is no compiler, no CMake or no nanobind.
-        EngineError: the build fails; the message has the end of its output.
+        EngineError: the directory cannot be written, or the build fails; the message has the end of
+            its output.
     """
     target = module_path()
-    if target.is_file():
+    if _is_whole(target):
         return target
     own = Path(sys.executable).with_name("cmake")  # of this environment, else the system's
     cmake = str(own) if own.is_file() else shutil.which("cmake") or ""
-    compilers = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
+    # as CMake reads CXX: a launcher such as ccache may come before the compiler
+    compilers = shlex.split(os.environ.get("CXX", ""))[:1] or ["c++", "g++", "clang++"]
     missing = ""
     if not any(map(shutil.which, compilers)):
         missing = f"C++ compiler ({', '.join(compilers)})"
@@ -83,9 +87,16 @@ def build(*, otherwise: str = "") -> Path:
     if missing:
         msg = f"no {missing} to build the engine with: {_NEEDS}"
         raise ToolsMissingError(f"{msg}; or {otherwise}" if otherwise else msg)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = (
+            f"cannot store the engine in {target.parent}: {error.strerror or error}; set "
+            "REPRO_ENGINE_DIR to a directory that can be written"
+        )
+        raise EngineError(msg) from error
     with FileLock(target.parent.with_suffix(".lock")), temporary_directory(target) as directory:
-        if target.is_file():  # by now
+        if _is_whole(target):  # by now
             return target
         _run(
             cmake,
@@ -93,13 +104,27 @@ def build(*, otherwise: str = "") -> Path:
             f"-DPython_EXECUTABLE={sys.executable}",
         )
         _run(cmake, "--build", str(directory), "--parallel", str(os.cpu_count() or 1))
-        (directory / target.name).replace(target)
+        module = (directory / target.name).read_bytes()
+        atomic.replace(_size_file(target), str(len(module)).encode())
+        atomic.replace(target, module)
     return target
+
+
+def _size_file(module: Path) -> Path:
+    return module.with_suffix(".size")
+
+
+def _is_whole(module: Path) -> bool:
+    """Return whether a built module has its full size; loading one cut short kills the process."""
+    try:
+        return module.stat().st_size == int(_size_file(module).read_text())
+    except (OSError, ValueError):
+        return False
 
 
 def is_built() -> bool:
     """Return whether the engine was built from these sources."""
-    return f"repro.ondevice.{_MODULE}" in sys.modules or module_path().is_file()
+    return f"repro.ondevice.{_MODULE}" in sys.modules or _is_whole(module_path())
 
 
 def load() -> Any:  # noqa: ANN401 - a compiled module
@@ -112,7 +137,7 @@ def load() -> Any:  # noqa: ANN401 - a compiled module
     if name in sys.modules:
         return sys.modules[name]
     path = module_path()
-    if not path.is_file():
+    if not _is_whole(path):
         msg = f"the on-device engine is not built: run `repro engine build`; {_NEEDS}"
         raise EngineError(msg)
     spec = importlib.util.spec_from_file_location(name, path)

@@ -15,8 +15,8 @@ from repro.core.validation import (
 )
 from repro.methods.elasticzo import ACTIVATION_WEIGHTS
 from repro.methods.step_info import DivergedError, StepInfo
-from repro.ondevice.layers import norms, samples
-from repro.ondevice.training import EngineTraining, called
+from repro.ondevice.layers import norms
+from repro.ondevice.training import EngineTraining, called, classes_of
 
 
 class NativeElasticZO(EngineTraining):
@@ -115,13 +115,17 @@ class NativeElasticZO(EngineTraining):
             labels: classes, int64 [B].
 
         Raises:
-            UsageError: the batch does not fit the network, or is one value for each channel of a
-                batch norm; nothing has been touched.
+            UsageError: the batch does not fit the network, has a number that is not finite, or is
+                one value for each channel of a batch norm; nothing has been touched.
             DivergedError: a loss is not finite; the weights are restored.
         """
         lr = require_not_negative("learning rate lr", self.param_groups[0]["lr"])
         plus, minus, gradient, key, finite = called(
-            self.training.step, samples(inputs), labels.contiguous().numpy(), self.steps, lr
+            self.training.step,
+            self._samples(inputs, torch.float32),
+            classes_of(labels),
+            self.steps,
+            lr,
         )
         # PyTorch counts every forward pass, also those of a step that fails
         for module in self._updated:
@@ -141,9 +145,9 @@ class NativeElasticZO(EngineTraining):
         """Return the logits, float32 [B, classes].
 
         Raises:
-            UsageError: the batch does not fit the network.
+            UsageError: the batch does not fit the network, or has a number that is not finite.
         """
-        return torch.from_numpy(called(self.training.forward, samples(inputs)))
+        return torch.from_numpy(called(self.training.forward, self._samples(inputs, torch.float32)))
 
     def perturb_(self, key: int, factor: float) -> None:
         """Add ``factor`` z(key) to the weights before the tail; z is standard normal."""

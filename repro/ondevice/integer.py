@@ -14,8 +14,8 @@ from repro.integer.elasticzo_int8 import Algorithm2, Rules
 from repro.integer.network import IntegerNetwork
 from repro.integer.tensor import IntegerTensor
 from repro.methods.step_info import StepInfo
-from repro.ondevice.layers import layer_table, samples
-from repro.ondevice.training import EngineTraining, called
+from repro.ondevice.layers import layer_table
+from repro.ondevice.training import EngineTraining, called, classes_of
 
 SIGNS = ("float", "integer")
 """The rules for the gradient's sign that the engine has; see ``repro.integer.sign``."""
@@ -85,7 +85,6 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
             threads=threads,
             instructions=instructions,
             seed=self.seed,
-            exponents=[0] * len(names),  # see _exponent
             r_max=self.r_max,
             b_zo=self.b_zo,
             sign=self.sign,
@@ -112,9 +111,9 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         self.check_schedule()
         sign, plus, minus, key, clipped = called(
             self.training.step,
-            samples(inputs.values),
+            self._samples(inputs.values, torch.int8),
             self._exponent(inputs),
-            labels.contiguous().numpy(),
+            classes_of(labels),
             self.steps,
             self.p_zero,
             self.b_bp,
@@ -135,13 +134,12 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         Raises:
             UsageError: the batch does not fit the network.
         """
-        values, exponent = called(
-            self.training.forward, samples(inputs.values), self._exponent(inputs)
-        )
+        values = self._samples(inputs.values, torch.int8)
+        values, exponent = called(self.training.forward, values, self._exponent(inputs))
         return _logits(values, exponent)
 
     def _exponent(self, inputs: IntegerTensor) -> int:
-        """Return the inputs' exponent and the weights', which may be reloaded.
+        """Return the sum of the inputs' exponent and the weights', which may be reloaded.
 
         The logits' exponent is the sum of these and of the shifts; nothing else depends on them.
         """

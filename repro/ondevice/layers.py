@@ -1,13 +1,12 @@
 """From the structure of a PyTorch network to the engine's layer table."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from repro.core.errors import UsageError
 from repro.core.partition import named_layers, partition_index
-from repro.integer.structure import plain_padding, plain_window
+from repro.integer.structure import plain_padding, plain_window, require_plain
 from repro.models import pointnet
 
 
@@ -138,6 +137,7 @@ def _check_axes(name: str, module: nn.Module, axes: int) -> None:
             f"supports {' or '.join(map(str, known[0]))} (images have 3, clouds 2, features 1)"
         )
         raise UsageError(msg)
+    require_plain(name, module)
 
 
 def _as_image(shape: tuple[int, ...]) -> tuple[int, int, int]:
@@ -234,9 +234,3 @@ def first_bp_layer(
         raise UsageError(msg)
     weighted = {layer.name for layer in layers}
     return sum(name in weighted for name in names[:before])
-
-
-def samples(inputs: Tensor) -> Any:  # noqa: ANN401 - numpy's, for the engine
-    """Return a batch as the engine reads it: contiguous, clouds [B, N, F] as [B, F, N]."""
-    rows = inputs.transpose(1, 2) if inputs.dim() == 3 else inputs
-    return rows.detach().contiguous().numpy()

@@ -3,7 +3,8 @@
 from dataclasses import asdict
 from typing import Any, Literal
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from repro.core.errors import UsageError
 from repro.core.validation import require_choice, require_whole
@@ -56,6 +57,7 @@ class EngineTraining:
         engine = load()
         require_choice("instructions", instructions, ("auto", *engine.instruction_sets()))
         layers = layer_table(structure, input_shape)
+        self._input_shape = tuple(input_shape)
         self.start = first_bp_layer(structure, layers, partition)
         """Index of the first layer that backpropagation trains, among those with weights."""
         self.training: Any = called(
@@ -76,6 +78,22 @@ class EngineTraining:
             return StepInfo(plus)
         return StepInfo((plus + minus) / 2, (GradientEstimate(key, plus, minus, gradient),))
 
+    def _samples(self, inputs: Tensor, dtype: torch.dtype) -> Any:  # noqa: ANN401 - NumPy's
+        """Return a batch as the engine reads it: contiguous, clouds [B, N, F] as [B, F, N].
+
+        Raises:
+            UsageError: another shape or number format.
+        """
+        if tuple(inputs.shape[1:]) != self._input_shape or inputs.dtype != dtype:
+            wanted = f"[B, {', '.join(map(str, self._input_shape))}]"
+            msg = (
+                f"inputs {list(inputs.shape)} of {inputs.dtype}: the network was made for "
+                f"{wanted} of {dtype}"
+            )
+            raise UsageError(msg)
+        rows = inputs.transpose(1, 2) if len(self._input_shape) == 2 else inputs
+        return rows.detach().contiguous().numpy()
+
     @property
     def arena_bytes(self) -> int:
         """All of the engine's memory for the network, its activations and its training."""
@@ -93,13 +111,25 @@ class EngineTraining:
         return phases
 
 
+def classes_of(labels: Tensor) -> Any:  # noqa: ANN401 - NumPy's
+    """Return the labels of a batch as the engine reads them.
+
+    Raises:
+        UsageError: they are not [B] of int64.
+    """
+    if labels.dim() != 1 or labels.dtype != torch.int64:
+        msg = f"labels {list(labels.shape)} of {labels.dtype}: must be [B] of torch.int64"
+        raise UsageError(msg)
+    return labels.contiguous().numpy()
+
+
 def called(function: Any, *arguments: Any, **settings: Any) -> Any:  # noqa: ANN401 - the engine's
     """Call a function of the engine and return its result.
 
     Raises:
-        UsageError: the engine refuses an argument; its first line says why.
+        UsageError: the engine refuses an argument, and says why.
     """
     try:
         return function(*arguments, **settings)
-    except (ValueError, TypeError) as error:
-        raise UsageError(str(error).partition("\n")[0]) from error
+    except ValueError as error:
+        raise UsageError(str(error)) from error

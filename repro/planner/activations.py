@@ -46,7 +46,7 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
     exists at the same time as its matrix's output; a composed activation needs more tensors.
     """
     D, Q, K, b = a.hidden, a.query_width, a.kv_width, s.width
-    outside = 2 * D
+    outside: float = 2 * D
     if a.position_rows:  # OPT looks them up for every sequence, GPT-2 once
         outside += D if a.inline_feed_forward else D / s.batch
     # the stream (or attention's output, if both are added at the end), and the norm's output,
@@ -58,7 +58,7 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
     wide = 4 if composed else (gated if a.gated else 2 + adapters)
     feed_forward = b * (outside + (inputs + a.held) * D + wide * a.feed_forward)
     projected = outside + (D if a.pre_norm else 0) + Q + 2 * K
-    rotation = max(3 * Q, Q + 3 * K) if a.rotary else 0
+    rotation: float = max(3 * Q, Q + 3 * K) if a.rotary else 0
     if a.float32_rotation:
         rotation *= FLOAT32 / b
     mask = s.context if _masked(a, s) else 0

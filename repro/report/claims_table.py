@@ -28,6 +28,7 @@ from repro.claims.verdict import (
     shown,
     verdict,
 )
+from repro.core.errors import ReproError
 from repro.core.paths import results_dir
 from repro.measurement.records import of_kind, read_run, read_runs, together
 from repro.report.commands import command_of, missing_command
@@ -207,6 +208,10 @@ def _found(slug: str, runs: Sequence[Path]) -> list[_Found]:
             for c in claims
         ]
     content = {run.name: read_run(run) for run in runs}
+    for run in runs:
+        if (made := content[run.name][0].artifact) != slug:
+            msg = f"{run}: records of {made} among those of {slug}; move the file away"
+            raise ReproError(msg)
     records = together(content.values())
     by_id = {finding.claim_id: finding for finding in artifact.findings(records)}
     found = []
@@ -223,9 +228,9 @@ def _found(slug: str, runs: Sequence[Path]) -> list[_Found]:
             ]
             command = command_of(artifact, used) if used else missing_command(artifact, points)
         else:
-            used = records
-            judged = [r for r in used if r.profile == (finding.profile or r.profile)]
-            command = command_of(artifact, judged or used)
+            judged = [r for r in records if r.profile == (finding.profile or r.profile)]
+            used = judged or records
+            command = command_of(artifact, used)
         # by identity: records hold dictionaries, so they cannot be members of a set
         used_ids = {id(record) for record in used}
         names = [name for name, made in content.items() if used_ids & {id(r) for r in made}]

@@ -52,7 +52,10 @@ def missing_command(artifact: Artifact, points: Iterable[Point]) -> str:
     words = ["repro", "run", artifact.slug, "--profile", "paper"]
     points = list(points)
     for field, name in _POINT_NAMES.items():
-        values = list(dict.fromkeys(str(point[name]) for point in points if name in point))
+        asked = dict.fromkeys(point[name] for point in points if name in point)
+        # without fine-tuning is no method to ask for, but the beginning of each
+        known = getattr(artifact.profiles["paper"], field, ())
+        values = [str(value) for value in asked if value in known]
         if values and field in artifact.selector_fields:
             words += [f"--{field}", *values]
     return shlex.join(words)
@@ -61,13 +64,16 @@ def missing_command(artifact: Artifact, points: Iterable[Point]) -> str:
 def _values(field: str, records: Iterable[Record]) -> list[Any]:
     """Return the distinct values of a command line option, in order."""
     found = set()
+    if field == "cloud_epochs":  # the leading seeds share the shortest length
+        lengths = {
+            record.metrics["settings"]["epochs"]
+            for record in records
+            if "points" in record.metrics["settings"]
+        }
+        return [min(lengths)] if lengths else []
     for record in records:
         allowed = record.config.get(field, ())
-        if field == "cloud_epochs":
-            settings = record.metrics["settings"]
-            value = settings["epochs"] if "points" in settings else None
-        else:
-            value = record.seed if field == "seeds" else record.point.get(_POINT_NAMES[field])
+        value = record.seed if field == "seeds" else record.point.get(_POINT_NAMES[field])
         if field == "datasets" and record.dataset in allowed:
             value = record.dataset
         if value in allowed:

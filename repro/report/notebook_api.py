@@ -58,7 +58,7 @@ def provenance(records: Sequence[Record]) -> pd.DataFrame:
         "profile": _each(record.profile for record in records),
         "records": str(len(records)),
         "computed (UTC)": max(record.utc for record in records),
-        "commit": _each(commit_label(here.commit, here.dirty) for here in environments),
+        "commit": _each(commit_label(*record.code) for record in records),
         "CPU": _each(
             f"{here.cpu}, {here.cores} cores, {here.cpu_capability}" for here in environments
         ),

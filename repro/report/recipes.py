@@ -5,7 +5,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
+from typing import cast
 
+from repro.claims.trained import SeedGroups
 from repro.measurement.records import Record, read_runs
 from repro.report.markdown import rewrite
 from repro.report.runs import current_runs
@@ -48,20 +50,20 @@ def recipes_table(results: Path, precision: str) -> str:
         results: directory of the records.
         precision: ``fp32`` or ``int8``.
     """
-    runs: dict[tuple[str, int | None], dict[str, list[Record]]]
-    runs = defaultdict(lambda: defaultdict(list))
+    runs: dict[tuple[str, int | None], dict[str, Sequence[Record]]] = defaultdict(dict)
     for slug in ("elasticzo_table1", "elasticzo_table2"):
-        for record in read_runs(current_runs(results, slug)):
-            if record.point["precision"] == precision:
-                task = record.point["dataset"], record.point.get("angle")
-                runs[task][record.point["method"]].append(record)
+        for group in SeedGroups(read_runs(current_runs(results, slug))):
+            point = group.point
+            if point["precision"] == precision:
+                task = str(point["dataset"]), cast("int | None", point.get("angle"))
+                runs[task][str(point["method"])] = group.records
     names = _SETTINGS[precision]
     head = ["data", "method", *names, "steps", "before", "after", "backpropagation"]
     lines = [f"| {' | '.join(head)} |", f"| --- | --- |{' --: |' * (len(head) - 2)}"]
     for task, (title, images) in TASKS.items():
-        backpropagation = _accuracy(runs[task]["full_bp"])
+        backpropagation = _accuracy(runs[task].get("full_bp", ()))
         for method, label in _METHODS.items():
-            found = runs[task][method]
+            found = runs[task].get(method, ())
             after = _accuracy(found)
             if len(found) < SEEDS or after < WORKED * backpropagation:
                 continue

@@ -4,15 +4,15 @@ from pathlib import Path
 
 from repro.artifacts import index
 from repro.core.errors import ReproError, UsageError
-from repro.measurement.records import latest_run, profile_runs, run_files
+from repro.measurement.records import is_smoke, latest_run, profile_runs, run_files
 
 
 def current_runs(results: Path, slug: str) -> list[Path]:
     """Return the files that hold the artifact's current results, newest first.
 
     For an artifact with selector fields these are all runs of its profiles, since each may hold
-    other training runs. For any other artifact it is the newest run of its highest profile. Custom
-    runs count only if the artifact ``reads_custom``.
+    other training runs; smoke runs count only if there are no others. For any other artifact it is
+    the newest run of its highest profile. Custom runs count only if the artifact ``reads_custom``.
 
     Raises:
         UsageError: ``results`` is not a directory.
@@ -26,7 +26,8 @@ def current_runs(results: Path, slug: str) -> list[Path]:
     if artifact.reads_custom:
         return run_files(directory)[::-1]
     if artifact.selector_fields:
-        return profile_runs(directory)
+        runs = profile_runs(directory)
+        return [path for path in runs if not is_smoke(path)] or runs
     newest = latest_run(directory)
     return [] if newest is None else [newest]
 

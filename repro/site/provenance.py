@@ -13,7 +13,7 @@ import msgspec
 from repro.artifacts.base import Artifact
 from repro.core.units import GB, format_seconds
 from repro.measurement.environment import commit_label
-from repro.measurement.records import CUSTOM, Record, read_run, read_runs
+from repro.measurement.records import Record, read_run, read_runs
 from repro.report.summary import recorded_seconds, seconds_of
 
 
@@ -46,8 +46,7 @@ class Made:
     @property
     def commit(self) -> str:
         """Commit of the code that computed it."""
-        made, here = self._trained, self.record.environment
-        return commit_label(made.get("commit", here.commit), made.get("dirty", here.dirty))
+        return commit_label(*self.record.code)
 
     @property
     def duration(self) -> str:
@@ -131,14 +130,15 @@ def runs(artifact: Artifact, paths: Sequence[Path], made: Sequence[Made]) -> lis
 def command(artifact: Artifact, record: Record) -> str:
     """Return the command line that repeats the run of ``record`` with the present code.
 
-    Options are given where the configuration differs from the present profile. For a custom run,
-    the profile that needs the fewest options is used.
+    Options are given where the configuration differs from the present profile. For a custom run, or
+    one of a former profile, the profile that needs the fewest options is used.
     """
     from repro.harness import config_dict  # imports torch, which takes seconds
 
     commands = []
+    known = record.profile in artifact.profiles  # it may have had others
     for profile, config in artifact.profiles.items():
-        if record.profile in (profile, CUSTOM):
+        if record.profile == profile or not known:
             values = config_dict(config)
             options = [
                 _option(name, value)

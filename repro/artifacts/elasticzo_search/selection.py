@@ -1,5 +1,6 @@
 """Choose the best combination of each grid."""
 
+from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
@@ -53,7 +54,8 @@ def grids(records: Sequence[SearchResult]) -> dict[Group, dict[Combination, floa
     A run counts with its accuracy after the last epoch, or 0 if it diverged. The mean is over seeds
     and over the tasks that share their hyperparameters. Records of earlier searches for fewer
     hyperparameters than today's are left out. Of each group only the records with the most epochs
-    count, so a longer search replaces a shorter one.
+    count, so a longer search replaces a shorter one, and of these those of the engine with the most
+    runs.
 
     Raises:
         ReproError: the runs of a group differ in more settings than the searched hyperparameters,
@@ -67,6 +69,10 @@ def grids(records: Sequence[SearchResult]) -> dict[Group, dict[Combination, floa
     for group, runs in groups.items():
         most = max(run.metrics["settings"]["epochs"] for run in runs)
         longest = [run for run in runs if run.metrics["settings"]["epochs"] == most]
+        # one engine's, as the noise differs
+        engines = Counter(run.metrics["settings"].get("engine") for run in longest)
+        [(engine, _)] = engines.most_common(1)
+        longest = [run for run in longest if run.metrics["settings"].get("engine") == engine]
         _require_alike(group, longest)
         points: dict[Combination, list[float]] = {}
         for run in longest:

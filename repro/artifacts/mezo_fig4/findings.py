@@ -24,7 +24,7 @@ from repro.claims.statistics import (
 from repro.claims.verdict import Finding, is_ranking
 from repro.core.units import GB, format_bytes
 from repro.finetuning.arms import LABELS, PAPER_ARMS, estimates
-from repro.measurement.records import Record
+from repro.measurement.records import Record, rank
 
 _GAIN = 0.5
 """Fraction of BP's gain for which the times are compared."""
@@ -42,11 +42,19 @@ def findings(records: Sequence[Record]) -> list[Finding]:
     return [max(of_claim, key=_telling) for of_claim in zip(*found, strict=True)]
 
 
-def _telling(finding: Finding) -> tuple[bool, bool, bool]:
-    """Rank findings: values first, then rankings by one seed only, then runs without a value."""
+def _telling(finding: Finding) -> tuple[bool, bool, bool, int, int]:
+    """Rank findings: values first, then rankings by one seed only, then runs without a value.
+
+    Among the latter those of a higher profile come first, then those of more seeds.
+    """
     has_value = finding.ours is not None
     one_seed = is_ranking(CLAIMS[finding.claim_id]) and finding.interval is None
-    return has_value and not one_seed, has_value, finding.is_run
+    found = has_value and not one_seed, has_value, finding.is_run
+    return (*found, 0, 0) if has_value else (*found, _height(finding), finding.n_seeds)
+
+
+def _height(finding: Finding) -> int:
+    return -1 if finding.profile is None else rank(finding.profile)
 
 
 def of_setting(setting: TaskRuns) -> list[Finding]:
@@ -212,10 +220,17 @@ def _time(setting: TaskRuns) -> Finding:
     if not later:
         return Finding("A10", None, f"{reason}; no seed is left", profile=setting.profile)
     if censored:
+        reason += f"; in {censored} of {len(later)} seeds it never does"
+    if 2 * censored > len(later):
+        # their delays are those of the runs' lengths, and a higher start leaves less to gain
+        starts = _starts(mezo), _starts(bp)
         reason += (
-            f"; in {censored} of {len(later)} seeds it never does, and the time of the whole run "
-            "counts"
+            f": MeZO starts at {starts[0]:.1f} %, BP at {starts[1]:.1f} %, so their convergence "
+            "cannot be compared"
         )
+        return Finding("A10", None, reason, len(later), profile=setting.profile)
+    if censored:
+        reason += ", and the time of the whole run counts"
     spread = estimate(later)
     return Finding(
         "A10",
@@ -224,7 +239,13 @@ def _time(setting: TaskRuns) -> Finding:
         n_seeds=spread.n_seeds,
         interval=spread.interval,
         profile=setting.profile,
+        p_value=sign_flip_p(later),
     )
+
+
+def _starts(arm: ArmSeeds) -> float:
+    """Return the mean accuracy before training on the monitored items, in per cent."""
+    return estimate([running_maximum(record, "seconds")[0][1] for record in arm.records]).mean
 
 
 def _delays(pairs: Sequence[tuple[Record, Record]]) -> tuple[list[float], int, int]:

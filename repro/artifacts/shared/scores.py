@@ -61,7 +61,9 @@ def runs(records: Sequence[Record]) -> pd.DataFrame:
             name = ", ".join((*headings(column), ROW_LABELS[method]))
             rows[name] = _row(group)
             for other in groups.others(point):
-                rows[f"{name} ({other.engine}, {other.dataset})"] = _row(other)
+                rows[f"{name} ({other.engine}, {other.dataset}, {other.length} epochs)"] = _row(
+                    other
+                )
     table = pd.DataFrame(list(rows.values()), index=list(rows))
     usual = {"engine": {"torch"}, "data set": {""}, "augmentation": {""}}
     hidden = [name for name, values in usual.items() if set(table.get(name, ())) <= values]

@@ -54,16 +54,19 @@ def download(url: str, path: Path) -> None:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310
             _receive(response, partial, present)
     except urllib.error.HTTPError as error:
-        if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+        if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            msg = f"the server answered {error.code} {error.reason}"
+            raise SourceUnavailableError(msg) from error
+        # the header is "bytes */TOTAL"; if nothing is missing, only the renaming was
+        if error.headers.get("Content-Range", "").rpartition("/")[2] != str(present):
             # as bad content, so that the cache removes the partial file
             msg = f"the partial download of {present} bytes is longer than the file at {url}"
             raise BadContentError(msg) from error
-        msg = f"the server answered {error.code} {error.reason}"
-        raise SourceUnavailableError(msg) from error
     except urllib.error.URLError as error:
         msg = f"no connection ({error.reason})"
         raise SourceUnavailableError(msg) from error
-    except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
+    # ValueError: an address or a length that is none
+    except (http.client.HTTPException, ConnectionError, TimeoutError, ValueError) as error:
         msg = f"no answer from the server ({error})"
         raise SourceUnavailableError(msg) from error
     partial.replace(path)

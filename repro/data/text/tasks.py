@@ -97,11 +97,6 @@ _TASKS = {
 _KEYS = {"template", "answers", "train", "validation", "tuning", "label", "truncate", "apart"}
 
 
-def task_names() -> tuple[str, ...]:
-    """Return the names of all tasks that ``get_task`` knows."""
-    return tuple(_TASKS)
-
-
 def register(task: PromptTask) -> PromptTask:
     """Add a task of your own for this process, and return it.
 

@@ -155,10 +155,10 @@ NB_MODULE(_engine, m) {
     nb::class_<zo::IntTraining>(m, "IntTraining")
         .def(
             "__init__",
-            [](zo::IntTraining* at, std::vector<zo::Layer> layers, std::vector<int> exponents,
-               int tail, int capacity, int threads, const std::string& isa, int r_max, int b_zo,
-               const std::string& sign, bool minus_activations, bool exact_restore,
-               std::uint64_t seed, bool compact) {
+            [](zo::IntTraining* at, std::vector<zo::Layer> layers, int tail, int capacity,
+               int threads, const std::string& isa, int r_max, int b_zo, const std::string& sign,
+               bool minus_activations, bool exact_restore, std::uint64_t seed, bool compact) {
+                std::vector<int> exponents(layers.size());  // Python adds the weights' itself
                 new (at) zo::IntTraining(
                     std::move(layers), std::move(exponents), tail,
                     {zo::kernels(isa), threads, padded(capacity, compact ? 1 : zo::kBatchUnit),
@@ -170,9 +170,8 @@ NB_MODULE(_engine, m) {
                      .exact_restore = exact_restore,
                      .seed = seed});
             },
-            nb::kw_only(), "layers"_a, "exponents"_a, "tail"_a, "capacity"_a, "threads"_a, "isa"_a,
-            "r_max"_a, "b_zo"_a, "sign"_a, "minus_activations"_a, "exact_restore"_a, "seed"_a,
-            "compact"_a)
+            nb::kw_only(), "layers"_a, "tail"_a, "capacity"_a, "threads"_a, "isa"_a, "r_max"_a,
+            "b_zo"_a, "sign"_a, "minus_activations"_a, "exact_restore"_a, "seed"_a, "compact"_a)
         .def(
             "step",
             [](zo::IntTraining& self, In<std::int8_t> inputs, int exponent, In<std::int64_t> labels,
@@ -221,7 +220,6 @@ NB_MODULE(_engine, m) {
             "seed", [](zo::IntTraining& self) { return self.settings().seed; },
             [](zo::IntTraining& self, std::uint64_t seed) { self.settings().seed = seed; })
         .def("seconds", [](zo::IntTraining& self) { return seconds(self.timers()); })
-        .def("clear_seconds", [](zo::IntTraining& self) { self.timers().clear(); })
         .def_prop_ro("arena_bytes",
                      [](zo::IntTraining& self) { return self.network().arena_bytes(); });
 
@@ -261,6 +259,7 @@ NB_MODULE(_engine, m) {
             [](zo::FloatTraining& self, In<float> inputs) {
                 zo::FloatNetwork& network = self.network();
                 const int batch = batch_of(inputs, network.inputs(), network.machine().capacity);
+                require_finite({inputs.data(), inputs.size()});
                 std::span<const float> logits;
                 {
                     nb::gil_scoped_release release;
@@ -289,7 +288,6 @@ NB_MODULE(_engine, m) {
             "seed", [](zo::FloatTraining& self) { return self.settings().seed; },
             [](zo::FloatTraining& self, std::uint64_t seed) { self.settings().seed = seed; })
         .def("seconds", [](zo::FloatTraining& self) { return seconds(self.timers()); })
-        .def("clear_seconds", [](zo::FloatTraining& self) { self.timers().clear(); })
         .def_prop_ro("arena_bytes",
                      [](zo::FloatTraining& self) { return self.network().arena().bytes(); });
 

@@ -31,7 +31,7 @@ TileGradient::TileGradient(const PointwiseMlp& mlp, int tail, const Machine& mac
         inputs_ = std::max(inputs_, points * l.channels);
         errors_of_tile_ = std::max(errors_of_tile_, points * rows);
         turned_ = std::max(turned_, points * width);
-        sums_ = std::max(sums_, rows * width);
+        sums_ = std::max(sums_, std::max(rows, kOutputsOfAJob) * width);  // of add_covariance, too
         partial = std::max(partial, this->partial(s, rows));
         most_rows = std::max(most_rows, rows);
         arena.keep(points_.emplace_back(), taps_of_points(s, rows));

@@ -41,9 +41,11 @@ IntNetwork::IntNetwork(std::vector<Layer> layers, std::vector<int> exponents, in
         if (l.bias || l.normed)
             throw std::invalid_argument(
                 "layer " + l.name + " has a bias or a batch norm; NITI networks support neither");
-        if (std::size_t(l.fan_in()) > kMostProducts)
+        // an error is passed on to the layers that backpropagation trains, but for the first
+        const std::size_t products = std::max(l.fan_in(), i > tail ? transposed(l).fan_in() : 0);
+        if (products > kMostProducts)
             throw std::invalid_argument("layer " + l.name + ": sums of " +
-                                        std::to_string(l.fan_in()) +
+                                        std::to_string(products) +
                                         " products may overflow int32; at most 131071 fit");
         if (i >= tail && l.fully_connected() && std::size_t(machine_.capacity) > kMostProducts)
             throw std::invalid_argument("layer " + l.name + ": its gradient in a batch of " +

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kMostSide = 1 << 14;  // a row of products stays in int32
 constexpr std::size_t kMostElements = std::size_t(1) << 31;
+constexpr std::size_t kMostPlaces = 65535;  // the place of a maximum is kept in 16 bits
 
 void require(bool holds, const Layer& layer, const std::string& rule) {
     if (!holds) throw std::invalid_argument("layer " + layer.name + ": " + rule);
@@ -28,6 +29,9 @@ void check_alone(const Layer& l) {
     require(l.rows() >= 1 && l.columns() >= 1, l, "the kernel is larger than its padded input");
     require(l.pooled_rows() >= 1 && l.pooled_columns() >= 1, l,
             "the pooling window is larger than its input");
+    require(std::size_t(l.pool_height) * l.pool_width <= kMostPlaces, l,
+            "pooling windows of " + std::to_string(l.pool_height * l.pool_width) +
+                " values, must be at most " + std::to_string(kMostPlaces));
     require(!l.normed || (l.norm_eps > 0 && std::isfinite(l.norm_eps) && 0 <= l.norm_momentum &&
                           l.norm_momentum <= 1),
             l, "batch norm: eps must be finite and above 0, momentum from 0 to 1");

@@ -22,7 +22,6 @@ class Timers {
         last_ = now;
     }
     void start() { last_ = Clock::now(); }
-    void clear() { seconds_ = {}; }
     const std::array<double, kPhases>& seconds() const { return seconds_; }
 
    private:

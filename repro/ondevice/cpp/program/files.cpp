@@ -1,6 +1,8 @@
 #include "files.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
@@ -30,9 +32,21 @@ void load_bytes(const std::string& path, std::span<char> bytes) {
 }
 
 void save_bytes(const std::string& path, std::span<const char> bytes) {
-    std::ofstream file(path, std::ios::binary);
+    const std::string part = path + ".part";
+    std::ofstream file(part, std::ios::binary);
     file.write(bytes.data(), std::streamsize(bytes.size()));
-    if (!file.flush()) throw std::runtime_error(path + ": cannot be written");
+    file.close();
+    if (!file || std::rename(part.c_str(), path.c_str()) != 0) {
+        std::remove(part.c_str());
+        throw std::runtime_error(path + ": cannot be written");
+    }
+}
+
+void require_writable(const std::string& path) {
+    const std::string part = path + ".part";
+    if (std::filesystem::is_directory(path) || !std::ofstream(part, std::ios::binary))
+        throw std::invalid_argument("--save " + path + ": cannot be written");
+    std::remove(part.c_str());
 }
 
 }  // namespace zo

@@ -35,8 +35,13 @@ void gather(const Items& items, std::span<const std::uint32_t> numbers, std::spa
     }
 }
 
-/// Reads a file of exactly so many bytes, or writes it. Throws std::runtime_error.
+/// Reads a file of exactly so many bytes. Throws std::runtime_error.
 void load_bytes(const std::string& path, std::span<char> bytes);
+
+/// Writes a file in one step, replacing an earlier one. Throws std::runtime_error.
 void save_bytes(const std::string& path, std::span<const char> bytes);
+
+/// Throws std::invalid_argument if `save_bytes` could not write this file.
+void require_writable(const std::string& path);
 
 }  // namespace zo

@@ -1,5 +1,6 @@
 #include "idx.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -8,7 +9,8 @@ namespace zo {
 
 Idx read_idx(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
-    if (!file) throw std::runtime_error(path + ": cannot be opened");
+    if (!file || std::filesystem::is_directory(path))
+        throw std::runtime_error(path + ": cannot be opened");
     const std::vector<std::uint8_t> bytes((std::istreambuf_iterator<char>(file)), {});
     const auto fail = [&](const std::string& what) {
         throw std::runtime_error(path + ": " + what);

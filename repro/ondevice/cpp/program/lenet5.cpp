@@ -87,6 +87,12 @@ std::vector<float> grey_levels(double mean, double deviation) {
     std::vector<float> levels(256);
     const float offset = float(255 * mean), factor = float(1 / (255 * deviation));
     for (int grey = 0; grey < 256; ++grey) levels[grey] = (float(grey) - offset) * factor;
+    if (!std::isfinite(levels.front()) || !std::isfinite(levels.back()) ||
+        levels.front() == levels.back())
+        throw std::invalid_argument("--mean and --deviation: 256 grey levels become " +
+                                    std::to_string(levels.front()) + " to " +
+                                    std::to_string(levels.back()) +
+                                    ": must be finite and differ; give a larger --deviation");
     return levels;
 }
 

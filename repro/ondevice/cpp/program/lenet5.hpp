@@ -24,7 +24,8 @@ void initialise(std::span<const Layer> layers, std::uint64_t seed, std::span<flo
 std::vector<int> initialise(std::span<const Layer> layers, std::uint64_t seed,
                             std::span<std::int8_t> parameters);
 
-/// The float32 value of each of 256 grey levels.
+/// The float32 value of each of 256 grey levels. Throws std::invalid_argument unless all are finite
+/// and the ends differ.
 std::vector<float> grey_levels(double mean, double deviation);
 
 /// Those levels as int8 of one exponent, which is returned.

@@ -35,6 +35,7 @@ double accuracy(Run& run, const Items& items) {
 
 template <class Run>
 void train(const Options& o) {
+    if (!o.save.empty()) require_writable(o.save);
     const Items items = read_items(o.images, o.labels, o.classes);
     const bool tested = !o.test_images.empty();
     const Items test = tested ? read_items(o.test_images, o.test_labels, o.classes) : Items{};
@@ -69,6 +70,7 @@ void train(const Options& o) {
                    run.levels(), inputs, labels);
             run.step(inputs.data(), labels, steps);
         }
+        if (!o.save.empty()) run.save(o.save);
         std::printf("epoch %d, %ld steps", epoch + 1, steps);
         if (tested) std::printf(", test accuracy %.2f %%", 100 * accuracy(run, test));
         std::printf("\n");
@@ -76,14 +78,13 @@ void train(const Options& o) {
     }
     for (int phase = 0; phase < kPhases; ++phase)
         std::printf("%-9s%10.3f s\n", kPhaseNames[phase], run.timers().seconds()[phase]);
-    if (!o.save.empty()) run.save(o.save);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
     try {
-        if (argc == 2 && std::strcmp(argv[1], "--help") == 0)
+        if (argc == 2 && (std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0))
             return std::fputs(usage().c_str(), stdout) < 0;
         const Options options = parse(argc, argv);
         if (options.compact && options.precision == "fp32")

@@ -22,6 +22,7 @@ struct Option {
 
 constexpr double kMostSamples = 1 << 20, kMostThreads = 1024;  // the engine's
 constexpr double kMostClasses = 256;                           // labels are bytes
+constexpr double kMostRate = 1e6;                              // stays finite in float32
 
 const Option kOptions[] = {
     {"--images", &Options::images, 0, "IDX file of training images (required)"},
@@ -37,16 +38,16 @@ const Option kOptions[] = {
     {"--classes", &Options::classes, 2, "outputs of the network (default: 10)", kMostClasses},
     {"--seed", &Options::seed, 0, "seed of all random numbers (default: 0)"},
     {"--lr", &Options::lr, 0,
-     "fp32: learning rate, multiplied by 0.8 every 10 epochs (default: 0.002)"},
-    {"--eps", &Options::eps, 0, "fp32: scale of the perturbation (default: 0.01)"},
-    {"--clip", &Options::clip, 0, "fp32: largest projected gradient (default: 0.3)"},
+     "fp32: learning rate, multiplied by 0.8 every 10 epochs (default: 0.002)", kMostRate},
+    {"--eps", &Options::eps, 0, "fp32: scale of the perturbation (default: 0.01)", kMostRate},
+    {"--clip", &Options::clip, 0, "fp32: largest projected gradient (default: 0.3)", kMostRate},
     {"--r-max", &Options::r_max, 2, "int8: largest entry of the perturbation (default: 15)"},
     {"--mean", &Options::mean, 0, "mean of the pixels divided by 255 (default: 0.1307)"},
     {"--deviation", &Options::deviation, 0,
      "their standard deviation, divided by 255 (default: 0.3081)"},
     {"--isa", &Options::isa, 0, "instruction set (default: auto, the fastest)"},
     {"--load", &Options::load, 0, "file of initial parameters, written by --save"},
-    {"--save", &Options::save, 0, "file for the trained parameters"},
+    {"--save", &Options::save, 0, "file for the parameters, written after every epoch"},
 };
 
 [[noreturn]] void refuse(const Option& option, const std::string& text, const std::string& rule) {
@@ -63,7 +64,12 @@ void set(Options& options, const Option& option, const std::string& text) {
             } else {
                 const char* const end = text.data() + text.size();
                 const auto [stop, error] = std::from_chars(text.data(), end, value);
-                if (error != std::errc() || stop != end) refuse(option, text, "a number");
+                if (error != std::errc() || stop != end)
+                    refuse(option, text,
+                           std::is_same_v<T, double>
+                               ? "a number"
+                               : "a whole number from " + std::to_string(long(option.least)) +
+                                     " to " + std::to_string(std::numeric_limits<T>::max()));
                 if (!(double(value) >= option.least) || !std::isfinite(double(value)))
                     refuse(option, text,
                            "finite and at least " + std::to_string(long(option.least)));
