@@ -260,7 +260,7 @@ def run_session(
 
 def is_recorded(job: GpuJob, out: Path, here: "Environment") -> bool:
     """Return whether ``out`` has records of ``job``, made by this code on this GPU."""
-    from repro.harness import config_dict
+    from repro.artifacts.base import config_dict
     from repro.measurement.records import read_run, run_files
 
     assert job.artifact is not None  # noqa: S101 - the caller passes jobs of artifacts only

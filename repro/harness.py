@@ -1,12 +1,11 @@
 """Run an artifact and write all its records, or none."""
 
 import contextlib
-import dataclasses
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from repro.artifacts.base import Artifact, Config, Context, Result
+from repro.artifacts.base import Artifact, Config, Context, Result, config_dict
 from repro.core import atomic
 from repro.core.leftovers import sweep, tidy
 from repro.execution.executor import DryRunExecutor, Executor, UnknownRunsError
@@ -162,14 +161,6 @@ def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:
         for name, value in config_dict(config).items()
         if name not in free
     )
-
-
-def config_dict(config: Config) -> dict[str, Any]:
-    """Return ``config`` as plain values for JSON."""
-    values: dict[str, Any] = dataclasses.asdict(config)
-    return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
-    }
 
 
 def _record(

@@ -131,7 +131,8 @@ def test_notebook_is_stale_once_records_or_template_change(slug: str, tmp_path: 
     changed = tmp_path / runs[0].name
     changed.write_bytes(runs[0].read_bytes().replace(b'"metrics"', b' "metrics"', 1))
     assert notebooks.is_stale(slug, made, [changed, *runs[1:]])
-    another = tmp_path / "paper-20300101T000000Z-nocommit.jsonl"
+    profile = runs[0].name.partition("-")[0]
+    another = tmp_path / f"{profile}-20300101T000000Z-nocommit.jsonl"
     another.write_bytes(runs[0].read_bytes())
     assert notebooks.is_stale(slug, made, [another, *runs])
 

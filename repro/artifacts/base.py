@@ -129,3 +129,11 @@ class Artifact:
             module = f"repro.artifacts.{self.slug}.figures"
             figures = {name: lazy(f"{module}:{name}") for name in self.captions}
             object.__setattr__(self, "figures", lambda: figures)
+
+
+def config_dict(config: Config) -> dict[str, Any]:
+    """Return ``config`` as plain values for JSON."""
+    values: dict[str, Any] = dataclasses.asdict(config)
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
+    }

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 
 from repro.claims.claim import Claim
+from repro.measurement.records import Record
 
 REPRODUCED = "reproduced"
 CORRECTED = "reproduced, with a correction"
@@ -95,6 +96,8 @@ class Finding:
     """The engine that trained the runs: ``torch``, ``native``, or both."""
     others: Mapping[str, float] = field(default_factory=dict)
     """Values of runs by another engine or on another form of the data set, by its name."""
+    records: tuple[Record, ...] = ()
+    """The records behind the value, where the claim's points do not tell them."""
 
     @property
     def is_run(self) -> bool:

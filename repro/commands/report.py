@@ -89,10 +89,10 @@ def execute(args: argparse.Namespace) -> int:
     from repro.report.summary import SUMMARY, write_summary
     from repro.report.terminal import claims_text
 
-    slugs = [load(slug).slug for slug in args.slugs] or [
-        slug for slug in SLUGS if current_runs(args.results, slug)
-    ]
-    for slug in slugs:
+    every = [slug for slug in SLUGS if current_runs(args.results, slug)]
+    slugs = [load(slug).slug for slug in args.slugs] or every
+    # the site shows all artifacts; figures that are up to date are kept
+    for slug in slugs if args.html is None else dict.fromkeys([*slugs, *every]):
         runs = require_runs(args.results, slug)
         for path in draw(slug, runs, args.results / slug / "figures"):
             sys.stdout.write(f"{path}\n")

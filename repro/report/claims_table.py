@@ -229,7 +229,7 @@ def _found(slug: str, runs: Sequence[Path]) -> list[_Found]:
             command = command_of(artifact, used) if used else missing_command(artifact, points)
         else:
             judged = [r for r in records if r.profile == (finding.profile or r.profile)]
-            used = judged or records
+            used = list(finding.records) or judged or records
             command = command_of(artifact, used)
         # by identity: records hold dictionaries, so they cannot be members of a set
         used_ids = {id(record) for record in used}

@@ -1,10 +1,11 @@
 """Build the command that reproduces given records, with their engine, data sets and seeds."""
 
+import json
 import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from repro.artifacts.base import Artifact
+from repro.artifacts.base import Artifact, config_dict
 from repro.claims.quantity import Point
 from repro.measurement.records import Record
 
@@ -23,8 +24,8 @@ def command_of(artifact: Artifact, records: Sequence[Record]) -> str:
     """Return the command that reproduces ``records``.
 
     Data sets and seeds are always named, other selections only if they do not cover the whole
-    profile. If both engines trained, ``--engine auto`` lets the native engine train every run it
-    supports.
+    profile, other settings only if the newest record's differ from the profile's. If both engines
+    trained, ``--engine auto`` lets the native engine train every run it supports.
     """
     newest = max(records, key=lambda record: record.utc)
     words = ["repro", "run", artifact.slug, "--profile", newest.profile]
@@ -43,8 +44,25 @@ def command_of(artifact: Artifact, records: Sequence[Record]) -> str:
         values = _values(field, records)
         whole = getattr(profile, field, ())
         if values and (field in _ALWAYS or set(values) != set(whole)):
-            words += [f"--{field.replace('_', '-')}", *map(str, values)]
+            words += option(field, values)
+    apart = {*artifact.selector_fields, "engine", "device"}
+    usual_values = {} if profile is None else config_dict(profile)
+    for name, usual_value in usual_values.items():
+        if name not in apart and config.get(name, usual_value) != usual_value:
+            words += option(name, config[name])
     return shlex.join(words)
+
+
+def option(name: str, value: Any) -> list[str]:  # noqa: ANN401 - as JSON has it
+    """Return the words that set a configuration field on the command line."""
+    flag = "--" + name.replace("_", "-")
+    if isinstance(value, bool):
+        return [flag] if value else ["--no-" + flag[2:]]
+    return [flag, *map(_word, value if isinstance(value, list) else [value])]
+
+
+def _word(value: Any) -> str:  # noqa: ANN401 - as JSON has it
+    return value if isinstance(value, str) else "None" if value is None else json.dumps(value)
 
 
 def missing_command(artifact: Artifact, points: Iterable[Point]) -> str:

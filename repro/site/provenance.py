@@ -1,6 +1,5 @@
 """The provenance of each number: file, code, machine, time, and the command that reproduces it."""
 
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +9,11 @@ from typing import Any
 
 import msgspec
 
-from repro.artifacts.base import Artifact
+from repro.artifacts.base import Artifact, config_dict
 from repro.core.units import GB, format_seconds
 from repro.measurement.environment import commit_label
 from repro.measurement.records import Record, read_run, read_runs
+from repro.report.commands import option
 from repro.report.summary import recorded_seconds, seconds_of
 
 
@@ -133,31 +133,16 @@ def command(artifact: Artifact, record: Record) -> str:
     Options are given where the configuration differs from the present profile. For a custom run, or
     one of a former profile, the profile that needs the fewest options is used.
     """
-    from repro.harness import config_dict  # imports torch, which takes seconds
-
     commands = []
     known = record.profile in artifact.profiles  # it may have had others
     for profile, config in artifact.profiles.items():
         if record.profile == profile or not known:
             values = config_dict(config)
             options = [
-                _option(name, value)
+                option(name, value)
                 for name, value in record.config.items()
                 if name in values and value != values[name]
             ]
             commands.append((len(options), profile, chain.from_iterable(options)))
     _, profile, words = min(commands, key=lambda command: command[0])
     return shlex.join(["repro", "run", artifact.slug, "--profile", profile, *words])
-
-
-def _option(name: str, value: Any) -> list[str]:  # noqa: ANN401 - as JSON has it
-    flag = "--" + name.replace("_", "-")
-    if isinstance(value, bool):
-        return [flag] if value else ["--no-" + flag[2:]]
-    if isinstance(value, list):
-        return [flag, *(_word(item) for item in value)]
-    return [flag, _word(value)]
-
-
-def _word(value: Any) -> str:  # noqa: ANN401 - as JSON has it
-    return value if isinstance(value, str) else "None" if value is None else json.dumps(value)

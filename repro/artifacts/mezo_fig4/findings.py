@@ -59,11 +59,11 @@ def _height(finding: Finding) -> int:
 
 def of_setting(setting: TaskRuns) -> list[Finding]:
     """Return a finding for every claim, from the records of one setting."""
+    trained = [*_accuracies(setting), *_orders(setting), _time(setting)]
+    runs = [record for line in setting.lines if line.arm in PAPER_ARMS for record in line.records]
     return [
-        _peak(setting),
-        *_accuracies(setting),
-        *_orders(setting),
-        _time(setting),
+        replace(_peak(setting), records=setting.plans),
+        *(replace(finding, records=tuple(runs)) for finding in trained),
     ]
 
 

@@ -57,10 +57,22 @@ def ratios(records: Iterable[Record]) -> list[Saving]:
 
 
 def by_shape(records: Iterable[Record]) -> list[tuple[dict[str, Any], dict[str, Record]]]:
-    """Return each shape, kernel and number format with its records by method; all have a peak."""
-    found: dict[tuple[Any, ...], dict[str, Record]] = {}
+    """Return each shape, kernel and number format with its records by method; all have a peak.
+
+    The records of one shape are of one device, the CPU where it was measured.
+    """
+    found: dict[tuple[Any, ...], dict[str, dict[str, Record]]] = {}
     for record in records:
         if "peak_bytes" in record.metrics:
             where = tuple(record.point[name] for name in _WHERE)
-            found.setdefault(where, {})[record.point["method"]] = record
-    return [(dict(zip(_WHERE, where, strict=True)), methods) for where, methods in found.items()]
+            devices = found.setdefault(where, {})
+            devices.setdefault(device_of(record), {})[record.point["method"]] = record
+    return [
+        (dict(zip(_WHERE, where, strict=True)), devices.get("cpu") or next(iter(devices.values())))
+        for where, devices in found.items()
+    ]
+
+
+def device_of(record: Record) -> str:
+    """Return the device on which a step was measured; simulated steps count as the CPU's."""
+    return str(record.point.get("device") or "cpu")
