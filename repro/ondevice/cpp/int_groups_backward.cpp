@@ -102,10 +102,15 @@ void GroupedIntNetwork::multiply_windows(const Stage& s, std::span<std::int64_t>
         job.sums = sums.data() + std::size_t(first) * l.fan_in();
         job.chunks = (batch_ + chunk - 1) / chunk;
         job.rows = l.rows();
-        job.columns = l.columns();
         job.sums_output = l.fan_in();
         job.factor = 1;
-        machine_.kernels.products_i8(job);
+        constexpr int kColumns = 1 << 10;  // of a row, whose products the kernel adds up in int32
+        for (int c = 0; c < l.columns(); c += kColumns) {
+            job.columns = std::min(kColumns, l.columns() - c);
+            machine_.kernels.products_i8(job);
+            job.e += kColumns * job.e_column;
+            job.x += kColumns * job.x_column;
+        }
     });
 }
 

@@ -51,7 +51,8 @@ struct Range {
 
 /// Products of errors and inputs summed over samples and positions: one block of a gradient.
 ///
-/// sum[o][t] over chunks, rows and columns of e[o] * x[tap[t]]; a chunk is one vector.
+/// sum[o][t] over chunks, rows and columns of e[o] * x[tap[t]]; a chunk is one vector. Of int8 a
+/// row may have at most 2^10 columns.
 template <class E, class X, class S>
 struct Products {
     const E* e;

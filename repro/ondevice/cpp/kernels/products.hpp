@@ -63,17 +63,14 @@ __attribute__((noinline)) void products(const typename P::Job& job, int output, 
             const int inside = chunk % P::kParts * P::kStep;
             const auto* e = errors + chunk / P::kParts * job.e_chunk + r * job.e_row + inside;
             const auto* x = job.x + chunk / P::kParts * job.x_chunk + r * job.x_row + inside;
-            for (int c = 0, end; c < job.columns; c = end) {
-                end = std::min(job.columns, c + P::kBurst);
-                if (left < end - c) flush();
-                left -= end - c;
-                for (; c < end; ++c, e += job.e_column, x += job.x_column) {
-                    typename P::Vector error[Outputs];
-                    ZO_FOR (o, Outputs) error[o] = P::error(e + o * job.e_output);
-                    ZO_FOR (t, Taps) {
-                        const auto input = P::input(x + job.taps[tap + t]);
-                        ZO_FOR (o, Outputs) sum[o][t] = P::multiply_add(sum[o][t], error[o], input);
-                    }
+            if (left < job.columns) flush();
+            left -= job.columns;
+            for (int c = 0; c < job.columns; ++c, e += job.e_column, x += job.x_column) {
+                typename P::Vector error[Outputs];
+                ZO_FOR (o, Outputs) error[o] = P::error(e + o * job.e_output);
+                ZO_FOR (t, Taps) {
+                    const auto input = P::input(x + job.taps[tap + t]);
+                    ZO_FOR (o, Outputs) sum[o][t] = P::multiply_add(sum[o][t], error[o], input);
                 }
             }
         }
