@@ -3,11 +3,14 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 from repro.artifacts.shared.savings import ratios
 from repro.claims.elasticzo import ROW_LABELS
+from repro.claims.index import CLAIMS
+from repro.claims.trained import SeedGroups
 from repro.measurement.records import of_kind, read_runs
 from repro.report.claims_table import ClaimRow, claim_rows
 from repro.report.notebooks import template
@@ -104,3 +107,23 @@ def test_seconds_of_an_epoch_of_pointnet_are_those_of_the_fastest_of_a_run() -> 
                 assert any(seconds == pytest.approx(float(cell), abs=0.05) for seconds in found)
                 compared += 1
     assert compared
+
+
+def test_accuracies_of_pointnet_are_those_of_the_records_at_each_length() -> None:
+    groups = SeedGroups(read_runs(current_runs(ROOT / "results", "elasticzo_table1")))
+    document = (ROOT / "docs" / "discrepancies.md").read_text(encoding="utf-8")
+    table = document.partition("## PointNet on ModelNet40\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:-1] for line in table.splitlines() if line[:1] == "|"]
+    head, _, *lines = [[cell.strip() for cell in row] for row in rows]
+    methods = {label: name for name, label in ROW_LABELS.items()}
+    assert head == ["method", "50 epochs", "100 epochs", "200 epochs", "published"]
+    assert len(lines) == 4
+    for label, *cells, published in lines:
+        point = {"dataset": "modelnet40", "precision": "fp32", "method": methods[label]}
+        leading = groups.get(point)
+        assert leading is not None
+        by_length = {group.length: group for group in (leading, *groups.others(point))}
+        for epochs, cell in zip((50, 100, 200), cells, strict=True):
+            assert cell == f"{fmean(by_length[epochs].last.values()):.1f} %"
+        claim = CLAIMS[f"B-T1-modelnet40-fp32-{methods[label]}"]
+        assert published == f"{claim.published:.2f} %"
