@@ -124,6 +124,7 @@ def test_accuracies_of_pointnet_are_those_of_the_records_at_each_length() -> Non
         assert leading is not None
         by_length = {group.length: group for group in (leading, *groups.others(point))}
         for epochs, cell in zip((50, 100, 200), cells, strict=True):
-            assert cell == f"{fmean(by_length[epochs].last.values()):.1f} %"
+            mean = epochs in by_length and fmean(by_length[epochs].last.values())
+            assert cell == (f"{mean:.1f} %" if mean else "")
         claim = CLAIMS[f"B-T1-modelnet40-fp32-{methods[label]}"]
         assert published == f"{claim.published:.2f} %"
