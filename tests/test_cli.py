@@ -428,3 +428,13 @@ def test_full_disk_under_the_output_is_one_error() -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("repro: error: no space left")
     assert "Traceback" not in done.stderr
+
+
+def test_the_next_step_names_the_directory_of_the_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "a {place}"
+    assert main(["run", "elasticzo_fig4", "--profile", "smoke", "--out", str(out)]) == 0
+    assert f"repro report elasticzo_fig4 --results '{out}' draws" in capsys.readouterr().err
+    assert main(["sweep", "elasticzo_table1", "--profile", "smoke", "--dry-run"]) == 0
+    assert "Next: the same command without --dry-run" in capsys.readouterr().err

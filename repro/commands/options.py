@@ -23,6 +23,11 @@ def add_results(
     )
 
 
+def in_format(path: Path) -> str:
+    """Return ``path`` for a text in which braces name fields."""
+    return str(path).replace("{", "{{").replace("}", "}}")
+
+
 _PROFILE_HELP = (
     "Amount of work: smoke (seconds), quick (minutes on two cores), paper (the published setting), "
     "or a profile between them."

@@ -1,12 +1,13 @@
 """``repro report`` and ``repro notebooks``: figures, results, site and notebooks from records."""
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 from repro.artifacts.index import SLUGS, load
-from repro.commands.options import add_results
+from repro.commands.options import add_results, in_format
 from repro.core.paths import notebooks_dir, results_dir
 
 
@@ -117,6 +118,8 @@ def execute(args: argparse.Namespace) -> int:
     from repro.site.build import build
 
     build(args.results, args.notebooks, args.documents, args.html)
+    if args.html != Path("site"):
+        args.next_step = f"repro open --site {shlex.quote(in_format(args.html))} shows it"
     sys.stdout.write(f"{args.html / 'index.html'}\n")
     return 0
 

@@ -4,6 +4,7 @@ Their options are the fields of the artifact's configuration and of the two clas
 """
 
 import argparse
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from repro.artifacts.index import SLUGS, load
-from repro.commands.options import CommonOptions, Configuration, parse
+from repro.commands.options import CommonOptions, Configuration, in_format, parse
 from repro.core.errors import UsageError
+from repro.core.paths import results_dir
 from repro.core.units import GB
 from repro.core.validation import require_positive, require_positive_int
 
@@ -103,8 +105,15 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         parser.add_argument("slug", nargs="?", metavar="SLUG", help=slug)
         # parsed by tyro, once the artifact is known, whose configuration gives the options
         parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-        next_step = "repro report {slug} draws its figures; repro open {slug} shows them"
-        parser.set_defaults(execute=execute, next_step=next_step)
+        parser.set_defaults(execute=execute, next_step=_NEXT.format(""))
+
+
+_NEXT = "repro report {{slug}}{0} draws its figures; repro open {{slug}}{0} shows them"
+
+
+def _next_step(out: Path) -> str:
+    """Return ``next_step`` for records written to ``out``."""
+    return _NEXT.format("" if out == results_dir() else f" --results {shlex.quote(in_format(out))}")
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -121,6 +130,7 @@ def _run(args: argparse.Namespace) -> int:
     sys.stdout.write(f"{path}\n")
     if options.report:
         _report(artifact.slug, path)
+    args.next_step = _next_step(options.out)
     return 0
 
 
@@ -147,8 +157,10 @@ def _sweep(args: argparse.Namespace) -> int:
             before = dry_run_artifact(*asked, seen, again=options.again)
             sys.stdout.write("".join(f"{line}\n" for line in seen.lines()))
             sys.stdout.write(f"results recorded before: {before}\n")
+            args.next_step = "the same command without --dry-run trains what is to do"
             return 0
         path = run_artifact(*asked, executor, again=options.again)
+    args.next_step = _next_step(options.out)
     sys.stdout.write(
         f"{path or 'Nothing to do: all results are recorded; --again repeats them.'}\n"
     )
