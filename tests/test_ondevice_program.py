@@ -161,7 +161,7 @@ def test_wrong_options_end_in_an_error(
 
 
 def test_weights_are_kept_after_every_epoch(program: list[str], data: Any, tmp_path: Path) -> None:
-    """A run of two epochs that is cut in the second leaves the weights of the first."""
+    """The file is replaced after every epoch, and nothing else is left behind."""
     _, _, files = data
     common = ["--sequential", "--batch", BATCH, "--epochs", 2]
     run(program, *files, *common, "--steps", ITEMS // BATCH, "--save", tmp_path / "one")

@@ -386,7 +386,7 @@ def test_a_file_of_another_profile_or_of_two_artifacts_is_refused(tmp_path: Path
     path = write_run(tmp_path, [record(), record()])
     other = path.with_name(path.name.replace(record().profile, "smoke", 1))
     path.rename(other)
-    with pytest.raises(ReproError, match="the profile that its name says"):
+    with pytest.raises(ReproError, match="the profile in its name"):
         read_run(other)
     mixed = write_run(tmp_path, [record(), msgspec.structs.replace(record(), artifact="another")])
     with pytest.raises(ReproError, match="a record of another"):

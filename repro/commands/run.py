@@ -157,7 +157,7 @@ def _sweep(args: argparse.Namespace) -> int:
             before = dry_run_artifact(*asked, seen, again=options.again)
             sys.stdout.write("".join(f"{line}\n" for line in seen.lines()))
             sys.stdout.write(f"results recorded before: {before}\n")
-            args.next_step = "the same command without --dry-run trains what is to do"
+            args.next_step = "the same command without --dry-run trains the missing runs"
             return 0
         path = run_artifact(*asked, executor, again=options.again)
     args.next_step = _next_step(options.out)

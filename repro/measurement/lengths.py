@@ -30,7 +30,7 @@ def course_of(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def beginning_of(metrics: Mapping[str, Any], epochs: int) -> dict[str, Any]:
-    """Return the metrics of the first ``epochs`` epochs of a run that has at least as many."""
+    """Return the metrics of the first ``epochs`` epochs, from those of a run at least as long."""
     found = dict(metrics)
     if epochs == epochs_of(metrics):
         return found

@@ -142,10 +142,10 @@ def read_run(path: Path) -> list[Record]:
 
 
 def _require_own(path: Path, records: Sequence[Record]) -> None:
-    """Check that a file with the name of a run file holds the records that its path says.
+    """Check that a file holds records of one artifact and of the profile in its name.
 
     Raises:
-        ReproError: a record is of another profile, or of another artifact than its neighbours.
+        ReproError: a record has another profile or another artifact.
     """
     named = RUN_FILE.fullmatch(path.name)
     first = records[0]
@@ -153,7 +153,7 @@ def _require_own(path: Path, records: Sequence[Record]) -> None:
         if record.artifact != first.artifact or (named and record.profile != named["profile"]):
             msg = (
                 f"{path}:{record.line}: a record of {record.artifact} with the profile "
-                f"{record.profile}; a file holds one artifact and the profile that its name says; "
+                f"{record.profile}; a file holds one artifact and the profile in its name; "
                 "move it away"
             )
             raise ReproError(msg)

@@ -24,7 +24,7 @@ _BODIES = {
 }
 """Parameters outside embedding and output layer, of the models in plans that do not state them."""
 _STARTED_BY_ENGINE = (("none", "native"), ("none", "auto"))
-"""Method and configured engine of networks that the engine pre-trained, in integers."""
+"""Method and configured engine of networks pre-trained by the engine, in integers."""
 _CLOUDS = ("modelnet40", "modelnet40_hdf5", "shapes40")
 
 

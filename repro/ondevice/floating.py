@@ -115,7 +115,7 @@ class NativeElasticZO(EngineTraining):
             labels: classes, int64 [B].
 
         Raises:
-            UsageError: the batch does not fit the network, has a number that is not finite, or is
+            UsageError: the batch does not fit the network, holds a NaN or an infinity, or is
                 one value for each channel of a batch norm; nothing has been touched.
             DivergedError: a loss is not finite; the weights are restored.
         """
@@ -145,7 +145,7 @@ class NativeElasticZO(EngineTraining):
         """Return the logits, float32 [B, classes].
 
         Raises:
-            UsageError: the batch does not fit the network, or has a number that is not finite.
+            UsageError: the batch does not fit the network, or holds a NaN or an infinity.
         """
         return torch.from_numpy(called(self.training.forward, self._samples(inputs, torch.float32)))
 

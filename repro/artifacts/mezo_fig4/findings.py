@@ -222,7 +222,7 @@ def _time(setting: TaskRuns) -> Finding:
     if censored:
         reason += f"; in {censored} of {len(later)} seeds it never does"
     if 2 * censored > len(later):
-        # their delays are those of the runs' lengths, and a higher start leaves less to gain
+        # a delay would be the length that we chose, and a higher start leaves less to gain
         starts = _starts(mezo), _starts(bp)
         reason += (
             f": MeZO starts at {starts[0]:.1f} %, BP at {starts[1]:.1f} %, so their convergence "

@@ -59,7 +59,7 @@ def ratios(records: Iterable[Record]) -> list[Saving]:
 def by_shape(records: Iterable[Record]) -> list[tuple[dict[str, Any], dict[str, Record]]]:
     """Return each shape, kernel and number format with its records by method; all have a peak.
 
-    The records of one shape are of one device, the CPU where it was measured.
+    All records of one shape come from one device, from the CPU if it was measured.
     """
     found: dict[tuple[Any, ...], dict[str, dict[str, Record]]] = {}
     for record in records:

@@ -65,7 +65,7 @@ def download(url: str, path: Path) -> None:
     except urllib.error.URLError as error:
         msg = f"no connection ({error.reason})"
         raise SourceUnavailableError(msg) from error
-    # ValueError: an address or a length that is none
+    # ValueError: a malformed address or length
     except (http.client.HTTPException, ConnectionError, TimeoutError, ValueError) as error:
         msg = f"no answer from the server ({error})"
         raise SourceUnavailableError(msg) from error
