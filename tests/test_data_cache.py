@@ -372,3 +372,10 @@ def test_two_processes_at_once_fetch_once(tmp_path: Path, monkeypatch: pytest.Mo
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(2)]
     assert [(process.communicate()[1], process.returncode)[1] for process in processes] == [0, 0]
     assert log.read_text() == "fetched\n"
+
+
+def test_a_missing_array_file_is_named(register: Register) -> None:
+    register(toy(Scripted("a", good)))
+    (cache.fetch("toy") / "values.npy").unlink()
+    with pytest.raises(BadContentError, match=r"values\.npy"):
+        cache.load("toy")

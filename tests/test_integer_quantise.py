@@ -85,3 +85,8 @@ def test_structure_keeps_names_and_drops_biases_and_norms() -> None:
     assert list(dict(network.named_children()))[:4] == ["fc1", "relu1", "fc2", "relu2"]
     shapes = [p.shape for p in without_bias_and_norm(lenet5()).parameters()]
     assert shapes == [p.shape for p in lenet5(bias=False).parameters()]
+
+
+def test_nothing_to_quantise_is_refused() -> None:
+    with pytest.raises(UsageError, match="there is nothing to quantise"):
+        quantise(torch.zeros(0, 28))

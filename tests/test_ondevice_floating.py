@@ -285,3 +285,9 @@ def test_layers_whose_weight_is_not_their_own_are_refused() -> None:
     ):
         with pytest.raises(UsageError, match=message):
             NativeElasticZO(model, (4,), 0, lr=LR, eps=EPS)
+
+
+def test_pooling_windows_whose_places_need_more_than_16_bits_are_refused() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.MaxPool2d(257), nn.Flatten(), nn.Linear(1, 2))
+    with pytest.raises(UsageError, match="pooling windows of 66049 values"):
+        NativeElasticZO(model, (1, 257, 257), 0, lr=LR, eps=EPS, capacity=16)

@@ -5,18 +5,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from repro.artifacts import elasticzo_table1
+from repro.artifacts.base import config_dict
 from repro.artifacts.shared import scores
 from repro.claims.trained import SeedGroups
 from repro.commands.options import parse
 from repro.commands.run import RunOptions
-from repro.harness import config_dict
+from repro.core.errors import ReproError
 from repro.measurement import environment
 from repro.measurement.records import Record, read_run, read_runs, write_run
 from repro.report.claims_table import claim_rows
 from repro.report.runs import current_runs
+from repro.site import provenance
 
 SLUG = "elasticzo_table1"
 CLAIM = "B-T1-mnist-fp32-full_zo"
@@ -129,3 +132,47 @@ def test_older_records_are_read_with_their_engine_and_batch_size() -> None:
             assert record.dataset == record.point["dataset"]
     before_there_was_a_choice = min((RESULTS / "elasticzo_search").glob("*.jsonl"))
     assert {record.engine for record in read_run(before_there_was_a_choice)} <= {"torch", "native"}
+
+
+def test_networks_before_fine_tuning_name_the_engine_that_pre_trained_them() -> None:
+    rows = {row.id: row for row in claim_rows(RESULTS, ["elasticzo_table2"])}
+    assert rows["B-T2-mnist-30-int8-none"].engine == "native"
+    assert rows["B-T2-mnist-30-fp32-none"].engine == "torch"
+
+
+def test_smoke_runs_stand_beside_no_others(tmp_path: Path) -> None:
+    paper = write(tmp_path, "native", [0.9], "2026-01-02T00:00:00Z")
+    smoke = paper.with_name("smoke-20260103T000000Z-nocommit.jsonl")
+    smoke.write_bytes(paper.read_bytes().replace(b'"paper"', b'"smoke"'))
+    assert current_runs(tmp_path, SLUG) == [paper]
+    paper.unlink()
+    assert current_runs(tmp_path, SLUG) == [smoke]
+
+
+def test_a_record_of_a_former_profile_has_a_command(tmp_path: Path) -> None:
+    (record,) = read_run(write(tmp_path, "native", [0.9], "2026-01-02T00:00:00Z"))
+    former = msgspec.structs.replace(record, profile="day")
+    command = provenance.command(elasticzo_table1.ARTIFACT, former)
+    assert command.startswith(f"repro run {SLUG} --profile ")
+    assert "--engine native" in command
+
+
+def test_records_of_another_artifact_are_refused(tmp_path: Path) -> None:
+    written = write(tmp_path, "native", [0.9], "2026-01-02T00:00:00Z")
+    (tmp_path / "elasticzo_table2").mkdir()
+    written.rename(tmp_path / "elasticzo_table2" / written.name)
+    with pytest.raises(ReproError, match="records of elasticzo_table1 among those of"):
+        claim_rows(tmp_path, ["elasticzo_table2"])
+
+
+def test_every_length_of_a_run_has_a_row_in_the_notebook() -> None:
+    records = read_runs(current_runs(RESULTS, SLUG))
+    table = scores.runs([record for record in records if record.point["dataset"] == "modelnet40"])
+    of_cls1 = [name for name in table.index if "ZO-Feat-Cls1" in name]
+    lengths = {
+        group.length
+        for point in [{"dataset": "modelnet40", "precision": "fp32", "method": "cls1"}]
+        for group in (SeedGroups(records).get(point), *SeedGroups(records).others(point))
+        if group is not None
+    }
+    assert len(of_cls1) >= len(lengths) >= 3
