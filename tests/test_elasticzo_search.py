@@ -94,6 +94,13 @@ def test_runs_that_differ_in_more_than_was_searched_for_are_refused() -> None:
     assert best(records[1:])["mnist", "fp32", "cls1"]["lr"] == 2.0
 
 
+def test_of_two_engines_the_one_with_more_runs_counts() -> None:
+    records: Any = [Made(0, 0.9, lr=1.0), Made(0, 0.8, lr=2.0), Made(0, 0.95, lr=4.0)]
+    records[2].metrics["settings"]["engine"] = "native"
+    found = grids(records)["mnist", "fp32", "cls1"]
+    assert sorted(found.values()) == pytest.approx([0.8, 0.9])
+
+
 def test_a_longer_search_takes_the_place_of_a_shorter_one_whatever_that_found() -> None:
     records: Any = [
         Made(0, 0.9, lr=1.0),

@@ -10,7 +10,7 @@ import pytest
 from repro.artifacts.mezo_fig3 import figures, tables
 from repro.artifacts.mezo_fig3.figures import PRINTED, fig3, recovered_ratio
 from repro.artifacts.shared.decoder_steps import simulate_decoder_step
-from repro.artifacts.shared.savings import Saving, by_shape, ratios
+from repro.artifacts.shared.savings import Saving, by_shape, device_of, ratios
 from repro.measurement.records import Record, of_kind, read_runs, single
 from repro.memory.shape import DecoderShape
 from repro.memory.step import Method, StepSpec
@@ -206,3 +206,19 @@ def test_the_model_that_mezo_trains_in_the_memory_of_bp_fits_and_one_more_layer_
     fits, too_large = (step(n, "mezo")["peak_bytes"] for n in (grown, grown + 1))
     assert fits <= bp["peak_bytes"] < too_large
     assert grown > 6
+
+
+def test_steps_of_different_devices_are_not_paired(records: list[Record]) -> None:
+    measured = list(of_kind(records, "measured"))
+    larger = [
+        msgspec.structs.replace(
+            record,
+            point={**record.point, "device": "cuda"},
+            metrics={**record.metrics, "peak_bytes": 9 * record.metrics["peak_bytes"]},
+        )
+        for record in measured
+        if record.point["method"] == "mezo"
+    ]
+    assert larger
+    assert by_shape([*measured, *larger]) == by_shape(measured)
+    assert {device_of(one["mezo"]) for _, one in by_shape(larger)} == {"cuda"}
