@@ -7,8 +7,9 @@ from typing import Any
 
 from repro.artifacts.base import Artifact, Config, Context, Result, config_dict
 from repro.core import atomic
+from repro.core.errors import UnknownRunsError
 from repro.core.leftovers import sweep, tidy
-from repro.execution.executor import DryRunExecutor, Executor, UnknownRunsError
+from repro.execution.executor import DryRunExecutor, Executor
 from repro.execution.local import LocalExecutor
 from repro.measurement import environment
 from repro.measurement.environment import Environment

@@ -27,6 +27,7 @@ from repro.artifacts.shared.training_runs import point_of
 from repro.claims.quantity import key
 from repro.claims.trained import SeedGroups
 from repro.claims.verdict import INCONSISTENT
+from repro.core.errors import UnknownRunsError
 from repro.data import cache
 from repro.measurement import environment
 from repro.measurement.prior_results import PriorResults
@@ -397,3 +398,20 @@ def test_document_names_every_statement_that_contradicts_the_papers_equations() 
     rows = {row.id: row for row in claim_rows(ROOT / "results")}
     assert named <= rows.keys()
     assert {name for name, row in rows.items() if row.verdict == INCONSISTENT} <= named
+
+
+def test_a_dry_run_shows_the_runs_of_every_experiment() -> None:
+    batches: list[int] = []
+
+    class Missing:
+        threads = 1
+
+        def run(self, cells: Sequence[NetworkRun]) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
+            batches.append(len(cells))
+            yield from ()
+            raise UnknownRunsError
+
+    context: Any = SimpleNamespace(executor=Missing(), prior_results=PriorResults())
+    with pytest.raises(UnknownRunsError):
+        list(run_module.run(SMOKE, context))
+    assert len(batches) == 3  # evaluated networks, changed settings, and the longer runs

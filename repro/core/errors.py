@@ -11,3 +11,7 @@ class UsageError(ReproError):
     """A wrong argument; the message names the value, the limit and the way out."""
 
     exit_code = 2
+
+
+class UnknownRunsError(ReproError):
+    """In a dry run, the next training runs depend on the results of missing runs."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from repro.core.errors import ReproError
+from repro.core.errors import UnknownRunsError
 from repro.execution.schedule import described
 from repro.measurement.environment import Environment
 from repro.training.run import NetworkRun
@@ -31,10 +31,6 @@ class Executor(Protocol):
             UsageError: no machine can train one of the runs.
             ReproError: some runs failed; all others have been trained and yielded by then.
         """
-
-
-class UnknownRunsError(ReproError):
-    """The next runs depend on the results of missing runs."""
 
 
 @dataclass

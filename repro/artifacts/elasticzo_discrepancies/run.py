@@ -11,7 +11,7 @@ Kinds of results:
   and batch size of pre-training, and the batch size of fine-tuning.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache as cache_calls
 from itertools import groupby, product
@@ -29,6 +29,7 @@ from repro.artifacts.shared.training_runs import (
     scratch_runs,
     settings_of,
 )
+from repro.core.errors import UnknownRunsError
 from repro.core.names import METHODS, ZEROTH_ORDER, MethodName, Precision
 from repro.data import cache
 from repro.data.base import Array
@@ -83,18 +84,33 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     chosen = [_EVALUATED[name] for name in config.experiments if name in _EVALUATED]
     asked = [pair for networks in chosen for pair in networks(config)]
     as_trained = [(by_engine(base, config.engine), images) for base, images in asked]
-    yield from evaluations(list(dict.fromkeys(as_trained)), context)
-    for experiments, coordinates in (
-        (_TRAINED, causes.SETTINGS),
+    unknown = None
+    for part in (
+        evaluations(list(dict.fromkeys(as_trained)), context),
+        _trained(_TRAINED, causes.SETTINGS, config, context),
         # their points tell them from the shorter runs with the same settings
-        (_LONG, (*causes.SETTINGS, "points")),
+        _trained(_LONG, (*causes.SETTINGS, "points"), config, context),
     ):
-        ablations = [experiments[name] for name in config.experiments if name in experiments]
-        trained = [one for ablation in ablations for one in ablation(config)]
-        for result, changes in run_ablations(
-            trained, context, coordinates=coordinates, engine=config.engine
-        ):
-            yield replace(result, metrics={**result.metrics, "changed": dict(changes)})
+        try:
+            yield from part
+        except UnknownRunsError as error:  # a dry run shows the other parts, too
+            unknown = error
+    if unknown:
+        raise unknown
+
+
+def _trained(
+    experiments: Mapping[str, Callable[[Config], Iterator[Ablation]]],
+    coordinates: Sequence[str],
+    config: Config,
+    context: Context,
+) -> Iterator[Result]:
+    ablations = [experiments[name] for name in config.experiments if name in experiments]
+    trained = [one for ablation in ablations for one in ablation(config)]
+    for result, changes in run_ablations(
+        trained, context, coordinates=coordinates, engine=config.engine
+    ):
+        yield replace(result, metrics={**result.metrics, "changed": dict(changes)})
 
 
 def evaluations(
