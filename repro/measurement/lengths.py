@@ -5,7 +5,7 @@ On images it may: in integers, sparsity and gradient bits follow the share of th
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 _CURVES = ("test_accuracy", "test_loss", "train_loss")
 """They start before the first epoch."""
@@ -16,7 +16,7 @@ def epochs_of(metrics: Mapping[str, Any]) -> int:
     return int(metrics["settings"].get("epochs", 0))
 
 
-def is_course(settings: object) -> bool:
+def is_course(settings: object) -> TypeGuard[Mapping[str, Any]]:
     """Return whether these are settings of a run on clouds."""
     return isinstance(settings, Mapping) and "points" in settings and "epochs" in settings
 

@@ -57,14 +57,14 @@ class PriorResults:
     ) -> dict[str, Any] | None:
         """Return the metrics of a recorded result, or ``None`` if there is none."""
         found = self._metrics.get(_key(kind, point, seed, settings))
-        if found is None or not isinstance(settings, Mapping) or not is_course(settings):
+        if found is None or not is_course(settings):
             return found
         epochs = int(settings["epochs"])
         return beginning_of(found, epochs) if epochs <= epochs_of(found) else None
 
 
 def _key(kind: str, point: Mapping[str, Any], seed: int | None, settings: object) -> bytes:
-    course = course_of(settings) if isinstance(settings, Mapping) else settings
+    course = course_of(settings) if is_course(settings) else settings
     return msgspec.json.encode((kind, point, seed, course), order="deterministic")
 
 
