@@ -2,10 +2,11 @@
 
 import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
-from repro.artifacts.base import Artifact, config_dict
+from repro.artifacts.base import Artifact, Config, config_dict
 from repro.claims.quantity import Point
 from repro.measurement.records import Record
 
@@ -44,17 +45,31 @@ def command_of(artifact: Artifact, records: Sequence[Record]) -> str:
         values = _values(field, records)
         whole = getattr(profile, field, ())
         if values and (field in _ALWAYS or set(values) != set(whole)):
-            words += option(field, values)
-    apart = {*artifact.selector_fields, "engine", "device"}
-    usual_values = {} if profile is None else config_dict(profile)
-    for name, usual_value in usual_values.items():
-        if name not in apart and config.get(name, usual_value) != usual_value:
-            words += option(name, config[name])
+            words += _option(field, values)
+    if profile is not None:
+        apart = {*artifact.selector_fields, "engine", "device"}
+        words += chain.from_iterable(differing_options(config, profile, apart))
     return shlex.join(words)
 
 
-def option(name: str, value: Any) -> list[str]:  # noqa: ANN401 - as JSON has it
-    """Return the words that set a configuration field on the command line."""
+def differing_options(
+    config: Mapping[str, Any], profile: Config, apart: Collection[str] = ()
+) -> list[list[str]]:
+    """Return the words of each option by which ``config`` differs from the profile's.
+
+    Args:
+        config: the configuration of a record.
+        profile: the present configuration of its profile.
+        apart: fields to leave out.
+    """
+    return [
+        _option(name, config[name])
+        for name, usual in config_dict(profile).items()
+        if name not in apart and config.get(name, usual) != usual
+    ]
+
+
+def _option(name: str, value: Any) -> list[str]:  # noqa: ANN401 - as JSON has it
     flag = "--" + name.replace("_", "-")
     if isinstance(value, bool):
         return [flag] if value else ["--no-" + flag[2:]]

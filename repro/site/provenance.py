@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from repro.artifacts.base import Artifact, config_dict
+from repro.artifacts.base import Artifact
 from repro.core.units import GB, format_seconds
 from repro.measurement.environment import commit_label
 from repro.measurement.records import Record, read_run, read_runs
-from repro.report.commands import option
+from repro.report.commands import differing_options
 from repro.report.summary import recorded_seconds, seconds_of
 
 
@@ -137,12 +137,7 @@ def command(artifact: Artifact, record: Record) -> str:
     known = record.profile in artifact.profiles  # it may have had others
     for profile, config in artifact.profiles.items():
         if record.profile == profile or not known:
-            values = config_dict(config)
-            options = [
-                option(name, value)
-                for name, value in record.config.items()
-                if name in values and value != values[name]
-            ]
+            options = differing_options(record.config, config)
             commands.append((len(options), profile, chain.from_iterable(options)))
     _, profile, words = min(commands, key=lambda command: command[0])
     return shlex.join(["repro", "run", artifact.slug, "--profile", profile, *words])
