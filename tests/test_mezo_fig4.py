@@ -300,6 +300,31 @@ def test_another_seed_or_learning_rate_repeats_nothing_else(
     ]
 
 
+@pytest.mark.usefixtures("measured")
+def test_what_is_recorded_is_taken_from_the_records(context: Context, trainer: Any) -> None:
+    trainer(lambda run: {"loss": [run.lr], "accuracy": [0.1 * run.seed]})
+    config = replace(PLANNED, arms=("bp", "mezo_1"), seeds=(3, 4))
+    first = list(run_module.run(config, context))
+    tried: list[Any] = []
+
+    def metrics(run: Any) -> dict[str, Any]:
+        tried.append(run)
+        return {"loss": [9.0], "accuracy": [0.9]}
+
+    trainer(metrics)
+    elsewhere = replace(
+        context,
+        environment=msgspec.structs.replace(HERE, cpu="another"),
+        result_cache=ResultCache("elsewhere", {}),
+        prior_results=PriorResults(map(record, first)),
+    )
+    later = list(run_module.run(replace(config, seeds=(3, 5)), elsewhere))
+    lr = {"bp": min(config.bp_lrs), "mezo_1": min(config.mezo_lrs)}
+    assert [(run.arm, run.seed, run.lr) for run in tried] == [(a, 5, lr[a]) for a in lr]
+    assert [r for r in later if r.seed != 5] == [r for r in first if r.seed != 4]
+    assert [r.metrics["accuracy"] for r in later if r.seed == 5] == [[0.9], [0.9]]
+
+
 Trained = Callable[[Any], dict[str, Any]]
 
 

@@ -223,7 +223,7 @@ ARTIFACT = Artifact(
     config=Seeds,
     profiles={"smoke": Seeds(), "quick": Seeds((0, 1, 2, 3)), "paper": Seeds((0, 1, 2, 3))},
     selector_fields=("seeds",),
-    can_sweep=True,
+    takes_recorded=True,
 )
 
 
@@ -406,7 +406,8 @@ def test_ray_that_is_not_installed_is_named_with_its_extra(
     ("arguments", "message"),
     [
         ([], "give the artifact to sweep: elasticzo_search, elasticzo_table1"),
-        (["mezo_fig4"], "mezo_fig4 has no training runs to sweep; use repro run"),
+        (["mezo_fig3"], "mezo_fig3 has no training runs to sweep; use repro run, or"),
+        (["mezo_fig4"], "whose times are results; use repro run --only-missing, or sweep one"),
         (["elasticzo_fig2", "--threads", "0"], "threads = 0"),
         (["elasticzo_fig2", "--workers", "0"], "workers = 0"),
         (["elasticzo_fig2", "--memory", "-1"], "memory = -1"),
@@ -434,6 +435,13 @@ def test_wrong_options_of_a_sweep(
 ) -> None:
     assert main(["sweep", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_an_artifact_that_takes_no_records_refuses_to_fill_gaps(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["run", "mezo_fig3", "--profile", "smoke", "--only-missing"]) == 2
+    assert "mezo_fig3 cannot take results from earlier records" in capsys.readouterr().err
 
 
 def test_an_artifact_can_be_swept_if_its_run_trains() -> None:

@@ -116,10 +116,15 @@ class Artifact:
     """Maps a value of a selector field to the profile's value that it counts as."""
     reads_custom: bool = False
     """Whether reports also use runs of no profile: a search needs all combinations ever tried."""
-    can_sweep: bool = False
-    """Whether ``repro sweep`` can spread its training runs over machines."""
+    takes_recorded: bool = False
+    """Whether its run takes results from ``Context.prior_results`` instead of computing them."""
     timed: bool = False
     """Whether its results are times. Runs on another device or engine then belong to no profile."""
+
+    @property
+    def can_sweep(self) -> bool:
+        """Whether ``repro sweep`` can spread its runs; those whose times are results run alone."""
+        return self.takes_recorded and not self.timed
 
     def __post_init__(self) -> None:
         # the class is frozen, and both defaults depend on the slug

@@ -348,5 +348,5 @@ ARTIFACT = Artifact(
         ),
     },
     selector_fields=("datasets", "seeds"),
-    can_sweep=True,
+    takes_recorded=True,
 )

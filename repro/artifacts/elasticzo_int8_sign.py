@@ -337,5 +337,5 @@ ARTIFACT = Artifact(
     },
     findings=findings,
     selector_fields=("datasets", "methods", "batches", "seeds"),
-    can_sweep=True,
+    takes_recorded=True,
 )

@@ -149,5 +149,5 @@ ARTIFACT = Artifact(
     },
     findings=lazy("repro.claims.trained:findings_of", "elasticzo_sparsity"),
     selector_fields=("datasets", "seeds"),
-    can_sweep=True,
+    takes_recorded=True,
 )

@@ -157,5 +157,5 @@ ARTIFACT = Artifact(
     },
     selector_fields=("datasets", "precisions", "methods", "cloud_epochs", "seeds"),
     aliases=dict.fromkeys(OTHER_CLOUDS, "modelnet40"),
-    can_sweep=True,
+    takes_recorded=True,
 )

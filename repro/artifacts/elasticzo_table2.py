@@ -106,5 +106,5 @@ ARTIFACT = Artifact(
         ),
     },
     selector_fields=("datasets", "angles", "precisions", "methods", "seeds"),
-    can_sweep=True,
+    takes_recorded=True,
 )

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 class RunOptions(CommonOptions[Configuration]):
     """Options of ``repro run``."""
 
+    only_missing: bool = False
+    """Take results from the earlier records of this profile; compute and record only the others."""
     report: bool = False
     """Also draw the figures and build the notebook, in a directory next to the records."""
 
@@ -108,6 +110,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         parser.set_defaults(execute=execute, next_step=_NEXT.format(""))
 
 
+_ALL_RECORDED = "Nothing to do: all results are recorded"
 _NEXT = "repro report {{slug}}{0} draws its figures; repro open {{slug}}{0} shows them"
 
 
@@ -123,12 +126,16 @@ def _run(args: argparse.Namespace) -> int:
         raise UsageError(msg)
     artifact = load(args.slug)
     options = parse(RunOptions, "repro run", artifact, args.rest)
+    if options.only_missing and not artifact.takes_recorded:
+        msg = f"{args.slug} cannot take results from earlier records; leave out --only-missing"
+        raise UsageError(msg)
     from repro.harness import run_artifact
 
-    path = run_artifact(artifact, options.profile, options.config, options.out)
-    assert path is not None  # noqa: S101 - everything was made again
-    sys.stdout.write(f"{path}\n")
-    if options.report:
+    path = run_artifact(
+        artifact, options.profile, options.config, options.out, again=not options.only_missing
+    )
+    sys.stdout.write(f"{path or _ALL_RECORDED}\n")
+    if options.report and path:
         _report(artifact.slug, path)
     args.next_step = _next_step(options.out)
     return 0
@@ -141,10 +148,10 @@ def _sweep(args: argparse.Namespace) -> int:
         raise UsageError(msg)
     artifact = load(args.slug)
     if not artifact.can_sweep:
-        msg = (
-            f"{args.slug} has no training runs to sweep; use repro run, or sweep one of "
-            f"{_that_train()}"
-        )
+        why = "has no training runs to sweep; use repro run"
+        if artifact.takes_recorded:
+            why = "has training runs whose times are results; use repro run --only-missing"
+        msg = f"{args.slug} {why}, or sweep one of {_that_train()}"
         raise UsageError(msg)
     options = parse(SweepOptions, "repro sweep", artifact, args.rest)
     from repro.execution.executor import DryRunExecutor
@@ -161,9 +168,7 @@ def _sweep(args: argparse.Namespace) -> int:
             return 0
         path = run_artifact(*asked, executor, again=options.again)
     args.next_step = _next_step(options.out)
-    sys.stdout.write(
-        f"{path or 'Nothing to do: all results are recorded; --again repeats them.'}\n"
-    )
+    sys.stdout.write(f"{path or _ALL_RECORDED + '; --again repeats them'}\n")
     return 0
 
 

@@ -155,5 +155,5 @@ ARTIFACT = Artifact(
     captions=CAPTIONS,
     selector_fields=("experiments", "datasets", "angles", "seeds", "long_seeds", "cloud_datasets"),
     aliases=dict.fromkeys(OTHER_CLOUDS, "modelnet40"),
-    can_sweep=True,
+    takes_recorded=True,
 )

@@ -168,5 +168,5 @@ ARTIFACT = Artifact(
     selector_fields=("problems", "precisions", "methods", "seeds"),
     reads_custom=True,
     aliases=dict.fromkeys(_CLOUDS, "shapes40"),
-    can_sweep=True,
+    takes_recorded=True,
 )

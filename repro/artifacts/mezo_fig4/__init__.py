@@ -333,5 +333,6 @@ ARTIFACT = Artifact(
     findings=lazy("repro.artifacts.mezo_fig4.findings:findings"),
     captions=CAPTIONS,
     selector_fields=("arms", "datasets", "seeds"),
+    takes_recorded=True,
     timed=True,
 )

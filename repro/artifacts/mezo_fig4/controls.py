@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
-from repro.artifacts.base import Result
+from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig4 import Config
+from repro.artifacts.shared.recorded import recorded_or_made
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import Dtype
 from repro.data.text.tasks import data_of
@@ -55,7 +57,11 @@ def evaluate(control: Control) -> dict[str, Any]:
 
 
 def zero_shot_controls(
-    config: Config, datasets: Sequence[str], setups: Sequence[Setup], prepared: ResultCache
+    config: Config,
+    datasets: Sequence[str],
+    setups: Sequence[Setup],
+    prepared: ResultCache,
+    context: Context,
 ) -> Iterator[Result]:
     """Yield the zero-shot accuracy of every trained model, in the number format of its training.
 
@@ -64,7 +70,7 @@ def zero_shot_controls(
     formats: dict[str, Setup] = {}
     for setup in setups:
         formats.setdefault(setup.model, setup)
-    controls = [
+    results = {
         Control(
             dataset,
             model,
@@ -75,11 +81,21 @@ def zero_shot_controls(
             config.final_items,
             setup.device,
             setup.threads,
+        ): Result(
+            "zero_shot",
+            {"setting": config.setting, "dataset": dataset, "model": model},
+            {"settings": {"dtype": setup.dtype, "context": config.context}},
         )
         for dataset in datasets
         for model, setup in formats.items()
-    ]
-    for control, metrics in run_in_subprocesses(
+    }
+    yield from recorded_or_made(results, context, partial(_evaluated, prepared))
+
+
+def _evaluated(
+    prepared: ResultCache, controls: Sequence[Control]
+) -> Iterator[tuple[Control, dict[str, Any]]]:
+    return run_in_subprocesses(
         "mezo_fig4 zero-shot accuracy",
         evaluate,
         controls,
@@ -87,7 +103,4 @@ def zero_shot_controls(
         label=lambda one: f"{one.model} on {one.dataset}",
         store=prepared,
         workers=1,
-    ):
-        point = {"setting": config.setting, "dataset": control.dataset, "model": control.model}
-        settings = {"dtype": control.dtype, "context": control.context}
-        yield Result("zero_shot", point, metrics | {"settings": settings})
+    )

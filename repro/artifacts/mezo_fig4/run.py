@@ -15,12 +15,14 @@ import math
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig4 import Config
 from repro.artifacts.mezo_fig4.controls import zero_shot_controls
 from repro.artifacts.mezo_fig4.plan import plan
+from repro.artifacts.shared.recorded import recorded_or_made
 from repro.artifacts.shared.subprocesses import train_in_subprocesses
 from repro.artifacts.shared.tuning import best_rate
 from repro.core.errors import ReproError
@@ -61,7 +63,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         for dataset in datasets:
             yield from _untrained(config, dataset, setup, {"out_of_memory": reason})
     if config.zero_shot:
-        yield from zero_shot_controls(config, datasets, planned.setups, prepared)
+        yield from zero_shot_controls(config, datasets, planned.setups, prepared, context)
     for dataset in datasets:
         yield from _task(config, dataset, planned.setups, context)
 
@@ -124,10 +126,15 @@ def _learning_rates(
 def _trained(
     config: Config, dataset: str, setup: Setup, lr: float, context: Context
 ) -> Iterator[Result]:
-    runs = [_run(config, dataset, setup, lr, seed) for seed in config.seeds]
-    for one, metrics in _fine_tuned("training", runs, context, context.result_cache):
-        settings = _without(one.as_dict(), "seed")
-        yield Result("run", _point(config, one), metrics | {"settings": settings}, one.seed)
+    runs = {
+        (run := _run(config, dataset, setup, lr, seed)): Result(
+            "run", _point(config, run), {"settings": _without(run.as_dict(), "seed")}, seed
+        )
+        for seed in config.seeds
+    }
+    yield from recorded_or_made(
+        runs, context, partial(_fine_tuned, "training", context, context.result_cache)
+    )
 
 
 def _untrained(config: Config, dataset: str, setup: Setup, failure: _Failure) -> Iterator[Result]:
@@ -150,9 +157,15 @@ def _grid(config: Config, dataset: str, setup: Setup, context: Context) -> Itera
         steps=math.ceil(whole.steps * config.grid_share),
         tuning=True,
     )
-    runs = [replace(short, lr=lr) for lr in config.lrs(setup.arm)]
-    for one, metrics in _fine_tuned("learning rates", runs, context, _prepared(context)):
-        yield Result("grid", _point(config, one) | {"lr": one.lr}, metrics, one.seed)
+    runs = {
+        (run := replace(short, lr=lr)): Result(
+            "grid", _point(config, run) | {"lr": lr}, {}, run.seed
+        )
+        for lr in config.lrs(setup.arm)
+    }
+    yield from recorded_or_made(
+        runs, context, partial(_fine_tuned, "learning rates", context, _prepared(context))
+    )
 
 
 def _name(setup: Setup) -> str:
@@ -198,9 +211,9 @@ def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> La
 
 
 def _fine_tuned(
-    title: str, runs: Sequence[LanguageModelRun], context: Context, store: ResultCache
+    title: str, context: Context, store: ResultCache, runs: Sequence[LanguageModelRun]
 ) -> Iterator[tuple[LanguageModelRun, dict[str, Any]]]:
-    """Yield each run with its metrics."""
+    """Train each run and yield it with its metrics."""
     bases = {model: fingerprint(model) for model in {run.model for run in runs}}
     prompts = [task_of_seed(run.dataset, run.seed) for run in runs]
     data = {name: data_of(task) for name, task in {task.name: task for task in prompts}.items()}

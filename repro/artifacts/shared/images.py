@@ -107,7 +107,7 @@ def loss_figure(slug: str, title: str, about: str | None, config: type[CurveRuns
             figure_name: "Train and test loss by epoch for four methods on MNIST and Fashion-MNIST",
         },
         selector_fields=("datasets", *selected, "methods", "seeds"),
-        can_sweep=True,
+        takes_recorded=True,
     )
 
 
