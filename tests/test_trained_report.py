@@ -22,7 +22,7 @@ from repro.report import notebook_api
 from repro.report.claims_table import claim_rows, run_rows
 from repro.report.figures import draw
 from repro.report.markdown import artifact_section
-from repro.report.runs import current_runs
+from repro.report.runs import RECORDS, current_runs
 from repro.report.terminal import claims_text
 
 SLUG = "elasticzo_table1"
@@ -197,8 +197,8 @@ def test_figures_and_notebook_read_all_runs(
     runs = [run("paper", seeds=(0,)), run("paper", seeds=(1,)), run("smoke")]
     svg, _ = draw(SLUG, current_runs(tmp_path, SLUG), tmp_path / "figures")
     assert ">8<" in svg.read_text()  # four methods, two seeds, none of the smoke profile
-    monkeypatch.setenv(notebook_api.RECORDS, os.pathsep.join(str(path) for path in runs))
+    monkeypatch.setenv(RECORDS, os.pathsep.join(str(path) for path in runs))
     assert len(notebook_api.newest_records(SLUG)) == 8
-    monkeypatch.delenv(notebook_api.RECORDS)
+    monkeypatch.delenv(RECORDS)
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     assert len(notebook_api.newest_records(SLUG)) == 8

@@ -18,10 +18,8 @@ from repro.measurement.records import Record, read_runs
 from repro.plotting.style import style
 from repro.report.claims_table import run_rows
 from repro.report.markdown import claims_markdown, count_verdicts
-from repro.report.runs import require_runs
+from repro.report.runs import RECORDS, require_runs
 
-RECORDS = "REPRO_RECORDS"
-"""Environment variable with the record files that a notebook shows, separated as in ``PATH``."""
 _DPI = 120
 
 pd.set_option("display.max_colwidth", None)  # show commits and reasons whole

@@ -27,11 +27,11 @@ from repro.claims.index import CLAIMS
 from repro.core import atomic
 from repro.core.errors import ReproError
 from repro.core.processes import environment_set, same_package
-from repro.report import notebook_api
 from repro.report.claims_table import run_rows
 from repro.report.formatting import FOLDED
 from repro.report.kept import sha256
 from repro.report.markdown import claims_markdown
+from repro.report.runs import RECORDS
 
 CONCLUSION = "## Conclusion"
 """Heading of the last unfolded section of a template; later sections are folded."""
@@ -70,7 +70,7 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
     """
     content = assemble(slug)
     records = os.pathsep.join(str(run.resolve()) for run in runs)
-    variables = same_package() | {notebook_api.RECORDS: records}
+    variables = same_package() | {RECORDS: records}
     # after an interrupt, nbclient's pending task fails with its kernel
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     client = NotebookClient(content, timeout=_TIMEOUT_S, kernel_name="python3")

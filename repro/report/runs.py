@@ -6,6 +6,9 @@ from repro.artifacts import index
 from repro.core.errors import ReproError, UsageError
 from repro.measurement.records import is_smoke, latest_run, profile_runs, run_files
 
+RECORDS = "REPRO_RECORDS"
+"""Environment variable with the record files that a notebook shows, separated as in ``PATH``."""
+
 
 def current_runs(results: Path, slug: str) -> list[Path]:
     """Return the files that hold the artifact's current results, newest first.
