@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from repro.commands.replay import model_name
+from repro.measurement.records import of_kind, read_run
+
 ROOT = Path(__file__).parents[1]
 COMMIT = re.compile(rb'"commit":"([0-9a-f]{40})"')
 
@@ -26,3 +29,14 @@ def test_every_commit_that_a_record_names_is_in_the_history() -> None:
         named = {found.decode() for found in COMMIT.findall(path.read_bytes())}
         assert named
         assert named <= history, path.name
+
+
+def test_every_rebuilt_model_has_a_name_of_its_own() -> None:
+    runs = [
+        record
+        for path in ROOT.glob("results/mezo_fig4/*.jsonl")
+        for record in of_kind(read_run(path), "run")
+        if "log" in record.metrics
+    ]
+    weights = {(model_name(run), run.metrics["final_sha256"]) for run in runs}
+    assert len(weights) == len({name for name, _ in weights}) == len({sha for _, sha in weights})

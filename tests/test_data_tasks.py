@@ -21,7 +21,13 @@ from repro.data.text import tasks
 from repro.data.text.published import RTE, SEEDS, SST2
 from repro.data.text.rows import Row, encode_rows, read_rows
 from repro.data.text.task import PromptTask
-from repro.data.text.tasks import get_task, read_task, register, task_of_seed
+from repro.data.text.tasks import (
+    data_of,
+    get_task,
+    read_task,
+    register,
+    task_of_seed,
+)
 from repro.data.text.tokens import tokenise
 
 MIRROR = Path(os.environ.get("REPRO_DATA_MIRROR", "absent"))
@@ -246,6 +252,15 @@ def test_a_task_of_one_s_own(tmp_path: Path) -> None:
     assert task.name == "reviews"
     assert [task.class_of(row) for row in task.rows("train")[0]] == [1, 0]
     assert [row.values for row in task.rows("validation")[0]] == [{"text": "x"}, {"text": "y"}]
+    whole = data_of(str(path))
+    path.write_text(f'\ufeffapart = ["id"]\n{TASK.replace("{text}", "{id} {text}")}')
+    other = path.read_text()
+    path.write_text(other.replace('apart = ["id"]\n', ""))
+    assert data_of(str(path)) != whole
+    alike = data_of(str(path))
+    path.write_text(other)  # the same prompts and rows, but other rows are left out of training
+    assert data_of(str(path)) != alike
+    path.write_text(TASK)
     before = task.fingerprint("validation")
     (tmp_path / "dev.jsonl").write_text('{"text": "x", "label": 1}\n')
     assert task.fingerprint("validation") != before

@@ -18,6 +18,7 @@ from transformers import (
     TrainingArguments,
     get_linear_schedule_with_warmup,
 )
+from transformers.modeling_outputs import SequenceClassifierOutput
 
 from repro.core.errors import ReproError, UsageError
 from repro.methods.elasticzo import ElasticZO
@@ -288,9 +289,28 @@ def mean_of_batch(outputs: Any, labels: torch.Tensor, **_: Any) -> torch.Tensor:
     return cross_entropy(outputs.logits, labels)
 
 
-@pytest.mark.parametrize("loss", [None, total_over_items, mean_of_batch])
-def test_batches_of_any_size_and_loss_add_up_to_the_large_one(loss: Any, tmp_path: Path) -> None:
-    model = bert()
+class Plain(nn.Module):
+    """Takes no keyword arguments, so ``Trainer`` does not count the items of a batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bert = bert()
+
+    def forward(self, input_ids: Any, labels: Any = None) -> Any:
+        logits = self.bert(input_ids=input_ids).logits
+        return SequenceClassifierOutput(
+            loss=None if labels is None else cross_entropy(logits, labels), logits=logits
+        )
+
+
+@pytest.mark.parametrize(
+    ("make", "loss"),
+    [(bert, None), (bert, total_over_items), (bert, mean_of_batch), (Plain, None)],
+)
+def test_batches_of_any_size_and_loss_add_up_to_the_large_one(
+    make: Any, loss: Any, tmp_path: Path
+) -> None:
+    model = make()
     method = MeZO(model.parameters(), lr=1e-9, eps=1e-3)
     args = arguments(
         tmp_path, gradient_accumulation_steps=3, max_steps=1, logging_steps=1, warmup_steps=0,

@@ -693,6 +693,28 @@ def test_few_examples_are_judged_apart_from_all_of_them() -> None:
     assert (both["A9-order"].profile, both["A9-order-fewshot"].profile) == ("hours", "fewshot")
 
 
+def test_a_single_split_of_the_few_shot_task_is_few_shot_too() -> None:
+    point = {"dataset": "sst2-k16-13", "setting": "few"}
+    few = [replace(r, point={**r.point, **point}) for r in (*BP, *LARGER)]
+    plans = [replace(r, point={**r.point, "setting": "few"}) for r in PLANS]
+    one = found([record(r, "fewshot") for r in (*few, *plans)])
+    assert one["A9-order"].ours is None
+    assert one["A9-order-fewshot"].ours == pytest.approx(6)
+
+
+def test_a_task_has_one_name_in_records() -> None:
+    assert Config(datasets=("sst2_k16", "yesno_facts")).datasets == ("sst2-k16", "yesno-facts")
+    with pytest.raises(UsageError, match="each value may be given only once"):
+        Config(datasets=("sst2_k16", "sst2-k16"))
+
+
+def test_the_order_uses_only_seeds_of_both_methods() -> None:
+    more = [trained("bp", [0.5, end], seed=seed) for seed, end in ((2, 0.1), (3, 0.2))]
+    pair = found([record(r) for r in (*BP, *LARGER, *PLANS)])["A9-order"]
+    gap = found([record(r) for r in (*BP, *more, *LARGER, *PLANS)])["A9-order"]
+    assert (gap.ours, gap.interval, gap.bootstrap) == (pair.ours, pair.interval, pair.bootstrap)
+
+
 def test_an_order_at_equal_memory_takes_a_limit_to_the_memory() -> None:
     unlimited = [
         replace(r, metrics={n: v for n, v in r.metrics.items() if n != "budget_bytes"})

@@ -34,7 +34,16 @@ from repro.training.build import build
 from repro.training.checkpoint import Checkpoint
 from repro.training.float_learner import FloatLearner
 from repro.training.integer_learner import IntegerLearner
-from repro.training.loop import Curve, Epochs, Labelled, NetworkLearner, Training, train
+from repro.training.loop import (
+    Curve,
+    Epochs,
+    EqualParts,
+    Labelled,
+    NetworkLearner,
+    Position,
+    Training,
+    train,
+)
 from repro.training.run import FloatSettings, IntegerSettings, NetworkRun, derived_seed
 from repro.training.split import Split, SplitBatches
 from repro.training.task import Arrays
@@ -393,11 +402,24 @@ def test_resumed_sign_counts_equal_those_of_an_uninterrupted_run(tmp_path: Path)
     assert torch.equal(*weights)
 
 
+@pytest.mark.parametrize(("evaluations", "steps"), [(50, 50), (100, 100), (50, 100), (3, 7)])
+def test_equal_parts_of_the_steps_end_where_they_should(evaluations: int, steps: int) -> None:
+    duration = EqualParts(evaluations, steps, seconds=0.0)
+    curve, due = Curve(steps=[0], seconds=[0.0]), []
+    for at in (Position(steps=step) for step in range(1, steps + 1)):
+        assert duration.is_over(at) == (at.steps == steps)
+        if duration.is_due(at, curve):
+            curve.steps.append(at.steps)
+            curve.seconds.append(0.0)
+            due.append(at.steps)
+    assert due == [math.ceil(part * steps / evaluations) for part in range(1, evaluations + 1)]
+
+
 def test_uses_of_a_seed_are_independent_and_stable() -> None:
     seeds = {derived_seed(seed, use) for seed in range(50) for use in range(3)}
     assert len(seeds) == 150
     assert all(0 <= seed < 2**32 for seed in seeds)
-    assert derived_seed(0, 0) == derived_seed(0, 0)
+    assert (derived_seed(0, 0), derived_seed(41, 2)) == (2968811710, 634230174)  # as recorded runs
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import torch
 from repro.artifacts.base import Context, Result
 from repro.artifacts.shared import subprocesses
 from repro.artifacts.shared.tuning import best_rate
-from repro.artifacts.zo_methods import ARTIFACT, HOURS, Config, tables
+from repro.artifacts.zo_methods import ARTIFACT, HOURS, SMOKE, Config, tables
 from repro.artifacts.zo_methods import run as run_module
 from repro.artifacts.zo_methods import training as training_module
 from repro.artifacts.zo_methods.arms import ARMS, ComparedMethod
@@ -230,7 +230,6 @@ def test_an_entry_is_all_that_a_new_method_takes(
     plt.close(figure)
 
 
-@pytest.mark.usefixtures("made_up_mnist")
 def made(kind: str, point: dict[str, Any], metrics: dict[str, Any], **of: Any) -> Record:
     given = {"seed": None, "profile": "quick", "utc": "2026-01-01T00:00:00Z"} | of
     return Record(
@@ -307,7 +306,7 @@ def test_only_runs_of_one_profile_and_rate_are_compared() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"tasks": ("shapes40",)}, "a set of point clouds; give sets of images or prompts"),
+        ({"tasks": ("shapes40",)}, "must be one of boolq.*sets of images: mnist"),
         ({"arms": ("adam",)}, "arms = 'adam': must be one of mezo, "),
         ({"rates": 0}, "rates = 0: must be a whole number of at least 1"),
     ],
@@ -315,3 +314,23 @@ def test_only_runs_of_one_profile_and_rate_are_compared() -> None:
 def test_what_cannot_be_run_is_refused(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         replace(HOURS, **wrong)
+
+
+def test_tasks_have_one_name_and_some_arm_to_train_them() -> None:
+    assert Config(tasks=("yesno_facts",)).tasks == ("yesno-facts",)
+    with pytest.raises(UsageError, match=r"task = 'fashion-mnist'.*sets of images: mnist"):
+        Config(tasks=("fashion-mnist",))
+    with pytest.raises(UsageError, match=r"arms = \['lora'\]: none of them can train mnist"):
+        Config(tasks=("mnist",), arms=("lora",))
+    with pytest.raises(UsageError, match="there is no split for seed 7"):
+        Config(tasks=("sst2-k16",), seeds=(7,))
+
+
+@pytest.mark.usefixtures("made_up_mnist")
+def test_a_model_with_too_few_positions_is_refused_before_the_first_task(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "_compared", lambda *_: pytest.fail("a task was begun"))
+    config = replace(SMOKE, tasks=("mnist", "yesno-facts"), context=1 << 20)
+    with pytest.raises(UsageError, match=r"N = 1048576: tiny-llama has \d+ positions"):
+        list(run_module.run(config, context))

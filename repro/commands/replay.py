@@ -1,11 +1,17 @@
 """``repro replay``: rebuild the final weights of recorded MeZO runs from base model and log."""
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from repro.core.atomic import require_writable
 from repro.core.errors import ReproError, UsageError
+from repro.core.leftovers import temporary_directory
+
+if TYPE_CHECKING:
+    from repro.measurement.records import Record
 
 
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
@@ -37,7 +43,7 @@ def execute(args: argparse.Namespace) -> int:
 
     Raises:
         UsageError: a file does not exist, or the files hold no such run.
-        ReproError: a file is damaged.
+        ReproError: a file is damaged, or ``--out`` cannot be written.
     """
     from repro.finetuning.replay import rebuilt, unpacked
     from repro.measurement.records import of_kind, read_runs
@@ -57,10 +63,11 @@ def execute(args: argparse.Namespace) -> int:
         names = " ".join(map(str, args.records))
         msg = f"{names}: no finished MeZO run of that method and seed; change --arm or --seed"
         raise UsageError(msg)
+    if args.out is not None:
+        require_writable(args.out)
     failed = 0
     for record in runs:
-        where = (record.profile, record.point["arm"], record.point["model"].replace("/", "_"))
-        name = "-".join((*where, str(record.seed)))
+        name = model_name(record)
         try:
             model, tokenizer = rebuilt(
                 {**record.metrics["settings"], "seed": record.seed}, record.metrics
@@ -75,6 +82,19 @@ def execute(args: argparse.Namespace) -> int:
             f"SHA-256 {record.metrics['final_sha256'][:16]}… as recorded\n"
         )
         if args.out is not None:
-            model.save_pretrained(args.out / name)
-            tokenizer.save_pretrained(args.out / name)
+            with temporary_directory(args.out / name) as staging:
+                whole = staging / "whole"
+                model.save_pretrained(whole)
+                tokenizer.save_pretrained(whole)
+                # its name ends in the hash of the weights, so an earlier one is the same
+                shutil.rmtree(args.out / name, ignore_errors=True)
+                whole.replace(args.out / name)
     return failed
+
+
+def model_name(record: "Record") -> str:
+    """Return a name for a run's model; runs with other weights have other names."""
+    point = record.point
+    task, model = Path(point["dataset"]).stem, point["model"].replace("/", "_")
+    weights = record.metrics["final_sha256"][:8]
+    return f"{record.profile}-{task}-{point['arm']}-{model}-{record.seed}-{weights}"

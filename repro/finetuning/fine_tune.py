@@ -136,8 +136,8 @@ class Prompts:
     def of(self, which: str) -> Iterator[Batch]:
         """Yield the ``tuning``, ``monitored`` or ``final`` items, by length.
 
-        A batch holds at most as many tokens as a training step at full width, so it takes no more
-        memory.
+        A batch holds at most as many tokens as a training step at full width, so it takes about as
+        much memory.
         """
         run = self._run
         split = self._items.train if which == "tuning" else self._items.validation

@@ -1,7 +1,7 @@
 """Train with the zeroth-order methods in the Hugging Face ``Trainer``."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import torch
@@ -53,6 +53,7 @@ class ZerothOrderTrainer(Trainer):
         super().__init__(args=args, optimizers=optimizers, **settings)
         self.method = method
         self._losses: list[Closure] = []
+        self._counts: list[int] = []
 
     def create_optimizer(
         self,
@@ -67,7 +68,7 @@ class ZerothOrderTrainer(Trainer):
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
     ) -> tuple[list[Any], torch.Tensor | int | None]:
         """Return the micro-batches of the next step, as ``Trainer`` does."""
-        self._losses = []  # an interrupted step leaves some
+        self._losses, self._counts = [], []  # an interrupted step leaves some
         samples: tuple[list[Any], torch.Tensor | int | None] = super().get_batch_samples(
             epoch_iterator, num_batches, device
         )
@@ -90,26 +91,27 @@ class ZerothOrderTrainer(Trainer):
         """
         model.eval()
         inputs = self._prepare_inputs(inputs)
-        items, losses = num_items_in_batch, self._losses
-        weighted = self.current_gradient_accumulation_steps > 1 and items is not None
-        if weighted:
+        items, losses, counts = num_items_in_batch, self._losses, self._counts
+        if self.current_gradient_accumulation_steps > 1 and items is not None:
             # Trainer expects a loss divided by the items of all batches. Many losses are not; the
             # mean over the items of one batch is the same for both kinds.
             items = self._get_num_items_in_batch([inputs], self.args.device)
-        own, total = float(items or 0), float(num_items_in_batch or 1)
+        # for some models Trainer counts no items; their losses are means over the rows
+        own = _rows(inputs) if items is None else int(items)
 
         def loss() -> torch.Tensor:
-            share = own / (total / len(losses)) if weighted else 1.0
             with self.compute_loss_context_manager():
                 batch = copy.copy(inputs)  # compute_loss removes the labels
                 computed = self.compute_loss(model, batch, num_items_in_batch=items)
-                return cast("torch.Tensor", computed) * share
+                share = own * len(counts) / sum(counts)
+                return cast("torch.Tensor", computed) * share if len(counts) > 1 else computed
 
-        if items is None or own > 0:  # else the loss is 0 / 0
+        if own > 0:  # else the loss is 0 / 0
             losses.append(loss)
+            counts.append(own)
         if not self.accelerator.sync_gradients or not losses:
             return torch.zeros((), device=self.args.device)
-        self._losses = []
+        self._losses, self._counts = [], []
         return torch.tensor(self.method.step(losses), device=self.args.device)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -118,6 +120,12 @@ class ZerothOrderTrainer(Trainer):
             gradients = [e.projected_gradient for e in self.method.last.estimates]
             logs["projected_gradient"] = sum(gradients) / max(1, len(gradients))
         super().log(logs, start_time)
+
+
+def _rows(inputs: Mapping[str, Any]) -> int:
+    """Return the number of rows of a batch; 1 if it holds no tensor with rows."""
+    sizes = (len(t) for t in inputs.values() if isinstance(t, torch.Tensor) and t.dim() > 0)
+    return next(sizes, 1)
 
 
 class _Stepped(AcceleratedOptimizer):  # type: ignore[misc]  # accelerate has no types

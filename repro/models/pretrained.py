@@ -225,6 +225,7 @@ def _rotary(header: Header) -> dict[str, Any] | None:
 
 
 def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
+    from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
     from transformers import AutoConfig, AutoTokenizer, GgufConfig
 
@@ -255,6 +256,7 @@ def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
         TypeError,
         ValueError,
         SafetensorError,
+        StrictDataclassError,
     ) as error:  # with wrong metadata, transformers and gguf fail in many ways
         reason = " ".join(f"{error}".split()) or type(error).__name__
         msg = f"{gguf}: transformers cannot convert it ({reason})"
@@ -333,7 +335,7 @@ def explained(name: str) -> Iterator[None]:
         ReproError: the block failed, since the model is gated, absent or cannot be read.
     """
     import torch
-    from huggingface_hub.errors import GatedRepoError
+    from huggingface_hub.errors import GatedRepoError, StrictDataclassError
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined] # exported by name
     from safetensors import SafetensorError
 
@@ -343,11 +345,15 @@ def explained(name: str) -> Iterator[None]:
     try:
         yield
     except (
+        AttributeError,
         ImportError,
+        LookupError,
         OSError,
         RuntimeError,
+        TypeError,
         ValueError,
         SafetensorError,
+        StrictDataclassError,
         httpx.TransportError,
     ) as error:  # with damaged files, transformers fails in many ways
         if isinstance(error, torch.OutOfMemoryError):

@@ -198,15 +198,14 @@ class EqualParts:
 
     def is_over(self, at: Position) -> bool:
         """Return whether training is complete."""
-        return self._share(at.steps, at.seconds) >= 1
+        return self._parts(at.steps, at.seconds) >= self.evaluations
 
     def is_due(self, at: Position, curve: Curve) -> bool:
         """Return whether another part is complete since the last evaluation."""
         if self.is_over(at) or self.only_at_end:
             return self.is_over(at)
-        before = self._share(curve.steps[-1], curve.seconds[-1]) if curve.steps else 0.0
-        now = self._share(at.steps, at.seconds)
-        return int(now * self.evaluations) > int(before * self.evaluations)
+        before = self._parts(curve.steps[-1], curve.seconds[-1]) if curve.steps else 0
+        return self._parts(at.steps, at.seconds) > before
 
     def next_step(self, at: Position) -> str:
         """Name the next step by its number, from 1."""
@@ -222,8 +221,11 @@ class EqualParts:
             return f"{at.steps} of {self.steps} steps, {at.seconds:.0f} s"
         return f"{at.seconds:.0f} of {self.seconds:g} s, {at.steps} steps"
 
-    def _share(self, steps: int, seconds: float) -> float:
-        return steps / self.steps if self.steps else seconds / self.seconds
+    def _parts(self, steps: int, seconds: float) -> int:
+        """Return how many of the equal parts are complete."""
+        if self.steps:
+            return steps * self.evaluations // self.steps
+        return int(seconds / self.seconds * self.evaluations)
 
 
 Duration = Epochs | EqualParts

@@ -40,8 +40,8 @@ Deviations from the paper:
    logits are computed, in any arm.
 10. During training, accuracy is measured on a fixed part of the validation split, in which each
     answer has the same share as in the whole split. At the end it is measured on the whole split,
-    except in `quick`, whose 15 minutes would not suffice. Verdicts use the last step; the thin line
-    is the running maximum, which the paper draws.
+    except in `quick`, whose 15 minutes would not suffice. The thin line is the running maximum,
+    which the paper draws. A9, A9-bp and A10 are judged by it; A9-order is judged by the last step.
 11. The clock stops during evaluation and while checkpoints are written.
 12. BP trains in float32: plain SGD in bfloat16 loses its small updates, which alone would put BP at
     a disadvantage. Except in `smoke` and `quick` the other arms hold the weights in bfloat16. MeZO
@@ -67,7 +67,7 @@ from repro.core.validation import (
     require_seeds,
     require_whole,
 )
-from repro.data.text.tasks import task_of_seed
+from repro.data.text.tasks import task_name, task_of_seed
 from repro.finetuning.arms import (
     ARMS,
     SPECIFICATIONS,
@@ -149,6 +149,8 @@ class Config:
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be run, before anything runs."""
+        # records and verdicts know a task by one name
+        object.__setattr__(self, "datasets", tuple(map(task_name, self.datasets)))
         require_distinct("datasets", self.datasets)
         require_seeds(self.seeds)
         for name in self.datasets:

@@ -12,7 +12,6 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from repro.artifacts.mezo_fig4.points import (
-    FEW_SHOT,
     ArmSeeds,
     TaskRuns,
     running_maximum,
@@ -56,7 +55,7 @@ def fig4(records: Sequence[Record]) -> Figure:
     The tasks are those of the highest profile, and the few-shot task.
     """
     found = settings(records)
-    shown = [s for s in found if s.name == found[0].name or s.dataset == FEW_SHOT]
+    shown = [s for s in found if s.name == found[0].name or s.is_few_shot]
     return accuracy(shown, ("seconds", "forward_passes"))
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from math import hypot, inf, sqrt
 
 from repro.artifacts.mezo_fig4.points import (
-    FEW_SHOT,
     GENERATED,
     ArmSeeds,
     TaskRuns,
@@ -138,7 +137,7 @@ def _orders(setting: TaskRuns) -> list[Finding]:
     """
     found = []
     for claim_id, few_shot in (("A9-order", False), ("A9-order-fewshot", True)):
-        if (setting.dataset == FEW_SHOT) == few_shot:
+        if setting.is_few_shot == few_shot:
             found.append(replace(_order(setting), claim_id=claim_id))
         else:
             found.append(Finding(claim_id, None, f"the runs use {setting.title}"))
@@ -162,13 +161,14 @@ def _order(setting: TaskRuns) -> Finding:
     if not all("budget_bytes" in plan.metrics for plan in setting.plans):
         reason = f"not tested: the runs had no common memory budget; they take {_peaks(setting)}"
         return Finding("A9-order", None, reason)
-    ends = bp.final()
-    gaps = [end - ends[seed] for seed, end in mezo.final().items() if seed in ends]
+    ends, others = bp.final(), mezo.final()
+    paired = [seed for seed in others if seed in ends]
+    sides = [[side[seed] for seed in paired] for side in (ends, others)]
+    gaps = [end - start for start, end in zip(*sides, strict=True)]
     if not gaps:
         reason = "no seed has a finished run of both methods"
         return Finding("A9-order", None, reason, profile=setting.profile)
     spread = estimate(gaps)
-    sides = [list(line.final().values()) for line in (bp, mezo)]
     chance = hypot(*(_standard_errors(_items(bp, "final"), estimate(side).mean) for side in sides))
     reason = (
         f"{setting.title}: final accuracy of {mezo.label} minus final accuracy of {bp.label}; the "

@@ -11,9 +11,16 @@ from repro.artifacts.mezo_fig4 import Config
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.errors import ReproError, UsageError
 from repro.core.units import format_bytes
+from repro.data.text.task import SPLITS
+from repro.data.text.tasks import get_task
 from repro.data.text.tokens import load_tokenised
 from repro.finetuning.arms import LABELS, Arm
-from repro.finetuning.base_models import load_architecture, load_tokenizer, unobtainable
+from repro.finetuning.base_models import (
+    fingerprint,
+    load_architecture,
+    load_tokenizer,
+    unobtainable,
+)
 from repro.finetuning.planner import Proposal, propose
 from repro.finetuning.step_memory import Setup, memory_of_step
 from repro.measurement.device import memory_of
@@ -132,7 +139,12 @@ class _Estimates:
             "mezo_fig4 memory",
             memory_of_step,
             [setup],
-            lambda s: {"kind": "memory", **s.as_dict(), "code": code},
+            lambda s: {
+                "kind": "memory",
+                **s.as_dict(),
+                "base": fingerprint(s.model),
+                "code": code,
+            },
             label=lambda s: f"{LABELS[s.arm]} on {s.model}, B={s.batch} N={s.context}",
             store=self._prepared,
             workers=1,
@@ -143,12 +155,15 @@ class _Estimates:
 def _least_context(config: Config, dataset: str, model: str) -> int:
     """Return the shortest N that leaves every question whole; refuse a shorter configured N."""
     tokenizer = load_tokenizer(model)
-    splits = (load_tokenised(dataset, split, tokenizer) for split in ("train", "validation"))
-    least = max(split.least_length for split in splits)
+    splits = {name: load_tokenised(dataset, name, tokenizer) for name in SPLITS}
+    name, split = max(splits.items(), key=lambda one: one[1].least_length)
+    least = split.least_length
     if config.context < least:
+        rows, _ = get_task(dataset).rows(name)
+        longest = rows[int((split.prefix + split.suffix).argmax())]
         msg = (
-            f"context N = {config.context}: some prompts of {dataset} do not fit; with the "
-            f"tokenizer of {model}, give --context {least} or more"
+            f"context N = {config.context}: some prompts of {dataset} do not fit; {longest.where} "
+            f"has {least} tokens of {model} that cannot be cut; give --context {least} or more"
         )
         raise UsageError(msg)
     return least

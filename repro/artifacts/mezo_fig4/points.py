@@ -13,7 +13,8 @@ from repro.measurement.records import Record, of_kind, rank
 GENERATED = "yesno-facts"
 """The task of generated questions; it gives no verdict."""
 FEW_SHOT = "sst2-k16"
-"""The task with few training examples, which has statements of its own."""
+"""The task with few training examples, which has statements of its own; its five splits are also
+tasks, such as ``sst2-k16-13``."""
 TITLES = {
     "boolq": "BoolQ",
     "boolq-qa": "BoolQ, question and answer",
@@ -92,6 +93,11 @@ class TaskRuns:
     def title(self) -> str:
         """The task's name in the literature; for a user's own task, the name of its file."""
         return TITLES.get(self.dataset, Path(self.dataset).stem)
+
+    @property
+    def is_few_shot(self) -> bool:
+        """Whether the task has few training examples."""
+        return self.dataset.startswith(FEW_SHOT)
 
     @property
     def made(self) -> str:

@@ -35,7 +35,7 @@ the methods:
 from dataclasses import dataclass, replace
 
 from repro.artifacts.base import Artifact, lazy
-from repro.artifacts.zo_methods.arms import ARMS, Kind
+from repro.artifacts.zo_methods.arms import ARMS, Kind, kind_of
 from repro.core.errors import UsageError
 from repro.core.validation import (
     require_distinct,
@@ -45,7 +45,7 @@ from repro.core.validation import (
     require_seeds,
     require_whole,
 )
-from repro.data.text.tasks import get_task
+from repro.data.text.tasks import task_name, task_of_seed
 from repro.training.task import VISION_TASKS
 
 
@@ -90,15 +90,11 @@ class Config:
     """Threads of each run; only one runs at a time, as their times are results."""
 
     def __post_init__(self) -> None:
-        require_distinct("tasks", self.tasks)
-        for name in self.tasks:
-            if name not in VISION_TASKS:
-                get_task(name)
-            elif VISION_TASKS[name].network != "lenet5":
-                msg = f"tasks = {name!r}: a set of point clouds; give sets of images or prompts"
-                raise UsageError(msg)
         require_names("arms", self.arms, ARMS)
         require_seeds(self.seeds)
+        # records know a task by one name
+        object.__setattr__(self, "tasks", tuple(map(self._task, self.tasks)))
+        require_distinct("tasks", self.tasks)
         for name in (
             "image_forwards",
             "text_forwards",
@@ -116,6 +112,22 @@ class Config:
         require_whole("evaluated_items", self.evaluated_items)
         for name in ("image_eps", "text_eps"):
             require_positive(name, getattr(self, name))
+
+    def _task(self, name: str) -> str:
+        """Return the name of a task that some arm can train with every seed."""
+        images = [task for task, of in VISION_TASKS.items() if of.network == "lenet5"]
+        if name not in images:
+            try:
+                name = task_name(name)
+                for seed in self.seeds:
+                    task_of_seed(name, seed)  # refuses seeds without a split
+            except UsageError as error:
+                msg = f"{error}; sets of images: {', '.join(images)}"
+                raise UsageError(msg) from error
+        if not any(kind_of(name) in ARMS[arm].rates for arm in self.arms):
+            msg = f"arms = {list(self.arms)}: none of them can train {name}; add another"
+            raise UsageError(msg)
+        return name
 
     def forwards(self, kind: Kind) -> int:
         """Return the forward passes of a training run."""

@@ -19,12 +19,14 @@ from repro.artifacts.base import Context, Result
 from repro.artifacts.shared.subprocesses import run_in_subprocesses, train_in_subprocesses
 from repro.artifacts.shared.tuning import best_rate
 from repro.artifacts.zo_methods import Config
-from repro.artifacts.zo_methods.arms import ARMS
-from repro.artifacts.zo_methods.training import MethodRun, kind_of, measure_cost
-from repro.core.errors import ReproError
-from repro.data.text.tasks import data_of
-from repro.finetuning.base_models import fingerprint
+from repro.artifacts.zo_methods.arms import ARMS, kind_of
+from repro.artifacts.zo_methods.training import MethodRun, measure_cost
+from repro.core.errors import ReproError, UsageError
+from repro.data import cache
+from repro.data.text.tasks import data_of, get_task, task_of_seed
+from repro.finetuning.base_models import fingerprint, load_architecture, unobtainable
 from repro.training.store import CheckpointStore
+from repro.training.task import VISION_TASKS
 
 _PRELOAD = ["repro.training.trainer", "repro.artifacts.zo_methods.training"]
 
@@ -33,11 +35,32 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield every result; an interrupted run resumes from its last checkpoint.
 
     Raises:
+        UsageError: N exceeds the model's positions.
         ReproError: data or the model cannot be obtained, a process died, or a step of an arm
             exceeds the memory.
     """
+    _require_obtainable(config)
     for task in config.tasks:
         yield from _compared(config, task, context)
+
+
+def _require_obtainable(config: Config) -> None:
+    """Fetch the data and check the model before hours are spent on the first task."""
+    for task in config.tasks:
+        images = kind_of(task) == "images"
+        for name in [VISION_TASKS[task].dataset] if images else get_task(task).sets:
+            cache.load(name)
+        if images:
+            continue
+        if reason := unobtainable(config.model):
+            raise ReproError(reason)
+        positions = load_architecture(config.model).positions
+        if config.context > positions:
+            msg = (
+                f"context N = {config.context}: {config.model} has {positions} positions; give at "
+                "most that"
+            )
+            raise UsageError(msg)
 
 
 def _compared(config: Config, task: str, context: Context) -> Iterator[Result]:
@@ -82,7 +105,7 @@ def _compared(config: Config, task: str, context: Context) -> Iterator[Result]:
             for seed in config.seeds:
                 yield Result("run", _point(base), {"divergence": reason}, seed)
     runs = [
-        replace(base, lr=lr, seed=seed)
+        replace(base, lr=lr, seed=seed, sources=_sources(config, task, seed))
         for base in whole
         if (lr := lrs[base.arm]) is not None
         for seed in config.seeds
@@ -127,8 +150,14 @@ def _base_run(config: Config, task: str, arm: str) -> MethodRun:
         train_items=None,
         model=config.model,
         context=config.context,
-        sources=f"{fingerprint(config.model)} {data_of(task)}",
+        sources=_sources(config, task, base.seed),
     )
+
+
+def _sources(config: Config, task: str, seed: int) -> str:
+    if kind_of(task) == "images":
+        return ""
+    return f"{fingerprint(config.model)} {data_of(task_of_seed(task, seed))}"
 
 
 def _trained(

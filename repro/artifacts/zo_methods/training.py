@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
-from repro.artifacts.zo_methods.arms import ARMS, Kind
+from repro.artifacts.zo_methods.arms import ARMS, kind_of
 from repro.data.splits import sample
+from repro.data.text.tasks import task_of_seed
 from repro.finetuning.base_models import load_base, load_config, random_model
 from repro.finetuning.batches import Batch
 from repro.finetuning.classifier import AnswerClassifier
@@ -51,11 +52,6 @@ _SOURCES = ("artifacts/zo_methods", "finetuning", "memory")
 """Directories that decide the outcome of a run, besides those that ``CheckpointStore`` hashes."""
 _MONITORED = 1000
 """Training images whose loss is evaluated."""
-
-
-def kind_of(task: str) -> Kind:
-    """Return whether ``task`` is one of images or of prompts."""
-    return "images" if task in VISION_TASKS else "text"
 
 
 @dataclass(frozen=True)
@@ -165,7 +161,7 @@ def _prompts(run: MethodRun) -> tuple[AnswerLearner, Prompts]:
     """Return the pretrained model under the arm's optimizer, and its prompts."""
     pretrained = load_base(run.model, "float32")
     items = load_items(
-        run.task,
+        task_of_seed(run.task, run.seed),
         pretrained.tokenizer,
         tuning=run.tuning_items,
         monitored=run.evaluated_items,

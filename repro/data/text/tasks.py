@@ -136,6 +136,16 @@ def get_task(name: str | PromptTask) -> PromptTask:
     raise UsageError(msg)
 
 
+def task_name(name: str) -> str:
+    """Return the registered name of a task; the path of a ``.toml`` file is returned as it is.
+
+    Raises:
+        UsageError: the name is unknown, or the file does not describe a task.
+    """
+    task = get_task(name)
+    return name if name.endswith(".toml") else task.name
+
+
 def task_of_seed(name: str | PromptTask, seed: int) -> PromptTask:
     """Return the task on which a run of ``seed`` trains: ``get_task(name)``, but for few-shot sets.
 
@@ -157,7 +167,9 @@ def task_of_seed(name: str | PromptTask, seed: int) -> PromptTask:
 def data_of(name: str | PromptTask) -> str:
     """Return a fingerprint of a task's rows and prompts, which its name alone may not identify."""
     task = get_task(name)
-    return " ".join(task.fingerprint(split)[:16] for split in SPLITS)
+    # rows that share these texts with a held-out row are not trained on
+    apart = ",".join(task.apart or task.fields)
+    return " ".join((*(task.fingerprint(split)[:16] for split in SPLITS), apart))
 
 
 def read_task(path: Path) -> PromptTask:
@@ -171,7 +183,7 @@ def read_task(path: Path) -> PromptTask:
         UsageError: the file is missing, or does not describe a task.
     """
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
+        given = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         msg = f"task file {path} does not exist"
         raise UsageError(msg) from error
