@@ -36,8 +36,8 @@ def _run() -> int:
             raise
         sys.stderr.write(
             f"repro: error: {package} is not installed, and this command needs it: "
-            "pip install 'zo-repro[suite]'; [plan] is enough for `repro plan`, `repro list` and "
-            "`repro claims`, and the methods need PyTorch alone\n"
+            "in the clone, pip install '.[suite]'; '.[plan]' is enough for `repro plan`, `repro "
+            "list` and `repro claims`, and the methods need PyTorch alone\n"
         )
         return 1
 

@@ -11,6 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from repro import __version__
@@ -42,25 +43,56 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may have no sign for "≥"
-    args = build_parser().parse_args(argv)
+    parser = build_parser()
+    args, unknown_words = parser.parse_known_args(argv)
+    if unknown_words:
+        parser.error(f"unrecognized arguments: {' '.join(unknown_words)}{args.if_unrecognized}")
+    try:
+        return _execute(args)
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            return _unread()
+        if error.errno == errno.ENOSPC:
+            _discard_output()
+            said = "no space left on the device; free some and run again"
+        elif isinstance(error.filename, str | Path):
+            said = f"{error.filename}: {error.strerror}"
+        else:
+            raise
+        sys.stderr.write(f"repro: error: {said}\n")
+        return 1
+
+
+def _execute(args: argparse.Namespace) -> int:
+    """Run the command, and print its error or what to try next."""
     try:
         status: int = args.execute(args)
-        sys.stdout.flush()  # inside the try block, which catches a closed pipe
+        sys.stdout.flush()  # here, where a closed pipe is caught
     except ReproError as error:
         sys.stderr.write(f"repro: error: {error}\n")
         return error.exit_code
-    except OSError as error:
-        if error.errno not in (errno.EPIPE, errno.ENOSPC):
-            raise
-        # else Python would fail again when it flushes the output at its exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if error.errno == errno.EPIPE:  # the reader of our output stopped reading, as `head` does
-            return 0
-        sys.stderr.write("repro: error: no space left on the device; free some and run again\n")
-        return 1
     if status == 0 and args.next_step and not getattr(args, "json", False):
         sys.stderr.write(f"Next: {args.next_step.format_map(vars(args))}\n")
     return status
+
+
+def _unread() -> int:
+    """Return the status if a reader of the output stopped reading, as ``head`` does.
+
+    It is 0 if only results are lost, and 1 if messages are.
+    """
+    try:
+        sys.stdout.flush()
+        status = 1
+    except OSError:
+        status = 0
+    _discard_output()
+    return status
+
+
+def _discard_output() -> None:
+    """Send the rest of the output nowhere; else Python fails again when it flushes at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -77,7 +109,8 @@ def build_parser() -> argparse.ArgumentParser:
     for command in COMMANDS:
         command.add_parser(subparsers)
     _complete_help(parser)
-    parser.set_defaults(root=parser)  # read by `repro completion` to write its script
+    # root is read by `repro completion` to write its script
+    parser.set_defaults(root=parser, if_unrecognized="")
     return parser
 
 

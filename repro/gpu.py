@@ -50,8 +50,8 @@ class GpuJob:
         return [name for name in self.data if not cache.is_cached(load_set(name))]
 
 
-PACKAGES = ("docstring-parser", "msgspec", "pebble", "platformdirs", "typeguard", "tyro")
-"""Packages required besides torch, transformers, peft and pytest: wheels of 0.6 MB in all."""
+PACKAGES = ("docstring-parser", "gguf", "msgspec", "pebble", "platformdirs", "typeguard", "tyro")
+"""Packages required besides torch, transformers, peft and pytest."""
 SOURCE = ("repro", "tests", "pyproject.toml", "constraints.txt")
 """Files of the clone that a job needs."""
 
@@ -249,9 +249,10 @@ def run_session(
             else:
                 assert job.config is not None  # noqa: S101 - every artifact's job has one
                 say(f"{job.name}: {run_artifact(job.artifact, job.profile, job.config, out)}")
-        except ReproError as error:
+        except Exception as error:  # noqa: BLE001 - a lent GPU's time is for the other jobs, too
             failed.append(job)
-            say(f"{job.name}: failed: {error}")
+            kind = "" if isinstance(error, ReproError) else f"{type(error).__name__}: "
+            say(f"{job.name}: failed: {kind}{error}")
         say(f"{job.name}: {(time.monotonic() - start) / 60:.1f} minutes, planned {job.minutes:g}")
     for job in left:
         say(f"left: {job.name}, {job.minutes:g} minutes: {job.shows}")

@@ -24,6 +24,7 @@ from repro.measurement.records import (
     write_run,
 )
 from repro.measurement.result_cache import ResultCache
+from repro.ondevice.build import module_path
 
 _WHERE = ("device", "engine")  # fields of a configuration that name a run's machine and code
 
@@ -64,21 +65,23 @@ def run_artifact(
         here = environment.capture()
         executor = LocalExecutor(here, workers=here.cores)
     name, context = _set_up(artifact, profile, config, directory, executor, again=again)
-    tidy(context.result_cache.directory)
-    before, records = 0, []
-    try:
-        for result in artifact.run(config, context):
-            if _is_recorded(result, context.prior_results):
-                before += 1
-            else:
-                records.append(_record(artifact, name, config, result, executor.environment))
-        # with neither new nor earlier results ``write_run`` refuses the empty run
-        path = write_run(directory, records) if records or not before else None
-    except BaseException:
-        with contextlib.suppress(OSError):
-            directory.rmdir()  # succeeds only if the directory is empty
-        raise
-    context.result_cache.clear()  # only now: until here a killed run resumes from it
+    cache = context.result_cache
+    with cache.held():
+        tidy(cache.directory)
+        before, records = 0, []
+        try:
+            for result in artifact.run(config, context):
+                if _is_recorded(result, context.prior_results):
+                    before += 1
+                else:
+                    records.append(_record(artifact, name, config, result, executor.environment))
+            # with neither new nor earlier results ``write_run`` refuses the empty run
+            path = write_run(directory, records) if records or not before else None
+        except BaseException:
+            with contextlib.suppress(OSError):
+                directory.rmdir()  # succeeds only if the directory is empty
+            raise
+        cache.clear()  # only now: until here a killed run resumes from it
     return path
 
 
@@ -130,7 +133,10 @@ def _set_up(
         "source": here.source_sha256,
         "versions": here.versions,
         "cpu": here.cpu,
+        "cpu_capability": here.cpu_capability,
+        "onednn": here.onednn,
         "gpu": here.gpu,
+        "engine": module_path().parent.name,  # a hash of its sources and tools
     }
     cache = ResultCache(artifact.slug, identity)
     return name, Context(here, cache, workers=here.cores, executor=executor, prior_results=prior)

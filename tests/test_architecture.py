@@ -1,5 +1,6 @@
 """No artifact is half-added: index, packages, claims, tox, results, notebooks, README agree."""
 
+import ast
 import configparser
 import json
 import os
@@ -7,8 +8,10 @@ import re
 import runpy
 import subprocess
 import sys
+import tomllib
 import traceback
 from concurrent.futures import Future
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +38,26 @@ def test_index_names_every_artifact() -> None:
     modules = {path.stem for path in directory.glob("*.py")}
     assert packages | modules == {*index.SLUGS, "__init__", "base", "index", "shared"}
     assert not packages & modules
+
+
+def test_the_extras_bring_what_the_package_imports() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = list(project["dependencies"])
+    for extra in ("suite", "hf", "plan", "engine", "ray"):
+        wanted += project["optional-dependencies"][extra]
+    brought = {re.split(r"[^a-z0-9-]", requirement)[0] for requirement in wanted}
+    # brought by those: triton by PyTorch for CUDA, others by transformers, ipykernel and nbconvert
+    brought |= {"triton", "ipython", "jupyter-client", "nbclient", "safetensors", "tokenizers"}
+    names = packages_distributions()
+    for path in (ROOT / "repro").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            imported = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                imported = [node.module]
+            for module in {name.partition(".")[0] for name in imported}:
+                if module != "repro" and module not in sys.stdlib_module_names:
+                    found = {name.lower().replace("_", "-") for name in names.get(module, [module])}
+                    assert found & brought, f"{path}: {module}"
 
 
 def test_no_environment_of_tox_adds_to_the_shared_one() -> None:

@@ -399,6 +399,30 @@ def test_output_that_nobody_reads_is_no_error() -> None:
     assert "Error" not in done.stderr
 
 
+def test_messages_that_nobody_reads_are_no_success() -> None:
+    command = f"(sleep 0.2; {sys.executable} -m repro data verify mnist) 2>&1 | true"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], check=False)
+    assert done.returncode == 1
+
+
+def test_options_before_the_artifact_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "--profile", "smoke", "mezo_fig3"])
+    assert "give the artifact before its options" in capsys.readouterr().err
+
+
+def test_a_cache_that_is_no_directory_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("REPRO_CACHE_DIR", str(tmp_path / "file"))
+    assert main(["sweep", "elasticzo_table1", "--profile", "smoke", "--dry-run"]) == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"repro: error: {tmp_path / 'file'}")
+    assert "Not a directory" in shown
+    assert len(shown.splitlines()) == 1
+
+
 def test_former_names_of_artifacts_lead_to_the_present_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

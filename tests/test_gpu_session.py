@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from repro import gpu
+from repro import gpu, harness
 from repro.artifacts import mezo_fig3_gpu
 from repro.cli import main
+from repro.core.errors import ReproError
 from repro.harness import is_of_profile
 from repro.measurement import device, environment
 from repro.measurement.records import read_run
@@ -109,6 +110,25 @@ def test_a_job_is_done_once_and_left_without_its_data(
     assert any(line.startswith("unfed: not in the data cache: mnist, shapes40") for line in said)
     assert "tiny: recorded before" in said
     assert len(list((recorded[0] / "mezo_fig3_gpu").glob("*.jsonl"))) == 1
+
+
+@pytest.mark.usefixtures("as_if_cuda")
+def test_a_job_that_fails_in_any_way_leaves_the_others_their_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    def failing(_: Any, __: str, config: Any, ___: Path) -> str:
+        ran.append(config.contexts)
+        raise RuntimeError("no kernel image") if len(ran) == 1 else ReproError("damaged")
+
+    monkeypatch.setattr(harness, "run_artifact", failing)
+    said: list[str] = []
+    jobs = [job("first"), job("second", config=replace(TINY, contexts=(32,)))]
+    assert not gpu.run_session(5, tmp_path, jobs, said.append)
+    assert len(ran) == 2
+    assert "first: failed: RuntimeError: no kernel image" in said
+    assert "second: failed: damaged" in said
 
 
 def test_another_gpus_records_are_not_taken_for_done(recorded: tuple[Path, list[str]]) -> None:

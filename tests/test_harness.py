@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from repro.artifacts.base import Artifact, Context, Result
-from repro.artifacts.index import load
+from repro.artifacts.index import SLUGS, load
 from repro.harness import is_of_profile, run_artifact
 from repro.measurement.records import read_run
 
@@ -94,3 +94,8 @@ def test_without_a_scope_a_run_of_fewer_cells_is_custom(tmp_path: Path) -> None:
     config = replace(PAPER, seeds=(0,))
     path = run_artifact(replace(ARTIFACT, selector_fields=()), "paper", config, tmp_path)
     assert path.name.startswith("custom-")
+
+
+def test_no_quick_profile_needs_a_gpu() -> None:
+    for slug in SLUGS:
+        assert getattr(load(slug).profiles["quick"], "device", "cpu") == "cpu", slug

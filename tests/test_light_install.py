@@ -89,7 +89,7 @@ def test_a_command_says_what_it_misses() -> None:
     done = run(COMMAND, "list")
     assert done.returncode == 1
     assert done.stderr.startswith("repro: error: msgspec is not installed, and this command needs")
-    assert "pip install 'zo-repro[suite]'" in done.stderr
+    assert "pip install '.[suite]'" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert "Traceback" not in done.stderr
 

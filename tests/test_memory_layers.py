@@ -109,6 +109,8 @@ def test_what_cannot_be_traced_is_refused() -> None:
         layer_table(nn.Linear(2, 2), (2,))
     with pytest.raises(UsageError, match=r"layer fc1 .* does not take a sample of shape \[400\]"):
         layer_table(lenet5(), (1, 20, 20))
+    with pytest.raises(UsageError, match=r"layer 1 \(BatchNorm2d"):
+        layer_table(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm2d(4)), (4,))
     with pytest.raises(UsageError, match="size of a sample = 0"):
         layer_table(lenet5(), (1, 0, 28))
 

@@ -130,6 +130,15 @@ def test_full_bp_of_lenet5_by_hand(batch: int) -> None:
     assert ledger.peak + 4 * (107_786 + batch * 784) == lower_bound(LENET5, 0, batch).total
 
 
+def test_a_reshape_at_the_end_changes_nothing() -> None:
+    layers = [nn.Conv2d(1, 10, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    bounds = [
+        lower_bound(layer_table(nn.Sequential(*layers, *last), (1, 28, 28)), 0, 32)
+        for last in ([], [nn.Flatten()], [nn.Identity()])
+    ]
+    assert bounds[1] == bounds[2] == bounds[0]
+
+
 @pytest.mark.parametrize("batch", [1, 32])
 def test_cls1_in_integers_by_hand(batch: int) -> None:
     """An accumulator has the name of what it is narrowed to, in capitals."""

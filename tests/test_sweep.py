@@ -16,7 +16,7 @@ import pytest
 from repro.artifacts.base import Artifact, Context, Result
 from repro.artifacts.shared.training_runs import results
 from repro.cli import main
-from repro.core.errors import ReproError
+from repro.core.errors import ReproError, UnknownRunsError
 from repro.execution.executor import DryRunExecutor
 from repro.execution.local import LocalExecutor, LocalPool
 from repro.execution.run_memory import run_bytes
@@ -331,6 +331,10 @@ def test_a_survey_tells_done_from_begun_and_from_to_do(
     assert [line.split("mnist")[0].strip() for line in survey.lines()] == [
         "done", "begun, 1 of 2 epochs", "to do",
     ]  # fmt: skip
+    longer = DryRunExecutor(here)
+    with pytest.raises(UnknownRunsError):
+        list(longer.run([replace(SGD, seed=0, epochs=5)]))
+    assert longer.lines()[0].startswith("begun, 2 of 5 epochs")  # it continues the shorter run
     assert not (tmp_path / "out").exists()
     capsys.readouterr()
 
@@ -349,6 +353,27 @@ def test_a_state_from_elsewhere_is_kept_only_if_it_is_further(tmp_path: Path) ->
     assert less is not None
     near.take_over(SGD, less)
     assert near.progress(SGD).epochs == 2
+    ended = state_after(1)
+    ended["curve"]["divergence"] = "epoch 2, minibatch 1: loss is nan"
+    other = replace(SGD, seed=1)
+    near.checkpoint(other).save(state_after(1))
+    far.checkpoint(other).save(ended)
+    diverged = far.checkpoint(other).read()
+    assert diverged is not None
+    near.take_over(other, diverged)
+    assert near.progress(other).metrics is not None  # nobody trains into the divergence again
+
+
+@pytest.mark.usefixtures("made_up_mnist")
+def test_a_run_trained_before_the_commit_of_its_code_is_clean_afterwards(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path / "store")
+    before = train_run(TrainingTask(SGD, store, {"commit": "a" * 40, "dirty": True}))
+    after = train_run(TrainingTask(SGD, store, {"commit": "b" * 40, "dirty": False}))
+    assert (before["trained"]["dirty"], after["trained"]["dirty"]) == (True, False)
+    assert after["trained"]["commit"] == "b" * 40
+    assert {**before, "trained": None} == {**after, "trained": None}
+    dirty = train_run(TrainingTask(SGD, store, {"commit": "c" * 40, "dirty": True}))
+    assert dirty["trained"]["dirty"] is True
 
 
 @pytest.mark.usefixtures("made_up_mnist")

@@ -107,7 +107,12 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         parser.add_argument("slug", nargs="?", metavar="SLUG", help=slug)
         # parsed by tyro, once the artifact is known, whose configuration gives the options
         parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-        parser.set_defaults(execute=execute, next_step=_NEXT.format(""))
+        parser.set_defaults(
+            execute=execute,
+            next_step=_NEXT.format(""),
+            if_unrecognized="; give the artifact before its options, as in repro run SLUG "
+            "--profile quick",
+        )
 
 
 _ALL_RECORDED = "Nothing to do: all results are recorded"

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from repro.core.paths import cache_dir
+
 _RANDOM = r"[a-z0-9_]{8}"
 """The random suffix that ``tempfile`` appends to names."""
 _ABANDONED_S = 24 * 3600
@@ -70,6 +72,22 @@ def temporary_directory(
             rescue(temporary)
             shutil.rmtree(temporary, ignore_errors=True)
         os.close(descriptor)
+
+
+@contextmanager
+def scratch_directory() -> Iterator[Path]:
+    """Make an empty directory in the cache directory and remove it at the end.
+
+    Unlike a directory of the system's temporary files, it is removed by the next command if its
+    process is killed.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    path = cache_dir() / "scratch"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with temporary_directory(path) as directory:
+        yield directory
 
 
 def sweep(directory: Path, names: str, rescue: Callable[[Path], object] = lambda _: None) -> None:
@@ -137,8 +155,8 @@ def tidy(directory: Path) -> None:
         sweep(store, ".+")
         if store == directory:
             continue
-        for path in store.iterdir():
-            with contextlib.suppress(OSError):  # another run may have removed it, or may own it
+        with contextlib.suppress(OSError):  # another run may have removed it, or may own it
+            for path in store.iterdir():
                 # a leading dot marks a temporary file, which ``sweep`` judges by its lock
                 if not path.name.startswith(".") and now - path.stat().st_mtime > _OTHER_CODE_S:
                     path.unlink()

@@ -4,10 +4,14 @@ Each point is one small file, written atomically and named by the hash of everyt
 its value. If a file cannot be read, it is dropped and its point is computed again.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import json
+import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +25,13 @@ class ResultCache:
     def __init__(self, name: str, identity: Mapping[str, Any]) -> None:
         """``identity`` is shared by all points (code, versions, machine)."""
         self.directory = cache_dir() / "points" / f"{name}-{_digest(identity)[:16]}"
+        self._is_held = False
+        self._lock: int | None = None
 
     def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the stored value of ``key``, or ``None`` if it is missing or cannot be read."""
         path = self._path(key)
+        self._hold()
         try:
             value = json.loads(path.read_bytes())["value"]
         except FileNotFoundError:
@@ -40,10 +47,37 @@ class ResultCache:
         """Store ``value`` for ``key``."""
         content = json.dumps({"key": key, "value": value}).encode()
         atomic.replace(self._path(key), content)
+        self._hold()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other runs with the same points from removing them in the block."""
+        self._is_held = True
+        try:
+            yield
+        finally:
+            self._is_held = False
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
 
     def clear(self) -> None:
-        """Remove every point."""
+        """Remove every point, unless another run holds them."""
+        if self._lock is not None:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return
+            except OSError:  # a file system without locks
+                pass
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _hold(self) -> None:
+        """Lock the directory once it is there, if the points are to be held."""
+        if self._is_held and self._lock is None:
+            with contextlib.suppress(OSError):  # it is not there, or its file system has no locks
+                self._lock = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+                fcntl.flock(self._lock, fcntl.LOCK_SH)
 
     def _path(self, key: Mapping[str, Any]) -> Path:
         return self.directory / f"{_digest(key)}.json"

@@ -80,7 +80,7 @@ def layer_table(model: nn.Module, sample: Sequence[int]) -> tuple[LayerSize, ...
         try:
             with torch.no_grad():
                 value = module(value)
-        except RuntimeError as error:
+        except (IndexError, RuntimeError, TypeError, ValueError) as error:
             shape = list(value.shape[1:])
             msg = f"layer {name} ({module}) does not take a sample of shape {shape}: {error}"
             raise UsageError(msg) from error

@@ -185,7 +185,8 @@ class _Operations:
         """Do both passes; return the gradients, which are already used if ``update`` is set."""
         logits, tape = self.forward(start)
         if logits is None or self._is_needed(logits):
-            size = self.width * self.batch * self.layers[-1].outputs
+            last = next(layer for layer in reversed(self.layers) if layer.kind != "reshape")
+            size = self.width * self.batch * last.outputs
             error = self.program.write("errors", size, [logits])
         else:
             self.program.use([logits])

@@ -8,15 +8,14 @@ a process can have only one tracker.
 """
 
 import gc
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import torch
 
+from repro.core.leftovers import scratch_directory
 from repro.core.validation import require_positive_int
 from repro.measurement.device import Device, require_device
 from repro.memory.step import StepSpec, build_model, make_batch, make_step
@@ -117,8 +116,8 @@ def _on_host(
     import memray  # imported here: measuring a GPU does not need it
 
     torch.ones(64, 64) @ torch.ones(64, 64)  # thread pools start before anything is counted
-    with tempfile.TemporaryDirectory(prefix="zo-repro-") as directory:
-        built = Path(directory, "build.memray")
+    with scratch_directory() as directory:
+        built = directory / "build.memray"
         with torch.device("meta"):
             build()  # do late imports and grow the interpreter's tables before anything is counted
         gc.collect()
@@ -137,8 +136,8 @@ def peak_of_step(step: Callable[[], object]) -> int:
     import memray
 
     step()
-    with tempfile.TemporaryDirectory(prefix="zo-repro-") as directory:
-        capture = Path(directory, "step.memray")
+    with scratch_directory() as directory:
+        capture = directory / "step.memray"
         gc.collect()
         gc.disable()  # cycles collected within the step would make the peak vary
         try:

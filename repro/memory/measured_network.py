@@ -15,11 +15,9 @@ allocated, so that any further allocation of a step would show.
 """
 
 import gc
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import memray
@@ -27,6 +25,7 @@ import torch
 from memray import AllocatorType
 from torch import Tensor
 
+from repro.core.leftovers import scratch_directory
 from repro.core.validation import require_positive_int
 from repro.integer.network import IntegerNetwork
 from repro.integer.tensor import IntegerTensor
@@ -113,8 +112,8 @@ def measure_network(task: NetworkTask) -> NetworkPeak:
     task.step.learner().step((inputs, labels))
     gc.collect()
     gc.disable()  # the peak must not depend on when cycles are collected
-    with tempfile.TemporaryDirectory(prefix="zo-repro-") as directory:
-        capture = Path(directory, "steps.memray")
+    with scratch_directory() as directory:
+        capture = directory / "steps.memray"
         with memray.Tracker(capture):
             learner = task.step.learner()
             # a copy made here counts; of uint8 images the learner makes its own
@@ -145,8 +144,8 @@ def measure_engine(task: EngineTask) -> dict[str, int]:
     make = _engine(task)
     gc.collect()
     gc.disable()  # the peak must not depend on when cycles are collected
-    with tempfile.TemporaryDirectory(prefix="zo-repro-") as directory:
-        capture = Path(directory, "steps.memray")
+    with scratch_directory() as directory:
+        capture = directory / "steps.memray"
         with memray.Tracker(capture):
             engine, own = make(), inputs.clone()
             for _ in range(2):

@@ -60,8 +60,9 @@ class CheckpointStore:
         return Checkpoint(self._path(run, "pt"))
 
     def progress(self, run: NetworkRun) -> RunProgress:
-        """Return the progress of ``run``."""
-        checkpoint = self.checkpoint(run)
+        """Return the progress of ``run``, or of a shorter run that it will continue."""
+        path = self._shorter(run) or self.checkpoint(run).path
+        checkpoint = Checkpoint(path)
         with checkpoint.explained():
             return _progress(run, checkpoint.load())
 
@@ -69,7 +70,11 @@ class CheckpointStore:
         """Store a state of ``run`` from elsewhere, unless the one here is at least as far."""
         checkpoint = self.checkpoint(run)
         here, there = checkpoint.load(), checkpoint.decode(io.BytesIO(content))
-        if here is None or _progress(run, here).epochs < _progress(run, there).epochs:
+        # of equal epochs, a run that has ended (it may have diverged) is further
+        mine, other = (
+            (p.epochs, p.metrics is not None) for p in (_progress(run, here), _progress(run, there))
+        )
+        if mine < other:
             atomic.replace(checkpoint.path, content)
 
     def continue_shorter(self, run: TrainingRun) -> None:
@@ -78,13 +83,21 @@ class CheckpointStore:
         Its learning rate is set epoch by epoch, so both runs are the same so far. The schedules of
         a run in integers span its whole length.
         """
-        path = self.checkpoint(run).path
-        if not isinstance(run, NetworkRun) or run.precision != "fp32" or path.exists():
-            return
-        for epochs in range(run.epochs - 1, 0, -1):
-            if content := self.checkpoint(replace(run, epochs=epochs)).read():
-                atomic.replace(path, content)
-                return
+        shorter = self._shorter(run)
+        if shorter and (content := Checkpoint(shorter).read()):
+            atomic.replace(self.checkpoint(run).path, content)
+
+    def _shorter(self, run: TrainingRun) -> Path | None:
+        """Return the file of the shorter run that ``run`` can continue, if it has no own state."""
+        if not isinstance(run, NetworkRun) or run.precision != "fp32":
+            return None
+        if self.checkpoint(run).path.exists():
+            return None
+        paths = (
+            self.checkpoint(replace(run, epochs=epochs)).path
+            for epochs in range(run.epochs - 1, 0, -1)
+        )
+        return next((path for path in paths if path.exists()), None)
 
     @contextmanager
     def locked(self, run: TrainingRun) -> Iterator[None]:

@@ -52,6 +52,9 @@ def train_run(task: TrainingTask) -> dict[str, Any]:
             training = run.training(lambda start: final_state(start, task))
             report = now_and_then(run.label())
             curve = train(training, store.checkpoint(run), stamp=stamp, report=report)
+            if curve.trained.get("dirty") and task.code.get("dirty") is False:
+                # trained before its code was committed; the store holds runs of equal code only
+                curve.trained |= task.code
             return training.metrics(curve)
         except torch.OutOfMemoryError as error:
             if not run.is_timed:

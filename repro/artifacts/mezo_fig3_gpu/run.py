@@ -11,6 +11,7 @@ Kinds of results:
 import gc
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -138,8 +139,13 @@ def _on_gpu(task: ShapeTask) -> Iterator[dict[str, Any]]:
     """Measure all methods on one model, as building the model takes longer than a step."""
     torch.manual_seed(0)
     before = torch.cuda.memory_allocated()
-    with torch.device("cuda"):
-        model: PreTrainedModel = _gpt2(task.spec) if task.gpt2 else build_model(task.spec)
+    try:
+        with torch.device("cuda"):
+            model: PreTrainedModel = _gpt2(task.spec) if task.gpt2 else build_model(task.spec)
+    except torch.OutOfMemoryError:
+        for method, attention in product(task.methods, task.attentions):
+            yield {"method": method, "attention": attention, "found": {"out_of_memory": True}}
+        return
     weights = torch.cuda.memory_allocated() - before
     parameters = sum(parameter.nbytes for parameter in model.parameters())
     for method in task.methods:

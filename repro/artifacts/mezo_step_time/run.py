@@ -7,6 +7,7 @@ Kinds of results:
   the arms for which the device's memory was too small.
 """
 
+import contextlib
 import gc
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -109,8 +110,11 @@ def time_steps(task: StepTask) -> dict[str, Any]:
     shape: dict[str, Any] = dict(zip(_SIZES, SHAPES[task.model], strict=True))
     positions = max(2048, task.context)
     llama = LlamaConfig(**shape, max_position_embeddings=positions, use_cache=False)
-    with torch.device(task.device):
-        model = random_model(llama, task.dtype)
+    try:
+        with torch.device(task.device):
+            model = random_model(llama, task.dtype)
+    except torch.OutOfMemoryError:
+        return {"seconds": {}, "peak_bytes": {}, "out_of_memory": list(task.arms)}
     without_dropout(model)
     tokens = torch.randint(0, shape["vocab_size"], (task.batch, task.context))
     last = torch.full((task.batch,), task.context - 1)
@@ -119,11 +123,15 @@ def time_steps(task: StepTask) -> dict[str, Any]:
     short: list[str] = []
     steps: dict[str, Step] = {}
     for arm in task.arms:
-        step = _synchronised(_step(arm, model, batch), task.device)
+        found = None
+        with contextlib.suppress(torch.OutOfMemoryError):
+            step = _synchronised(_step(arm, model, batch), task.device)
+            found = peak_on_cuda(step) if task.device == "cuda" else None
         if task.device == "cuda":
-            found = peak_on_cuda(step)
             if found is None:
                 short.append(arm)
+                step = None  # frees what the arm holds
+                model.zero_grad()
                 gc.collect()
                 torch.cuda.empty_cache()
                 continue
