@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from made_up import write_mnist
 from repro.ondevice.build import ToolsMissingError, build, load
+
+# the machine may do much else
+settings.register_profile("repro", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("repro")
 
 
 @pytest.fixture(autouse=True)

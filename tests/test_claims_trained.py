@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from scipy import stats
 
 from repro.claims.elasticzo import QUANTITIES
 from repro.claims.index import CLAIMS
 from repro.claims.plausible import plausible_ranges
 from repro.claims.quantity import Accuracy, Gaps, order
 from repro.claims.statistics import estimate
-from repro.claims.trained import SeedGroups, findings
+from repro.claims.trained import SeedGroups, findings, sampling_variance
 from repro.claims.verdict import Finding, verdict
 from repro.measurement import environment
 from repro.measurement.records import Record
@@ -110,6 +111,31 @@ def test_a_gap_is_taken_seed_by_seed() -> None:
     assert found.reason == (
         "ZO-Feat-Cls2 minus Full ZO on MNIST, FP32 after the last epoch, seeds 0, 1"
     )
+
+
+def test_the_best_epochs_of_a_gap_are_those_of_each_side() -> None:
+    records = [
+        *(run(ZO, seed, curve) for seed, curve in enumerate(([0.90, 0.80], [0.90, 0.82]))),
+        *(run(CLS2, seed, curve) for seed, curve in enumerate(([0.85, 0.86], [0.95, 0.84]))),
+    ]
+    found = finding(Gaps(((ZO, CLS2),)), records)
+    assert found.ours == pytest.approx(statistics.fmean([6.0, 2.0]))
+    best = [86.0 - 90.0, 95.0 - 90.0]
+    assert found.best == pytest.approx(statistics.fmean(best))
+    t95 = stats.t.ppf(0.975, 1)
+    assert found.best_prediction == pytest.approx(t95 * statistics.stdev(best) * 1.5**0.5)
+
+
+def test_the_choice_of_rotated_images_widens_the_prediction() -> None:
+    """By 1.96 standard deviations of a share counted on 1,024 images, in quadrature."""
+    rotated = {**ZO, "angle": 30}
+    found = finding(Accuracy(rotated), [run(rotated, 0, [0.80]), run(rotated, 1, [0.82])])
+    over_seeds = stats.t.ppf(0.975, 1) * statistics.stdev([80.0, 82.0]) * 1.5**0.5
+    over_images = 100 * stats.norm.ppf(0.975) * stats.binom(1024, 0.81).std() / 1024
+    assert found.prediction == pytest.approx((over_seeds**2 + over_images**2) ** 0.5)
+    expected = (100 * stats.binom(1024, 0.07).std() / 1024) ** 2
+    assert sampling_variance(7.0, 1024) == pytest.approx(expected)
+    assert sampling_variance(-7.0, 1024) == pytest.approx(expected)  # a difference has a sign
 
 
 def seeds(point: dict[str, Any], *accuracies: float) -> list[Record]:
@@ -285,6 +311,17 @@ def test_seeds_are_compared_at_the_number_of_epochs_that_most_of_them_reached() 
     assert found.others == pytest.approx({"100 epochs": 22, "200 epochs": 40})
 
 
+def test_a_gap_on_clouds_takes_the_length_with_the_most_seeds_in_common() -> None:
+    other = {**CLOUDS, "method": "cls1"}
+    ends = ((CLOUDS, 0.4), (other, 0.8))
+    records = [on_clouds(0, epochs=200, end=end, point=point) for point, end in ends]
+    records += [
+        on_clouds(s, epochs=50, end=end, point=point) for point, end in ends for s in (1, 2)
+    ]
+    found = finding(Gaps(((CLOUDS, other),)), records)
+    assert (found.ours, found.n_seeds) == (pytest.approx(20 - 10), 3)
+
+
 def test_a_gap_on_clouds_compares_equal_numbers_of_epochs() -> None:
     other = {**CLOUDS, "method": "cls1"}
     records = [on_clouds(0, epochs=200, end=0.4), on_clouds(0, epochs=50, end=0.8, point=other)]
@@ -315,6 +352,24 @@ def test_only_the_highest_profile_of_one_engine_makes_the_range() -> None:
     ruled_out = other(0.1, "native", turn="clockwise")
     found = plausible_ranges([*counted, *lower, ruled_out])
     assert found["B-T1-mnist-fp32-full_zo"] == pytest.approx((81, 81))
+
+
+def test_gaps_of_other_settings_are_between_runs_of_one_network_on_the_same_images() -> None:
+    rotated = {"dataset": "mnist", "angle": 45, "precision": "fp32"}
+
+    def other(method: str, end: float, **settings: Any) -> Record:
+        made = run({**rotated, "method": method, **settings}, 0, [end])
+        return msgspec.structs.replace(made, artifact="elasticzo_discrepancies")
+
+    records = [
+        other("none", 0.5, images="first", start_lr=1e-3),
+        other("none", 0.4, images="first", start_lr=3e-3),
+        other("cls2", 0.8, images="first", start_lr=1e-3),
+        other("cls2", 0.6, images="first", start_lr=3e-3),
+        other("none", 0.1, batch=64),  # on the usual images: it belongs to Table 2 itself
+        other("cls2", 0.9, batch=64),
+    ]
+    assert plausible_ranges(records)["B-T2-mnist-45-fp32-cls2-gain"] == pytest.approx((20, 30))
 
 
 def test_one_run_is_not_decidable_if_its_length_decides() -> None:

@@ -2,7 +2,6 @@ import argparse
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -100,18 +99,14 @@ def test_verify_and_path_of_a_set_that_is_not_there_fail(
         run("path", "mnist")
 
 
-def test_listing_imports_no_heavy_library_and_is_quick() -> None:
+def test_listing_imports_no_heavy_library() -> None:
     code = (
         "import argparse, sys; from repro.commands import data;"
         "data.list_sets(argparse.Namespace(json=False, markdown=False));"
         "heavy = {'torch', 'torchvision', 'transformers', 'datasets', 'trimesh', 'h5py'};"
         "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
     )
-    command = [sys.executable, "-c", code]
-    subprocess.run(command, check=True, capture_output=True)  # the first may compile
-    begin = time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True)
-    assert time.perf_counter() - begin < 2  # half a second on an idle machine
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 def test_the_documentation_has_the_tables_of_the_catalogue(

@@ -342,7 +342,7 @@ def test_names_are_found_with_either_separator_and_near_names_suggested() -> Non
 
 
 TWO_PROCESSES = """
-    import sys, time, types
+    import os, sys, time, types
     import numpy as np
     from pathlib import Path
     from repro.data import cache, catalog
@@ -353,7 +353,9 @@ TWO_PROCESSES = """
         def fetch(self, request):
             with Path(sys.argv[1]).open("a") as log:
                 log.write("fetched\\n")
-            time.sleep(0.5)
+            while len(list(Path(sys.argv[1]).parent.glob("*.started"))) < 2:
+                time.sleep(0.01)
+            time.sleep(0.2)  # the other process, which has started, comes to the lock
             return {"values": np.zeros(8, np.uint8)}
 
     module = types.ModuleType("toy_module")
@@ -361,6 +363,7 @@ TWO_PROCESSES = """
     module.DATA_SETS = (DataSet("toy", "", "", content, (Slow(),)),)
     sys.modules["toy_module"] = module
     catalog.MODULES["toy"] = "toy_module"
+    (Path(sys.argv[1]).parent / f"{os.getpid()}.started").touch()
     assert cache.load("toy")["values"].sum() == 0
 """
 

@@ -1,5 +1,7 @@
 """Items of any task, biases of answers, and zero-shot accuracy against the model's own logits."""
 
+import itertools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -251,10 +253,12 @@ def test_no_threshold_is_better_than_the_best(values: Any, data: st.DataObject) 
         return int(((values > threshold).astype(int) == labels).sum())
 
     best = best_threshold(values, labels)
-    candidates = [0.0, *(v / 2 for v in range(-13, 14))]
-    assert right(best) == max(map(right, candidates))
-    if right(0.0) == right(best):
-        assert best == 0.0
+    assert right(best) == max(right(v / 2) for v in range(-13, 14))
+    # no equally good threshold between two values is nearer to 0
+    ordered = sorted(set(values))
+    between = [(low + high) / 2 for low, high in itertools.pairwise(ordered)]
+    good = [abs(v) for v in (0.0, *between) if right(v) == right(best)]
+    assert abs(best) <= min(good, default=math.inf)
 
 
 def test_biases_of_two_answers_even_them_out() -> None:

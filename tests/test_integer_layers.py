@@ -40,7 +40,7 @@ conv_shapes = st.tuples(
 
 
 @given(conv_shapes)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_convolution_forward_and_backward(shape: tuple[int, ...]) -> None:
     inputs, outputs, kernel, padding, height, width, batch = shape
     x = int8(height, inputs, width, batch, seed=1)
@@ -82,7 +82,7 @@ def test_linear_forward_and_backward(middle: tuple[int, ...]) -> None:
 
 
 @given(st.integers(1, 3), st.integers(3, 9), st.integers(3, 9), st.integers(2, 3))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_pooling_takes_the_first_maximum_like_pytorch(
     channels: int, height: int, width: int, kernel: int
 ) -> None:

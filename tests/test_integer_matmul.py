@@ -40,7 +40,7 @@ EXACT = [path for path in PATHS if is_exact(path, CPU)]
 
 
 @given(sizes, sizes, sizes, st.integers(0, 9))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_all_exact_paths_agree_with_int64(m: int, k: int, n: int, seed: int) -> None:
     a, b = int8(m, k, seed=seed), int8(n, k, seed=seed + 1).t()
     for path in EXACT:

@@ -111,7 +111,7 @@ def small(seed: int, policy: ShiftVersion, scale: int) -> IntegerNetwork:
     st.integers(0, 99), st.sampled_from(VERSIONS), st.sampled_from([1, 30, 60, 120]),
     st.sampled_from([1, 4, 20, 127]),
 )  # fmt: skip
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_deferred_shifts_change_nothing(
     seed: int, policy: ShiftVersion, scale: int, top: int
 ) -> None:

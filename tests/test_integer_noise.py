@@ -5,7 +5,7 @@ from math import sqrt
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from repro.core.errors import UsageError
@@ -47,14 +47,12 @@ def words(key: int, n: int) -> torch.Tensor:
 
 
 @given(keys)
-@settings(deadline=None)
 def test_words_are_those_of_unsigned_arithmetic(key: int) -> None:
     expected = words_by_numpy(key, np.arange(300)).view(np.int32)
     assert np.array_equal(words(key, 300).numpy(), expected)
 
 
 @given(keys, st.integers(2, 127), st.floats(0, 0.99))
-@settings(deadline=None)
 def test_noise_is_as_specified(key: int, r_max: int, p_zero: float) -> None:
     assert np.array_equal(
         noise(key, 500, r_max, p_zero).numpy(), noise_by_numpy(key, 500, r_max, p_zero)
@@ -137,7 +135,6 @@ def test_mask_and_values_have_their_moments() -> None:
 
 
 @given(st.integers(-(2**63), 2**64))
-@settings(deadline=None)
 def test_signed_words_are_twos_complement(word: int) -> None:
     assert signed(word) == int(np.array(word & 0xFFFFFFFF, np.uint32).view(np.int32))
 

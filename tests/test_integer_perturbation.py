@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from repro.integer import noise as noise_module
@@ -56,7 +56,6 @@ noises = st.builds(
 
 
 @given(noises, st.sampled_from([-1, 0, 1]), st.integers(0, 6), st.sampled_from([10, 64, 1 << 16]))
-@settings(deadline=None)
 def test_in_place_excursion_is_algorithm_2_literally(
     noise: IntegerNoise, g: int, bits: int, chunk: int
 ) -> None:
@@ -79,7 +78,6 @@ def test_in_place_excursion_is_algorithm_2_literally(
 
 
 @given(noises, st.sampled_from([-1, 0, 1]), st.integers(0, 6))
-@settings(deadline=None)
 def test_exact_excursion_loses_nothing(noise: IntegerNoise, g: int, bits: int) -> None:
     theta = weights()
     z, start = z_of(noise), theta.numpy().astype(int)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -16,7 +16,6 @@ from repro.models.pointnet import pointnet
 
 
 @given(st.floats(1e-30, 1e30))
-@settings(deadline=None)
 def test_exponent_is_the_ceiling_of_the_logarithm_less_seven(largest: float) -> None:
     e = exponent_of(largest)
     assert 2.0 ** (e + 6) < largest <= 2.0 ** (e + 7)
@@ -27,8 +26,8 @@ def test_exponent_of_mnist_and_of_powers_of_two() -> None:
     assert [exponent_of(2.0**k) for k in (-3, 0, 2)] == [-10, -7, -5]
 
 
+@example([-1.0])  # the only kind of number that becomes -128
 @given(st.lists(st.floats(-100, 100, width=32), min_size=1, max_size=20).filter(any))
-@settings(deadline=None)
 def test_quantised_numbers_are_within_half_a_unit(numbers: list[float]) -> None:
     x = torch.tensor(numbers)
     q = quantise(x)

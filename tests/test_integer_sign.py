@@ -67,7 +67,6 @@ def order(a: Any, b: Any) -> int:
 
 
 @given(batches, exponents, exponents)
-@settings(deadline=None)
 def test_exact_sign_is_that_of_rational_arithmetic(batch: Batch, plus: int, minus: int) -> None:
     assert compare("exact", *tensors(batch, plus, minus)).sign == order(
         ratio(batch, plus, minus), 1
@@ -75,7 +74,6 @@ def test_exact_sign_is_that_of_rational_arithmetic(batch: Batch, plus: int, minu
 
 
 @given(batches, exponents, exponents)
-@settings(deadline=None)
 def test_integer_sign_is_that_of_equation_12(batch: Batch, plus: int, minus: int) -> None:
     expected = order(floored(batch, plus, minus), 0)
     assert compare("integer", *tensors(batch, plus, minus)).sign == expected
@@ -89,7 +87,6 @@ def shuffled(draw: st.DrawFn) -> Sample:
 
 
 @given(st.lists(shuffled(), min_size=1, max_size=5), exponents)
-@settings(deadline=None)
 def test_integer_sign_is_exact_where_the_floor_is_not_involved(batch: Batch, s: int) -> None:
     expected = order(ratio(batch, s, s), 1)
     assert compare("integer", *tensors(batch, s, s)).sign == expected
@@ -97,7 +94,7 @@ def test_integer_sign_is_exact_where_the_floor_is_not_involved(batch: Batch, s: 
 
 
 @given(batches, exponents, exponents)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_signs_change_with_the_passes(batch: Batch, plus: int, minus: int) -> None:
     swapped = [(m_minus, m_plus, y) for m_plus, m_minus, y in batch]
     for rule in ("float", "integer", "exact"):
@@ -108,7 +105,6 @@ def test_signs_change_with_the_passes(batch: Batch, plus: int, minus: int) -> No
 
 
 @given(rows, st.integers(-60, 60), st.integers(-60, 60))
-@settings(deadline=None)
 def test_no_exponent_overflows(row: list[int], plus: int, minus: int) -> None:
     zeros = [0] * CLASSES
     pair = tensors([(row, zeros, 0)], plus, minus)

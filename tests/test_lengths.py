@@ -55,6 +55,25 @@ def test_a_later_shorter_run_does_not_hide_a_longer_one(order: tuple[int, int]) 
     assert shorter[50] == {0: pytest.approx(50)}
 
 
+def test_of_two_runs_of_one_length_the_newest_counts() -> None:
+    runs = [[cloud_run(80, f"2026-01-0{day}T00:00:00Z")] for day in (1, 2)]
+    for order in (runs, runs[::-1]):
+        assert [record.utc for record in together(order)] == [runs[1][0].utc]
+
+
+def test_a_run_that_diverged_late_had_not_diverged_before() -> None:
+    whole = cloud_run(200, "2026-01-01T00:00:00Z")
+    metrics = dict(whole.metrics, diverged=True, seconds=[1.0] * 79)
+    for name in ("test_accuracy", "test_loss", "train_loss"):
+        metrics[name] = metrics[name][:80]  # before training and after 79 epochs
+    diverged = msgspec.structs.replace(whole, metrics=metrics)
+    settings = whole.metrics["settings"]
+    for epochs, expected in ((50, False), (79, False), (80, True), (100, True), (200, True)):
+        found = PriorResults([diverged]).metrics("run", POINT, 0, {**settings, "epochs": epochs})
+        assert found is not None
+        assert found["diverged"] is expected, epochs
+
+
 def test_a_later_run_with_other_settings_replaces_a_longer_one() -> None:
     runs = [
         [cloud_run(80, "2026-01-01T00:00:00Z")],

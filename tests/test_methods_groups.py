@@ -154,6 +154,29 @@ def test_both_parts_of_elasticzo_decay() -> None:
         torch.testing.assert_close(parameter.detach(), expected * (1 - LR * 0.5))
 
 
+def test_the_tail_decays_before_its_gradient_is_subtracted() -> None:
+    """As AdamW does; here the gradient is that of a plain backward pass at the old weights."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 3)).double()
+    x, y = torch.randn(8, 4, dtype=torch.float64), torch.arange(8) % 3
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    gradients = torch.autograd.grad(cross_entropy(model(x), y), list(model.parameters()))
+    ElasticZO(model, 0, lr=0.1, eps=EPS, weight_decay=0.5).step(lambda: cross_entropy(model(x), y))
+    for parameter, old, gradient in zip(model.parameters(), before, gradients, strict=True):
+        torch.testing.assert_close(parameter.detach(), old * 0.95 - 0.1 * gradient)
+
+
+def test_pieces_of_equal_weights_are_not_rounded_alike() -> None:
+    piece, pieces = 1 << 12, 4
+    theta = nn.Parameter(torch.ones(piece * pieces, dtype=torch.bfloat16))
+    mezo = MeZO([theta], lr=1e-9, eps=EPS, weight_decay=2e6, chunk=piece)
+    mezo.step(lambda: 0.0)  # a flat loss: nothing but decay, by 0.2 % of a weight
+    moved = (theta.detach() != 1).double().view(pieces, piece)
+    assert 0 < moved.mean() < 1
+    apart = torch.corrcoef(moved) - torch.eye(pieces)
+    assert apart.abs().max() < 6 / piece**0.5
+
+
 def test_the_state_of_groups_survives_and_keeps_their_rates() -> None:
     whole, halves = [vector(0), vector(1)], [vector(0), vector(1)]
     one, first = (MeZO(groups(*p), lr=LR, eps=EPS) for p in (whole, halves))

@@ -26,6 +26,8 @@ def test_last_reports_on_the_step(name: str) -> None:
         assert info.loss == loss
         assert set(info.seconds) >= {"forward", "update"}
         assert len(info.estimates) == (name != "backprop")
+        losses = [half for e in info.estimates for half in (e.loss_plus, e.loss_minus)]
+        assert not losses or loss == pytest.approx(sum(losses) / len(losses), rel=1e-12)
         for estimate in info.estimates:
             gradient = (estimate.loss_plus - estimate.loss_minus) / 2e-3
             assert estimate.projected_gradient == pytest.approx(gradient)

@@ -20,6 +20,7 @@ from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
 from repro.methods.fzoo import FZOO
 from repro.methods.log import StepLog, replay
+from repro.methods.low_rank import LowRankNoise
 from repro.methods.meazo import MEAZO
 from repro.methods.mezo import MeZO
 from repro.methods.noise import TorchNoise
@@ -27,6 +28,7 @@ from repro.methods.perturbation import CPU_CHUNK
 from repro.methods.rademacher import RademacherNoise
 from repro.methods.rules import by_spread, sgd
 from repro.methods.sparse import SparseNoise
+from repro.methods.subspace import SubspaceNoise
 
 INPUTS = torch.randn(8, 5, generator=torch.Generator().manual_seed(1))
 
@@ -77,6 +79,9 @@ PART, PIECES = 1 << 14, 24
         (RademacherNoise(), "exact", 2 * CPU_CHUNK),
         (SparseNoise([1.0], TorchNoise(PART)), "rounded", None),
         (SparseNoise([1.0], TorchNoise(PART)), "exact", None),
+        (LowRankNoise(2), "rounded", None),
+        (LowRankNoise(2), "exact", None),
+        (SubspaceNoise(2), "rounded", None),
     ],
 )
 def test_no_two_weights_share_their_noise(noise: Any, restore: Any, chunk: int | None) -> None:

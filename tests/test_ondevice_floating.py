@@ -291,3 +291,16 @@ def test_pooling_windows_whose_places_need_more_than_16_bits_are_refused() -> No
     model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.MaxPool2d(257), nn.Flatten(), nn.Linear(1, 2))
     with pytest.raises(UsageError, match="pooling windows of 66049 values"):
         NativeElasticZO(model, (1, 257, 257), 0, lr=LR, eps=EPS, capacity=16)
+
+
+def test_a_resumed_engine_draws_the_noise_of_the_run() -> None:
+    settings = {"lr": LR, "eps": EPS, "clip": CLIP, "capacity": 32}
+    whole, part = network(), network(2)
+    one = NativeElasticZO(whole, IMAGE, "fc3", seed=3, **settings)  # type: ignore[arg-type]
+    other = NativeElasticZO(part, IMAGE, "fc3", seed=5, **settings)  # type: ignore[arg-type]
+    one.step(*batch(0))
+    part.load_state_dict(whole.state_dict())
+    other.load_state_dict(one.state_dict())
+    for method in (one, other):
+        method.step(*batch(1))
+    assert all(map(torch.equal, whole.parameters(), part.parameters()))

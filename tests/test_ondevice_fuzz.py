@@ -20,9 +20,7 @@ from repro.ondevice.integer import NativeElasticZOInt8
 
 pytestmark = pytest.mark.usefixtures("engine")
 
-fuzz = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+fuzz = settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 SIZES = st.integers(0, 7)
 SHAPES = st.one_of(

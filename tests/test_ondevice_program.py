@@ -171,9 +171,7 @@ def test_weights_are_kept_after_every_epoch(program: list[str], data: Any, tmp_p
     assert {path.name for path in tmp_path.iterdir()} == {"images", "labels", "one", "two"}
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.one_of(
         st.binary(max_size=64),
@@ -241,9 +239,7 @@ def test_a_batch_takes_no_more_memory_than_there_are_images(
     assert arenas[0] == arenas[1]
 
 
-@settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(options=st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=5), data=st.data())
 def test_no_option_crashes_it(
     program: list[str],

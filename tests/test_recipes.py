@@ -9,6 +9,8 @@ import pytest
 
 from repro.data.base import ArraySpec
 from repro.data.catalog import load_set
+from repro.measurement.environment import capture
+from repro.measurement.records import Record, write_run
 from repro.report.markdown import marks
 from repro.report.recipes import TASKS, recipes_table, write_recipes
 from repro.training.hyperparameters import TUNED
@@ -18,8 +20,11 @@ GUIDE = ROOT / "docs/methods.md"
 METHODS = {"Full ZO": "full_zo", 'ElasticZO, `"fc3"`': "cls2", 'ElasticZO, `"fc2"`': "cls1"}
 
 
-def rows(precision: str) -> list[dict[str, str]]:
-    head, _, *lines = recipes_table(ROOT / "results", precision).splitlines()
+METHOD_OF = {name: label for label, name in METHODS.items()}
+
+
+def rows(precision: str, results: Path = ROOT / "results") -> list[dict[str, str]]:
+    head, _, *lines = recipes_table(results, precision).splitlines()
     names = [cell.strip() for cell in head.strip("|").split("|")]
     return [
         dict(zip(names, (cell.strip() for cell in line.strip("|").split("|")), strict=True))
@@ -47,7 +52,7 @@ def test_the_guide_has_the_tables_of_the_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_a_recipe_has_the_tuned_settings_and_the_mean_accuracy(precision: str) -> None:
     found = rows(precision)
-    assert len(found) > 10
+    assert found
     records = committed("elasticzo_table1") + committed("elasticzo_table2")
     titles = {title: task for task, (title, _) in TASKS.items()}
     for row in found:
@@ -67,7 +72,6 @@ def test_a_recipe_has_the_tuned_settings_and_the_mean_accuracy(precision: str) -
             }
 
         by_seed, by_bp = curves(method), curves("full_bp")
-        assert len(by_seed) >= 5
         epochs = 100 if angle is None else 50
         assert {len(curve) for curve in by_seed.values()} == {epochs + 1}  # before and after each
         per_epoch = -(-(60_000 if angle is None else 1024) // int(row["batch"]))
@@ -79,13 +83,34 @@ def test_a_recipe_has_the_tuned_settings_and_the_mean_accuracy(precision: str) -
         assert means[1] >= 0.75 * backpropagation
 
 
-def test_failed_runs_are_left_out() -> None:
-    """In INT8, Full ZO on Fashion-MNIST turned by 45 degrees ends at 36 %, BP at 81 %."""
-    assert not [
-        row
-        for row in rows("int8")
-        if row["method"] == "Full ZO" and row["data"] == "Fashion-MNIST rotated by 45°"
-    ]
+def test_runs_that_failed_or_have_few_seeds_are_left_out(tmp_path: Path) -> None:
+    """A recipe needs three quarters of backpropagation's accuracy, and five seeds."""
+
+    def made(method: str, end: float, seeds: int) -> list[Record]:
+        settings = {"lr": 0.1, "eps": 0.01, "clip": 1.0, "batch": 32, "epochs": 1}
+        return [
+            Record(
+                schema_version=1, artifact="elasticzo_table1", profile="paper", config={},
+                seed=seed, kind="run",
+                point={"dataset": "mnist", "precision": "fp32", "method": method},
+                metrics={"test_accuracy": [0.1, end], "settings": settings},
+                utc="2026-01-02T03:04:05Z", environment=capture(),
+            )
+            for seed in range(seeds)
+        ]  # fmt: skip
+
+    def listed(cls1: float, seeds: int = 5) -> set[str]:
+        (tmp_path / "elasticzo_table1").mkdir(exist_ok=True)
+        (tmp_path / "elasticzo_table2").mkdir(exist_ok=True)
+        for path in (tmp_path / "elasticzo_table1").iterdir():
+            path.unlink()
+        runs = [*made("full_bp", 0.8, 5), *made("cls1", cls1, seeds)]
+        write_run(tmp_path / "elasticzo_table1", runs)
+        return {row["method"] for row in rows("fp32", tmp_path)}
+
+    assert listed(0.61) == {METHOD_OF["cls1"]}
+    assert listed(0.59) == set()
+    assert listed(0.61, seeds=4) == set()
 
 
 def test_the_numbers_of_images_are_those_of_the_catalogue() -> None:

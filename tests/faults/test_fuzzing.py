@@ -34,9 +34,7 @@ def test_many_mutated_files_are_read_or_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=300))
 def test_any_bytes_are_read_or_refused(name: str, tmp_path: Path, content: bytes) -> None:
     found = Found()
