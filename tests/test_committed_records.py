@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from repro.artifacts.index import SLUGS
 from repro.commands.replay import model_name
-from repro.measurement.records import of_kind, read_run
+from repro.measurement.records import of_kind, read_run, read_runs
+from repro.report.runs import current_runs
 
 ROOT = Path(__file__).parents[1]
 COMMIT = re.compile(rb'"commit":"([0-9a-f]{40})"')
@@ -40,3 +42,12 @@ def test_every_rebuilt_model_has_a_name_of_its_own() -> None:
     ]
     weights = {(model_name(run), run.metrics["final_sha256"]) for run in runs}
     assert len(weights) == len({name for name, _ in weights}) == len({sha for _, sha in weights})
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_current_records_name_a_clean_commit_and_the_lock_file(slug: str) -> None:
+    for record in read_runs(current_runs(ROOT / "results", slug)):
+        commit, dirty = record.code
+        assert commit
+        assert dirty is False
+        assert record.environment.constraints_sha256

@@ -152,18 +152,6 @@ def test_a_learning_rate_schedule_reaches_both_parts() -> None:
     assert [entry.lr for entry in elastic.log.entries] == [LR, LR * 0.8]
 
 
-def test_resumed_run_is_the_uninterrupted_one() -> None:
-    whole, halves = network(), network()
-    train(whole, one := ElasticZO(whole, "fc3", lr=LR, eps=EPS))
-    train(whole, one)
-    train(halves, first := ElasticZO(halves, "fc3", lr=LR, eps=EPS))
-    second = ElasticZO(halves, "fc3", lr=LR, eps=EPS, seed=99)
-    second.load_state_dict(first.state_dict())
-    train(halves, second)
-    assert same_weights(whole, halves)
-    assert second.log.data == one.log.data
-
-
 def test_phases_are_timed_only_if_asked_for() -> None:
     model = network()
     silent = ElasticZO(model, "fc3", lr=LR, eps=EPS)

@@ -45,12 +45,6 @@ def committed(request: pytest.FixtureRequest) -> tuple[str, list[Record]]:
     return request.param, read_runs(require_runs(RESULTS, request.param))
 
 
-def test_records_name_a_clean_commit(committed: tuple[str, list[Record]]) -> None:
-    _, records = committed
-    assert {record.environment.dirty for record in records} == {False}
-    assert all(record.environment.constraints_sha256 for record in records)
-
-
 def test_equations_give_the_printed_digits(committed: tuple[str, list[Record]]) -> None:
     slug, records = committed
     found = {finding.claim_id: finding for finding in index.load(slug).findings(records)}

@@ -125,6 +125,7 @@ def sparse_signs(theta: torch.Tensor) -> Noise:
 
 
 METHODS: dict[str, tuple[Any, Callable[[torch.Tensor], Noise]]] = {
+    "mezo": (MeZO, lambda _: TorchNoise(64)),
     "rademacher": (MeZO, lambda _: RademacherNoise()),
     "fzoo": (FZOO, lambda _: RademacherNoise()),
     "meazo": (MEAZO, lambda _: TorchNoise()),
@@ -136,7 +137,7 @@ METHODS: dict[str, tuple[Any, Callable[[torch.Tensor], Noise]]] = {
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 @pytest.mark.parametrize("restore", ["rounded", "exact"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("method", METHODS)
 def test_the_log_of_each_method_replays_bit_by_bit(
     method: str, dtype: torch.dtype, restore: Restore, decay: float, tmp_path: Path
@@ -253,11 +254,16 @@ def test_the_spread_of_losses_is_eps_times_the_norm_of_the_gradient() -> None:
 
 
 @pytest.mark.parametrize("factor", [1e-6, 1e6])
-def test_the_scale_of_the_loss_does_not_change_the_step_of_fzoo(factor: float) -> None:
+@pytest.mark.parametrize(("kind", "own"), [(FZOO, {"lr": 1e-4}), (MEAZO, {"floor": 1e-300})])
+def test_the_scale_of_the_loss_does_not_change_the_steps(
+    kind: Any, own: dict[str, float], factor: float
+) -> None:
     moved = []
     for scale in (1.0, factor):
         theta = nn.Parameter(vector(size=50).double())
-        FZOO([theta], lr=1e-4, eps=1e-3).step(lambda: scale * quadratic(theta)())  # noqa: B023
+        method = kind([theta], **{"lr": 1e-3, "eps": 1e-3, **own})
+        for _ in range(3):
+            method.step(lambda: scale * quadratic(theta)())  # noqa: B023
         moved.append(theta.detach())
     torch.testing.assert_close(moved[0], moved[1], rtol=1e-6, atol=1e-9)
 
@@ -290,18 +296,6 @@ def test_a_step_of_meazo_is_its_formula() -> None:
             TorchNoise().add_([u := torch.zeros_like(before)], estimate.seed, 1.0)
             expected = expected - lr / (moment**0.5 + 0.1) * estimate.projected_gradient / n * u
         torch.testing.assert_close(theta.detach(), expected, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("factor", [1e-6, 1e6])
-def test_the_scale_of_the_loss_does_not_change_the_steps_of_meazo(factor: float) -> None:
-    moved = []
-    for scale in (1.0, factor):
-        theta = nn.Parameter(vector(size=50).double())
-        meazo = MEAZO([theta], lr=1e-3, eps=1e-3, floor=1e-300)
-        for _ in range(3):
-            meazo.step(lambda: scale * quadratic(theta)())  # noqa: B023
-        moved.append(theta.detach())
-    torch.testing.assert_close(moved[0], moved[1], rtol=1e-6, atol=1e-9)
 
 
 def test_a_failed_step_of_meazo_leaves_its_state() -> None:

@@ -25,13 +25,6 @@ def records() -> list[Record]:
     return read_runs(require_runs(RESULTS, "mezo_fig3"))
 
 
-def test_records_name_a_clean_commit_and_the_lock_file(records: list[Record]) -> None:
-    for record in records:
-        assert record.environment.commit
-        assert record.environment.dirty is False
-        assert record.environment.constraints_sha256
-
-
 def test_measured_mezo_step_takes_what_a_forward_pass_takes(records: list[Record]) -> None:
     shapes = by_shape(of_kind(records, "measured"))
     assert len(shapes) >= 20

@@ -310,8 +310,9 @@ def test_cleared_points_are_gone() -> None:
 def test_points_that_another_run_holds_are_not_cleared() -> None:
     one, other = ResultCache("points", {}), ResultCache("points", {})
     with other.held():
+        other.put({"n": 1}, {"bytes": 7})
         with one.held():
-            one.put({"n": 1}, {"bytes": 7})
+            assert one.get({"n": 1}) == {"bytes": 7}
             one.clear()
         assert other.get({"n": 1}) == {"bytes": 7}
         other.clear()
