@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
-import pandas as pd
 import pytest
 
 from repro.artifacts import elasticzo_int8_ablation as choices
@@ -17,8 +16,7 @@ from repro.artifacts.elasticzo_int8_ablation import (
 )
 from repro.core.errors import ReproError
 from repro.measurement import environment
-from repro.measurement.records import Record, read_runs
-from repro.report.runs import current_runs
+from repro.measurement.records import Record
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = environment.capture()
@@ -144,16 +142,3 @@ def test_figures_draw_the_records() -> None:
     (panel,) = figure.axes
     assert [next(iter(line.get_ydata())) for line in panel.lines] == pytest.approx([2.0, 20.0])
     plt.close(figure)
-
-
-def test_documentation_holds_the_tables_of_the_committed_records() -> None:
-    text = (ROOT / "docs" / "integer.md").read_text(encoding="utf-8")
-    records = read_runs(current_runs(ROOT / "results", "elasticzo_int8_ablation"))
-    for table in (choices.accuracy_table(records), choices.clipped_weights_table(records)):
-        assert markdown(table) in text, f"should hold:\n{markdown(table)}"
-
-
-def markdown(table: pd.DataFrame) -> str:
-    shown = table.loc[:, [column for column in table if any(table[column])]]  # without empty ones
-    lines = [list(shown.columns), ["---"] * len(shown.columns), *shown.to_numpy().tolist()]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

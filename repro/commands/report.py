@@ -29,8 +29,8 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         type=Path,
         metavar="FILE",
         help="rewrite the results section of this Markdown file, and README.md in the results (the "
-        "table of all statements); in a clone also the recipes in docs/methods.md and the summary "
-        "that the package ships (default: none)",
+        "table of all statements); in a clone also the tables of docs/ that come from records, and "
+        "the summary that the package ships (default: none)",
     )
     parser.add_argument(
         "--html",
@@ -83,9 +83,9 @@ def execute(args: argparse.Namespace) -> int:
 
         require_replaceable(args.html)  # likewise
     from repro.report.claims_table import claim_rows
+    from repro.report.documents import write_tables
     from repro.report.figures import draw
     from repro.report.markdown import update_readme, write_ledger
-    from repro.report.recipes import write_recipes
     from repro.report.runs import current_runs, require_runs
     from repro.report.summary import SUMMARY, write_summary
     from repro.report.terminal import claims_text
@@ -109,9 +109,8 @@ def execute(args: argparse.Namespace) -> int:
         if shipped.is_file():  # the README of a clone
             write_summary(args.results, [row.as_dict() for row in rows], shipped)
             sys.stdout.write(f"{shipped}\n")
-            recipes = args.readme.parent / "docs" / "methods.md"
-            write_recipes(recipes, args.results)
-            sys.stdout.write(f"{recipes}\n")
+            for document in write_tables(args.readme.parent / "docs", args.results):
+                sys.stdout.write(f"{document}\n")
     if args.html is None:
         sys.stdout.write(claims_text([row for row in rows if row.artifact in slugs]))
         return 0

@@ -9,7 +9,6 @@ from typing import cast
 
 from repro.claims.trained import SeedGroups
 from repro.measurement.records import Record, read_runs
-from repro.report.markdown import rewrite
 from repro.report.runs import current_runs
 
 WORKED = 0.75
@@ -30,17 +29,12 @@ _METHODS = {"full_zo": "Full ZO", "cls2": 'ElasticZO, `"fc3"`', "cls1": 'Elastic
 _SETTINGS = {"fp32": ("lr", "eps", "clip", "batch"), "int8": ("r_max", "batch")}
 
 
-def write_recipes(document: Path, results: Path) -> None:
-    """Rewrite the tables between the marks in ``document`` from the records.
-
-    Raises:
-        ReproError: the marks are missing or in the wrong order.
-    """
-    tables = [
+def recipes(results: Path) -> str:
+    """Return the tables of both precisions."""
+    return "\n\n".join(
         f"In {'float32' if precision == 'fp32' else 'INT8'}:\n\n{recipes_table(results, precision)}"
         for precision in _SETTINGS
-    ]
-    rewrite(document, "recipes", "\n\n".join(tables))
+    )
 
 
 def recipes_table(results: Path, precision: str) -> str:

@@ -1,0 +1,103 @@
+"""Write the tables of the documents that come from records, between their marks."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from repro.artifacts import elasticzo_int8_ablation as choices
+from repro.claims.elasticzo import CLOUD_EPOCHS
+from repro.claims.index import CLAIMS
+from repro.claims.trained import SeedGroups
+from repro.core.names import METHOD_LABELS
+from repro.measurement.records import Record, of_kind, read_runs
+from repro.report.markdown import rewrite
+from repro.report.recipes import recipes
+from repro.report.runs import current_runs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_CLOUDS = {"dataset": "modelnet40", "precision": "fp32"}
+
+
+def write_tables(documents: Path, results: Path) -> list[Path]:
+    """Rewrite the tables of the documents in a directory, and return the documents.
+
+    Raises:
+        ReproError: marks are missing or in the wrong order.
+    """
+    for name, tables in TABLES.items():
+        for mark, table in tables.items():
+            rewrite(documents / name, mark, table(results))
+    return [documents / name for name in TABLES]
+
+
+def cloud_accuracies(results: Path) -> str:
+    """Return PointNet's mean accuracies by method and number of epochs, beside the published."""
+    groups = SeedGroups(_records(results, "elasticzo_table1"))
+    rows = []
+    for method, label in METHOD_LABELS.items():
+        point = {**_CLOUDS, "method": method}
+        leading = groups.get(point)
+        every = [] if leading is None else [leading, *groups.others(point)]
+        ends = {group.length: list(group.last.values()) for group in reversed(every)}
+        cells = [f"{fmean(ends[n]):.1f} %" if ends.get(n) else "" for n in CLOUD_EPOCHS]
+        published = CLAIMS[f"B-T1-modelnet40-fp32-{method}"].published
+        rows.append([label, *cells, f"{published:.2f} %"])
+    lengths = [f"{epochs} epochs" for epochs in CLOUD_EPOCHS]
+    return _markdown(["method", *lengths, "published"], rows)
+
+
+def cloud_seconds(results: Path) -> str:
+    """Return the seconds of PointNet's fastest epoch on one thread, by method and processor."""
+    fastest: dict[tuple[str, str], float] = {}
+    for record in of_kind(_records(results, "elasticzo_table1"), "run"):
+        trained = record.metrics.get("trained", {})
+        if record.point["dataset"] == _CLOUDS["dataset"] and trained.get("threads") == 1:
+            cpu = record.environment.cpu.replace("(R)", "").replace(" Processor", "")
+            where = str(record.point["method"]), cpu
+            seconds = min(record.metrics["seconds"])
+            fastest[where] = min(seconds, fastest.get(where, seconds))
+    cpus = sorted({cpu for _, cpu in fastest})
+    rows = [
+        [label, *(f"{fastest[at]:.1f}" if (at := (method, cpu)) in fastest else "" for cpu in cpus)]
+        for method, label in METHOD_LABELS.items()
+    ]
+    return _markdown(["", *cpus], rows)
+
+
+def int8_choices(results: Path) -> str:
+    """Return what the alternatives to our choices in INT8 change."""
+    return _of_frame(choices.accuracy_table(_records(results, "elasticzo_int8_ablation")))
+
+
+def clipped_weights(results: Path) -> str:
+    """Return the shares of perturbed weights that were clipped."""
+    return _of_frame(choices.clipped_weights_table(_records(results, "elasticzo_int8_ablation")))
+
+
+TABLES: Mapping[str, Mapping[str, Callable[[Path], str]]] = {
+    "discrepancies.md": {"accuracies of PointNet": cloud_accuracies},
+    "integer.md": {"differences": int8_choices, "clipped weights": clipped_weights},
+    "methods.md": {"recipes": recipes},
+    "ondevice.md": {"seconds of PointNet": cloud_seconds},
+}
+"""The document, the name in its marks, and the function that returns the table."""
+
+
+def _records(results: Path, slug: str) -> list[Record]:
+    return read_runs(current_runs(results, slug))
+
+
+def _of_frame(table: "pd.DataFrame") -> str:
+    shown = table.loc[:, [column for column in table if any(table[column])]]  # no empty columns
+    return _markdown(list(shown.columns), shown.to_numpy().tolist())
+
+
+def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table; columns of numbers are aligned to the right."""
+    columns = zip(*rows, strict=True)
+    numbers = [all(cell[:1] in "+-0123456789" for cell in column) for column in columns]
+    lines = [head, ["--:" if right else "---" for right in numbers], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
