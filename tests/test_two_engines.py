@@ -126,7 +126,7 @@ def test_every_printed_command_is_one_that_the_command_line_takes(
 
 
 def test_networks_before_fine_tuning_name_the_engine_that_pre_trained_them() -> None:
-    """In float32 that is PyTorch by Adam, which the engine does not have, whatever trained on."""
+    """In float32 PyTorch pre-trains by Adam, because the engine has no Adam."""
     rows = {row.id: row for row in claim_rows(RESULTS, ["elasticzo_table2"])}
     assert rows["B-T2-mnist-30-fp32-none"].engine == "torch"
 

@@ -34,7 +34,7 @@ def write_tables(documents: Path, results: Path) -> list[Path]:
 
 
 def cloud_accuracies(results: Path) -> str:
-    """Return PointNet's mean accuracies by method and number of epochs, beside the published."""
+    """Return PointNet's mean and published accuracies, by method and number of epochs."""
     groups = SeedGroups(_records(results, "elasticzo_table1"))
     rows = []
     for method, label in METHOD_LABELS.items():
@@ -68,7 +68,7 @@ def cloud_seconds(results: Path) -> str:
 
 
 def int8_choices(results: Path) -> str:
-    """Return what the alternatives to our choices in INT8 change."""
+    """Return the accuracies under our choices in INT8 and under their alternatives."""
     return _of_frame(choices.accuracy_table(_records(results, "elasticzo_int8_ablation")))
 
 

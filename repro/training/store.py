@@ -70,7 +70,7 @@ class CheckpointStore:
         """Store a state of ``run`` from elsewhere, unless the one here is at least as far."""
         checkpoint = self.checkpoint(run)
         here, there = checkpoint.load(), checkpoint.decode(io.BytesIO(content))
-        # of equal epochs, a run that has ended (it may have diverged) is further
+        # after equally many epochs, an ended run (it may have diverged) is further
         mine, other = (
             (p.epochs, p.metrics is not None) for p in (_progress(run, here), _progress(run, there))
         )
