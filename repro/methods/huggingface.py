@@ -103,8 +103,7 @@ class ZerothOrderTrainer(Trainer):
             with self.compute_loss_context_manager():
                 batch = copy.copy(inputs)  # compute_loss removes the labels
                 computed = self.compute_loss(model, batch, num_items_in_batch=items)
-                share = own * len(counts) / sum(counts)
-                return cast("torch.Tensor", computed) * share if len(counts) > 1 else computed
+                return cast("torch.Tensor", computed) * (own * len(counts) / sum(counts))
 
         if own > 0:  # else the loss is 0 / 0
             losses.append(loss)
