@@ -95,6 +95,6 @@ def execute(args: argparse.Namespace) -> int:
 def model_name(record: "Record") -> str:
     """Return a name for a run's model; runs with other weights have other names."""
     point = record.point
-    task, model = Path(point["dataset"]).stem, point["model"].replace("/", "_")
+    task, model = Path(record.metrics["settings"]["dataset"]).stem, point["model"].replace("/", "_")
     weights = record.metrics["final_sha256"][:8]
     return f"{record.profile}-{task}-{point['arm']}-{model}-{record.seed}-{weights}"
