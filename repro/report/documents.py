@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from repro.artifacts import elasticzo_int8_ablation as choices
+from repro.artifacts.base import lazy
 from repro.claims.elasticzo import CLOUD_EPOCHS
 from repro.claims.index import CLAIMS
 from repro.claims.trained import SeedGroups
@@ -18,6 +18,8 @@ from repro.report.runs import current_runs
 if TYPE_CHECKING:
     import pandas as pd
 
+_choices = lazy("repro.artifacts.elasticzo_int8_ablation:accuracy_table")
+_clipped = lazy("repro.artifacts.elasticzo_int8_ablation:clipped_weights_table")
 _CLOUDS = {"dataset": "modelnet40", "precision": "fp32"}
 
 
@@ -69,12 +71,12 @@ def cloud_seconds(results: Path) -> str:
 
 def int8_choices(results: Path) -> str:
     """Return the accuracies under our choices in INT8 and under their alternatives."""
-    return _of_frame(choices.accuracy_table(_records(results, "elasticzo_int8_ablation")))
+    return _of_frame(_choices(_records(results, "elasticzo_int8_ablation")))
 
 
 def clipped_weights(results: Path) -> str:
     """Return the shares of perturbed weights that were clipped."""
-    return _of_frame(choices.clipped_weights_table(_records(results, "elasticzo_int8_ablation")))
+    return _of_frame(_clipped(_records(results, "elasticzo_int8_ablation")))
 
 
 TABLES: Mapping[str, Mapping[str, Callable[[Path], str]]] = {

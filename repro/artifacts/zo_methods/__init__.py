@@ -35,7 +35,7 @@ the methods:
 from dataclasses import dataclass, replace
 
 from repro.artifacts.base import Artifact, lazy
-from repro.artifacts.zo_methods.arms import ARMS, Kind, kind_of
+from repro.artifacts.zo_methods.arms import ARMS, Kind
 from repro.core.errors import UsageError
 from repro.core.validation import (
     require_distinct,
@@ -47,6 +47,11 @@ from repro.core.validation import (
 )
 from repro.data.text.tasks import task_name, task_of_seed
 from repro.training.task import VISION_TASKS
+
+
+def kind_of(task: str) -> Kind:
+    """Return whether ``task`` is one of images or of prompts."""
+    return "images" if task in VISION_TASKS else "text"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from math import log10
 from typing import TYPE_CHECKING, Any, Literal
 
 from repro.artifacts.base import lazy
-from repro.training.task import VISION_TASKS
 
 if TYPE_CHECKING:
     import torch
@@ -28,11 +27,6 @@ _SIGNS = lazy("repro.artifacts.zo_methods.directions:signs")
 _LOW_RANK = lazy("repro.artifacts.zo_methods.directions:low_rank")
 _SUBSPACE = lazy("repro.artifacts.zo_methods.directions:subspace")
 _SMALL_WEIGHTS = lazy("repro.artifacts.zo_methods.directions:small_weights")
-
-
-def kind_of(task: str) -> Kind:
-    """Return whether ``task`` is one of images or of prompts."""
-    return "images" if task in VISION_TASKS else "text"
 
 
 @dataclass(frozen=True)

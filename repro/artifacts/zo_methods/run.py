@@ -18,8 +18,8 @@ from typing import Any
 from repro.artifacts.base import Context, Result
 from repro.artifacts.shared.subprocesses import run_in_subprocesses, train_in_subprocesses
 from repro.artifacts.shared.tuning import best_rate
-from repro.artifacts.zo_methods import Config
-from repro.artifacts.zo_methods.arms import ARMS, kind_of
+from repro.artifacts.zo_methods import Config, kind_of
+from repro.artifacts.zo_methods.arms import ARMS
 from repro.artifacts.zo_methods.training import MethodRun, measure_cost
 from repro.core.errors import ReproError, UsageError
 from repro.data import cache

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
-from repro.artifacts.zo_methods.arms import ARMS, kind_of
+from repro.artifacts.zo_methods import kind_of
+from repro.artifacts.zo_methods.arms import ARMS
 from repro.data.splits import sample
 from repro.data.text.tasks import task_of_seed
 from repro.finetuning.base_models import load_base, load_config, random_model
