@@ -74,7 +74,7 @@ class CheckpointStore:
         mine, other = (
             (p.epochs, p.metrics is not None) for p in (_progress(run, here), _progress(run, there))
         )
-        if mine < other:
+        if here is None or mine < other:
             atomic.replace(checkpoint.path, content)
 
     def continue_shorter(self, run: TrainingRun) -> None:
