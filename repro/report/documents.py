@@ -1,6 +1,6 @@
 """Write the tables of the documents that come from records, between their marks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from repro.claims.trained import SeedGroups
 from repro.core.names import METHOD_LABELS
 from repro.measurement.records import Record, of_kind, read_runs
 from repro.report.markdown import rewrite
-from repro.report.recipes import recipes
+from repro.report.recipes import recipes, table
 from repro.report.runs import current_runs
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def write_tables(documents: Path, results: Path) -> list[Path]:
         ReproError: marks are missing or in the wrong order.
     """
     for name, tables in TABLES.items():
-        for mark, table in tables.items():
-            rewrite(documents / name, mark, table(results))
+        for mark, made in tables.items():
+            rewrite(documents / name, mark, made(results))
     return [documents / name for name in TABLES]
 
 
@@ -48,7 +48,7 @@ def cloud_accuracies(results: Path) -> str:
         published = CLAIMS[f"B-T1-modelnet40-fp32-{method}"].published
         rows.append([label, *cells, f"{published:.2f} %"])
     lengths = [f"{epochs} epochs" for epochs in CLOUD_EPOCHS]
-    return _markdown(["method", *lengths, "published"], rows)
+    return table(["method", *lengths, "published"], rows)
 
 
 def cloud_seconds(results: Path) -> str:
@@ -66,7 +66,7 @@ def cloud_seconds(results: Path) -> str:
         [label, *(f"{fastest[at]:.1f}" if (at := (method, cpu)) in fastest else "" for cpu in cpus)]
         for method, label in METHOD_LABELS.items()
     ]
-    return _markdown(["", *cpus], rows)
+    return table(["", *cpus], rows)
 
 
 def int8_choices(results: Path) -> str:
@@ -92,14 +92,6 @@ def _records(results: Path, slug: str) -> list[Record]:
     return read_runs(current_runs(results, slug))
 
 
-def _of_frame(table: "pd.DataFrame") -> str:
-    shown = table.loc[:, [column for column in table if any(table[column])]]  # no empty columns
-    return _markdown(list(shown.columns), shown.to_numpy().tolist())
-
-
-def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table; columns of numbers are aligned to the right."""
-    columns = zip(*rows, strict=True)
-    numbers = [all(cell[:1] in "+-0123456789" for cell in column) for column in columns]
-    lines = [head, ["--:" if right else "---" for right in numbers], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def _of_frame(frame: "pd.DataFrame") -> str:
+    shown = frame.loc[:, [column for column in frame if any(frame[column])]]  # no empty columns
+    return table(list(shown.columns), shown.to_numpy().tolist())

@@ -53,7 +53,7 @@ def recipes_table(results: Path, precision: str) -> str:
                 runs[task][str(point["method"])] = group.records
     names = _SETTINGS[precision]
     head = ["data", "method", *names, "steps", "before", "after", "backpropagation"]
-    lines = [f"| {' | '.join(head)} |", f"| --- | --- |{' --: |' * (len(head) - 2)}"]
+    rows = []
     for task, (title, images) in TASKS.items():
         backpropagation = _accuracy(runs[task].get("full_bp", ()))
         for method, label in _METHODS.items():
@@ -65,9 +65,16 @@ def recipes_table(results: Path, precision: str) -> str:
             steps = settings["epochs"] * math.ceil(images / settings["batch"])
             cells = [title, label, *(f"{settings[name]:g}" for name in names), f"{steps:,}"]
             shown = (_accuracy(found, 0), after, backpropagation)
-            cells += [f"{100 * accuracy:.2f} %" for accuracy in shown]
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+            rows.append([*cells, *(f"{100 * accuracy:.2f} %" for accuracy in shown)])
+    return table(head, rows)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table; columns of numbers are aligned to the right."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(head)
+    numbers = [all(cell[:1] in "+-0123456789" for cell in column) for column in columns]
+    lines = [head, ["--:" if right else "---" for right in numbers], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _accuracy(records: Sequence[Record], epoch: int = -1) -> float:
