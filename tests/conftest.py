@@ -1,5 +1,6 @@
 """Shared fixtures: every test has a cache directory of its own, and Ctrl-C means Ctrl-C."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -16,6 +17,14 @@ from repro.ondevice.build import ToolsMissingError, build, load
 # the machine may do much else
 settings.register_profile("repro", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repro")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _frozen() -> Iterator[None]:
+    """Garbage collections, of which measurements ask for many, pass by what all tests share."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
