@@ -6,7 +6,6 @@ first step. The result is the peak of *logical* bytes, without allocator roundin
 own allocations.
 """
 
-import gc
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -110,10 +109,7 @@ def simulate_step(
             name = type(model).__name__
             msg = f"{name} cannot be simulated by {method.slug}: {reason_of(error)}"
             raise StepError(msg) from error
-        peak = tracker.peak()
-    del model, trained, optimizer
-    gc.collect()  # the model is part of reference cycles
-    return peak
+        return tracker.peak()
 
 
 class _StepTracker(StorageTracker):  # type: ignore[no-untyped-call]
