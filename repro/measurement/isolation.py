@@ -7,6 +7,7 @@ Ctrl-C: it ends the others, which neither see the signal nor print anything.
 """
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import signal
@@ -47,9 +48,7 @@ def processes(*, workers: int, preload: Sequence[str]) -> Iterator[Submit]:
     _start_fork_server()
     others = set(multiprocessing.active_children())  # not of this pool, so not to be killed
     # pebble does not type its context parameter for fork servers
-    pool: Any = ProcessPool(
-        max_workers=workers, max_tasks=1, context=context, initializer=_end_with_driver
-    )
+    pool: Any = ProcessPool(max_workers=workers, max_tasks=1, context=context, initializer=_begin)
 
     def submit(function: Callable[[Task], Result], task: Task) -> Future[Result]:
         future: Future[Result] = pool.schedule(function, args=[task])
@@ -120,6 +119,13 @@ def run_isolated(
                 )
                 raise ReproError(msg) from error
             yield pending[future], result
+
+
+def _begin() -> None:
+    """Prepare a forked process for its task."""
+    # garbage collections, of which measuring takes several, pass by what the fork server imported
+    gc.freeze()
+    _end_with_driver()
 
 
 def _end_with_driver() -> None:
