@@ -147,7 +147,8 @@ def test_the_learning_rate_has_the_lowest_loss_on_held_out_items() -> None:
 def test_each_method_is_tuned_alike_and_trained_at_its_best_rate(
     context: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    best_rate = {"mezo": 3.2e-3, "fzoo": 1e-4}
+    middle = {arm: ARMS[arm].rates["images"] for arm in ("mezo", "fzoo")}
+    best_rate = {"mezo": 10**0.5 * middle["mezo"], "fzoo": middle["fzoo"]}
     cost = {"mezo": 2.0, "fzoo": 9.0, "bp": 3.0}
     seen: list[MethodRun] = []
 
@@ -164,12 +165,15 @@ def test_each_method_is_tuned_alike_and_trained_at_its_best_rate(
     results = list(run_module.run(config, context))
     grids = [run for run in seen if run.tuning]
     assert Counter(run.arm for run in grids) == dict.fromkeys(cost, 3)
-    assert [run.lr for run in grids if run.arm == "mezo"] == [3.2e-4, 1e-3, 3.2e-3]
+    tried = [run.lr for run in grids if run.arm == "mezo"]
+    assert tried == pytest.approx(
+        [middle["mezo"] * 10**power for power in (-0.5, 0, 0.5)], rel=0.05
+    )
     assert {run.arm: run.steps for run in grids} == {"mezo": 50, "fzoo": 11, "bp": 33}
     trained = {(run.arm, run.seed): (run.lr, run.steps) for run in seen if not run.tuning}
     assert trained == {
         (arm, seed): (lr, steps)
-        for arm, lr, steps in (("mezo", 3.2e-3, 50), ("fzoo", 1e-4, 11))
+        for arm, lr, steps in (("mezo", tried[-1], 50), ("fzoo", middle["fzoo"], 11))
         for seed in (3, 4)
     }
     runs = {(r.point["arm"], r.seed): r.metrics for r in results if r.kind == "run"}

@@ -66,17 +66,17 @@ def _rounded(rate: float) -> float:
 
 
 ARMS: dict[str, ComparedMethod] = {
-    "mezo": ComparedMethod("MeZO", 0, {"images": 1e-3, "text": 1e-6}, published="full_zo"),
+    "mezo": ComparedMethod("MeZO", 0, {"images": 3.2e-4, "text": 1e-6}, published="full_zo"),
     "mezo_clipped": ComparedMethod(
         "MeZO, clipped", 6, {"images": 3.2e-2}, settings={"clip": 0.025}
     ),
     "mezo_signs": ComparedMethod(
-        "MeZO, random signs", 9, {"images": 1e-3, "text": 1e-6}, noise=_SIGNS
+        "MeZO, random signs", 9, {"images": 3.2e-4, "text": 1e-6}, noise=_SIGNS
     ),
     "mezo_one_sided": ComparedMethod(
         "MeZO, one-sided",
         4,
-        {"images": 1e-3, "text": 1e-6},
+        {"images": 3.2e-4, "text": 1e-6},
         settings={"estimator": "one-sided"},
     ),
     "mezo_sparse": ComparedMethod(
@@ -85,9 +85,9 @@ ARMS: dict[str, ComparedMethod] = {
         {"images": 3.2e-3, "text": 1e-6},
         noise=_SMALL_WEIGHTS,
     ),
-    "lozo": ComparedMethod("LOZO, r = 2", 8, {"images": 1e-3, "text": 1e-6}, noise=_LOW_RANK),
+    "lozo": ComparedMethod("LOZO, r = 2", 8, {"images": 3.2e-4, "text": 1e-6}, noise=_LOW_RANK),
     "subzero": ComparedMethod(
-        "SubZero, r = 4", 11, {"images": 1e-3, "text": 1e-6}, noise=_SUBSPACE
+        "SubZero, r = 4", 11, {"images": 3.2e-4, "text": 1e-6}, noise=_SUBSPACE
     ),
     "meazo": ComparedMethod(
         "MEAZO",
@@ -98,7 +98,7 @@ ARMS: dict[str, ComparedMethod] = {
     "fzoo": ComparedMethod(
         "FZOO, N = 8",
         2,
-        {"images": 1e-4, "text": 1e-6},
+        {"images": 3.2e-5, "text": 1e-6},
         optimizer=lazy("repro.methods.fzoo:FZOO"),
         settings={"perturbations": 8},
         noise=_SIGNS,
@@ -106,7 +106,7 @@ ARMS: dict[str, ComparedMethod] = {
     "elasticzo": ComparedMethod(
         "ElasticZO",
         3,
-        {"images": 3.2e-3, "text": 1e-5},
+        {"images": 3.2e-4, "text": 1e-5},
         optimizer=lazy("repro.methods.elasticzo:ElasticZO"),
         has_tail=True,
         published="cls1",
