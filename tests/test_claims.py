@@ -114,6 +114,9 @@ RANKING = {"relation": "at least", "unit": "points", "published": 0}
         ({}, 80.00, None, None, "undecided"),  # nor does it refute
         (BOUND, 99.00, 0.1, None, "reproduced"),
         (BOUND, 80.00, 0.1, None, "not reproduced"),
+        (BOUND, 95.00, 4.0, None, "reproduced"),  # whatever lies in the interval holds it
+        (BOUND, 92.00, 4.0, None, "undecided"),
+        (BOUND, 92.00, None, None, "undecided"),  # one seed holds it, and confirms nothing
         (GAIN, 9.00, 2.0, None, "reproduced"),
         (GAIN, 9.00, 1.0, None, "not reproduced"),  # no band of points for a difference
         (GAIN, 7.60, 3.5, None, "undecided"),

@@ -112,6 +112,19 @@ def test_a_contrast_is_the_difference_of_two_methods_in_its_least_certain_set() 
     assert (found.n_seeds, found.profile) == (3, "quick")  # the lower profile of both sides
 
 
+def test_a_contrast_of_one_seed_leaves_the_whole_open_and_lost_seeds_are_told() -> None:
+    runs = [
+        zigzag(method, dataset, seed, height)
+        for dataset, seeds in (("mnist", 3), ("fashion_mnist", 1))
+        for method, height in (("full_zo", 0.3), ("cls1", 0.1))
+        for seed in range(seeds)
+    ]
+    whole = finding("elasticzo_fig2", "B-F2-fluctuation", runs)
+    assert (whole.n_seeds, whole.interval) == (1, None)
+    runs[1] = zigzag("full_zo", "mnist", 1, 0.3, epochs=60)
+    assert "1 not trained long enough" in finding("elasticzo_fig2", whole.claim_id, runs).reason
+
+
 def test_a_curve_that_ends_early_gives_no_value() -> None:
     short = [
         msgspec.structs.replace(

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from repro.claims.elasticzo import CLOUD_EPOCHS, QUANTITIES
-from repro.claims.quantity import Accuracy, Key, key
+from repro.claims.quantity import Accuracy, Gaps, Key, key
 from repro.core.validation import CLOUD_POINTS
 from repro.measurement.records import Record, rank
 
@@ -61,14 +61,15 @@ def plausible_ranges(records: Iterable[Record]) -> dict[str, Range]:
     found = {}
     for claim_id, quantity in QUANTITIES.items():
         if isinstance(quantity, Accuracy):
-            values = list(means.get(key(quantity.point), {}).values())
+            values = [list(means.get(key(quantity.point), {}).values())]
         else:
-            sides = [
-                (means.get(key(low), {}), means.get(key(high), {})) for low, high in quantity.pairs
+            values = [
+                [*_gaps(means.get(key(low), {}), means.get(key(high), {}))]
+                for low, high in quantity.pairs
             ]
-            values = [gap for low, high in sides for gap in _gaps(low, high)]
-        if values:
-            found[claim_id] = min(values), max(values)
+        if all(values):  # of several gaps the smallest counts, or the largest
+            choose = max if isinstance(quantity, Gaps) and quantity.pick == "largest" else min
+            found[claim_id] = choose(map(min, values)), choose(map(max, values))
     return found
 
 

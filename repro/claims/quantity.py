@@ -27,8 +27,8 @@ class Gaps:
     pairs: tuple[tuple[Point, Point], ...]
     """The subtracted cell, and the cell it is subtracted from."""
     pick: Literal["smallest", "largest", "least certain"] = "smallest"
-    """Which of the gaps counts, by their means over seeds; the least certain gap is the one whose
-    interval reaches farthest below 0."""
+    """Which of the gaps counts: the smallest or largest of each seed; or the least certain by all
+    seeds, whose interval reaches farthest below 0."""
 
 
 Quantity = Accuracy | Gaps

@@ -212,16 +212,24 @@ class SeedGroups:
     def pair(self, low: Point, high: Point) -> tuple[SeedGroup | None, SeedGroup | None]:
         """Return the groups that a gap compares: of equal length, with the most seeds in common.
 
-        Without groups of equal length they are the leading ones.
+        They are made alike, if any two of the highest profile are: by the same engine, on the same
+        form of the data set. Without groups of equal length they are the leading ones.
         """
-        sides = [
-            [group for group in found if group.made_like(found[0])]
-            for found in (self._groups.get(key(point), []) for point in (low, high))
+        found = [self._groups.get(key(point), []) for point in (low, high)]
+        leads = self.get(low), self.get(high)
+        pairs = [
+            (a, b)
+            for a, b in product(*found)
+            if a.length == b.length
+            and (a.profile, b.profile) == (found[0][0].profile, found[1][0].profile)
         ]
-        pairs = [(a, b) for a, b in product(*sides) if a.length == b.length]
-        if not pairs:
-            return self.get(low), self.get(high)
-        return max(pairs, key=lambda p: (len({*p[0].seeds} & {*p[1].seeds}), p[0].length))
+
+        def preference(pair: tuple[SeedGroup, SeedGroup]) -> tuple[bool, bool, int, int]:
+            a, b = pair
+            leading = a.made_like(found[0][0]) and b.made_like(found[1][0])
+            return a.made_like(b), leading, len({*a.seeds} & {*b.seeds}), a.length
+
+        return max(pairs, key=preference) if pairs else leads
 
 
 @dataclass(frozen=True)
@@ -235,27 +243,16 @@ class _Gap:
     by_best: BySeed
     """The gap between the best epochs, by seed."""
 
-    @property
-    def mean(self) -> float:
-        """Mean over seeds."""
-        return estimate(list(self.by_seed.values())).mean
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Ends of the 95 % interval; infinite for a single seed."""
-        found = estimate(list(self.by_seed.values()))
-        if found.interval is None:
-            return -math.inf, math.inf
-        return found.mean - found.interval, found.mean + found.interval
+def least_certain(by_seed: BySeed) -> tuple[bool, float, float]:
+    """Return the sort key of a gap; the one with the smallest key decides whether all are positive.
 
-
-_PICKS: Mapping[str, Callable[[_Gap], Any]] = {
-    "smallest": lambda gap: gap.mean,
-    "largest": lambda gap: -gap.mean,
-    # a gap with its whole interval below 0 decides; without one, the gap with the lowest end
-    "least certain": lambda gap: (gap.interval[1] >= 0, gap.interval[0], gap.mean),
-}
-"""Sort keys by name of the pick; the gap with the smallest key counts."""
+    A gap with its whole interval below 0 decides; without one, the gap with the lowest end. The
+    interval of a single seed is infinite.
+    """
+    found = estimate(list(by_seed.values()))
+    spread = math.inf if found.interval is None else found.interval
+    return found.mean + spread >= 0, found.mean - spread, found.mean
 
 
 def caveat(n_seeds: int, diverged: Collection[Seed], left_out: Collection[object]) -> str:
@@ -364,20 +361,38 @@ def _gap(claim_id: str, quantity: Gaps, groups: SeedGroups) -> Finding:
             return Finding(claim_id, None, f"no seed has an accuracy on both sides of {name}")
         by_best = {seed: high.best[seed] - low.best[seed] for seed in both}
         gaps.append(_Gap(name, both, (low, high), by_best))
-    counts = min(gaps, key=_PICKS[quantity.pick])
-    which = f", the {quantity.pick} of {len(gaps)} gaps" if len(gaps) > 1 else ""
+    p_value = largest_p(list(gap.by_seed.values()) for gap in gaps)
     lowest = min((side.profile for gap in gaps for side in gap.sides), key=rank)
-    what = f"{counts.name} after the last epoch{which}"
-    found = _finding(claim_id, what, counts.by_seed, counts.sides, lowest)
-    # a gap surely below 0 decides an order, even if another one's interval begins lower
-    of_all = [counts] if quantity.pick == "least certain" else gaps
+    best = _picked([gap.by_best for gap in gaps], quantity.pick)
+    if quantity.pick == "least certain":
+        counts = min(gaps, key=lambda gap: least_certain(gap.by_seed))
+        which = f", the least certain of {len(gaps)} gaps" if len(gaps) > 1 else ""
+        what, gaps = f"{counts.name} after the last epoch{which}", [counts]
+    else:
+        which = f"the {quantity.pick} gap of each seed: " if len(gaps) > 1 else ""
+        what = f"{which}{'; '.join(gap.name for gap in gaps)} after the last epoch"
+    last = _picked([gap.by_seed for gap in gaps], quantity.pick)
+    if not last or not best:
+        return Finding(claim_id, None, f"no seed has all of {'; '.join(gap.name for gap in gaps)}")
+    sides = [side for gap in gaps for side in gap.sides]
     return replace(
-        found,
-        interval=_reach(counts, of_all, quantity.pick),
-        **_predictions(counts.by_seed, counts.by_best, counts.sides[0].point),
-        p_value=largest_p(list(gap.by_seed.values()) for gap in gaps),
-        bootstrap=_bootstrap(of_all, quantity.pick),
+        _finding(claim_id, what, last, sides, lowest),
+        **_predictions(last, best, sides[0].point),
+        p_value=p_value,
+        bootstrap=_bootstrap(gaps, last),
     )
+
+
+def _picked(gaps: Sequence[BySeed], pick: str) -> BySeed:
+    """Return the gap that counts; the smallest or largest is picked for each seed that has all.
+
+    A paper prints such a gap of a single run of each method, so it is also taken run by run here.
+    """
+    if pick == "least certain":
+        return min(gaps, key=least_certain)
+    choose = max if pick == "largest" else min
+    common = [seed for seed in gaps[0] if all(seed in gap for gap in gaps)]
+    return {seed: choose(gap[seed] for gap in gaps) for seed in common}
 
 
 def _predictions(last: BySeed, best: BySeed, point: Point) -> dict[str, Any]:
@@ -388,31 +403,15 @@ def _predictions(last: BySeed, best: BySeed, point: Point) -> dict[str, Any]:
     return found
 
 
-def _reach(counts: _Gap, gaps: Sequence[_Gap], pick: str) -> float | None:
-    """Return how far the intervals of all ``gaps`` reach from the mean of the gap that counts.
+def _bootstrap(gaps: Sequence[_Gap], last: BySeed) -> tuple[float, float] | None:
+    """Return the bootstrap interval of the mean of ``last``.
 
-    The gap that is smallest for these seeds need not be the smallest for all seeds. So the interval
-    of a smallest gap reaches down to the lowest end of any gap, and of a largest gap up to the
-    highest. ``None`` if any gap has a single seed.
+    The two methods of a single gap are drawn separately; a gap picked seed by seed is drawn whole.
     """
-    if min(len(gap.by_seed) for gap in gaps) == 1:
-        return None
-    if pick == "largest":
-        return max(gap.interval[1] for gap in gaps) - counts.mean
-    return counts.mean - min(gap.interval[0] for gap in gaps)
-
-
-def _bootstrap(gaps: Sequence[_Gap], pick: str) -> tuple[float, float] | None:
-    """Return the bootstrap interval of the gap that counts, picked again in every draw."""
-    strata = {key(side.point): list(side.last.values()) for gap in gaps for side in gap.sides}
-    rows = {where: row for row, where in enumerate(strata)}
-    low, high = ([rows[key(gap.sides[at].point)] for gap in gaps] for at in (0, 1))
-
-    def found(means: Any) -> Any:  # noqa: ANN401 - arrays [strata, resamples]
-        drawn = means[high] - means[low]
-        return drawn.max(0) if pick == "largest" else drawn.min(0)
-
-    return bootstrap_interval(list(strata.values()), found)
+    if len(gaps) > 1:
+        return bootstrap_interval([list(last.values())], itemgetter(0))
+    strata = [[side.last[seed] for seed in last] for side in gaps[0].sides]
+    return bootstrap_interval(strata, lambda means: means[1] - means[0])
 
 
 def _finding(

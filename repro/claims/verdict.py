@@ -184,6 +184,7 @@ def judge_value(claim: Claim, finding: Finding, ours: float, prediction: float |
     - If the published value lies in the prediction interval, ours is *reproduced*, or *undecided*
       if the interval's half-width exceeds ``CLOSE_POINTS``.
     - An accuracy within ``CLOSE_POINTS`` is *close*. There is no such band for differences.
+    - A bound that holds by more than the half-width is *reproduced*, however wide the interval.
     - With one seed there is no interval. The value is *undecided*, or *not decidable* if other
       values of a setting that the paper leaves open lie on the other side of the published one.
     - Otherwise the value is *not reproduced* if all settings are known. If the paper leaves some
@@ -192,10 +193,13 @@ def judge_value(claim: Claim, finding: Finding, ours: float, prediction: float |
     """
     distance = _distance(claim, ours)
     is_accuracy = claim.unit == "%"
+    holds = claim.relation in ("at least", "at most") and distance == 0
     if prediction is None:
-        if is_accuracy and distance <= CLOSE_POINTS:
+        if is_accuracy and distance <= CLOSE_POINTS and not holds:
             return CLOSE
         return _by_open_settings(claim, finding, ours, 0.0) if claim.unknown else UNDECIDED
+    if holds and abs(ours - claim.published) > prediction:
+        return REPRODUCED
     if distance <= prediction:
         return REPRODUCED if prediction <= CLOSE_POINTS else UNDECIDED
     if is_accuracy and distance <= CLOSE_POINTS:

@@ -8,7 +8,7 @@ from repro.claims.elasticzo import describe, describe_gap
 from repro.claims.index import of_artifact
 from repro.claims.loss_curves import CONTRASTS, Contrast, Curve
 from repro.claims.statistics import MeanEstimate, estimate, largest_p
-from repro.claims.trained import Seed, SeedGroup, SeedGroups
+from repro.claims.trained import Seed, SeedGroup, SeedGroups, least_certain
 from repro.claims.verdict import Finding
 from repro.measurement.records import Record, rank
 
@@ -27,11 +27,12 @@ class _Compared:
         return estimate(list(self.by_seed.values()))
 
     @property
-    def ends(self) -> tuple[float, float]:
-        """Ends of the mean's 95 % interval; for a single seed, the mean twice."""
-        found = self.estimate
-        spread = found.interval or 0.0
-        return found.mean - spread, found.mean + spread
+    def caveat(self) -> str:
+        """Seeds that do not count, in brackets; empty if all do."""
+        told = [group.caveat for group in self.sides]
+        if lost := max(len(group.records) for group in self.sides) - len(self.by_seed):
+            told.append(f"{lost} not trained long enough")
+        return f" ({'; '.join(dict.fromkeys(filter(None, told)))})" if any(told) else ""
 
 
 def findings(slug: str, records: Iterable[Record]) -> list[Finding]:
@@ -56,9 +57,8 @@ def _finding(claim_id: str, contrast: Contrast, groups: SeedGroups) -> Finding:
             reason = f"no seed of {found.name} reached epoch {contrast.epochs}"
             return Finding(claim_id, None, reason)
         compared.append(found)
-    # a pair with its whole interval below 0 decides; without one, the pair with the lowest end
-    counts = min(compared, key=lambda one: (one.ends[1] >= 0, one.ends[0]))
-    listed = ", ".join(f"{one.name} {one.estimate.mean:+.4f}" for one in compared)
+    counts = min(compared, key=lambda one: least_certain(one.by_seed))
+    listed = ", ".join(f"{one.name} {one.estimate.mean:+.4f}{one.caveat}" for one in compared)
     records = [record for one in compared for group in one.sides for record in group.records]
     return Finding(
         claim_id,
