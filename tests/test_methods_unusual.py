@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import math
 import pickle
 import signal
 from collections.abc import Callable, Sequence
@@ -27,7 +28,8 @@ from repro.methods.noise import TorchNoise
 from repro.methods.perturbation import CPU_CHUNK
 from repro.methods.rademacher import RademacherNoise
 from repro.methods.rules import by_spread, sgd
-from repro.methods.sparse import SparseNoise
+from repro.methods.sparse import SparseNoise, thresholds_of
+from repro.methods.step_info import DivergedError
 from repro.methods.subspace import SubspaceNoise
 
 INPUTS = torch.randn(8, 5, generator=torch.Generator().manual_seed(1))
@@ -229,7 +231,7 @@ def test_states_of_other_methods_are_refused_and_change_nothing() -> None:
         with pytest.raises(UsageError, match="load it into the method that wrote it"):
             mezo.load_state_dict(other.state_dict())
     fewer = MeZO([next(model.parameters())], lr=0.01, eps=1e-3)
-    with pytest.raises(ValueError, match="parameter group"):
+    with pytest.raises(UsageError, match="'elements'"):
         mezo.load_state_dict(fewer.state_dict())
     assert bytes(mezo.log.data) == before
 
@@ -265,13 +267,110 @@ def test_backpropagation_takes_any_layout() -> None:
     assert (weight == 0.5).all()
 
 
-def test_a_weight_frozen_during_a_run_stays_frozen() -> None:
+def test_a_weight_frozen_during_a_run_does_not_move() -> None:
     model = network()
-    elastic = ElasticZO(model, "2", lr=0.01, eps=1e-3)
+    elastic = ElasticZO(model, "2", lr=0.01, eps=1e-3, weight_decay=0.5)
     elastic.step(loss_of(model))
+    model[2].weight.requires_grad = False
+    before = [parameter.clone() for parameter in model.parameters()]
+    elastic.step(loss_of(model))
+    moved = [not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True)]
+    names = [name for name, _ in model.named_parameters()]
+    assert dict(zip(names, moved, strict=True)) == {name: name != "2.weight" for name in names}
     model[0].weight.requires_grad = False
-    elastic.step(loss_of(model))
+    with pytest.raises(UsageError, match="frozen after the optimizer was made"):
+        elastic.step(loss_of(model))
     assert not model[0].weight.requires_grad
+
+
+def test_frozen_layers_keep_their_place_in_a_trace() -> None:
+    model = shared_relu(nn.ReLU)
+    model[2].requires_grad_(requires_grad=False)
+    registered = ElasticZO(model, "2", lr=0.01, eps=1e-3)
+    traced = ElasticZO(model, "2", lr=0.01, eps=1e-3, trace=lambda: model(INPUTS))
+    assert registered.bp_params
+    assert [*map(id, traced.bp_params)] == [*map(id, registered.bp_params)]
+
+
+def test_a_log_is_not_replayed_on_frozen_weights() -> None:
+    model, fresh = network(), network()
+    for one in (model, fresh):
+        one[0].requires_grad_(requires_grad=False)
+    mezo = MeZO(model.parameters(), lr=0.01, eps=1e-3)
+    mezo.step(loss_of(model))
+    before = [parameter.clone() for parameter in fresh.parameters()]
+    with pytest.raises(UsageError, match="without frozen ones"):
+        replay(mezo.log, [*fresh.parameters()])
+    assert all(map(torch.equal, before, fresh.parameters()))
+
+
+def test_a_state_of_another_partition_is_refused() -> None:
+    model = shared_relu(nn.ReLU)
+    elastic = ElasticZO(model, "2", lr=0.01, eps=1e-3)
+    for other in (
+        ElasticZO(model, "4", lr=0.01, eps=1e-3), MeZO(model.parameters(), lr=0.01, eps=1e-3),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match="'elements'"):
+            other.load_state_dict(elastic.state_dict())
+
+
+@pytest.mark.parametrize("chunk", [-5, 0, 1.5, True])
+def test_a_chunk_that_is_no_number_of_elements_is_refused(chunk: Any) -> None:
+    with pytest.raises(UsageError, match="chunk"):
+        MeZO(network().parameters(), lr=0.01, eps=1e-3, chunk=chunk)
+    with pytest.raises(UsageError, match="chunk"):
+        TorchNoise(chunk)
+
+
+def test_a_failed_step_of_backpropagation_leaves_no_gradients_to_the_next() -> None:
+    models = network(), network()
+    failed, clean = (Backprop(model.parameters(), lr=0.1) for model in models)
+    loss_of(models[0])().backward()
+    for model, backprop in zip(models, (failed, clean), strict=True):
+        backprop.step(loss_of(model))
+    assert all(map(torch.equal, models[0].parameters(), models[1].parameters()))
+
+
+def test_exact_weights_may_be_loaded_after_the_optimizer_was_made() -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(64, 64).bfloat16()
+    mezo = MeZO(model.parameters(), lr=0.01, eps=1e-3)
+    model.load_state_dict(nn.Linear(64, 64).bfloat16().state_dict())
+    with pytest.raises(DivergedError):
+        mezo.step(lambda: math.nan)
+    before = [parameter.clone() for parameter in model.parameters()]
+    with pytest.raises(DivergedError):
+        mezo.step(lambda: math.nan)
+    assert all(map(torch.equal, before, model.parameters()))
+
+
+def test_a_subspace_lasts_as_long_in_every_parameter_group() -> None:
+    number = 3
+    model = network()
+    groups = [{"params": [model[0].weight]}, {"params": [model[2].weight]}]
+    seen: dict[int, set[int]] = {0: set(), 1: set()}
+    mezo = MeZO(groups, lr=0.01, eps=1e-3, noise=LowRankNoise(1, subspace_steps=number))
+    for weights in mezo._weights:
+        for low in range(0, 1 << 16, 4099):
+            seen[weights.number].add(weights._own((7 << 16) + low) >> 16)
+    assert [len(found) for found in seen.values()] == [1, 1]
+    assert seen[0] != seen[1]
+
+
+def test_sparse_noise_refuses_noise_that_it_cannot_mask_and_skips_empty_parameters() -> None:
+    with pytest.raises(UsageError, match="dense = LowRankNoise"):
+        SparseNoise([0.1], LowRankNoise())
+    model = network()
+    expected = thresholds_of(model.parameters(), 0.5)
+    model.register_parameter("empty", nn.Parameter(torch.empty(0)))
+    assert thresholds_of(model.parameters(), 0.5) == expected
+
+
+def test_inference_tensors_are_refused() -> None:
+    with torch.inference_mode():
+        model = network()
+    with pytest.raises(UsageError, match="inference_mode"):
+        MeZO(model.parameters(), lr=0.01, eps=1e-3)
 
 
 def shared_relu(relu: Callable[[], nn.Module]) -> nn.Sequential:

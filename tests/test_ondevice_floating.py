@@ -304,3 +304,27 @@ def test_a_resumed_engine_draws_the_noise_of_the_run() -> None:
     for method in (one, other):
         method.step(*batch(1))
     assert all(map(torch.equal, whole.parameters(), part.parameters()))
+
+
+@pytest.mark.parametrize(
+    "replace",
+    [
+        lambda model: model.double().float(),
+        lambda model: model.load_state_dict(network(2).state_dict(), assign=True),
+        lambda model: nn.utils.vector_to_parameters(
+            nn.utils.parameters_to_vector(model.parameters()).detach().clone(), model.parameters()
+        ),
+    ],
+    ids=["another format", "assigned", "vector"],
+)
+def test_a_model_that_no_longer_has_the_trained_memory_is_refused(replace: Any) -> None:
+    model = network()
+    elastic = NativeElasticZO(model, IMAGE, "fc2", lr=0.1, eps=1e-3)
+    inputs, labels = batch()
+    elastic.step(inputs, labels)
+    model.load_state_dict(network(2).state_dict())  # copies into the shared memory
+    elastic.step(inputs, labels)
+    replace(model)
+    for use in (lambda: elastic.step(inputs, labels), lambda: elastic.forward(inputs)):
+        with pytest.raises(UsageError, match="replaced after the engine took them"):
+            use()

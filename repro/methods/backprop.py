@@ -54,6 +54,7 @@ class Backprop:
             ReproError: the loss is not finite; the parameters are unchanged.
         """
         timer = PhaseTimer(enabled=self.timed)
+        self.optimizer.zero_grad(set_to_none=True)  # a step that failed may have left some
         with timer("forward"), torch.enable_grad():
             loss = closure()
         value = require_finite(loss.detach(), "loss")

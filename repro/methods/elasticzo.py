@@ -188,10 +188,11 @@ class ElasticZO(ZerothOrder):
         decay = lr * self.param_groups[0]["weight_decay"]
         with timer("update"), torch.no_grad():
             for parameter in self.bp_params:
+                if parameter.grad is None:  # unused, or frozen since; as torch's optimizers do
+                    continue
                 if decay:
                     parameter.mul_(1 - decay)
-                if parameter.grad is not None:
-                    parameter.add_(parameter.grad, alpha=-lr)
+                parameter.add_(parameter.grad, alpha=-lr)
         torch.clear_autocast_cache()
 
     def _pass(self, closures: Sequence[Closure], weight: float, timer: PhaseTimer) -> float:
@@ -228,13 +229,13 @@ class ElasticZO(ZerothOrder):
 
 
 def used(model: torch.nn.Module, run: Callable[[], object]) -> list[int]:
-    """Return the ``id`` of each parameter that ``run`` uses, in order of first use.
+    """Return the ``id`` of each parameter that ``run`` uses, frozen or not, in order of first use.
 
     The state of the global random generators is restored afterwards.
     """
-    parameters = trainable(model.parameters())
-    watch = FirstStep(parameters, parameters[0].device)
-    randomness = SharedRandomness(parameters[0].device)
+    device = trainable(model.parameters())[0].device
+    watch = FirstStep(model.parameters(), device)
+    randomness = SharedRandomness(device)
     randomness.rewind()
     with torch.no_grad(), watch:
         run()

@@ -27,7 +27,9 @@ from repro.methods.step_info import GradientEstimate
 
 _ENTRY = struct.Struct("<Idd")
 _LR = struct.Struct("<d")
-_SETTINGS = ("eps", "perturbations", "chunk", "restore", "noise", "estimator", "groups")
+_SETTINGS = (
+    "eps", "perturbations", "chunk", "restore", "noise", "estimator", "groups", "elements",
+)  # fmt: skip
 MOST_BYTES = 2**28
 """Size limit in bytes of a log with an unknown number of steps: 13 million steps."""
 
@@ -65,6 +67,8 @@ class StepLog:
     """See ``repro.methods.rules``."""
     groups: Sequence[GroupLog] = ()
     """The parameter groups, or none for a single one without weight decay."""
+    elements: int = 0
+    """Number of perturbed weights; 0 if unknown, as in older logs."""
     data: bytearray = field(default_factory=bytearray)
     """The packed entries: 20 bytes each, and 8 more for each further parameter group."""
 
@@ -91,6 +95,8 @@ class StepLog:
             later["estimator"] = self.estimator
         if self.groups:
             later["groups"] = [list(group) for group in self.groups]
+        if self.elements:
+            later["elements"] = self.elements
         return later | {
             "eps": self.eps,
             "perturbations": self.perturbations,
@@ -127,6 +133,7 @@ class StepLog:
             noise=self.noise,
             estimator=self.estimator,
             groups=np.array(self.groups, np.float64),
+            elements=self.elements,
         )
         atomic.replace(Path(path), buffer.getvalue())
 
@@ -156,6 +163,7 @@ class StepLog:
                 noise=str(stored.get("noise", "torch")),
                 estimator=estimator,
                 groups=[GroupLog(int(n), float(eps), float(wd)) for n, eps, wd in groups],
+                elements=int(stored.get("elements", 0)),
                 data=bytearray(stored["entries"].tobytes()),
             )
             log.require_whole()
@@ -268,6 +276,13 @@ def perturbed_groups(
         msg = (
             f"{len(parameters)} parameters for a log of {sum(group.tensors for group in groups)}: "
             "give the trained parameters, group by group"
+        )
+        raise UsageError(msg)
+    elements = sum(parameter.numel() for parameter in parameters)
+    if log.elements not in (0, elements):
+        msg = (
+            f"parameters of {elements} weights for a log of {log.elements}: give only the weights "
+            "that the run perturbed, without frozen ones"
         )
         raise UsageError(msg)
     found, rest = [], list(parameters)

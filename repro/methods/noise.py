@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from repro.core.errors import UsageError
+from repro.core.validation import require_positive_int
 from repro.methods.lattice import Lattice
 from repro.methods.parallel import parallel_for, threads_for
 from repro.methods.perturbation import KeptNoise, default_chunk, gaussian_, perturb_
@@ -143,8 +144,12 @@ class TorchNoise(PiecewiseNoise):
     name = "torch"
 
     def __init__(self, chunk: int | None = None) -> None:
-        """Take the number of elements drawn from one seed, which affects the noise."""
-        self.chunk = chunk
+        """Take the number of elements drawn from one seed, which affects the noise.
+
+        Raises:
+            UsageError: ``chunk`` is not a positive integer.
+        """
+        self.chunk = None if chunk is None else require_positive_int("chunk", chunk)
         self._kept = KeptNoise()
 
     def agreed_chunk(self, chunk: int | None) -> int | None:

@@ -37,7 +37,8 @@ def parameter_groups(parameters: Parameters, *, flat: bool = True) -> list[dict[
 
     Raises:
         UsageError: a group has nothing to train or an unknown setting, a parameter is in two
-            groups, or one is complex or, if they must be ``flat``, not contiguous.
+            groups, or one is an inference tensor, complex or, if they must be ``flat``, not
+            contiguous.
     """
     given: list[Any] = list(parameters)
     grouped = bool(given) and isinstance(given[0], Mapping)
@@ -62,6 +63,12 @@ def parameter_groups(parameters: Parameters, *, flat: bool = True) -> list[dict[
                 msg = (
                     f"{named} is in parameter groups {seen[parameter]} and {number}: give it to "
                     "one of them"
+                )
+                raise UsageError(msg)
+            if parameter.is_inference():
+                msg = (
+                    f"{named} was made under torch.inference_mode, so it cannot be changed: load "
+                    "or clone the model outside of it"
                 )
                 raise UsageError(msg)
             if parameter.is_complex():

@@ -70,12 +70,18 @@ class PerturbedWeights:
 
         Raises:
             UsageError: a weight has another number format than at construction, or is no longer
-                contiguous.
+                contiguous or trained.
             ReproError: a pass failed earlier.
         """
         if self.torn:
             raise ReproError(TORN)
         for parameter, dtype in zip(self.parameters, self._dtypes, strict=True):
+            if not parameter.requires_grad:
+                msg = (
+                    f"a parameter of shape {tuple(parameter.shape)} was frozen after the optimizer "
+                    "was made: make a new optimizer, which leaves it out"
+                )
+                raise UsageError(msg)
             if parameter.dtype != dtype or not parameter.is_contiguous():
                 how = parameter.dtype if parameter.dtype != dtype else "no longer contiguous"
                 msg = (
@@ -171,4 +177,8 @@ class PerturbedWeights:
 
     def _own(self, seed: int) -> int:
         """Return the seed of this group's part of z."""
-        return (seed + self._shift) % (1 << 32)
+        moved = (seed + self._shift) % (1 << 32)
+        if not self.noise.subspace_steps:
+            return moved
+        # the upper 16 bits name the subspace, which a carry from the lower ones would change
+        return ((seed >> 16) + (self._shift >> 16) & 0xFFFF) << 16 | moved & 0xFFFF

@@ -8,7 +8,7 @@ import torch
 
 from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
-from repro.methods.noise import LatticeStep, Pass, PiecewiseNoise, TorchNoise, split
+from repro.methods.noise import LatticeStep, Noise, Pass, PiecewiseNoise, TorchNoise, split
 from repro.methods.perturbation import default_chunk
 
 _BITS = torch.tensor([1 << bit for bit in range(8)], dtype=torch.uint8)
@@ -25,7 +25,7 @@ def thresholds_of(parameters: Iterable[torch.Tensor], sparsity: float) -> list[f
         raise UsageError(msg)
     found = []
     for parameter in parameters:
-        if parameter.requires_grad:
+        if parameter.requires_grad and parameter.numel():
             kept = max(1, round((1 - sparsity) * parameter.numel()))
             found.append(float(parameter.detach().abs().view(-1).float().kthvalue(kept).values))
     return found
@@ -45,10 +45,18 @@ class SparseNoise(PiecewiseNoise):
     checksum.
     """
 
-    def __init__(self, thresholds: Sequence[float], dense: TorchNoise | None = None) -> None:
-        """Take the thresholds, and the noise for the weights below them, by default PyTorch's."""
+    def __init__(self, thresholds: Sequence[float], dense: Noise | None = None) -> None:
+        """Take the thresholds, and the noise for the weights below them, by default PyTorch's.
+
+        Raises:
+            UsageError: ``dense`` is another kind of noise.
+        """
+        dense = dense or TorchNoise()
+        if not isinstance(dense, TorchNoise):
+            msg = f"dense = {type(dense).__name__}: must be TorchNoise, RademacherNoise or similar"
+            raise UsageError(msg)
         self.thresholds = list(thresholds)
-        self.dense = dense or TorchNoise()
+        self.dense = dense
         checksum = zlib.crc32(struct.pack(f"<{len(self.thresholds)}d", *self.thresholds))
         self.name = f"sparse-{self.dense.name}-{checksum:08x}"
         self._masks: dict[int, torch.Tensor] = {}  # packed, by the address of the weights

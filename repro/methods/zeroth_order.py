@@ -14,7 +14,12 @@ import torch
 
 from repro.core.errors import UsageError
 from repro.core.signals import uninterrupted
-from repro.core.validation import require_choice, require_not_negative, require_positive
+from repro.core.validation import (
+    require_choice,
+    require_not_negative,
+    require_positive,
+    require_positive_int,
+)
 from repro.methods.log import GroupLog, StepLog, perturbed_groups, step_entries
 from repro.methods.noise import Noise, TorchNoise
 from repro.methods.perturbed_weights import TORN, Restore, default_restore
@@ -87,6 +92,8 @@ class ZerothOrder(torch.optim.Optimizer):
         self.zo_params: list[torch.Tensor] = [p for part in parts for p in part]
         self.bp_params = list(bp_params)
         restore = default_restore(self.zo_params) if restore is None else restore
+        if chunk is not None:
+            require_positive_int("chunk", chunk)
         noise = noise or TorchNoise(chunk)
         chunk = noise.agreed_chunk(chunk)
         logged = [
@@ -96,7 +103,14 @@ class ZerothOrder(torch.optim.Optimizer):
         # logged as before there were groups, so that older states and logs still fit
         usual = logged == [GroupLog(len(self.zo_params), eps, 0.0)]
         self.log = StepLog(
-            eps, perturbations, chunk, restore, noise.name, estimator, () if usual else logged
+            eps,
+            perturbations,
+            chunk,
+            restore,
+            noise.name,
+            estimator,
+            () if usual else logged,
+            sum(parameter.numel() for parameter in self.zo_params),
         )
         self.last: StepInfo | None = None
         self._seeds = torch.Generator("cpu").manual_seed(seed)
@@ -189,7 +203,10 @@ class ZerothOrder(torch.optim.Optimizer):
                 f"{differing}; load it into the method that wrote it"
             )
             raise UsageError(msg)
-        if state["settings"] != self.log.settings:
+        if {"elements": self.log.elements, **state["settings"]} != {
+            "elements": 0,
+            **self.log.settings,
+        }:
             msg = (
                 f"the state is from a run with {state['settings']}, this optimizer has "
                 f"{self.log.settings}; make the optimizer with the run's settings"
@@ -241,6 +258,8 @@ class ZerothOrder(torch.optim.Optimizer):
         """
         for weights in self._weights:
             weights.require_ready()
+            if not self.log.data:  # they may have been loaded since the optimizer was made
+                weights.prepare()
         trained = self.zo_params or self.bp_params
         self._randomness.device = trained[0].device  # the model may have moved
         try:

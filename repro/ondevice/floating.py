@@ -106,6 +106,27 @@ class NativeElasticZO(EngineTraining):
             ):
                 own.copy_(getattr(module, name))
                 setattr(module, name, own)
+        self._norms = own_norms
+        self._addresses = self._of_model()
+
+    def _of_model(self) -> list[int]:
+        """Return the addresses of the model's parameters and running statistics."""
+        of_norms = (
+            getattr(module, name)
+            for module in self._norms
+            for name in ("running_mean", "running_var")
+        )
+        return [tensor.data_ptr() for tensor in (*self.model.parameters(), *of_norms)]
+
+    def _require_shared(self) -> None:
+        """Raise ``UsageError`` if the model no longer has the memory that the engine trains."""
+        if self._of_model() != self._addresses:
+            msg = (
+                "the model's tensors were replaced after the engine took them, as by double(), "
+                "vector_to_parameters or load_state_dict(assign=True): copy values into them, as "
+                "load_state_dict does, or make a new NativeElasticZO"
+            )
+            raise UsageError(msg)
 
     def step(self, inputs: Tensor, labels: Tensor) -> StepInfo:
         """Do one step of Algorithm 1.
@@ -116,10 +137,12 @@ class NativeElasticZO(EngineTraining):
 
         Raises:
             UsageError: the batch does not fit the network, holds a NaN or an infinity, or is
-                one value for each channel of a batch norm; nothing has been touched.
+                one value for each channel of a batch norm; or the model's tensors were replaced.
+                Nothing has been touched.
             DivergedError: a loss is not finite; the weights are restored.
         """
         lr = require_not_negative("learning rate lr", self.param_groups[0]["lr"])
+        self._require_shared()
         plus, minus, gradient, key, finite = called(
             self.training.step,
             self._samples(inputs, torch.float32),
@@ -145,8 +168,10 @@ class NativeElasticZO(EngineTraining):
         """Return the logits, float32 [B, classes].
 
         Raises:
-            UsageError: the batch does not fit the network, or holds a NaN or an infinity.
+            UsageError: the batch does not fit the network, or holds a NaN or an infinity; or the
+                model's tensors were replaced.
         """
+        self._require_shared()
         return torch.from_numpy(called(self.training.forward, self._samples(inputs, torch.float32)))
 
     def perturb_(self, key: int, factor: float) -> None:
