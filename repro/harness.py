@@ -119,15 +119,15 @@ def _set_up(
 ) -> tuple[str, Context]:
     """Return the profile to record and the context of the run, with the results of earlier ones.
 
-    Of custom runs, those with the same other settings count.
+    Of custom runs, those with the same configuration count, except for what it selects.
     """
     here, values = executor.environment, config_dict(config)
     name = profile if is_of_profile(artifact, profile, config) else CUSTOM
     prior = PriorResults()
     if not again:
-        same = values.items() if name == CUSTOM else ()
-        alike = {field: value for field, value in same if field not in artifact.selector_fields}
-        prior = PriorResults.of(directory, name, having=alike)
+        selected = artifact.selector_fields
+        alike = {field: value for field, value in values.items() if field not in selected}
+        prior = PriorResults.of(directory, name, alike, settings_tell=name != CUSTOM)
     identity = {
         "config": values,
         "source": here.source_sha256,
@@ -154,9 +154,14 @@ def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:
     matter, since each is a run of its own, so that anyone can add some. Device and engine do not
     matter either, since every record states them, unless the artifact is timed.
     """
-    free = set() if artifact.timed else {*_WHERE}
-    free |= {"seeds"} & {*artifact.selector_fields}
     whole = config_dict(artifact.profiles[profile])
+    # elsewhere ``engine`` may say whether to measure the engine, too
+    free = (
+        set()
+        if artifact.timed
+        else {name for name in _WHERE if not isinstance(whole.get(name), bool)}
+    )
+    free |= {"seeds"} & {*artifact.selector_fields}
 
     def named(values: list[Any]) -> set[Any]:
         return {artifact.aliases.get(value, value) for value in values}

@@ -73,6 +73,13 @@ def test_where_time_is_the_result_another_device_is_another_run(change: dict[str
     assert not is_of_profile(timed, "paper", replace(PAPER, **change))  # type: ignore[arg-type]
 
 
+def test_where_the_engine_is_measured_too_a_run_without_it_is_custom() -> None:
+    memory = load("elasticzo_fig5")
+    paper = memory.profiles["paper"]
+    assert is_of_profile(memory, "paper", paper)
+    assert not is_of_profile(memory, "paper", replace(paper, engine=False))  # type: ignore[type-var]
+
+
 def test_a_stand_in_is_of_the_profile_that_has_what_it_stands_for() -> None:
     table1 = load("elasticzo_table1")
     paper = table1.profiles["paper"]

@@ -21,6 +21,7 @@ from repro.measurement.records import (
     read_runs,
     run_files,
     single,
+    together,
     write_run,
 )
 from repro.measurement.renamed import PRESENT_SLUGS
@@ -414,6 +415,43 @@ def test_dirty_records_do_not_hide_clean_ones(tmp_path: Path) -> None:
         tmp_path,
         [msgspec.structs.replace(made, environment=dirty, utc="2099-01-02T03:04:05Z")],
     )
-    prior = PriorResults.of(tmp_path, made.profile, {})
+    prior = PriorResults.of(tmp_path, made.profile, {}, settings_tell=True)
     found = prior.metrics(made.kind, made.point, made.seed, made.metrics.get("settings"))
     assert found == made.metrics
+
+
+def test_a_result_without_settings_answers_for_the_same_configuration_only(tmp_path: Path) -> None:
+    clean = msgspec.structs.replace(record().environment, dirty=False)
+    made = [
+        msgspec.structs.replace(
+            record(), environment=clean, config={"seconds": 15, "seeds": [0]}, kind=kind,
+            metrics=metrics,
+        )
+        for kind, metrics in (("grid", {"loss": 1.0}), ("run", {"settings": {"lr": 0.1}}))
+    ]  # fmt: skip
+    write_run(tmp_path, made)
+
+    def found(seconds: int, *, settings_tell: bool = True) -> list[bool]:
+        having = {"seconds": seconds}
+        prior = PriorResults.of(tmp_path, made[0].profile, having, settings_tell=settings_tell)
+        return [
+            prior.metrics(one.kind, one.point, one.seed, one.metrics.get("settings")) is not None
+            for one in made
+        ]
+
+    assert found(15) == [True, True]
+    assert found(7) == [False, True]
+    assert found(7, settings_tell=False) == [False, False]
+
+
+def test_of_runs_on_clouds_the_one_that_got_farthest_counts() -> None:
+    def cloud(epochs: int, done: int, utc: str) -> Record:
+        metrics = {"settings": {"points": 1024, "epochs": epochs}, "seconds": [1.0] * done}
+        return msgspec.structs.replace(
+            record(), kind="run", metrics=metrics, utc=f"2026-01-0{utc}T00:00:00Z"
+        )
+
+    diverged, whole = cloud(200, 10, "1"), cloud(100, 100, "2")
+    assert list(together([[diverged], [whole]])) == [whole]
+    longer = cloud(200, 200, "1")
+    assert list(together([[longer], [whole]])) == [longer]

@@ -15,8 +15,9 @@ class PriorResults:
 
     A result counts as recorded if one of the same kind, point, seed and settings exists. These
     decide the computation, including the engine. Commit, library versions and machine may differ,
-    since the tables also combine results from all of them. Results from a dirty working tree do not
-    count, because nobody can reproduce them. A run on clouds also answers for shorter ones.
+    since the tables also combine results from all of them. A result without settings counts only if
+    its run had the same configuration. Results from a dirty working tree do not count, because
+    nobody can reproduce them. A run on clouds also answers for shorter ones.
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
@@ -28,27 +29,36 @@ class PriorResults:
             self._metrics[at] = metrics
 
     @classmethod
-    def of(cls, directory: Path, profile: str, having: Mapping[str, Any]) -> "PriorResults":
+    def of(
+        cls, directory: Path, profile: str, having: Mapping[str, Any], *, settings_tell: bool
+    ) -> "PriorResults":
         """Read the run files of ``profile`` in ``directory``.
 
         Args:
             directory: the results of one artifact.
             profile: the profile in their records.
-            having: configuration fields and their required values; runs with other values are left
-                out.
+            having: configuration fields and their required values; results of runs with other
+                values are left out.
+            settings_tell: whether results with settings count whatever the configuration.
 
         Raises:
             ReproError: a file cannot be read.
         """
+
+        def counts(record: Record) -> bool:
+            return _is_reproducible(record) and (
+                (settings_tell and "settings" in record.metrics)
+                or all(record.config.get(name) == value for name, value in having.items())
+            )
+
         paths = [path for path in run_files(directory) if path.name.startswith(f"{profile}-")]
         runs = [read_run(path) for path in paths]
         return cls(
             together(
                 clean
                 for run in runs
-                if all(run[0].config.get(name) == value for name, value in having.items())
                 # before newer ones replace older ones
-                and (clean := [*filter(_is_reproducible, run)])
+                if (clean := [record for record in run if counts(record)])
             )
         )
 
