@@ -105,18 +105,19 @@ def test_runs_that_failed_or_have_few_seeds_are_left_out(tmp_path: Path) -> None
             for seed in range(seeds)
         ]  # fmt: skip
 
-    def listed(cls1: float, seeds: int = 5) -> set[str]:
+    def listed(cls1: float, seeds: int = 5, *, of_bp: int = 5) -> set[str]:
         (tmp_path / "elasticzo_table1").mkdir(exist_ok=True)
         (tmp_path / "elasticzo_table2").mkdir(exist_ok=True)
         for path in (tmp_path / "elasticzo_table1").iterdir():
             path.unlink()
-        runs = [*made("full_bp", 0.8, 5), *made("cls1", cls1, seeds)]
+        runs = [*made("full_bp", 0.8, of_bp), *made("cls1", cls1, seeds)]
         write_run(tmp_path / "elasticzo_table1", runs)
         return {row["method"] for row in rows("fp32", tmp_path)}
 
     assert listed(0.61) == {METHOD_OF["cls1"]}
     assert listed(0.59) == set()
     assert listed(0.61, seeds=4) == set()
+    assert listed(0.61, of_bp=0) == set()  # there is nothing to compare it with
 
 
 def test_the_numbers_of_images_are_those_of_the_catalogue() -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _choices = lazy("repro.artifacts.elasticzo_int8_ablation:accuracy_table")
 _clipped = lazy("repro.artifacts.elasticzo_int8_ablation:clipped_weights_table")
+_long_clouds = lazy("repro.artifacts.elasticzo_discrepancies.tables:long_point_clouds")
 _CLOUDS = {"dataset": "modelnet40", "precision": "fp32"}
 
 
@@ -43,6 +44,7 @@ def cloud_accuracies(results: Path) -> str:
         point = {**_CLOUDS, "method": method}
         leading = groups.get(point)
         every = [] if leading is None else [leading, *groups.others(point)]
+        every = [group for group in every if group.made_like(every[0])]
         ends = {group.length: list(group.last.values()) for group in reversed(every)}
         cells = [f"{fmean(ends[n]):.1f} %" if ends.get(n) else "" for n in CLOUD_EPOCHS]
         published = CLAIMS[f"B-T1-modelnet40-fp32-{method}"].published
@@ -51,12 +53,19 @@ def cloud_accuracies(results: Path) -> str:
     return table(["method", *lengths, "published"], rows)
 
 
+def cloud_lengths(results: Path) -> str:
+    """Return PointNet's accuracies in short runs and in those of Table 1, by setting."""
+    slugs = "elasticzo_discrepancies", "elasticzo_table1"
+    return _of_frame(_long_clouds(*(_records(results, slug) for slug in slugs)))
+
+
 def cloud_seconds(results: Path) -> str:
     """Return the seconds of PointNet's fastest epoch on one thread, by method and processor."""
     fastest: dict[tuple[str, str], float] = {}
     for record in of_kind(_records(results, "elasticzo_table1"), "run"):
         trained = record.metrics.get("trained", {})
-        if record.point["dataset"] == _CLOUDS["dataset"] and trained.get("threads") == 1:
+        on_clouds = record.point["dataset"] == _CLOUDS["dataset"]
+        if on_clouds and trained.get("threads") == 1 and record.metrics["seconds"]:
             cpu = record.environment.cpu.replace("(R)", "").replace(" Processor", "")
             where = str(record.point["method"]), cpu
             seconds = min(record.metrics["seconds"])
@@ -80,7 +89,10 @@ def clipped_weights(results: Path) -> str:
 
 
 TABLES: Mapping[str, Mapping[str, Callable[[Path], str]]] = {
-    "discrepancies.md": {"accuracies of PointNet": cloud_accuracies},
+    "discrepancies.md": {
+        "accuracies of PointNet": cloud_accuracies,
+        "lengths of PointNet's training": cloud_lengths,
+    },
     "integer.md": {"differences": int8_choices, "clipped weights": clipped_weights},
     "methods.md": {"recipes": recipes},
     "ondevice.md": {"seconds of PointNet": cloud_seconds},

@@ -59,7 +59,8 @@ def recipes_table(results: Path, precision: str) -> str:
         for method, label in _METHODS.items():
             found = runs[task].get(method, ())
             after = _accuracy(found)
-            if len(found) < SEEDS or after < WORKED * backpropagation:
+            worked = after >= WORKED * backpropagation  # not if either is not a number
+            if len(found) < SEEDS or not worked:
                 continue
             settings = found[0].metrics["settings"]
             steps = settings["epochs"] * math.ceil(images / settings["batch"])

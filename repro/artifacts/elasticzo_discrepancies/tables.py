@@ -7,12 +7,12 @@ import pandas as pd
 from repro.artifacts.elasticzo_discrepancies import evaluated
 from repro.artifacts.elasticzo_discrepancies.causes import VIEWS
 from repro.artifacts.elasticzo_discrepancies.evaluated import comparisons
-from repro.artifacts.shared.columns import headings, published
+from repro.artifacts.shared.columns import headings, place, published
 from repro.artifacts.shared.comparisons import IN_TABLE, Variant
 from repro.claims.elasticzo import DATASETS, ROW_LABELS
-from repro.claims.quantity import Point, key
+from repro.claims.quantity import Key, Point, key
 from repro.claims.statistics import MeanEstimate, estimate
-from repro.claims.trained import SeedGroups
+from repro.claims.trained import SeedGroup, SeedGroups
 from repro.measurement.records import Record
 
 
@@ -49,26 +49,45 @@ def best_epochs(records: Sequence[Record]) -> pd.DataFrame:
     )
 
 
-def long_point_clouds(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the accuracies of the runs of PointNet at the length of our Table 1."""
-    rows = []
+def long_point_clouds(records: Sequence[Record], table_1: Sequence[Record]) -> pd.DataFrame:
+    """Return accuracies of PointNet in short runs and at the length of our Table 1, by setting.
+
+    Args:
+        records: of this artifact.
+        table_1: of ``elasticzo_table1``, which has the long runs with nothing changed.
+    """
+    short: dict[tuple[Key, str], SeedGroup] = {}
+    long: dict[tuple[Key, str], SeedGroup] = {}
     for group in SeedGroups(records):
-        if "points" in group.point:
-            row = {name: group.point[name] for name in IN_TABLE if name in group.point}
-            changed = group.records[0].metrics["changed"]
-            rows.append(
-                {
-                    "row": _name(row),
-                    "changed": ", ".join(f"{name} = {value}" for name, value in changed.items()),
-                    "epochs": str(group.length),
-                    "points": str(group.point["points"]),
-                    "last epoch (%)": estimate(list(group.last.values())).text(),
-                    "best epoch (%)": estimate(list(group.best.values())).text(),
-                    "published": _published(published().get(key(row))),
-                    "seeds": str(len(group.seeds)),
-                }
-            )
-    return pd.DataFrame(rows)
+        row = key({name: group.point[name] for name in IN_TABLE if name in group.point})
+        (long if "points" in group.point else short)[row, _changes(group)] = group
+    in_table_1 = SeedGroups(table_1)
+    for row in dict.fromkeys(row for row, _ in long):
+        if own := in_table_1.get(dict(row)):
+            long[row, "nothing"] = own
+    ordered = sorted(long, key=lambda at: (place(dict(at[0])), at[1] != "nothing"))
+    return pd.DataFrame(
+        {
+            "row": _name(dict(row)),
+            "changed": change,
+            "seeds": " / ".join(str(len(group.seeds)) for group in pair),
+            **{
+                f"{group.length} epochs, {group.settings['points']:,} points (%)": estimate(
+                    list(group.last.values())
+                ).text()
+                for group in pair
+            },
+            "published": _published(published().get(row)),
+        }
+        for row, change in ordered
+        if (pair := [runs[row, change] for runs in (short, long) if (row, change) in runs])
+    ).fillna("")
+
+
+def _changes(group: SeedGroup) -> str:
+    """Return what differs from the tables' settings, ``nothing`` for their own."""
+    changed = group.records[0].metrics["changed"]
+    return ", ".join(f"{name} = {value}" for name, value in changed.items()) or "nothing"
 
 
 def by_images(records: Sequence[Record]) -> pd.DataFrame:

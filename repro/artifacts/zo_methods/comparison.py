@@ -9,7 +9,7 @@ import numpy as np
 from repro.artifacts.zo_methods.arms import ARMS, ComparedMethod
 from repro.claims.index import CLAIMS
 from repro.claims.statistics import MeanEstimate, estimate
-from repro.claims.trained import of_newest_settings
+from repro.claims.trained import caveat, of_newest_settings
 from repro.measurement.records import Record, of_kind, rank
 
 TITLES = {
@@ -30,8 +30,8 @@ class MethodSeeds:
     """Name of the method in ``ARMS``."""
     records: tuple[Record, ...]
     """The runs that came to their end, with the settings of the newest."""
-    diverged: int
-    """Number of seeds that diverged."""
+    caveat: str
+    """How many seeds diverged, and how many were left out; empty if none."""
     step: Record
     """The cost of a step."""
 
@@ -123,11 +123,12 @@ def comparisons(records: Sequence[Record]) -> Iterator[TaskComparison]:
             mine = [record for record in runs if record.point["arm"] == name]
             if not mine:
                 continue
-            alike, _ = of_newest_settings(mine, lambda record: record.metrics.get("settings"))
+            alike, others = of_newest_settings(mine, lambda record: record.metrics.get("settings"))
             ended = [record for record in alike if not record.metrics["divergence"]]
             if ended:
-                diverged = len(alike) - len(ended)
-                lines.append(MethodSeeds(task, name, tuple(ended), diverged, steps[name]))
+                diverged = {record.seed for record in alike if record.metrics["divergence"]}
+                told = caveat(len(alike), diverged, others)
+                lines.append(MethodSeeds(task, name, tuple(ended), told, steps[name]))
             else:
                 failed.append(name)
         lines.sort(key=lambda line: fmean(line.final()), reverse=True)

@@ -24,15 +24,15 @@ def ranking(records: Sequence[Record]) -> pd.DataFrame:
         final = {line.name: fmean(line.final()) for line in found.lines}
         for place, line in enumerate(found.lines, start=1):
             edge = " (end of its grid)" if line.records[0].metrics["at_edge"] else ""
-            seeds = line.diverged + len(line.records)
-            lost = f" ({line.diverged} of {seeds} seeds diverged)" if line.diverged else ""
+            told = f" ({line.caveat})" if line.caveat else ""
             gain = final[line.name] - final["mezo"] if "mezo" in final else None
             row = {
                 "task": found.title,
                 "rank": place,
                 "method": line.arm.label,
                 "learning rate": f"{line.lr:g}{edge}",
-                "at equal forward passes (%)": estimate(line.final()).text() + lost,
+                "seeds": f"{len(line.records)}{told}",
+                "at equal forward passes (%)": estimate(line.final()).text(),
                 "at equal time (%)": line.at_time(found.equal_time).text(),
                 "forward passes": f"{line.forwards:.0f}",
                 "steps": line.steps,
