@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,24 @@ def test_a_temporary_that_is_swept_before_it_is_locked_is_made_again(
         assert made.exists()
         assert made not in swept
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_swept_before_it_is_opened_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    make = tempfile.mkdtemp
+
+    def swept_once(**where: Any) -> str:
+        made.append(make(**where))
+        if len(made) == 1:
+            sweep(tmp_path, "target")  # another process takes it for a leftover
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", swept_once)
+    with temporary_directory(tmp_path / "target") as directory:
+        assert directory.is_dir()
+        assert [*map(Path, made)] == [Path(made[0]), directory]
 
 
 def test_without_locks_a_leftover_is_known_by_its_age(

@@ -124,7 +124,10 @@ def _own(path: Path, *, directory: bool) -> tuple[int, Path]:
     while True:
         if directory:
             made = tempfile.mkdtemp(dir=path.parent, prefix=prefix)
-            descriptor = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                descriptor = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
+            except FileNotFoundError:
+                continue
         else:
             descriptor, made = tempfile.mkstemp(dir=path.parent, prefix=prefix)
         _lock(descriptor, fcntl.LOCK_EX)
