@@ -106,21 +106,26 @@ class NativeElasticZO(EngineTraining):
             ):
                 own.copy_(getattr(module, name))
                 setattr(module, name, own)
-        self._norms = own_norms
-        self._addresses = self._of_model()
-
-    def _of_model(self) -> list[int]:
-        """Return the addresses of the model's parameters and running statistics."""
-        of_norms = (
-            getattr(module, name)
-            for module in self._norms
+        # the dictionaries that hold these tensors: ``parameters()`` would take 2 % of a step
+        self._holders: list[tuple[dict[str, Any], str]] = [
+            (module._parameters, name)
+            for module in self.model.modules()
+            for name, parameter in module._parameters.items()
+            if parameter is not None
+        ]
+        self._holders += [
+            (module._buffers, name)
+            for module in own_norms
             for name in ("running_mean", "running_var")
-        )
-        return [tensor.data_ptr() for tensor in (*self.model.parameters(), *of_norms)]
+        ]
+        self._addresses = self._present_addresses()
+
+    def _present_addresses(self) -> list[int]:
+        return [held[name].data_ptr() for held, name in self._holders]
 
     def _require_shared(self) -> None:
-        """Raise ``UsageError`` if the model no longer has the memory that the engine trains."""
-        if self._of_model() != self._addresses:
+        """Raise ``UsageError`` unless the model still has the memory that the engine trains."""
+        if self._present_addresses() != self._addresses:
             msg = (
                 "the model's tensors were replaced after the engine took them, as by double(), "
                 "vector_to_parameters or load_state_dict(assign=True): copy values into them, as "
