@@ -215,21 +215,21 @@ class SeedGroups:
         They are made alike, if any two of the highest profile are: by the same engine, on the same
         form of the data set. Without groups of equal length they are the leading ones.
         """
-        found = [self._groups.get(key(point), []) for point in (low, high)]
-        leads = self.get(low), self.get(high)
+        lead_low, lead_high = self.get(low), self.get(high)
+        if lead_low is None or lead_high is None:
+            return lead_low, lead_high
         pairs = [
             (a, b)
-            for a, b in product(*found)
-            if a.length == b.length
-            and (a.profile, b.profile) == (found[0][0].profile, found[1][0].profile)
+            for a, b in product(*(self._groups[key(point)] for point in (low, high)))
+            if (a.length, a.profile, b.profile) == (b.length, lead_low.profile, lead_high.profile)
         ]
 
         def preference(pair: tuple[SeedGroup, SeedGroup]) -> tuple[bool, bool, int, int]:
             a, b = pair
-            leading = a.made_like(found[0][0]) and b.made_like(found[1][0])
+            leading = a.made_like(lead_low) and b.made_like(lead_high)
             return a.made_like(b), leading, len({*a.seeds} & {*b.seeds}), a.length
 
-        return max(pairs, key=preference) if pairs else leads
+        return max(pairs, key=preference, default=(lead_low, lead_high))
 
 
 @dataclass(frozen=True)
@@ -372,7 +372,7 @@ def _gap(claim_id: str, quantity: Gaps, groups: SeedGroups) -> Finding:
         which = f"the {quantity.pick} gap of each seed: " if len(gaps) > 1 else ""
         what = f"{which}{'; '.join(gap.name for gap in gaps)} after the last epoch"
     last = _picked([gap.by_seed for gap in gaps], quantity.pick)
-    if not last or not best:
+    if not last:
         return Finding(claim_id, None, f"no seed has all of {'; '.join(gap.name for gap in gaps)}")
     sides = [side for gap in gaps for side in gap.sides]
     return replace(
@@ -384,9 +384,9 @@ def _gap(claim_id: str, quantity: Gaps, groups: SeedGroups) -> Finding:
 
 
 def _picked(gaps: Sequence[BySeed], pick: str) -> BySeed:
-    """Return the gap that counts; the smallest or largest is picked for each seed that has all.
+    """Return the gap that counts; the smallest or largest is picked for each seed with all gaps.
 
-    A paper prints such a gap of a single run of each method, so it is also taken run by run here.
+    A paper prints such a gap from a single run of each method, so it is also taken run by run here.
     """
     if pick == "least certain":
         return min(gaps, key=least_certain)

@@ -20,6 +20,8 @@ class _Compared:
     name: str
     by_seed: dict[Seed, float]
     sides: tuple[SeedGroup, ...]
+    short: int
+    """Number of runs that ended before the epochs compared."""
 
     @property
     def estimate(self) -> MeanEstimate:
@@ -28,10 +30,10 @@ class _Compared:
 
     @property
     def caveat(self) -> str:
-        """Seeds that do not count, in brackets; empty if all do."""
+        """Runs that diverged, ended early or were left out, in brackets; empty if none."""
         told = [group.caveat for group in self.sides]
-        if lost := max(len(group.records) for group in self.sides) - len(self.by_seed):
-            told.append(f"{lost} not trained long enough")
+        if self.short:
+            told.append(f"{self.short} not trained long enough")
         return f" ({'; '.join(dict.fromkeys(filter(None, told)))})" if any(told) else ""
 
 
@@ -52,7 +54,9 @@ def _finding(claim_id: str, contrast: Contrast, groups: SeedGroups) -> Finding:
         name = (describe_gap if len(sides) > 1 else describe)(
             *(point for point, _ in sides)
         ) + label
-        found = _Compared(name, _by_seed(contrast, number, trained), trained)
+        runs = [record for group in trained for record in group.records]
+        short = sum(not _is_long_enough(record, contrast) for record in runs)
+        found = _Compared(name, _by_seed(contrast, number, trained), trained, short)
         if not found.by_seed:
             reason = f"no seed of {found.name} reached epoch {contrast.epochs}"
             return Finding(claim_id, None, reason)
@@ -81,7 +85,7 @@ def _by_seed(
         {
             record.seed: number(record.metrics[losses])
             for record in group.records
-            if len(record.metrics[losses]) > contrast.epochs
+            if _is_long_enough(record, contrast)
         }
         for group in sides
     ]
@@ -91,3 +95,7 @@ def _by_seed(
         for seed, value in numbers[0].items()
         if seed in seeds
     }
+
+
+def _is_long_enough(record: Record, contrast: Contrast) -> bool:
+    return len(record.metrics[f"{contrast.kind}_loss"]) > contrast.epochs
