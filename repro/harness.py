@@ -155,13 +155,10 @@ def is_of_profile(artifact: Artifact, profile: Profile, config: Config) -> bool:
     matter either, since every record states them, unless the artifact is timed.
     """
     whole = config_dict(artifact.profiles[profile])
-    # elsewhere ``engine`` may say whether to measure the engine, too
-    free = (
-        set()
-        if artifact.timed
-        else {name for name in _WHERE if not isinstance(whole.get(name), bool)}
-    )
-    free |= {"seeds"} & {*artifact.selector_fields}
+    free = {"seeds"} & {*artifact.selector_fields}
+    if not artifact.timed:
+        # a true or false ``engine`` is no place: it says whether to measure the engine as well
+        free |= {name for name in _WHERE if not isinstance(whole.get(name), bool)}
 
     def named(values: list[Any]) -> set[Any]:
         return {artifact.aliases.get(value, value) for value in values}

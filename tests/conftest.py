@@ -21,7 +21,7 @@ settings.load_profile("repro")
 
 @pytest.fixture(scope="session", autouse=True)
 def _frozen() -> Iterator[None]:
-    """Garbage collections, of which measurements ask for many, pass by what all tests share."""
+    """Leave the objects shared by all tests out of garbage collection, for speed."""
     gc.freeze()
     yield
     gc.unfreeze()

@@ -122,18 +122,12 @@ def run_isolated(
 
 
 def _begin() -> None:
-    """Prepare a forked process for its task."""
-    # garbage collections, of which measuring takes several, pass by what the fork server imported
-    gc.freeze()
-    _end_with_driver()
-
-
-def _end_with_driver() -> None:
-    """Make this process end with the driver, even in the middle of its work.
+    """Prepare this forked process: it ends with the driver, even in the middle of its work.
 
     On Linux the kernel ends the fork server, which is this process's parent, with the driver;
     elsewhere a thread of this process waits for the driver's end.
     """
+    gc.freeze()  # measuring collects garbage often; the modules of the fork server are left out
 
     def wait_and_end() -> None:
         driver = multiprocessing.parent_process()  # the fork server lives as long as its forks

@@ -282,7 +282,7 @@ def perturbed_groups(
     if log.elements not in (0, elements):
         msg = (
             f"parameters of {elements} weights for a log of {log.elements}: give only the weights "
-            "that the run perturbed, without frozen ones"
+            "perturbed in the run, without frozen ones"
         )
         raise UsageError(msg)
     found, rest = [], list(parameters)

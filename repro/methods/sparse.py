@@ -9,6 +9,7 @@ import torch
 from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
 from repro.methods.noise import LatticeStep, Noise, Pass, PiecewiseNoise, TorchNoise, split
+from repro.methods.parameters import trainable
 from repro.methods.perturbation import default_chunk
 
 _BITS = torch.tensor([1 << bit for bit in range(8)], dtype=torch.uint8)
@@ -18,16 +19,15 @@ def thresholds_of(parameters: Iterable[torch.Tensor], sparsity: float) -> list[f
     """Return the magnitude in each tensor below which a fraction 1 - ``sparsity`` of it lies.
 
     Raises:
-        UsageError: ``sparsity`` is not in [0, 1).
+        UsageError: ``sparsity`` is not in [0, 1), or there is nothing to train.
     """
     if not 0 <= sparsity < 1:
         msg = f"sparsity = {sparsity!r}: must be at least 0 and below 1"
         raise UsageError(msg)
     found = []
-    for parameter in parameters:
-        if parameter.requires_grad and parameter.numel():
-            kept = max(1, round((1 - sparsity) * parameter.numel()))
-            found.append(float(parameter.detach().abs().view(-1).float().kthvalue(kept).values))
+    for parameter in trainable(parameters):
+        kept = max(1, round((1 - sparsity) * parameter.numel()))
+        found.append(float(parameter.detach().abs().view(-1).float().kthvalue(kept).values))
     return found
 
 
@@ -53,7 +53,7 @@ class SparseNoise(PiecewiseNoise):
         """
         dense = dense or TorchNoise()
         if not isinstance(dense, TorchNoise):
-            msg = f"dense = {type(dense).__name__}: must be TorchNoise, RademacherNoise or similar"
+            msg = f"dense = {type(dense).__name__}: must be a TorchNoise, such as RademacherNoise"
             raise UsageError(msg)
         self.thresholds = list(thresholds)
         self.dense = dense

@@ -203,10 +203,8 @@ class ZerothOrder(torch.optim.Optimizer):
                 f"{differing}; load it into the method that wrote it"
             )
             raise UsageError(msg)
-        if {"elements": self.log.elements, **state["settings"]} != {
-            "elements": 0,
-            **self.log.settings,
-        }:
+        older = {"elements": self.log.elements}  # older states do not name it
+        if older | state["settings"] != older | self.log.settings:
             msg = (
                 f"the state is from a run with {state['settings']}, this optimizer has "
                 f"{self.log.settings}; make the optimizer with the run's settings"

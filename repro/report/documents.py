@@ -54,7 +54,7 @@ def cloud_accuracies(results: Path) -> str:
 
 
 def cloud_lengths(results: Path) -> str:
-    """Return PointNet's accuracies in short runs and in those of Table 1, by setting."""
+    """Return PointNet's accuracies by setting, in short runs and at Table 1's length."""
     slugs = "elasticzo_discrepancies", "elasticzo_table1"
     return _of_frame(_long_clouds(*(_records(results, slug) for slug in slugs)))
 
