@@ -12,13 +12,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from filelock import FileLock
 
 from repro.cli import main
 from repro.core.errors import ReproError
+from repro.data.text.tasks import task_of_seed
 from repro.finetuning.arms import ARMS, Arm
+from repro.finetuning.base_models import load_base
+from repro.finetuning.items import load_items
 from repro.finetuning.learner import LanguageModelLearner
 from repro.finetuning.replay import packed, rebuilt, unpacked, weights_sha256
 from repro.finetuning.run import LanguageModelRun, NoiseName
@@ -118,6 +122,22 @@ def test_final_weights_are_rebuilt_from_the_record(mezo: dict[str, Any]) -> None
     estimates = len(unpacked(recorded["log"]).entries)
     assert estimates == mezo["steps"][-1]
     assert len(recorded["log"]["entries"]) < 28 * estimates + 100  # 20 bytes each, as base64
+
+
+def test_a_record_tells_which_final_items_were_answered_rightly(mezo: dict[str, Any]) -> None:
+    model, pretrained = rebuilt(RUN.as_dict(), mezo).model, load_base(RUN.model, "float32")
+    task = task_of_seed(RUN.dataset, RUN.seed)
+    items = load_items(task, pretrained.tokenizer, tuning=16, monitored=24, final=48)
+    answers = torch.from_numpy(items.train.answers.astype(np.int64))
+    found = []
+    for item in items.final:  # one by one, by the whole model
+        prompt = torch.from_numpy(items.validation.prompt(int(item), RUN.context).astype(np.int64))
+        with torch.no_grad():
+            logits = model(input_ids=prompt[None]).logits[0, -1, answers]
+        found.append(bool(logits.argmax() == items.validation.labels[item]))
+    packed_bits = np.frombuffer(bytes.fromhex(mezo["final_right"]), np.uint8)
+    assert np.unpackbits(packed_bits, count=48).astype(bool).tolist() == found
+    assert 0 < sum(found) == 48 * mezo["final_accuracy"] < 48
 
 
 def test_a_run_of_steps_has_them_whatever_the_clock_says(tmp_path: Path) -> None:

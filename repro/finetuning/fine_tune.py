@@ -24,7 +24,7 @@ from repro.memory.fake_models import partition_before
 from repro.memory.setting import Setting
 from repro.methods.parameters import split_at
 from repro.methods.step_info import DivergedError
-from repro.training.loop import Curve, EqualParts, Training, score
+from repro.training.loop import Curve, EqualParts, Training, finite_mean
 from repro.training.run import ORDER, derived_seed
 
 
@@ -58,15 +58,11 @@ def language_training(run: LanguageModelRun) -> Training[Batch]:
             # only without divergence: a failed step leaves the rounding errors of its passes in the
             # weights
             try:
-                loss, accuracy = score(learner, data.of("final"))
+                final = _final(learner, data)
             except DivergedError as error:
                 curve.divergence = f"after step {curve.steps[-1]}: {error}"
             else:
-                final = {
-                    "final_accuracy": accuracy,
-                    "final_loss": loss,
-                    "final_sha256": weights_sha256(model.parameters()),
-                }
+                final["final_sha256"] = weights_sha256(model.parameters())
         found = _curve_metrics(curve, run, data, flops)
         if run.tuning:
             return found
@@ -139,14 +135,41 @@ class Prompts:
         A batch holds at most as many tokens as a training step at full width, so it takes about as
         much memory.
         """
-        run = self._run
-        split = self._items.train if which == "tuning" else self._items.validation
-        lengths, items = split.lengths(run.context), getattr(self._items, which)
+        run, (split, lengths, items) = self._run, self._chosen(which)
         for chosen in by_tokens(lengths, items, run.context, run.batch * run.context):
             yield self._collated(split, chosen)
 
+    def by_length(self, which: str) -> Indices:
+        """Return the places of the items in their own order, in the order in which ``of`` has them.
+
+        The order by length depends on the tokenizer, so it differs from model to model.
+        """
+        _, lengths, items = self._chosen(which)
+        return np.argsort(lengths[items], kind="stable")
+
+    def _chosen(self, which: str) -> tuple[TokenisedSplit, Indices, Indices]:
+        split = self._items.train if which == "tuning" else self._items.validation
+        return split, split.lengths(self._run.context), getattr(self._items, which)
+
     def _collated(self, split: TokenisedSplit, chosen: Indices) -> Batch:
         return collate(split, chosen, self._run.context, self._run.device)
+
+
+def _final(learner: LanguageModelLearner, data: Prompts) -> dict[str, Any]:
+    """Return the accuracy and loss of the final items, and which of them were answered rightly.
+
+    Raises:
+        DivergedError: the loss is not finite.
+    """
+    loss, right = zip(*map(learner.classifier.judge, data.of("final")), strict=True)
+    by_length = torch.cat(right).cpu().numpy()
+    in_order = np.empty_like(by_length)
+    in_order[data.by_length("final")] = by_length
+    return {
+        "final_accuracy": float(in_order.mean()),
+        "final_loss": finite_mean(torch.stack(loss).double().sum(), len(in_order)),
+        "final_right": np.packbits(in_order).tobytes().hex(),
+    }
 
 
 def _curve_metrics(

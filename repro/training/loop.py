@@ -342,12 +342,21 @@ def score(learner: Learner[Minibatch], items: Iterable[Minibatch]) -> tuple[floa
     for batch in items:
         loss, correct = learner.evaluate(batch)
         total, right, count = total + loss, right + correct, count + len(batch[-1])
+    return finite_mean(total, count), int(right) / count
+
+
+def finite_mean(total: Tensor | float, count: int) -> float:
+    """Return the mean of ``count`` losses from their sum.
+
+    Raises:
+        DivergedError: it is not finite.
+    """
     mean = float(total) / count
     # written so that NaN fails, too
     if not mean < float("inf"):
         msg = f"the loss of {count} evaluated items is {mean}"
         raise DivergedError(msg)
-    return mean, int(right) / count
+    return mean
 
 
 class _Saver:
