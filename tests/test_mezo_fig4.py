@@ -679,6 +679,23 @@ def test_the_order_is_put_to_the_test_only_by_a_larger_model() -> None:
     assert verdict(CLAIMS["A9-order"], gap) == "reproduced"
 
 
+def test_the_choice_of_questions_shifts_only_answers_that_differ() -> None:
+    """As in McNemar's test: of ten questions, three are right by MeZO alone and one by BP alone."""
+    answers = {"bp": "0001111110", "mezo_5": "1110111110"}
+
+    def answered(run: Result) -> Result:
+        bits = f"{answers[run.point['arm']]:0<16}"  # to whole bytes
+        right = {"final_right": f"{int(bits, 2):04x}", "final_accuracy": bits.count("1") / 10}
+        items = {"items": {"monitored": 10_000, "final": 10}}
+        return replace(run, metrics=run.metrics | right | items)
+
+    runs = [answered(run) for run in (*BP, *LARGER)]
+    gap = found([record(r) for r in (*runs, *PLANS)])["A9-order"]
+    assert gap.ours == pytest.approx(20)
+    # sample variance of (1, 1, 1, -1, 0, 0, 0, 0, 0, 0) is (4 - 4/10) / 9
+    assert gap.interval == pytest.approx(2 * (0.4 / 10) ** 0.5 * 100)
+
+
 def test_few_examples_are_judged_apart_from_all_of_them() -> None:
     few = [
         replace(r, point={**r.point, "dataset": "sst2-k16", "setting": "few"})

@@ -135,6 +135,23 @@ def machine(record: Record) -> str:
     return here.gpu or f"{here.cpu}, {record.metrics['settings']['threads']} threads"
 
 
+def answers_right(line: ArmSeeds, seeds: Sequence[int | None]) -> list[tuple[int, ...]]:
+    """Return for each final question, for each seed, whether the answer is right: 1 or 0.
+
+    Empty if a record does not tell.
+    """
+    found = {record.seed: record.metrics for record in line.records}
+    if not all("final_right" in found[seed] for seed in seeds):
+        return []
+    bits = ((found[seed]["final_right"], found[seed]["items"]["final"]) for seed in seeds)
+    return list(
+        zip(
+            *(map(int, f"{int(hexed, 16):0{4 * len(hexed)}b}"[:n]) for hexed, n in bits),
+            strict=True,
+        )
+    )
+
+
 def running_maximum(record: Record, axis: str) -> list[tuple[float, float]]:
     """Return (value on the axis, highest accuracy in per cent so far) at each evaluation."""
     best = accumulate(record.metrics["accuracy"], max)
