@@ -46,21 +46,20 @@ def findings(slug: str, records: Iterable[Record]) -> list[Finding]:
 def _finding(claim_id: str, contrast: Contrast, groups: SeedGroups) -> Finding:
     compared = []
     for pair, (label, number) in product(contrast.pairs, contrast.numbers.items()):
-        sides = [(point, groups.get(point)) for point in pair if point is not None]
-        for point, group in sides:
-            if group is None:
+        curve, other = pair
+        found: tuple[SeedGroup | None, ...]
+        found = (groups.get(curve),) if other is None else groups.pair(curve, other)
+        for point, group in zip(pair, found, strict=False):
+            if group is None and point is not None:
                 return Finding(claim_id, None, f"no run of {describe(point)}")
-        trained = tuple(group for _, group in sides if group is not None)
-        name = (describe_gap if len(sides) > 1 else describe)(
-            *(point for point, _ in sides)
-        ) + label
+        trained = tuple(group for group in found if group is not None)
+        name = (describe(curve) if other is None else describe_gap(curve, other)) + label
         runs = [record for group in trained for record in group.records]
         short = sum(not _is_long_enough(record, contrast) for record in runs)
-        found = _Compared(name, _by_seed(contrast, number, trained), trained, short)
-        if not found.by_seed:
-            reason = f"no seed of {found.name} reached epoch {contrast.epochs}"
-            return Finding(claim_id, None, reason)
-        compared.append(found)
+        by_seed = _by_seed(contrast, number, trained)
+        if not by_seed:
+            return Finding(claim_id, None, f"no seed of {name} reached epoch {contrast.epochs}")
+        compared.append(_Compared(name, by_seed, trained, short))
     counts = min(compared, key=lambda one: least_certain(one.by_seed))
     listed = ", ".join(f"{one.name} {one.estimate.mean:+.4f}{one.caveat}" for one in compared)
     records = [record for one in compared for group in one.sides for record in group.records]
