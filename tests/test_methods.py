@@ -57,6 +57,12 @@ def test_chunks_and_parameters_have_noise_of_their_own() -> None:
     assert len({tuple(piece.tolist()) for piece in pieces}) == 4
 
 
+@pytest.mark.parametrize("chunk", [0, -50])
+def test_a_chunk_without_elements_is_refused(chunk: int) -> None:
+    with pytest.raises(UsageError, match=f"chunk = {chunk}"):
+        perturb_([torch.zeros(100)], seed=0, scale=1.0, chunk=chunk)
+
+
 def test_kept_noise_changes_no_number_and_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
     normal_ = torch.Tensor.normal_

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
+from repro.core.validation import require_positive_int
 from repro.methods.parallel import parallel_for, threads_for
 
 CPU_CHUNK = 1 << 16
@@ -90,7 +91,12 @@ def perturb_(
         chunk: elements drawn from one seed; by default ``default_chunk`` of the device.
         kept: noise kept by earlier calls, which this call uses or replaces; it changes no number.
         fill_: the distribution of the noise.
+
+    Raises:
+        UsageError: ``chunk`` is not a positive integer.
     """
+    if chunk is not None:
+        require_positive_int("chunk", chunk)
     if not parameters:
         return
     device = parameters[0].device
