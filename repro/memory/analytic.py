@@ -1,14 +1,11 @@
 """The MeZO paper's memory formulas, equations (1)-(3).
 
-Each formula is stored as a sum of monomials in N, L and D. Values and asymptotes are both derived
-from it, so no limit is typed in.
-
 All functions take numbers or NumPy arrays that broadcast together, and return float64 bytes. With
 whole-number sizes every result below 2**53 bytes (9 PB) is exact to the byte, except under
 checkpointing, where the square root of L enters.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -101,7 +98,7 @@ def weight_bytes(s: Sizes) -> Float:
 
 def activation_bytes(s: Sizes) -> Float:
     """Return A, the bytes of all activations: equation (1)."""
-    return _evaluate(_activations(s), s)
+    return np.asarray(_layer_bytes(s) * s.L)
 
 
 def bp_bytes(s: Sizes, *, checkpointing: bool = False) -> Float:
@@ -109,7 +106,8 @@ def bp_bytes(s: Sizes, *, checkpointing: bool = False) -> Float:
 
     With ``checkpointing`` the activations of sqrt(L) layers are kept instead of L (section 2.3).
     """
-    return _evaluate(_bp(s, checkpointing=checkpointing), s)
+    kept = np.sqrt(s.L) if checkpointing else s.L
+    return np.asarray(2 * weight_bytes(s) + _layer_bytes(s) * kept)
 
 
 def mezo_bytes(s: Sizes, *, live_layers: ArrayLike = 1) -> Float:
@@ -122,7 +120,11 @@ def mezo_bytes(s: Sizes, *, live_layers: ArrayLike = 1) -> Float:
     Raises:
         UsageError: L' is negative, above L or not finite.
     """
-    return _evaluate(_mezo(s, live_layers), s)
+    live = np.asarray(live_layers, dtype=np.float64)
+    if not np.all(np.isfinite(live)) or np.any(live < 0) or np.any(live > s.L):
+        msg = f"live layers L' = {_show(live_layers)}: must lie between 0 and L = {_show(s.L)}"
+        raise UsageError(msg)
+    return np.asarray(weight_bytes(s) + _layer_bytes(s) * live)
 
 
 def ratio_limit(
@@ -130,15 +132,14 @@ def ratio_limit(
 ) -> Float:
     """Return the limit of equation (2) over (3) as one size grows without bound.
 
-    It is the quotient of the two formulas' leading coefficients in that size; the other sizes are
-    fixed. The value of the growing size in ``s`` does not matter, except that L' must not exceed
-    it.
+    The other sizes are fixed. The value of the growing size in ``s`` does not matter.
     """
-    bp_degree, bp = _leading(_bp(s, checkpointing=checkpointing), s, axis)
-    mezo_degree, mezo = _leading(_mezo(s, live_layers), s, axis)
-    if bp_degree > mezo_degree:
-        return np.full_like(bp, np.inf)
-    return np.asarray(bp / mezo) if bp_degree == mezo_degree else np.zeros_like(bp)
+    # so large that float64 keeps only the terms of the highest power, and a power of four, whose
+    # square root is exact
+    grown = {"context": "N", "layers": "L", "hidden": "D"}[axis]
+    far = replace(s, **{grown: np.asarray(2.0**200)})
+    ratio = bp_bytes(far, checkpointing=checkpointing) / mezo_bytes(far, live_layers=live_layers)
+    return np.where(ratio < 2.0**90, ratio, np.inf)
 
 
 def effective_layers(s: Sizes, peak_bytes: ArrayLike, resident_bytes: ArrayLike) -> Float:
@@ -151,60 +152,12 @@ def effective_layers(s: Sizes, peak_bytes: ArrayLike, resident_bytes: ArrayLike)
             layers of activations in (2), negative if the peak comes before all gradients exist.
     """
     above = np.asarray(peak_bytes, dtype=np.float64) - np.asarray(resident_bytes, dtype=np.float64)
-    return np.asarray(above / (activation_bytes(s) / s.L))
+    return np.asarray(above / _layer_bytes(s))
 
 
-@dataclass(frozen=True)
-class _Monomial:
-    """coefficient * N**context * L**layers * D**hidden."""
-
-    coefficient: Float
-    context: float = 0
-    layers: float = 0
-    hidden: float = 0
-
-
-def _weights(s: Sizes, copies: int) -> list[_Monomial]:
-    return [
-        _Monomial(copies * 12 * s.b, layers=1, hidden=2),
-        _Monomial(copies * 2 * s.b * s.V, hidden=1),
-    ]
-
-
-def _activations(s: Sizes, factor: Float | float = 1.0, layers: float = 1) -> list[_Monomial]:
-    """Return equation (1) times ``factor``, with L replaced by L to the power ``layers``."""
-    return [
-        _Monomial(factor * s.B * (2 + 16 * s.b), context=1, layers=layers, hidden=1),
-        _Monomial(factor * s.B * (2 * s.b + 1) * s.H, context=2, layers=layers),
-    ]
-
-
-def _bp(s: Sizes, *, checkpointing: bool) -> list[_Monomial]:
-    return _weights(s, copies=2) + _activations(s, layers=0.5 if checkpointing else 1)
-
-
-def _mezo(s: Sizes, live_layers: ArrayLike) -> list[_Monomial]:
-    live = np.asarray(live_layers, dtype=np.float64)
-    if not np.all(np.isfinite(live)) or np.any(live < 0) or np.any(live > s.L):
-        msg = f"live layers L' = {_show(live_layers)}: must lie between 0 and L = {_show(s.L)}"
-        raise UsageError(msg)
-    return _weights(s, copies=1) + _activations(s, live, layers=0)
-
-
-def _evaluate(terms: list[_Monomial], s: Sizes) -> Float:
-    parts = [t.coefficient * s.N**t.context * s.L**t.layers * s.D**t.hidden for t in terms]
-    return np.asarray(sum(parts))
-
-
-def _leading(terms: list[_Monomial], s: Sizes, axis: Axis) -> tuple[float, Float]:
-    """Return the highest power of ``axis`` in ``terms`` and its coefficient."""
-    # with L' = 0 the terms of the activations are zero and do not grow
-    powers = [float(getattr(term, axis)) for term in terms if np.any(term.coefficient)]
-    degree = max(powers)
-    grown = {"context": "N", "layers": "L", "hidden": "D"}[axis]
-    unit = Sizes(**{**vars(s), grown: np.asarray(1.0)})
-    leading = [term for term in terms if getattr(term, axis) == degree]
-    return degree, _evaluate(leading, unit)
+def _layer_bytes(s: Sizes) -> Float:
+    """Return A / L, the bytes of a layer's activations: equation (1)."""
+    return np.asarray(s.B * s.N * (s.D * (2 + 16 * s.b) + s.N * (2 * s.b + 1) * s.H))
 
 
 def _whole(name: str, value: ArrayLike) -> Float:
