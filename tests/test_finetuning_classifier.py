@@ -161,7 +161,7 @@ def test_loss_and_score_are_of_two_answers() -> None:
     assert classifier.loss(given).item() == pytest.approx(losses.mean().item(), rel=1e-5)
     loss, right = classifier.score(given)
     assert loss.item() == pytest.approx(losses.sum().item(), rel=1e-5)
-    assert right.item() == int(((yes > no).long() == given.labels).sum())
+    assert torch.equal(right, (yes > no).long() == given.labels)
 
 
 DROPOUT: dict[str, Callable[[], PreTrainedConfig]] = {

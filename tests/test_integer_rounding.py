@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from repro.core.errors import UsageError
 from repro.integer.matmul import INT32_LIMIT
+from repro.integer.network import IntegerNetwork
 from repro.integer.rounding import (
     largest_magnitude,
     magnitude_range,
@@ -18,7 +19,7 @@ from repro.integer.rounding import (
     pseudo_stochastic,
     stochastic,
 )
-from repro.integer.shift import V1, V2, ShiftPolicy, descend_, gradient, policy_of
+from repro.integer.shift import POLICIES, ShiftPolicy, descend_, gradient
 
 GOLDEN = [  # a, k, P, N: truncating division (worked out from NITI's published rules)
     (5, 2, 1, 1), (-5, 2, -1, -1), (6, 2, 2, 2), (-6, 2, -2, -2), (7, 2, 1, 2), (-7, 2, -1, -2),
@@ -118,8 +119,8 @@ def test_nearest_never_decreases_and_keeps_zero(pair: list[int], k: int) -> None
 
 def test_pseudo_stochastic_does_decrease() -> None:
     assert one(pseudo_stochastic, 6, 2) > one(pseudo_stochastic, 7, 2)
-    assert V2.order_preserving
-    assert not V1.order_preserving
+    assert POLICIES["v2"].order_preserving
+    assert not POLICIES["v1"].order_preserving
 
 
 @given(st.integers(0, 2**31))
@@ -144,11 +145,11 @@ def test_largest_magnitude_takes_both_ends() -> None:
     [(0, -7, -7), (127, 0, 0), (128, 0, 0), (129, 2, 1), (257, 2, 2), (513, 3, 3)],
 )  # fmt: skip
 def test_shift_of_the_two_policies(largest: int, v1: int, v2: int) -> None:
-    assert V1.shift_of(largest) == v1
-    assert V2.shift_of(largest) == v2
+    assert POLICIES["v1"].shift_of(largest) == v1
+    assert POLICIES["v2"].shift_of(largest) == v2
 
 
-@pytest.mark.parametrize("policy", [V1, V2])
+@pytest.mark.parametrize("policy", POLICIES.values())
 def test_a_cast_wraps_128_as_published(policy: ShiftPolicy) -> None:
     accumulator = torch.tensor([128, -128, 127, 0], dtype=torch.int32)
     assert policy.error(accumulator).tolist() == [-128, -128, 127, 0]
@@ -176,4 +177,4 @@ def test_update_is_clipped_and_wraps_nowhere() -> None:
 
 def test_unknown_policy_is_refused() -> None:
     with pytest.raises(UsageError, match="shift policy = 'v3': must be one of v1, v2"):
-        policy_of("v3")  # type: ignore[arg-type]
+        IntegerNetwork.random(torch.nn.Sequential(), seed=0, policy="v3")  # type: ignore[arg-type]

@@ -87,16 +87,10 @@ class AnswerClassifier:
 
     @torch.no_grad()
     def score(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the summed cross-entropy of a batch, and the number of right answers.
+        """Return the summed cross-entropy of a batch, and which answers are right, bool [B].
 
         Both stay on the device: reading them on the host would wait for a GPU at every batch.
         """
-        loss, right = self.judge(batch)
-        return loss, right.sum()
-
-    @torch.no_grad()
-    def judge(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the summed cross-entropy of a batch, and which answers are right, bool [B]."""
         logits = self.logits(batch)
         loss = functional.cross_entropy(logits, batch.labels, reduction="sum")
         return loss, logits.argmax(1) == batch.labels

@@ -161,7 +161,7 @@ def _final(learner: LanguageModelLearner, data: Prompts) -> dict[str, Any]:
     Raises:
         DivergedError: the loss is not finite.
     """
-    loss, right = zip(*map(learner.classifier.judge, data.of("final")), strict=True)
+    loss, right = zip(*map(learner.classifier.score, data.of("final")), strict=True)
     by_length = torch.cat(right).cpu().numpy()
     in_order = np.empty_like(by_length)
     in_order[data.by_length("final")] = by_length

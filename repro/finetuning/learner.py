@@ -70,7 +70,7 @@ class AnswerLearner(Learner[Batch]):
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the summed cross-entropy of a batch, and the number of right answers."""
         loss, right = self.classifier.score(batch)
-        return loss.double(), right
+        return loss.double(), right.sum()
 
     @property
     def log(self) -> StepLog | None:

@@ -15,7 +15,7 @@ from repro.core.validation import require_choice
 from repro.integer.layers import IntegerReLU, Layer, Weighted
 from repro.integer.quantise import Distribution, initialise
 from repro.integer.rounding import LARGEST, largest_magnitude
-from repro.integer.shift import ShiftPolicy, gradient, policy_of
+from repro.integer.shift import POLICIES, ShiftPolicy, gradient
 from repro.integer.structure import convert
 from repro.integer.tensor import IntegerTensor
 
@@ -90,6 +90,7 @@ class IntegerNetwork:
         Raises:
             UsageError: a layer has no integer form, or a setting is unknown.
         """
+        require_choice("shift policy", policy, POLICIES)
         require_choice("distribution", distribution, get_args(Distribution))
         generator = torch.Generator().manual_seed(seed)
 
@@ -100,7 +101,7 @@ class IntegerNetwork:
             name: convert(name, module, new_weight)
             for name, module in named_layers(structure).items()
         }
-        return cls(layers, policy_of(policy))
+        return cls(layers, POLICIES[policy])
 
     @property
     def weighted(self) -> dict[str, Weighted]:

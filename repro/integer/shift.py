@@ -7,13 +7,11 @@ gradients and differ in activations and errors.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import get_args
 
 import torch
 from torch import Tensor
 
 from repro.core.names import ShiftVersion
-from repro.core.validation import require_choice
 from repro.integer.rounding import (
     LARGEST,
     MAGNITUDE_BITS,
@@ -60,18 +58,10 @@ class ShiftPolicy:
         return self.narrow(accumulator, self.shift_of(largest_magnitude(accumulator)))
 
 
-V1 = ShiftPolicy("v1", pseudo_stochastic, skips_one=True, order_preserving=False)
-V2 = ShiftPolicy("v2", nearest, skips_one=False, order_preserving=True)
-
-
-def policy_of(version: ShiftVersion) -> ShiftPolicy:
-    """Return the policy of that name.
-
-    Raises:
-        UsageError: there is no such policy.
-    """
-    require_choice("shift policy", version, get_args(ShiftVersion))
-    return {"v1": V1, "v2": V2}[version]
+POLICIES: dict[ShiftVersion, ShiftPolicy] = {
+    "v1": ShiftPolicy("v1", pseudo_stochastic, skips_one=True, order_preserving=False),
+    "v2": ShiftPolicy("v2", nearest, skips_one=False, order_preserving=True),
+}
 
 
 def gradient(accumulator: Tensor, bits: int, largest: int | None = None) -> Tensor:
