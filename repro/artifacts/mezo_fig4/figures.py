@@ -12,6 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from repro.artifacts.mezo_fig4.points import (
+    GENERATED,
     ArmSeeds,
     TaskRuns,
     running_maximum,
@@ -52,11 +53,13 @@ _LEVELS = 200
 def fig4(records: Sequence[Record]) -> Figure:
     """Draw accuracy over time and forward passes, and memory.
 
-    The tasks are those of the highest profile, and the few-shot task.
+    Every task is shown as its highest profile trained it; generated questions only if alone.
     """
-    found = settings(records)
-    shown = [s for s in found if s.name == found[0].name or s.is_few_shot]
-    return accuracy(shown, ("seconds", "forward_passes"))
+    highest: dict[str, TaskRuns] = {}
+    for setting in settings(records):
+        highest.setdefault(setting.dataset, setting)
+    shown = [one for one in highest.values() if one.dataset != GENERATED]
+    return accuracy(shown or list(highest.values()), ("seconds", "forward_passes"))
 
 
 def learning_rates(records: Sequence[Record]) -> Figure:
@@ -72,7 +75,7 @@ def learning_rates(records: Sequence[Record]) -> Figure:
 
 
 def accuracy(tasks: Sequence[TaskRuns], axes: Sequence[str] = tuple(_AXES)) -> Figure:
-    """Draw the tasks, one per row, and the memory of each arm of the first.
+    """Draw the tasks, one per row, and the memory of each arm of the task with the most arms.
 
     Args:
         tasks: at least one task.
@@ -105,7 +108,8 @@ def accuracy(tasks: Sequence[TaskRuns], axes: Sequence[str] = tuple(_AXES)) -> F
                     fontsize=7,
                 )  # fmt: skip
             _set_limits(panels[0], setting)
-        _memory(figure.add_subplot(cells[:, -1]), tasks[0])
+        most = max(tasks, key=lambda setting: len(setting.plans))
+        _memory(figure.add_subplot(cells[:, -1]), most)
         machines = dict.fromkeys(name for setting in tasks for name in setting.machines)
         made = dict.fromkeys(setting.made for setting in tasks)
         figure.suptitle(f"{'; '.join(made)}\n{'; '.join(machines)}", fontsize=10.5)
