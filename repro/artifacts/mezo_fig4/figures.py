@@ -268,4 +268,5 @@ def _grid(panel: Axes, setting: TaskRuns, *, zo: bool) -> None:
     panel.set_xlabel("learning rate")
     panel.set_ylabel("held-out cross-entropy (nats)")
     panel.set_title(f"{setting.title}\n{setting.made}")
-    panel.legend()
+    if panel.lines:  # the runs may have only arms of the other kind
+        panel.legend()
