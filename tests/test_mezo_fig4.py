@@ -677,6 +677,8 @@ def test_the_order_is_put_to_the_test_only_by_a_larger_model() -> None:
     assert gap.interval == pytest.approx(2 * ((0.74 * 0.26 + 0.8 * 0.2) / 40_000) ** 0.5 * 100)
     assert gap.p_value == 1 / 4
     assert verdict(CLAIMS["A9-order"], gap) == "reproduced"
+    shorter = found([record(r, "boolq") for r in (*BP, *LARGER, *PLANS)])["A9-order"]
+    assert verdict(CLAIMS["A9-order"], shorter) == "reproduced"
 
 
 def test_the_choice_of_questions_shifts_only_answers_that_differ() -> None:

@@ -117,7 +117,7 @@ _ORDER = replace(
     published=0,
     unit="points",
     relation="at least",
-    judged_by=("quick", "hours", "day", "gpu"),
+    judged_by=("quick", "hours", "boolq", "day", "gpu"),
     remark="",
     unknown=("validation set", "prompt", "epsilon", "batch order"),
 )

@@ -61,9 +61,17 @@ def _moved(tensor: Tensor, device: str) -> Tensor:
     return tensor if device == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
+def places_by_length(lengths: Indices, items: Indices) -> Indices:
+    """Return the places in ``items`` in the order in which evaluation takes them: by length.
+
+    Lengths depend on the tokenizer, so the order differs from model to model.
+    """
+    return np.argsort(lengths[items], kind="stable")
+
+
 def in_order(lengths: Indices, items: Indices, size: int) -> Iterator[Indices]:
     """Yield ``items`` in batches of ``size``, by length, for evaluation."""
-    by_length = items[np.argsort(lengths[items], kind="stable")]
+    by_length = items[places_by_length(lengths, items)]
     yield from (by_length[start : start + size] for start in range(0, len(items), size))
 
 
@@ -78,7 +86,7 @@ def by_tokens(lengths: Indices, items: Indices, context: int, tokens: int) -> It
         context: N, the longest prompt in tokens.
         tokens: most tokens of a batch, padding included; at least N.
     """
-    by_length = items[np.argsort(lengths[items], kind="stable")]
+    by_length = items[places_by_length(lengths, items)]
     start = 0
     for stop in range(1, len(by_length) + 1):
         following = by_length[stop : stop + 1]

@@ -13,7 +13,14 @@ from repro.data.text.tasks import task_of_seed
 from repro.data.text.tokens import TokenisedSplit
 from repro.finetuning.arms import SPECIFICATIONS, Arm
 from repro.finetuning.base_models import load_base, load_config, placed, random_model
-from repro.finetuning.batches import Batch, Sampler, by_tokens, collate, padded_width
+from repro.finetuning.batches import (
+    Batch,
+    Sampler,
+    by_tokens,
+    collate,
+    padded_width,
+    places_by_length,
+)
 from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.items import Items, load_items
 from repro.finetuning.learner import LanguageModelLearner, prepared
@@ -140,12 +147,9 @@ class Prompts:
             yield self._collated(split, chosen)
 
     def by_length(self, which: str) -> Indices:
-        """Return the places of the items in their own order, in the order in which ``of`` has them.
-
-        The order by length depends on the tokenizer, so it differs from model to model.
-        """
+        """Return the places of the items in the order in which ``of`` yields them."""
         _, lengths, items = self._chosen(which)
-        return np.argsort(lengths[items], kind="stable")
+        return places_by_length(lengths, items)
 
     def _chosen(self, which: str) -> tuple[TokenisedSplit, Indices, Indices]:
         split = self._items.train if which == "tuning" else self._items.validation

@@ -21,7 +21,7 @@ from repro.data.text.task import PromptTask
 from repro.data.text.tasks import get_task
 from repro.data.text.tokens import TokenisedSplit
 from repro.finetuning.base_models import load_base, placed
-from repro.finetuning.batches import collate, in_order, padded_width
+from repro.finetuning.batches import collate, in_order, padded_width, places_by_length
 from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.items import load_items
 from repro.measurement.device import Device, require_device
@@ -148,10 +148,8 @@ def answer_logits(
     for number, chosen in enumerate(order, start=1):
         found.append(classifier.logits(collate(split, chosen, context, classifier.device)))
         report(f"{number} of {len(order)} batches")
-    place = {int(item): number for number, item in enumerate(items)}
-    rows = torch.tensor([place[int(item)] for chosen in order for item in chosen])
     logits = torch.empty(len(items), found[0].shape[1])
-    logits[rows] = torch.cat(found).cpu()
+    logits[places_by_length(split.lengths(context), items)] = torch.cat(found).cpu()
     return logits
 
 

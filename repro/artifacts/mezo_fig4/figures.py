@@ -268,5 +268,7 @@ def _grid(panel: Axes, setting: TaskRuns, *, zo: bool) -> None:
     panel.set_xlabel("learning rate")
     panel.set_ylabel("held-out cross-entropy (nats)")
     panel.set_title(f"{setting.title}\n{setting.made}")
-    if panel.lines:  # the runs may have only arms of the other kind
+    if panel.lines:
         panel.legend()
+    else:  # the runs have arms of the other kind only
+        panel.set_visible(False)

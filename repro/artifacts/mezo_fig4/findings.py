@@ -147,7 +147,11 @@ def _orders(setting: TaskRuns) -> list[Finding]:
 
 
 def _order(setting: TaskRuns) -> Finding:
-    """Compare final accuracies; the interval includes the sampling error of the questions."""
+    """Compare final accuracies; the interval includes the sampling error of the questions.
+
+    Older records do not tell which answers were right. For them the accuracies of the two methods
+    are taken as independent, which gives a larger error.
+    """
     bp = _best(setting, zo=False)
     if bp is None or setting.dataset == GENERATED or _best(setting, zo=True) is None:
         return Finding("A9-order", None, _absent(setting))
@@ -171,7 +175,12 @@ def _order(setting: TaskRuns) -> Finding:
         reason = "no seed has a finished run of both methods"
         return Finding("A9-order", None, reason, profile=setting.profile)
     spread = estimate(gaps)
-    chance = _by_questions(bp, mezo, paired)
+    right = [answers_right(line, paired) for line in (bp, mezo)]
+    chance = (
+        _standard_errors_of_gap(*right)
+        if all(right)
+        else hypot(*(_standard_errors(_items(bp, "final"), fmean(side)) for side in sides))
+    )
     reason = (
         f"{setting.title}: final accuracy of {mezo.label} minus final accuracy of {bp.label}; the "
         f"choice of {_items(bp, 'final')} questions alone may shift it by {chance:.1f} points"
@@ -189,21 +198,6 @@ def _order(setting: TaskRuns) -> Finding:
         else None,
         p_value=sign_flip_p(gaps),
     )
-
-
-def _by_questions(bp: ArmSeeds, mezo: ArmSeeds, seeds: Sequence[int | None]) -> float:
-    """Return two standard errors, in points, of the gap over the choice of the questions.
-
-    Both arms answer the same questions, and a question that both get right or wrong adds nothing to
-    the gap. Older records do not tell which answers were right. For them the two accuracies are
-    taken as independent, which gives more.
-    """
-    ours, others = (answers_right(line, seeds) for line in (mezo, bp))
-    if ours and others:
-        gaps = [fmean(one) - fmean(other) for one, other in zip(ours, others, strict=True)]
-        return 200 * stdev(gaps) / sqrt(len(gaps))
-    ends = [[line.final()[seed] for seed in seeds] for line in (mezo, bp)]
-    return hypot(*(_standard_errors(_items(bp, "final"), estimate(end).mean) for end in ends))
 
 
 def _time(setting: TaskRuns) -> Finding:
@@ -340,6 +334,21 @@ def _standard_errors(items: int, accuracy: float = 50) -> float:
     """Return two standard errors, in points, of an accuracy in per cent on ``items`` questions."""
     # the default of 50 % has the largest error
     return float(2 * sqrt(accuracy * (100 - accuracy) / items))
+
+
+def _standard_errors_of_gap(
+    start: Sequence[tuple[int, ...]], end: Sequence[tuple[int, ...]]
+) -> float:
+    """Return two standard errors, in points, of the gap between two accuracies on one set of items.
+
+    A question that both methods get right or wrong adds nothing to the gap (McNemar 1947).
+
+    Args:
+        start: for each question, whether the answer of each seed is right: 1 or 0.
+        end: as ``start``, of the method from which ``start`` is subtracted.
+    """
+    gaps = [fmean(one) - fmean(other) for one, other in zip(end, start, strict=True)]
+    return 200 * stdev(gaps) / sqrt(len(gaps))
 
 
 def _items(line: ArmSeeds, which: str) -> int:
