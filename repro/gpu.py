@@ -142,12 +142,12 @@ JOBS: tuple[GpuJob, ...] = (
     ),
     GpuJob(
         "fig4",
-        "Fig. 4 on SST-2 by BP and MeZO at equal memory, one seed (A9-order, A10)",
-        15.0,
+        "Fig. 4 on BoolQ by BP and MeZO at equal memory, three seeds (A9-order, A10)",
+        6.0,
         5,
         mezo_fig4.ARTIFACT,
-        replace(mezo_fig4.GPU, datasets=("sst2",), arms=("bp", "mezo_1", "mezo_5"), seeds=(0,)),
-        data=("sst2", "smollm2-135m", "qwen2.5-coder-1.5b"),
+        replace(mezo_fig4.GPU, datasets=("boolq",), arms=("bp", "mezo_1")),
+        data=("boolq", "smollm2-135m", "qwen2.5-coder-1.5b"),
         profile="gpu",
     ),
     *(

@@ -19,6 +19,7 @@ from filelock import FileLock
 
 from repro.cli import main
 from repro.core.errors import ReproError
+from repro.core.names import Dtype
 from repro.data.text.tasks import task_of_seed
 from repro.finetuning.arms import ARMS, Arm
 from repro.finetuning.base_models import load_base
@@ -156,6 +157,19 @@ def test_half_precision_is_restored_exactly_and_rebuilt(tmp_path: Path) -> None:
     metrics = train_run(task(run, tmp_path))
     assert metrics["log"]["restore"] == "exact"
     assert metrics["log"]["perturbations"] == 5
+    rebuilt(run.as_dict(), metrics)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize(
+    ("arm", "dtype"), [("mezo_1", "bfloat16"), ("mezo_5", "float32"), ("mezo_lora", "bfloat16")]
+)
+def test_runs_with_fused_noise_are_rebuilt(tmp_path: Path, arm: Arm, dtype: Dtype) -> None:
+    run = replace(RUN, arm=arm, dtype=dtype, device="cuda", noise="philox", steps=8, evaluations=2)
+    metrics = train_run(task(run, tmp_path))
+    assert metrics["log"]["noise"] == "philox"
+    assert metrics["steps"] == [4, 8]
     rebuilt(run.as_dict(), metrics)
 
 

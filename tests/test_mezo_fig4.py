@@ -946,7 +946,7 @@ def test_profiles_are_what_they_say() -> None:
     assert PAPER.every_model
     assert (PAPER.bp_dtype, PAPER.dtype) == ("float32", "bfloat16")
     assert GPU.budget_bytes == 0
-    assert GPU.context >= 512
+    assert GPU.context == 1024
     assert HOURS.final_items == DAY.final_items == GPU.final_items == 0
     assert (HOURS.batch, HOURS.context, HOURS.budget_bytes) == (8, 1024, 0)  # the paper's B and N
     large, small = HOURS.mezo_models

@@ -20,6 +20,7 @@ from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
 from repro.methods.perturbed_weights import Restore
+from repro.methods.philox import PhiloxNoise
 from repro.methods.step_info import StepInfo
 from repro.methods.zeroth_order import ZerothOrder
 from repro.models.adapters import add_adapters
@@ -175,9 +176,9 @@ def noise_of(name: str, chunk: int | None = None, *, native_passes: bool = False
     Raises:
         EngineError: the noise needs the engine, which is not built.
     """
-    for engine_noise in (EngineNoise, EngineSigns):
-        if name == engine_noise.name:
-            return engine_noise()
+    for of_its_own in (EngineNoise, EngineSigns, PhiloxNoise):
+        if name == of_its_own.name:
+            return of_its_own()
     return TorchNoiseOnEngine(chunk) if native_passes else TorchNoise(chunk)
 
 

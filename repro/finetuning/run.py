@@ -13,11 +13,17 @@ from repro.training.run import FinalState, TrainingRun
 if TYPE_CHECKING:
     from repro.training.loop import Training
 
-NoiseName = Literal["torch", "engine", "engine-signs"]
-"""Source of MeZO's perturbations: PyTorch's generator, or the on-device engine."""
+NoiseName = Literal["torch", "engine", "engine-signs", "philox"]
+"""Source of MeZO's perturbations: PyTorch's generator, the on-device engine (on the CPU), or the
+fused kernels of ``repro.methods.philox`` (on a GPU)."""
 
 _PACKAGES = ("finetuning", "memory", "ondevice", "planner")
 """Subpackages that decide the outcome of a run, besides those that ``CheckpointStore`` hashes."""
+
+
+def uses_engine(noise: NoiseName) -> bool:
+    """Return whether the on-device engine draws the noise."""
+    return noise.startswith("engine")
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ class LanguageModelRun(TrainingRun):
     def key(self) -> dict[str, Any]:
         """Return everything that identifies the run's state."""
         key = asdict(self) | {"code": source_sha256(*_PACKAGES)}
-        if self.native_passes or self.noise != "torch":
+        if self.native_passes or uses_engine(self.noise):
             key["engine"] = module_path().parent.name  # a hash of its sources
         return key
 

@@ -31,7 +31,7 @@ from repro.finetuning.arms import LABELS, estimates, tuned_as
 from repro.finetuning.base_models import fingerprint
 from repro.finetuning.items import obtainable
 from repro.finetuning.learner import can_run_passes, restore_of
-from repro.finetuning.run import LanguageModelRun
+from repro.finetuning.run import LanguageModelRun, uses_engine
 from repro.finetuning.step_memory import Setup
 from repro.measurement.device import require_device
 from repro.measurement.result_cache import ResultCache
@@ -51,7 +51,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
             noise and cannot be built, or no learning rate of any set-up finished its run.
     """
     require_device(config.device)
-    if config.noise != "torch":
+    if uses_engine(config.noise):
         build()
     datasets = obtainable(config.datasets)
     prepared = _prepared(context)
