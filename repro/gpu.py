@@ -32,7 +32,7 @@ class GpuJob:
     shows: str
     """What the job shows, in one line."""
     minutes: float
-    """Estimated time on an H100; no GPU has run the job yet."""
+    """Time on an H100: measured for fig3-* and steps-135M, otherwise estimated."""
     value: float
     """Number of statements measured, or of methods compared."""
     artifact: Artifact | None = None
@@ -76,11 +76,11 @@ def _steps(model: str) -> Config:
 
 
 JOBS: tuple[GpuJob, ...] = (
-    GpuJob("tests", "the suite's GPU tests; integer training equal to the host's", 1.5, 3),
+    GpuJob("tests", "the suite's GPU tests; integer training equal to the host's", 5.0, 3),
     GpuJob(
         "fig3-contexts",
         "Fig. 3 measured over N on Llama 2 7B (A1, A3)",
-        2.5,
+        1.7,
         8,
         mezo_fig3_gpu.ARTIFACT,
         _fig3(contexts=mezo_fig3_gpu.PAPER.contexts),
@@ -89,7 +89,7 @@ JOBS: tuple[GpuJob, ...] = (
     GpuJob(
         "fig3-depths",
         "Fig. 3 measured over L (A4)",
-        1.0,
+        0.7,
         6,
         mezo_fig3_gpu.ARTIFACT,
         _fig3(depths=mezo_fig3_gpu.PAPER.depths),
@@ -98,7 +98,7 @@ JOBS: tuple[GpuJob, ...] = (
     GpuJob(
         "fig3-widths",
         "Fig. 3 measured over D (A7)",
-        0.7,
+        0.4,
         4,
         mezo_fig3_gpu.ARTIFACT,
         _fig3(hiddens=mezo_fig3_gpu.PAPER.hiddens),
@@ -143,7 +143,7 @@ JOBS: tuple[GpuJob, ...] = (
     GpuJob(
         "fig4",
         "Fig. 4 on BoolQ by BP and MeZO at equal memory, three seeds (A9-order, A10)",
-        6.0,
+        9.0,
         5,
         mezo_fig4.ARTIFACT,
         replace(mezo_fig4.GPU, datasets=("boolq",), arms=("bp", "mezo_1")),
@@ -161,9 +161,9 @@ JOBS: tuple[GpuJob, ...] = (
             largest,
         )
         for model, minutes, largest in (
-            ("135M", 1.0, {"layers": 30, "hidden": 576, "heads": 9, "vocabulary": 49152}),
-            ("1B", 1.0, {"layers": 16, "hidden": 2048, "vocabulary": 128256}),
-            ("7B", 1.5, {"layers": 32, "hidden": 4096}),
+            ("135M", 1.5, {"layers": 30, "hidden": 576, "heads": 9, "vocabulary": 49152}),
+            ("1B", 1.5, {"layers": 16, "hidden": 2048, "vocabulary": 128256}),
+            ("7B", 2.0, {"layers": 32, "hidden": 4096}),
         )
     ),
 )

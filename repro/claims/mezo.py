@@ -348,6 +348,13 @@ CLAIMS: tuple[Claim, ...] = (
     _ORDER,
     replace(
         _ORDER,
+        id="A9-order-sst2",
+        statement="At equal memory the larger model that MeZO can train ends at a higher accuracy "
+        "on SST-2",
+        is_stated=False,
+    ),
+    replace(
+        _ORDER,
         id="A9-order-fewshot",
         statement="At equal memory the larger model that MeZO can train ends at a higher accuracy "
         "when there are 16 training examples a class",

@@ -25,7 +25,7 @@ def is_interpreted() -> bool:
 
 def add(table: Any, seed: int, scale: float) -> None:
     """Add ``scale`` z(``seed``) to the weights; each sum is rounded to their number format."""
-    _add[(table.programs,)](*table.arguments, seed, scale, num_warps=_WARPS)
+    _add[(table.programs,)](*table.arguments, _signed(seed), scale, num_warps=_WARPS)
 
 
 def step_on_lattice(
@@ -43,7 +43,7 @@ def step_on_lattice(
     """
     _step_on_lattice[(table.programs,)](
         *table.arguments,
-        seed,
+        _signed(seed),
         before,
         after,
         lattice.eps / lattice.step,
@@ -54,6 +54,11 @@ def step_on_lattice(
         IS_UPDATE=is_update,
         num_warps=_WARPS,
     )
+
+
+def _signed(seed: int) -> int:
+    """Return the signed number with the same 32 bits, so that Triton compiles for one type only."""
+    return seed - ((seed & 0x80000000) << 1)
 
 
 _UNSPECIALISED = ["seed", "scale", "before", "after"]  # else each new kind of value is compiled

@@ -1,4 +1,4 @@
-"""Make the notebook's tables: ratios of BP to MeZO, and the memory of Fig. 4's set-ups."""
+"""Make the notebook's tables: ratios of BP to MeZO, errors of the simulation, Fig. 4's set-ups."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,6 +32,34 @@ def ratios(records: Sequence[Record]) -> pd.DataFrame:
                 row[f"{label}, {basis}"] = f"{bp / mezo:.2f}" if bp and mezo else "no record"
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def agreement(records: Sequence[Record]) -> pd.DataFrame:
+    """Return how far measured and simulated peaks differ, by attention and method."""
+
+    def name(record: Record) -> tuple[Any, ...]:
+        return tuple(record.point[field] for field in (*_SHAPE, "method", "dtype"))
+
+    simulated = {
+        name(record): record.metrics["peak_bytes"] for record in of_kind(records, "simulated")
+    }
+    ratios: dict[tuple[str, str], list[float]] = {}
+    for record in of_kind(records, "measured"):
+        if "peak_bytes" in record.metrics and name(record) in simulated:
+            ratio = record.metrics["peak_bytes"] / simulated[name(record)]
+            ratios.setdefault((record.point["attention"], record.point["method"]), []).append(ratio)
+    return pd.DataFrame(
+        [
+            {
+                "attention": attention,
+                "method": method,
+                "steps": len(found),
+                "measured / simulated, smallest": f"{min(found):.3f}",
+                "largest": f"{max(found):.3f}",
+            }
+            for (attention, method), found in sorted(ratios.items())
+        ]
+    )
 
 
 def fig4(records: Sequence[Record]) -> pd.DataFrame:

@@ -2,8 +2,8 @@
 
 The paper trains GPT-2 medium by BP and Llama 2 7B and 13B by MeZO on BoolQ and one H100 (profile
 `paper`, which needs these weights and such a GPU). The other profiles ask the same question about
-available models: SmolLM2-135M-Instruct by BP and, in `fewshot`, `hours`, `boolq` and `day`, by MeZO
-a model 11 times as large, Qwen2.5-Coder-1.5B-Instruct. The memory budget is the measured peak of BP
+available models: SmolLM2-135M-Instruct by BP and, in all but `smoke` and `quick`, by MeZO a model
+11 times as large, Qwen2.5-Coder-1.5B-Instruct. The memory budget is the measured peak of BP
 at the paper's B = 8 and N = 1024. `quick` trains SmolLM2-135M by every arm; `smoke` trains a random
 model on generated sentences.
 
@@ -20,15 +20,15 @@ Deviations from the paper:
    (rank 16 on every matrix of every block), MeZO with n = 1, MeZO on LoRA, and ElasticZO, which
    backpropagates the last block and the layers after it. A tied output layer is the embedding and
    belongs to ElasticZO's zeroth-order part. BP and MeZO alone judge the paper's statements.
-4. Tasks: BoolQ; SST-2, which two cores can train; RTE in `day`; and in `fewshot` 16 training
-   examples a class of SST-2, in the five splits of LM-BFF (arXiv 2012.15723), one for each seed. A
-   statement about BoolQ's accuracy is judged on BoolQ, a ranking also on the others; the verdict
-   names the task.
+4. Tasks: BoolQ; SST-2, which two cores can train; RTE in `day` and `gpu`; and in `fewshot` 16
+   training examples a class of SST-2, in the five splits of LM-BFF (arXiv 2012.15723), one for each
+   seed. The paper's statements are judged on BoolQ. The order on SST-2 and on the few-shot task has
+   statements of its own.
 5. Controls that the paper does not show: the zero-shot accuracy of every model on every task, plain
    and with a bias chosen on training items, and the accuracy of the majority answer. LoRA with Adam
    on the larger model checks whether this model can end higher at all.
 6. Learning rates are chosen by the loss on held-out training items, in runs of a tenth (`hours`,
-   `day`), a fifth (`boolq`), half (`fewshot`) or a quarter of the length. The paper draws the best
+   `day`), a fifth (`boolq`, `gpu`), half (`fewshot`) or a quarter of the length. The paper draws the best
    rate and does not say on which data it is best. Outside the `paper` profile the grids are higher
    than the paper's, because the models are smaller; MeZO's grid is finer for the model of 1.5B
    parameters.

@@ -75,10 +75,10 @@ def learning_rates(records: Sequence[Record]) -> Figure:
 
 
 def accuracy(tasks: Sequence[TaskRuns], axes: Sequence[str] = tuple(_AXES)) -> Figure:
-    """Draw the tasks, one per row, and the memory of each arm of the task with the most arms.
+    """Draw the tasks, one per row, and the memory of a step of each arm.
 
     Args:
-        tasks: at least one task.
+        tasks: at least one task; the memory shown is that of the first.
         axes: fields of the curve to draw accuracy over, one per column.
     """
     with style():
@@ -108,8 +108,7 @@ def accuracy(tasks: Sequence[TaskRuns], axes: Sequence[str] = tuple(_AXES)) -> F
                     fontsize=7,
                 )  # fmt: skip
             _set_limits(panels[0], setting)
-        most = max(tasks, key=lambda setting: len(setting.plans))
-        _memory(figure.add_subplot(cells[:, -1]), most)
+        _memory(figure.add_subplot(cells[:, -1]), tasks[0])
         machines = dict.fromkeys(name for setting in tasks for name in setting.machines)
         made = dict.fromkeys(setting.made for setting in tasks)
         figure.suptitle(f"{'; '.join(made)}\n{'; '.join(machines)}", fontsize=10.5)
@@ -241,7 +240,7 @@ def _memory(panel: Axes, setting: TaskRuns) -> None:
     panel.xaxis.set_major_locator(MaxNLocator(4))
     panel.set_xlabel("memory of a step; line: budget,\n| simulated, ◇ planned by formula")
     common = "".join(f", {_size(*size)}" for size in sizes) if len(sizes) == 1 else ""
-    panel.set_title(f"measured peak{common}")
+    panel.set_title(f"measured peak, {setting.name}{common}")
 
 
 def _size(batch: int, context: int) -> str:

@@ -33,7 +33,9 @@ def steps(records: Sequence[Record]) -> Figure:
             seconds = record.metrics["seconds"]
             for place, arm in enumerate(arms):
                 if arm not in seconds:
-                    panel.text(1.05, place, "out of memory", va="center", fontsize=8, color=INK)
+                    short = arm in record.metrics.get("out_of_memory", ())
+                    why = "out of memory" if short else "needs a GPU"
+                    panel.text(1.05, place, why, va="center", fontsize=8, color=INK)
                     continue
                 middle, (low, high) = ratio(seconds, arm, _BASE), ratio_range(seconds, arm, _BASE)
                 colour = BLUE if LABELS[arm].startswith("MeZO") else ORANGE
