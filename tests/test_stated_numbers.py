@@ -63,15 +63,13 @@ def test_size_factors_are_those_of_the_simulated_steps() -> None:
 
 def test_the_memory_of_llama_2_7b_is_that_measured_on_a_gpu() -> None:
     wanted = {"context": 2048, "layers": 32, "hidden": 4096, "attention": "sdpa"}
+    runs = read_runs(current_runs(ROOT / "results", "mezo_fig3_gpu"))
     peaks = {
         record.point["method"]: record.metrics["peak_bytes"] / 1e9
-        for record in of_kind(
-            read_runs(current_runs(ROOT / "results", "mezo_fig3_gpu")), "measured"
-        )
+        for record in of_kind(runs, "measured")
         if all(record.point[name] == value for name, value in wanted.items())
     }
-    both = [f"{peaks[method]:.1f}" for method in ("mezo", "bp")]
-    assert states(bullet("Memory"), both)
+    assert states(bullet("Memory"), [f"{peaks[method]:.1f}" for method in ("mezo", "bp")])
 
 
 def test_the_gap_at_equal_memory_is_that_of_the_ledger(rows: dict[str, ClaimRow]) -> None:
