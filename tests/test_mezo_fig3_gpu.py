@@ -48,7 +48,7 @@ def test_savings_are_quotients_of_peaks_at_the_published_place() -> None:
     found = {finding.claim_id: finding for finding in findings(made)}
     assert found["A1-measured"].ours == pytest.approx(1 + (6e9 - 5e9) / 4e9)
     assert found["A4-measured"].ours == pytest.approx(1.2)
-    assert found["A4-measured"].others == {"sdpa": pytest.approx(1.8)}
+    assert found["A4-measured"].others == {"SDPA": pytest.approx(1.8)}
     assert found["A7-measured"].ours == pytest.approx(24)
     assert found["A3-measured"].ours == pytest.approx(3)
     assert "sdpa" in found["A3-measured"].reason

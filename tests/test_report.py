@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -46,6 +47,27 @@ def test_readme_between_the_marks_is_replaced_and_the_rest_kept(tmp_path: Path) 
     }
     update_readme(readme, results, [])
     assert readme.read_text() == once
+
+
+@pytest.mark.parametrize(
+    ("relation", "ours", "differs"),
+    [
+        ("equals", 82.0, False),
+        ("equals", 83.5, True),
+        ("equals", 76.5, True),
+        ("at least", 83.5, False),
+        ("at least", 76.5, True),
+        ("at most", 83.5, True),
+        ("at most", 76.5, False),
+    ],
+)
+def test_a_result_differs_if_its_interval_excludes_the_published_number(
+    relation: str, ours: float, differs: bool
+) -> None:
+    row = claim_rows(ROOT / "results", ["mezo_fig4"])[0]
+    made = replace(row, relation=relation, published=80.0, ours=ours, interval=3.0)
+    assert made.differs == differs
+    assert not replace(made, interval=None).differs
 
 
 def test_readme_and_ledger_are_those_of_the_records() -> None:

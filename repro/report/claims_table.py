@@ -148,6 +148,15 @@ class ClaimRow:
         """``ours`` minus ``published``; null without ``ours``."""
         return None if self.ours is None else self.ours - self.published
 
+    @property
+    def differs(self) -> bool:
+        """Whether the published number, or a difference of 0, lies outside our interval."""
+        if self.ours is None or self.interval is None:
+            return False
+        signs = {"equals": 1, "at least": -1, "at most": 1}
+        distance = signs[self.relation] * (self.ours - self.published)
+        return (abs(distance) if self.relation == "equals" else distance) > self.interval
+
     def as_dict(self) -> dict[str, Any]:
         """Return the row as a JSON object, with ``difference`` and the schema's version."""
         return {"schema": SCHEMA, **asdict(self), "difference": self.difference}

@@ -1,7 +1,7 @@
 """Generate the results section of README.md and the ledger results/README.md."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from repro.artifacts import index
@@ -86,11 +86,24 @@ def write_ledger(results: Path, rows: Sequence[ClaimRow]) -> Path:
             "`repro claim ID` shows a statement in full, with its quotation.",
             legend,
             summary(rows),
+            *_unexplained(rows),
             *sections,
         ]
     )
     atomic.replace(path, f"{text}\n".encode())
     return path
+
+
+def _unexplained(rows: Sequence[ClaimRow]) -> Iterator[str]:
+    """Yield the undecided statements from which our result differs by more than its interval."""
+    if found := [row for row in rows if row.verdict == UNDECIDED and row.differs]:
+        yield "### Undecided although our result differs"
+        yield (
+            "In these statements our interval excludes the published number or, in a ranking, a "
+            "difference of 0. They are *undecided* because the paper leaves settings open. None of "
+            "the other settings that we tried explains the difference."
+        )
+        yield claims_markdown(found)
 
 
 def artifact_table(rows: Sequence[ClaimRow], seconds: Mapping[str, float]) -> str:

@@ -70,9 +70,9 @@ def claim_text(row: ClaimRow) -> str:
         "other values": formatting.other_values(row),
         "notes on them": "\n".join(f"{name}: {note}" for name, note in row.notes.items()),
         "verdict": row.shown_verdict,
-        "corrected slip": formatting.correction(row),
+        "correction": formatting.correction(row),
         "reason": row.reason,
-        "not in the paper": ", ".join(row.setting_unknown),
+        "settings not given": ", ".join(row.setting_unknown),
         "other settings": (
             f"{row.plausible[0]:.4g} to {row.plausible[1]:.4g} {formatting.unit(row)}"
             if row.plausible
@@ -104,7 +104,9 @@ def _table(rows: Sequence[ClaimRow], width: int, *, header: bool) -> Table:
 
     Ids and verdicts are never cut, so that ids can be copied.
     """
-    ours = [formatting.NOTHING if row.ours is None else f"{row.ours:.4g}" for row in rows]
+    # the value that the verdict is about: after a correction of the paper, if there is one
+    values = [row.ours if row.corrected is None else row.corrected for row in rows]
+    ours = [formatting.NOTHING if value is None else f"{value:.4g}" for value in values]
     columns = {
         "id": [row.id for row in rows],
         "statement": [row.statement for row in rows],

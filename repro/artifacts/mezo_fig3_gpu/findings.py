@@ -43,7 +43,7 @@ def _savings(points: Sequence[Saving]) -> Iterator[Finding]:
         chosen = here.pop("eager" if "eager" in here else next(iter(here)))
         bp, mezo = (format_bytes(side["peak_bytes"]) for side in (chosen.bp, chosen.mezo))
         reason = f"allocated by torch.cuda with {chosen.attention} attention: BP {bp}, MeZO {mezo}"
-        others = {name: point.ratio for name, point in here.items()}
+        others = {"SDPA" if name == "sdpa" else name: point.ratio for name, point in here.items()}
         yield Finding(claim_id, chosen.ratio, reason, others=others)
 
 
