@@ -188,8 +188,9 @@ def _order(setting: TaskRuns) -> Finding:
     )
     reason = (
         f"{setting.title}: final accuracy of {mezo.label} minus final accuracy of {bp.label}; the "
-        f"choice of {_items(bp, 'final')} questions alone may shift it by {chance:.1f} points, which "
-        f"the interval includes{_before_training(setting, mezo, bp, spread.mean)}{_left_out(mezo)}{_left_out(bp)}"
+        f"choice of {_items(bp, 'final')} questions alone may shift it by {chance:.1f} points, "
+        f"which the interval includes{_before_training(setting, mezo, bp, spread.mean)}"
+        f"{_left_out(mezo)}{_left_out(bp)}"
     )
     return Finding(
         "A9-order",
