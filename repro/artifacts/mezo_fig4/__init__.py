@@ -332,7 +332,6 @@ CAPTIONS = {
         "Validation accuracy over training time and forward passes, and the measured memory of "
         "each method; the published accuracies belong to far larger models"
     ),
-    "learning_rates": "Loss on the held-out items over the learning rate, by method and model",
 }
 
 

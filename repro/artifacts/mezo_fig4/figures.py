@@ -1,4 +1,4 @@
-"""Draw accuracy over time, forward passes and arithmetic, with memory; and the learning rates."""
+"""Draw accuracy over time, forward passes and arithmetic, with memory."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ from repro.artifacts.mezo_fig4.points import (
 from repro.claims.index import CLAIMS
 from repro.claims.statistics import SEEDS_FOR_AN_INTERVAL, estimate
 from repro.core.units import format_bytes
-from repro.finetuning.arms import ARMS, LABELS, estimates
+from repro.finetuning.arms import LABELS
 from repro.measurement.records import Record
 from repro.plotting.style import BLUE, BROWN, CYAN, GREEN, INK, ORANGE, PINK, RED, style
 
@@ -60,18 +60,6 @@ def fig4(records: Sequence[Record]) -> Figure:
         highest.setdefault(setting.dataset, setting)
     shown = [one for one in highest.values() if one.dataset != GENERATED]
     return accuracy(shown or list(highest.values()), ("seconds", "forward_passes"))
-
-
-def learning_rates(records: Sequence[Record]) -> Figure:
-    """Draw the learning-rate grids of every setting: held-out loss over the learning rate."""
-    with_grids = [setting for setting in settings(records) if setting.grids]
-    with style():
-        rows = max(1, len(with_grids))
-        figure, grid = plt.subplots(rows, 2, figsize=(8.4, 3.1 * rows), squeeze=False)
-        for (left, right), setting in zip(grid, with_grids, strict=False):
-            _grid(left, setting, zo=False)
-            _grid(right, setting, zo=True)
-    return figure
 
 
 def accuracy(tasks: Sequence[TaskRuns], axes: Sequence[str] = tuple(_AXES)) -> Figure:
@@ -245,29 +233,3 @@ def _memory(panel: Axes, setting: TaskRuns) -> None:
 
 def _size(batch: int, context: int) -> str:
     return f"B = {batch}, N = {context}"
-
-
-def _grid(panel: Axes, setting: TaskRuns, *, zo: bool) -> None:
-    for arm in (arm for arm in ARMS if bool(estimates(arm)) == zo):
-        here = [r for r in setting.grids if r.point["arm"] == arm and r.metrics.get("loss")]
-        for model in dict.fromkeys(record.point["model"] for record in here):
-            of_model = sorted(
-                (record for record in here if record.point["model"] == model),
-                key=lambda record: float(record.point["lr"]),
-            )
-            panel.plot(
-                [record.point["lr"] for record in of_model],
-                [record.metrics["loss"][-1] for record in of_model],
-                marker="o",
-                markersize=4,
-                color=_COLOURS[arm],
-                label=f"{LABELS[arm]}, {model.rpartition('/')[2]}",
-            )
-    panel.set_xscale("log")
-    panel.set_xlabel("learning rate")
-    panel.set_ylabel("held-out cross-entropy (nats)")
-    panel.set_title(f"{setting.title}\n{setting.made}")
-    if panel.lines:
-        panel.legend()
-    else:  # the runs have arms of the other kind only
-        panel.set_visible(False)
