@@ -68,7 +68,9 @@ def by_int_mm(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
     (m, k), n = a.shape, b.shape[1]
     # CUDA refuses up to 16 rows, and other sizes that are no multiples of 8
     rows, inner, columns = max(-m % 8, 24 - m), -k % 8, -n % 8
-    product = torch._int_mm(pad(a, (0, inner, 0, rows)), pad(b, (0, columns, 0, inner)))
+    # cuBLAS refuses some sizes if the second factor lies row by row
+    transposed = pad(b.t(), (0, inner, 0, columns)).contiguous()
+    product = torch._int_mm(pad(a, (0, inner, 0, rows)), transposed.t())
     return out.copy_(product[:m, :n])
 
 

@@ -30,4 +30,5 @@ class IntegerTensor:
 
     def dequantise(self, dtype: torch.dtype = torch.float32) -> Tensor:
         """Return the numbers in floating point, exact unless they underflow or overflow."""
-        return torch.ldexp(self.values.to(dtype), torch.tensor(self.exponent))
+        exponent = torch.tensor(self.exponent, device=self.values.device)
+        return torch.ldexp(self.values.to(dtype), exponent)
