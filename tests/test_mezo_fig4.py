@@ -788,31 +788,6 @@ def test_accuracies_have_a_verdict_at_the_published_setting_only() -> None:
     assert verdict(CLAIMS["A9"], ours["A9"]) == "not run"
     published = found([msgspec.structs.replace(r, profile="paper") for r in ALL])
     assert verdict(CLAIMS["A9"], published["A9"]) != "not run"
-    assert published["A8-measured"].ours is None  # MeZO ran out of memory
-
-
-def test_every_set_up_must_take_what_is_published() -> None:
-    """A set-up of 3 GB is no nearer to 17 GB for another that takes them."""
-    plans = [planned("bp", 17.1e9), planned("mezo_5", 3e9, "large")]
-    alike = [plans[0], planned("mezo_5", 16.9e9)]
-    too_large = [plans[0], planned("mezo_5", None)]
-    of = [
-        found([record(r, "paper") for r in (*BP, *MEZO, *some)])["A8-measured"]
-        for some in (plans, alike, plans[:1], too_large)
-    ]
-    assert [finding.ours for finding in of] == [3, 17.1, None, None]
-    verdicts = [verdict(CLAIMS["A8-measured"], finding) for finding in of]
-    assert verdicts == ["not reproduced", "reproduced", "not run", "not run"]
-    assert of[2].reason == "not measured: MeZO"
-    assert "MeZO, n = 5 on small (out of memory)" in of[3].reason
-
-
-def test_every_model_of_the_published_set_ups_must_be_measured() -> None:
-    plans = [record(r, "paper") for r in (planned("bp", 17e9), planned("mezo_5", 17e9, "large"))]
-    config = {"every_model": True, "bp_models": ["small"], "mezo_models": ["large", "larger"]}
-    some = [msgspec.structs.replace(r, config=config) for r in plans]
-    peak = found([*(record(r, "paper") for r in (*BP, *MEZO)), *some])["A8-measured"]
-    assert (peak.ours, peak.reason) == (None, "not measured: MeZO on larger")
 
 
 def test_the_stand_in_says_nothing_of_boolq() -> None:

@@ -115,7 +115,8 @@ class Artifact:
     aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Maps a value of a selector field to the profile's value that it counts as."""
     reads_custom: bool = False
-    """Whether reports also use runs of no profile: a search needs all combinations ever tried."""
+    """Whether reports also use runs of no profile: a search needs all combinations ever tried, and
+    step times of fewer rounds are step times, too."""
     takes_recorded: bool = False
     """Whether its run takes results from ``Context.prior_results`` instead of computing them."""
     timed: bool = False

@@ -322,19 +322,6 @@ CLAIMS: tuple[Claim, ...] = (
             ),
         )
     ),
-    replace(
-        _A8,
-        id="A8-measured",
-        artifact="mezo_fig4",
-        statement="All set-ups of Fig. 4 take around 17 GB: the measured peak farthest from it",
-        published=17,
-        unit="GB",
-        relation="equals",
-        basis="measured",
-        judged_by=("paper",),
-        is_stated=False,
-        remark="the paper computed its 17 GB from the equations and measured nothing",
-    ),
     _ACCURACY,
     replace(
         _ACCURACY,

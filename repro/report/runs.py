@@ -26,10 +26,8 @@ def current_runs(results: Path, slug: str) -> list[Path]:
         raise UsageError(msg)
     directory = results / slug
     artifact = index.load(slug)
-    if artifact.reads_custom:
-        return run_files(directory)[::-1]
-    if artifact.selector_fields:
-        runs = profile_runs(directory)
+    if artifact.reads_custom or artifact.selector_fields:
+        runs = run_files(directory)[::-1] if artifact.reads_custom else profile_runs(directory)
         return [path for path in runs if not is_smoke(path)] or runs
     newest = latest_run(directory)
     return [] if newest is None else [newest]

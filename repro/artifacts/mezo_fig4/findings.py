@@ -1,6 +1,6 @@
 """Our value for each claim on Fig. 4, from the records of the highest profile that has one."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from math import hypot, inf, sqrt
 from statistics import fmean, stdev
@@ -23,7 +23,7 @@ from repro.claims.statistics import (
     sign_flip_p,
 )
 from repro.claims.verdict import Finding, is_ranking
-from repro.core.units import GB, format_bytes
+from repro.core.units import format_bytes
 from repro.finetuning.arms import LABELS, PAPER_ARMS, estimates
 from repro.measurement.records import Record, rank
 
@@ -62,23 +62,9 @@ def _height(finding: Finding) -> int:
 
 def of_setting(setting: TaskRuns) -> list[Finding]:
     """Return a finding for every claim, from the records of one setting."""
-    trained = [*_accuracies(setting), *_orders(setting), _time(setting)]
+    found = [*_accuracies(setting), *_orders(setting), _time(setting)]
     runs = [record for line in setting.lines if line.arm in PAPER_ARMS for record in line.records]
-    return [
-        replace(_peak(setting), records=setting.plans),
-        *(replace(finding, records=tuple(runs)) for finding in trained),
-    ]
-
-
-def _peak(setting: TaskRuns) -> Finding:
-    """Compare every set-up's measured peak with the published size; return the farthest."""
-    if without := list(_unmeasured(setting)):
-        return Finding("A8-measured", None, f"not measured: {', '.join(without)}")
-    peaks = [plan.metrics["measured_peak_bytes"] / GB for plan in setting.plans]
-    published = CLAIMS["A8-measured"].published
-    farthest = max(peaks, key=lambda peak: abs(peak - published))
-    reason = f"measured: {_peaks(setting)}"
-    return Finding("A8-measured", farthest, reason, profile=setting.profile)
+    return [replace(finding, records=tuple(runs)) for finding in found]
 
 
 def _peaks(setting: TaskRuns) -> str:
@@ -88,20 +74,6 @@ def _peaks(setting: TaskRuns) -> str:
         f"{name} {format_bytes(peak) if peak else 'more than the device has'}"
         for name, peak in peaks
     )
-
-
-def _unmeasured(setting: TaskRuns) -> Iterator[str]:
-    """Yield methods without a plan, models without one if all are to be run, and failed plans."""
-    for method, names, zo in (("BP", "bp_models", False), ("MeZO", "mezo_models", True)):
-        plans = [plan for plan in setting.plans if bool(estimates(plan.point["arm"])) == zo]
-        if not plans:
-            yield method
-        elif plans[0].config["every_model"]:
-            models = {plan.point["model"] for plan in plans}
-            yield from (f"{method} on {n}" for n in plans[0].config[names] if n not in models)
-    for plan in setting.plans:
-        if "measured_peak_bytes" not in plan.metrics:
-            yield f"{_name(plan)} (out of memory)"
 
 
 def _name(plan: Record) -> str:

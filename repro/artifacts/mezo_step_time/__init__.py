@@ -122,4 +122,5 @@ ARTIFACT = Artifact(
     captions=CAPTIONS,
     selector_fields=("models",),
     timed=True,
+    reads_custom=True,
 )
