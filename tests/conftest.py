@@ -5,7 +5,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -13,6 +13,9 @@ from hypothesis import HealthCheck, settings
 
 from made_up import write_mnist
 from repro.ondevice.build import ToolsMissingError, build, load
+
+if TYPE_CHECKING:
+    from repro.report.claims_table import ClaimRow
 
 # the machine may do much else
 settings.register_profile("repro", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -38,6 +41,14 @@ def _interrupts() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="session")
+def ledger() -> "list[ClaimRow]":
+    """All statements, judged from the committed records."""
+    from repro.report.claims_table import claim_rows
+
+    return claim_rows(Path(__file__).parents[1] / "results")
 
 
 @pytest.fixture

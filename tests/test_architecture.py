@@ -24,7 +24,7 @@ from repro.cli import main
 from repro.measurement import isolation
 from repro.measurement.records import PROFILES
 from repro.methods.perturbed_weights import PerturbedWeights
-from repro.report.claims_table import ClaimRow, claim_rows
+from repro.report.claims_table import ClaimRow
 from repro.report.markdown import artifact_section
 from repro.report.notebooks import assemble, is_stale, template
 from repro.report.runs import require_runs
@@ -182,17 +182,11 @@ def test_notebook_answers_first_and_says_how_it_was_made_last(slug: str) -> None
     assert sources.count(figure) == sources.count(shown[-1]) == 1
 
 
-@pytest.fixture(scope="module")
-def rows() -> list[ClaimRow]:
-    """All statements: the records of one artifact may also show in statements of another."""
-    return claim_rows(ROOT / "results")
-
-
 @pytest.mark.parametrize("slug", index.SLUGS)
-def test_ledger_shows_the_recorded_results(slug: str, rows: list[ClaimRow]) -> None:
-    ledger = (ROOT / "results" / "README.md").read_text(encoding="utf-8")
-    own = [row for row in rows if row.artifact == slug]
-    assert artifact_section(ROOT / "results", slug, own) in ledger
+def test_ledger_shows_the_recorded_results(slug: str, ledger: list[ClaimRow]) -> None:
+    text = (ROOT / "results" / "README.md").read_text(encoding="utf-8")
+    own = [row for row in ledger if row.artifact == slug]
+    assert artifact_section(ROOT / "results", slug, own) in text
 
 
 def test_constraints_name_no_host_and_pin_every_hash() -> None:

@@ -17,17 +17,11 @@ from repro.claims.verdict import UNDECIDED
 from repro.cli import build_parser, main
 from repro.measurement.records import read_runs
 from repro.measurement.renamed import PRESENT_SLUGS
-from repro.report.claims_table import ClaimRow, claim_rows
+from repro.report.claims_table import ClaimRow
 from repro.report.runs import current_runs
 from repro.report.summary import SUMMARY, write_summary
 
 ROOT = Path(__file__).parents[1]
-
-
-@pytest.fixture(scope="module")
-def ledger() -> list[ClaimRow]:
-    """The statements from the committed records."""
-    return claim_rows(ROOT / "results")
 
 
 def repro(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -35,15 +29,17 @@ def repro(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProce
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
 
 
-def test_list_shows_paper_time_and_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_shows_paper_time_and_verdicts(
+    capsys: pytest.CaptureFixture[str], ledger: list[ClaimRow]
+) -> None:
     assert main(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     at = next(n for n, line in enumerate(lines) if line.startswith("elasticzo_table1 "))
     records = read_runs(current_runs(ROOT / "results", "elasticzo_table1"))
     hours = sum(sum(record.metrics["seconds"]) for record in records) / 3600
     assert lines[at].split()[1:4] == ["elasticzo", f"{hours:.1f}", "h"]
-    rows = claim_rows(ROOT / "results", ["elasticzo_table1"])
-    undecided = sum(row.verdict == UNDECIDED for row in rows)
+    of_table = [row for row in ledger if row.artifact == "elasticzo_table1"]
+    undecided = sum(row.verdict == UNDECIDED for row in of_table)
     assert f"{undecided} undecided" in lines[at + 1]
 
 

@@ -960,6 +960,8 @@ def test_profiles_are_what_they_say() -> None:
         ({"zo_forwards": (1, 2)}, "zo_forwards: 2 numbers for 1 mezo_models; give one for each"),
         ({"zo_forwards": (-1,)}, "zo_forwards = -1: must be a whole number of at least 0"),
         ({"elasticzo_lrs": (0.0,)}, "learning rate of elasticzo_lrs = 0.0"),
+        ({"noise": "philox", "device": "cpu"}, "noise = 'philox' with device = 'cpu'"),
+        ({"noise": "engine", "device": "cuda"}, "noise = 'engine' with device = 'cuda'"),
     ],
 )
 def test_a_wrong_setting_is_refused_before_anything_runs(

@@ -19,7 +19,7 @@ from repro.core.units import format_bytes
 from repro.measurement.records import Profile, Record, read_run
 from repro.plotting.style import save, style
 from repro.report import notebooks
-from repro.report.claims_table import ClaimRow, claim_rows, read_ledger
+from repro.report.claims_table import ClaimRow, read_ledger
 from repro.report.commands import command_of
 from repro.report.figures import draw
 from repro.report.headlines import HEADLINES, headline_table
@@ -62,22 +62,20 @@ def test_readme_between_the_marks_is_replaced_and_the_rest_kept(tmp_path: Path) 
     ],
 )
 def test_a_result_differs_if_its_interval_excludes_the_published_number(
-    relation: str, ours: float, differs: bool
+    relation: str, ours: float, differs: bool, ledger: list[ClaimRow]
 ) -> None:
-    row = claim_rows(ROOT / "results", ["mezo_fig4"])[0]
-    made = replace(row, relation=relation, published=80.0, ours=ours, interval=3.0)
+    made = replace(ledger[0], relation=relation, published=80.0, ours=ours, interval=3.0)
     assert made.differs == differs
     assert not replace(made, interval=None).differs
 
 
-def test_readme_and_ledger_are_those_of_the_records() -> None:
-    rows = claim_rows(ROOT / "results")
+def test_readme_and_ledger_are_those_of_the_records(ledger: list[ClaimRow]) -> None:
     readme = (ROOT / "README.md").read_text()
-    assert headline_table(rows) in readme
-    assert artifact_table(rows, read_summary().recorded_seconds) in readme
+    assert headline_table(ledger) in readme
+    assert artifact_table(ledger, read_summary().recorded_seconds) in readme
     assert len(readme.splitlines()) <= 200
-    ledger = (ROOT / "results" / "README.md").read_text()
-    assert all(f"| {row.id} |" in ledger for row in rows)
+    document = (ROOT / "results" / "README.md").read_text()
+    assert all(f"| {row.id} |" in document for row in ledger)
 
 
 @pytest.mark.parametrize(
@@ -133,9 +131,10 @@ def test_figures_are_the_same_bytes_each_time(tmp_path: Path) -> None:
     assert drawn(tmp_path / "a") == drawn(tmp_path / "b")
 
 
-@pytest.mark.parametrize("slug", index.SLUGS)
-def test_committed_claims_have_a_reason_and_what_is_computed_a_value(slug: str) -> None:
-    for row in claim_rows(ROOT / "results", [slug]):
+def test_committed_claims_have_a_reason_and_what_is_computed_a_value(
+    ledger: list[ClaimRow],
+) -> None:
+    for row in ledger:
         assert row.reason
         if row.basis != "trained":  # cells may wait for their run, or for a data set
             assert row.ours is not None, row.id

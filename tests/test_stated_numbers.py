@@ -12,7 +12,7 @@ from repro.claims.elasticzo import ROW_LABELS
 from repro.claims.index import CLAIMS
 from repro.claims.trained import SeedGroups
 from repro.measurement.records import of_kind, read_runs
-from repro.report.claims_table import ClaimRow, claim_rows
+from repro.report.claims_table import ClaimRow
 from repro.report.notebooks import template
 from repro.report.runs import current_runs
 
@@ -37,8 +37,8 @@ def states(text: str, numbers: Sequence[str]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def rows() -> dict[str, ClaimRow]:
-    return {row.id: row for row in claim_rows(ROOT / "results")}
+def rows(ledger: list[ClaimRow]) -> dict[str, ClaimRow]:
+    return {row.id: row for row in ledger}
 
 
 def accuracies(rows: dict[str, ClaimRow], dataset: str, *methods: str) -> list[str]:

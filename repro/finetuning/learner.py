@@ -176,9 +176,9 @@ def noise_of(name: str, chunk: int | None = None, *, native_passes: bool = False
     Raises:
         EngineError: the noise needs the engine, which is not built.
     """
-    for of_its_own in (EngineNoise, EngineSigns, PhiloxNoise):
-        if name == of_its_own.name:
-            return of_its_own()
+    for kind in (EngineNoise, EngineSigns, PhiloxNoise):
+        if name == kind.name:
+            return kind()
     return TorchNoiseOnEngine(chunk) if native_passes else TorchNoise(chunk)
 
 

@@ -151,11 +151,10 @@ class ClaimRow:
     @property
     def differs(self) -> bool:
         """Whether the published number, or a difference of 0, lies outside our interval."""
-        if self.ours is None or self.interval is None:
+        if self.difference is None or self.interval is None:
             return False
-        signs = {"equals": 1, "at least": -1, "at most": 1}
-        distance = signs[self.relation] * (self.ours - self.published)
-        return (abs(distance) if self.relation == "equals" else distance) > self.interval
+        above, below = self.difference > self.interval, self.difference < -self.interval
+        return {"equals": above or below, "at least": below, "at most": above}[self.relation]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as a JSON object, with ``difference`` and the schema's version."""

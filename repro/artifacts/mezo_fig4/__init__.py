@@ -167,16 +167,11 @@ class Config:
         require_choice("bp_dtype", self.bp_dtype, BYTES)
         require_choice("device", self.device, ("cpu", "cuda"))
         require_choice("noise", self.noise, get_args(NoiseName))
-        if uses_engine(self.noise) and self.device != "cpu":
+        needed = "cpu" if uses_engine(self.noise) else "cuda"
+        if self.noise != "torch" and self.device != needed:
             msg = (
-                f"noise = {self.noise!r} with device = 'cuda': the engine draws noise on the CPU "
-                "only; use noise = 'philox' or 'torch'"
-            )
-            raise UsageError(msg)
-        if self.noise == "philox" and self.device != "cuda":
-            msg = (
-                "noise = 'philox' with device = 'cpu': its kernels run on a GPU only; use noise = "
-                "'engine' or 'torch'"
+                f"noise = {self.noise!r} with device = {self.device!r}: this noise is drawn on "
+                f"{needed!r} only; use noise = 'torch', which is drawn on both"
             )
             raise UsageError(msg)
         for name in ("context", "batch", "evaluations", "monitored_items", "tuning_items"):
