@@ -5,7 +5,13 @@ import re
 import pytest
 
 from repro.core.errors import UsageError
-from repro.core.units import format_binary_bytes, format_seconds, parse_bytes, parse_count
+from repro.core.units import (
+    format_binary_bytes,
+    format_numbers,
+    format_seconds,
+    parse_bytes,
+    parse_count,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +28,20 @@ from repro.core.units import format_binary_bytes, format_seconds, parse_bytes, p
 )
 def test_binary_bytes_have_four_digits(count: int, text: str) -> None:
     assert format_binary_bytes(count) == text
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ([], ""),
+        ([3], "3"),
+        ([1, 0], "0, 1"),
+        ([0, 1, 2], "0 to 2"),
+        ([9, 0, 2, 3, 4, 7, 8], "0, 2 to 4, 7 to 9"),
+    ],
+)
+def test_numbers_in_a_row_are_a_range(numbers: list[int], text: str) -> None:
+    assert format_numbers(numbers) == text
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from repro.claims.statistics import (
     prediction_half_width,
 )
 from repro.claims.verdict import Finding
+from repro.core.units import format_numbers
 from repro.measurement.lengths import beginning_of, course_of, epochs_of
 from repro.measurement.records import Record, of_kind, rank
 
@@ -286,6 +287,11 @@ def findings_of(slug: str, records: Iterable[Record]) -> list[Finding]:
     return findings({claim.id: QUANTITIES[claim.id] for claim in of_artifact(slug)}, records)
 
 
+def seeds_text(seeds: Iterable[Seed]) -> str:
+    """Return the seeds in ascending order, three or more in a row as a range."""
+    return format_numbers(seed for seed in seeds if seed is not None)
+
+
 def sampling_variance(share: float, images: int | None) -> float:
     """Return the variance of a percentage counted on a sample of images.
 
@@ -418,7 +424,7 @@ def _finding(
     claim_id: str, what: str, by_seed: BySeed, groups: Sequence[SeedGroup], profile: str
 ) -> Finding:
     found = estimate(list(by_seed.values()))
-    reason = f"{what}, seed{'s' if len(by_seed) > 1 else ''} {', '.join(map(str, by_seed))}"
+    reason = f"{what}, seed{'s' if len(by_seed) > 1 else ''} {seeds_text(by_seed)}"
     run = set.intersection(*(set(group.seeds) for group in groups))
     diverged = {seed for group in groups for seed in group.diverged if seed in run}
     left_out = {record.seed for group in groups for record in group.left_out}

@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import groupby
 
 from repro.core.errors import UsageError
 
@@ -30,6 +31,16 @@ def format_binary_bytes(count: float) -> str:
     """Return ``count`` bytes in KiB, or from 1 MiB on in MiB, with four significant digits."""
     unit, name = (MIB, "MiB") if abs(count) >= MIB else (KIB, "KiB")
     return f"{count / unit:.4g} {name}"
+
+
+def format_numbers(numbers: Iterable[int]) -> str:
+    """Return whole numbers in ascending order, three or more in a row as a range: ``0, 2 to 4``."""
+    parts: list[str] = []
+    # in a row, a number and its place grow alike
+    for _, row in groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0]):
+        found = [number for _, number in row]
+        parts += [f"{found[0]} to {found[-1]}"] if len(found) > 2 else map(str, found)
+    return ", ".join(parts)
 
 
 def format_seconds(seconds: float) -> str:

@@ -36,7 +36,7 @@ from repro.report.runs import current_runs
 from repro.report.summary import read_summary
 
 SCHEMA = 2
-"""Version of ``repro claims --json``; docs/json.md maps the fields of version 1."""
+"""Version of ``repro claims --json``; docs/json.md has the fields."""
 BASES = {
     "analytic": "equations",
     "simulated": "simulated",

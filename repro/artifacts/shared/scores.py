@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from repro.artifacts.shared.columns import headings, place, published
 from repro.claims.elasticzo import ROW_LABELS
 from repro.claims.quantity import Point, key
-from repro.claims.trained import SeedGroup, SeedGroups, prediction
+from repro.claims.trained import SeedGroup, SeedGroups, prediction, seeds_text
 from repro.measurement.records import Record
 from repro.plotting import accuracy
 from repro.plotting.accuracy import Columns, Score
@@ -83,7 +83,7 @@ def _row(group: SeedGroup) -> dict[str, Any]:
     problem = str(group.settings.get("problem", ""))
     return {
         "profile": group.profile,
-        "seeds": ", ".join(map(str, group.seeds)),
+        "seeds": seeds_text(group.seeds),
         "note": group.caveat,
         "engine": ", ".join(dict.fromkeys(record.engine for record in group.records)),
         "data set": "" if problem == group.point["dataset"] else problem,
