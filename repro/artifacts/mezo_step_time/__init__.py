@@ -34,6 +34,8 @@ Arm = Literal[
     "bp_checkpoint",
     "lora",
     "mezo_torch",
+    "mezo_engine",
+    "mezo_engine_signs",
     "mezo_philox",
     "mezo_philox_exact",
     "published",
@@ -45,10 +47,17 @@ LABELS: dict[str, str] = {
     "bp_checkpoint": "BP, checkpointed, SGD",
     "lora": "LoRA, Adam",
     "mezo_torch": "MeZO, PyTorch's noise",
+    "mezo_engine": "MeZO, engine's noise",
+    "mezo_engine_signs": "MeZO, engine's signs",
     "mezo_philox": "MeZO, fused kernels",
     "mezo_philox_exact": "MeZO, fused kernels, exact restore",
     "published": "MeZO, published loop",
 }
+ONLY_ON: dict[Device, tuple[Arm, ...]] = {
+    "cpu": ("mezo_engine", "mezo_engine_signs"),
+    "cuda": ("mezo_philox", "mezo_philox_exact"),
+}
+"""Arms that run on one kind of device; they are left out on the other."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,8 @@ class Config:
     models: tuple[ModelName, ...] = ("135M", "1B", "7B")
     """Shapes of the models; the weights are random."""
     arms: tuple[Arm, ...] = ARMS
-    """Methods. The fused kernels run on a GPU only and are left out elsewhere."""
+    """Methods. The engine draws noise on a CPU only, the fused kernels on a GPU only; elsewhere
+    they are left out."""
     batches: tuple[int, ...] = (16, 8, 1)
     """B, prompts per step, for each timed batch."""
     contexts: tuple[int, ...] = (32, 128, 2048)
@@ -97,10 +107,10 @@ class Config:
 
 PAPER = Config()
 QUICK = replace(
-    PAPER, models=("135M",), batches=(16,), contexts=(32,), dtype="float32", turns=2, steps=1,
-    device="cpu", threads=2,
+    PAPER, models=("135M",), batches=(16, 8), contexts=(32, 128), dtype="float32", turns=6,
+    steps=1, device="cpu", threads=2,
 )  # fmt: skip
-SMOKE = replace(QUICK, models=("tiny",), batches=(2,), contexts=(16,), threads=1)
+SMOKE = replace(QUICK, models=("tiny",), batches=(2,), contexts=(16,), turns=2, threads=1)
 
 
 CAPTIONS = {

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from repro.artifacts.mezo_step_time import LABELS
+from repro.artifacts.mezo_step_time import LABELS, ONLY_ON
 from repro.measurement.records import Record, of_kind
 from repro.measurement.timing import ratio, ratio_range
 from repro.plotting.style import BLUE, INK, ORANGE, style
@@ -34,7 +34,8 @@ def steps(records: Sequence[Record]) -> Figure:
             for place, arm in enumerate(arms):
                 if arm not in seconds:
                     short = arm in record.metrics.get("out_of_memory", ())
-                    why = "out of memory" if short else "needs a GPU"
+                    needed = "a CPU" if arm in ONLY_ON["cpu"] else "a GPU"
+                    why = "out of memory" if short else f"needs {needed}"
                     panel.text(1.05, place, why, va="center", fontsize=8, color=INK)
                     continue
                 middle, (low, high) = ratio(seconds, arm, _BASE), ratio_range(seconds, arm, _BASE)

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.mezo_step_time import Arm, Config, ModelName
+from repro.artifacts.mezo_step_time import ONLY_ON, Arm, Config, ModelName
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import Dtype
 from repro.finetuning.base_models import random_model
@@ -34,6 +34,8 @@ from repro.methods.noise import Noise, TorchNoise
 from repro.methods.perturbed_weights import Restore
 from repro.methods.philox import PhiloxNoise
 from repro.models.training_mode import without_dropout
+from repro.ondevice.build import build
+from repro.ondevice.noise import EngineNoise, EngineSigns
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -56,7 +58,13 @@ SHAPES: dict[ModelName, tuple[int, ...]] = {
 """Values of ``_SIZES`` for SmolLM2-135M, Llama 3.2 1B and Llama 2 7B, and for a tiny test model."""
 _EPS, _LR = 1e-3, 1e-9  # no time depends on them; at this rate the weights hardly change
 _ANSWERS = np.array([1, 2], np.int32)
-_FUSED = ("mezo_philox", "mezo_philox_exact")
+_NOISES: dict[Arm, type[Noise]] = {
+    "mezo_torch": TorchNoise,
+    "mezo_engine": EngineNoise,
+    "mezo_engine_signs": EngineSigns,
+    "mezo_philox": PhiloxNoise,
+    "mezo_philox_exact": PhiloxNoise,
+}
 
 
 @dataclass(frozen=True)
@@ -79,9 +87,13 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
     Raises:
         UsageError: the device does not exist here.
+        EngineError: the engine is to draw noise and cannot be built.
     """
     require_device(config.device)
-    arms = tuple(arm for arm in config.arms if config.device == "cuda" or arm not in _FUSED)
+    elsewhere = {arm for device, of in ONLY_ON.items() if device != config.device for arm in of}
+    arms = tuple(arm for arm in config.arms if arm not in elsewhere)
+    if any(arm in ONLY_ON["cpu"] for arm in arms):
+        build()
     rest = (config.dtype, config.turns, config.steps, config.device, config.threads)
     tasks = [
         StepTask(model, arms, batch, length, *rest)
@@ -183,9 +195,8 @@ def _step(arm: Arm, model: "PreTrainedModel", batch: Batch) -> Step:
         loop = PublishedLoop(model, _ANSWERS.tolist(), _LR, _EPS)
         seeds = count()
         return lambda: loop.step(batch, next(seeds))
-    noise: Noise = TorchNoise() if arm == "mezo_torch" else PhiloxNoise()
     restore: Restore = "exact" if arm == "mezo_philox_exact" else "rounded"
-    mezo = MeZO(model.parameters(), lr=_LR, eps=_EPS, restore=restore, noise=noise)
+    mezo = MeZO(model.parameters(), lr=_LR, eps=_EPS, restore=restore, noise=_NOISES[arm]())
     return lambda: mezo.step(loss)
 
 
