@@ -97,11 +97,12 @@ def write_ledger(results: Path, rows: Sequence[ClaimRow]) -> Path:
 def _unexplained(rows: Sequence[ClaimRow]) -> Iterator[str]:
     """Yield the undecided statements from which our result differs by more than its interval."""
     if found := [row for row in rows if row.verdict == UNDECIDED and row.differs]:
+        tried = sum(row.plausible is not None for row in found)
         yield "### Undecided although our result differs"
         yield (
             "In these statements our interval excludes the published number or, in a ranking, a "
-            "difference of 0. They are *undecided* because the paper leaves settings open. None of "
-            "the other settings that we tried explains the difference."
+            "difference of 0. They are *undecided* because the paper leaves settings open. For "
+            f"{tried} of {len(found)} we tried other settings, and none explains the difference."
         )
         yield claims_markdown(found)
 

@@ -1,6 +1,6 @@
 """Our values, measured on a GPU, for the statements on Fig. 3 and on the 17 GB of Fig. 4."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from repro.artifacts.mezo_fig3_gpu import ARTIFACT
 from repro.artifacts.shared.savings import SIZES, Saving, ratios
@@ -27,35 +27,46 @@ def findings(records: Sequence[Record]) -> list[Finding]:
 
 
 def _savings(points: Sequence[Saving]) -> Iterator[Finding]:
-    """Yield the savings with eager attention, which forms the scores that the equations count."""
-    if eager := [point.size_ratio for point in points if point.attention == "eager"]:
-        reason = f"smallest of {len(eager)} measured pairs of steps, if the model grows in depth"
-        yield Finding("A1-measured", min(eager), reason)
+    sizes = {
+        attention: [point.size_ratio for point in points if point.attention == attention]
+        for attention in dict.fromkeys(point.attention for point in points)
+    }
+    if sizes:
+        pairs = len(sizes.get("eager", ()))
+        reason = f"smallest of {pairs} measured pairs of steps, if the model grows in depth"
+        yield _finding("A1-measured", {name: min(of) for name, of in sizes.items()}, reason)
     for claim_id, (method, axis, value) in _WHERE.items():
-        sizes = {name: getattr(LLAMA2_7B, name) for name in SIZES} | {axis: value}
+        shape = {name: getattr(LLAMA2_7B, name) for name in SIZES} | {axis: value}
         here = {
             point.attention: point
             for point in points
-            if point.method == method and all(getattr(point, n) == v for n, v in sizes.items())
+            if point.method == method and all(getattr(point, n) == v for n, v in shape.items())
         }
         if not here:
             continue
-        chosen = here.pop("eager" if "eager" in here else next(iter(here)))
-        bp, mezo = (format_bytes(side["peak_bytes"]) for side in (chosen.bp, chosen.mezo))
-        reason = f"allocated by torch.cuda with {chosen.attention} attention: BP {bp}, MeZO {mezo}"
-        others = {"SDPA" if name == "sdpa" else name: point.ratio for name, point in here.items()}
-        yield Finding(claim_id, chosen.ratio, reason, others=others)
+        reason = ""
+        if eager := here.get("eager"):
+            bp, mezo = (format_bytes(side["peak_bytes"]) for side in (eager.bp, eager.mezo))
+            reason = f"allocated by torch.cuda with eager attention: BP {bp}, MeZO {mezo}"
+        yield _finding(claim_id, {name: point.ratio for name, point in here.items()}, reason)
 
 
 def _peaks(records: Iterable[Record]) -> Iterator[Finding]:
-    """Yield the memory of the three set-ups of Fig. 4, with eager attention where it fits."""
-    eager_first = sorted(records, key=lambda record: record.point["attention"] != "eager")
-    seen: set[str] = set()
-    for record in eager_first:
-        model, attention = record.point["model"], record.point["attention"]
-        if model in seen or "peak_bytes" not in record.metrics:
-            continue
-        seen.add(model)
-        peak = record.metrics["peak_bytes"]
-        reason = f"allocated by torch.cuda with {attention} attention"
-        yield Finding(f"A8-{model}-measured", peak / GB, reason)
+    """Yield the memory of the set-ups of Fig. 4 that fitted the GPU."""
+    peaks: dict[str, dict[str, float]] = {}
+    for record in records:
+        if "peak_bytes" in record.metrics:
+            of_model = peaks.setdefault(record.point["model"], {})
+            of_model[record.point["attention"]] = record.metrics["peak_bytes"] / GB
+    for model, found in peaks.items():
+        reason = "allocated by torch.cuda with eager attention"
+        yield _finding(f"A8-{model}-measured", found, reason)
+
+
+def _finding(claim_id: str, by_attention: Mapping[str, float], reason: str) -> Finding:
+    """Return the value with eager attention, which forms the scores that the equations count.
+
+    That with SDPA stands beside it, or alone if the GPU was too small for eager attention.
+    """
+    others = {"SDPA": by_attention["sdpa"]} if "sdpa" in by_attention else {}
+    return Finding(claim_id, by_attention.get("eager"), reason, others=others)

@@ -22,8 +22,8 @@ Deviations from the paper:
    belongs to ElasticZO's zeroth-order part. BP and MeZO alone judge the paper's statements.
 4. Tasks: BoolQ; SST-2, which two cores can train; RTE in `day` and `gpu`; and in `fewshot` 16
    training examples a class of SST-2, in the five splits of LM-BFF (arXiv 2012.15723), one for each
-   seed. The paper's statements are judged on BoolQ. The order on SST-2 and on the few-shot task has
-   statements of its own.
+   seed. The paper's statements are judged on BoolQ only. The order on SST-2 and on the few-shot
+   task has statements of its own.
 5. Controls that the paper does not show: the zero-shot accuracy of every model on every task, plain
    and with a bias chosen on training items, and the accuracy of the majority answer. LoRA with Adam
    on the larger model checks whether this model can end higher at all.

@@ -27,8 +27,8 @@ from repro.core.units import format_bytes
 from repro.finetuning.arms import LABELS, PAPER_ARMS, estimates
 from repro.measurement.records import Record, rank
 
-_ORDERS = ("A9-order", "A9-order-sst2", "A9-order-fewshot")
-"""Statements on the order of the final accuracies, as the ledger has them."""
+_OF_TASKS = ("A9-order-sst2", "A9-order-fewshot")
+"""Statements of our own on the order of the final accuracies, on other tasks than the paper's."""
 _GAIN = 0.5
 """Fraction of BP's gain for which the times are compared."""
 
@@ -38,7 +38,7 @@ def findings(records: Sequence[Record]) -> list[Finding]:
 
     An inconclusive part of a high profile does not hide the result of a complete lower profile.
     """
-    found = [of_setting(setting) for setting in settings(records)]
+    found = [_of_statements(setting) for setting in settings(records)]
     if not found:
         reason = "no run reached its first evaluation"
         return [Finding(claim.id, None, reason) for claim in of_artifact("mezo_fig4")]
@@ -60,8 +60,19 @@ def _height(finding: Finding) -> int:
     return -1 if finding.profile is None else rank(finding.profile)
 
 
+def _of_statements(setting: TaskRuns) -> list[Finding]:
+    """Return a finding for every claim; the paper's own are about BoolQ and need runs on it."""
+    found = of_setting(setting)
+    if setting.dataset == "boolq":
+        return found
+    reason = f"the runs use {setting.title}"
+    return [
+        one if one.claim_id in _OF_TASKS else Finding(one.claim_id, None, reason) for one in found
+    ]
+
+
 def of_setting(setting: TaskRuns) -> list[Finding]:
-    """Return a finding for every claim, from the records of one setting."""
+    """Return our value for every claim from the records of one setting, whatever its task."""
     found = [*_accuracies(setting), *_orders(setting), _time(setting)]
     runs = [record for line in setting.lines if line.arm in PAPER_ARMS for record in line.records]
     return [replace(finding, records=tuple(runs)) for finding in found]
@@ -109,17 +120,16 @@ def _accuracies(setting: TaskRuns) -> list[Finding]:
 
 
 def _orders(setting: TaskRuns) -> list[Finding]:
-    """Judge the order as a statement of its own for each of the suite's tasks.
-
-    The paper's statement is about BoolQ. Runs on a task of the user's, or on RTE, also count for
-    it, if there are none on BoolQ.
-    """
+    """Judge the order by the statement on the setting's task, or by the paper's if it has none."""
     judged = "A9-order"
     if setting.is_few_shot:
         judged = "A9-order-fewshot"
     elif setting.dataset == "sst2":
         judged = "A9-order-sst2"
-    found = {name: Finding(name, None, f"the runs use {setting.title}") for name in _ORDERS}
+    found = {
+        name: Finding(name, None, f"the runs use {setting.title}")
+        for name in ("A9-order", *_OF_TASKS)
+    }
     return list((found | {judged: replace(_order(setting), claim_id=judged)}).values())
 
 

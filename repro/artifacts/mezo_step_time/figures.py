@@ -33,9 +33,11 @@ def steps(records: Sequence[Record]) -> Figure:
             seconds = record.metrics["seconds"]
             for place, arm in enumerate(arms):
                 if arm not in seconds:
-                    short = arm in record.metrics.get("out_of_memory", ())
-                    needed = "a CPU" if arm in ONLY_ON["cpu"] else "a GPU"
-                    why = "out of memory" if short else f"needs {needed}"
+                    why = "not timed"
+                    if arm in record.metrics.get("out_of_memory", ()):
+                        why = "out of memory"
+                    elif record.point["device"] == "cpu" and arm in ONLY_ON["cuda"]:
+                        why = "needs a GPU"
                     panel.text(1.05, place, why, va="center", fontsize=8, color=INK)
                     continue
                 middle, (low, high) = ratio(seconds, arm, _BASE), ratio_range(seconds, arm, _BASE)
