@@ -12,6 +12,7 @@ from repro.claims.elasticzo import ROW_LABELS
 from repro.claims.index import CLAIMS
 from repro.claims.trained import SeedGroups
 from repro.measurement.records import of_kind, read_runs
+from repro.measurement.timing import ratio
 from repro.report.claims_table import ClaimRow
 from repro.report.notebooks import template
 from repro.report.runs import current_runs
@@ -70,6 +71,38 @@ def test_the_memory_of_llama_2_7b_is_that_measured_on_a_gpu() -> None:
         if all(record.point[name] == value for name, value in wanted.items())
     }
     assert states(bullet("Memory"), [f"{peaks[method]:.1f}" for method in ("mezo", "bp")])
+
+
+def test_the_set_ups_of_fig_4_are_those_measured_on_a_gpu() -> None:
+    runs = read_runs(current_runs(ROOT / "results", "mezo_fig3_gpu"))
+    peaks = {
+        (record.point["attention"], record.point["model"]): record.metrics["peak_bytes"] / 1e9
+        for record in of_kind(runs, "fig4_model")
+    }
+    models = ("gpt2-medium", "llama-7b", "llama-13b")
+    numbers = [f"{peaks[kind, model]:.1f}" for kind in ("eager", "sdpa") for model in models]
+    assert states((ROOT / "docs" / "gpu.md").read_text(encoding="utf-8"), numbers)
+    assert states(template("mezo_fig3_gpu").read_text(encoding="utf-8"), numbers)
+
+
+def test_step_times_are_medians_of_the_rounds() -> None:
+    """The smallest and the largest of the batches, as multiples of two forward passes."""
+    records = list(of_kind(read_runs(current_runs(ROOT / "results", "mezo_step_time")), "steps"))
+    numbers = []
+    for arm, model, device in (
+        ("mezo_engine", "135M", "cpu"),
+        ("bp", "135M", "cpu"),
+        ("mezo_philox_exact", "135M", "cuda"),
+        ("mezo_philox_exact", "1B", "cuda"),
+        ("mezo_philox_exact", "7B", "cuda"),
+    ):
+        medians = [
+            ratio(record.metrics["seconds"], arm, "two_forwards")
+            for record in records
+            if (record.point["model"], record.point["device"]) == (model, device)
+        ]
+        numbers += [f"{min(medians):.1f}", f"{max(medians):.1f}"]
+    assert states(answer("mezo_step_time"), numbers)
 
 
 def test_the_gap_at_equal_memory_is_that_of_the_ledger(rows: dict[str, ClaimRow]) -> None:

@@ -66,7 +66,7 @@ def _peaks(records: Iterable[Record]) -> Iterator[Finding]:
 def _finding(claim_id: str, by_attention: Mapping[str, float], reason: str) -> Finding:
     """Return the value with eager attention, which forms the scores that the equations count.
 
-    That with SDPA stands beside it, or alone if the GPU was too small for eager attention.
+    The value with SDPA is given, too; alone if the GPU was too small for eager attention.
     """
     others = {"SDPA": by_attention["sdpa"]} if "sdpa" in by_attention else {}
     return Finding(claim_id, by_attention.get("eager"), reason, others=others)

@@ -36,8 +36,10 @@ def steps(records: Sequence[Record]) -> Figure:
                     why = "not timed"
                     if arm in record.metrics.get("out_of_memory", ()):
                         why = "out of memory"
-                    elif record.point["device"] == "cpu" and arm in ONLY_ON["cuda"]:
+                    elif arm in ONLY_ON["cuda"] and record.point["device"] == "cpu":
                         why = "needs a GPU"
+                    elif arm in ONLY_ON["cpu"] and record.point["device"] == "cuda":
+                        why = "needs a CPU"
                     panel.text(1.05, place, why, va="center", fontsize=8, color=INK)
                     continue
                 middle, (low, high) = ratio(seconds, arm, _BASE), ratio_range(seconds, arm, _BASE)
