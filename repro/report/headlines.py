@@ -35,6 +35,8 @@ def headline_table(rows: Sequence[ClaimRow]) -> str:
         ours = formatting.ours(row)
         if corrected := formatting.corrected(row):
             ours = f"{corrected} by the corrected equation ({ours} as printed)"
+        elif row.verdict == INCONSISTENT and (measured := row.values.get("measured")):
+            ours = f"{ours} by the paper's equation; {measured:.3g} {formatting.unit(row)} measured"
         lines.append(
             f"| {HEADLINES[row.id]} | {formatting.published(row)} | {ours} | {row.shown_verdict} | "
             f"[`{row.id}`](notebooks/{row.artifact}.ipynb) |"
