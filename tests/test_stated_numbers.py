@@ -110,6 +110,23 @@ def test_the_gap_at_equal_memory_is_that_of_the_ledger(rows: dict[str, ClaimRow]
     assert states(answer("mezo_fig4"), [f"{row.ours:.1f}", f"{row.interval:.1f}"])
 
 
+def test_what_mezo_adds_on_boolq_is_that_of_the_records() -> None:
+    records = read_runs(current_runs(ROOT / "results", "mezo_fig4"))
+    on_gpu = [record for record in records if record.profile == "gpu"]
+    (start,) = {
+        record.metrics["accuracy"]
+        for record in of_kind(on_gpu, "zero_shot")
+        if record.point["model"] == "qwen2.5-coder-1.5b"
+    }
+    ends = [
+        record.metrics["final_accuracy"]
+        for record in of_kind(on_gpu, "run")
+        if record.point["arm"] == "mezo_1"
+    ]
+    numbers = [f"{100 * start:.1f}", f"{100 * (fmean(ends) - start):.1f}"]
+    assert states(bullet("A larger model by MeZO"), numbers)
+
+
 def test_accuracies_are_those_of_table_1(rows: dict[str, ClaimRow]) -> None:
     methods = ("cls1", "full_bp", "full_zo")
     mnist = accuracies(rows, "mnist", *methods)
