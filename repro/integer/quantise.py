@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from repro.core.errors import UsageError
 from repro.integer.rounding import LARGEST, MAGNITUDE_BITS
-from repro.integer.tensor import IntegerTensor
+from repro.integer.tensor import IntegerTensor, ldexp
 
 
 def exponent_of(largest: float) -> int:
@@ -47,7 +47,7 @@ def quantise(numbers: Tensor, exponent: int | None = None) -> IntegerTensor:
         msg = f"largest magnitude = {largest}: only finite numbers can be quantised"
         raise UsageError(msg)
     chosen = exponent_of(largest) if exponent is None else exponent
-    scaled = torch.ldexp(numbers, torch.tensor(-chosen)).round_()
+    scaled = ldexp(numbers, -chosen).round_()
     # NITI clips weights and activations to -127, but inputs to -128 (v2 ti_torch.py:354)
     return IntegerTensor(scaled.clamp_(-128, 127).to(torch.int8), chosen)
 

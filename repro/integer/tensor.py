@@ -30,5 +30,9 @@ class IntegerTensor:
 
     def dequantise(self, dtype: torch.dtype = torch.float32) -> Tensor:
         """Return the numbers in floating point, exact unless they underflow or overflow."""
-        exponent = torch.tensor(self.exponent, device=self.values.device)
-        return torch.ldexp(self.values.to(dtype), exponent)
+        return ldexp(self.values.to(dtype), self.exponent)
+
+
+def ldexp(numbers: Tensor, exponent: int) -> Tensor:
+    """Return ``numbers * 2 ** exponent`` on their device; PyTorch's own takes a tensor there."""
+    return torch.ldexp(numbers, torch.tensor(exponent, device=numbers.device))
