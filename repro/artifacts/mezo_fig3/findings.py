@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 from repro.artifacts.mezo_fig3 import ARTIFACT, PAPER
-from repro.artifacts.shared.savings import SYMBOLS, Saving, by_shape, device_of, ratios
+from repro.artifacts.shared.savings import SYMBOLS, Saving, by_kernel, by_shape, device_of, ratios
 from repro.claims.verdict import Finding
 from repro.core.units import GB, format_bytes
 from repro.measurement.records import Record, of_kind, single
@@ -363,9 +363,8 @@ def _simulated(points: Sequence[Saving]) -> list[Finding]:
         )
         if method == "bp_checkpoint":
             reason += f"; {_CHECKPOINTED}"
-        # SDPA keeps no N x N scores
-        others = {"SDPA": by_attention["sdpa"].ratio} if "sdpa" in by_attention else {}
-        found.append(Finding(claim_id, eager.ratio, reason, others=others))
+        of_kernels = {name: p.ratio for name, p in by_attention.items()}
+        found.append(by_kernel(claim_id, of_kernels, reason))
     return [*found, *_simulated_sizes(points)]
 
 
@@ -379,16 +378,16 @@ def _simulated_sizes(points: Sequence[Saving]) -> Iterator[Finding]:
         }
         for attention in ("eager", "sdpa")
     }
-    eager, sdpa = sizes["eager"], sizes["sdpa"]
+    eager = sizes["eager"]
     if eager:
         reason = f"smallest of {len(eager)} simulated pairs of steps, if the model grows in depth"
-        others = {"SDPA": min(sdpa.values())} if sdpa else {}
-        yield Finding("A1-simulated", min(eager.values()), reason, others=others)
+        smallest = {name: min(of.values()) for name, of in sizes.items() if of}
+        yield by_kernel("A1-simulated", smallest, reason)
     where = (32768, LLAMA2_7B.layers, LLAMA2_7B.hidden, "bp")
     if where in eager:
         reason = "ratio of parameters at equal memory by simulated steps, if the 7B grows in depth"
-        others = {"SDPA": sdpa[where]} if where in sdpa else {}
-        yield Finding("A2-orders-simulated", eager[where], reason, others=others)
+        there = {name: of[where] for name, of in sizes.items() if where in of}
+        yield by_kernel("A2-orders-simulated", there, reason)
 
 
 def _and_formula(metrics: dict[str, Any]) -> str:

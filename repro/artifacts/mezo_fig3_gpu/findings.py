@@ -1,9 +1,9 @@
 """Our values, measured on a GPU, for the statements on Fig. 3 and on the 17 GB of Fig. 4."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from repro.artifacts.mezo_fig3_gpu import ARTIFACT
-from repro.artifacts.shared.savings import SIZES, Saving, ratios
+from repro.artifacts.shared.savings import SIZES, Saving, by_kernel, ratios
 from repro.claims.verdict import Finding
 from repro.core.units import GB, format_bytes
 from repro.measurement.records import Record, of_kind
@@ -34,7 +34,7 @@ def _savings(points: Sequence[Saving]) -> Iterator[Finding]:
     if sizes:
         pairs = len(sizes.get("eager", ()))
         reason = f"smallest of {pairs} measured pairs of steps, if the model grows in depth"
-        yield _finding("A1-measured", {name: min(of) for name, of in sizes.items()}, reason)
+        yield by_kernel("A1-measured", {name: min(of) for name, of in sizes.items()}, reason)
     for claim_id, (method, axis, value) in _WHERE.items():
         shape = {name: getattr(LLAMA2_7B, name) for name in SIZES} | {axis: value}
         here = {
@@ -48,7 +48,7 @@ def _savings(points: Sequence[Saving]) -> Iterator[Finding]:
         if eager := here.get("eager"):
             bp, mezo = (format_bytes(side["peak_bytes"]) for side in (eager.bp, eager.mezo))
             reason = f"allocated by torch.cuda with eager attention: BP {bp}, MeZO {mezo}"
-        yield _finding(claim_id, {name: point.ratio for name, point in here.items()}, reason)
+        yield by_kernel(claim_id, {name: point.ratio for name, point in here.items()}, reason)
 
 
 def _peaks(records: Iterable[Record]) -> Iterator[Finding]:
@@ -60,13 +60,4 @@ def _peaks(records: Iterable[Record]) -> Iterator[Finding]:
             of_model[record.point["attention"]] = record.metrics["peak_bytes"] / GB
     for model, found in peaks.items():
         reason = "allocated by torch.cuda with eager attention"
-        yield _finding(f"A8-{model}-measured", found, reason)
-
-
-def _finding(claim_id: str, by_attention: Mapping[str, float], reason: str) -> Finding:
-    """Return the value with eager attention, which forms the scores that the equations count.
-
-    The value with SDPA is given, too; alone if the GPU was too small for eager attention.
-    """
-    others = {"SDPA": by_attention["sdpa"]} if "sdpa" in by_attention else {}
-    return Finding(claim_id, by_attention.get("eager"), reason, others=others)
+        yield by_kernel(f"A8-{model}-measured", found, reason)

@@ -1,9 +1,10 @@
 """Pair the simulated or measured records of BP and MeZO, for figures and findings."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from repro.claims.verdict import Finding
 from repro.measurement.records import Record
 
 SIZES = {"context": "context length N", "layers": "layers L", "hidden": "hidden dimension D"}
@@ -44,6 +45,20 @@ class Saving:
         room = self.bp["peak_bytes"] - self.mezo["peak_bytes"]
         ratio: float = 1 + room / self.mezo["parameters_bytes"]
         return ratio
+
+
+def by_kernel(claim_id: str, values: Mapping[str, float], reason: str) -> Finding:
+    """Return the value with eager attention, as the paper's equations count the N x N scores.
+
+    The value with SDPA, which keeps no scores, is given beside it, or alone.
+
+    Args:
+        claim_id: the claim.
+        values: our values by attention kernel.
+        reason: how the value with eager attention was found.
+    """
+    others = {"SDPA": values["sdpa"]} if "sdpa" in values else {}
+    return Finding(claim_id, values.get("eager"), reason, others=others)
 
 
 def ratios(records: Iterable[Record]) -> list[Saving]:
