@@ -25,8 +25,9 @@ from repro.finetuning.arms import ARMS, Arm
 from repro.finetuning.base_models import load_base
 from repro.finetuning.items import load_items
 from repro.finetuning.learner import LanguageModelLearner
+from repro.finetuning.noises import NoiseName
 from repro.finetuning.replay import packed, rebuilt, unpacked, weights_sha256
-from repro.finetuning.run import LanguageModelRun, NoiseName
+from repro.finetuning.run import LanguageModelRun
 from repro.measurement import environment
 from repro.measurement.environment import capture
 from repro.measurement.records import Record, write_run

@@ -1,10 +1,11 @@
 """One fine-tuning run, with everything that decides its outcome except the machine's speed."""
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from repro.core.names import Dtype
 from repro.finetuning.arms import LABELS, Arm
+from repro.finetuning.noises import NoiseName, uses_engine
 from repro.measurement.device import Device
 from repro.measurement.environment import source_sha256
 from repro.ondevice.build import module_path
@@ -13,17 +14,8 @@ from repro.training.run import FinalState, TrainingRun
 if TYPE_CHECKING:
     from repro.training.loop import Training
 
-NoiseName = Literal["torch", "engine", "engine-signs", "philox"]
-"""Source of MeZO's perturbations: PyTorch's generator, the on-device engine (on the CPU), or the
-fused kernels of ``repro.methods.philox`` (on a GPU)."""
-
 _PACKAGES = ("finetuning", "memory", "ondevice", "planner")
 """Subpackages that decide the outcome of a run, besides those that ``CheckpointStore`` hashes."""
-
-
-def uses_engine(noise: NoiseName) -> bool:
-    """Return whether the on-device engine draws the noise."""
-    return noise.startswith("engine")
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ from repro.finetuning.arms import (
     estimates,
     is_full_backpropagation,
 )
-from repro.finetuning.run import NoiseName, uses_engine
+from repro.finetuning.noises import NoiseName, device_for
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,8 @@ class Config:
         require_choice("bp_dtype", self.bp_dtype, BYTES)
         require_choice("device", self.device, ("cpu", "cuda"))
         require_choice("noise", self.noise, get_args(NoiseName))
-        needed = "cpu" if uses_engine(self.noise) else "cuda"
-        if self.noise != "torch" and self.device != needed:
+        needed = device_for(self.noise)
+        if needed not in (None, self.device):
             msg = (
                 f"noise = {self.noise!r} with device = {self.device!r}: this noise is drawn on "
                 f"{needed!r} only; use noise = 'torch', which is drawn on both"

@@ -31,7 +31,8 @@ from repro.finetuning.arms import LABELS, estimates, tuned_as
 from repro.finetuning.base_models import fingerprint
 from repro.finetuning.items import obtainable
 from repro.finetuning.learner import can_run_passes, restore_of
-from repro.finetuning.run import LanguageModelRun, uses_engine
+from repro.finetuning.noises import uses_engine
+from repro.finetuning.run import LanguageModelRun
 from repro.finetuning.step_memory import Setup
 from repro.measurement.device import require_device
 from repro.measurement.result_cache import ResultCache

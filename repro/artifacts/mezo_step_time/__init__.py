@@ -25,6 +25,7 @@ from repro.core.validation import (
     require_names,
     require_positive_int,
 )
+from repro.finetuning.noises import NoiseName
 from repro.measurement.device import Device
 
 ModelName = Literal["tiny", "135M", "1B", "7B"]
@@ -53,11 +54,14 @@ LABELS: dict[str, str] = {
     "mezo_philox_exact": "MeZO, fused kernels, exact restore",
     "published": "MeZO, published loop",
 }
-ONLY_ON: dict[Device, tuple[Arm, ...]] = {
-    "cpu": ("mezo_engine", "mezo_engine_signs"),
-    "cuda": ("mezo_philox", "mezo_philox_exact"),
+NOISES: dict[str, NoiseName] = {
+    "mezo_torch": "torch",
+    "mezo_engine": "engine",
+    "mezo_engine_signs": "engine-signs",
+    "mezo_philox": "philox",
+    "mezo_philox_exact": "philox",
 }
-"""Arms that run on one kind of device; they are left out on the other."""
+"""Noise of the arms that use this suite's MeZO; it decides on which device an arm can run."""
 
 
 @dataclass(frozen=True)

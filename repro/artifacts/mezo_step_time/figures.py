@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from repro.artifacts.mezo_step_time import LABELS, ONLY_ON
+from repro.artifacts.mezo_step_time import LABELS, NOISES
+from repro.finetuning.noises import device_for
 from repro.measurement.records import Record, of_kind
 from repro.measurement.timing import ratio, ratio_range
 from repro.plotting.style import BLUE, INK, ORANGE, style
@@ -34,12 +35,11 @@ def steps(records: Sequence[Record]) -> Figure:
             for place, arm in enumerate(arms):
                 if arm not in seconds:
                     why = "not timed"
+                    needed = device_for(NOISES.get(arm, "torch"))
                     if arm in record.metrics.get("out_of_memory", ()):
                         why = "out of memory"
-                    elif arm in ONLY_ON["cuda"] and record.point["device"] == "cpu":
-                        why = "needs a GPU"
-                    elif arm in ONLY_ON["cpu"] and record.point["device"] == "cuda":
-                        why = "needs a CPU"
+                    elif needed not in (None, record.point["device"]):
+                        why = "needs a GPU" if needed == "cuda" else "needs a CPU"
                     panel.text(1.05, place, why, va="center", fontsize=8, color=INK)
                     continue
                 middle, (low, high) = ratio(seconds, arm, _BASE), ratio_range(seconds, arm, _BASE)

@@ -18,24 +18,23 @@ import numpy as np
 import torch
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.mezo_step_time import ONLY_ON, Arm, Config, ModelName
+from repro.artifacts.mezo_step_time import NOISES, Arm, Config, ModelName
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import Dtype
 from repro.finetuning.base_models import random_model
 from repro.finetuning.batches import Batch
 from repro.finetuning.classifier import AnswerClassifier
+from repro.finetuning.learner import noise_of
+from repro.finetuning.noises import device_for, uses_engine
 from repro.finetuning.published_loop import PublishedLoop
 from repro.measurement.device import Device, clocks, require_device
 from repro.measurement.timing import Step, in_turns
 from repro.memory.measured import peak_on_cuda
 from repro.methods.backprop import Backprop
 from repro.methods.mezo import MeZO
-from repro.methods.noise import Noise, TorchNoise
 from repro.methods.perturbed_weights import Restore
-from repro.methods.philox import PhiloxNoise
 from repro.models.training_mode import without_dropout
 from repro.ondevice.build import build
-from repro.ondevice.noise import EngineNoise, EngineSigns
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -58,13 +57,6 @@ SHAPES: dict[ModelName, tuple[int, ...]] = {
 """Values of ``_SIZES`` for SmolLM2-135M, Llama 3.2 1B and Llama 2 7B, and for a tiny test model."""
 _EPS, _LR = 1e-3, 1e-9  # no time depends on them; at this rate the weights hardly change
 _ANSWERS = np.array([1, 2], np.int32)
-_NOISES: dict[Arm, type[Noise]] = {
-    "mezo_torch": TorchNoise,
-    "mezo_engine": EngineNoise,
-    "mezo_engine_signs": EngineSigns,
-    "mezo_philox": PhiloxNoise,
-    "mezo_philox_exact": PhiloxNoise,
-}
 
 
 @dataclass(frozen=True)
@@ -90,9 +82,9 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         EngineError: the engine is to draw noise and cannot be built.
     """
     require_device(config.device)
-    elsewhere = {arm for device, of in ONLY_ON.items() if device != config.device for arm in of}
-    arms = tuple(arm for arm in config.arms if arm not in elsewhere)
-    if any(arm in ONLY_ON["cpu"] for arm in arms):
+    noises = {arm: NOISES.get(arm, "torch") for arm in config.arms}
+    arms = tuple(arm for arm in noises if device_for(noises[arm]) in (None, config.device))
+    if any(uses_engine(noises[arm]) for arm in arms):
         build()
     rest = (config.dtype, config.turns, config.steps, config.device, config.threads)
     tasks = [
@@ -196,7 +188,8 @@ def _step(arm: Arm, model: "PreTrainedModel", batch: Batch) -> Step:
         seeds = count()
         return lambda: loop.step(batch, next(seeds))
     restore: Restore = "exact" if arm == "mezo_philox_exact" else "rounded"
-    mezo = MeZO(model.parameters(), lr=_LR, eps=_EPS, restore=restore, noise=_NOISES[arm]())
+    noise = noise_of(NOISES[arm])
+    mezo = MeZO(model.parameters(), lr=_LR, eps=_EPS, restore=restore, noise=noise)
     return lambda: mezo.step(loss)
 
 
