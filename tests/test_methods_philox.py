@@ -1,5 +1,6 @@
 """The fused kernels, by Triton's interpreter on the host, against NumPy's arithmetic."""
 
+import hashlib
 import importlib
 from collections.abc import Iterator
 from typing import Any
@@ -7,16 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
 from repro.methods.log import replay
 from repro.methods.mezo import MeZO
 from repro.methods.perturbed_weights import PerturbedWeights
-from repro.methods.philox import PhiloxNoise
+from repro.methods.philox import PhiloxNoise, PhiloxSigns
 
 pytest.importorskip("triton")
 SHAPES = ((4100,), (3, 7))
+ALIGNED = ((20_000,), (4, 8))
+"""Shapes of which the kernels load whole rows at once."""
+DIGEST = "ef9706f58347bb7c68d38b11c431d7f42d47f6b2773a1cac9c96af20a3fa5f9f"
 
 
 @pytest.fixture(params=["interpreter", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -51,17 +56,32 @@ def philox4x32(counter: tuple[Any, ...], seed: int) -> list[Any]:
     return c
 
 
-def expected_noise(seed: int, tensor: int, size: int) -> Any:
-    """The noise of one tensor in float64."""
-    groups = -(-size // 4096)
-    counters = np.arange(groups * 1024)
-    a, b, c, d = philox4x32((counters, np.full_like(counters, tensor), 0 * counters, 0), seed)
-    scale = 2.0**-32
-    r0, r1 = (np.sqrt(-2 * np.log(x * scale + scale / 2)) for x in (a, c))
-    t0, t1 = (2 * np.pi * x * scale for x in (b, d))
-    quarters = [r0 * np.cos(t0), r0 * np.sin(t0), r1 * np.cos(t1), r1 * np.sin(t1)]
-    by_group = np.stack([quarter.reshape(groups, 1024) for quarter in quarters], axis=1)
-    return by_group.reshape(-1)[:size]
+def words(seed: int, counters: Any, tensor: int, stream: int) -> Any:
+    """The four words of each counter, [n, 4]."""
+    zeros = np.zeros_like(counters)
+    return np.stack(philox4x32((counters, zeros + tensor, zeros + stream, 0), seed), axis=1)
+
+
+def gaussian_noise(seed: int, tensor: int, size: int) -> Any:
+    """The Gaussian noise of one tensor in float64."""
+    word = words(seed, np.arange(-(-size // 8)), tensor, 0).astype(np.int64)
+    radius = np.sqrt(-2 * np.log(((word >> 12) + 0.5) / 2**20))
+    angle = np.pi / 2 * ((word >> 2 & 1023) + 0.5) / 1024
+    pair = [(-1) ** (word & 1) * np.cos(angle), (-1) ** (word >> 1 & 1) * np.sin(angle)]
+    return np.stack([radius * part for part in pair], axis=-1).reshape(-1)[:size]
+
+
+def signs(seed: int, tensor: int, size: int) -> Any:
+    """The random signs of one tensor."""
+    blocks = -(-size // 16384)
+    word = words(seed, np.arange(128 * blocks), tensor, 0).astype(np.int64)
+    bits = word[..., None] >> np.arange(32) & 1  # [counter, word, bit]
+    tiles = bits.reshape(blocks, 128, 16, 8).swapaxes(1, 2)  # [block, tile, counter, column]
+    return ((1 - 2 * tiles) * (1 - 2.0**-24)).reshape(-1)[:size]
+
+
+EXPECTED = {PhiloxNoise: gaussian_noise, PhiloxSigns: signs}
+each_noise = pytest.mark.parametrize("make", EXPECTED)
 
 
 def weights(device: str, dtype: torch.dtype, scale: float = 0.1) -> list[torch.Tensor]:
@@ -78,16 +98,53 @@ def test_philox_gives_the_published_vector() -> None:
     assert [int(word) for word in found] == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
 
 
+def noise_by_kernels(device: str, make: type[PhiloxNoise], seed: int, size: int) -> torch.Tensor:
+    zeros = torch.zeros(size, device=device)
+    noise = make()
+    noise.prepare([zeros], exact=False)
+    noise.add_([zeros], seed, 1.0)
+    return zeros.cpu()
+
+
+@each_noise
 @pytest.mark.parametrize("seed", [1, 3_000_000_019])
-def test_kernels_draw_the_noise_that_is_documented(device: str, seed: int) -> None:
-    parameters = weights(device, torch.float32, scale=0)
-    perturbed = PerturbedWeights(parameters, "rounded", 1e-3, None, PhiloxNoise())
-    perturbed.prepare()
-    perturbed.perturb(seed, 1)
+@pytest.mark.parametrize("shapes", [SHAPES, ALIGNED])
+def test_kernels_draw_the_noise_that_is_documented(
+    device: str, make: type[PhiloxNoise], seed: int, shapes: Any
+) -> None:
+    parameters = [torch.zeros(shape, device=device) for shape in shapes]
+    noise = make()
+    noise.prepare(parameters, exact=False)
+    noise.add_(parameters, seed, 2.0)
     for number, parameter in enumerate(parameters):
-        found = parameter.detach().cpu().double().view(-1).numpy() / 1e-3
-        wanted = expected_noise(seed, number, parameter.numel())
-        np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=5e-5)
+        found = parameter.cpu().double().view(-1).numpy() / 2
+        wanted = EXPECTED[make](seed, number, parameter.numel())
+        np.testing.assert_allclose(found, wanted, rtol=3e-7, atol=6e-7)
+
+
+def test_gaussian_numbers_have_the_same_bits_everywhere(device: str) -> None:
+    """The kernels use only operations that IEEE 754 defines, so a log replays on another GPU."""
+    found = noise_by_kernels(device, PhiloxNoise, 7, 10_000).numpy().tobytes()
+    assert hashlib.sha256(found).hexdigest() == DIGEST
+
+
+def test_noise_is_standard_normal() -> None:
+    n = 1 << 20
+    z, other = (gaussian_noise(seed, 0, n) for seed in (12345, 12346))
+    assert abs(z.mean()) < 4 / n**0.5
+    assert abs(z.var() - 1) < 4 * (2 / n) ** 0.5
+    assert abs(stats.skew(z)) < 4 * (6 / n) ** 0.5
+    assert abs(stats.kurtosis(z)) < 4 * (24 / n) ** 0.5
+    assert stats.kstest(z, "norm").pvalue > 1e-3
+    for product in (z * other, *(z[:-lag] * z[lag:] for lag in (1, 2, 8, 1024))):
+        assert abs(product.mean()) < 4 / n**0.5
+
+
+def test_signs_are_fair_and_independent() -> None:
+    n = 1 << 20
+    z, other = (np.sign(signs(seed, 0, n)) for seed in (12345, 12346))
+    for product in (z, z * other, *(z[:-lag] * z[lag:] for lag in (1, 2, 8, 1024, 16384))):
+        assert abs(product.mean()) < 4 / n**0.5
 
 
 def half_of(device: str) -> torch.dtype:
@@ -95,9 +152,10 @@ def half_of(device: str) -> torch.dtype:
     return torch.bfloat16 if device == "cuda" else torch.float16
 
 
-def test_exact_passes_restore_every_bit(device: str) -> None:
+@each_noise
+def test_exact_passes_restore_every_bit(device: str, make: type[PhiloxNoise]) -> None:
     parameters = weights(device, half_of(device))
-    perturbed = PerturbedWeights(parameters, "exact", 1e-3, None, PhiloxNoise())
+    perturbed = PerturbedWeights(parameters, "exact", 1e-3, None, make())
     perturbed.prepare()
     before = [parameter.clone() for parameter in parameters]
     for seed in range(2):
@@ -108,11 +166,12 @@ def test_exact_passes_restore_every_bit(device: str) -> None:
     assert all(torch.equal(p, b) for p, b in zip(parameters, before, strict=True))
 
 
-def test_exact_update_is_the_lattices(device: str) -> None:
+@each_noise
+def test_exact_update_is_the_lattices(device: str, make: type[PhiloxNoise]) -> None:
     """Each updated weight is one of the two lattice points around theta - rate z."""
     eps, rate, seed = 1e-3, 4e-4, 5
     parameters = weights(device, half_of(device))
-    perturbed = PerturbedWeights(parameters, "exact", eps, None, PhiloxNoise())
+    perturbed = PerturbedWeights(parameters, "exact", eps, None, make())
     perturbed.prepare()
     theta = [parameter.detach().cpu().float() for parameter in parameters]
     perturbed.perturb(seed, -1)
@@ -120,7 +179,7 @@ def test_exact_update_is_the_lattices(device: str) -> None:
     lattice = Lattice(half_of(device), eps)
     drift, spread = [], []
     for number, (old, new) in enumerate(zip(theta, parameters, strict=True)):
-        z = torch.from_numpy(expected_noise(seed, number, old.numel())).float().view(old.shape)
+        z = torch.from_numpy(EXPECTED[make](seed, number, old.numel())).float().view(old.shape)
         ideal = old - rate / eps * lattice.noise(z)
         moved = new.detach().cpu().float() - ideal
         spacing = lattice.spacing(torch.maximum(ideal.abs(), new.detach().cpu().float().abs()))
@@ -131,15 +190,16 @@ def test_exact_update_is_the_lattices(device: str) -> None:
     assert abs(float(sum(drift))) < 5 * float(sum(spread)) ** 0.5
 
 
+@each_noise
 @pytest.mark.parametrize("restore", ["rounded", "exact"])
-def test_a_log_replays_bit_by_bit(device: str, restore: Any) -> None:
+def test_a_log_replays_bit_by_bit(device: str, restore: Any, make: type[PhiloxNoise]) -> None:
     dtype = torch.float32 if restore == "rounded" else half_of(device)
     trained, again = weights(device, dtype), weights(device, dtype)
-    mezo = MeZO(trained, lr=1e-3, eps=1e-3, perturbations=2, restore=restore, noise=PhiloxNoise())
+    mezo = MeZO(trained, lr=1e-3, eps=1e-3, perturbations=2, restore=restore, noise=make())
     for _ in range(2):
         mezo.step(lambda: sum((p.float() ** 2).sum() for p in trained))
-    replay(mezo.log, again, PhiloxNoise())
-    assert mezo.log.noise == "philox"
+    replay(mezo.log, again, make())
+    assert mezo.log.noise == make.name
     assert all(torch.equal(a, b) for a, b in zip(trained, again, strict=True))
 
 

@@ -20,7 +20,7 @@ from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
 from repro.methods.perturbed_weights import Restore
-from repro.methods.philox import PhiloxNoise
+from repro.methods.philox import PhiloxNoise, PhiloxSigns
 from repro.methods.step_info import StepInfo
 from repro.methods.zeroth_order import ZerothOrder
 from repro.models.adapters import add_adapters
@@ -176,7 +176,7 @@ def noise_of(name: str, chunk: int | None = None, *, native_passes: bool = False
     Raises:
         EngineError: the noise needs the engine, which is not built.
     """
-    for kind in (EngineNoise, EngineSigns, PhiloxNoise):
+    for kind in (EngineNoise, EngineSigns, PhiloxNoise, PhiloxSigns):
         if name == kind.name:
             return kind()
     return TorchNoiseOnEngine(chunk) if native_passes else TorchNoise(chunk)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from repro.measurement.device import Device
 
-NoiseName = Literal["torch", "engine", "engine-signs", "philox"]
+NoiseName = Literal["torch", "engine", "engine-signs", "philox", "philox-signs"]
 """Source of MeZO's perturbations: PyTorch's generator, the on-device engine (on the CPU), or the
 fused kernels of ``repro.methods.philox`` (on a GPU)."""
 

@@ -1,12 +1,17 @@
 """Perturb, restore and update weights on a GPU with one kernel per pass.
 
-The Gaussian noise exists only in registers: a pass reads and writes each weight once, whereas
-PyTorch's operators also write and read the noise. The numbers come from the counter-based generator
-Philox4x32-10 (Salmon et al. 2011) and the Box-Muller transform. The key is the perturbation's seed,
-and the counter names the weight, so that no pass depends on launch order.
+The noise exists only in registers: a pass reads and writes each weight once, whereas PyTorch's
+operators also write and read the noise. The numbers come from the counter-based generator
+Philox4x32-10 (Salmon et al. 2011). The key is the perturbation's seed, and the counter names the
+weight, so that no pass depends on launch order. Their bits are the same on every GPU.
 
-In tensor t, weight q * 1024 + j of group g (4,096 weights) takes output q of the counter
-(1024 g + j, t, stream, 0). Stream 0 is the noise, and stream 1 rounds updates stochastically.
+In tensor t, the counter (n, t, stream, 0) gives four words:
+
+- In Gaussian noise, words 0 to 3 make the two numbers each for weights 8 n to 8 n + 7, by Box and
+  Muller's transform of 20 and 12 bits. No number exceeds 5.4.
+- In random signs, counters 128 b to 128 b + 127 serve the 16,384 weights of block b: bit
+  8 (p mod 4) + k of word p div 4 of counter 128 b + j is the sign of weight 1024 p + 8 j + k.
+- In both, stream 1 rounds updates stochastically: the half-words serve weights 8 n to 8 n + 7.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,15 +23,15 @@ from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
 from repro.methods.noise import LatticeStep, Noise
 
-GROUP = 4096
-"""Weights that share the counters of a group."""
-GROUPS = 4
-"""Groups that one program of a kernel processes, one after the other."""
+BLOCK = 16384
+"""Weights that one program of a kernel changes."""
+_ROW = 16
+"""Divisor of addresses in bytes and of sizes at which a program can load eight weights at once."""
 _FORMATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
 class PhiloxNoise(Noise):
-    """Noise of the fused kernels. ``MeZO(..., noise=PhiloxNoise())`` needs weights on a GPU.
+    """Gaussian noise of the fused kernels, for weights on a GPU.
 
     Example::
 
@@ -34,6 +39,8 @@ class PhiloxNoise(Noise):
     """
 
     name = "philox"
+    signs = False
+    """Whether the numbers are random signs."""
 
     def __init__(self) -> None:
         self._parameters: Sequence[torch.Tensor] = ()
@@ -86,7 +93,7 @@ class PhiloxNoise(Noise):
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
         """Add ``scale`` z(``seed``) to the weights, in place."""
         for table in self._following(parameters):
-            self._kernels.add(table, seed, scale)
+            self._kernels.add(table, seed, scale, signs=self.signs)
 
     def step_on_lattice_(
         self,
@@ -99,7 +106,13 @@ class PhiloxNoise(Noise):
         for table in self._following(parameters):
             lattice = Lattice(table.dtype, step.eps)
             self._kernels.step_on_lattice(
-                table, seed, lattice, step.before, step.after, is_update=step.is_update
+                table,
+                seed,
+                lattice,
+                step.before,
+                step.after,
+                is_update=step.is_update,
+                signs=self.signs,
             )
 
     def _following(self, parameters: Sequence[torch.Tensor]) -> Iterator["_Table"]:
@@ -110,6 +123,17 @@ class PhiloxNoise(Noise):
             yield table
 
 
+class PhiloxSigns(PhiloxNoise):
+    """z of +1 and -1 by the fused kernels; it is ``PhiloxNoise`` otherwise.
+
+    One counter serves 128 weights, so that a pass takes about as long as reading and writing the
+    weights. The magnitude is 1 - 2^-24, for the reason that ``RademacherNoise`` gives.
+    """
+
+    name = "philox-signs"
+    signs = True
+
+
 class _Table:
     """The weights that each program of a kernel changes, for tensors of one number format."""
 
@@ -117,8 +141,8 @@ class _Table:
         device = tensors[0][1].device
         self.dtype = tensors[0][1].dtype
         self._numbers = [number for number, _ in tensors]
-        sizes = [tensor.numel() for _, tensor in tensors]
-        blocks = [-(-size // (GROUP * GROUPS)) for size in sizes]
+        self._sizes = sizes = [tensor.numel() for _, tensor in tensors]
+        blocks = [-(-size // BLOCK) for size in sizes]
         self.programs = sum(blocks)
         repeats = torch.tensor(blocks)
         slot = torch.repeat_interleave(torch.arange(len(blocks)), repeats)
@@ -134,18 +158,22 @@ class _Table:
         self._at = [0] * len(sizes)
         self.pointers = torch.zeros(len(sizes), dtype=torch.int64, device=device)
         """[tensors], address of the first element."""
+        self.aligned = False
+        """Whether every address and every size is a multiple of ``_ROW``."""
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """The first arguments of every kernel."""
+        """The first arguments of every kernel, after ``follow``."""
         import triton.language as tl
 
         format_ = getattr(tl, str(self.dtype).removeprefix("torch."))
-        return self.pointers, self.sizes, self.numbers, self.slots, self.blocks, format_
+        at = self.pointers, self.sizes, self.numbers, self.slots, self.blocks
+        return *at, format_, self.aligned
 
     def follow(self, parameters: Sequence[torch.Tensor]) -> None:
         """Look up the tensors' addresses again: loading a checkpoint may replace ``.data``."""
         now = [parameters[number].data_ptr() for number in self._numbers]
         if now != self._at:
             self._at = now
+            self.aligned = not any(number % _ROW for number in (*now, *self._sizes))
             self.pointers.copy_(torch.tensor(now))

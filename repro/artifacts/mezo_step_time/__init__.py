@@ -39,6 +39,7 @@ Arm = Literal[
     "mezo_engine_signs",
     "mezo_philox",
     "mezo_philox_exact",
+    "mezo_philox_signs",
     "published",
 ]
 ARMS: tuple[Arm, ...] = get_args(Arm)
@@ -52,6 +53,7 @@ LABELS: dict[str, str] = {
     "mezo_engine_signs": "MeZO, engine's signs",
     "mezo_philox": "MeZO, fused kernels",
     "mezo_philox_exact": "MeZO, fused kernels, exact restore",
+    "mezo_philox_signs": "MeZO, fused kernels' signs, exact restore",
     "published": "MeZO, published loop",
 }
 NOISES: dict[str, NoiseName] = {
@@ -60,6 +62,7 @@ NOISES: dict[str, NoiseName] = {
     "mezo_engine_signs": "engine-signs",
     "mezo_philox": "philox",
     "mezo_philox_exact": "philox",
+    "mezo_philox_signs": "philox-signs",
 }
 """Noise of the arms that use this suite's MeZO; it decides on which device an arm can run."""
 

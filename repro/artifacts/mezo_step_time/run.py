@@ -55,6 +55,7 @@ SHAPES: dict[ModelName, tuple[int, ...]] = {
     "7B": (32000, 4096, 11008, 32, 32, 32, False),
 }
 """Values of ``_SIZES`` for SmolLM2-135M, Llama 3.2 1B and Llama 2 7B, and for a tiny test model."""
+_EXACT = ("mezo_philox_exact", "mezo_philox_signs")
 _EPS, _LR = 1e-3, 1e-9  # no time depends on them; at this rate the weights hardly change
 _ANSWERS = np.array([1, 2], np.int32)
 
@@ -187,7 +188,7 @@ def _step(arm: Arm, model: "PreTrainedModel", batch: Batch) -> Step:
         loop = PublishedLoop(model, _ANSWERS.tolist(), _LR, _EPS)
         seeds = count()
         return lambda: loop.step(batch, next(seeds))
-    restore: Restore = "exact" if arm == "mezo_philox_exact" else "rounded"
+    restore: Restore = "exact" if arm in _EXACT else "rounded"
     noise = noise_of(NOISES[arm])
     mezo = MeZO(model.parameters(), lr=_LR, eps=_EPS, restore=restore, noise=noise)
     return lambda: mezo.step(loss)
