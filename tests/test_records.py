@@ -16,6 +16,7 @@ from repro.measurement.prior_results import PriorResults
 from repro.measurement.records import (
     Record,
     latest_run,
+    profile_of,
     profile_runs,
     read_run,
     read_runs,
@@ -170,10 +171,11 @@ def test_the_newest_run_of_the_highest_profile_counts(tmp_path: Path) -> None:
 
 
 def test_runs_of_all_profiles_are_listed_newest_first(tmp_path: Path) -> None:
-    for profile, day in (("paper", 1), ("custom", 2), ("quick", 3), ("smoke", 4)):
+    for profile, day in (("paper", 1), ("custom", 2), ("quick", 3), ("gpu-long", 4), ("smoke", 5)):
         write_run(tmp_path, [record(profile=profile, utc=f"2026-01-0{day}T00:00:00Z")])
-    assert [path.name.split("-")[0] for path in profile_runs(tmp_path)] == [
+    assert [profile_of(path) for path in profile_runs(tmp_path)] == [
         "smoke",
+        "gpu-long",
         "quick",
         "paper",
     ]

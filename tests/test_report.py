@@ -16,7 +16,7 @@ from repro.cli import main
 from repro.core.errors import ReproError
 from repro.core.progress import progress
 from repro.core.units import format_bytes
-from repro.measurement.records import Profile, Record, read_run
+from repro.measurement.records import Profile, Record, profile_of, read_run
 from repro.plotting.style import save, style
 from repro.report import notebooks
 from repro.report.claims_table import ClaimRow, read_ledger
@@ -152,8 +152,7 @@ def test_notebook_is_stale_once_records_or_template_change(slug: str, tmp_path: 
     changed = tmp_path / runs[0].name
     changed.write_bytes(runs[0].read_bytes().replace(b'"metrics"', b' "metrics"', 1))
     assert notebooks.is_stale(slug, made, [changed, *runs[1:]])
-    profile = runs[0].name.partition("-")[0]
-    another = tmp_path / f"{profile}-20300101T000000Z-nocommit.jsonl"
+    another = tmp_path / f"{profile_of(runs[0])}-20300101T000000Z-nocommit.jsonl"
     another.write_bytes(runs[0].read_bytes())
     assert notebooks.is_stale(slug, made, [another, *runs])
 

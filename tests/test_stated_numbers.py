@@ -88,21 +88,26 @@ def test_the_set_ups_of_fig_4_are_those_measured_on_a_gpu() -> None:
 def test_step_times_are_medians_of_the_rounds() -> None:
     """The smallest and the largest of the batches, as multiples of two forward passes."""
     records = list(of_kind(read_runs(current_runs(ROOT / "results", "mezo_step_time")), "steps"))
-    numbers = []
-    for arm, model, device in (
-        ("mezo_engine", "135M", "cpu"),
-        ("bp", "135M", "cpu"),
-        ("mezo_philox_exact", "135M", "cuda"),
-        ("mezo_philox_exact", "1B", "cuda"),
-        ("mezo_philox_exact", "7B", "cuda"),
-    ):
+
+    def ends(arm: str, model: str, device: str) -> list[str]:
         medians = [
             ratio(record.metrics["seconds"], arm, "two_forwards")
             for record in records
             if (record.point["model"], record.point["device"]) == (model, device)
         ]
-        numbers += [f"{min(medians):.1f}", f"{max(medians):.1f}"]
-    assert states(answer("mezo_step_time"), numbers)
+        return [f"{min(medians):.1f}", f"{max(medians):.1f}"]
+
+    mezo, bp = ends("mezo_engine", "135M", "cpu"), ends("bp", "135M", "cpu")
+    exact = {model: ends("mezo_philox_exact", model, "cuda") for model in ("135M", "1B", "7B")}
+    assert states(answer("mezo_step_time"), [*mezo, *bp, *exact["7B"], *ends("bp", "7B", "cuda")])
+    in_readme = [*mezo, *exact["7B"], *bp, *ends("bp", "7B", "cuda")]
+    assert states(bullet("Speed of a language model"), in_readme)
+    table = (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8").partition("| model |")[2]
+    for model in exact:
+        (row,) = [line for line in table.splitlines() if line.strip().startswith(f"| {model} |")]
+        arms = ("mezo_philox", "mezo_philox_exact", "bp")
+        numbers = [number for arm in arms for number in ends(arm, model, "cuda")]
+        assert states(row.partition(f" {model} ")[2], numbers)
 
 
 def test_the_gap_at_equal_memory_is_that_of_the_ledger(rows: dict[str, ClaimRow]) -> None:
@@ -112,18 +117,22 @@ def test_the_gap_at_equal_memory_is_that_of_the_ledger(rows: dict[str, ClaimRow]
 
 def test_what_mezo_adds_on_boolq_is_that_of_the_records() -> None:
     records = read_runs(current_runs(ROOT / "results", "mezo_fig4"))
-    on_gpu = [record for record in records if record.profile == "gpu"]
     (start,) = {
         record.metrics["accuracy"]
-        for record in of_kind(on_gpu, "zero_shot")
-        if record.point["model"] == "qwen2.5-coder-1.5b"
+        for record in of_kind(records, "zero_shot")
+        if (record.profile, record.point["model"]) == ("gpu", "qwen2.5-coder-1.5b")
     }
-    ends = [
-        record.metrics["final_accuracy"]
-        for record in of_kind(on_gpu, "run")
-        if record.point["arm"] == "mezo_1"
-    ]
-    numbers = [f"{100 * start:.1f}", f"{100 * (fmean(ends) - start):.1f}"]
+
+    def end(profile: str, arm: str) -> float:
+        return fmean(
+            record.metrics["final_accuracy"]
+            for record in of_kind(records, "run")
+            if (record.profile, record.point["arm"]) == (profile, arm)
+        )
+
+    after, longer = end("gpu", "mezo_1"), end("gpu-long", "mezo_1")
+    shares = (after, end("gpu", "bp"), start, after - start, longer - start)
+    numbers = [f"{100 * share:.1f}" for share in shares]
     assert states(bullet("A larger model by MeZO"), numbers)
 
 
@@ -142,7 +151,7 @@ def test_speed_ups_are_those_of_the_engine(rows: dict[str, ClaimRow]) -> None:
         for number in rows[f"B-F7-32-speed-up-{pick}"].values.values()
     ]
     ends = [f"{min(speeds):.1f}", f"{max(speeds):.1f}"]
-    assert states(bullet("Speed"), ends)
+    assert states(bullet("Speed of LeNet-5"), ends)
     assert states(answer("elasticzo_fig7"), ends)
 
 

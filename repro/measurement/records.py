@@ -28,7 +28,7 @@ CUSTOM = "custom"
 """The profile of a record whose configuration belongs to no profile."""
 
 RUN_FILE = re.compile(
-    r"(?P<profile>[a-z]+)-(?P<utc>\d{8}T\d{6}Z)-(?P<commit>[0-9a-f]{7}|nocommit)"
+    r"(?P<profile>[a-z]+(-[a-z]+)?)-(?P<utc>\d{8}T\d{6}Z)-(?P<commit>[0-9a-f]{7}|nocommit)"
     r"(?P<dirty>-dirty)?\.jsonl"
 )
 """Names of run files."""
@@ -223,8 +223,8 @@ def run_files(directory: Path) -> list[Path]:
     Raises:
         ReproError: a ``.jsonl`` file does not have the name of a run file.
     """
-    paths = sorted(directory.glob("*.jsonl")) if directory.is_dir() else []
-    for path in paths:
+    by_time = []
+    for path in sorted(directory.glob("*.jsonl")) if directory.is_dir() else []:
         named = RUN_FILE.fullmatch(path.name)
         if named is None or named["profile"] not in (CUSTOM, *PROFILES):
             msg = (
@@ -232,7 +232,8 @@ def run_files(directory: Path) -> list[Path]:
                 f"{', '.join(PROFILES)} or {CUSTOM}); move it away"
             )
             raise ReproError(msg)
-    return sorted(paths, key=lambda path: path.name.split("-")[1])
+        by_time.append((named["utc"], path))
+    return [path for _, path in sorted(by_time)]
 
 
 def latest_run(directory: Path) -> Path | None:
@@ -240,17 +241,17 @@ def latest_run(directory: Path) -> Path | None:
 
     Custom runs do not count: a profile's results come from its own configuration.
     """
-    return max(profile_runs(directory), key=lambda path: rank(_profile(path)), default=None)
+    return max(profile_runs(directory), key=lambda path: rank(profile_of(path)), default=None)
 
 
 def profile_runs(directory: Path) -> list[Path]:
     """Return the run files of all profiles, newest first; custom runs do not count."""
-    return [path for path in reversed(run_files(directory)) if _profile(path) != CUSTOM]
+    return [path for path in reversed(run_files(directory)) if profile_of(path) != CUSTOM]
 
 
 def is_smoke(path: Path) -> bool:
     """Return whether a run file shows only that the artifact runs."""
-    return _profile(path) == "smoke"
+    return profile_of(path) == "smoke"
 
 
 def rank(profile: str) -> int:
@@ -276,8 +277,11 @@ def of_kind(records: Iterable[Record], kind: str) -> Iterator[Record]:
     return (record for record in records if record.kind == kind)
 
 
-def _profile(path: Path) -> str:
-    return path.name.partition("-")[0]
+def profile_of(path: Path) -> str:
+    """Return the profile of a run file."""
+    named = RUN_FILE.fullmatch(path.name)
+    assert named is not None  # noqa: S101 - the callers pass what `run_files` returns
+    return named["profile"]
 
 
 def _decode(line: bytes, where: str) -> Record:

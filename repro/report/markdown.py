@@ -16,7 +16,7 @@ from repro.claims.verdict import (
 from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
 from repro.core.units import format_seconds
-from repro.measurement.records import rank
+from repro.measurement.records import profile_of, rank
 from repro.report import formatting
 from repro.report.claims_table import ClaimRow
 from repro.report.headlines import draw_scorecards, headline_table
@@ -34,7 +34,7 @@ def update_readme(readme: Path, results: Path, rows: Sequence[ClaimRow]) -> None
         ReproError: the marks are missing or in the wrong order.
     """
     table = artifact_table(rows, recorded_times(results))
-    rewrite(readme, "results", "\n\n".join([headline_table(rows), summary(rows), table]))
+    rewrite(readme, "results", "\n\n".join([headline_table(rows), in_short(rows), table]))
     draw_scorecards(rows, readme.parent / "docs" / "figures")
 
 
@@ -130,6 +130,13 @@ def artifact_table(rows: Sequence[ClaimRow], seconds: Mapping[str, float]) -> st
     return "\n".join(lines)
 
 
+def in_short(rows: Sequence[ClaimRow]) -> str:
+    """Return a sentence with the number of statements of each verdict."""
+    counts = Counter(row.verdict for row in rows)
+    told = "; ".join(f"{counts[name]} *{name}*" for name in VERDICTS)
+    return f"The {len(rows)} published statements: {told}."
+
+
 def summary(rows: Sequence[ClaimRow]) -> str:
     """Return a Markdown table with the number of statements by basis and verdict."""
     counts = Counter((row.verdict, row.basis) for row in rows)
@@ -148,7 +155,7 @@ def artifact_section(results: Path, slug: str, rows: Sequence[ClaimRow]) -> str:
     runs = current_runs(results, slug)
     parts = [f"### {artifact.title}"]
     if runs:
-        profiles = list(dict.fromkeys(run.name.partition("-")[0] for run in runs))
+        profiles = list(dict.fromkeys(map(profile_of, runs)))
         highest = max(profiles, key=rank)
         named = ", ".join(f"`{profile}`" for profile in profiles)
         figure = next(iter(artifact.captions))

@@ -28,10 +28,10 @@ Deviations from the paper:
    and with a bias chosen on training items, and the accuracy of the majority answer. LoRA with Adam
    on the larger model checks whether this model can end higher at all.
 6. Learning rates are chosen by the loss on held-out training items, in runs of a tenth (`hours`,
-   `day`), a fifth (`boolq`, `gpu`), half (`fewshot`) or a quarter of the length. The paper draws
-   the best rate and does not say on which data it is best. Outside the `paper` profile the grids
-   are higher than the paper's, because the models are smaller; MeZO's grid is finer for the
-   model of 1.5B parameters.
+   `day`), a fifth (`boolq`, `gpu`), half (`fewshot`) or a quarter of the length; `gpu-long` takes
+   the rates chosen in `gpu`. The paper draws the best rate and does not say on which data it is
+   best. Outside the `paper` profile the grids are higher than the paper's, because the models are
+   smaller; MeZO's grid is finer for the model of 1.5B parameters.
 7. Length: `fewshot`, `hours`, `boolq` and `day` fix the steps of each arm, so that a run is the
    same on any machine; MeZO with n = 5 makes as many forward passes as with n = 1. The other
    profiles fix the time of each arm. BoolQ's prompts are about six times as long as SST-2's. For

@@ -1,11 +1,12 @@
 """Draw step times as multiples of two forward passes."""
 
 from collections.abc import Sequence
+from typing import get_args
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from repro.artifacts.mezo_step_time import LABELS, NOISES
+from repro.artifacts.mezo_step_time import LABELS, NOISES, ModelName
 from repro.finetuning.noises import device_for
 from repro.measurement.records import Record, of_kind
 from repro.measurement.timing import ratio, ratio_range
@@ -16,7 +17,11 @@ _BASE = "two_forwards"
 
 def steps(records: Sequence[Record]) -> Figure:
     """Draw a panel for each model and batch: the median ratio of each arm and its range."""
-    found = list(of_kind(records, "steps"))
+    sizes = get_args(ModelName)
+    found = sorted(
+        of_kind(records, "steps"),
+        key=lambda record: (record.point["device"] == "cpu", sizes.index(record.point["model"])),
+    )
     columns = min(3, len(found))
     rows = -(-len(found) // columns)
     with style():
