@@ -105,7 +105,7 @@ _Failure = dict[str, Any]
 def _learning_rates(
     config: Config, dataset: str, setups: Sequence[Setup], context: Context
 ) -> Generator[Result, None, dict[Setup, float | _Failure]]:
-    """Yield the grids and return each arm's learning rate or failure.
+    """Yield the grids and return each arm's learning rate or failure; a single rate needs no grid.
 
     BP with checkpointing uses BP's learning rate unless BP ran out of memory: then it may still
     fit, and is tuned itself.
@@ -114,7 +114,10 @@ def _learning_rates(
     # an arm that takes the rate of another one comes after it
     for setup in sorted(setups, key=lambda one: one.arm != tuned_as(one.arm)):
         of_bp = lrs.get(replace(setup, arm=tuned_as(setup.arm)))
-        if of_bp is None or (isinstance(of_bp, dict) and "out_of_memory" in of_bp):
+        rates = config.lrs(setup.arm)
+        if len(rates) == 1:
+            lrs[setup] = rates[0]
+        elif of_bp is None or (isinstance(of_bp, dict) and "out_of_memory" in of_bp):
             results = list(_grid(config, dataset, setup, context))
             yield from results
             lr = best_rate(results)
