@@ -26,7 +26,8 @@ These tables compare the time and memory of training steps. The networks are LeN
 images) and, where a heading says so, PointNet or the language model SmolLM2-135M.
 `benchmarks/keep.py` writes the tables from runs of `tox -e bench`, one test file at a time.
 The two programs of a ratio ran alternately, so other load on the machine affected both alike. A
-ratio is the median over the pairs of timings. B is the batch size.
+ratio is the median over the pairs of timings. B is the batch size. All ran on CPUs; for an H100 see
+[GPU](gpu.md#results-on-an-h100).
 
 A row `a/b` gives the time of a divided by the time of b: above 1, b is faster. The rows use these
 names:
@@ -57,7 +58,15 @@ cases.
 """
 
 
-_NAMES = {"mezo": "MeZO", "pointnet": "PointNet", "pytorch": "PyTorch", "zo": "ZO"}
+_NAMES = {
+    "bp": "BP",
+    "elasticzo": "ElasticZO",
+    "full": "Full",
+    "mezo": "MeZO",
+    "pointnet": "PointNet",
+    "pytorch": "PyTorch",
+    "zo": "ZO",
+}
 
 
 _SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)

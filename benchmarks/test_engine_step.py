@@ -110,7 +110,7 @@ def test_integers_against_float32_by_instruction_set(
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("size", [32, 256])
 @pytest.mark.parametrize("arm", ["fp32", "int8*"])
-def test_engine_methods_of_table_1_against_full_zo(
+def test_elasticzo_and_bp_against_full_zo_on_the_engine(
     benchmark: Any, timed: Any, arm: Arm, size: int
 ) -> None:
     """``ratios``: on one thread, the step of each row over that of Full ZO."""

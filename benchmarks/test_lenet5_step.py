@@ -76,7 +76,7 @@ def test_memory_of_a_step(benchmark: Any, arm: str) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("size", [32, 256])
-def test_methods_of_table_1_against_full_zo(
+def test_elasticzo_and_bp_against_full_zo(
     benchmark: Any, timed: Any, size: int, threads: int
 ) -> None:
     """``ratios``: the step of each row over that of Full ZO."""

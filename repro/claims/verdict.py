@@ -165,7 +165,7 @@ def best_epoch_verdict(claim: Claim, finding: Finding) -> str:
 
 def shown(found: str, profile: str | None) -> str:
     """Return the text of a verdict; "not run" names the lower profile if only that was run."""
-    return f"{NOT_RUN} ({profile} only)" if found == NOT_RUN and profile else found
+    return f"{NOT_RUN} (profile {profile} only)" if found == NOT_RUN and profile else found
 
 
 def is_ranking(claim: Claim) -> bool:
