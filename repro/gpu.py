@@ -32,7 +32,7 @@ class GpuJob:
     shows: str
     """What the job shows, in one line."""
     minutes: float
-    """Time on an H100: estimated for table1-*, fig4 and steps-7B, otherwise measured."""
+    """Time on an H100: estimated for table1-*, fig4* and steps-7B, otherwise measured."""
     value: float
     """Number of statements measured, or of methods compared."""
     artifact: Artifact | None = None
@@ -149,6 +149,16 @@ JOBS: tuple[GpuJob, ...] = (
         replace(mezo_fig4.GPU, datasets=("boolq",), arms=("bp", "mezo_1")),
         data=("boolq", "smollm2-135m", "qwen2.5-coder-1.5b"),
         profile="gpu",
+    ),
+    GpuJob(
+        "fig4-long",
+        "Fig. 4 on BoolQ by BP and MeZO, 100 seconds each, one seed",
+        5.5,
+        2,
+        mezo_fig4.ARTIFACT,
+        mezo_fig4.GPU_LONG,
+        data=("boolq", "smollm2-135m", "qwen2.5-coder-1.5b"),
+        profile="gpu-long",
     ),
     *(
         GpuJob(
