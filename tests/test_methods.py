@@ -143,6 +143,17 @@ def test_update_is_sgd_on_the_mean_estimate(perturbations: int) -> None:
     torch.testing.assert_close(theta.detach(), expected, rtol=1e-12, atol=1e-12)
 
 
+def test_parameters_in_the_same_memory_are_refused_and_neighbours_taken() -> None:
+    memory = torch.ones(10)
+    apart = [torch.nn.Parameter(memory[:4]), torch.nn.Parameter(memory[4:])]
+    MeZO(reversed(apart), lr=1, eps=1e-3)
+    tied = [torch.nn.Parameter(memory[:4]), torch.nn.Parameter(memory[3:])]
+    with pytest.raises(UsageError, match=r"shapes \(4,\) and \(7,\) share memory"):
+        MeZO(tied, lr=1, eps=1e-3)
+    with pytest.raises(UsageError, match="share memory"):
+        MeZO([{"params": apart[:1]}, {"params": [torch.nn.Parameter(memory)]}], lr=1, eps=1e-3)
+
+
 def test_tied_parameters_are_perturbed_once() -> None:
     shared = torch.nn.Parameter(torch.zeros(4))
     mezo = MeZO([shared, shared], lr=1.0, eps=1.0)

@@ -1,6 +1,7 @@
 """Select the parameters that a method trains."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -38,7 +39,7 @@ def parameter_groups(parameters: Parameters, *, flat: bool = True) -> list[dict[
     Raises:
         UsageError: a group has nothing to train or an unknown setting, a parameter is in two
             groups, or one is an inference tensor, complex or, if they must be ``flat``, not
-            contiguous.
+            contiguous or in memory that another one uses.
     """
     given: list[Any] = list(parameters)
     grouped = bool(given) and isinstance(given[0], Mapping)
@@ -89,7 +90,27 @@ def parameter_groups(parameters: Parameters, *, flat: bool = True) -> list[dict[
             msg = f"no parameter to train{where}: at least one must have requires_grad=True"
             raise UsageError(msg)
         found.append({**group, "params": kept})
+    if flat:
+        _require_apart(list(seen))
     return found
+
+
+def _require_apart(parameters: Sequence[torch.Tensor]) -> None:
+    """Refuse parameters that share elements, which every pass would move twice."""
+    places = [
+        # no addresses: the fake tensors of a simulated step have none
+        (parameter.untyped_storage()._cdata, parameter.storage_offset(), number)
+        for number, parameter in enumerate(parameters)
+    ]
+    for (storage, start, number), (other, begin, second) in pairwise(sorted(places)):
+        first, later = parameters[number], parameters[second]
+        if storage == other and begin * later.itemsize < start * first.itemsize + first.nbytes:
+            msg = (
+                f"two parameters of shapes {tuple(first.shape)} and {tuple(later.shape)} share "
+                "memory, so every pass would move it twice: tie weights by giving both modules the "
+                "same Parameter, or clone one of them"
+            )
+            raise UsageError(msg)
 
 
 def split_at(
