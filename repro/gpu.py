@@ -12,7 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from repro.artifacts import elasticzo_table1, mezo_fig3_gpu, mezo_fig4, mezo_step_time
+from repro.artifacts import (
+    elasticzo_table1,
+    mezo_fig3_gpu,
+    mezo_fig4,
+    mezo_step_time,
+    zo_methods,
+)
 from repro.artifacts.base import Artifact, Config
 from repro.core.errors import ReproError
 from repro.core.names import IMAGE_SETS, Precision
@@ -32,7 +38,7 @@ class GpuJob:
     shows: str
     """What the job shows, in one line."""
     minutes: float
-    """Time on an H100: estimated for table1-*, fig4* and steps-7B, otherwise measured."""
+    """Time on an H100: estimated for Table 1, Fig. 4, zo-methods and steps-7B, else measured."""
     value: float
     """Number of statements measured, or of methods compared."""
     artifact: Artifact | None = None
@@ -148,6 +154,16 @@ JOBS: tuple[GpuJob, ...] = (
         mezo_fig4.ARTIFACT,
         replace(mezo_fig4.GPU, datasets=("boolq",), arms=("bp", "mezo_1")),
         data=("boolq", "smollm2-135m", "qwen2.5-coder-1.5b"),
+        profile="gpu",
+    ),
+    GpuJob(
+        "zo-methods",
+        "eleven methods on SST-2 at equal forward passes, three seeds",
+        8.0,
+        11,
+        zo_methods.ARTIFACT,
+        zo_methods.GPU,
+        data=("sst2", "smollm2-135m"),
         profile="gpu",
     ),
     GpuJob(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+import msgspec
 import pytest
 import torch
 
@@ -286,6 +287,35 @@ def test_ranks_are_of_accuracy_with_time_memory_and_published_gains_beside() -> 
     assert told == ["–", "diverged", "–"]  # noqa: RUF001
 
 
+def test_runs_that_shared_a_gpu_are_not_compared_by_time() -> None:
+    run = curve("mezo", 0, 0.5, 4)
+    shared = msgspec.structs.replace(
+        run, metrics=run.metrics | {"settings": {"lr": 0.1, "device": "cuda"}}
+    )
+    (row,) = tables.ranking([step("mezo"), shared]).to_dict("records")
+    assert row["at equal forward passes (%)"] == "50.00"
+    untimed = {row[name] for name in ("at equal time (%)", "CPU time", "a step (ms)")}
+    assert untimed == {"–"}  # noqa: RUF001
+    figure = zo_methods([step("mezo"), shared])
+    assert [len(panel.lines) for panel in figure.axes[:2]] == [2, 0]
+    plt.close(figure)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("arm", [name for name, arm in ARMS.items() if "text" in arm.rates])
+def test_every_method_trains_a_language_model_on_a_gpu(arm: str, tmp_path: Path) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    run = replace(TEXT, arm=arm, device="cuda")
+    cost = measure_cost(run)
+    assert cost["peak_bytes"] > cost["weights_bytes"] > 0
+    assert 1 <= cost["forwards"] <= 9
+    trained = train_run(TrainingTask(run, CheckpointStore(tmp_path)))
+    assert trained["steps"] == [0, 3, 6, 9]
+    assert not trained["divergence"]
+    assert len(set(trained["loss"])) == 4
+
+
 def test_the_figure_says_if_every_run_diverged() -> None:
     failed = made("run", {"task": "mnist", "arm": "bp"}, {"divergence": "nan"}, seed=0)
     figure = zo_methods([step("bp"), failed])
@@ -313,6 +343,8 @@ def test_only_runs_of_one_profile_and_rate_are_compared() -> None:
         ({"tasks": ("shapes40",)}, "must be one of boolq.*sets of images: mnist"),
         ({"arms": ("adam",)}, "arms = 'adam': must be one of mezo, "),
         ({"rates": 0}, "rates = 0: must be a whole number of at least 1"),
+        ({"workers": 2}, "workers = 2 with device = 'cpu': runs beside each other would distort"),
+        ({"device": "cuda"}, "device = 'cuda' with .*'mnist'.*: LeNet-5 is trained on the CPU"),
     ],
 )
 def test_what_cannot_be_run_is_refused(wrong: dict[str, Any], said: str) -> None:

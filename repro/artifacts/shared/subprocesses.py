@@ -68,11 +68,12 @@ def train_in_subprocesses(
     *,
     store: ResultCache,
     preload: Sequence[str],
+    workers: int = 1,
 ) -> Iterator[tuple[Run, Metrics]]:
     """Train each run, and yield it with its metrics; its checkpoint is then removed.
 
-    One runs at a time, as their times are results. The other arguments, and what is raised, are as
-    for ``run_in_subprocesses``.
+    By default one runs at a time, for runs whose times are results. The other arguments, and what
+    is raised, are as for ``run_in_subprocesses``.
     """
     if not runs:
         return
@@ -84,7 +85,7 @@ def train_in_subprocesses(
         lambda task: task.run.key(),
         label=lambda task: task.run.label(),
         store=store,
-        workers=1,
+        workers=workers,
         preload=preload,
     )
     for run, (_, metrics) in zip(runs, done, strict=True):

@@ -13,7 +13,8 @@ the methods:
    FLOPs divided by those of a forward pass on the same batch, both counted by PyTorch's counter.
    Drawing directions takes time but no FLOPs that the counter sees.
 3. Time is the CPU time of the training steps, summed over threads, so that other load on the
-   machine hardly counts. Evaluation does not count.
+   machine hardly counts. Evaluation does not count. On a GPU (profile ``gpu``) several runs share
+   the device, so no time is compared.
 4. Learning rates are tuned for every method alike: a grid of equally many rates with a ratio of
    the square root of 10, in runs of one seed and of full length; the rate with the lowest loss on
    held-out training items is taken. If it is an end of its grid, a better one may lie beyond; the
@@ -35,11 +36,13 @@ the methods:
 """
 
 from dataclasses import dataclass, replace
+from typing import get_args
 
 from repro.artifacts.base import Artifact, lazy
 from repro.artifacts.zo_methods.arms import ARMS, Kind
 from repro.core.errors import UsageError
 from repro.core.validation import (
+    require_choice,
     require_distinct,
     require_names,
     require_positive,
@@ -48,6 +51,7 @@ from repro.core.validation import (
     require_whole,
 )
 from repro.data.text.tasks import task_name, task_of_seed
+from repro.measurement.device import Device
 from repro.training.task import VISION_TASKS
 
 
@@ -94,7 +98,11 @@ class Config:
     evaluations: int = 10
     """Number of evaluations during a run, at equal intervals."""
     threads: int = 1
-    """Threads of each run; only one runs at a time, as their times are results."""
+    """Threads of each run."""
+    device: Device = "cpu"
+    """Device of the language models; a GPU draws Gaussian noise and signs in fused kernels."""
+    workers: int = 1
+    """Runs at a time; on a CPU only one, as their times are results."""
 
     def __post_init__(self) -> None:
         require_names("arms", self.arms, ARMS)
@@ -112,8 +120,22 @@ class Config:
             "tuning_items",
             "evaluations",
             "threads",
+            "workers",
         ):
             require_positive_int(name, getattr(self, name))
+        require_choice("device", self.device, get_args(Device))
+        if self.device == "cpu" and self.workers > 1:
+            msg = (
+                f"workers = {self.workers} with device = 'cpu': runs beside each other would "
+                "distort their times, which are results; give 1"
+            )
+            raise UsageError(msg)
+        if self.device != "cpu" and any(kind_of(task) == "images" for task in self.tasks):
+            msg = (
+                f"device = {self.device!r} with tasks = {list(self.tasks)}: LeNet-5 is trained on "
+                "the CPU, where its times are compared; give device = 'cpu', or language tasks only"
+            )
+            raise UsageError(msg)
         if self.image_items is not None:
             require_positive_int("image_items", self.image_items)
         require_whole("evaluated_items", self.evaluated_items)
@@ -158,6 +180,7 @@ SMOKE = Config(
     evaluated_items=64,
     evaluations=2,
 )
+GPU = replace(HOURS, tasks=("sst2",), seeds=(0, 1, 2), device="cuda", workers=12)
 PAPER = replace(HOURS, image_forwards=375_000, text_forwards=20_000)
 CAPTIONS = {
     "zo_methods": (
@@ -173,7 +196,7 @@ ARTIFACT = Artifact(
     title="Zeroth-order methods at equal forward passes: accuracy, time and memory",
     about=__doc__,
     config=Config,
-    profiles={"smoke": SMOKE, "quick": QUICK, "hours": HOURS, "paper": PAPER},
+    profiles={"smoke": SMOKE, "quick": QUICK, "hours": HOURS, "gpu": GPU, "paper": PAPER},
     run=lazy("repro.artifacts.zo_methods.run:run"),
     captions=CAPTIONS,
     selector_fields=("tasks", "arms", "seeds"),

@@ -102,6 +102,12 @@ class TaskComparison:
         return f"{TITLES.get(self.task, self.task)} ({self.profile})"
 
     @property
+    def is_timed(self) -> bool:
+        """Whether the times of the runs may be compared; runs on a GPU share it."""
+        settings = (line.records[0].metrics["settings"] for line in self.lines)
+        return all(one.get("device", "cpu") == "cpu" for one in settings)
+
+    @property
     def equal_time(self) -> float:
         """CPU time of the run that takes the least, in seconds: every method has as much."""
         return min(line.seconds for line in self.lines)

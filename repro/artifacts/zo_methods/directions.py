@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import torch
 
 from repro.methods.low_rank import LowRankNoise
-from repro.methods.noise import TorchNoise
+from repro.methods.noise import Noise, TorchNoise
+from repro.methods.philox import PhiloxNoise, PhiloxSigns
 from repro.methods.rademacher import RademacherNoise
 from repro.methods.sparse import SparseNoise, thresholds_of
 from repro.methods.subspace import SubspaceNoise
@@ -14,14 +15,14 @@ SPARSITY = 0.75
 """Share of the weights, the largest of each tensor, that Sparse MeZO leaves as they are."""
 
 
-def gaussian(_: Sequence[torch.Tensor]) -> TorchNoise:
+def gaussian(parameters: Sequence[torch.Tensor]) -> Noise:
     """Return Gaussian directions."""
-    return TorchNoise()
+    return PhiloxNoise() if parameters[0].is_cuda else TorchNoise()
 
 
-def signs(_: Sequence[torch.Tensor]) -> RademacherNoise:
+def signs(parameters: Sequence[torch.Tensor]) -> Noise:
     """Return directions of random signs."""
-    return RademacherNoise()
+    return PhiloxSigns() if parameters[0].is_cuda else RademacherNoise()
 
 
 def small_weights(parameters: Sequence[torch.Tensor]) -> SparseNoise:

@@ -33,12 +33,17 @@ def zo_methods(records: Sequence[Record]) -> Figure:
         )
         for row, comparison in zip(grid, found, strict=True):
             for panel, axis in zip(row, _AXES, strict=False):
+                if axis == "cpu_seconds" and not comparison.is_timed:
+                    panel.set_axis_off()
+                    panel.text(0.5, 0.5, "not timed: the runs shared a GPU", ha="center")
+                    continue
                 for line in comparison.lines:
                     _curve(panel, line, axis)
                 panel.set_xlabel(_AXES[axis])
                 panel.set_xlim(left=0)
             row[0].set(title=comparison.title, ylabel="accuracy (%)")
-            row[1].sharey(row[0])
+            if comparison.is_timed:
+                row[1].sharey(row[0])
             _memory(row[2], comparison)
         shown = {line.name for comparison in found for line in comparison.lines}
         figure.legend(

@@ -25,6 +25,7 @@ from repro.core.errors import ReproError, UsageError
 from repro.data import cache
 from repro.data.text.tasks import data_of, get_task, task_of_seed
 from repro.finetuning.base_models import fingerprint, load_architecture, unobtainable
+from repro.measurement.device import require_device
 from repro.training.store import CheckpointStore
 from repro.training.task import VISION_TASKS
 
@@ -35,10 +36,11 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield every result; an interrupted run resumes from its last checkpoint.
 
     Raises:
-        UsageError: N exceeds the model's positions.
+        UsageError: N exceeds the model's positions, or the device does not exist here.
         ReproError: data or the model cannot be obtained, a process died, or a step of an arm
             exceeds the memory.
     """
+    require_device(config.device)
     _require_obtainable(config)
     for task in config.tasks:
         yield from _compared(config, task, context)
@@ -150,6 +152,7 @@ def _base_run(config: Config, task: str, arm: str) -> MethodRun:
         train_items=None,
         model=config.model,
         context=config.context,
+        device=config.device,
         sources=_sources(config, task, base.seed),
     )
 
@@ -170,4 +173,5 @@ def _trained(
         CheckpointStore.of(context.environment, config.threads),
         store=context.result_cache,
         preload=_PRELOAD,
+        workers=config.workers,
     )

@@ -22,6 +22,7 @@ def ranking(records: Sequence[Record]) -> pd.DataFrame:
     rows = []
     for found in comparisons(records):
         final = {line.name: fmean(line.final()) for line in found.lines}
+        timed = str if found.is_timed else _untimed
         for place, line in enumerate(found.lines, start=1):
             edge = " (end of its grid)" if line.records[0].metrics["at_edge"] else ""
             told = f" ({line.caveat})" if line.caveat else ""
@@ -33,11 +34,11 @@ def ranking(records: Sequence[Record]) -> pd.DataFrame:
                 "learning rate": f"{line.lr:g}{edge}",
                 "seeds": f"{len(line.records)}{told}",
                 "at equal forward passes (%)": estimate(line.final()).text(),
-                "at equal time (%)": line.at_time(found.equal_time).text(),
+                "at equal time (%)": timed(line.at_time(found.equal_time).text()),
                 "forward passes": f"{line.forwards:.0f}",
                 "steps": line.steps,
-                "CPU time": format_seconds(line.seconds),
-                "a step (ms)": f"{1000 * line.seconds / line.steps:.3g}",
+                "CPU time": timed(format_seconds(line.seconds)),
+                "a step (ms)": timed(f"{1000 * line.seconds / line.steps:.3g}"),
                 "peak memory": format_bytes(line.step.metrics["peak_bytes"]),
                 "gain over MeZO (points)": _points(None if line.name == "mezo" else gain),
                 "published gain": _points(line.published_gain()),
@@ -47,6 +48,10 @@ def ranking(records: Sequence[Record]) -> pd.DataFrame:
             label, diverged = ARMS[name].label, {"at equal forward passes (%)": "diverged"}
             rows.append({"task": found.title, "rank": _NONE, "method": label, **diverged})
     return pd.DataFrame(rows, dtype=object).fillna(_NONE)
+
+
+def _untimed(_: str) -> str:
+    return _NONE
 
 
 def _points(gain: float | None) -> str:

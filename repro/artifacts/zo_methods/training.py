@@ -18,7 +18,7 @@ from repro.artifacts.zo_methods import kind_of
 from repro.artifacts.zo_methods.arms import ARMS
 from repro.data.splits import sample
 from repro.data.text.tasks import task_of_seed
-from repro.finetuning.base_models import load_base, load_config, random_model
+from repro.finetuning.base_models import load_base, load_config, placed, random_model
 from repro.finetuning.batches import Batch
 from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.fine_tune import Prompts
@@ -169,7 +169,7 @@ def _prompts(run: MethodRun) -> tuple[AnswerLearner, Prompts]:
         final=run.evaluated_items,
         context=run.context,
     )
-    model = _fine_tuned(pretrained.model, run)
+    model = placed(_fine_tuned(pretrained.model, run), run.device)
     optimizer, noise = _optimizer(run, model)
     learner = AnswerLearner(model, items.train.answers, optimizer, lambda _: noise)
     return learner, Prompts(items, run)
@@ -184,8 +184,8 @@ def measure_cost(run: MethodRun) -> dict[str, Any]:
 
     FLOPs are counted by PyTorch's counter, over convolutions, matrix products and attention; the
     forward pass is of the model without adapters. The memory is the peak of the weights and of a
-    step together, above the batch, in the allocator of the host. The weights are random, as neither
-    depends on them.
+    step together, above the batch, in the allocator of the device. The weights are random, as
+    neither depends on them.
     """
     torch.set_num_threads(run.threads)
     torch.manual_seed(0)
@@ -199,9 +199,10 @@ def measure_cost(run: MethodRun) -> dict[str, Any]:
         closure, (optimizer, _) = loss(model), _optimizer(run, model)
         return lambda: optimizer.step(closure)
 
-    with torch.no_grad():
-        forward = _flops(loss(bare()))
-    step = _flops(start(make()))
+    with torch.device(run.device):
+        with torch.no_grad():
+            forward = _flops(loss(bare()))
+        step = _flops(start(make()))
     peak = measure_step(make, start, run.device)
     if peak is None:
         return {"out_of_memory": f"a step of {run.label()} exceeds the memory of this machine"}
@@ -221,8 +222,8 @@ def _images_step(run: MethodRun) -> _Step:
 
 def _prompts_step(run: MethodRun) -> _Step:
     config = load_config(run.model)
-    tokens = torch.zeros(run.batch, run.context, dtype=torch.long)
-    last = torch.full((run.batch,), run.context - 1)
+    tokens = torch.zeros(run.batch, run.context, dtype=torch.long, device=run.device)
+    last = torch.full((run.batch,), run.context - 1, device=run.device)
     batch = Batch(tokens, last, torch.zeros_like(last))
 
     def loss(model: "PreTrainedModel") -> Callable[[], Tensor]:
