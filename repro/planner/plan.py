@@ -31,6 +31,10 @@ NOTABLE = 0.01
 
 
 _NO_SDPA = "the model has no sdpa attention: eager instead"
+_NOT_FUSED = (
+    "on a GPU, PyTorch 2.11 has no fused float32 attention for keys that heads share, and stores "
+    "the scores: plan with --attention eager"
+)
 
 
 @dataclass(frozen=True)
@@ -161,6 +165,8 @@ def plan_model(
             raise UsageError(msg)
         notes.append(_NO_SDPA)
         setting = replace(setting, attention="eager")
+    if (setting.attention, setting.format) == ("sdpa", "float32") and known.kv_heads < known.heads:
+        notes.append(_NOT_FUSED)
     if shorten:
         setting = replace(setting, context=min(setting.context, known.positions))
     if known.position_rows and setting.context > known.positions:
