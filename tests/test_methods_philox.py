@@ -14,6 +14,7 @@ from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
 from repro.methods.log import replay
 from repro.methods.mezo import MeZO
+from repro.methods.noise import LatticeStep
 from repro.methods.perturbed_weights import PerturbedWeights
 from repro.methods.philox import PhiloxNoise, PhiloxSigns
 
@@ -188,6 +189,76 @@ def test_exact_update_is_the_lattices(device: str, make: type[PhiloxNoise]) -> N
         spread.append(moved.double().square().sum())
     # rounded at random, the errors average out: their sum is within five standard deviations of 0
     assert abs(float(sum(drift))) < 5 * float(sum(spread)) ** 0.5
+
+
+def awkward_weights(size: int) -> torch.Tensor:
+    """float32 [size]: zeros of both signs, denormals of float16, and numbers near powers of two."""
+    generator = torch.Generator().manual_seed(0)
+    exponents = torch.randint(-14, 4, (size,), generator=generator)
+    found = torch.ldexp(1 + torch.randn(size, generator=generator) * 2.0**-9, exponents)
+    found[::2] *= -1
+    found[::7] = torch.randn(len(found[::7]), generator=generator) * 0.02
+    found[::11] = torch.randn(len(found[::11]), generator=generator) * 1e-6
+    found[:4] = torch.tensor([0.0, -0.0, 2.0**-24, 1 - 2.0**-11])
+    return found
+
+
+def rounding_thresholds(seed: int, size: int) -> torch.Tensor:
+    """The numbers that round the updates of tensor 0, float32 [size]."""
+    word = words(seed, np.arange(-(-size // 8)), 0, 1).astype(np.int64)
+    halves = np.stack([word & 0xFFFF, word >> 16], axis=-1).reshape(-1)[:size]
+    return torch.from_numpy((halves + 0.5) / 65536).float()
+
+
+@each_noise
+def test_exact_steps_are_those_of_the_lattice(device: str, make: type[PhiloxNoise]) -> None:
+    """Every bit of a perturbation and of an update, at the noise that the kernels draw."""
+    eps, seed, size = 2.0**-10, 2, 50_000
+    lattice = Lattice(half_of(device), eps)
+    start = lattice.round(awkward_weights(size).to(lattice.dtype).float()).to(lattice.dtype)
+    z = noise_by_kernels(device, make, seed, size)
+    if make is PhiloxNoise:  # M is 4 eps here, beyond which noise is clipped
+        assert float(z.max()) > 4
+        assert float(z.min()) < -4
+    else:
+        assert set(z.abs().tolist()) == {1 - 2.0**-24}
+    eps_z = lattice.noise(z)
+    moved = start.clone().to(device)
+    noise = make()
+    noise.prepare([moved], exact=True)
+    noise.step_on_lattice_([moved], seed, LatticeStep(eps, 0, 1, is_update=False), None)
+    plus = (start.float() + eps_z).to(lattice.dtype)
+    assert torch.equal(moved.cpu().view(torch.int16), plus.view(torch.int16))
+    rate = 0.37
+    noise.step_on_lattice_([moved], seed, LatticeStep(eps, 1, -rate, is_update=True), None)
+    # exact in float64 but for the last rounding, as in the kernel
+    ideal = (start.double() - np.float32(rate).astype(float) * eps_z.double()).float()
+    updated = lattice.round_up_above(ideal, rounding_thresholds(seed, size)).to(lattice.dtype)
+    assert torch.equal(moved.cpu(), updated)
+
+
+def test_tensors_of_two_formats_and_new_addresses_keep_their_noise(device: str) -> None:
+    sizes = (9, 16, 5, 32)
+    formats = (torch.float32, torch.float16, torch.float16, torch.float32)
+    noise = PhiloxNoise()
+
+    def require_noise(tensors: list[torch.Tensor]) -> None:
+        noise.add_(tensors, 3, 1.0)
+        for number, tensor in enumerate(tensors):
+            wanted = gaussian_noise(3, number, tensor.numel())
+            np.testing.assert_allclose(tensor.cpu().double().numpy(), wanted, atol=2e-3)
+
+    def zeros() -> list[torch.Tensor]:
+        return [torch.zeros(n, dtype=d, device=device) for n, d in zip(sizes, formats, strict=True)]
+
+    first = zeros()
+    noise.prepare(first, exact=False)
+    require_noise(first)
+    for tensor in first:  # not at a multiple of 16 bytes
+        memory = torch.zeros(len(tensor) + 1, dtype=tensor.dtype, device=device)
+        tensor.data = memory[1:]
+    require_noise(first)
+    require_noise(zeros()[1:])  # another optimizer's
 
 
 @each_noise

@@ -368,6 +368,10 @@ def test_the_lowest_held_out_loss_chooses_and_checkpointing_takes_it_over(
     mezo.update(dict.fromkeys(mezo))
     with pytest.raises(ReproError, match="none of the 3 learning rates finished"):
         list(run_module.run(PLANNED, context))
+    made.clear()
+    list(run_module.run(replace(PLANNED, bp_lrs=(0.1,), mezo_lrs=(0.2,)), context))
+    rates = {(run.arm, run.lr, run.tuning) for run in made}  # a single rate needs no short run
+    assert rates == {(arm, 0.1 if arm.startswith("bp") else 0.2, False) for arm in PAPER_ARMS}
 
 
 @pytest.fixture
@@ -646,9 +650,9 @@ def test_a_seed_in_which_bp_gains_nothing_is_left_out() -> None:
 
 def test_a_part_of_a_high_profile_does_not_hide_a_whole_lower_one() -> None:
     alone = [replace(r, point={**r.point, "setting": "g"}) for r in BP]
-    records = [*ALL, *(record(r, "gpu") for r in alone)]
-    assert {found(records)[name].profile for name in ("A9", "A9-bp", "A10")} == {"hours"}
-    assert [setting.profile for setting in settings(records)] == ["hours", "gpu"]
+    of_both = found([*ALL, *(record(r, "gpu") for r in alone)])
+    assert (of_both["A10"].profile, of_both["A9"].profile) == ("hours", "hours")
+    assert of_both["A9-bp"].profile == "gpu"
 
 
 def test_a_gain_within_the_noise_of_the_subset_settles_nothing() -> None:

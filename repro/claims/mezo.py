@@ -117,7 +117,7 @@ _ORDER = replace(
     published=0,
     unit="points",
     relation="at least",
-    judged_by=("quick", "hours", "boolq", "day", "gpu"),
+    judged_by=("quick", "hours", "boolq", "day", "gpu-long", "gpu"),
     remark="",
     unknown=("validation set", "prompt", "epsilon", "batch order"),
 )
@@ -346,7 +346,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="At equal memory the larger model that MeZO can train ends at a higher accuracy "
         "when there are 16 training examples a class",
         is_stated=False,
-        judged_by=("fewshot", "day", "gpu"),
+        judged_by=("fewshot", "day", "gpu-long", "gpu"),
     ),
     replace(
         _ORDER,

@@ -96,6 +96,7 @@ def _require_same(what: str, found: str, recorded: str) -> None:
     if found != recorded:
         msg = (
             f"{what}: SHA-256 is {found}, must be {recorded}; replay with the processor type, the "
-            "vector instructions and the versions that the record's environment names"
+            "vector instructions and the versions that the record's environment names, with its "
+            "commit, too, if a GPU drew the noise"
         )
         raise ReproError(msg)

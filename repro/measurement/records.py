@@ -20,7 +20,7 @@ from repro.measurement.lengths import course_of, is_course
 from repro.measurement.renamed import with_present_names
 
 SCHEMA_VERSION = 1
-Profile = Literal["smoke", "quick", "fewshot", "hours", "boolq", "day", "gpu", "gpu-long", "paper"]
+Profile = Literal["smoke", "quick", "fewshot", "hours", "boolq", "day", "gpu-long", "gpu", "paper"]
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 """The profiles from the cheapest to the published setting; in tables a later one outranks an
 earlier one. Every artifact defines ``smoke``, ``quick`` and ``paper``."""

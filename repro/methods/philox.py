@@ -5,13 +5,18 @@ operators also write and read the noise. The numbers come from the counter-based
 Philox4x32-10 (Salmon et al. 2011). The key is the perturbation's seed, and the counter names the
 weight, so that no pass depends on launch order. Their bits are the same on every GPU.
 
-In tensor t, the counter (n, t, stream, 0) gives four words:
+In tensor t, the counter (n, t, stream, 0) gives four words with the key (seed, 0):
 
-- In Gaussian noise, words 0 to 3 make the two numbers each for weights 8 n to 8 n + 7, by Box and
-  Muller's transform of 20 and 12 bits. No number exceeds 5.4.
-- In random signs, counters 128 b to 128 b + 127 serve the 16,384 weights of block b: bit
-  8 (p mod 4) + k of word p div 4 of counter 128 b + j is the sign of weight 1024 p + 8 j + k.
-- In both, stream 1 rounds updates stochastically: the half-words serve weights 8 n to 8 n + 7.
+- Gaussian noise (stream 0): word k makes the numbers of weights 8 n + 2 k and 8 n + 2 k + 1 by Box
+  and Muller's transform. Its upper 20 bits u give the radius sqrt(-2 ln((u + 1/2) / 2^20)), at most
+  5.4. The next 10 bits v give the angle (v + 1/2) / 1024 pi / 2, whose cosine belongs to the first
+  weight and whose sine to the second. Bits 0 and 1, where set, make these two negative.
+- Random signs (stream 0): counters 128 b to 128 b + 127 serve the 16,384 weights of block b. Bit
+  8 (p mod 4) + k of word p div 4 of counter 128 b + j, where set, makes weight 1024 p + 8 j + k of
+  the block negative.
+- Rounding of updates (stream 1): of word k, the lower half h rounds weight 8 n + 2 k, the upper
+  half weight 8 n + 2 k + 1: up if the update lies more than (h + 1/2) / 2^16 of a spacing above the
+  lower point. So near zero, an update below 2^-17 of a spacing is lost.
 """
 
 from collections.abc import Iterator, Sequence
@@ -85,10 +90,11 @@ class PhiloxNoise(Noise):
             )
             raise UsageError(msg)
         self._parameters = parameters
-        self._tables = [
-            _Table([(t, p) for t, p in enumerate(parameters) if p.dtype == dtype])
-            for dtype in dict.fromkeys(parameter.dtype for parameter in parameters)
-        ]
+        alike: dict[Any, list[tuple[int, torch.Tensor]]] = {}
+        for number, parameter in enumerate(parameters):
+            fills_rows = parameter.numel() % _ROW == 0
+            alike.setdefault((parameter.dtype, fills_rows), []).append((number, parameter))
+        self._tables = [_Table(tensors) for tensors in alike.values()]
 
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
         """Add ``scale`` z(``seed``) to the weights, in place."""
@@ -126,8 +132,8 @@ class PhiloxNoise(Noise):
 class PhiloxSigns(PhiloxNoise):
     """z of +1 and -1 by the fused kernels; it is ``PhiloxNoise`` otherwise.
 
-    One counter serves 128 weights, so that a pass takes about as long as reading and writing the
-    weights. The magnitude is 1 - 2^-24, for the reason that ``RademacherNoise`` gives.
+    One counter serves 128 weights, so that adding them takes about as long as reading and writing
+    the weights. The magnitude is 1 - 2^-24, for the reason that ``RademacherNoise`` gives.
     """
 
     name = "philox-signs"
@@ -135,7 +141,10 @@ class PhiloxSigns(PhiloxNoise):
 
 
 class _Table:
-    """The weights that each program of a kernel changes, for tensors of one number format."""
+    """The weights that each program of a kernel changes, for tensors of one number format.
+
+    Either all sizes are multiples of ``_ROW``, or none is.
+    """
 
     def __init__(self, tensors: Sequence[tuple[int, torch.Tensor]]) -> None:
         device = tensors[0][1].device

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.claims.trained import of_newest_settings
-from repro.finetuning.arms import ARMS, LABELS, PAPER_ARMS, Arm, estimates
+from repro.finetuning.arms import ARMS, LABELS, Arm
 from repro.measurement.records import Record, of_kind, rank
 
 GENERATED = "yesno-facts"
@@ -95,11 +95,6 @@ class TaskRuns:
         return TITLES.get(self.dataset, Path(self.dataset).stem)
 
     @property
-    def compares(self) -> bool:
-        """Whether there are runs of BP and of MeZO."""
-        return len({bool(estimates(line.arm)) for line in self.lines if line.arm in PAPER_ARMS}) > 1
-
-    @property
     def is_few_shot(self) -> bool:
         """Whether the task has few training examples."""
         return self.dataset.startswith(FEW_SHOT)
@@ -116,10 +111,7 @@ class TaskRuns:
 
 
 def settings(records: Sequence[Record]) -> list[TaskRuns]:
-    """Return every recorded task and setting: highest profile first, BoolQ first within it.
-
-    Those that lack BP or MeZO, such as an unfinished run, come last.
-    """
+    """Return every recorded task and setting: highest profile first, BoolQ first within it."""
     keys = dict.fromkeys((r.point["setting"], r.point["dataset"]) for r in of_kind(records, "run"))
     found = [
         _setting(  # memory does not depend on data
@@ -134,9 +126,7 @@ def settings(records: Sequence[Record]) -> list[TaskRuns]:
         )
         for name, dataset in keys
     ]
-    return sorted(
-        found, key=lambda s: (s.compares, rank(s.profile), s.dataset == "boolq"), reverse=True
-    )
+    return sorted(found, key=lambda s: (rank(s.profile), s.dataset == "boolq"), reverse=True)
 
 
 def machine(record: Record) -> str:
