@@ -82,7 +82,7 @@ def _steps(model: str) -> Config:
 
 
 JOBS: tuple[GpuJob, ...] = (
-    GpuJob("tests", "the suite's GPU tests; integer training equal to the host's", 1.5, 3),
+    GpuJob("tests", "the suite's GPU tests; integer training equal to the host's", 2.5, 3),
     GpuJob(
         "fig3-contexts",
         "Fig. 3 measured over N on Llama 2 7B (A1, A3)",
