@@ -4,7 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repro.claims.verdict import CLOSE, CORRECTED, INCONSISTENT, NOT_REPRODUCED, REPRODUCED
+from repro.claims.verdict import (
+    CLOSE,
+    CORRECTED,
+    INCONSISTENT,
+    NOT_COMPARABLE,
+    NOT_REPRODUCED,
+    REPRODUCED,
+)
 from repro.report import formatting
 from repro.report.claims_table import ClaimRow
 
@@ -16,14 +23,14 @@ HEADLINES: Mapping[str, str] = {
     "A2": "MeZO takes up to 25 × less memory than BP at long contexts",  # noqa: RUF001
     "A8-llama-7b": "Llama 2 7B by MeZO takes 17 GB at batch 8 and 1,024 tokens",
     "A9-order": "At equal memory a larger model by MeZO beats a smaller one by BP",
-    "B-T1-fashion_mnist-fp32-cls1": "ElasticZO (Cls1) on Fashion-MNIST, FP32",
-    "B-T1-mnist-int8-cls1": "ElasticZO-INT8 (Cls1) on MNIST",
-    "B-T1-modelnet40-fp32-cls1": "ElasticZO (Cls1) with PointNet on ModelNet40",
-    "B-T2-mnist-45-fp32-cls1": "Fine-tuning on MNIST rotated by 45° (Cls1)",
-    "B-M4-32-bp": "BP takes twice the memory of Full ZO (FP32)",
-    "B-M5-most-saving": "INT8 takes up to 1.60 × less memory",  # noqa: RUF001
-    "B-F7-32-speed-up-largest": "INT8 is up to 1.42 × faster (Raspberry Pi Zero 2)",  # noqa: RUF001
-    "B-sign": "INT8*: 95 % of the gradient's signs are right",
+    "B-T1-fashion_mnist-fp32-cls1": "Accuracy of LeNet-5 by ElasticZO (Cls1) on Fashion-MNIST",
+    "B-T1-mnist-int8-cls1": "Accuracy of LeNet-5 by ElasticZO-INT8 (Cls1) on MNIST",
+    "B-T1-modelnet40-fp32-cls1": "Accuracy of PointNet by ElasticZO (Cls1) on ModelNet40",
+    "B-T2-mnist-45-fp32-cls1": "Accuracy of LeNet-5 fine-tuned on MNIST rotated by 45° (Cls1)",
+    "B-M4-32-bp": "BP of LeNet-5 takes twice the memory of Full ZO (FP32)",
+    "B-M5-most-saving": "LeNet-5 takes up to 1.60 × less memory in INT8",  # noqa: RUF001
+    "B-F7-32-speed-up-largest": "LeNet-5 is up to 1.42 × faster in INT8 (Raspberry Pi Zero 2)",  # noqa: RUF001
+    "B-sign": "INT8* gets 95 % of the projected gradient's signs right",
 }
 """Statements by id, worded for a reader without the paper."""
 
@@ -37,6 +44,8 @@ def headline_table(rows: Sequence[ClaimRow]) -> str:
             ours = f"{corrected} by the corrected equation ({ours} as printed)"
         elif row.verdict == INCONSISTENT and (measured := row.values.get("measured")):
             ours = f"{ours} by the paper's equation; {measured:.3g} {formatting.unit(row)} measured"
+        elif row.verdict == NOT_COMPARABLE:
+            ours = f"{ours} on other hardware"
         lines.append(
             f"| {HEADLINES[row.id]} | {formatting.published(row)} | {ours} | {row.shown_verdict} | "
             f"[`{row.id}`](notebooks/{row.artifact}.ipynb) |"
