@@ -163,10 +163,10 @@ def test_readme_says_how_much_is_behind_each_number(
     assert f"Profile `paper`, `quick`, [2 record files]({SLUG})," in text
     assert "| 89.80 % | 89.60 ± 0.5 % | trained, paper, 3 seeds, PyTorch | reproduced |" in text
     assert (
-        "| 99.10 % | 99.10 ± 0.5 % | trained, quick, 3 seeds, PyTorch | not run (quick only) |"
+        "| 99.10 % | 99.10 ± 0.5 % | trained, quick, 3 seeds, PyTorch | not run (profile quick only) |"
         in text
     )
-    assert "Of 3 statements: 1 × reproduced, 2 × not run (quick only)" in text  # noqa: RUF001
+    assert "Of 3 statements: 1 × reproduced, 2 × not run (profile quick only)" in text  # noqa: RUF001
 
 
 def test_terminal_tells_a_lower_profile_from_no_run(
@@ -178,7 +178,7 @@ def test_terminal_tells_a_lower_profile_from_no_run(
         for line in claims_text(claim_rows(tmp_path, [SLUG])).splitlines()
         if line.startswith("B-")
     }
-    assert by_claim[BP].endswith("not run (quick only)")
+    assert by_claim[BP].endswith("not run (profile quick only)")
     assert by_claim[ZO].rstrip().endswith("not run")
 
 
