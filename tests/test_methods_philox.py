@@ -235,6 +235,9 @@ def test_exact_steps_are_those_of_the_lattice(device: str, make: type[PhiloxNois
     ideal = (start.double() - np.float32(rate).astype(float) * eps_z.double()).float()
     updated = lattice.round_up_above(ideal, rounding_thresholds(seed, size)).to(lattice.dtype)
     assert torch.equal(moved.cpu(), updated)
+    noise.shrink_on_lattice_([moved], seed, 0.9, eps, None)
+    shrunk = lattice.round_up_above(updated.float() * 0.9, rounding_thresholds(seed, size))
+    assert torch.equal(moved.cpu(), shrunk.to(lattice.dtype))
 
 
 def test_tensors_of_two_formats_and_new_addresses_keep_their_noise(device: str) -> None:
@@ -266,7 +269,8 @@ def test_tensors_of_two_formats_and_new_addresses_keep_their_noise(device: str) 
 def test_a_log_replays_bit_by_bit(device: str, restore: Any, make: type[PhiloxNoise]) -> None:
     dtype = torch.float32 if restore == "rounded" else half_of(device)
     trained, again = weights(device, dtype), weights(device, dtype)
-    mezo = MeZO(trained, lr=1e-3, eps=1e-3, perturbations=2, restore=restore, noise=make())
+    settings: Any = {"perturbations": 2, "weight_decay": 0.1, "restore": restore}
+    mezo = MeZO(trained, lr=1e-3, eps=1e-3, noise=make(), **settings)
     for _ in range(2):
         mezo.step(lambda: sum((p.float() ** 2).sum() for p in trained))
     replay(mezo.log, again, make())

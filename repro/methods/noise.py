@@ -84,6 +84,26 @@ class Noise(ABC):
     ) -> None:
         """Do ``step`` along z(seed), in place; every ``chunk`` elements have their own seed."""
 
+    def shrink_on_lattice_(
+        self,
+        parameters: Sequence[torch.Tensor],
+        seed: int,
+        factor: float,
+        eps: float,
+        chunk: int | None,
+    ) -> None:
+        """Multiply weights on lattices of scale ``eps`` by ``factor``, in place.
+
+        Each is rounded to its lattice at random; every ``chunk`` elements have their own seed.
+        """
+        for parameter in parameters:
+            lattice = Lattice(parameter.dtype, eps)
+            for weights in split(parameter, chunk or default_chunk(parameter.device)):
+                uniform = thresholds(lattice, weights, seed)
+                shrunk = weights.to(lattice.wide).mul_(factor)
+                weights.copy_(lattice.round_up_above(shrunk, uniform))
+                seed += 1
+
     def release(self) -> None:  # noqa: B027
         """Free the memory shared by the passes of a step, if there is any."""
 

@@ -9,7 +9,7 @@ import torch
 from repro.core.errors import ReproError, UsageError
 from repro.core.validation import require_choice
 from repro.methods.lattice import Lattice
-from repro.methods.noise import LatticeStep, Noise, split, thresholds
+from repro.methods.noise import LatticeStep, Noise, split
 from repro.methods.perturbation import default_chunk
 
 Restore = Literal["rounded", "exact"]
@@ -153,16 +153,11 @@ class PerturbedWeights:
     @torch.no_grad()
     def _shrink(self, factor: float, seed: int) -> None:
         """Multiply the weights by ``factor``; exact ones are rounded to their lattice at random."""
+        if self.exact:
+            self.noise.shrink_on_lattice_(self.parameters, seed, factor, self.eps, self.chunk)
+            return
         for parameter in self.parameters:
-            if not self.exact:
-                parameter.mul_(factor)
-                continue
-            lattice = Lattice(parameter.dtype, self.eps)
-            for weights in split(parameter, self.chunk or default_chunk(parameter.device)):
-                uniform = thresholds(lattice, weights, seed)
-                shrunk = weights.to(lattice.wide).mul_(factor)
-                weights.copy_(lattice.round_up_above(shrunk, uniform))
-                seed += 1
+            parameter.mul_(factor)
 
     def release(self) -> None:
         """Free the noise shared by the passes of a step."""

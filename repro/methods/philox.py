@@ -115,9 +115,31 @@ class PhiloxNoise(Noise):
                 table,
                 seed,
                 lattice,
-                step.before,
-                step.after,
+                before=step.before,
+                after=step.after,
+                factor=1,
                 is_update=step.is_update,
+                signs=self.signs,
+            )
+
+    def shrink_on_lattice_(
+        self,
+        parameters: Sequence[torch.Tensor],
+        seed: int,
+        factor: float,
+        eps: float,
+        chunk: int | None,  # noqa: ARG002 - a kernel has no pieces
+    ) -> None:
+        """Multiply weights on lattices of scale ``eps`` by ``factor``, in place."""
+        for table in self._following(parameters):
+            self._kernels.step_on_lattice(
+                table,
+                seed,
+                Lattice(table.dtype, eps),
+                before=0,
+                after=0,
+                factor=factor,
+                is_update=True,
                 signs=self.signs,
             )
 

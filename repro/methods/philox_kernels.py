@@ -36,21 +36,24 @@ def step_on_lattice(
     table: Any,
     seed: int,
     lattice: Lattice,
+    *,
     before: float,
     after: float,
-    *,
+    factor: float,
     is_update: bool,
     signs: bool,
 ) -> None:
     """Go from theta + ``before`` eps z to theta + ``after`` eps z in the lattice's arithmetic.
 
-    An update ends between lattice points and is rounded to one of the two at random.
+    An update also multiplies theta by ``factor``. It ends between lattice points and is rounded to
+    one of the two at random.
     """
     _step_on_lattice[(table.programs,)](
         *table.arguments,
         _signed(seed),
-        before,
-        after,
+        float(before),
+        float(after),
+        float(factor),
         lattice.eps / lattice.step,
         lattice.levels,
         lattice.step,
@@ -67,7 +70,8 @@ def _signed(seed: int) -> int:
     return seed - ((seed & 0x80000000) << 1)
 
 
-_UNSPECIALISED = ["seed", "scale", "before", "after"]  # else each new kind of value is compiled
+# else each new kind of value is compiled
+_UNSPECIALISED = ["seed", "scale", "before", "after", "factor"]
 
 
 @triton.jit(do_not_specialize=_UNSPECIALISED)
@@ -105,6 +109,7 @@ def _step_on_lattice(
     seed,
     before,
     after,
+    factor,
     per_level,
     levels,
     level,
@@ -123,6 +128,8 @@ def _step_on_lattice(
         inside = at < size
         old = tl.load(weights + at, mask=inside, other=0.0).to(tl.float32)
         theta = _nearest(tl.fma(noise, -before, old), ulp, bound)
+        if IS_UPDATE:
+            theta *= factor
         new = tl.fma(noise, after, theta)
         if IS_UPDATE:
             fraction = _uniform(seed, block, tile, number)
