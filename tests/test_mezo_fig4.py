@@ -685,6 +685,13 @@ def test_the_order_is_put_to_the_test_only_by_a_larger_model() -> None:
     assert verdict(CLAIMS["A9-order"], shorter) == "reproduced"
 
 
+def test_one_seed_of_another_arm_does_not_displace_several() -> None:
+    lucky = trained("mezo_1", [0.5, 0.99], seed=0, model="large")
+    plan = planned("mezo_1", 1.4e9, "large")
+    gap = found([record(r) for r in (*BP, *LARGER, lucky, *PLANS, plan)])["A9-order"]
+    assert (gap.n_seeds, gap.ours) == (2, pytest.approx(6))
+
+
 def test_the_choice_of_questions_shifts_only_answers_that_differ() -> None:
     """As in McNemar's test: of ten questions, three are right by MeZO alone and one by BP alone."""
     answers = {"bp": "0001111110", "mezo_5": "1110111110"}

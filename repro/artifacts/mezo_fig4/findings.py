@@ -346,8 +346,10 @@ def _items(line: ArmSeeds, which: str) -> int:
 
 
 def _best(setting: TaskRuns, *, zo: bool, of: Container[str] | None = None) -> ArmSeeds | None:
-    """Return the line of BP or MeZO with the highest mean accuracy, on any model or one ``of``.
+    """Return the line of BP or MeZO with the most seeds, on any model or one ``of``.
 
+    Among equals it is the one with the highest mean accuracy. A single lucky seed does not count
+    more than several.
     LoRA and ElasticZO are this suite's baselines; the paper makes no statement about them.
     """
     lines = [
@@ -357,7 +359,11 @@ def _best(setting: TaskRuns, *, zo: bool, of: Container[str] | None = None) -> A
         and bool(estimates(line.arm)) == zo
         and (of is None or line.model in of)
     ]
-    return max(lines, key=lambda line: estimate(list(line.best().values())).mean, default=None)
+    return max(
+        lines,
+        key=lambda line: (len(line.records), estimate(list(line.best().values())).mean),
+        default=None,
+    )
 
 
 def _left_out(line: ArmSeeds) -> str:
