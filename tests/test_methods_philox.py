@@ -1,5 +1,6 @@
 """The fused kernels, by Triton's interpreter on the host, against NumPy's arithmetic."""
 
+import copy
 import hashlib
 import importlib
 from collections.abc import Iterator
@@ -273,7 +274,7 @@ def test_a_log_replays_bit_by_bit(device: str, restore: Any, make: type[PhiloxNo
     mezo = MeZO(trained, lr=1e-3, eps=1e-3, noise=make(), **settings)
     for _ in range(2):
         mezo.step(lambda: sum((p.float() ** 2).sum() for p in trained))
-    replay(mezo.log, again, make())
+    replay(mezo.log, again)  # with the noise that the log names
     assert mezo.log.noise == make.name
     assert all(torch.equal(a, b) for a, b in zip(trained, again, strict=True))
 
@@ -281,6 +282,24 @@ def test_a_log_replays_bit_by_bit(device: str, restore: Any, make: type[PhiloxNo
 def test_a_parameter_on_the_host_is_refused() -> None:
     with pytest.raises(UsageError, match="its kernels run on a GPU"):
         MeZO([torch.nn.Parameter(torch.ones(3))], lr=1, eps=1e-3, noise=PhiloxNoise())
+
+
+def test_a_tensor_without_an_address_of_its_own_is_refused(device: str) -> None:
+    class Sharded(torch.Tensor):
+        """Stands for the tensors of FSDP and of quantizers."""
+
+    parameter = torch.ones(3, device=device).as_subclass(Sharded).requires_grad_()
+    with pytest.raises(UsageError, match="parameter of Sharded: its kernels need the address"):
+        MeZO([parameter], lr=1, eps=1e-3, noise=PhiloxNoise())
+
+
+def test_a_copied_optimizer_trains_its_own_weights(device: str) -> None:
+    model = torch.nn.Linear(5, 3).to(device)
+    mezo = MeZO(model.parameters(), lr=0.1, eps=1e-3, noise=PhiloxNoise())
+    other, its = copy.deepcopy((model, mezo))
+    for trained, optimizer in ((model, mezo), (other, its)):
+        optimizer.step(lambda trained=trained: sum(p.sum() for p in trained.parameters()))
+        assert torch.equal(trained.weight, other.weight) == (trained is other)
 
 
 def test_a_format_that_the_kernels_would_round_is_refused(device: str) -> None:

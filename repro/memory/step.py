@@ -16,6 +16,7 @@ from repro.core.validation import require_choice, require_positive_int
 from repro.memory.shape import DecoderShape
 from repro.methods.backprop import Backprop
 from repro.methods.mezo import MeZO
+from repro.methods.noise import TorchNoise
 from repro.models.decoder import llama_config
 
 Method = Literal["forward", "bp", "bp_checkpoint", "mezo"]
@@ -150,6 +151,7 @@ def make_step(
             eps=EPS,
             perturbations=spec.perturbations,
             restore="rounded",
+            noise=TorchNoise(),  # on a GPU as well, as the records were measured
         )
         return lambda: mezo.step(loss)
     backprop = Backprop(model.parameters(), lr=LR)

@@ -7,7 +7,6 @@ from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise
 from repro.methods.parameters import Parameters
 from repro.methods.perturbed_weights import Restore
-from repro.methods.rademacher import RademacherNoise
 from repro.methods.rules import by_spread
 
 if TYPE_CHECKING:
@@ -29,6 +28,8 @@ class FZOO(MeZO):
     The paper evaluates the N directions in one batched pass on a GPU. Here they run one after
     another, in the memory of one forward pass.
     """
+
+    draws_signs = True
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class FZOO(MeZO):
             seed=seed,
             restore=restore,
             chunk=chunk,
-            noise=noise or RademacherNoise(chunk),
+            noise=noise,
             estimator="one-sided",
             rule=by_spread,
             group=group,

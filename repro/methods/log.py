@@ -22,6 +22,8 @@ from repro.core.errors import ReproError, UsageError
 from repro.data.arrays import read_npz
 from repro.methods.noise import Noise, TorchNoise
 from repro.methods.perturbed_weights import PerturbedWeights, Restore
+from repro.methods.philox import PhiloxNoise, PhiloxSigns
+from repro.methods.rademacher import RademacherNoise
 from repro.methods.rules import OFFSETS, Estimator
 from repro.methods.step_info import GradientEstimate
 
@@ -238,12 +240,12 @@ def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise | None
     Args:
         log: the log of the run.
         parameters: the perturbed tensors, in the same order, on the same kind of device.
-        noise: the noise of the run; ``None`` means PyTorch's.
+        noise: the noise of the run; needed only if it has settings of its own, such as a rank.
 
     Raises:
         UsageError: the run used other noise, or the log does not fit the parameters.
     """
-    noise = noise or TorchNoise(log.chunk)
+    noise = noise or _noise_without_settings(log)
     if noise.name != log.noise:
         msg = (
             f"a log of a run with the noise {log.noise!r} cannot be replayed with {noise.name!r}: "
@@ -261,6 +263,16 @@ def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise | None
         for weights, own_rates, decay in zip(groups, rates, decays, strict=True):
             weights.update(own_rates, decay)
             weights.release()
+
+
+def _noise_without_settings(log: StepLog) -> Noise:
+    """Return the noise that ``log`` names if only the chunk decides it, else PyTorch's."""
+    if log.noise == RademacherNoise.name:
+        return RademacherNoise(log.chunk)
+    for kind in (PhiloxNoise, PhiloxSigns):
+        if log.noise == kind.name:
+            return kind()
+    return TorchNoise(log.chunk)
 
 
 def perturbed_groups(

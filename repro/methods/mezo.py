@@ -90,8 +90,9 @@ class MeZO(ZerothOrder):
             seed: seed of the sequence of perturbations.
             restore: ``"rounded"`` or ``"exact"``, as described above.
             chunk: elements of noise drawn at a time (see ``perturb_``).
-            noise: source of the perturbations, by default PyTorch's generator;
-                ``repro.ondevice.noise`` has a faster one. The log names it.
+            noise: source of the perturbations. By default, fused kernels draw Gaussian noise on a
+                GPU (``repro.methods.philox``), and PyTorch's generator elsewhere;
+                ``repro.ondevice.noise`` has a faster one for CPUs. The log names it.
             estimator: ``"two-sided"`` or ``"one-sided"`` (``repro.methods.rules``).
             rule: computes the factors of a step from its estimates (``repro.methods.rules``).
             group: processes of ``torch.distributed`` that train together, each on its own batches.

@@ -62,6 +62,7 @@ class PerturbedWeights:
         self._shift = number * _GROUP
         self._seed, self._offset = 0, 0
         self._dtypes = [parameter.dtype for parameter in parameters]
+        self._devices = [parameter.device for parameter in parameters]
         self.torn = False
         """Whether a pass failed, so that some weights have moved and others have not."""
 
@@ -69,8 +70,8 @@ class PerturbedWeights:
         """Refuse weights that a pass could not treat, before any of them moves.
 
         Raises:
-            UsageError: a weight has another number format than at construction, or is no longer
-                contiguous or trained.
+            UsageError: a weight has another number format than at construction, is no longer
+                contiguous or trained, or has moved where the noise does not support it.
             ReproError: a pass failed earlier.
         """
         if self.torn:
@@ -90,6 +91,10 @@ class PerturbedWeights:
                     "make the optimizer"
                 )
                 raise UsageError(msg)
+        devices = [parameter.device for parameter in self.parameters]
+        if devices != self._devices:
+            self.noise.prepare(self.parameters, exact=self.exact)
+            self._devices = devices
 
     @torch.no_grad()
     def prepare(self) -> None:

@@ -51,28 +51,27 @@ class PhiloxNoise(Noise):
         self._parameters: Sequence[torch.Tensor] = ()
         """The weights described by the tables."""
         self._tables: list[_Table] = []
-        self._kernels: Any = None
 
     def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:
         """Build the kernels' tables.
 
         Raises:
-            UsageError: Triton is not installed, a weight is not on a GPU or has another format than
-                float32, bfloat16 and float16, or float32 weights are to be exact.
+            UsageError: Triton is not installed; a weight is not on a GPU, is no plain tensor or has
+                another format than float32, bfloat16 and float16; or float32 weights are to be
+                exact.
         """
-        try:
-            from repro.methods import philox_kernels
-        except ModuleNotFoundError as error:
-            msg = (
-                "noise 'philox': Triton is not installed; install PyTorch for CUDA, or use noise = "
-                "'torch'"
-            )
-            raise UsageError(msg) from error
+        kernels = _kernels()
         for parameter in parameters:
-            if parameter.device.type != "cuda" and not philox_kernels.is_interpreted():
+            if parameter.device.type != "cuda" and not kernels.is_interpreted():
                 msg = (
                     f"noise 'philox' with a parameter on {parameter.device}: its kernels run on a "
                     "GPU; move the model there, or use another noise"
+                )
+                raise UsageError(msg)
+            if type(parameter) not in (torch.Tensor, torch.nn.Parameter):
+                msg = (
+                    f"noise 'philox' with a parameter of {type(parameter).__name__}: its kernels "
+                    "need the address of a plain tensor; use another noise"
                 )
                 raise UsageError(msg)
             if parameter.dtype not in _FORMATS:
@@ -81,7 +80,6 @@ class PhiloxNoise(Noise):
                     "float32; give weights in float32, bfloat16 or float16, or use another noise"
                 )
                 raise UsageError(msg)
-        self._kernels = philox_kernels
         if exact and any(parameter.dtype == torch.float32 for parameter in parameters):
             msg = (
                 "restore = 'exact' with noise 'philox' and float32 weights: its kernels compute in "
@@ -99,7 +97,7 @@ class PhiloxNoise(Noise):
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
         """Add ``scale`` z(``seed``) to the weights, in place."""
         for table in self._following(parameters):
-            self._kernels.add(table, seed, scale, signs=self.signs)
+            _kernels().add(table, seed, scale, signs=self.signs)
 
     def step_on_lattice_(
         self,
@@ -111,7 +109,7 @@ class PhiloxNoise(Noise):
         """Make ``step`` along z(``seed``), in place."""
         for table in self._following(parameters):
             lattice = Lattice(table.dtype, step.eps)
-            self._kernels.step_on_lattice(
+            _kernels().step_on_lattice(
                 table,
                 seed,
                 lattice,
@@ -132,7 +130,7 @@ class PhiloxNoise(Noise):
     ) -> None:
         """Multiply weights on lattices of scale ``eps`` by ``factor``, in place."""
         for table in self._following(parameters):
-            self._kernels.step_on_lattice(
+            _kernels().step_on_lattice(
                 table,
                 seed,
                 Lattice(table.dtype, eps),
@@ -149,6 +147,19 @@ class PhiloxNoise(Noise):
         for table in self._tables:
             table.follow(parameters)
             yield table
+
+
+def _kernels() -> Any:  # noqa: ANN401 - a module
+    """Return the kernels' module, which needs Triton."""
+    try:
+        from repro.methods import philox_kernels
+    except ModuleNotFoundError as error:
+        msg = (
+            "noise 'philox': Triton is not installed; install PyTorch for CUDA, or use noise = "
+            "'torch'"
+        )
+        raise UsageError(msg) from error
+    return philox_kernels
 
 
 class PhiloxSigns(PhiloxNoise):

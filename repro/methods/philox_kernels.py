@@ -7,6 +7,7 @@ noise has the same bits on every GPU.
 import os
 from typing import Any
 
+import torch
 import triton
 import triton.language as tl
 
@@ -29,7 +30,8 @@ def is_interpreted() -> bool:
 
 def add(table: Any, seed: int, scale: float, *, signs: bool) -> None:
     """Add ``scale`` z(``seed``) to the weights; each sum is rounded to their number format."""
-    _add[(table.programs,)](*table.arguments, _signed(seed), scale, SIGNS=signs, **_OPTIONS)
+    with torch.cuda.device_of(table.pointers):  # Triton launches on the current one
+        _add[(table.programs,)](*table.arguments, _signed(seed), scale, SIGNS=signs, **_OPTIONS)
 
 
 def step_on_lattice(
@@ -48,21 +50,22 @@ def step_on_lattice(
     An update also multiplies theta by ``factor``. It ends between lattice points and is rounded to
     one of the two at random.
     """
-    _step_on_lattice[(table.programs,)](
-        *table.arguments,
-        _signed(seed),
-        float(before),
-        float(after),
-        float(factor),
-        lattice.eps / lattice.step,
-        lattice.levels,
-        lattice.step,
-        lattice.ulp,
-        lattice.bound,
-        IS_UPDATE=is_update,
-        SIGNS=signs,
-        **_OPTIONS,
-    )
+    with torch.cuda.device_of(table.pointers):
+        _step_on_lattice[(table.programs,)](
+            *table.arguments,
+            _signed(seed),
+            float(before),
+            float(after),
+            float(factor),
+            lattice.eps / lattice.step,
+            lattice.levels,
+            lattice.step,
+            lattice.ulp,
+            lattice.bound,
+            IS_UPDATE=is_update,
+            SIGNS=signs,
+            **_OPTIONS,
+        )
 
 
 def _signed(seed: int) -> int:

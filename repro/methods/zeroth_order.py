@@ -20,8 +20,9 @@ from repro.core.validation import (
     require_positive,
     require_positive_int,
 )
+from repro.methods.default_noise import default_noise
 from repro.methods.log import GroupLog, StepLog, perturbed_groups, step_entries
-from repro.methods.noise import Noise, TorchNoise
+from repro.methods.noise import Noise
 from repro.methods.perturbed_weights import TORN, Restore, default_restore
 from repro.methods.rules import OFFSETS, Estimator, Rule, sgd
 from repro.methods.step_info import (
@@ -46,6 +47,9 @@ _LARGEST_RATE = torch.finfo(torch.float32).max
 
 class ZerothOrder(torch.optim.Optimizer):
     """An optimizer with a seeded sequence of perturbations and a log of its estimates."""
+
+    draws_signs = False
+    """Whether the noise is random signs, rather than Gaussian, unless another is given."""
 
     def __init__(
         self,
@@ -94,7 +98,7 @@ class ZerothOrder(torch.optim.Optimizer):
         restore = default_restore(self.zo_params) if restore is None else restore
         if chunk is not None:
             require_positive_int("chunk", chunk)
-        noise = noise or TorchNoise(chunk)
+        noise = noise or default_noise(self.zo_params, restore, chunk, signs=self.draws_signs)
         chunk = noise.agreed_chunk(chunk)
         logged = [
             GroupLog(len(part), group["eps"], group["weight_decay"])

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import torch
 
+from repro.methods.default_noise import default_noise
 from repro.methods.low_rank import LowRankNoise
-from repro.methods.noise import Noise, TorchNoise
-from repro.methods.philox import PhiloxNoise, PhiloxSigns
-from repro.methods.rademacher import RademacherNoise
+from repro.methods.noise import Noise
 from repro.methods.sparse import SparseNoise, thresholds_of
 from repro.methods.subspace import SubspaceNoise
 
@@ -17,12 +16,12 @@ SPARSITY = 0.75
 
 def gaussian(parameters: Sequence[torch.Tensor]) -> Noise:
     """Return Gaussian directions."""
-    return PhiloxNoise() if parameters[0].is_cuda else TorchNoise()
+    return default_noise(parameters, "rounded", None)
 
 
 def signs(parameters: Sequence[torch.Tensor]) -> Noise:
     """Return directions of random signs."""
-    return PhiloxSigns() if parameters[0].is_cuda else RademacherNoise()
+    return default_noise(parameters, "rounded", None, signs=True)
 
 
 def small_weights(parameters: Sequence[torch.Tensor]) -> SparseNoise:

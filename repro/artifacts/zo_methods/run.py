@@ -77,7 +77,7 @@ def _compared(config: Config, task: str, context: Context) -> Iterator[Result]:
         lambda base: {"kind": "step", **base.key()},
         label=lambda base: ARMS[base.arm].label,
         store=context.result_cache,
-        workers=1,
+        workers=config.workers,
         preload=_PRELOAD,
     )
     for base, cost in measured:
