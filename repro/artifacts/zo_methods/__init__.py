@@ -180,7 +180,7 @@ SMOKE = Config(
     evaluated_items=64,
     evaluations=2,
 )
-GPU = replace(HOURS, tasks=("sst2",), seeds=(0, 1, 2), evaluations=5, device="cuda", workers=12)
+GPU = replace(HOURS, tasks=("sst2",), seeds=(0, 1, 2), evaluations=5, device="cuda", workers=15)
 PAPER = replace(HOURS, image_forwards=375_000, text_forwards=20_000)
 CAPTIONS = {
     "zo_methods": (
