@@ -38,7 +38,7 @@ class GpuJob:
     shows: str
     """What the job shows, in one line."""
     minutes: float
-    """Time on an H100: estimated for Table 1, Fig. 4, zo-methods and steps-7B, else measured."""
+    """Time on an H100: estimated for Table 1, Fig. 4, zo-variants and steps-7B, else measured."""
     value: float
     """Number of statements measured, or of methods compared."""
     artifact: Artifact | None = None
@@ -81,6 +81,8 @@ def _steps(model: str) -> Config:
     return replace(mezo_step_time.PAPER, models=(cast("mezo_step_time.ModelName", model),))
 
 
+_FIRST_METHODS = ("mezo", "mezo_signs", "fzoo", "elasticzo", "bp", "lora")
+_VARIANTS = ("mezo_one_sided", "mezo_sparse", "lozo", "subzero", "meazo")
 JOBS: tuple[GpuJob, ...] = (
     GpuJob("tests", "the suite's GPU tests; integer training equal to the host's", 2.5, 3),
     GpuJob(
@@ -156,15 +158,21 @@ JOBS: tuple[GpuJob, ...] = (
         data=("boolq", "smollm2-135m", "qwen2.5-coder-1.5b"),
         profile="gpu",
     ),
-    GpuJob(
-        "zo-methods",
-        "eleven methods on SST-2 at equal forward passes, three seeds",
-        8.0,
-        11,
-        zo_methods.ARTIFACT,
-        zo_methods.GPU,
-        data=("sst2", "smollm2-135m"),
-        profile="gpu",
+    *(
+        GpuJob(
+            name,
+            f"{shows} on SST-2 at equal forward passes, three seeds",
+            2.0 * len(arms),
+            len(arms),
+            zo_methods.ARTIFACT,
+            replace(zo_methods.GPU, arms=arms),
+            data=("sst2", "smollm2-135m"),
+            profile="gpu",
+        )
+        for name, shows, arms in (
+            ("zo-methods", "MeZO, FZOO, ElasticZO, BP and LoRA", _FIRST_METHODS),
+            ("zo-variants", "the other variants of MeZO", _VARIANTS),
+        )
     ),
     GpuJob(
         "fig4-long",

@@ -249,7 +249,8 @@ def curve(arm: str, seed: int, end: float, seconds: float, lr: float = 0.1, **of
         {"task": "mnist", "arm": arm},
         {
             "steps": [0, 10], "forward_passes": [0, 20], "cpu_seconds": [0, seconds],
-            "accuracy": [0.1, end], "divergence": "", "at_edge": arm == "mezo",
+            "accuracy": [0.1, end], "loss": [2.3, 1 - end], "divergence": "",
+            "at_edge": arm == "mezo",
             "settings": {"lr": lr},
         },
         seed=seed,
@@ -276,6 +277,7 @@ def test_ranks_are_of_accuracy_with_time_memory_and_published_gains_beside() -> 
     elastic, mezo, bp = rows
     # Student's t with one degree of freedom is 12.706; the standard error of 50 and 70 is 10
     assert mezo["at equal forward passes (%)"] == "60.00 ± 127.06"
+    assert mezo["loss"] == "0.400 ± 1.271"
     assert mezo["learning rate"] == "0.1 (end of its grid)"
     assert elastic["at equal forward passes (%)"] == "90.00"
     assert elastic["at equal time (%)"] == "50.00"  # in MeZO's 4 s, half of its own way
@@ -297,7 +299,12 @@ def test_runs_that_shared_a_gpu_are_not_compared_by_time() -> None:
     untimed = {row[name] for name in ("at equal time (%)", "CPU time", "a step (ms)")}
     assert untimed == {"–"}  # noqa: RUF001
     figure = zo_methods([step("mezo"), shared])
-    assert [len(panel.lines) for panel in figure.axes[:2]] == [2, 0]
+    passes, instead, _ = figure.axes
+    assert [panel.get_xlabel() for panel in (passes, instead)] == ["forward passes, by FLOPs"] * 2
+    assert [list(panel.lines[0].get_ydata()) for panel in (passes, instead)] == [
+        [10, 50],  # per cent
+        [2.3, 0.5],  # the loss
+    ]
     plt.close(figure)
 
 

@@ -66,28 +66,28 @@ def _rounded(rate: float) -> float:
 
 
 ARMS: dict[str, ComparedMethod] = {
-    "mezo": ComparedMethod("MeZO", 0, {"images": 3.2e-4, "text": 1e-6}, published="full_zo"),
+    "mezo": ComparedMethod("MeZO", 0, {"images": 3.2e-4, "text": 1e-5}, published="full_zo"),
     "mezo_clipped": ComparedMethod(
         "MeZO, clipped", 6, {"images": 3.2e-2}, settings={"clip": 0.025}
     ),
     "mezo_signs": ComparedMethod(
-        "MeZO, random signs", 9, {"images": 3.2e-4, "text": 1e-6}, noise=_SIGNS
+        "MeZO, random signs", 9, {"images": 3.2e-4, "text": 1e-5}, noise=_SIGNS
     ),
     "mezo_one_sided": ComparedMethod(
         "MeZO, one-sided",
         4,
-        {"images": 3.2e-4, "text": 1e-6},
+        {"images": 3.2e-4, "text": 1e-5},
         settings={"estimator": "one-sided"},
     ),
     "mezo_sparse": ComparedMethod(
         "Sparse MeZO",
-        7,
-        {"images": 3.2e-3, "text": 1e-6},
+        5,
+        {"images": 3.2e-3, "text": 1e-5},
         noise=_SMALL_WEIGHTS,
     ),
-    "lozo": ComparedMethod("LOZO, r = 2", 8, {"images": 3.2e-4, "text": 1e-6}, noise=_LOW_RANK),
+    "lozo": ComparedMethod("LOZO, r = 2", 8, {"images": 3.2e-4, "text": 1e-5}, noise=_LOW_RANK),
     "subzero": ComparedMethod(
-        "SubZero, r = 4", 11, {"images": 3.2e-4, "text": 1e-6}, noise=_SUBSPACE
+        "SubZero, r = 4", 11, {"images": 3.2e-4, "text": 1e-5}, noise=_SUBSPACE
     ),
     "meazo": ComparedMethod(
         "MEAZO",
@@ -114,15 +114,15 @@ ARMS: dict[str, ComparedMethod] = {
     "bp": ComparedMethod(
         "BP, SGD",
         1,
-        {"images": 1e-1, "text": 1e-2},
+        {"images": 1e-1, "text": 1e-3},
         optimizer=_BACKPROP,
         noise=None,
         published="full_bp",
     ),
     "lora": ComparedMethod(
         "LoRA, Adam",
-        5,
-        {"text": 1e-3},
+        7,
+        {"text": 1e-4},
         optimizer=_BACKPROP,
         settings={"rule": "adam"},
         noise=None,

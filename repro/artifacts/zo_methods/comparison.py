@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Literal
 
 import numpy as np
 
@@ -60,9 +61,10 @@ class MethodSeeds:
         """Forward passes of a training run."""
         return float(self.records[0].metrics["forward_passes"][-1])
 
-    def final(self) -> list[float]:
-        """Return the accuracy of each seed at the end, in per cent."""
-        return [100 * record.metrics["accuracy"][-1] for record in self.records]
+    def final(self, value: Literal["accuracy", "loss"] = "accuracy") -> list[float]:
+        """Return the accuracy of each seed at the end, in per cent, or its loss."""
+        unit = 100 if value == "accuracy" else 1
+        return [unit * record.metrics[value][-1] for record in self.records]
 
     def at_time(self, seconds: float) -> MeanEstimate:
         """Return the accuracy after that CPU time, interpolated between evaluations."""

@@ -16,11 +16,14 @@ from repro.core.units import format_bytes
 from repro.measurement.records import Record
 from repro.plotting.style import PALETTE, notice, style
 
-_AXES = {"forward_passes": "forward passes, by FLOPs", "cpu_seconds": "CPU time (s)"}
+_COSTS = {"forward_passes": "forward passes, by FLOPs", "cpu_seconds": "CPU time (s)"}
+_VALUES = {"accuracy": "accuracy (%)", "loss": "loss"}
 
 
 def zo_methods(records: Sequence[Record]) -> Figure:
     """Draw a row for each task: accuracy over both costs, and peak memory.
+
+    Runs that shared a GPU have no comparable time, so their loss is drawn instead.
 
     Lines are means over seeds; shades are 95 % intervals, from three seeds on.
     """
@@ -32,18 +35,13 @@ def zo_methods(records: Sequence[Record]) -> Figure:
             len(found), 3, figsize=(12.2, 3.2 * len(found) + 0.7), squeeze=False
         )
         for row, comparison in zip(grid, found, strict=True):
-            for panel, axis in zip(row, _AXES, strict=False):
-                if axis == "cpu_seconds" and not comparison.is_timed:
-                    panel.set_axis_off()
-                    panel.text(0.5, 0.5, "not timed: the runs shared a GPU", ha="center")
-                    continue
-                for line in comparison.lines:
-                    _curve(panel, line, axis)
-                panel.set_xlabel(_AXES[axis])
-                panel.set_xlim(left=0)
-            row[0].set(title=comparison.title, ylabel="accuracy (%)")
+            _curves(row[0], comparison, "forward_passes", "accuracy")
+            row[0].set_title(comparison.title)
             if comparison.is_timed:
+                _curves(row[1], comparison, "cpu_seconds", "accuracy")
                 row[1].sharey(row[0])
+            else:
+                _curves(row[1], comparison, "forward_passes", "loss")
             _memory(row[2], comparison)
         shown = {line.name for comparison in found for line in comparison.lines}
         figure.legend(
@@ -58,11 +56,20 @@ def zo_methods(records: Sequence[Record]) -> Figure:
     return figure
 
 
-def _curve(panel: Axes, line: MethodSeeds, axis: str) -> None:
+def _curves(panel: Axes, comparison: TaskComparison, cost: str, value: str) -> None:
+    """Draw ``value`` of each method over ``cost``."""
+    for line in comparison.lines:
+        _curve(panel, line, cost, value)
+    panel.set(xlabel=_COSTS[cost], ylabel=_VALUES[value])
+    panel.set_xlim(left=0)
+
+
+def _curve(panel: Axes, line: MethodSeeds, cost: str, value: str) -> None:
     """Draw the mean over seeds at each evaluation, and a mark at its end."""
     colour = PALETTE[line.arm.colour]
-    costs = np.mean([record.metrics[axis] for record in line.records], axis=0)
-    heights = 100 * np.array([record.metrics["accuracy"] for record in line.records])
+    costs = np.mean([record.metrics[cost] for record in line.records], axis=0)
+    unit = 100 if value == "accuracy" else 1
+    heights = unit * np.array([record.metrics[value] for record in line.records])
     mean = heights.mean(axis=0)
     panel.plot(costs, mean, color=colour, linewidth=1.5)
     panel.plot(costs[-1], mean[-1], "o", color=colour, markersize=4)

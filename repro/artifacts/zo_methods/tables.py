@@ -17,7 +17,7 @@ _NONE = "–"  # noqa: RUF001
 def ranking(records: Sequence[Record]) -> pd.DataFrame:
     """Return the methods of each task, the most accurate at equal forward passes first.
 
-    Accuracies are means over seeds with their 95 % interval, in per cent.
+    Accuracies, in per cent, and losses are means over seeds with their 95 % interval.
     """
     rows = []
     for found in comparisons(records):
@@ -34,6 +34,7 @@ def ranking(records: Sequence[Record]) -> pd.DataFrame:
                 "learning rate": f"{line.lr:g}{edge}",
                 "seeds": f"{len(line.records)}{told}",
                 "at equal forward passes (%)": estimate(line.final()).text(),
+                "loss": _loss(line.final("loss")),
                 "at equal time (%)": timed(line.at_time(found.equal_time).text()),
                 "forward passes": f"{line.forwards:.0f}",
                 "steps": line.steps,
@@ -48,6 +49,12 @@ def ranking(records: Sequence[Record]) -> pd.DataFrame:
             label, diverged = ARMS[name].label, {"at equal forward passes (%)": "diverged"}
             rows.append({"task": found.title, "rank": _NONE, "method": label, **diverged})
     return pd.DataFrame(rows, dtype=object).fillna(_NONE)
+
+
+def _loss(seeds: Sequence[float]) -> str:
+    found = estimate(seeds)
+    spread = "" if found.interval is None else f" ± {found.interval:.3f}"
+    return f"{found.mean:.3f}{spread}"
 
 
 def _untimed(_: str) -> str:
