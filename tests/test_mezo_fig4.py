@@ -36,7 +36,7 @@ from repro.execution.local import LocalExecutor
 from repro.finetuning.arms import PAPER_ARMS
 from repro.measurement.environment import Environment
 from repro.measurement.prior_results import PriorResults
-from repro.measurement.records import Record
+from repro.measurement.records import Record, together
 from repro.measurement.result_cache import ResultCache
 from repro.planner.configurations import architecture
 from repro.planner.families import find
@@ -924,6 +924,27 @@ def test_the_gap_is_split_into_before_and_by_training() -> None:
     assert gains["gain (points)"].tolist() == ["+19.0", "+8.0"]  # 74 less 55, 66 less 58
     assert gains["by seed (%)"].tolist() == ["74.0, 74.0", "66.0, 66.0"]
     assert tables.gains(rows[: -len(controls(small=0, large=0))]).empty  # without the control
+
+
+def test_accuracies_before_training_are_of_the_processor_that_trained() -> None:
+    """Processors round differently: 55 % on the one that trained, 50 and then 40 % on others."""
+    (here,) = controls(small=0.55)
+    elsewhere = [
+        msgspec.structs.replace(
+            control,
+            environment=msgspec.structs.replace(control.environment, cpu=cpu, gpu=None),
+            utc=utc,
+        )
+        for cpu, utc, (control,) in (
+            ("another", "2999-01-01T00:00:00Z", controls(small=0.50)),
+            ("a third", "2999-01-02T00:00:00Z", controls(small=0.40)),
+        )
+    ]
+    runs = [*map(record, BP)]
+    kept = together([[*runs, here], *([one] for one in elsewhere)])
+    assert tables.gains(kept)["before (%)"].tolist() == ["55.0"]
+    assert len(tables.zero_shot(kept)) == 3
+    assert tables.gains([*runs, *elsewhere])["before (%)"].tolist() == ["40.0"]  # the newest
 
 
 def test_baselines_of_the_suite_do_not_speak_for_the_paper() -> None:

@@ -311,7 +311,8 @@ def batches(records: Sequence[Record]) -> "Figure":
         for panel in panels:
             panel.axhline(_PUBLISHED, color=INK, lw=0.8, label=f"published: {_PUBLISHED} %")
             panel.set_xscale("log", base=2)
-            panel.set_xticks(BATCHES, [str(batch) for batch in BATCHES])
+            drawn = sorted({batch for points in lines.values() for batch, _ in points})
+            panel.set_xticks(drawn, [str(batch) for batch in drawn])
             panel.set_xlabel("batch size B")
             panel.set_ylim(50, 101)
         panels[0].set_ylabel(f"right signs in {_SHORT} epochs (%)")

@@ -66,6 +66,15 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return str(self.metrics.get("trained", {}).get("engine", "torch"))
 
     @property
+    def processor(self) -> str:
+        """The GPU or processor of an accuracy without training; empty for other results.
+
+        Processors round differently, and a trained accuracy is compared with the one before
+        training on the same processor.
+        """
+        return (self.environment.gpu or self.environment.cpu) if self.kind == "zero_shot" else ""
+
+    @property
     def code(self) -> tuple[str | None, bool | None]:
         """Commit of the code that computed it, and whether its working tree was dirty.
 
@@ -171,9 +180,10 @@ def read_runs(paths: Iterable[Path]) -> list[Record]:
 def together(runs: Iterable[Sequence[Record]]) -> list[Record]:
     """Combine the records of several runs of one artifact, keeping the current ones.
 
-    A result is identified by its kind, point, engine and data set. For each result the records of
-    the highest profile are kept, and for each seed those of the newest run; on clouds a longer run
-    of the same course stays, as the newest is its beginning. A single run is returned unchanged.
+    A result is identified by its kind, point, engine, data set and processor. For each result the
+    records of the highest profile are kept, and for each seed those of the newest run; on clouds a
+    longer run of the same course stays, as the newest is its beginning. A single run is returned
+    unchanged.
     """
     by_age = sorted(runs, key=lambda run: run[-1].utc)
     if len(by_age) == 1:
@@ -183,7 +193,7 @@ def together(runs: Iterable[Sequence[Record]]) -> list[Record]:
     place = 0
     for age, run in enumerate(by_age):
         for record in run:
-            of = (record.kind, record.point, record.engine, record.dataset)
+            of = (record.kind, record.point, record.engine, record.dataset, record.processor)
             # sorted, so that the order of the coordinates in a point does not matter
             result, height = msgspec.json.encode(of, order="deterministic"), rank(record.profile)
             highest[result] = max(height, highest.get(result, height))

@@ -38,6 +38,8 @@ class Score:
     """Our accuracy after the best epoch, mean over seeds."""
     profile: str | None = None
     """Profile of our records."""
+    seeds: Sequence[float] = ()
+    """Our accuracy after the last epoch with each seed."""
     caveat: str = ""
     """A limit of our mean, as in ``1 of 3 diverged``."""
     colour: Any = NEUTRAL
@@ -46,6 +48,8 @@ class Score:
 
 Columns = Mapping[tuple[str, ...], Sequence[Score]]
 """The methods' scores in each column of a table, by the column's headings: data set, precision."""
+_WIDE = 10.0
+"""Half-width in points of the widest prediction interval that a table shows."""
 _LEAST_WIDTH = 5.0  # inches; fits the title of a single panel next to the methods' names
 
 
@@ -69,19 +73,26 @@ def dots(scores: Columns, *, per_row: int = 3) -> Figure:
             _panel(next(panels), headings, column)
         for unused in panels:
             unused.set_axis_off()
-        with_best = any(score.best is not None for column in scores.values() for score in column)
-        last = "ours, last epoch," if with_best else "ours"
-        last += " with 95 % prediction interval"
+        every = [score for column in scores.values() for score in column]
+        with_best = any(score.best is not None for score in every)
+        last = "ours, last epoch" if with_best else "ours"
+        if any(score.interval is not None for score in every):
+            last += (
+                ", with 95 % prediction interval" if with_best else " with 95 % prediction interval"
+            )
         handles = [Line2D([], [], color=NEUTRAL, label=last, **_LAST)]
         if with_best:
             handles.append(Line2D([], [], color=NEUTRAL, label="ours, best epoch", **_BEST))
-        handles.append(Line2D([], [], label="published", **{**_PUBLISHED, "markersize": 11}))
+        if any(score.published is not None for score in every):
+            handles.append(Line2D([], [], label="published", **{**_PUBLISHED, "markersize": 11}))
         figure.legend(handles=handles, loc="outside lower center", ncols=3 if per_row > 1 else 1)
     return figure
 
 
 def table(scores: Columns) -> pd.DataFrame:
     """Return methods by columns: ``ours last (best) ± interval | published | difference``.
+
+    An interval wider than ``_WIDE`` may leave 0 to 100 %; each seed's accuracy stands in its place.
 
     A profile other than the published one and diverged seeds are noted after our value.
     """
@@ -129,7 +140,10 @@ def _text(score: Score) -> str:
     if score.last is not None:
         ours = f"{score.last:.2f}"
         ours += "" if score.best is None else f" ({score.best:.2f})"
-        ours += "" if score.interval is None else f" ± {score.interval:.2f}"
+        if score.interval is not None and score.interval > _WIDE and score.seeds:
+            ours += f"; by seed {', '.join(f'{seed:.1f}' for seed in score.seeds)}"
+        elif score.interval is not None:
+            ours += f" ± {score.interval:.2f}"
         ours += "" if score.profile == PAPER else f" {score.profile}"
     ours += f" ({score.caveat})" if score.caveat else ""
     parts = [ours]

@@ -41,7 +41,7 @@ def grid(records: Sequence[Record]) -> Figure:
         figure, panels = _panels(len(columns))
         for panel, column in zip(panels, columns, strict=True):
             _panel(panel, {g: points for g, points in found.items() if g[:2] == column}, places)
-            panel.set_title(f"{_problems(records, column[0])}, {PRECISIONS[column[1]]}")
+            panel.set_title(f"{problems(records, column[0])}, {PRECISIONS[column[1]]}")
         keys = [
             Line2D([], [], color="grey", label=f"{kind} = {value:g}", **_look(place))
             for (kind, value), place in places.items()
@@ -70,7 +70,7 @@ def epsilon(records: Sequence[Record]) -> Figure:
                 xscale="log",
                 xlabel=r"$\epsilon$",
                 ylabel="held-out accuracy (%)",
-                title=_problems(records, family),
+                title=problems(records, family),
             )
             _ticks(panel, tried)
         searched = [line for line in _methods(every) if line.get_label() != ROW_LABELS["full_bp"]]
@@ -133,7 +133,7 @@ def _panel(panel: Axes, found: Grids, places: Mapping[Variant, int]) -> None:
     _ticks(panel, axis)
 
 
-def _problems(records: Iterable[Record], family: str) -> str:
+def problems(records: Iterable[Record], family: str) -> str:
     """Name the data sets of a family's tasks."""
     sets = dict.fromkeys(r.point["dataset"] for r in records if group_of(r)[0] == family)
     names = ", ".join(DATASETS.get(name) or STAND_INS[name] for name in sets)

@@ -20,6 +20,11 @@ _MANY = 64
 """Ratio of the largest to the smallest size above which labels at powers of two would overlap."""
 _OPEN: dict[str, Any] = {"marker": "o", "ms": 7, "mfc": "none"}
 _FILLED: dict[str, Any] = {"marker": "o", "ms": 3.5}
+_DRAWN = ("equation_bytes", "peak_bytes")
+_DECADES = 200
+"""Ratio of the largest to the smallest height below which 1, 2 and 5 of a decade are labelled."""
+_LARGER = {"bp": 4.0}
+"""Points added to a method's marks, so that they show around another's at the same place."""
 
 
 def memory(records: Sequence[Record]) -> Figure:
@@ -45,7 +50,8 @@ def memory(records: Sequence[Record]) -> Figure:
                     and all(record.point[name] == config[name] for name in others)
                 ]
                 _panel(panel, here, size)
-            row[0].set_ylabel(f"peak memory (GB)\n{attention} attention")
+            kernel = "SDPA" if attention == "sdpa" else "eager attention"
+            row[0].set_ylabel(f"peak memory (GB)\n{kernel}")
         for panel, name in zip(grid[-1], SIZES.values(), strict=True):
             panel.set_xlabel(name)
         handles = [
@@ -66,6 +72,9 @@ def _panel(panel: Axes, records: Sequence[Record], size: str) -> None:
     many = max(sizes, default=1) > _MANY * min(sizes, default=1)
     panel.xaxis.set_major_locator(LogLocator(base=4 if many else 2))
     panel.xaxis.set_major_formatter("{x:,.0f}")
+    heights = [r.metrics[name] for r in records for name in r.metrics if name in _DRAWN]
+    if max(heights, default=1) < _DECADES * min(heights, default=1):
+        panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     panel.yaxis.set_major_formatter("{x:,.10g}")
     panel.yaxis.set_minor_formatter(NullFormatter())
     for method, colour in _COLOURS.items():
@@ -76,7 +85,8 @@ def _panel(panel: Axes, records: Sequence[Record], size: str) -> None:
             if "equation_bytes" in r.metrics
         }
         panel.plot(sorted(line), [line[x] / GB for x in sorted(line)], color=colour, lw=1)
-        for kind, marker in (("simulated", _OPEN), ("measured", _FILLED)):
+        for kind, look in (("simulated", _OPEN), ("measured", _FILLED)):
+            marker = look | {"ms": look["ms"] + _LARGER.get(method, 0)}
             points = {
                 r.point[size]: r.metrics["peak_bytes"]
                 for r in of_kind(mine, kind)

@@ -1,6 +1,8 @@
 """Draw accuracy over time, forward passes and arithmetic, with memory."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
+from statistics import fmean
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -44,6 +46,8 @@ _DASHES = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
 """Line styles that distinguish the models of one arm."""
 _PUBLISHED = {"MeZO": CLAIMS["A9"].published, "BP, below": CLAIMS["A9-bp"].published}
 """Accuracies (%) after about two hours in the paper's Fig. 4, of far larger models."""
+_FINAL: Mapping[str, Any] = {"marker": "D", "markersize": 4}
+"""Marker of a line's accuracy at the end, right of the panel."""
 _SAME_SPEED = 1.25
 """Largest ratio of the seeds' ends for which a mean over them is drawn, as over training time."""
 _LEVELS = 200
@@ -72,11 +76,11 @@ def accuracy(tasks: Sequence[TaskRuns], axes: Sequence[str] = tuple(_AXES)) -> F
     with style():
         figure = plt.figure(figsize=(4.2 * len(axes) + 4, max(4.6, 3.1 * len(tasks) + 1.1)))
         cells = figure.add_gridspec(len(tasks), len(axes) + 1)
-        looks = _looks(tasks)
+        looks, before = _looks(tasks), _zero_shot_looks(tasks)
         for row, setting in enumerate(tasks):
             panels = [figure.add_subplot(cells[row, column]) for column in range(len(axes))]
             for panel, axis in zip(panels, axes, strict=True):
-                _curves(panel, setting, axis, looks)
+                _curves(panel, setting, axis, looks, before)
                 panel.set_xlabel(_AXES[axis])
                 panel.sharey(panels[0])
             panels[0].set_ylabel("validation accuracy (%)")
@@ -84,7 +88,7 @@ def accuracy(tasks: Sequence[TaskRuns], axes: Sequence[str] = tuple(_AXES)) -> F
             if setting.lines:
                 seeds = max(len(line.records) for line in setting.lines)
                 how = (
-                    f"{setting.lines[0].settings['monitored_items']} items, "
+                    f"curves on {setting.lines[0].settings['monitored_items']} items, "
                     f"{seeds} seed{'s' if seeds > 1 else ''}"
                 )
             panels[0].set_title(f"{setting.title}: {how}", loc="left")
@@ -103,11 +107,14 @@ def accuracy(tasks: Sequence[TaskRuns], axes: Sequence[str] = tuple(_AXES)) -> F
         handles: list[Any] = [Line2D([], [], label=name, **look) for name, look in looks.items()]
         handles.append(Line2D([], [], color=INK, linestyle=":", label="majority answer"))
         handles.append(Line2D([], [], color=INK, linewidth=0.6, alpha=0.6, label="running maximum"))
-        if any(setting.zero_shot for setting in tasks):
-            handles.append(
-                Line2D([], [], color=INK, linestyle="none", marker="<", label="zero-shot")
-            )
+        handles += [
+            Line2D([], [], linestyle="none", label=f"zero-shot, all items: {model}", **look)
+            for model, look in _zero_shot_looks(tasks).items()
+        ]
         lines = [line for setting in tasks for line in setting.lines]
+        if any(line.final() for line in lines):
+            label = "at the end, all items: mean"
+            handles.append(Line2D([], [], linestyle="none", label=label, color=INK, **_FINAL))
         if any(len(line.records) >= SEEDS_FOR_AN_INTERVAL for line in lines):
             handles.append(Patch(color=INK, alpha=0.2, linewidth=0, label="95 % over seeds"))
         figure.legend(handles=handles, loc="outside lower center", ncols=3)
@@ -127,23 +134,37 @@ def _looks(tasks: Sequence[TaskRuns]) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
+def _zero_shot_looks(tasks: Sequence[TaskRuns]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the marker of each model's accuracy before training."""
+    models = dict.fromkeys(r.point["model"] for setting in tasks for r in setting.zero_shot)
+    return {
+        model.rpartition("/")[2]: {"marker": "<", "color": INK, "mfc": fill, "markersize": 6}
+        for model, fill in zip(models, cycle((INK, "white", "grey")), strict=False)
+    }
+
+
 def _curves(
-    panel: Axes, setting: TaskRuns, axis: str, looks: Mapping[str, Mapping[str, Any]]
+    panel: Axes,
+    setting: TaskRuns,
+    axis: str,
+    looks: Mapping[str, Mapping[str, Any]],
+    before: Mapping[str, Mapping[str, Any]],
 ) -> None:
     for line in setting.lines:
         _mean(panel, line, axis, looks[line.label])
+        if ends := line.final():
+            panel.plot(
+                1.03, fmean(ends.values()), color=looks[line.label]["color"], clip_on=False,
+                transform=panel.get_yaxis_transform(), **_FINAL,
+            )  # fmt: skip
     majority = setting.majority("monitored")
     if majority is not None:
         panel.axhline(majority, color=INK, linestyle=":", linewidth=1)
     for record in setting.zero_shot:
         panel.plot(
-            1, 100 * record.metrics["accuracy"], "<", color=INK, markersize=5, clip_on=False,
+            1, 100 * record.metrics["accuracy"], clip_on=False,
             transform=panel.get_yaxis_transform(),
-        )  # fmt: skip
-        panel.annotate(
-            record.point["model"].rpartition("/")[2], (1, 100 * record.metrics["accuracy"]),
-            (-4, -3), xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
-            va="top", fontsize=6.5,  # below: training raises the accuracy, so the curves are above
+            **before[record.point["model"].rpartition("/")[2]],
         )  # fmt: skip
     if axis == "flops":
         panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1e12:g}"))
@@ -156,6 +177,7 @@ def _set_limits(panel: Axes, setting: TaskRuns) -> None:
     alike = setting.majority("monitored")
     raw += [] if alike is None else [alike]
     raw += [100 * record.metrics["accuracy"] for record in setting.zero_shot]
+    raw += [fmean(ends.values()) for line in setting.lines if (ends := line.final())]
     raw += _PUBLISHED.values() if setting.dataset == "boolq" else []
     if raw:
         margin = 0.08 * (max(raw) - min(raw)) or 1.0

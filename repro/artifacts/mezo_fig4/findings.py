@@ -303,7 +303,7 @@ def _duration(line: ArmSeeds) -> str:
 
 def _before_training(setting: TaskRuns, mezo: ArmSeeds, bp: ArmSeeds, gap: float) -> str:
     """Say how large the gap between the two models was before any training."""
-    starts = [setting.before_training(line.model) for line in (mezo, bp)]
+    starts = [setting.before_training(line) for line in (mezo, bp)]
     if None in starts:
         return ""
     before = starts[0] - starts[1]  # type: ignore[operator]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from repro.claims.trained import of_newest_settings
@@ -84,10 +85,18 @@ class TaskRuns:
         ]
         return 100 * of[0] if of else None
 
-    def before_training(self, model: str) -> float | None:
-        """Return the zero-shot accuracy of a model in per cent; ``None`` if it was not measured."""
-        found = [r.metrics["accuracy"] for r in self.zero_shot if r.point["model"] == model]
-        return 100 * found[0] if found else None
+    def before_training(self, line: ArmSeeds) -> float | None:
+        """Return the zero-shot accuracy of the line's model in per cent, as a mean over its seeds.
+
+        For each seed that of its own processor counts, if there is one. ``None`` if it was not
+        measured.
+        """
+        found = {r.processor: r for r in self.zero_shot if r.point["model"] == line.model}
+        if not found:
+            return None
+        newest = max(found.values(), key=lambda record: record.utc)
+        here = (run.environment.gpu or run.environment.cpu for run in line.records)
+        return fmean(100 * found.get(name, newest).metrics["accuracy"] for name in here)
 
     @property
     def title(self) -> str:

@@ -71,6 +71,7 @@ def zero_shot(records: Sequence[Record]) -> pd.DataFrame:
                 "setting": point["setting"],
                 "data": point["dataset"],
                 "model": point["model"],
+                "processor": record.processor,
                 "dtype": metrics["settings"]["dtype"],
                 "items": metrics["items"]["validation"],
                 "prompts cut": metrics["truncated"]["validation"],
@@ -91,7 +92,7 @@ def gains(records: Sequence[Record]) -> pd.DataFrame:
     rows: list[dict[str, object]] = []
     for setting in settings(records):
         for line in setting.lines:
-            before, ends = setting.before_training(line.model), list(line.final().values())
+            before, ends = setting.before_training(line), list(line.final().values())
             if before is None or not ends:
                 continue
             metrics = [record.metrics for record in line.records]

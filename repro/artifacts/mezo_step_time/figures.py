@@ -66,5 +66,7 @@ def steps(records: Sequence[Record]) -> Figure:
             )
         grid[0, 0].set_yticks(range(len(arms)), [LABELS[arm] for arm in arms])
         grid[0, 0].invert_yaxis()
-        figure.supxlabel("time of a step / time of two forward passes")
+        figure.supxlabel(
+            "time of a step / time of two forward passes (dot: median of the rounds, line: range)"
+        )
     return figure

@@ -65,6 +65,7 @@ def runs(records: Sequence[Record]) -> pd.DataFrame:
                     other
                 )
     table = pd.DataFrame(list(rows.values()), index=list(rows))
+    table = table.rename(columns={"train_items": "training items, at most"})
     usual = {"engine": {"torch"}, "data set": {""}, "augmentation": {""}}
     hidden = [name for name, values in usual.items() if set(table.get(name, ())) <= values]
     return table.drop(columns=hidden, errors="ignore")
@@ -114,6 +115,7 @@ def score(name: str, published: float | None, group: SeedGroup) -> Score:
         prediction(list(group.last.values()), group.point),
         fmean(group.best.values()) if group.is_trained else None,
         group.profile,
+        tuple(group.last.values()),
         group.caveat,
         METHOD_COLOURS[str(group.point["method"])],
     )

@@ -76,9 +76,9 @@ class MethodSeeds:
         )
 
     def published_gain(self) -> float | None:
-        """Return the published accuracy minus that of MeZO, in points; ``None`` if there is none.
+        """Return the published gain over clipped MeZO, in points; ``None`` if there is none.
 
-        Table 1 of the ElasticZO paper has both, for LeNet-5 in float32.
+        Table 1 of the ElasticZO paper has the accuracies of both, for LeNet-5 in float32.
         """
         own, mezo = (f"B-T1-{self.task}-fp32-{row}" for row in (self.arm.published, "full_zo"))
         if self.name == "mezo" or own not in CLAIMS:
@@ -99,9 +99,14 @@ class TaskComparison:
     grids: tuple[Record, ...]
 
     @property
+    def name(self) -> str:
+        """Name of the task, and of the network if it is LeNet-5."""
+        return TITLES.get(self.task, self.task)
+
+    @property
     def title(self) -> str:
-        """Name of the task and the profile."""
-        return f"{TITLES.get(self.task, self.task)} ({self.profile})"
+        """Its name and the profile."""
+        return f"{self.name} ({self.profile})"
 
     @property
     def is_timed(self) -> bool:

@@ -1,12 +1,14 @@
 """Draw accuracy over forward passes and over time, and the memory of a step."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from repro.artifacts.zo_methods.arms import ARMS
@@ -14,7 +16,7 @@ from repro.artifacts.zo_methods.comparison import MethodSeeds, TaskComparison, c
 from repro.claims.statistics import SEEDS_FOR_AN_INTERVAL, estimate
 from repro.core.units import format_bytes
 from repro.measurement.records import Record
-from repro.plotting.style import PALETTE, notice, style
+from repro.plotting.style import INK, PALETTE, notice, style
 
 _COSTS = {"forward_passes": "forward passes, by FLOPs", "cpu_seconds": "CPU time (s)"}
 _VALUES = {"accuracy": "accuracy (%)", "loss": "loss"}
@@ -36,7 +38,8 @@ def zo_methods(records: Sequence[Record]) -> Figure:
         )
         for row, comparison in zip(grid, found, strict=True):
             _curves(row[0], comparison, "forward_passes", "accuracy")
-            row[0].set_title(comparison.title)
+            seeds = max(len(line.records) for line in comparison.lines)
+            row[0].set_title(f"{comparison.name}, {seeds} seed{'s' if seeds > 1 else ''}")
             if comparison.is_timed:
                 _curves(row[1], comparison, "cpu_seconds", "accuracy")
                 row[1].sharey(row[0])
@@ -44,15 +47,14 @@ def zo_methods(records: Sequence[Record]) -> Figure:
                 _curves(row[1], comparison, "forward_passes", "loss")
             _memory(row[2], comparison)
         shown = {line.name for comparison in found for line in comparison.lines}
-        figure.legend(
-            handles=[
-                Line2D([], [], color=PALETTE[arm.colour], label=arm.label)
-                for name, arm in ARMS.items()
-                if name in shown
-            ],
-            loc="outside lower center",
-            ncols=8,
-        )
+        handles: list[Any] = [
+            Line2D([], [], color=PALETTE[arm.colour], label=arm.label)
+            for name, arm in ARMS.items()
+            if name in shown
+        ]
+        if any(panel.collections for row in grid for panel in row[:2]):
+            handles.append(Patch(color=INK, alpha=0.2, linewidth=0, label="95 % over seeds"))
+        figure.legend(handles=handles, loc="outside lower center", ncols=7)
     return figure
 
 
@@ -62,6 +64,8 @@ def _curves(panel: Axes, comparison: TaskComparison, cost: str, value: str) -> N
         _curve(panel, line, cost, value)
     panel.set(xlabel=_COSTS[cost], ylabel=_VALUES[value])
     panel.set_xlim(left=0)
+    panel.xaxis.set_major_locator(MaxNLocator(5))
+    panel.xaxis.set_major_formatter("{x:,.0f}")
 
 
 def _curve(panel: Axes, line: MethodSeeds, cost: str, value: str) -> None:

@@ -26,7 +26,10 @@ def ranking(records: Sequence[Record]) -> pd.DataFrame:
         for place, line in enumerate(found.lines, start=1):
             edge = " (end of its grid)" if line.records[0].metrics["at_edge"] else ""
             told = f" ({line.caveat})" if line.caveat else ""
-            gain = final[line.name] - final["mezo"] if "mezo" in final else None
+            gains = {
+                of: None if of == line.name or of not in final else final[line.name] - final[of]
+                for of in ("mezo", "mezo_clipped")
+            }
             row = {
                 "task": found.title,
                 "rank": place,
@@ -41,8 +44,9 @@ def ranking(records: Sequence[Record]) -> pd.DataFrame:
                 "CPU time": timed(format_seconds(line.seconds)),
                 "a step (ms)": timed(f"{1000 * line.seconds / line.steps:.3g}"),
                 "peak memory": format_bytes(line.step.metrics["peak_bytes"]),
-                "gain over MeZO (points)": _points(None if line.name == "mezo" else gain),
-                "published gain": _points(line.published_gain()),
+                "gain over MeZO (points)": _points(gains["mezo"]),
+                "over clipped MeZO": _points(gains["mezo_clipped"]),
+                "published, over clipped MeZO": _points(line.published_gain()),
             }
             rows.append(row)
         for name in found.failed:
