@@ -29,6 +29,7 @@ The two programs of a ratio ran alternately, so other load on the machine affect
 ratio is the median over the pairs of timings. B is the batch size. All ran on CPUs; for an H100 see
 [GPU](gpu.md#results-on-an-h100).
 
+{summary}
 A row `a/b` gives the time of a divided by the time of b: above 1, b is faster. The rows use these
 names:
 
@@ -57,6 +58,19 @@ restores the weights (`restore="exact"` or `"rounded"`). The other programs are 
 cases.
 """
 
+_IN_SHORT = {
+    ("MeZO against the plain loop", "plain/mezo"): "MeZO on LeNet-5 against a plain loop",
+    ("Engine against PyTorch", "plain/engine fp32"): "The engine against the same plain loop",
+    ("Engine against PyTorch", "engine fp32/int8"): "INT8 against float32 in the engine",
+    (
+        "Language model step",
+        "published/mezo, engine's noise",
+    ): "MeZO on SmolLM2-135M, with the engine's noise, against the published loop",
+    ("PointNet on the engine against PyTorch", "torch/engine full_zo"): (
+        "Full ZO on PointNet in the engine against PyTorch"
+    ),
+}
+"""What a row says, by section and name of the row."""
 
 _NAMES = {
     "bp": "BP",
@@ -86,7 +100,7 @@ def page(runs: Sequence[dict[str, Any]], former: str = "") -> str:
         f"## {title}\n\n" + "\n".join(tables[title].values())
         for title in sorted(tables, key=str.lower)
     )
-    return "\n".join([HEAD, *sections])
+    return "\n".join([HEAD.replace("{summary}", _summary(tables)), *sections])
 
 
 def main(arguments: list[str]) -> int:
@@ -99,6 +113,21 @@ def main(arguments: list[str]) -> int:
     made = page([json.loads(run.read_text()) for run in runs], former)
     atomic.replace(target, made.encode())
     return 0
+
+
+def _summary(tables: _Tables) -> str:
+    """Return the range of each row of ``_IN_SHORT`` over all processors and settings."""
+    lines = []
+    for (title, name), said in _IN_SHORT.items():
+        rows = re.findall(
+            rf"^\| {re.escape(name)} \|(.+)\|$", "\n".join(tables.get(title, {}).values()), re.M
+        )
+        found = [float(cell) for row in rows for cell in row.split("|") if cell.strip()]
+        if found:
+            lines.append(f"- {said}: {min(found):.1f} to {max(found):.1f} times as fast.\n")
+    if not lines:
+        return ""
+    return "In short, over all processors and settings below:\n\n" + "".join(lines)
 
 
 def _tables(former: str) -> _Tables:

@@ -98,3 +98,25 @@ def test_a_page_that_would_lose_text_is_left_as_it_is(tmp_path: Path, text: str)
 
 def test_wrong_usage_is_told(tmp_path: Path) -> None:
     assert keep(tmp_path / "run.json") == 2
+
+
+def test_the_summary_has_the_range_over_processors_and_settings(tmp_path: Path) -> None:
+    def against_pytorch(cpu: str, threads: int, value: float) -> dict[str, Any]:
+        made = benchmark(
+            "engine_against_pytorch",
+            {"threads": threads},
+            ratios={"engine fp32/int8": value, "a/b": 9.0},
+        )
+        made["extra_info"]["environment"] = {**ENVIRONMENT, "cpu": cpu}
+        return made
+
+    made, page = tmp_path / "run.json", tmp_path / "speed.md"
+    shown = [
+        against_pytorch("A", 1, 2.94),
+        against_pytorch("A", 2, 2.0),
+        against_pytorch("B", 1, 4.76),
+    ]
+    made.write_text(json.dumps({"benchmarks": shown}))
+    assert keep(made, page) == 0
+    (line,) = [line for line in page.read_text().split("\n") if line.endswith("times as fast.")]
+    assert line == "- INT8 against float32 in the engine: 2.0 to 4.8 times as fast."
