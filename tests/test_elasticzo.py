@@ -168,10 +168,10 @@ def test_phases_are_timed_only_if_asked_for() -> None:
 @pytest.mark.parametrize(
     ("partition", "changes", "message"),
     [
-        ("fc9", {}, "partition 'fc9' names no layer; there are: conv1, conv2"),
+        ("fc9", {}, "names no layer; did you mean fc.* There are: conv1, conv2"),
         (13, {}, "partition C = 13: must be from 0 to 12"),
         (-1, {}, "partition C = -1"),
-        ("fc3", {"lr": 0.0}, "learning rate lr = 0.0"),
+        ("fc3", {"lr": -0.1}, "learning rate lr = -0.1"),
         ("fc3", {"eps": math.inf}, "perturbation scale eps = inf"),
         ("fc3", {"clip": 0.0}, "gradient clip g_clip = 0.0"),
         ("fc3", {"activations": "both"}, "activations = 'both': must be one of plus, minus, mean"),

@@ -186,7 +186,7 @@ def test_weights_are_restored_when_the_loss_fails(failing_call: int) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"lr": 0.0, "eps": 1e-3}, "learning rate lr = 0.0"),
+        ({"lr": -0.1, "eps": 1e-3}, "learning rate lr = -0.1"),
         ({"lr": math.nan, "eps": 1e-3}, "learning rate lr = nan"),
         ({"lr": 1e-3, "eps": -1.0}, "perturbation scale eps = -1.0"),
         ({"lr": 1e-3, "eps": 1e-3, "perturbations": 0}, "perturbations n = 0"),

@@ -200,7 +200,7 @@ def test_a_state_from_before_there_were_groups_is_taken() -> None:
     mezo = MeZO([theta], lr=LR, eps=EPS)
     mezo.step(quadratic(theta))
     state = copy.deepcopy(mezo.state_dict())
-    del state["settings"]["elements"]
+    del state["settings"]["elements"], state["settings"]["structure"]
     assert set(state["settings"]) == {"eps", "perturbations", "chunk", "restore", "noise"}
     for name in ("eps", "weight_decay"):
         del state["param_groups"][0][name]
@@ -216,7 +216,7 @@ def test_a_log_from_before_there_were_groups_is_read(tmp_path: Path) -> None:
     mezo.step(quadratic(theta))
     mezo.log.save(tmp_path / "new.npz")
     with np.load(tmp_path / "new.npz") as stored:
-        later = ("estimator", "groups", "elements")
+        later = ("estimator", "groups", "elements", "structure")
         old = {name: stored[name] for name in stored.files if name not in later}
     np.savez(tmp_path / "old.npz", **old)
     assert StepLog.load(tmp_path / "old.npz").data == mezo.log.data

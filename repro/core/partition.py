@@ -1,6 +1,7 @@
 """The partition point of ElasticZO: the first layer trained by backpropagation."""
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from repro.core.errors import UsageError
@@ -19,11 +20,23 @@ def children_of(network: "nn.Module") -> dict[str, "nn.Module"]:
 
 
 def named_layers(network: "nn.Module") -> dict[str, "nn.Module"]:
-    """Return ``children_of`` a network whose layers share no weights.
+    """Return ``children_of`` a network that runs them one after another and shares no weights.
 
     Raises:
-        UsageError: two layers hold the same parameter.
+        UsageError: it is no plain ``nn.Sequential``, or two layers hold the same parameter.
     """
+    from torch import nn
+
+    if not isinstance(network, nn.Sequential) or type(network).forward is not nn.Sequential.forward:
+        msg = (
+            f"{type(network).__name__} is no plain nn.Sequential, so the order of its layers and "
+            "what its own forward() does are unknown: put its layers, also ReLUs, into "
+            "nn.Sequential in the order in which they run"
+        )
+        raise UsageError(msg)
+    if has_hooks(network):
+        msg = f"{type(network).__name__} has forward hooks, which would not run; remove them"
+        raise UsageError(msg)
     layers = children_of(network)
     first: dict[int, str] = {}
     for name, module in layers.items():
@@ -35,6 +48,11 @@ def named_layers(network: "nn.Module") -> dict[str, "nn.Module"]:
                 )
                 raise UsageError(msg)
     return layers
+
+
+def has_hooks(module: "nn.Module") -> bool:
+    """Return whether a call of ``module`` runs more than its ``forward``."""
+    return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
 def partition_index(
@@ -58,10 +76,29 @@ def partition_index(
             # the dots keep "layers.3" from naming "layers.30"
             if f"{name}.".startswith(f"{partition}."):
                 return layers.index(name)
-        there = ", ".join(dict.fromkeys(names))
-        msg = f"partition {partition!r} names no layer; there are: {there}"
+        msg = f"partition {partition!r} names no layer; {_suggestion(partition, list(names))}"
         raise UsageError(msg)
     if isinstance(partition, bool) or not 0 <= partition <= len(layers):
         msg = f"partition C = {partition!r}: must be from 0 to {len(layers)}, or a layer's name"
         raise UsageError(msg)
     return partition
+
+
+_SHOWN = 12
+"""Number of layers that an error names."""
+
+
+def _suggestion(wanted: str, names: Sequence[str]) -> str:
+    """Name the layers that may be meant: those that end in the given name, or similar ones."""
+    modules = dict.fromkeys(
+        ".".join(parts[: end + 1])
+        for name in names
+        for parts in [name.split(".")]
+        for end in range(len(parts))
+    )
+    meant = [name for name in modules if name.endswith(f".{wanted}")]
+    meant = meant or get_close_matches(wanted, modules, n=3)
+    there = list(dict.fromkeys(names))
+    shown = ", ".join(there[:_SHOWN]) + (", ..." if len(there) > _SHOWN else "")
+    hint = f"did you mean {' or '.join(meant[:3])}? " if meant else ""
+    return f"{hint}{'T' if hint else 't'}here are: {shown}"

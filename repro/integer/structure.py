@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import nn
 
 from repro.core.errors import UsageError
-from repro.core.partition import named_layers
+from repro.core.partition import has_hooks, named_layers
 from repro.integer.conv import IntegerConv2d
 from repro.integer.layers import (
     IntegerFlatten,
@@ -42,8 +42,8 @@ def require_plain(name: str, module: nn.Module) -> None:
     """Check that a layer computes what its class does, from a weight and a bias of its own.
 
     Raises:
-        UsageError: it has a ``forward`` of its own, or other parameters, from which pruning, weight
-            norm and the like compute the weight.
+        UsageError: it has a ``forward`` of its own or hooks, or other parameters, from which
+            pruning, weight norm and the like compute the weight.
     """
     others = {path for path, _ in module.named_parameters()} - {"weight", "bias"}
     if others:
@@ -51,6 +51,9 @@ def require_plain(name: str, module: nn.Module) -> None:
             f"layer {name} computes its weight from {', '.join(sorted(others))}, which is not "
             "supported; remove its pruning or parametrization"
         )
+        raise UsageError(msg)
+    if has_hooks(module):
+        msg = f"layer {name} has forward hooks, which would not run; remove them"
         raise UsageError(msg)
     if type(module).forward not in _FORWARD:
         kind = type(module).__name__

@@ -20,6 +20,9 @@ class Backprop:
         for x, y in batches:
             backprop.step(lambda: cross_entropy(model(x), y))
 
+    Schedulers and loggers of PyTorch take its ``optimizer``, as in
+    ``CosineAnnealingLR(backprop.optimizer, 100)``.
+
     Gradients live from the backward pass to the update. Activation checkpointing is set up in the
     model (``activation_checkpointing_enable`` in transformers, ``torch.utils.checkpoint``
     elsewhere).
@@ -61,6 +64,10 @@ class Backprop:
         self.descend(loss, timer)
         self.last = StepInfo(value, (), timer.seconds)
         return value
+
+    def __repr__(self) -> str:
+        """Show the settings, as PyTorch's optimizers do."""
+        return f"Backprop({self.optimizer!r})"
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:

@@ -13,9 +13,9 @@ from repro.core.names import Activations
 from repro.core.signals import uninterrupted
 from repro.core.validation import require_choice
 from repro.methods.noise import Noise
-from repro.methods.parameters import split_at, tied_names, trainable
+from repro.methods.parameters import split_at, tied_names, trainable, uncompiled
 from repro.methods.perturbed_weights import Restore
-from repro.methods.step_info import PhaseTimer, StepInfo, require_finite
+from repro.methods.step_info import PhaseTimer, StepInfo, loss_value, require_finite
 from repro.methods.watch import FirstStep, SharedRandomness
 from repro.methods.zeroth_order import Closure, ZerothOrder, micro_batches
 
@@ -94,6 +94,7 @@ class ElasticZO(ZerothOrder):
         """
         require_choice("activations", activations, get_args(Activations))
         self.activations, self.partition = activations, partition
+        model = uncompiled(model)
         zo_params, bp_params = split_at(
             model, partition, None if trace is None else used(model, trace)
         )
@@ -219,7 +220,7 @@ class ElasticZO(ZerothOrder):
                     scale = None if share == 1 else torch.full_like(loss, share)
                     loss.backward(scale)  # type: ignore[no-untyped-call]
                 loss = loss.detach()
-            total += float(loss)
+            total += loss_value(loss)
         return total / len(closures)
 
     def _drop_gradients(self) -> None:

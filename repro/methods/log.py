@@ -9,7 +9,8 @@ import copy
 import io
 import math
 import struct
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast, get_args
@@ -21,6 +22,7 @@ from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
 from repro.data.arrays import read_npz
 from repro.methods.noise import Noise, TorchNoise
+from repro.methods.parameters import tensors_of
 from repro.methods.perturbed_weights import PerturbedWeights, Restore
 from repro.methods.philox import PhiloxNoise, PhiloxSigns
 from repro.methods.rademacher import RademacherNoise
@@ -31,6 +33,7 @@ _ENTRY = struct.Struct("<Idd")
 _LR = struct.Struct("<d")
 _SETTINGS = (
     "eps", "perturbations", "chunk", "restore", "noise", "estimator", "groups", "elements",
+    "structure",
 )  # fmt: skip
 MOST_BYTES = 2**28
 """Size limit in bytes of a log with an unknown number of steps: 13 million steps."""
@@ -71,8 +74,14 @@ class StepLog:
     """The parameter groups, or none for a single one without weight decay."""
     elements: int = 0
     """Number of perturbed weights; 0 if unknown, as in older logs."""
-    data: bytearray = field(default_factory=bytearray)
+    structure: int = 0
+    """See ``structure_of``; 0 if unknown, as in older logs."""
+    data: bytearray = field(default_factory=bytearray, repr=False)
     """The packed entries: 20 bytes each, and 8 more for each further parameter group."""
+
+    def __len__(self) -> int:
+        """Return the number of steps done."""
+        return self.steps
 
     @property
     def entries(self) -> list[Entry]:
@@ -99,6 +108,8 @@ class StepLog:
             later["groups"] = [list(group) for group in self.groups]
         if self.elements:
             later["elements"] = self.elements
+        if self.structure:
+            later["structure"] = self.structure
         return later | {
             "eps": self.eps,
             "perturbations": self.perturbations,
@@ -136,6 +147,7 @@ class StepLog:
             estimator=self.estimator,
             groups=np.array(self.groups, np.float64),
             elements=self.elements,
+            structure=self.structure,
         )
         atomic.replace(Path(path), buffer.getvalue())
 
@@ -166,6 +178,7 @@ class StepLog:
                 estimator=estimator,
                 groups=[GroupLog(int(n), float(eps), float(wd)) for n, eps, wd in groups],
                 elements=int(stored.get("elements", 0)),
+                structure=int(stored.get("structure", 0)),
                 data=bytearray(stored["entries"].tobytes()),
             )
             log.require_whole()
@@ -232,18 +245,30 @@ class StepLog:
             yield entry, [entry.lr, *(lr for (lr,) in _LR.iter_unpack(others))]
 
 
-def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise | None = None) -> None:
+def structure_of(parameters: Sequence[torch.Tensor]) -> int:
+    """Return a checksum of the shapes and number formats of parameters, in their order."""
+    described = repr([(tuple(p.shape), str(p.dtype)) for p in parameters])
+    return zlib.crc32(described.encode())
+
+
+def replay(
+    log: StepLog,
+    parameters: Iterable[torch.Tensor] | Iterable[tuple[str, torch.Tensor]],
+    noise: Noise | None = None,
+) -> None:
     """Turn the initial weights of a run into its final weights, in place.
 
     With ``restore="exact"`` only the updates are made, a third of the passes.
 
     Args:
         log: the log of the run.
-        parameters: the perturbed tensors, in the same order, on the same kind of device.
+        parameters: the perturbed tensors, in the same order, on the same kind of device; also as
+            ``model.parameters()`` or ``model.named_parameters()``.
         noise: the noise of the run; needed only if it has settings of its own, such as a rank.
 
     Raises:
-        UsageError: the run used other noise, or the log does not fit the parameters.
+        UsageError: the run used other noise, the log does not fit the parameters, or something else
+            than parameters is given.
     """
     noise = noise or _noise_without_settings(log)
     if noise.name != log.noise:
@@ -253,7 +278,7 @@ def replay(log: StepLog, parameters: Sequence[torch.Tensor], noise: Noise | None
         )
         raise UsageError(msg)
     noise.agreed_chunk(log.chunk)
-    groups = perturbed_groups(log, parameters, noise)
+    groups = perturbed_groups(log, tensors_of(parameters), noise)
     for entries, rates, decays in log.updates():
         if log.restore == "rounded":  # the rounding errors of these passes are part of the weights
             for entry in entries:
@@ -295,6 +320,12 @@ def perturbed_groups(
         msg = (
             f"parameters of {elements} weights for a log of {log.elements}: give only the weights "
             "perturbed in the run, without frozen ones"
+        )
+        raise UsageError(msg)
+    if log.structure not in (0, structure_of(parameters)):
+        msg = (
+            "the shapes or number formats of the parameters, or their order, differ from the log's:"
+            " give the trained parameters of the same model in the run's number format"
         )
         raise UsageError(msg)
     found, rest = [], list(parameters)

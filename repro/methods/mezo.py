@@ -12,7 +12,7 @@ from repro.methods.noise import Noise
 from repro.methods.parameters import Parameters, parameter_groups
 from repro.methods.perturbed_weights import Restore
 from repro.methods.rules import OFFSETS, Estimator, Rule, by_spread, sgd
-from repro.methods.step_info import PhaseTimer, StepInfo
+from repro.methods.step_info import PhaseTimer, StepInfo, loss_value
 from repro.methods.zeroth_order import Closure, ZerothOrder, micro_batches
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class MeZO(ZerothOrder):
             self._randomness.rewind()
             with timer("forward"):
                 # a list: a generator turns a closure's StopIteration into another error
-                return sum([float(self._call(loss)) for loss in closures]) / len(closures)
+                return sum([loss_value(self._call(loss)) for loss in closures]) / len(closures)
 
         with self._restoring():
             passes = [mean_loss, mean_loss]

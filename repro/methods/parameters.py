@@ -18,6 +18,42 @@ GROUP_SETTINGS = ("lr", "eps", "weight_decay")
 """Settings that may differ between parameter groups."""
 
 
+def tensors_of(parameters: Any) -> list[torch.Tensor]:  # noqa: ANN401 - checked here
+    """Return tensors given with or without their names.
+
+    Raises:
+        UsageError: something else is given, such as the model.
+    """
+    if isinstance(parameters, torch.nn.Module | torch.Tensor | str):
+        kind = type(parameters).__name__
+        msg = f"parameters = {kind}: give the parameters, as in model.parameters()"
+        raise UsageError(msg)
+    found = [given[1] if isinstance(given, tuple) else given for given in parameters]
+    for given in found:
+        if not isinstance(given, torch.Tensor):
+            msg = (
+                f"parameters hold {type(given).__name__}: give tensors, as model.parameters() does"
+            )
+            raise UsageError(msg)
+    return found
+
+
+def uncompiled(model: Any) -> torch.nn.Module:  # noqa: ANN401 - checked here
+    """Return the model that ``torch.compile`` wraps, which has the same parameters, or ``model``.
+
+    Raises:
+        UsageError: it is no model.
+    """
+    if not isinstance(model, torch.nn.Module):
+        msg = (
+            f"model = {type(model).__name__}: give the model itself; a partition point splits its "
+            "parameters"
+        )
+        raise UsageError(msg)
+    inner = getattr(model, "_orig_mod", model)
+    return inner if isinstance(inner, torch.nn.Module) else model
+
+
 def trainable(parameters: Iterable[torch.Tensor], *, flat: bool = True) -> list[torch.Tensor]:
     """Return the parameters that need a gradient, each once.
 
@@ -37,10 +73,12 @@ def parameter_groups(parameters: Parameters, *, flat: bool = True) -> list[dict[
     elements is left out.
 
     Raises:
-        UsageError: a group has nothing to train or an unknown setting, a parameter is in two
-            groups, or one is an inference tensor, complex or, if they must be ``flat``, not
-            contiguous or in memory that another one uses.
+        UsageError: these are no parameters, a group has nothing to train or an unknown setting, a
+            parameter is in two groups, or one is an inference tensor, complex or, if they must be
+            ``flat``, not contiguous or in memory that another one uses.
     """
+    if isinstance(parameters, torch.nn.Module):
+        tensors_of(parameters)  # raises the error
     given: list[Any] = list(parameters)
     grouped = bool(given) and isinstance(given[0], Mapping)
     found: list[dict[str, Any]] = []
@@ -53,6 +91,7 @@ def parameter_groups(parameters: Parameters, *, flat: bool = True) -> list[dict[
             raise UsageError(msg)
         entries = group["params"]
         entries = [entries] if isinstance(entries, torch.Tensor) else list(entries)
+        tensors_of(entries)
         kept = []
         for entry in entries:
             name, parameter = entry if isinstance(entry, tuple) else ("", entry)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from repro.core.errors import ReproError
+from repro.core.errors import ReproError, UsageError
 
 
 class DivergedError(ReproError):
@@ -41,6 +41,27 @@ class StepInfo:
     """Time of each phase, if requested: ``perturb``, ``forward``, ``backward``, ``update``."""
 
 
+def loss_value(loss: object) -> float:
+    """Return the value of what a closure returned.
+
+    Raises:
+        UsageError: it is not one number.
+    """
+    try:
+        return float(loss)  # type: ignore[arg-type]
+    except (TypeError, ValueError, RuntimeError) as error:
+        what = (
+            f"a tensor of shape {tuple(loss.shape)}"
+            if isinstance(loss, torch.Tensor)
+            else ("None" if loss is None else type(loss).__name__)
+        )
+        msg = (
+            f"the closure returned {what}: it must return one loss, such as "
+            "cross_entropy(model(x), y)"
+        )
+        raise UsageError(msg) from error
+
+
 def require_finite(loss: "torch.Tensor | float", which: str, before: str = "") -> float:
     """Return the value of ``loss``.
 
@@ -52,12 +73,13 @@ def require_finite(loss: "torch.Tensor | float", which: str, before: str = "") -
     Raises:
         DivergedError: the loss is not finite.
     """
-    value = float(loss)
+    value = loss_value(loss)
     if not math.isfinite(value):
         msg = (
-            f"{which} = {value}{before}: lower the learning rate, eps or the gradient clip; the "
-            "trained parameters are as before the step, but buffers that a forward pass "
-            "changes, such as the running statistics of batch norm, stay changed"
+            f"{which} = {value}{before}: lower the learning rate, eps or the gradient clip, or "
+            "check the batch for such values; the trained parameters are restored as after any "
+            "pass, but buffers that a forward pass changes, such as the running statistics of "
+            "batch norm, stay changed"
         )
         raise DivergedError(msg)
     return value

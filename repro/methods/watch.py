@@ -3,7 +3,7 @@
 import ctypes
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
@@ -56,19 +56,25 @@ class PassesDifferWarning(UserWarning):
     """A layer does not compute the same function in every pass of a step."""
 
 
+class UnusedParameterWarning(UserWarning):
+    """A loss does not use some of the parameters that noise moves."""
+
+
 class FirstStep(TorchFunctionMode):
     """A context for the losses of a first step; it does not change the results.
 
     It raises ``UsageError`` if the loss calls ``backward()``. It records the order in which
-    parameters are used, the modules that draw random numbers, and the modules that change their
-    buffers.
+    parameters are used, the modules that draw random numbers, the modules that change their
+    buffers, and whether a closure computes with the same data whenever it is called.
     """
 
     def __init__(self, parameters: Iterable[torch.Tensor], device: torch.device) -> None:
         super().__init__()
         self.order: dict[int, None] = {}
         """The ``id`` of each used parameter, in order of first use."""
-        self._parameters = {id(parameter) for parameter in parameters}
+        self._trained = list(parameters)
+        self._parameters: set[int] = set()
+        """Their ``id``, which differs in a copy."""
         self._device = device
         self._random: dict[nn.Module | None, None] = {}  # None means the closure itself
         self._changed: dict[nn.Module, None] = {}
@@ -76,6 +82,15 @@ class FirstStep(TorchFunctionMode):
         self._running: list[tuple[nn.Module, list[int]]] = []
         self._state = b""
         self._hooks = ExitStack()
+        self.closure: object = None
+        """The closure that is about to be called."""
+        self._used = False
+        """Whether this call of the closure has used a parameter."""
+        self._computed = False
+        """Whether a closure has computed with a tensor; else its loss comes from elsewhere."""
+        self._data: dict[int, list[tuple[torch.Tensor, int]]] = {}
+        """By closure, the tensors that its first call took, with their numbers of changes."""
+        self._varies = False
 
     def __enter__(self) -> Self:
         """Start watching; compiled modules run eagerly, so that their calls can be seen."""
@@ -84,7 +99,9 @@ class FirstStep(TorchFunctionMode):
             self._hooks.enter_context(warnings.catch_warnings())
             # PyTorch warns of global hooks on compiled modules; these are our own
             warnings.filterwarnings("ignore", "Using `torch.compile", UserWarning)
+        self._parameters = {id(parameter) for parameter in self._trained}
         self._state = self._random_numbers()
+        self._used = False
         self._hooks.enter_context(hooks.register_module_forward_pre_hook(self._before))
         after = hooks.register_module_forward_hook(self._after, always_call=True)
         self._hooks.enter_context(after)
@@ -118,27 +135,84 @@ class FirstStep(TorchFunctionMode):
             raise UsageError(msg)
         result = func(*args, **(kwargs or {}))
         if isinstance(result, torch.Tensor | tuple):  # not a query of a shape or a format
-            for argument in (*args, *(kwargs or {}).values()):
-                for used in argument if isinstance(argument, list | tuple) else (argument,):
-                    if id(used) in self._parameters:
-                        self.order.setdefault(id(used))
+            taken = [
+                one
+                for argument in (*args, *(kwargs or {}).values())
+                for one in (argument if isinstance(argument, list | tuple) else (argument,))
+            ]
+            used = [id(one) for one in taken if id(one) in self._parameters]
+            self.order.update({key: None for key in used if key not in self.order})
+            self._computed |= any(isinstance(one, torch.Tensor) for one in taken)
+            if used and not self._used:
+                self._used = True
+                self._compare(taken)
         return result
 
-    def warn(self) -> None:
-        """Warn about layers whose passes differ, by their names in the model."""
+    def _compare(self, taken: Sequence[object]) -> None:
+        """Compare what the first operation on a parameter takes with the closure's first call.
+
+        Nothing perturbed has entered the computation by then, so a difference comes from the data.
+        Parameters and buffers are left out.
+        """
+        own = {id(b) for module, _ in self._running for b in module.buffers(recurse=False)}
+        own |= self._parameters
+        # plain tensors only: those of a simulated step hold no data
+        data = [
+            t
+            for t in taken
+            if type(t) is torch.Tensor
+            and id(t) not in own
+            and not t.is_meta
+            and not t.is_inference()
+        ]
+        former = self._data.get(id(self.closure))
+        if former is None:
+            # without copies, which a large batch would make noticeable
+            self._data[id(self.closure)] = [(tensor, tensor._version) for tensor in data]
+            return
+        same = len(former) == len(data) and all(
+            before._version == version and (before is now or _equal(before, now))
+            for (before, version), now in zip(former, data, strict=True)
+        )
+        self._varies |= not same
+
+    def forget(self) -> None:
+        """End a step, which may have failed: the next one has other closures."""
+        self._data.clear()
+
+    def warn(self, perturbed: Sequence[torch.Tensor]) -> None:
+        """Warn about passes that differ, and about ``perturbed`` parameters that no loss uses."""
+        unused = [p for p in perturbed if id(p) not in self.order]
+        if unused and self._computed:
+            warnings.warn(
+                f"the loss does not use {len(unused)} of {len(perturbed)} trained parameters "
+                f"({self._parameter_names(unused)}), so every step moves them at random. Leave "
+                "them out, or check that the closure runs the model whose parameters are trained.",
+                UnusedParameterWarning,
+                stacklevel=2,
+            )
+        if self._varies:
+            warnings.warn(
+                "the closure computes with other data in each pass of a step, so the difference of "
+                "the losses comes from the data, not from the perturbation. Draw the batch before "
+                "step() and let the closure only compute its loss.",
+                PassesDifferWarning,
+                stacklevel=2,
+            )
         if self._random:
             warnings.warn(
                 f"random numbers are drawn in a forward pass by {self._names(self._random)}. All "
-                "passes of a step use the same ones, so a step minimises the loss under one "
-                "dropout mask, as in backpropagation. Call model.eval() to train without dropout.",
+                "passes of a step use the same ones, so a step minimises the loss under one draw "
+                "of them, such as one dropout mask, as in backpropagation. If it is dropout, "
+                "model.eval() trains without it.",
                 PassesDifferWarning,
                 stacklevel=2,
             )
         if self._changed:
             warnings.warn(
-                f"every forward pass changes the buffers of {self._names(self._changed)}. Running "
-                "statistics of batch norm are updated in each pass of a step, at perturbed "
-                "weights. Call .eval() on these layers to keep them as they are.",
+                f"every forward pass changes the buffers of {self._names(self._changed)}, such as "
+                "running statistics of batch norm, also at perturbed weights. Call .eval() on "
+                "these layers to keep them as they are.",
                 PassesDifferWarning,
                 stacklevel=2,
             )
@@ -169,6 +243,12 @@ class FirstStep(TorchFunctionMode):
         states = random_state(self._device)  # by address: a tracing mode may intercept numpy()
         return b"".join(ctypes.string_at(state.data_ptr(), state.numel()) for state in states)
 
+    def _parameter_names(self, parameters: Sequence[torch.Tensor]) -> str:
+        known = {id(p): name for root in self._outermost for name, p in root.named_parameters()}
+        shapes = [f"of shape {tuple(p.shape)}" for p in parameters]
+        names = [known.get(id(p), shape) for p, shape in zip(parameters, shapes, strict=True)]
+        return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
     def _names(self, modules: Iterable[nn.Module | None]) -> str:
         known = {module: name for root in self._outermost for name, module in root.named_modules()}
         names = [
@@ -185,3 +265,8 @@ def _versions(module: nn.Module) -> list[int]:
     """Return the number of in-place changes of each buffer of the module."""
     # inference tensors do not count their changes
     return [b._version for b in module.buffers(recurse=False) if not b.is_inference()]
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two tensors hold the same, wherever ``torch.equal`` would raise, too."""
+    return (one.dtype, one.device) == (other.dtype, other.device) and torch.equal(one, other)

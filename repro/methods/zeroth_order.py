@@ -21,7 +21,7 @@ from repro.core.validation import (
     require_positive_int,
 )
 from repro.methods.default_noise import default_noise
-from repro.methods.log import GroupLog, StepLog, perturbed_groups, step_entries
+from repro.methods.log import GroupLog, StepLog, perturbed_groups, step_entries, structure_of
 from repro.methods.noise import Noise
 from repro.methods.perturbed_weights import TORN, Restore, default_restore
 from repro.methods.rules import OFFSETS, Estimator, Rule, sgd
@@ -79,7 +79,7 @@ class ZerothOrder(torch.optim.Optimizer):
             UsageError: the learning rate, eps, weight decay or clip is out of range; or ``restore``
                 or ``noise`` does not support the weights.
         """
-        require_positive("learning rate lr", lr)
+        require_not_negative("learning rate lr", lr)
         self.eps = eps = float(require_positive("perturbation scale eps", eps))
         require_not_negative("weight_decay", weight_decay)
         self.clip = (
@@ -87,6 +87,7 @@ class ZerothOrder(torch.optim.Optimizer):
         )
         require_choice("estimator", estimator, OFFSETS)
         self.estimator: Estimator = estimator
+        _require_kinds(rule, noise, seed)
         self.rule, self.seed, self.timed = rule, seed, timed
         own = [_with_settings(g, lr=lr, eps=eps, weight_decay=weight_decay) for g in groups]
         parts: list[list[torch.Tensor]] = [
@@ -115,6 +116,7 @@ class ZerothOrder(torch.optim.Optimizer):
             estimator,
             () if usual else logged,
             sum(parameter.numel() for parameter in self.zo_params),
+            structure_of(self.zo_params),
         )
         self.last: StepInfo | None = None
         self._seeds = torch.Generator("cpu").manual_seed(seed)
@@ -207,7 +209,8 @@ class ZerothOrder(torch.optim.Optimizer):
                 f"{differing}; load it into the method that wrote it"
             )
             raise UsageError(msg)
-        older = {"elements": self.log.elements}  # older states do not name it
+        # older states do not name these
+        older = {"elements": self.log.elements, "structure": self.log.structure}
         if older | state["settings"] != older | self.log.settings:
             msg = (
                 f"the state is from a run with {state['settings']}, this optimizer has "
@@ -278,6 +281,8 @@ class ZerothOrder(torch.optim.Optimizer):
             for weights in self._weights:
                 weights.release()
             self._randomness.forget()
+            if self._first is not None:
+                self._first.forget()
 
     def _estimate(
         self, passes: Sequence[Callable[[], float]], timer: PhaseTimer
@@ -332,6 +337,7 @@ class ZerothOrder(torch.optim.Optimizer):
         """Return the loss of a batch; in the first step, watch its computation."""
         if self._first is None:
             return closure()
+        self._first.closure = closure
         with self._first:
             return closure()
 
@@ -339,7 +345,8 @@ class ZerothOrder(torch.optim.Optimizer):
         """Warn or raise an error before the first update of a weight."""
         if self._first is not None:
             self._check_order(list(self._first.order))
-            self._first.warn()
+            self._first.warn(self.zo_params)
+            self._first.forget()
             self._first = None
 
     def _check_order(self, order: Sequence[int]) -> None:
@@ -386,6 +393,23 @@ class ZerothOrder(torch.optim.Optimizer):
         torch.clear_autocast_cache()
 
 
+def _require_kinds(rule: object, noise: object, seed: object) -> None:
+    """Check arguments for which a name, a class or a fraction may be given by mistake.
+
+    Raises:
+        UsageError: one is of the wrong kind.
+    """
+    if not callable(rule):
+        msg = f"rule = {rule!r}: give a function of repro.methods.rules, such as sgd"
+        raise UsageError(msg)
+    if not (noise is None or isinstance(noise, Noise)):
+        msg = f"noise = {noise!r}: give an object of a noise class, such as RademacherNoise()"
+        raise UsageError(msg)
+    if not isinstance(seed, int) or not -(1 << 63) <= seed < 1 << 64:
+        msg = f"seed = {seed!r}: must be a whole number from -2^63 to 2^64 - 1"
+        raise UsageError(msg)
+
+
 def micro_batches(closure: Closure | Sequence[Closure]) -> Sequence[Closure]:
     """Return the closures of a step.
 
@@ -402,7 +426,7 @@ def micro_batches(closure: Closure | Sequence[Closure]) -> Sequence[Closure]:
 def _with_settings(group: Mapping[str, Any], **common: float) -> dict[str, Any]:
     """Return a copy of ``group`` with every setting, each in its range."""
     own = {**common, **group, "params": list(group["params"])}
-    own["lr"] = float(require_positive("learning rate lr", own["lr"]))
+    own["lr"] = float(require_not_negative("learning rate lr", own["lr"]))
     own["eps"] = float(require_positive("perturbation scale eps", own["eps"]))
     own["weight_decay"] = float(require_not_negative("weight_decay", own["weight_decay"]))
     return own

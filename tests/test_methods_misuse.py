@@ -1,0 +1,262 @@
+"""What users of the methods get wrong is reported: by a warning in the first step, or an error."""
+
+import copy
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from repro.core.errors import ReproError, UsageError
+from repro.integer.network import IntegerNetwork
+from repro.methods.elasticzo import ElasticZO
+from repro.methods.fzoo import FZOO
+from repro.methods.lattice import Lattice
+from repro.methods.log import replay
+from repro.methods.meazo import MEAZO
+from repro.methods.mezo import MeZO
+from repro.methods.rademacher import RademacherNoise
+from repro.methods.watch import PassesDifferWarning, UnusedParameterWarning
+
+X = torch.linspace(-1, 1, 32).reshape(8, 4)
+Y = torch.arange(8) % 2
+SETTINGS: Any = {"lr": 1e-2, "eps": 1e-3}
+
+
+def network(seed: int = 0) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+
+
+def loss_of(model: nn.Module, x: torch.Tensor = X) -> Callable[[], torch.Tensor]:
+    return lambda: cross_entropy(model(x).float(), Y)
+
+
+def test_a_parameter_that_the_loss_does_not_use_is_named() -> None:
+    model = nn.ModuleDict({"used": network(), "idle": nn.Linear(4, 2)})
+    with pytest.warns(UnusedParameterWarning, match=r"not use 2 of 6 .*of shape \(2, 4\), "):
+        MeZO(model.parameters(), **SETTINGS).step(loss_of(model["used"]))
+
+
+def test_the_loss_of_another_model_is_noticed() -> None:
+    trained, other = network(), network(1)
+    with pytest.warns(UnusedParameterWarning, match="not use 4 of 4 trained parameters"):
+        MeZO(trained.parameters(), **SETTINGS).step(loss_of(other))
+
+
+@pytest.mark.parametrize("make", [MeZO, FZOO, MEAZO])
+def test_a_loss_from_elsewhere_is_nobodys_business(make: Any) -> None:
+    """A simulator that reads the weights itself, and a loss that PyTorch does not compute."""
+    model = network()
+    losses = itertools.count()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(model.parameters(), **SETTINGS).step(lambda: 1.0 + next(losses))
+        weights = [p.detach() for p in network(2).parameters()]
+        simulator = make(weights_to_train := [w.requires_grad_() for w in weights], **SETTINGS)
+        simulator.step(lambda: float(sum(np.sum(w.detach().numpy()) for w in weights_to_train)))
+
+
+def batches() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    generator = torch.Generator().manual_seed(0)
+    while True:
+        yield torch.randn(8, 4, generator=generator), Y
+
+
+def drawn_by_the_closure(model: nn.Module) -> Callable[[], torch.Tensor]:
+    stream = batches()
+
+    def closure() -> torch.Tensor:
+        x, y = next(stream)
+        return cross_entropy(model(x), y)
+
+    return closure
+
+
+def refilled_in_place(model: nn.Module) -> Callable[[], torch.Tensor]:
+    stream, x = batches(), torch.empty(8, 4)
+
+    def closure() -> torch.Tensor:
+        x.copy_(next(stream)[0])
+        return cross_entropy(model(x), Y)
+
+    return closure
+
+
+@pytest.mark.parametrize("closure_of", [drawn_by_the_closure, refilled_in_place])
+@pytest.mark.parametrize("method", ["mezo", "elasticzo"])
+def test_a_batch_drawn_in_the_closure_is_noticed(closure_of: Any, method: str) -> None:
+    model = network()
+    optimizer: Any = (
+        MeZO(model.parameters(), **SETTINGS)
+        if method == "mezo"
+        else ElasticZO(model, "2", **SETTINGS)
+    )
+    with pytest.warns(PassesDifferWarning, match="computes with other data in each pass"):
+        optimizer.step(closure_of(model))
+
+
+def test_equal_data_in_other_tensors_and_a_failed_step_give_no_warning() -> None:
+    """Two micro-batches of different data, prepared anew in each pass; and a step before it."""
+    model = network()
+    mezo = MeZO(model.parameters(), **SETTINGS)
+    halves = [lambda part=part: cross_entropy(model(X[part] * 2), Y[part]) for part in (
+        slice(4), slice(4, 8),
+    )]  # fmt: skip
+
+    def fails() -> float:
+        model(X + 1)
+        raise KeyError
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(KeyError):
+            mezo.step(fails)
+        mezo.step(halves)
+
+
+def test_batch_norm_at_the_input_is_not_taken_for_other_data() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 2))
+    with pytest.warns(PassesDifferWarning) as found:
+        MeZO(model.parameters(), **SETTINGS).step(loss_of(model))
+    assert ["buffers" in str(one.message) for one in found] == [True]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_loaded_weights_are_restored_exactly_too(dtype: torch.dtype) -> None:
+    """A checkpoint loaded between two steps is rounded to the lattice like the first weights."""
+    model, other = network().to(dtype), network(5).to(dtype)
+    mezo = MeZO(model.parameters(), **SETTINGS)
+    x = X.to(dtype)
+    mezo.step(loss_of(model, x))
+    model.load_state_dict(other.state_dict())
+    with pytest.raises(ReproError, match="nan"):
+        mezo.step(lambda: float("nan"))
+    lattice = Lattice(dtype, SETTINGS["eps"])
+    for found, loaded in zip(model.parameters(), other.parameters(), strict=True):
+        near = lattice.round_up_above(loaded.detach().to(lattice.wide), 0.5).to(dtype)
+        assert torch.equal(found, near)
+
+
+def trained_log(dtype: torch.dtype = torch.float32) -> Any:
+    model = network().to(dtype)
+    mezo = MeZO(model.parameters(), **SETTINGS)
+    mezo.step(loss_of(model, X.to(dtype)))
+    return mezo.log
+
+
+def test_replay_refuses_another_model_or_format() -> None:
+    log, model = trained_log(), network()
+    for wrong in (model.to(torch.bfloat16).parameters(), list(network().parameters())[::-1]):
+        with pytest.raises(UsageError, match="shapes or number formats of the parameters"):
+            replay(log, wrong)
+    with pytest.raises(UsageError, match="shapes or number formats"):
+        replay(trained_log(torch.bfloat16), network().parameters())
+
+
+def test_replay_takes_what_optimizers_take() -> None:
+    log, by_list, by_name = trained_log(), network(), network()
+    replay(log, by_list.parameters())
+    replay(log, by_name.named_parameters())
+    assert all(map(torch.equal, by_list.parameters(), by_name.parameters()))
+    with pytest.raises(UsageError, match=r"Sequential: give the parameters"):
+        replay(log, network())  # type: ignore[arg-type]
+
+
+def test_a_log_is_shown_in_one_line() -> None:
+    log = trained_log()
+    assert len(log) == 1
+    assert len(repr(log)) < 300
+
+
+@pytest.mark.parametrize("make", [MeZO, FZOO, MEAZO])
+def test_a_model_in_place_of_its_parameters_is_refused(make: Any) -> None:
+    with pytest.raises(UsageError, match="parameters = Sequential: give the parameters, as in mod"):
+        make(network(), **SETTINGS)
+    with pytest.raises(UsageError, match="parameters hold Linear"):
+        make([network()[0]], **SETTINGS)
+
+
+def test_parameters_in_place_of_the_model_are_refused() -> None:
+    with pytest.raises(UsageError, match="model = generator: give the model itself"):
+        ElasticZO(network().parameters(), "2", **SETTINGS)  # type: ignore[arg-type]
+
+
+def test_a_compiled_model_is_split_by_the_names_of_its_layers() -> None:
+    model = network()
+    compiled: Any = torch.compile(model, backend="eager")
+    for partition in ("2", 2):
+        found = ElasticZO(compiled, partition, **SETTINGS)
+        assert [id(p) for p in found.bp_params] == [id(p) for p in model[2].parameters()]
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (None, "returned None"),
+        ((1.0, 2.0), "returned tuple"),
+        (torch.ones(3), r"returned a tensor of shape \(3,\)"),
+    ],
+)
+def test_a_closure_without_a_loss_is_explained(returned: Any, said: str) -> None:
+    model = network()
+    before = copy.deepcopy(model)
+    with pytest.raises(UsageError, match=f"{said}: it must return one loss"):
+        MeZO(model.parameters(), **SETTINGS).step(lambda: returned)
+    for one, other in zip(model.parameters(), before.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"noise": "gaussian"}, "noise = 'gaussian': give an object"),
+        ({"noise": RademacherNoise}, "RademacherNoise.*: give an object"),
+        ({"rule": "sgd"}, "rule = 'sgd': give a function"),
+        ({"seed": 1.5}, r"seed = 1\.5: must be a whole number"),
+        ({"seed": 2**70}, "must be a whole number from"),
+    ],
+)
+def test_a_name_in_place_of_an_object_is_refused_before_a_step(wrong: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        MeZO(network().parameters(), **SETTINGS, **wrong)
+
+
+def test_a_rate_of_0_is_taken_as_torchs_optimizers_do() -> None:
+    model = network()
+    before = copy.deepcopy(model)
+    MeZO(model.parameters(), lr=0, eps=1e-3).step(loss_of(model))
+    for one, other in zip(model.parameters(), before.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-7)
+
+
+def test_a_partition_of_a_nested_model_is_suggested() -> None:
+    layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(30))
+    model = nn.ModuleDict({"model": nn.ModuleDict({"layers": layers})})
+    with pytest.raises(UsageError, match=r"did you mean model\.layers\.28\? There are: ") as found:
+        ElasticZO(model, "layers.28", **SETTINGS)
+    assert len(str(found.value)) < 500
+
+
+class OwnForward(nn.Sequential):
+    """Its layers do not tell what it computes."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) * 0 + 1
+
+
+def test_integers_need_a_network_whose_layers_tell_what_it_computes() -> None:
+    layers = [nn.Linear(4, 3, bias=False), nn.ReLU(), nn.Linear(3, 2, bias=False)]
+    assert IntegerNetwork.random(nn.Sequential(*layers), seed=0)
+    with pytest.raises(UsageError, match=r"OwnForward is no plain nn\.Sequential"):
+        IntegerNetwork.random(OwnForward(*layers), seed=0)
+    hooked = nn.Sequential(*layers)
+    hooked[1].register_forward_hook(lambda _module, _inputs, output: output * 2)
+    with pytest.raises(UsageError, match="layer 1 has forward hooks"):
+        IntegerNetwork.random(hooked, seed=0)
