@@ -11,9 +11,11 @@ from torch import nn
 from repro.core.errors import UsageError
 from repro.core.names import ShiftVersion
 from repro.integer import matmul as matmul_module
+from repro.integer.elasticzo_int8 import ElasticZOInt8
 from repro.integer.layers import Weighted
 from repro.integer.matmul import PATHS, Path, fastest_exact, is_exact
 from repro.integer.network import IntegerNetwork, SavedTensors
+from repro.integer.quantise import quantise
 from repro.integer.rounding import magnitude_range
 from repro.integer.structure import without_bias_and_norm
 from repro.integer.tensor import IntegerTensor
@@ -319,3 +321,55 @@ def test_wrong_partitions_and_inputs_are_refused() -> None:
 def test_a_network_without_weights_is_refused() -> None:
     with pytest.raises(UsageError, match="no layer with parameters"):
         IntegerNetwork.random(nn.Sequential(nn.ReLU()), seed=0)
+
+
+def patterns(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Images of four classes: a bright quarter each, with noise."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(4, (count,), generator=generator)
+    shown = 0.5 * torch.rand(count, 1, 28, 28, generator=generator)
+    for image, label in zip(shown, labels.tolist(), strict=True):
+        image[:, 14 * (label // 2) :][:, :14, 14 * (label % 2) :][:, :, :14] += 0.4
+    return shown, labels
+
+
+def test_a_trained_float_network_is_rounded_and_fine_tuned_in_integers() -> None:
+    torch.manual_seed(0)
+    model = lenet5(bias=False, classes=4)
+    adam = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for seed in range(20):
+        shown, labels = patterns(32, seed)
+        adam.zero_grad()
+        nn.functional.cross_entropy(model(shown), labels).backward()  # type: ignore[no-untyped-call]
+        adam.step()
+    shown, labels = patterns(200, 99)
+    network, inputs = IntegerNetwork.quantised(model), quantise(shown)
+    expected = model(shown).detach()
+    logits = network(inputs)
+    found = logits.values.float() * 2.0**logits.exponent
+    # int8 weights and activations are exact to about 1 % each, over five layers
+    assert torch.linalg.norm(found - expected) < 0.1 * torch.linalg.norm(expected)
+    assert (found.argmax(1) == expected.argmax(1)).float().mean() > 0.97
+    moved = IntegerTensor(inputs.values.flip(3), inputs.exponent)  # left and right are swapped
+    tune = ElasticZOInt8(network, "fc2", r_max=7, seed=0)
+    before = (network(moved).values.argmax(1) == labels).float().mean()
+    for _ in range(60):
+        tune.step(moved, labels)
+    after = (network(moved).values.argmax(1) == labels).float().mean()
+    assert before < 0.3
+    assert after > 0.9
+
+
+@pytest.mark.parametrize("wrong", [nn.Linear(4, 2), nn.Linear(4, 2, bias=False)])
+def test_what_cannot_be_rounded_is_refused(wrong: nn.Linear) -> None:
+    if wrong.bias is None:
+        wrong.weight.data.fill_(float("nan"))
+    with pytest.raises(UsageError, match=r"has a bias|only finite numbers"):
+        IntegerNetwork.quantised(nn.Sequential(wrong))
+
+
+def test_float_inputs_are_refused() -> None:
+    shown, labels = patterns(4, 0)
+    for call in (lenet().forward, lambda x: ElasticZOInt8(lenet(), "fc3").step(x, labels)):
+        with pytest.raises(UsageError, match="inputs = Tensor: give an IntegerTensor"):
+            call(shown)  # type: ignore[arg-type]

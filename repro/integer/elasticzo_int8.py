@@ -26,7 +26,7 @@ from repro.integer.noise import IntegerNoise
 from repro.integer.perturbation import Perturbation
 from repro.integer.shift import descend_
 from repro.integer.sign import compare, mean_loss
-from repro.integer.tensor import IntegerTensor
+from repro.integer.tensor import IntegerTensor, require_integers
 from repro.methods.step_info import GradientEstimate, PhaseTimer, StepInfo
 
 Watch = Callable[[IntegerTensor, IntegerTensor, Tensor], None]
@@ -294,6 +294,7 @@ class ElasticZOInt8(Algorithm2):
 
     def _check_batch(self, inputs: IntegerTensor, labels: Tensor) -> None:
         """Validate the batch before any weight changes; each new shape takes a forward pass."""
+        require_integers(inputs)
         values = inputs.values
         if len(values) == 0 or labels.shape != values.shape[:1] or labels.dtype != torch.int64:
             msg = (

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from typing import Any, get_args
 
@@ -13,11 +14,11 @@ from repro.core.names import ShiftVersion
 from repro.core.partition import named_layers, partition_index
 from repro.core.validation import require_choice
 from repro.integer.layers import IntegerReLU, Layer, Weighted
-from repro.integer.quantise import Distribution, initialise
+from repro.integer.quantise import Distribution, initialise, quantise
 from repro.integer.rounding import LARGEST, largest_magnitude
 from repro.integer.shift import POLICIES, ShiftPolicy, gradient
 from repro.integer.structure import convert
-from repro.integer.tensor import IntegerTensor
+from repro.integer.tensor import IntegerTensor, require_integers
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,40 @@ class IntegerNetwork:
         }
         return cls(layers, POLICIES[policy])
 
+    @classmethod
+    def quantised(cls, model: nn.Sequential, *, policy: ShiftVersion = "v2") -> "IntegerNetwork":
+        """Return a network with the layers and the weights of ``model``, to fine-tune in integers.
+
+        Each weight is rounded to int8, with the exponent of its largest magnitude. The logits are
+        those of ``model`` up to rounding. Activations are shifted by their own range in every
+        forward pass, so there is nothing to calibrate.
+
+        Args:
+            model: a trained float network without biases and batch norms; see ``convert`` for
+                supported layers.
+            policy: NITI's shift policy.
+
+        Raises:
+            UsageError: a layer has no integer form, a weight is not finite or all zero, or the
+                policy is unknown.
+        """
+        require_choice("shift policy", policy, POLICIES)
+
+        def rounded(module: nn.Module, _shape: tuple[int, ...]) -> IntegerTensor:
+            weight = quantise(module.get_parameter("weight").detach().float())
+            # as NITI clips its weights in training
+            return IntegerTensor(weight.values.clamp_(-LARGEST, LARGEST), weight.exponent)
+
+        layers = {
+            name: convert(name, module, partial(rounded, module))
+            for name, module in named_layers(model).items()
+        }
+        return cls(layers, POLICIES[policy])
+
+    def __call__(self, inputs: IntegerTensor) -> IntegerTensor:
+        """Return the logits, as ``forward``."""
+        return self.forward(inputs)
+
     @property
     def weighted(self) -> dict[str, Weighted]:
         """The layers with weights."""
@@ -141,8 +176,9 @@ class IntegerNetwork:
             start: index of the first recorded layer.
 
         Raises:
-            UsageError: the input does not fit the first layer.
+            UsageError: the input is no ``IntegerTensor``, or does not fit the first layer.
         """
+        require_integers(inputs)
         now = _Activation(_batch_last(inputs.values), inputs.exponent)
         for index, (name, layer) in enumerate(self.layers.items()):
             recorded = tape is not None and index >= start

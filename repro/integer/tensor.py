@@ -36,3 +36,17 @@ class IntegerTensor:
 def ldexp(numbers: Tensor, exponent: int) -> Tensor:
     """Return ``numbers * 2 ** exponent`` on their device; PyTorch's own takes a tensor there."""
     return torch.ldexp(numbers, torch.tensor(exponent, device=numbers.device))
+
+
+def require_integers(inputs: object) -> None:
+    """Refuse inputs that are not quantised.
+
+    Raises:
+        UsageError: ``inputs`` is no ``IntegerTensor``.
+    """
+    if not isinstance(inputs, IntegerTensor):
+        msg = (
+            f"inputs = {type(inputs).__name__}: give an IntegerTensor; quantise(images) of "
+            "repro.integer.quantise makes one"
+        )
+        raise UsageError(msg)

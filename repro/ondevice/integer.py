@@ -12,7 +12,7 @@ from repro.core.errors import UsageError
 from repro.core.validation import require_choice
 from repro.integer.elasticzo_int8 import Algorithm2, Rules
 from repro.integer.network import IntegerNetwork
-from repro.integer.tensor import IntegerTensor
+from repro.integer.tensor import IntegerTensor, require_integers
 from repro.methods.step_info import StepInfo
 from repro.ondevice.layers import layer_table
 from repro.ondevice.training import EngineTraining, called, classes_of
@@ -109,6 +109,7 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
                 network; no weight has been touched.
         """
         self.check_schedule()
+        require_integers(inputs)
         sign, plus, minus, key, clipped = called(
             self.training.step,
             self._samples(inputs.values, torch.int8),
@@ -134,6 +135,7 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         Raises:
             UsageError: the batch does not fit the network.
         """
+        require_integers(inputs)
         values = self._samples(inputs.values, torch.int8)
         values, exponent = called(self.training.forward, values, self._exponent(inputs))
         return _logits(values, exponent)
