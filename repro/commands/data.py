@@ -47,7 +47,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         help="accept the terms of use; `repro data list` shows which sets have any",
     )
     fetching.set_defaults(
-        execute=fetch, next_step="repro data preview {names[0]} FILE.png draws samples"
+        execute=fetch, next_step="repro data list shows all sets, and what is in the cache"
     )
 
     verifying = actions.add_parser("verify", help="check the hashes of cached data sets")
@@ -56,9 +56,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
 
     locating = actions.add_parser("path", help="print the directory of a cached data set")
     locating.add_argument("name", metavar="NAME", help="as in repro data list")
-    locating.set_defaults(
-        execute=path, next_step="repro data preview {name} FILE.png draws samples"
-    )
+    locating.set_defaults(execute=path, next_step="repro data verify {name} checks its hashes")
 
     drawing = actions.add_parser(
         "preview", help="draw samples of a data set, downloading it if needed"

@@ -44,7 +44,10 @@ def execute(args: argparse.Namespace) -> int:
         )
         raise UsageError(msg)
     if not (_ROOT / "tests").is_dir():
-        msg = f"{_ROOT} is not a clone of the suite; run repro new in a clone"
+        msg = (
+            f"the suite runs from {_ROOT}, which is not a clone; install it from a clone in "
+            "editable mode (uv pip install -e ., see CONTRIBUTING.md)"
+        )
         raise UsageError(msg)
     values = {"slug": args.slug, "paper": paper, "figure": figure, "name": _PAPERS[paper]}
     files = {

@@ -42,7 +42,10 @@ def execute(args: argparse.Namespace) -> int:
     path: Path | None = next((path for path in choices if path.is_file()), None)
     if path is None:
         wanted = " nor ".join(map(str, choices[:2]))
-        msg = f"there is no {wanted}; write the site with: repro report --html {args.site}"
+        msg = (
+            f"there is no {wanted}; repro report SLUG draws figures, and in a clone repro report "
+            f"--html {args.site} writes the site"
+        )
         raise ReproError(msg)
     sys.stdout.write(f"{path}\n")
     sys.stdout.flush()  # before a browser writes to the terminal

@@ -222,6 +222,7 @@ def _write_page(
         needs, reasons = _of_model(plan), _unsupported(plan)
     text = page(families, methods, setting, budget, model)
     atomic.replace(args.html, text.encode())
+    args.next_step = "docs/methods.md has the code of each method"
     sys.stdout.write(f"{args.html}\n")
     return _require_any(needs, budget, reasons)
 

@@ -46,23 +46,29 @@ def execute(args: argparse.Namespace) -> int:
         ReproError: a file is damaged, or ``--out`` cannot be written.
     """
     from repro.finetuning.replay import rebuilt, unpacked
-    from repro.measurement.records import of_kind, read_runs
+    from repro.measurement.records import of_kind, read_run
 
     for path in args.records:
         if not path.is_file():
             msg = f"{path} is not a file; give records, as in results/mezo_fig4/*.jsonl"
             raise UsageError(msg)
-    runs = [
+    every = [
         record
-        for record in of_kind(read_runs(args.records), "run")
-        if {"log", "final_sha256"} <= record.metrics.keys()
-        and args.arm in (None, record.point["arm"])
-        and args.seed in (None, record.seed)
+        for path in args.records
+        for record in of_kind(read_run(path), "run")
+        if args.arm in (None, record.point["arm"]) and args.seed in (None, record.seed)
     ]
+    logged = [record for record in every if {"log", "final_sha256"} <= record.metrics.keys()]
+    runs = list({model_name(record): record for record in logged}.values())
     if not runs:
         names = " ".join(map(str, args.records))
         msg = f"{names}: no finished MeZO run of that method and seed; change --arm or --seed"
         raise UsageError(msg)
+    if len(logged) < len(every):
+        sys.stderr.write(
+            f"left out: {len(every) - len(logged)} runs without a log of the whole model, or that "
+            "did not end\n"
+        )
     if args.out is not None:
         require_writable(args.out)
     failed = 0

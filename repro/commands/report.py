@@ -79,9 +79,11 @@ def execute(args: argparse.Namespace) -> int:
     for slug in args.slugs:
         load(slug)  # reports a wrong name before anything is drawn
     if args.html is not None:
+        from repro.site.documents import Documents
         from repro.site.publish import require_replaceable
 
         require_replaceable(args.html)  # likewise
+        Documents(args.documents, ())
     from repro.report.claims_table import claim_rows
     from repro.report.documents import write_tables
     from repro.report.figures import draw

@@ -135,6 +135,7 @@ def _run(args: argparse.Namespace) -> int:
         msg = f"{args.slug} cannot take results from earlier records; leave out --only-missing"
         raise UsageError(msg)
     from repro.harness import run_artifact
+    from repro.measurement.records import CUSTOM
 
     path = run_artifact(
         artifact, options.profile, options.config, options.out, again=not options.only_missing
@@ -143,6 +144,10 @@ def _run(args: argparse.Namespace) -> int:
     if options.report and path:
         _report(artifact.slug, path)
     args.next_step = _next_step(options.out)
+    if path and path.name.startswith(CUSTOM) and not artifact.reads_custom and not options.report:
+        args.next_step = "the same command with --report draws the figures of a custom run"
+    elif options.report and path:
+        args.next_step = "repro claims lists the published statements"
     return 0
 
 

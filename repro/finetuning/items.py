@@ -102,6 +102,12 @@ def load_items(
     if task.tuning is None:
         candidates = np.flatnonzero(apart)
         if tuning >= len(candidates):
+            if not len(candidates):
+                msg = (
+                    f"task {task.name}: every one of its {len(train)} training rows is also a "
+                    "validation row; give other rows for one of the two"
+                )
+                raise UsageError(msg)
             msg = (
                 f"task {task.name}: {tuning} training items are to be held out for tuning or "
                 f"calibration, and {len(candidates)} of its {len(train)} training rows share no "

@@ -224,6 +224,41 @@ def _rotary(header: Header) -> dict[str, Any] | None:
     return rotary
 
 
+def gguf_config(gguf: Path) -> dict[str, Any]:
+    """Return the configuration that transformers reads from a GGUF file, as in ``config.json``.
+
+    Raises:
+        ReproError: the file is damaged, or of an architecture that is not converted.
+    """
+    from transformers import AutoConfig
+
+    header = read_header(gguf)
+    _require_convertible(gguf, header)
+    try:
+        config = AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name, **_overrides(header))
+        _require_same_weights(config, header)
+    except _WRONG_METADATA as error:
+        raise ReproError(_unreadable(gguf, error)) from error
+    found: dict[str, Any] = config.to_dict()
+    return found
+
+
+_WRONG_METADATA = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""With wrong metadata, transformers and gguf fail in many ways."""
+
+
+def _unreadable(gguf: Path, error: Exception) -> str:
+    reason = " ".join(f"{error}".split()) or type(error).__name__
+    return f"{gguf}: transformers cannot convert it ({reason})"
+
+
 def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
     from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
@@ -248,19 +283,8 @@ def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
             del model  # the tokenizer needs memory, too
             AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(whole)
             whole.replace(directory)
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-        SafetensorError,
-        StrictDataclassError,
-    ) as error:  # with wrong metadata, transformers and gguf fail in many ways
-        reason = " ".join(f"{error}".split()) or type(error).__name__
-        msg = f"{gguf}: transformers cannot convert it ({reason})"
-        raise ReproError(msg) from error
+    except (*_WRONG_METADATA, SafetensorError, StrictDataclassError) as error:
+        raise ReproError(_unreadable(gguf, error)) from error
 
 
 def _require_same_weights(config: "PreTrainedConfig", header: Header) -> None:

@@ -42,8 +42,8 @@ def named(name: str) -> Model:
 
     Args:
         name: a model of the table (``smollm2-135m``) or its name on the hub, a ``config.json`` or
-            its directory, or any other name on the hub, whose configuration is read from the hub's
-            local cache or fetched.
+            a GGUF file or the directory of one, or any other name on the hub, whose configuration
+            is read from the hub's local cache or fetched.
 
     Raises:
         UsageError: the name is empty, or the file holds no configuration.
@@ -54,7 +54,7 @@ def named(name: str) -> Model:
         raise UsageError(msg)
     path = Path(name)
     if path.exists():
-        return Model(name, str(path), _read(path / "config.json" if path.is_dir() else path))
+        return Model(name, str(path), _of_path(path))
     if names_a_path(name):
         msg = f"no such file: {name}; give a config.json, or a directory with one"
         raise ReproError(msg)
@@ -114,6 +114,29 @@ def _llama(layers: int) -> dict[str, Any]:
         "max_position_embeddings": 4096,
         "tie_word_embeddings": False,
     }
+
+
+def _of_path(path: Path) -> Mapping[str, Any]:
+    """Return the configuration in a file or a directory.
+
+    Raises:
+        UsageError: the file holds no configuration.
+        ReproError: there is none, or transformers, which reads GGUF files, is not installed.
+    """
+    if path.is_dir() and not (path / "config.json").exists():
+        path = next(iter(sorted(path.glob("*.gguf"))), path)
+    if path.suffix != ".gguf":
+        return _read(path / "config.json" if path.is_dir() else path)
+    try:
+        from repro.models.pretrained import gguf_config
+
+        return gguf_config(path)
+    except ModuleNotFoundError as error:
+        msg = (
+            f"{path}: {error.name} reads GGUF files and is not installed; run "
+            "pip install 'zo-repro[suite]', or give a config.json"
+        )
+        raise ReproError(msg) from error
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -94,7 +94,10 @@ class Documents:
         """
         overview = self.root / "docs" / f"{OVERVIEW}.md"
         if not overview.is_file() or DISCREPANCIES not in self.names:
-            msg = f"{self.root} does not hold the docs/ of a clone; give --documents DIR"
+            msg = (
+                f"{self.root} does not hold the docs/ of a clone, which are part of the site; give "
+                "the clone's directory, as in --documents DIR"
+            )
             raise UsageError(msg)
 
     @cached_property

@@ -319,7 +319,8 @@ def train(
         try:
             step()
         except DivergedError as error:
-            curve.divergence = f"{duration.next_step(at)}{error}"
+            where = duration.next_step(at)
+            curve.divergence = f"{where}{f'{error}'.removeprefix(where)}"
             saver.save()  # the next command reads it instead of training into it again
             break
         if duration.is_due(at, curve):

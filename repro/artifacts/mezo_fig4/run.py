@@ -13,7 +13,7 @@ Kinds of results, each with the ``setting`` of the configuration in its point:
 
 import math
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -136,8 +136,24 @@ def _trained(
         )
         for seed in config.seeds
     }
-    yield from recorded_or_made(
+    for result in recorded_or_made(
         runs, context, partial(_fine_tuned, "training", context, context.result_cache)
+    ):
+        sys.stderr.write(f"{_name(setup)}, seed {result.seed}: {_outcome(result.metrics)}\n")
+        yield result
+
+
+def _outcome(metrics: Mapping[str, Any]) -> str:
+    """Return in a few words what a run came to."""
+    if metrics.get("divergence"):
+        return f"diverged {metrics['divergence']}"
+    curve, final = metrics["accuracy"], metrics.get("final_accuracy")
+    if final is None or not curve:
+        return "no evaluation in the time given"
+    items = metrics["items"]
+    return (
+        f"{100 * curve[0]:.1f} % before and {100 * curve[-1]:.1f} % after training on "
+        f"{items['monitored']} items; {100 * final:.1f} % at the end on {items['final']} items"
     )
 
 

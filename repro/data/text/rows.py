@@ -108,6 +108,9 @@ def _tab_separated(lines: list[str], file: str, needed: set[str]) -> list[dict[s
         msg = f"{file}:1: no column {', '.join(missing)}; the header has {', '.join(header)}"
         raise BadContentError(msg)
     for number, cells in enumerate(rest, start=2):
+        if cells == [""]:
+            msg = f"{file}:{number}: an empty line; remove it"
+            raise BadContentError(msg)
         if len(cells) != len(header):
             msg = f"{file}:{number}: {len(cells)} columns, the header has {len(header)}"
             raise BadContentError(msg)

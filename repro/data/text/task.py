@@ -192,9 +192,14 @@ class PromptTask:
             raise UsageError(msg) from error
         for _, name, form, conversion in pieces:
             if name is not None and (not name.isidentifier() or form or conversion):
-                raise UsageError(
-                    f"task {self.name!r}: {{{name}}} in the template must be a field's name"
+                shown = (
+                    name + (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
                 )
+                msg = (
+                    f"task {self.name!r}: {{{shown}}} in the template must be a field's name, "
+                    "without a format"
+                )
+                raise UsageError(msg)
         return [(literal, name) for literal, name, _, _ in pieces]
 
 
