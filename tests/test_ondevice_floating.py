@@ -236,6 +236,24 @@ def test_refuses_what_it_cannot_train() -> None:
         native.step(torch.zeros(2, 1, 27, 28), torch.zeros(2, dtype=torch.int64))
 
 
+class OwnForward(nn.Sequential):
+    """Its layers do not tell what it computes."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) * 0 + 1
+
+
+def test_what_would_not_run_in_the_engine_is_refused() -> None:
+    layers = [nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2)]
+    for wrong in (OwnForward(*layers), nn.ModuleList(layers)):
+        with pytest.raises(UsageError, match=r"is no plain nn\.Sequential"):
+            NativeElasticZO(wrong, (8,), 2, lr=LR, eps=EPS)  # type: ignore[arg-type]
+    hooked = nn.Sequential(*layers)
+    hooked[1].register_forward_hook(lambda _module, _inputs, output: output * 2)
+    with pytest.raises(UsageError, match="layer 1 has forward hooks"):
+        NativeElasticZO(hooked, (8,), 2, lr=LR, eps=EPS)
+
+
 def test_parameters_that_pytorch_would_train_otherwise_are_refused() -> None:
     frozen = network()
     frozen[0].requires_grad_(requires_grad=False)
