@@ -102,7 +102,7 @@ def test_a_batch_drawn_in_the_closure_is_noticed(closure_of: Any, method: str) -
 
 
 def test_equal_data_in_other_tensors_and_a_failed_step_give_no_warning() -> None:
-    """Two micro-batches of different data, prepared anew in each pass; and a step before it."""
+    """Two micro-batches of different data, prepared again in each pass, after a step that failed."""
     model = network()
     mezo = MeZO(model.parameters(), **SETTINGS)
     halves = [lambda part=part: cross_entropy(model(X[part] * 2), Y[part]) for part in (

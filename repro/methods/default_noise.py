@@ -19,8 +19,8 @@ def default_noise(
 ) -> Noise:
     """Return the fused kernels for weights on a GPU, and PyTorch's generator for others.
 
-    A ``chunk`` belongs to PyTorch's generator, so with one the kernels are not used. Nor are they
-    where they cannot run or do not support the weights.
+    A ``chunk`` is a setting of PyTorch's generator, which then draws. It also draws where the
+    kernels cannot run or do not support the weights.
 
     Args:
         parameters: the perturbed weights.
