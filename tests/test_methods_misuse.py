@@ -4,6 +4,7 @@ import copy
 import itertools
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -101,13 +102,15 @@ def test_a_batch_drawn_in_the_closure_is_noticed(closure_of: Any, method: str) -
         optimizer.step(closure_of(model))
 
 
+def doubled_loss(model: nn.Module, part: slice) -> torch.Tensor:
+    return cross_entropy(model(X[part] * 2), Y[part])
+
+
 def test_equal_data_in_other_tensors_and_a_failed_step_give_no_warning() -> None:
     """Two micro-batches of different data, prepared again in each pass, after a step that failed."""
     model = network()
     mezo = MeZO(model.parameters(), **SETTINGS)
-    halves = [lambda part=part: cross_entropy(model(X[part] * 2), Y[part]) for part in (
-        slice(4), slice(4, 8),
-    )]  # fmt: skip
+    halves = [partial(doubled_loss, model, part) for part in (slice(4), slice(4, 8))]
 
     def fails() -> float:
         model(X + 1)

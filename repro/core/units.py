@@ -75,7 +75,8 @@ def parse_count(name: str, text: str) -> float:
 
 
 def _parse(name: str, text: str, scale: Mapping[str, float], form: str) -> float:
-    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", text.lower())
+    number = r"(?:\d+(?:\.\d*)?|\.\d+)(?:e\+?\d+)?"
+    found = re.fullmatch(rf"\s*({number})\s*([a-z]*)\s*", text.lower())
     if found is None or found[2] not in {"", *scale}:
         msg = f"{name} = {text!r}: must be {form}"
         raise UsageError(msg)

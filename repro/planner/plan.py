@@ -249,15 +249,22 @@ def _inspected(config: Mapping[str, Any]) -> SimulatedOnlyModel:
     """Build the model of ``config`` without allocating memory, and inspect it."""
     import torch
     from torch import nn
-    from transformers import AutoModelForCausalLM
+    from transformers import CONFIG_MAPPING, AutoModelForCausalLM
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     from transformers.pytorch_utils import Conv1D
 
     from repro.memory.fake_models import reason_of, text_config
 
     try:
         checked = text_config(config)
+        kind = checked.model_type
+        if kind in CONFIG_MAPPING and kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+            msg = f"model type {kind!r} is no causal language model of transformers"
+            raise ReproError(msg)
         with torch.device("meta"):
             model: Any = AutoModelForCausalLM.from_config(checked)  # type: ignore[no-untyped-call]
+    except ReproError:
+        raise
     except Exception as error:  # a model's own code may raise anything
         msg = f"transformers cannot build this configuration: {reason_of(error)}"
         raise ReproError(msg) from error
