@@ -107,7 +107,7 @@ def doubled_loss(model: nn.Module, part: slice) -> torch.Tensor:
 
 
 def test_equal_data_in_other_tensors_and_a_failed_step_give_no_warning() -> None:
-    """Two micro-batches of different data, prepared again in each pass, after a step that failed."""
+    """Two micro-batches with other data each, made again in each pass, after a failed step."""
     model = network()
     mezo = MeZO(model.parameters(), **SETTINGS)
     halves = [partial(doubled_loss, model, part) for part in (slice(4), slice(4, 8))]
