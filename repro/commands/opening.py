@@ -43,8 +43,8 @@ def execute(args: argparse.Namespace) -> int:
     if path is None:
         wanted = " nor ".join(map(str, choices[:2]))
         msg = (
-            f"there is no {wanted}; repro report SLUG draws figures, and in a clone repro report "
-            f"--html {args.site} writes the site"
+            f"there is no {wanted}; draw the figures with: repro report SLUG, or in a clone write "
+            f"the site with: repro report --html {args.site}"
         )
         raise ReproError(msg)
     sys.stdout.write(f"{path}\n")

@@ -95,8 +95,8 @@ class Documents:
         overview = self.root / "docs" / f"{OVERVIEW}.md"
         if not overview.is_file() or DISCREPANCIES not in self.names:
             msg = (
-                f"{self.root} does not hold the docs/ of a clone, which are part of the site; give "
-                "the clone's directory, as in --documents DIR"
+                f"{self.root} does not hold the docs/ of a clone, which are part of the site; "
+                "give --documents DIR, the directory of the clone"
             )
             raise UsageError(msg)
 
