@@ -426,6 +426,12 @@ def test_the_command_replays_what_a_file_of_records_holds(
     told = capsys.readouterr()
     assert "final weights: SHA-256 is" in told.err
     assert "as recorded" in told.out  # the other run was replayed all the same
+    diverged = {key: value for key, value in good.items() if key != "final_sha256"}
+    first, other = _written(tmp_path / "first", [good]), _written(tmp_path / "other", [diverged])
+    assert main(["replay", str(first), str(other), str(first)]) == 0
+    told = capsys.readouterr()
+    assert told.out.count("as recorded") == 1
+    assert "left out: 1 run" in told.err
     assert main(["replay", str(path), "--seed", "5"]) == 2
     assert main(["replay", str(tmp_path / "none.jsonl")]) == 2
 

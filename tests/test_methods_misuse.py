@@ -27,6 +27,7 @@ from repro.methods.watch import PassesDifferWarning, UnusedParameterWarning
 X = torch.linspace(-1, 1, 32).reshape(8, 4)
 Y = torch.arange(8) % 2
 SETTINGS: Any = {"lr": 1e-2, "eps": 1e-3}
+MODEL = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
 
 
 def network(seed: int = 0) -> nn.Sequential:
@@ -40,13 +41,13 @@ def loss_of(model: nn.Module, x: torch.Tensor = X) -> Callable[[], torch.Tensor]
 
 def test_a_parameter_that_the_loss_does_not_use_is_named() -> None:
     model = nn.ModuleDict({"used": network(), "idle": nn.Linear(4, 2)})
-    with pytest.warns(UnusedParameterWarning, match=r"not use 2 of 6 .*of shape \(2, 4\), "):
+    with pytest.warns(UnusedParameterWarning, match=r"without 2 of 6 .*\(of shape \(2, 4\), "):
         MeZO(model.parameters(), **SETTINGS).step(loss_of(model["used"]))
 
 
 def test_the_loss_of_another_model_is_noticed() -> None:
     trained, other = network(), network(1)
-    with pytest.warns(UnusedParameterWarning, match="not use 4 of 4 trained parameters"):
+    with pytest.warns(UnusedParameterWarning, match="without 4 of 4 trained parameters"):
         MeZO(trained.parameters(), **SETTINGS).step(loss_of(other))
 
 
@@ -112,15 +113,90 @@ def test_equal_data_in_other_tensors_and_a_failed_step_give_no_warning() -> None
     mezo = MeZO(model.parameters(), **SETTINGS)
     halves = [partial(doubled_loss, model, part) for part in (slice(4), slice(4, 8))]
 
-    def fails() -> float:
-        model(X + 1)
-        raise KeyError
+    state: Any = {"fails": True, "x": X + 1}
+
+    def closure() -> torch.Tensor:
+        loss = cross_entropy(model(state["x"]), Y)
+        if state["fails"]:
+            raise KeyError
+        return loss
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(KeyError):
-            mezo.step(fails)
-        mezo.step(halves)
+            mezo.step(closure)
+        state |= {"fails": False, "x": X}
+        mezo.step([*halves, closure])
+
+
+def static_buffer(model: nn.Module) -> Callable[[], torch.Tensor]:
+    """The same batch is copied into one buffer, as for CUDA graphs; some values are missing."""
+    buffer, x = torch.empty_like(X), X.clone()
+    x[0, 0] = float("nan")
+    return lambda: cross_entropy(model(buffer.copy_(x)).nan_to_num(), Y)
+
+
+def in_place_residual(model: nn.Module) -> Callable[[], torch.Tensor]:
+    """What the first layer takes is changed later in the same pass."""
+
+    def closure() -> torch.Tensor:
+        h = X * 1
+        h += model(h).mean()
+        return h.sum() ** 2
+
+    return closure
+
+
+def per_sample(model: nn.Module) -> Callable[[], torch.Tensor]:
+    return lambda: torch.vmap(lambda x: model(x).square().sum())(X).mean()
+
+
+def sparse_input(model: nn.Module) -> Callable[[], torch.Tensor]:
+    x = X.to_sparse()
+    return lambda: (
+        cross_entropy(model[1:](torch.sparse.mm(x, model[0].weight.T)), Y) + model[0].bias.sum()
+    )
+
+
+def by_jit(model: nn.Module) -> Callable[[], torch.Tensor]:
+    traced = torch.jit.trace(model, X)
+    return lambda: cross_entropy(traced(X), Y)
+
+
+def with_a_number(model: nn.Module) -> Callable[[], torch.Tensor]:
+    """A parameter is only read as a number of Python."""
+    return lambda: cross_entropy(model[1:](X @ model[0].weight.T) * float(model[0].bias.sum()), Y)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*[Ss]parse:UserWarning")
+@pytest.mark.parametrize(
+    "closure_of",
+    [static_buffer, in_place_residual, per_sample, sparse_input, by_jit, with_a_number],
+)
+def test_unusual_but_sound_losses_run_without_a_warning(closure_of: Any) -> None:
+    model = network()
+    closure = closure_of(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnusedParameterWarning)
+        warnings.simplefilter("error", PassesDifferWarning)
+        MeZO(model.parameters(), **SETTINGS).step(closure)
+
+
+def test_an_idle_layer_of_the_model_is_named() -> None:
+    class WithIdleLayer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.idle = nn.Linear(4, 2), nn.Linear(4, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = self.used(x)
+            return out
+
+    model = WithIdleLayer()
+    with pytest.warns(UnusedParameterWarning, match=r"\(idle\.weight, idle\.bias\)"):
+        MeZO(model.parameters(), **SETTINGS).step(loss_of(model))
 
 
 def test_batch_norm_at_the_input_is_not_taken_for_other_data() -> None:
@@ -173,9 +249,16 @@ def test_replay_takes_what_optimizers_take() -> None:
 
 
 def test_a_log_is_shown_in_one_line() -> None:
-    log = trained_log()
-    assert len(log) == 1
-    assert len(repr(log)) < 300
+    assert len(repr(trained_log())) < 300
+
+
+@pytest.mark.parametrize("chunk", [None, 3])
+def test_random_signs_are_replayed_without_naming_them(chunk: int | None) -> None:
+    model, again = network(), network()
+    fzoo = FZOO(model.parameters(), **SETTINGS, chunk=chunk)
+    fzoo.step(loss_of(model))
+    replay(fzoo.log, again.parameters())
+    assert all(map(torch.equal, model.parameters(), again.parameters()))
 
 
 @pytest.mark.parametrize("make", [MeZO, FZOO, MEAZO])
@@ -184,6 +267,11 @@ def test_a_model_in_place_of_its_parameters_is_refused(make: Any) -> None:
         make(network(), **SETTINGS)
     with pytest.raises(UsageError, match="parameters hold Linear"):
         make([network()[0]], **SETTINGS)
+    for wrong in (network().parameters, None, network()[0].weight, [{"params": network()}]):
+        with pytest.raises(UsageError, match="give the parameters, as in model"):
+            make(wrong, **SETTINGS)
+    with pytest.raises(UsageError, match="parameters hold tuple"):
+        make([(network()[0].weight,)], **SETTINGS)
 
 
 def test_parameters_in_place_of_the_model_are_refused() -> None:
@@ -204,14 +292,18 @@ def test_a_compiled_model_is_split_by_the_names_of_its_layers() -> None:
     [
         (None, "returned None"),
         ((1.0, 2.0), "returned tuple"),
-        (torch.ones(3), r"returned a tensor of shape \(3,\)"),
+        (torch.ones(3), r"returned a tensor of torch\.float32 and shape \(3,\)"),
+        (torch.ones((), dtype=torch.complex64), r"returned a tensor of torch\.complex64"),
     ],
 )
-def test_a_closure_without_a_loss_is_explained(returned: Any, said: str) -> None:
-    model = network()
+@pytest.mark.parametrize("make", [MeZO, lambda _, **settings: ElasticZO(MODEL, "2", **settings)])
+def test_a_closure_without_a_loss_is_explained(make: Any, returned: Any, said: str) -> None:
+    if make is not MeZO and isinstance(returned, torch.Tensor):
+        returned.requires_grad_()
+    model = MODEL
     before = copy.deepcopy(model)
-    with pytest.raises(UsageError, match=f"{said}: it must return one loss"):
-        MeZO(model.parameters(), **SETTINGS).step(lambda: returned)
+    with pytest.raises(UsageError, match=f"{said}.*: it must return one loss"):
+        make(model.parameters(), **SETTINGS).step(lambda: returned)
     for one, other in zip(model.parameters(), before.parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-7)
 
@@ -223,12 +315,20 @@ def test_a_closure_without_a_loss_is_explained(returned: Any, said: str) -> None
         ({"noise": RademacherNoise}, "RademacherNoise.*: give an object"),
         ({"rule": "sgd"}, "rule = 'sgd': give a function"),
         ({"seed": 1.5}, r"seed = 1\.5: must be a whole number"),
+        ({"seed": True}, "seed = True: must be a whole number"),
         ({"seed": 2**70}, "must be a whole number from"),
     ],
 )
 def test_a_name_in_place_of_an_object_is_refused_before_a_step(wrong: Any, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         MeZO(network().parameters(), **SETTINGS, **wrong)
+
+
+def test_a_seed_of_numpy_is_that_number() -> None:
+    one, other = network(), network()
+    for model, seed in ((one, 3), (other, np.int64(3))):
+        MeZO(model.parameters(), **SETTINGS, seed=seed).step(loss_of(model))
+    assert all(map(torch.equal, one.parameters(), other.parameters()))
 
 
 def test_a_rate_of_0_is_taken_as_torchs_optimizers_do() -> None:
@@ -259,7 +359,19 @@ def test_integers_need_a_network_whose_layers_tell_what_it_computes() -> None:
     assert IntegerNetwork.random(nn.Sequential(*layers), seed=0)
     with pytest.raises(UsageError, match=r"OwnForward is no plain nn\.Sequential"):
         IntegerNetwork.random(OwnForward(*layers), seed=0)
-    hooked = nn.Sequential(*layers)
-    hooked[1].register_forward_hook(lambda _module, _inputs, output: output * 2)
-    with pytest.raises(UsageError, match="layer 1 has forward hooks"):
-        IntegerNetwork.random(hooked, seed=0)
+
+
+@pytest.mark.parametrize("where", ["the network", "a layer"])
+@pytest.mark.parametrize("how", ["hook", "pre-hook", "forward"])
+def test_integers_need_a_network_without_additions(where: str, how: str) -> None:
+    model = nn.Sequential(nn.Linear(4, 3, bias=False), nn.ReLU(), nn.Linear(3, 2, bias=False))
+    changed = model if where == "the network" else model[1]
+    if how == "hook":
+        changed.register_forward_hook(lambda _module, _inputs, output: output * 2)
+    elif how == "pre-hook":
+        changed.register_forward_pre_hook(lambda _module, inputs: inputs)
+    else:
+        changed.forward = lambda x: x * 0  # type: ignore[method-assign]
+    named = "Sequential" if where == "the network" else "layer 1"
+    with pytest.raises(UsageError, match=f"{named} has forward hooks or a replaced forward"):
+        IntegerNetwork.random(model, seed=0)

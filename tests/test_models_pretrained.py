@@ -39,6 +39,8 @@ from repro.core.errors import ReproError, UsageError
 from repro.models import pretrained
 from repro.models.gguf_header import read_header
 from repro.models.pretrained import ARCHITECTURES, converted, load_pretrained
+from repro.planner.configurations import architecture
+from repro.planner.models import named
 
 LAYERS, HIDDEN, HEADS, KV_HEADS, HEAD_SIZE, FEED_FORWARD, CONTEXT = 2, 32, 4, 2, 8, 64, 64
 TOKENS = ["<s>", "</s>", *sorted(ByteLevel.alphabet()), "Ye", "ĠYe"]
@@ -312,6 +314,26 @@ def test_a_gguf_file_computes_what_its_model_computed(family: str, tmp_path: Pat
     with torch.no_grad():
         expected, found = original(tokens).logits, loaded.model(tokens).logits
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "gemma3", "qwen2", "falcon"])
+def test_a_gguf_file_is_planned_for_with_the_weights_it_holds(family: str, tmp_path: Path) -> None:
+    original = random_model(family)
+    path = tmp_path / "model.gguf"
+    write_gguf(family, original, path)
+    weights = sum(parameter.numel() for parameter in original.parameters())
+    for given in (path, tmp_path):  # the file, or its directory
+        assert architecture(named(str(given)).config).parameters == weights
+
+
+def test_a_gguf_file_with_wrong_metadata_has_no_plan(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    write_gguf(
+        "llama", random_model("llama"), path,
+        add=lambda writer: writer.add_string("tokenizer.ggml.bos_token_id", "one"),
+    )  # fmt: skip
+    with pytest.raises(ReproError, match="transformers cannot convert it"):
+        named(str(path))
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])

@@ -34,8 +34,11 @@ def named_layers(network: "nn.Module") -> dict[str, "nn.Module"]:
             "nn.Sequential in the order in which they run"
         )
         raise UsageError(msg)
-    if has_hooks(network):
-        msg = f"{type(network).__name__} has forward hooks, which would not run; remove them"
+    if is_altered(network):
+        msg = (
+            f"{type(network).__name__} has forward hooks or a replaced forward(), which would not "
+            "run; remove them"
+        )
         raise UsageError(msg)
     layers = children_of(network)
     first: dict[int, str] = {}
@@ -50,9 +53,10 @@ def named_layers(network: "nn.Module") -> dict[str, "nn.Module"]:
     return layers
 
 
-def has_hooks(module: "nn.Module") -> bool:
-    """Return whether a call of ``module`` runs more than its ``forward``."""
-    return bool(module._forward_hooks or module._forward_pre_hooks)
+def is_altered(module: "nn.Module") -> bool:
+    """Return whether a call of ``module`` runs more or else than its class's ``forward``."""
+    hooks = module._forward_hooks or module._forward_pre_hooks
+    return bool(hooks) or "forward" in vars(module)
 
 
 def partition_index(

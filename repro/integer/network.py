@@ -109,8 +109,8 @@ class IntegerNetwork:
         """Return a network with the layers and the weights of ``model``, to fine-tune in integers.
 
         Each weight is rounded to int8, with the exponent of its largest magnitude. The logits are
-        those of ``model`` up to rounding. Activations are shifted by their own range in every
-        forward pass, so there is nothing to calibrate.
+        those of ``model`` up to rounding, a few per cent of their norm. Activations are shifted by
+        their own range in every forward pass, so there is nothing to calibrate.
 
         Args:
             model: a trained float network without biases and batch norms; see ``convert`` for

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import nn
 
 from repro.core.errors import UsageError
-from repro.core.partition import has_hooks, named_layers
+from repro.core.partition import is_altered, named_layers
 from repro.integer.conv import IntegerConv2d
 from repro.integer.layers import (
     IntegerFlatten,
@@ -52,8 +52,11 @@ def require_plain(name: str, module: nn.Module) -> None:
             "supported; remove its pruning or parametrization"
         )
         raise UsageError(msg)
-    if has_hooks(module):
-        msg = f"layer {name} has forward hooks, which would not run; remove them"
+    if is_altered(module):
+        msg = (
+            f"layer {name} has forward hooks or a replaced forward(), which would not run; remove "
+            "them"
+        )
         raise UsageError(msg)
     if type(module).forward not in _FORWARD:
         kind = type(module).__name__

@@ -46,6 +46,8 @@ def kernels_run(device: torch.device) -> bool:
     """
     try:
         PhiloxNoise().add_([torch.zeros(16, device=device)], 0, 1.0)
+    except torch.OutOfMemoryError:
+        raise  # it says nothing about the kernels
     except Exception as error:  # noqa: BLE001 - whatever Triton or the driver raises
         reason = (str(error).splitlines() or [""])[0]
         warnings.warn(

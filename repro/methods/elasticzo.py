@@ -15,7 +15,7 @@ from repro.core.validation import require_choice
 from repro.methods.noise import Noise
 from repro.methods.parameters import split_at, tied_names, trainable, uncompiled
 from repro.methods.perturbed_weights import Restore
-from repro.methods.step_info import PhaseTimer, StepInfo, loss_value, require_finite
+from repro.methods.step_info import PhaseTimer, StepInfo, loss_value, require_finite, require_number
 from repro.methods.watch import FirstStep, SharedRandomness
 from repro.methods.zeroth_order import Closure, ZerothOrder, micro_batches
 
@@ -209,6 +209,7 @@ class ElasticZO(ZerothOrder):
             with timer("forward"), torch.set_grad_enabled(tail):
                 loss = self._call(closure)
             if tail:
+                require_number(loss)
                 if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
                     msg = (
                         "the loss has no gradient, so the backpropagated layers cannot be trained: "

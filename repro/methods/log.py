@@ -79,10 +79,6 @@ class StepLog:
     data: bytearray = field(default_factory=bytearray, repr=False)
     """The packed entries: 20 bytes each, and 8 more for each further parameter group."""
 
-    def __len__(self) -> int:
-        """Return the number of steps done."""
-        return self.steps
-
     @property
     def entries(self) -> list[Entry]:
         """The estimates, unpacked."""
@@ -264,7 +260,8 @@ def replay(
         log: the log of the run.
         parameters: the perturbed tensors, in the same order, on the same kind of device; also as
             ``model.parameters()`` or ``model.named_parameters()``.
-        noise: the noise of the run; needed only if it has settings of its own, such as a rank.
+        noise: the noise of the run; needed only if it has settings of its own, such as a rank, or
+            comes from the on-device engine.
 
     Raises:
         UsageError: the run used other noise, the log does not fit the parameters, or something else

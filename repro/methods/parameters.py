@@ -18,17 +18,24 @@ GROUP_SETTINGS = ("lr", "eps", "weight_decay")
 """Settings that may differ between parameter groups."""
 
 
+def _is_no_collection(value: object) -> bool:
+    single = isinstance(value, torch.nn.Module | torch.Tensor | str)
+    return single or not isinstance(value, Iterable)
+
+
 def tensors_of(parameters: Any) -> list[torch.Tensor]:  # noqa: ANN401 - checked here
     """Return tensors given with or without their names.
 
     Raises:
         UsageError: something else is given, such as the model.
     """
-    if isinstance(parameters, torch.nn.Module | torch.Tensor | str):
+    if _is_no_collection(parameters):
         kind = type(parameters).__name__
         msg = f"parameters = {kind}: give the parameters, as in model.parameters()"
         raise UsageError(msg)
-    found = [given[1] if isinstance(given, tuple) else given for given in parameters]
+    found = [
+        given[1] if isinstance(given, tuple) and len(given) == 2 else given for given in parameters
+    ]
     for given in found:
         if not isinstance(given, torch.Tensor):
             msg = (
@@ -77,7 +84,7 @@ def parameter_groups(parameters: Parameters, *, flat: bool = True) -> list[dict[
             parameter is in two groups, or one is an inference tensor, complex or, if they must be
             ``flat``, not contiguous or in memory that another one uses.
     """
-    if isinstance(parameters, torch.nn.Module):
+    if _is_no_collection(parameters):
         tensors_of(parameters)  # raises the error
     given: list[Any] = list(parameters)
     grouped = bool(given) and isinstance(given[0], Mapping)
@@ -90,7 +97,10 @@ def parameter_groups(parameters: Parameters, *, flat: bool = True) -> list[dict[
             msg = f"{name} = {group[name]!r}{where}: a group may set {allowed}"
             raise UsageError(msg)
         entries = group["params"]
-        entries = [entries] if isinstance(entries, torch.Tensor) else list(entries)
+        if isinstance(entries, torch.Tensor):
+            entries = [entries]
+        elif not _is_no_collection(entries):
+            entries = list(entries)
         tensors_of(entries)
         kept = []
         for entry in entries:

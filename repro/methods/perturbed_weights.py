@@ -65,13 +65,9 @@ class PerturbedWeights:
         self._devices = [parameter.device for parameter in parameters]
         self.torn = False
         """Whether a pass failed, so that some weights have moved and others have not."""
-        self._versions: list[int] = []
-        """Numbers of in-place changes of the weights at the end of the last step."""
 
     def require_ready(self) -> None:
         """Refuse weights that a pass could not treat, before any of them moves.
-
-        Exact weights that something else has changed since the last step are rounded again.
 
         Raises:
             UsageError: a weight has another number format than at construction, is no longer
@@ -99,8 +95,6 @@ class PerturbedWeights:
         if devices != self._devices:
             self.noise.prepare(self.parameters, exact=self.exact)
             self._devices = devices
-        if self.exact and self._versions and self._versions != self._changes():
-            self.prepare()  # something else has changed them, such as a loaded checkpoint
 
     @torch.no_grad()
     def prepare(self) -> None:
@@ -173,11 +167,6 @@ class PerturbedWeights:
     def release(self) -> None:
         """End a step: free the noise that its passes share."""
         self.noise.release()
-        if self.exact:
-            self._versions = self._changes()
-
-    def _changes(self) -> list[int]:
-        return [parameter._version for parameter in self.parameters]
 
     def _step_on_lattice(self, seed: int, after: float, *, is_update: bool) -> None:
         step = LatticeStep(self.eps, self._offset, after, is_update)

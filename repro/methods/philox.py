@@ -91,7 +91,8 @@ class PhiloxNoise(Noise):
         alike: dict[Any, list[tuple[int, torch.Tensor]]] = {}
         for number, parameter in enumerate(parameters):
             fills_rows = parameter.numel() % _ROW == 0
-            alike.setdefault((parameter.dtype, fills_rows), []).append((number, parameter))
+            key = parameter.device, parameter.dtype, fills_rows
+            alike.setdefault(key, []).append((number, parameter))
         self._tables = [_Table(tensors) for tensors in alike.values()]
 
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
@@ -174,7 +175,7 @@ class PhiloxSigns(PhiloxNoise):
 
 
 class _Table:
-    """The weights that each program of a kernel changes, for tensors of one number format.
+    """The weights that each program of a kernel changes, for one device and number format.
 
     Either all sizes are multiples of ``_ROW``, or none is.
     """

@@ -41,25 +41,34 @@ class StepInfo:
     """Time of each phase, if requested: ``perturb``, ``forward``, ``backward``, ``update``."""
 
 
+def require_number(loss: object) -> None:
+    """Refuse what a closure returned unless it is one real number; it is not read.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if isinstance(loss, torch.Tensor):
+        if loss.numel() == 1 and not loss.is_complex():
+            return
+        what = f"a tensor of {loss.dtype} and shape {tuple(loss.shape)}"
+    elif hasattr(loss, "__float__"):
+        return
+    else:
+        what = "None" if loss is None else type(loss).__name__
+    msg = (
+        f"the closure returned {what}: it must return one loss, such as cross_entropy(model(x), y)"
+    )
+    raise UsageError(msg)
+
+
 def loss_value(loss: object) -> float:
     """Return the value of what a closure returned.
 
     Raises:
-        UsageError: it is not one number.
+        UsageError: it is not one real number.
     """
-    try:
-        return float(loss)  # type: ignore[arg-type]
-    except (TypeError, ValueError, RuntimeError) as error:
-        what = (
-            f"a tensor of shape {tuple(loss.shape)}"
-            if isinstance(loss, torch.Tensor)
-            else ("None" if loss is None else type(loss).__name__)
-        )
-        msg = (
-            f"the closure returned {what}: it must return one loss, such as "
-            "cross_entropy(model(x), y)"
-        )
-        raise UsageError(msg) from error
+    require_number(loss)
+    return float(loss)  # type: ignore[arg-type]
 
 
 def require_finite(loss: "torch.Tensor | float", which: str, before: str = "") -> float:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 import torch
 from torch import nn
@@ -60,8 +60,67 @@ class UnusedParameterWarning(UserWarning):
     """A loss does not use some of the parameters that noise moves."""
 
 
+_READS = {"__array__", "__bool__", "__float__", "__int__", "data_ptr", "item", "numpy", "tolist"}
+"""Functions that read a tensor without returning one."""
+_HIDDEN = (torch.jit.ScriptModule, nn.DataParallel)
+"""Modules that compute out of sight of a ``TorchFunctionMode``: compiled, or in other threads."""
+_SAMPLE = 1024
+"""Elements of a tensor that are compared."""
+
+
+class _DataWatch:
+    """Notices a closure that computes with other data in another call of the same step.
+
+    It compares what the first operation on a parameter takes. Nothing perturbed has entered the
+    computation by then, so a difference comes from the data.
+    """
+
+    def __init__(self) -> None:
+        self.varies = False
+        """Whether a closure had other data."""
+        self._closure: object = None
+        self._is_noted = False
+        self._former: dict[int, list[bytes]] = {}
+
+    def start(self, closure: object) -> None:
+        """Begin a call of ``closure``."""
+        self._closure, self._is_noted = closure, False
+
+    def note(self, taken: Sequence[object]) -> None:
+        """Note what an operation on a parameter takes besides parameters and buffers."""
+        if self._is_noted:
+            return
+        self._is_noted = True
+        found = [_fingerprint(one) for one in taken if _is_plain(one)]
+        self.varies |= self._former.setdefault(id(self._closure), found) != found
+
+    def forget(self) -> None:
+        """End a step: the next one has other data."""
+        self._former.clear()
+
+
+def _is_plain(value: object) -> TypeGuard[torch.Tensor]:
+    """Return whether ``value`` is a tensor with data of its own, which can be read."""
+    return (
+        type(value) is torch.Tensor
+        and value.layout is torch.strided
+        and not (value.is_meta or value.is_nested or value.is_quantized or value.is_complex())
+        and not torch._C._functorch.is_functorch_wrapped_tensor(value)
+    )
+
+
+def _fingerprint(tensor: torch.Tensor) -> bytes:
+    """Return the shape and format of a tensor with the bits of some of its elements."""
+    described = f"{tuple(tensor.shape)} {tensor.dtype} {tensor.device}".encode()
+    if not tensor.numel():
+        return described
+    flat = tensor.detach().reshape(-1)
+    some = flat[:: -(-len(flat) // _SAMPLE)].contiguous().cpu().view(torch.uint8)
+    return described + bytes(some.tolist())
+
+
 class FirstStep(TorchFunctionMode):
-    """A context for the losses of a first step; it does not change the results.
+    """A context for the losses of a first step; it changes them by rounding at most.
 
     It raises ``UsageError`` if the loss calls ``backward()``. It records the order in which
     parameters are used, the modules that draw random numbers, the modules that change their
@@ -84,13 +143,11 @@ class FirstStep(TorchFunctionMode):
         self._hooks = ExitStack()
         self.closure: object = None
         """The closure that is about to be called."""
-        self._used = False
-        """Whether this call of the closure has used a parameter."""
+        self._data = _DataWatch()
         self._computed = False
         """Whether a closure has computed with a tensor; else its loss comes from elsewhere."""
-        self._data: dict[int, list[tuple[torch.Tensor, int]]] = {}
-        """By closure, the tensors that its first call took, with their numbers of changes."""
-        self._varies = False
+        self._is_hidden = False
+        """Whether a module ran whose use of parameters cannot be seen."""
 
     def __enter__(self) -> Self:
         """Start watching; compiled modules run eagerly, so that their calls can be seen."""
@@ -101,7 +158,7 @@ class FirstStep(TorchFunctionMode):
             warnings.filterwarnings("ignore", "Using `torch.compile", UserWarning)
         self._parameters = {id(parameter) for parameter in self._trained}
         self._state = self._random_numbers()
-        self._used = False
+        self._data.start(self.closure)
         self._hooks.enter_context(hooks.register_module_forward_pre_hook(self._before))
         after = hooks.register_module_forward_hook(self._after, always_call=True)
         self._hooks.enter_context(after)
@@ -134,7 +191,8 @@ class FirstStep(TorchFunctionMode):
             )
             raise UsageError(msg)
         result = func(*args, **(kwargs or {}))
-        if isinstance(result, torch.Tensor | tuple):  # not a query of a shape or a format
+        # else it is a query, such as of a shape or a format
+        if isinstance(result, torch.Tensor | tuple) or getattr(func, "__name__", "") in _READS:
             taken = [
                 one
                 for argument in (*args, *(kwargs or {}).values())
@@ -143,55 +201,30 @@ class FirstStep(TorchFunctionMode):
             used = [id(one) for one in taken if id(one) in self._parameters]
             self.order.update({key: None for key in used if key not in self.order})
             self._computed |= any(isinstance(one, torch.Tensor) for one in taken)
-            if used and not self._used:
-                self._used = True
-                self._compare(taken)
+            if used:
+                buffers = {
+                    id(b) for module, _ in self._running for b in module.buffers(recurse=False)
+                }
+                self._data.note([one for one in taken if id(one) not in self._parameters | buffers])
         return result
 
-    def _compare(self, taken: Sequence[object]) -> None:
-        """Compare what the first operation on a parameter takes with the closure's first call.
-
-        Nothing perturbed has entered the computation by then, so a difference comes from the data.
-        Parameters and buffers are left out.
-        """
-        own = {id(b) for module, _ in self._running for b in module.buffers(recurse=False)}
-        own |= self._parameters
-        # plain tensors only: those of a simulated step hold no data
-        data = [
-            t
-            for t in taken
-            if type(t) is torch.Tensor
-            and id(t) not in own
-            and not t.is_meta
-            and not t.is_inference()
-        ]
-        former = self._data.get(id(self.closure))
-        if former is None:
-            # without copies, which a large batch would make noticeable
-            self._data[id(self.closure)] = [(tensor, tensor._version) for tensor in data]
-            return
-        same = len(former) == len(data) and all(
-            before._version == version and (before is now or _equal(before, now))
-            for (before, version), now in zip(former, data, strict=True)
-        )
-        self._varies |= not same
-
     def forget(self) -> None:
-        """End a step, which may have failed: the next one has other closures."""
-        self._data.clear()
+        """End a step, which may have failed: the next one has other closures and data."""
+        self._data.forget()
 
     def warn(self, perturbed: Sequence[torch.Tensor]) -> None:
         """Warn about passes that differ, and about ``perturbed`` parameters that no loss uses."""
         unused = [p for p in perturbed if id(p) not in self.order]
-        if unused and self._computed:
+        if unused and self._computed and not self._is_hidden:
             warnings.warn(
-                f"the loss does not use {len(unused)} of {len(perturbed)} trained parameters "
-                f"({self._parameter_names(unused)}), so every step moves them at random. Leave "
-                "them out, or check that the closure runs the model whose parameters are trained.",
+                f"the first step's loss is computed without {len(unused)} of {len(perturbed)} "
+                f"trained parameters ({self._parameter_names(unused)}). Noise moves them, too: "
+                "leave them out unless other batches use them, and check that the closure runs "
+                "the model whose parameters are trained.",
                 UnusedParameterWarning,
                 stacklevel=2,
             )
-        if self._varies:
+        if self._data.varies:
             warnings.warn(
                 "the closure computes with other data in each pass of a step, so the difference of "
                 "the losses comes from the data, not from the perturbation. Draw the batch before "
@@ -219,6 +252,7 @@ class FirstStep(TorchFunctionMode):
 
     def _before(self, module: nn.Module, _args: object) -> None:
         self._note_random_numbers()
+        self._is_hidden |= isinstance(module, _HIDDEN)
         if not self._running:
             self._outermost.setdefault(module)
         self._running.append((module, _versions(module)))
@@ -265,8 +299,3 @@ def _versions(module: nn.Module) -> list[int]:
     """Return the number of in-place changes of each buffer of the module."""
     # inference tensors do not count their changes
     return [b._version for b in module.buffers(recurse=False) if not b.is_inference()]
-
-
-def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether two tensors hold the same, wherever ``torch.equal`` would raise, too."""
-    return (one.dtype, one.device) == (other.dtype, other.device) and torch.equal(one, other)

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,7 +89,7 @@ class ZerothOrder(torch.optim.Optimizer):
         require_choice("estimator", estimator, OFFSETS)
         self.estimator: Estimator = estimator
         _require_kinds(rule, noise, seed)
-        self.rule, self.seed, self.timed = rule, seed, timed
+        self.rule, self.seed, self.timed = rule, index(seed), timed
         own = [_with_settings(g, lr=lr, eps=eps, weight_decay=weight_decay) for g in groups]
         parts: list[list[torch.Tensor]] = [
             [entry[1] if isinstance(entry, tuple) else entry for entry in group["params"]]
@@ -119,7 +120,7 @@ class ZerothOrder(torch.optim.Optimizer):
             structure_of(self.zo_params),
         )
         self.last: StepInfo | None = None
-        self._seeds = torch.Generator("cpu").manual_seed(seed)
+        self._seeds = torch.Generator("cpu").manual_seed(self.seed)
         self._subspace_steps = noise.subspace_steps
         own[0]["params"] = [*own[0]["params"], *self.bp_params]
         super().__init__(own, {"lr": lr, "eps": eps, "weight_decay": weight_decay})
@@ -405,7 +406,8 @@ def _require_kinds(rule: object, noise: object, seed: object) -> None:
     if not (noise is None or isinstance(noise, Noise)):
         msg = f"noise = {noise!r}: give an object of a noise class, such as RademacherNoise()"
         raise UsageError(msg)
-    if not isinstance(seed, int) or not -(1 << 63) <= seed < 1 << 64:
+    is_whole = hasattr(seed, "__index__") and not isinstance(seed, bool)
+    if not is_whole or not -(1 << 63) <= index(seed) < 1 << 64:  # type: ignore[arg-type]
         msg = f"seed = {seed!r}: must be a whole number from -2^63 to 2^64 - 1"
         raise UsageError(msg)
 

@@ -230,6 +230,7 @@ def gguf_config(gguf: Path) -> dict[str, Any]:
     Raises:
         ReproError: the file is damaged, or of an architecture that is not converted.
     """
+    from huggingface_hub.errors import StrictDataclassError
     from transformers import AutoConfig
 
     header = read_header(gguf)
@@ -237,7 +238,7 @@ def gguf_config(gguf: Path) -> dict[str, Any]:
     try:
         config = AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name, **_overrides(header))
         _require_same_weights(config, header)
-    except _WRONG_METADATA as error:
+    except (*_WRONG_METADATA, StrictDataclassError) as error:
         raise ReproError(_unreadable(gguf, error)) from error
     found: dict[str, Any] = config.to_dict()
     return found

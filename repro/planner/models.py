@@ -131,9 +131,9 @@ def _of_path(path: Path) -> Mapping[str, Any]:
         from repro.models.pretrained import gguf_config
 
         return gguf_config(path)
-    except ModuleNotFoundError as error:
+    except ImportError as error:  # transformers raises a plain one if gguf is missing
         msg = (
-            f"{path}: {error.name} reads GGUF files and is not installed; run "
+            f"{path}: a package that reads GGUF files is not installed ({error}); run "
             "pip install 'zo-repro[suite]', or give a config.json"
         )
         raise ReproError(msg) from error
