@@ -945,6 +945,9 @@ def test_accuracies_before_training_are_of_the_processor_that_trained() -> None:
     assert tables.gains(kept)["before (%)"].tolist() == ["55.0"]
     assert len(tables.zero_shot(kept)) == 3
     assert tables.gains([*runs, *elsewhere])["before (%)"].tolist() == ["40.0"]  # the newest
+    other = here.metrics | {"settings": {"dtype": "bfloat16", "context": 64}}
+    outdated = msgspec.structs.replace(here, metrics=other)
+    assert tables.gains([*runs, outdated, *elsewhere])["before (%)"].tolist() == ["40.0"]
 
 
 def test_baselines_of_the_suite_do_not_speak_for_the_paper() -> None:

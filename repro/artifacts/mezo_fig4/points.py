@@ -88,13 +88,15 @@ class TaskRuns:
     def before_training(self, line: ArmSeeds) -> float | None:
         """Return the zero-shot accuracy of the line's model in per cent, as a mean over its seeds.
 
-        For each seed that of its own processor counts, if there is one. ``None`` if it was not
-        measured.
+        For each seed that of its own processor counts, if there is one with the settings of the
+        newest. ``None`` if it was not measured.
         """
-        found = {r.processor: r for r in self.zero_shot if r.point["model"] == line.model}
-        if not found:
+        measured = [r for r in self.zero_shot if r.point["model"] == line.model]
+        if not measured:
             return None
-        newest = max(found.values(), key=lambda record: record.utc)
+        newest = max(measured, key=lambda record: record.utc)
+        settings = newest.metrics.get("settings")
+        found = {r.processor: r for r in measured if r.metrics.get("settings") == settings}
         here = (run.environment.gpu or run.environment.cpu for run in line.records)
         return fmean(100 * found.get(name, newest).metrics["accuracy"] for name in here)
 
