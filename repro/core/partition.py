@@ -34,12 +34,7 @@ def named_layers(network: "nn.Module") -> dict[str, "nn.Module"]:
             "nn.Sequential in the order in which they run"
         )
         raise UsageError(msg)
-    if is_altered(network):
-        msg = (
-            f"{type(network).__name__} has forward hooks or a replaced forward(), which would not "
-            "run; remove them"
-        )
-        raise UsageError(msg)
+    require_unaltered(type(network).__name__, network)
     layers = children_of(network)
     first: dict[int, str] = {}
     for name, module in layers.items():
@@ -53,10 +48,11 @@ def named_layers(network: "nn.Module") -> dict[str, "nn.Module"]:
     return layers
 
 
-def is_altered(module: "nn.Module") -> bool:
-    """Return whether a call of ``module`` runs more or else than its class's ``forward``."""
-    hooks = module._forward_hooks or module._forward_pre_hooks
-    return bool(hooks) or "forward" in vars(module)
+def require_unaltered(name: str, module: "nn.Module") -> None:
+    """Raise ``UsageError`` unless a call of ``module`` runs its class's ``forward`` alone."""
+    if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):
+        msg = f"{name} has forward hooks or a replaced forward(), which would not run; remove them"
+        raise UsageError(msg)
 
 
 def partition_index(

@@ -15,12 +15,12 @@ from repro.finetuning.run import LanguageModelRun
 from repro.memory.fake_models import partition_before
 from repro.memory.setting import Setting
 from repro.methods.backprop import Backprop
+from repro.methods.default_noise import named_noise
 from repro.methods.elasticzo import ElasticZO
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise, TorchNoise
 from repro.methods.perturbed_weights import Restore
-from repro.methods.philox import PhiloxNoise, PhiloxSigns
 from repro.methods.step_info import StepInfo
 from repro.methods.zeroth_order import ZerothOrder
 from repro.models.adapters import add_adapters
@@ -176,10 +176,12 @@ def noise_of(name: str, chunk: int | None = None, *, native_passes: bool = False
     Raises:
         EngineError: the noise needs the engine, which is not built.
     """
-    for kind in (EngineNoise, EngineSigns, PhiloxNoise, PhiloxSigns):
+    for kind in (EngineNoise, EngineSigns):
         if name == kind.name:
             return kind()
-    return TorchNoiseOnEngine(chunk) if native_passes else TorchNoise(chunk)
+    if native_passes and name == TorchNoise.name:
+        return TorchNoiseOnEngine(chunk)
+    return named_noise(name, chunk)
 
 
 def make_optimizer(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import nn
 
 from repro.core.errors import UsageError
-from repro.core.partition import is_altered, named_layers
+from repro.core.partition import named_layers, require_unaltered
 from repro.integer.conv import IntegerConv2d
 from repro.integer.layers import (
     IntegerFlatten,
@@ -52,12 +52,7 @@ def require_plain(name: str, module: nn.Module) -> None:
             "supported; remove its pruning or parametrization"
         )
         raise UsageError(msg)
-    if is_altered(module):
-        msg = (
-            f"layer {name} has forward hooks or a replaced forward(), which would not run; remove "
-            "them"
-        )
-        raise UsageError(msg)
+    require_unaltered(f"layer {name}", module)
     if type(module).forward not in _FORWARD:
         kind = type(module).__name__
         msg = f"layer {name} ({kind}) has its own forward(), which is not supported"

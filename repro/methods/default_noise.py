@@ -1,4 +1,4 @@
-"""The noise of an optimizer that is given none."""
+"""The noise of an optimizer without one, and of a log that names it."""
 
 import functools
 import warnings
@@ -36,6 +36,16 @@ def default_noise(
             if all(map(kernels_run, devices)):
                 return fused
     return RademacherNoise(chunk) if signs else TorchNoise(chunk)
+
+
+def named_noise(name: str, chunk: int | None) -> Noise:
+    """Return the noise that a log calls ``name``; PyTorch's Gaussian for names not known here."""
+    if name == RademacherNoise.name:
+        return RademacherNoise(chunk)
+    for kind in (PhiloxNoise, PhiloxSigns):
+        if name == kind.name:
+            return kind()
+    return TorchNoise(chunk)
 
 
 @functools.cache

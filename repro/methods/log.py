@@ -21,11 +21,10 @@ import torch
 from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
 from repro.data.arrays import read_npz
-from repro.methods.noise import Noise, TorchNoise
+from repro.methods.default_noise import named_noise
+from repro.methods.noise import Noise
 from repro.methods.parameters import tensors_of
 from repro.methods.perturbed_weights import PerturbedWeights, Restore
-from repro.methods.philox import PhiloxNoise, PhiloxSigns
-from repro.methods.rademacher import RademacherNoise
 from repro.methods.rules import OFFSETS, Estimator
 from repro.methods.step_info import GradientEstimate
 
@@ -267,7 +266,7 @@ def replay(
         UsageError: the run used other noise, the log does not fit the parameters, or something else
             than parameters is given.
     """
-    noise = noise or _noise_without_settings(log)
+    noise = noise or named_noise(log.noise, log.chunk)
     if noise.name != log.noise:
         msg = (
             f"a log of a run with the noise {log.noise!r} cannot be replayed with {noise.name!r}: "
@@ -285,16 +284,6 @@ def replay(
         for weights, own_rates, decay in zip(groups, rates, decays, strict=True):
             weights.update(own_rates, decay)
             weights.release()
-
-
-def _noise_without_settings(log: StepLog) -> Noise:
-    """Return the noise that ``log`` names if only the chunk decides it, else PyTorch's."""
-    if log.noise == RademacherNoise.name:
-        return RademacherNoise(log.chunk)
-    for kind in (PhiloxNoise, PhiloxSigns):
-        if log.noise == kind.name:
-            return kind()
-    return TorchNoise(log.chunk)
 
 
 def perturbed_groups(

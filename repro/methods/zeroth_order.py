@@ -347,7 +347,6 @@ class ZerothOrder(torch.optim.Optimizer):
         if self._first is not None:
             self._check_order(list(self._first.order))
             self._first.warn(self.zo_params)
-            self._first.forget()
             self._first = None
 
     def _check_order(self, order: Sequence[int]) -> None:

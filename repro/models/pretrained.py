@@ -231,13 +231,11 @@ def gguf_config(gguf: Path) -> dict[str, Any]:
         ReproError: the file is damaged, or of an architecture that is not converted.
     """
     from huggingface_hub.errors import StrictDataclassError
-    from transformers import AutoConfig
 
     header = read_header(gguf)
     _require_convertible(gguf, header)
     try:
-        config = AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name, **_overrides(header))
-        _require_same_weights(config, header)
+        config = _config(gguf, header)
     except (*_WRONG_METADATA, StrictDataclassError) as error:
         raise ReproError(_unreadable(gguf, error)) from error
     found: dict[str, Any] = config.to_dict()
@@ -255,6 +253,17 @@ _WRONG_METADATA = (
 """With wrong metadata, transformers and gguf fail in many ways."""
 
 
+def _config(gguf: Path, header: Header) -> "PreTrainedConfig":
+    """Return the configuration of the model with exactly the weights of the file."""
+    from transformers import AutoConfig
+
+    config: PreTrainedConfig = AutoConfig.from_pretrained(
+        gguf.parent, gguf_file=gguf.name, **_overrides(header)
+    )
+    _require_same_weights(config, header)
+    return config
+
+
 def _unreadable(gguf: Path, error: Exception) -> str:
     reason = " ".join(f"{error}".split()) or type(error).__name__
     return f"{gguf}: transformers cannot convert it ({reason})"
@@ -263,11 +272,10 @@ def _unreadable(gguf: Path, error: Exception) -> str:
 def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
     from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
-    from transformers import AutoConfig, AutoTokenizer, GgufConfig
+    from transformers import AutoTokenizer, GgufConfig
 
     try:
-        config = AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name, **_overrides(header))
-        _require_same_weights(config, header)
+        config = _config(gguf, header)
         model = _complete_model(
             gguf.parent,
             config=config,

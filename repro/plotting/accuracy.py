@@ -77,9 +77,7 @@ def dots(scores: Columns, *, per_row: int = 3) -> Figure:
         with_best = any(score.best is not None for score in every)
         last = "ours, last epoch" if with_best else "ours"
         if any(score.interval is not None for score in every):
-            last += (
-                ", with 95 % prediction interval" if with_best else " with 95 % prediction interval"
-            )
+            last += f"{',' if with_best else ''} with 95 % prediction interval"
         handles = [Line2D([], [], color=NEUTRAL, label=last, **_LAST)]
         if with_best:
             handles.append(Line2D([], [], color=NEUTRAL, label="ours, best epoch", **_BEST))
