@@ -926,6 +926,28 @@ def test_the_gap_is_split_into_before_and_by_training() -> None:
     assert tables.gains(rows[: -len(controls(small=0, large=0))]).empty  # without the control
 
 
+@pytest.mark.parametrize(
+    ("metrics", "said"),
+    [
+        ({"out_of_memory": "too small"}, "too small"),
+        ({"divergence": "step 3: nan", "accuracy": []}, "diverged step 3: nan"),
+        ({"accuracy": []}, "no evaluation in the time given"),
+        (
+            {"accuracy": [0.5, 0.75], "final_accuracy": 0.7},  # of an older record
+            "50.0 % before and 75.0 % after training; 70.0 % at the end",
+        ),
+        (
+            {"accuracy": [0.5], "final_accuracy": 0.7, "items": {"monitored": 8, "final": 10}},
+            "50.0 % before and 50.0 % after training on 8 items; 70.0 % at the end on 10 items",
+        ),
+    ],
+)
+def test_what_a_run_came_to_is_said_for_every_kind_of_record(
+    metrics: dict[str, Any], said: str
+) -> None:
+    assert run_module._outcome(metrics) == said
+
+
 def test_accuracies_before_training_are_of_the_processor_that_trained() -> None:
     """Processors round differently: 55 % on the one that trained, 50 and then 40 % on others."""
     (here,) = controls(small=0.55)

@@ -145,15 +145,21 @@ def _trained(
 
 def _outcome(metrics: Mapping[str, Any]) -> str:
     """Return in a few words what a run came to."""
+    if reason := metrics.get("out_of_memory"):
+        return str(reason)
     if metrics.get("divergence"):
         return f"diverged {metrics['divergence']}"
-    curve, final = metrics["accuracy"], metrics.get("final_accuracy")
+    curve, final = metrics.get("accuracy"), metrics.get("final_accuracy")
     if final is None or not curve:
         return "no evaluation in the time given"
-    items = metrics["items"]
+    # older records do not count the items
+    monitored, at_end = (
+        f" on {metrics['items'][which]} items" if "items" in metrics else ""
+        for which in ("monitored", "final")
+    )
     return (
-        f"{100 * curve[0]:.1f} % before and {100 * curve[-1]:.1f} % after training on "
-        f"{items['monitored']} items; {100 * final:.1f} % at the end on {items['final']} items"
+        f"{100 * curve[0]:.1f} % before and {100 * curve[-1]:.1f} % after training{monitored}; "
+        f"{100 * final:.1f} % at the end{at_end}"
     )
 
 
