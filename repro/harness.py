@@ -1,6 +1,7 @@
 """Run an artifact and write all its records, or none."""
 
 import contextlib
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ def run_artifact(
     executor: Executor | None = None,
     *,
     again: bool = True,
+    models: Path | None = None,
 ) -> Path | None:
     """Run ``artifact`` and return the new file of records under ``out/<slug>``.
 
@@ -52,13 +54,16 @@ def run_artifact(
         executor: trains the runs; by default in processes of this machine, one for each core.
         again: whether to repeat everything. If not, results in earlier records are neither computed
             nor recorded again, and no file is written if nothing is new.
+        models: directory for the trained models, or ``None`` to save none.
 
     Raises:
-        ReproError: ``out`` cannot be written (checked before any work), or a part of the run
-            failed; then no file of records is written.
+        ReproError: ``out`` or ``models`` cannot be written (checked before any work), or a part of
+            the run failed; then no file of records is written.
     """
     directory = out / artifact.slug
     atomic.require_writable(directory)
+    if models is not None:
+        atomic.require_writable(models)
     # a write removes only leftovers of the same name, which no later run file has
     sweep(directory, RUN_FILE.pattern)
     if executor is None:
@@ -70,7 +75,7 @@ def run_artifact(
         tidy(cache.directory)
         before, records = 0, []
         try:
-            for result in artifact.run(config, context):
+            for result in artifact.run(config, replace(context, models=models)):
                 if _is_recorded(result, context.prior_results):
                     before += 1
                 else:

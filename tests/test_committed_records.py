@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from repro.artifacts.index import SLUGS
-from repro.commands.replay import model_name
+from repro.finetuning.saved import model_name
 from repro.measurement.records import of_kind, read_run, read_runs
 from repro.report.runs import current_runs
 
@@ -40,7 +40,11 @@ def test_every_rebuilt_model_has_a_name_of_its_own() -> None:
         for record in of_kind(read_run(path), "run")
         if "log" in record.metrics
     ]
-    weights = {(model_name(run), run.metrics["final_sha256"]) for run in runs}
+    weights = {
+        (model_name(run.metrics["settings"], run.seed, sha), sha)
+        for run in runs
+        if (sha := run.metrics["final_sha256"])
+    }
     assert len(weights) == len({name for name, _ in weights}) == len({sha for _, sha in weights})
 
 

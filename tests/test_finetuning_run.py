@@ -418,7 +418,7 @@ def test_the_command_replays_what_a_file_of_records_holds(
     assert main(["replay", str(path), "--out", str(tmp_path / "models")]) == 0
     assert "11 steps from a log of 220 bytes" in capsys.readouterr().out  # 20 for each
     (directory,) = (tmp_path / "models").iterdir()
-    assert directory.name.startswith("smoke-yesno-facts-mezo_1-tiny-llama-0-")
+    assert directory.name.startswith("yesno-facts-mezo_1-tiny-llama-0-")
     saved = load_pretrained(str(directory)).model
     assert weights_sha256(saved.parameters()) == mezo["final_sha256"]
     path = _written(tmp_path / "bad", [bad | {"settings": RUN.as_dict()}, good])
@@ -447,7 +447,7 @@ def test_a_run_on_a_gpu_is_not_replayed_without_one(
     path = _written(tmp_path, [mezo | {"settings": settings} for settings in (there, here)])
     assert main(["replay", str(path)]) == 1
     told = capsys.readouterr()
-    name, weights = "smoke-yesno-facts-mezo_1-tiny-llama", mezo["final_sha256"][:8]
+    name, weights = "yesno-facts-mezo_1-tiny-llama", mezo["final_sha256"][:8]
     assert f"{name}-0-{weights}: the run used a GPU" in told.err
     assert f"{name}-1-{weights}: 11 steps" in told.out
 

@@ -1043,12 +1043,28 @@ def test_a_wrong_setting_is_refused_before_anything_runs(
 @pytest.mark.slow
 def test_a_run_of_it_all(tmp_path: Path) -> None:
     from repro.cli import main
+    from repro.finetuning.replay import weights_sha256
     from repro.harness import run_artifact
-    from repro.measurement.records import read_run
+    from repro.measurement.records import of_kind, read_run
+    from repro.models.pretrained import load_pretrained
 
-    arms = ("bp", "mezo_5", "mezo_lora")
+    def weights_of(directory: Path) -> str:
+        return weights_sha256(load_pretrained(str(directory)).model.parameters())
+
+    arms = ("bp", "mezo_5", "mezo_lora", "elasticzo")
     config = replace(SMOKE, arms=arms, bp_steps=5, zo_forwards=(20,), evaluations=1)
-    path = run_artifact(ARTIFACT, "smoke", config, tmp_path)
+    path = run_artifact(ARTIFACT, "smoke", config, tmp_path, models=tmp_path / "models")
     kinds = Counter(record.kind for record in read_run(path))
-    assert kinds == {"plan": 3, "zero_shot": 1, "grid": 6, "run": 3}
-    assert main(["replay", str(path)]) == 0
+    assert kinds == {"plan": 4, "zero_shot": 1, "grid": 8, "run": 4}
+    assert main(["replay", str(path), "--out", str(tmp_path / "replayed")]) == 0
+    saved, replayed = (
+        {at.name: weights_of(at) for at in (tmp_path / name).iterdir()}
+        for name in ("models", "replayed")
+    )
+    assert len(saved) == 4
+    assert len(replayed) == 2  # the two methods with a log of all weights
+    assert replayed.items() <= saved.items()
+    for record in of_kind(read_run(path), "run"):
+        (directory,) = (tmp_path / "models").glob(f"*-{record.point['arm']}-*")
+        if record.point["arm"] != "mezo_lora":  # its adapters are merged
+            assert saved[directory.name] == record.metrics["final_sha256"]

@@ -469,6 +469,14 @@ def test_an_artifact_that_takes_no_records_refuses_to_fill_gaps(
     assert "mezo_fig3 cannot take results from earlier records" in capsys.readouterr().err
 
 
+def test_an_artifact_without_language_models_saves_none(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["run", "mezo_fig3", "--save-models", str(tmp_path / "models")]) == 2
+    assert "mezo_fig3 saves no models" in capsys.readouterr().err
+    assert not (tmp_path / "models").exists()
+
+
 def test_an_artifact_can_be_swept_if_its_run_trains() -> None:
     from repro.artifacts.index import SLUGS, load
 

@@ -16,6 +16,8 @@ from repro.claims.index import of_artifact
 from repro.measurement.records import Profile
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from matplotlib.figure import Figure
 
     from repro.claims.verdict import Finding
@@ -64,6 +66,8 @@ class Context:
     """Trains the runs."""
     prior_results: "PriorResults"
     """Results in earlier records, which need not be computed again."""
+    models: "Path | None" = None
+    """Directory in which trained models are saved, or ``None`` to keep none."""
 
 
 def lazy(path: str, *first: object) -> Callable[..., Any]:
@@ -119,6 +123,8 @@ class Artifact:
     step times of fewer rounds are step times, too."""
     takes_recorded: bool = False
     """Whether its run takes results from ``Context.prior_results`` instead of computing them."""
+    saves_models: bool = False
+    """Whether its run saves the models that it trains in ``Context.models``."""
     timed: bool = False
     """Whether its results are times. Runs on another device or engine then belong to no profile."""
 

@@ -1,17 +1,12 @@
 """``repro replay``: rebuild the final weights of recorded MeZO runs from base model and log."""
 
 import argparse
-import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from repro.core.atomic import require_writable
 from repro.core.errors import ReproError, UsageError
-from repro.core.leftovers import temporary_directory
-
-if TYPE_CHECKING:
-    from repro.measurement.records import Record
 
 
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
@@ -46,6 +41,7 @@ def execute(args: argparse.Namespace) -> int:
         ReproError: a file is damaged, or ``--out`` cannot be written.
     """
     from repro.finetuning.replay import rebuilt, unpacked
+    from repro.finetuning.saved import model_name, save_model
     from repro.measurement.records import of_kind, read_run
 
     for path in args.records:
@@ -59,7 +55,10 @@ def execute(args: argparse.Namespace) -> int:
         if args.arm in (None, record.point["arm"]) and args.seed in (None, record.seed)
     ]
     logged = [record for record in every if {"log", "final_sha256"} <= record.metrics.keys()]
-    runs = list({model_name(record): record for record in logged}.values())
+    runs = {
+        model_name(record.metrics["settings"], record.seed, record.metrics["final_sha256"]): record
+        for record in logged
+    }
     if not runs:
         names = " ".join(map(str, args.records))
         msg = f"{names}: no finished MeZO run of that method and seed; change --arm or --seed"
@@ -72,12 +71,9 @@ def execute(args: argparse.Namespace) -> int:
     if args.out is not None:
         require_writable(args.out)
     failed = 0
-    for record in runs:
-        name = model_name(record)
+    for name, record in runs.items():
         try:
-            model, tokenizer = rebuilt(
-                {**record.metrics["settings"], "seed": record.seed}, record.metrics
-            )
+            trained = rebuilt({**record.metrics["settings"], "seed": record.seed}, record.metrics)
         except ReproError as error:
             sys.stderr.write(f"repro: error: {name}: {error}\n")
             failed = 1
@@ -88,19 +84,5 @@ def execute(args: argparse.Namespace) -> int:
             f"SHA-256 {record.metrics['final_sha256'][:16]}… as recorded\n"
         )
         if args.out is not None:
-            with temporary_directory(args.out / name) as staging:
-                whole = staging / "whole"
-                model.save_pretrained(whole)
-                tokenizer.save_pretrained(whole)
-                # its name ends in the hash of the weights, so an earlier one is the same
-                shutil.rmtree(args.out / name, ignore_errors=True)
-                whole.replace(args.out / name)
+            save_model(trained, args.out / name)
     return failed
-
-
-def model_name(record: "Record") -> str:
-    """Return a name for a run's model; runs with other weights have other names."""
-    point = record.point
-    task, model = Path(record.metrics["settings"]["dataset"]).stem, point["model"].replace("/", "_")
-    weights = record.metrics["final_sha256"][:8]
-    return f"{record.profile}-{task}-{point['arm']}-{model}-{record.seed}-{weights}"

@@ -31,6 +31,9 @@ class RunOptions(CommonOptions[Configuration]):
     """Take results from the earlier records of this profile; compute and record only the others."""
     report: bool = False
     """Also draw the figures and build the notebook, in a directory next to the records."""
+    save_models: Path | None = None
+    """Also save each language model that this command trains in a directory here, in the format of
+    transformers; mezo_fig4 only."""
 
 
 @dataclass(frozen=True)
@@ -134,11 +137,19 @@ def _run(args: argparse.Namespace) -> int:
     if options.only_missing and not artifact.takes_recorded:
         msg = f"{args.slug} cannot take results from earlier records; leave out --only-missing"
         raise UsageError(msg)
+    if options.save_models and not artifact.saves_models:
+        msg = f"{args.slug} saves no models; leave out --save-models, or run mezo_fig4"
+        raise UsageError(msg)
     from repro.harness import run_artifact
     from repro.measurement.records import CUSTOM
 
     path = run_artifact(
-        artifact, options.profile, options.config, options.out, again=not options.only_missing
+        artifact,
+        options.profile,
+        options.config,
+        options.out,
+        again=not options.only_missing,
+        models=options.save_models,
     )
     sys.stdout.write(f"{path or _ALL_RECORDED}\n")
     if options.report and path:

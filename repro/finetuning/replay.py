@@ -80,19 +80,24 @@ def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrain
         raise ReproError(msg)
     model, tokenizer = load_base(settings["model"], settings["dtype"])
     placed(model, settings["device"])
-    _require_same("base model", weights_sha256(model.parameters()), metrics["base_sha256"])
+    require_same("base model", weights_sha256(model.parameters()), metrics["base_sha256"])
     prepared(model, settings["arm"], settings.get("seed", 0))
     log = unpacked(metrics["log"], metrics["steps"][-1])
     native = can_run_passes(log.restore, settings["device"])
     noise = noise_of(log.noise, log.chunk, native_passes=native)
     replay(log, trainable(model.parameters()), noise)
-    _require_same("final weights", weights_sha256(model.parameters()), metrics["final_sha256"])
+    require_same("final weights", weights_sha256(model.parameters()), metrics["final_sha256"])
     if trains_adapters(settings["arm"]):
         merge_adapters(model)
     return Pretrained(model, tokenizer)
 
 
-def _require_same(what: str, found: str, recorded: str) -> None:
+def require_same(what: str, found: str, recorded: str) -> None:
+    """Refuse weights whose hash is not the recorded one.
+
+    Raises:
+        ReproError: the hashes differ.
+    """
     if found != recorded:
         msg = (
             f"{what}: SHA-256 is {found}, must be {recorded}; replay with the processor type, the "

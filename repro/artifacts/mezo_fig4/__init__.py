@@ -362,5 +362,6 @@ ARTIFACT = Artifact(
     captions=CAPTIONS,
     selector_fields=("arms", "datasets", "seeds"),
     takes_recorded=True,
+    saves_models=True,
     timed=True,
 )

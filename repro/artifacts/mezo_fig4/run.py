@@ -16,6 +16,7 @@ import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from repro.artifacts.base import Context, Result
@@ -243,16 +244,40 @@ def _fine_tuned(
     bases = {model: fingerprint(model) for model in {run.model for run in runs}}
     prompts = [task_of_seed(run.dataset, run.seed) for run in runs]
     data = {name: data_of(task) for name, task in {task.name: task for task in prompts}.items()}
-    return train_in_subprocesses(
+    checkpoints = CheckpointStore.of(context.environment, runs[0].threads)
+    trained = train_in_subprocesses(
         f"mezo_fig4 {title}",
         [
             replace(run, sources=f"{bases[run.model]} {data[task.name]}")
             for run, task in zip(runs, prompts, strict=True)
         ],
-        CheckpointStore.of(context.environment, runs[0].threads),
+        checkpoints,
         store=store,
         preload=["repro.finetuning.fine_tune"],
     )
+    for run, metrics in trained:
+        if context.models and "final_sha256" in metrics:
+            _save(run, metrics["final_sha256"], checkpoints, context.models)
+        yield run, metrics
+
+
+def _save(
+    run: LanguageModelRun, final_sha256: str, checkpoints: CheckpointStore, models: Path
+) -> None:
+    """Save the model of a run, unless a killed command has saved it before."""
+    from repro.finetuning.saved import from_checkpoint, model_name, save_model
+
+    directory = models / model_name(run.as_dict(), run.seed, final_sha256)
+    if not directory.exists() and (
+        trained := from_checkpoint(run, checkpoints.checkpoint(run), final_sha256)
+    ):
+        save_model(trained, directory)
+    if directory.exists():
+        sys.stderr.write(f"saved {directory}\n")
+    else:
+        sys.stderr.write(
+            f"{run.label()}: trained by an earlier command, so its model is not saved\n"
+        )
 
 
 def _point(config: Config, run: LanguageModelRun) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def train_in_subprocesses(
     preload: Sequence[str],
     workers: int = 1,
 ) -> Iterator[tuple[Run, Metrics]]:
-    """Train each run, and yield it with its metrics; its checkpoint is then removed.
+    """Train each run, and yield it with its metrics; then remove its checkpoint.
 
     By default one runs at a time, for runs whose times are results. The other arguments, and what
     is raised, are as for ``run_in_subprocesses``.
@@ -89,5 +89,5 @@ def train_in_subprocesses(
         preload=preload,
     )
     for run, (_, metrics) in zip(runs, done, strict=True):
-        checkpoints.checkpoint(run).remove()
         yield run, metrics
+        checkpoints.checkpoint(run).remove()

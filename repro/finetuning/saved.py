@@ -1,0 +1,72 @@
+"""Save trained language models in the format of transformers."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from repro.core.leftovers import temporary_directory
+from repro.finetuning.arms import trains_adapters
+from repro.finetuning.base_models import load_base, placed
+from repro.finetuning.learner import LanguageModelLearner
+from repro.finetuning.replay import require_same, weights_sha256
+from repro.finetuning.run import LanguageModelRun
+from repro.models.adapters import merge_adapters
+from repro.models.pretrained import Pretrained
+from repro.training.checkpoint import Checkpoint
+
+
+def model_name(settings: Mapping[str, Any], seed: int | None, final_sha256: str) -> str:
+    """Return a name for a run's model; runs with other weights have other names.
+
+    Args:
+        settings: settings of the run: ``dataset``, ``arm`` and ``model``.
+        seed: its seed.
+        final_sha256: hash of its final weights.
+    """
+    # a model may be a path, as in ./my-model
+    task, model = Path(settings["dataset"]).stem, settings["model"].replace("/", "_").strip("._")
+    return f"{task}-{settings['arm']}-{model}-{seed}-{final_sha256[:8]}"
+
+
+def save_model(trained: Pretrained, directory: Path) -> None:
+    """Save a model and its tokenizer, and replace the directory only when all files are written.
+
+    Raises:
+        OSError: the directory cannot be written.
+    """
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with temporary_directory(directory) as staging:
+        whole = staging / "whole"
+        trained.model.save_pretrained(whole)
+        trained.tokenizer.save_pretrained(whole)
+        shutil.rmtree(directory, ignore_errors=True)
+        whole.replace(directory)
+
+
+def from_checkpoint(
+    run: LanguageModelRun, checkpoint: Checkpoint, final_sha256: str
+) -> Pretrained | None:
+    """Return the final model of a run, or ``None`` if its checkpoint does not exist any more.
+
+    Adapters are merged into the model's own weights, in their number format.
+
+    Raises:
+        ReproError: the checkpoint belongs to another run, or its weights are not those with the
+            recorded hash.
+    """
+    state = checkpoint.load()
+    if state is None:
+        return None
+    base = load_base(run.model, run.dtype)
+    model = placed(base.model, run.device)
+    # answers serve only the loss
+    learner = LanguageModelLearner(model, np.zeros(1, np.int32), run)
+    with checkpoint.explained():
+        learner.load_state_dict(state["learner"])
+    require_same("final weights", weights_sha256(model.parameters()), final_sha256)
+    if trains_adapters(run.arm):
+        merge_adapters(model)
+    return Pretrained(model, base.tokenizer)
