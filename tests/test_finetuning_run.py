@@ -21,11 +21,10 @@ from repro.cli import main
 from repro.core.errors import ReproError
 from repro.core.names import Dtype
 from repro.data.text.tasks import task_of_seed
-from repro.finetuning.arms import ARMS, Arm
+from repro.finetuning.arms import ARMS, Arm, NoiseName
 from repro.finetuning.base_models import load_base
 from repro.finetuning.items import load_items
 from repro.finetuning.learner import LanguageModelLearner
-from repro.finetuning.noises import NoiseName
 from repro.finetuning.replay import packed, rebuilt, unpacked, weights_sha256
 from repro.finetuning.run import LanguageModelRun
 from repro.measurement import environment

@@ -1,7 +1,8 @@
-"""The arms of the comparison: how each trains a language model, and its passes per step."""
+"""The arms of the comparison: how each trains a language model, its passes and its noise."""
 
 from typing import Literal, NamedTuple, get_args
 
+from repro.measurement.device import Device
 from repro.memory.setting import TrainingMethod
 from repro.planner.methods import TRAINING_METHODS
 
@@ -9,6 +10,10 @@ Arm = Literal["bp", "bp_checkpoint", "lora", "mezo_1", "mezo_5", "mezo_lora", "e
 """In order: SGD by backpropagation; SGD with every decoder block checkpointed; Adam on LoRA
 adapters, checkpointed; MeZO with n = 1 and n = 5 estimates; MeZO on LoRA adapters; ElasticZO, which
 trains the last block and the layers after it by backpropagation."""
+
+NoiseName = Literal["torch", "engine", "engine-signs", "philox", "philox-signs"]
+"""Source of MeZO's perturbations: PyTorch's generator, the on-device engine (on the CPU), or the
+fused kernels of ``repro.methods.philox`` (on a GPU)."""
 
 ARMS: tuple[Arm, ...] = get_args(Arm)
 PAPER_ARMS: tuple[Arm, ...] = ("bp", "bp_checkpoint", "mezo_1", "mezo_5")
@@ -57,3 +62,15 @@ def is_full_backpropagation(arm: Arm) -> bool:
 def tuned_as(arm: Arm) -> Arm:
     """Return the arm that tunes the learning rate of ``arm``: checkpointing changes no gradient."""
     return "bp" if arm == "bp_checkpoint" else arm
+
+
+def uses_engine(noise: NoiseName) -> bool:
+    """Return whether the on-device engine draws the noise."""
+    return noise.startswith("engine")
+
+
+def device_for(noise: NoiseName) -> Device | None:
+    """Return the only device on which the noise can be drawn, or ``None`` if it is any."""
+    if noise == "torch":
+        return None
+    return "cpu" if uses_engine(noise) else "cuda"

@@ -51,6 +51,16 @@ def collate(
     )
 
 
+def blank(size: int, context: int, device: str = "cpu") -> Batch:
+    """Return ``size`` prompts of ``context`` tokens, all of them 0, for counts of bytes and FLOPs.
+
+    Every answer is the first one.
+    """
+    tokens = torch.zeros(size, context, dtype=torch.long, device=device)
+    last = torch.full((size,), context - 1, device=device)
+    return Batch(tokens, last, torch.zeros_like(last))
+
+
 def padded_width(lengths: Sequence[int] | Indices, context: int) -> int:
     """Return T of a batch of prompts of these ``lengths``."""
     return min(-(-int(max(lengths)) // MULTIPLE) * MULTIPLE, context)

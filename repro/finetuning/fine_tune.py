@@ -1,7 +1,7 @@
 """Build the training of a language model from its run, and compute its metrics."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from repro.finetuning.base_models import load_base, load_config, placed, random_
 from repro.finetuning.batches import (
     Batch,
     Sampler,
+    blank,
     by_tokens,
     collate,
     padded_width,
@@ -25,8 +26,8 @@ from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.items import Items, load_items
 from repro.finetuning.learner import LanguageModelLearner, prepared
 from repro.finetuning.replay import packed, weights_sha256
-from repro.finetuning.run import LanguageModelRun
-from repro.measurement.device import Device, require_device
+from repro.finetuning.run import LanguageModelRun, PromptRun
+from repro.measurement.device import require_device
 from repro.memory.fake_models import partition_before
 from repro.memory.setting import Setting
 from repro.methods.parameters import split_at
@@ -81,34 +82,10 @@ def language_training(run: LanguageModelRun) -> Training[Batch]:
     return Training(learner, data, duration, metrics)
 
 
-class PromptSettings(Protocol):
-    """The settings of a run that decide its minibatches."""
-
-    @property
-    def batch(self) -> int:
-        """B, prompts of a step."""
-
-    @property
-    def context(self) -> int:
-        """N, the longest prompt in tokens."""
-
-    @property
-    def device(self) -> Device:
-        """Device of the prompts."""
-
-    @property
-    def seed(self) -> int:
-        """Seed of their order."""
-
-    @property
-    def tuning(self) -> bool:
-        """Whether the tuning items are evaluated, instead of the monitored ones."""
-
-
 class Prompts:
     """The minibatches of a run: prompts of similar length, the same in every run."""
 
-    def __init__(self, items: Items, run: PromptSettings) -> None:
+    def __init__(self, items: Items, run: PromptRun) -> None:
         """Take the items and the run's settings."""
         self._items, self._run = items, run
         self._lengths = items.train.lengths(run.context)
@@ -231,8 +208,7 @@ def step_flops(arm: Arm, model: str, batch: int) -> Callable[[int], float]:
         with FakeTensorMode():
             fake = prepared(random_model(load_config(model), "float32"), arm)
             classifier = AnswerClassifier(fake, np.zeros(2, np.int32))
-            labels = torch.zeros(batch, dtype=torch.long)
-            prompts = Batch(torch.zeros(batch, width, dtype=torch.long), labels, labels)
+            prompts = blank(batch, width)
             counter = FlopCounterMode(display=False)
             with counter, torch.no_grad():
                 classifier.loss(prompts)

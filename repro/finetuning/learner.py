@@ -1,6 +1,6 @@
 """A base model that learns to answer: steps on batches, and a state from which they resume."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -46,7 +46,6 @@ class AnswerLearner(Learner[Batch]):
         model: "PreTrainedModel",
         answers: Tokens,
         optimizer: Backprop | ElasticZO | MeZO,
-        noise: Callable[[StepLog], Noise | None],
     ) -> None:
         """Bind the optimizer to the loss of the answers.
 
@@ -54,13 +53,10 @@ class AnswerLearner(Learner[Batch]):
             model: the model, as ``prepared`` returns it.
             answers: the token of each answer.
             optimizer: made for the parameters of ``model``.
-            noise: returns the noise that a log was made with, for its replay; ``None`` means
-                PyTorch's.
         """
         self.model = model
         self.classifier = AnswerClassifier(model, answers)
         self.optimizer = optimizer
-        self._noise = noise
 
     def step(self, batch: Batch) -> StepInfo:
         """Train on one batch."""
@@ -91,8 +87,7 @@ class AnswerLearner(Learner[Batch]):
             for name, parameter in self._backpropagated():
                 parameter.copy_(state["parameters"][name])
         if isinstance(self.optimizer, ZerothOrder):
-            log = self.optimizer.log
-            replay(log, self.optimizer.zo_params, self._noise(log))
+            replay(self.optimizer.log, self.optimizer.zo_params, self.optimizer.noise)
 
     def _backpropagated(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
         """Yield the backpropagated parameters, which the log does not determine."""
@@ -124,12 +119,7 @@ class LanguageModelLearner(AnswerLearner):
             dtype=run.dtype,
             noise=noise_of(run.noise, native_passes=run.native_passes),
         )
-        super().__init__(
-            trained,
-            answers,
-            optimizer,
-            lambda log: noise_of(log.noise, log.chunk, native_passes=run.native_passes),
-        )
+        super().__init__(trained, answers, optimizer)
 
 
 def prepared(model: "PreTrainedModel", arm: Arm, seed: int = 0) -> "PreTrainedModel":

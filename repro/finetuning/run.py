@@ -4,8 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from repro.core.names import Dtype
-from repro.finetuning.arms import LABELS, Arm
-from repro.finetuning.noises import NoiseName, uses_engine
+from repro.finetuning.arms import LABELS, Arm, NoiseName, uses_engine
 from repro.measurement.device import Device
 from repro.measurement.environment import source_sha256
 from repro.ondevice.build import module_path
@@ -18,8 +17,20 @@ _PACKAGES = ("finetuning", "memory", "ondevice", "planner")
 """Subpackages that decide the outcome of a run, besides those that ``CheckpointStore`` hashes."""
 
 
+class PromptRun(TrainingRun):
+    """A run on prompts; these settings decide its minibatches."""
+
+    batch: int
+    """B, prompts of a step."""
+    context: int
+    """N, the longest prompt in tokens."""
+    seed: int
+    tuning: bool
+    """Whether the held-out training items are evaluated, instead of the validation items."""
+
+
 @dataclass(frozen=True)
-class LanguageModelRun(TrainingRun):
+class LanguageModelRun(PromptRun):
     """One arm on one model, trained for a given number of steps or time."""
 
     arm: Arm

@@ -10,7 +10,7 @@ import torch
 from repro.core.names import Dtype
 from repro.finetuning.arms import PAPER_ARMS, SPECIFICATIONS, Arm
 from repro.finetuning.base_models import load_architecture, load_config, random_model
-from repro.finetuning.batches import Batch
+from repro.finetuning.batches import blank
 from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.learner import make_optimizer, prepared
 from repro.measurement.device import Device, require_device
@@ -74,13 +74,8 @@ def memory_of_step(setup: Setup) -> dict[str, Any]:
     def build() -> "PreTrainedModel":
         return prepared(random_model(config, setup.dtype), setup.arm)
 
-    def batch_on(device: str) -> Batch:
-        tokens = torch.zeros(setup.batch, setup.context, dtype=torch.long, device=device)
-        last = torch.full((setup.batch,), setup.context - 1, device=device)
-        return Batch(tokens, last, torch.zeros_like(last))
-
     def start(model: "PreTrainedModel") -> Callable[[], object]:
-        batch = batch_on(setup.device)
+        batch = blank(setup.batch, setup.context, setup.device)
         classifier = AnswerClassifier(model, _ANSWERS)
         optimizer = make_optimizer(
             model, arm=setup.arm, lr=LR, eps=EPS, seed=0, dtype=setup.dtype, noise=TorchNoise()
@@ -89,7 +84,7 @@ def memory_of_step(setup: Setup) -> dict[str, Any]:
 
     simulated = simulate_step(
         build,
-        lambda: batch_on("cpu"),
+        lambda: blank(setup.batch, setup.context),
         lambda model, batch: AnswerClassifier(model, _ANSWERS).loss(batch),
         method,
     )

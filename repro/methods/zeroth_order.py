@@ -100,8 +100,8 @@ class ZerothOrder(torch.optim.Optimizer):
         restore = default_restore(self.zo_params) if restore is None else restore
         if chunk is not None:
             require_positive_int("chunk", chunk)
-        noise = noise or default_noise(self.zo_params, restore, chunk, signs=self.draws_signs)
-        chunk = noise.agreed_chunk(chunk)
+        self.noise = noise or default_noise(self.zo_params, restore, chunk, signs=self.draws_signs)
+        chunk = self.noise.agreed_chunk(chunk)
         logged = [
             GroupLog(len(part), group["eps"], group["weight_decay"])
             for part, group in zip(parts, own, strict=True)
@@ -113,7 +113,7 @@ class ZerothOrder(torch.optim.Optimizer):
             perturbations,
             chunk,
             restore,
-            noise.name,
+            self.noise.name,
             estimator,
             () if usual else logged,
             sum(parameter.numel() for parameter in self.zo_params),
@@ -121,7 +121,7 @@ class ZerothOrder(torch.optim.Optimizer):
         )
         self.last: StepInfo | None = None
         self._seeds = torch.Generator("cpu").manual_seed(self.seed)
-        self._subspace_steps = noise.subspace_steps
+        self._subspace_steps = self.noise.subspace_steps
         own[0]["params"] = [*own[0]["params"], *self.bp_params]
         super().__init__(own, {"lr": lr, "eps": eps, "weight_decay": weight_decay})
         trained = [*self.zo_params, *self.bp_params]
@@ -130,7 +130,7 @@ class ZerothOrder(torch.optim.Optimizer):
             from repro.methods import processes  # PyTorch may be built without it
 
             self._processes = processes.Processes(group, trained)
-        self._weights = perturbed_groups(self.log, self.zo_params, noise)
+        self._weights = perturbed_groups(self.log, self.zo_params, self.noise)
         device = trained[0].device
         self._randomness = SharedRandomness(device)
         self._first: FirstStep | None = FirstStep(trained, device)

@@ -75,10 +75,11 @@ from repro.finetuning.arms import (
     ARMS,
     SPECIFICATIONS,
     Arm,
+    NoiseName,
+    device_for,
     estimates,
     is_full_backpropagation,
 )
-from repro.finetuning.noises import NoiseName, device_for
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,10 @@ from repro.artifacts.shared.subprocesses import train_in_subprocesses
 from repro.artifacts.shared.tuning import best_rate
 from repro.core.errors import ReproError
 from repro.data.text.tasks import data_of, task_of_seed
-from repro.finetuning.arms import LABELS, estimates, tuned_as
+from repro.finetuning.arms import LABELS, estimates, tuned_as, uses_engine
 from repro.finetuning.base_models import fingerprint
 from repro.finetuning.items import obtainable
 from repro.finetuning.learner import can_run_passes, restore_of
-from repro.finetuning.noises import uses_engine
 from repro.finetuning.run import LanguageModelRun
 from repro.finetuning.step_memory import Setup
 from repro.measurement.device import require_device

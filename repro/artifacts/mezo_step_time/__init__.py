@@ -25,7 +25,7 @@ from repro.core.validation import (
     require_names,
     require_positive_int,
 )
-from repro.finetuning.noises import NoiseName
+from repro.finetuning.arms import NoiseName
 from repro.measurement.device import Device
 
 ModelName = Literal["tiny", "135M", "1B", "7B"]

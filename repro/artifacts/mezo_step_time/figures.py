@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from repro.artifacts.mezo_step_time import LABELS, NOISES, ModelName
-from repro.finetuning.noises import device_for
+from repro.finetuning.arms import device_for
 from repro.measurement.records import Record, of_kind
 from repro.measurement.timing import ratio, ratio_range
 from repro.plotting.style import BLUE, INK, ORANGE, style

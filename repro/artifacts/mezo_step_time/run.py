@@ -21,11 +21,11 @@ from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_step_time import NOISES, Arm, Config, ModelName
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import Dtype
+from repro.finetuning.arms import device_for, uses_engine
 from repro.finetuning.base_models import random_model
 from repro.finetuning.batches import Batch
 from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.learner import noise_of
-from repro.finetuning.noises import device_for, uses_engine
 from repro.finetuning.published_loop import PublishedLoop
 from repro.measurement.device import Device, clocks, require_device
 from repro.measurement.timing import Step, in_turns

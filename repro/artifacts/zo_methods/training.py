@@ -19,17 +19,17 @@ from repro.artifacts.zo_methods.arms import ARMS
 from repro.data.splits import sample
 from repro.data.text.tasks import task_of_seed
 from repro.finetuning.base_models import load_base, load_config, placed, random_model
-from repro.finetuning.batches import Batch
+from repro.finetuning.batches import blank
 from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.fine_tune import Prompts
 from repro.finetuning.items import load_items
 from repro.finetuning.learner import AnswerLearner, prepared
+from repro.finetuning.run import PromptRun
 from repro.measurement.device import Device
 from repro.measurement.environment import source_sha256
 from repro.memory.fake_models import partition_before
 from repro.memory.measured import measure_step
 from repro.memory.setting import Setting
-from repro.methods.noise import Noise
 from repro.models.lenet5 import SAMPLE_SHAPE, lenet5
 from repro.training.build import build
 from repro.training.float_learner import FloatLearner
@@ -40,7 +40,6 @@ from repro.training.run import (
     FinalState,
     FloatSettings,
     NetworkRun,
-    TrainingRun,
     derived_seed,
 )
 from repro.training.split import SplitBatches
@@ -56,7 +55,7 @@ _MONITORED = 1000
 
 
 @dataclass(frozen=True)
-class MethodRun(TrainingRun):
+class MethodRun(PromptRun):
     """One arm on one task at one learning rate, for a number of steps."""
 
     task: str
@@ -110,26 +109,22 @@ class MethodRun(TrainingRun):
         return Training(learner, data, duration, metrics=Curve.as_dict)
 
 
-def _optimizer(run: MethodRun, model: nn.Module) -> tuple[Any, Noise | None]:
-    """Return the optimizer of a run's arm and its source of directions.
-
-    Parameters that need gradients are trained.
-    """
+def _optimizer(run: MethodRun, model: nn.Module) -> Any:  # noqa: ANN401 - of any method
+    """Return the optimizer of a run's arm; parameters that need gradients are trained."""
     arm = ARMS[run.arm]
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     settings: dict[str, Any] = {"lr": run.lr, **arm.settings}
-    noise = None
     if arm.noise is not None:
-        noise = arm.noise(trained)
-        settings |= {"eps": run.eps, "seed": derived_seed(run.seed, NOISE), "noise": noise}
+        seed, noise = derived_seed(run.seed, NOISE), arm.noise(trained)
+        settings |= {"eps": run.eps, "seed": seed, "noise": noise}
     if not arm.has_tail:
-        return arm.optimizer(trained, **settings), noise
+        return arm.optimizer(trained, **settings)
     first: str | int  # the tail begins here: LeNet-5's last two layers, or the last block
     if isinstance(model, nn.Sequential):
         first = partition("lenet5", "cls1", model)
     else:
         first = partition_before(model, Setting.tail)
-    return arm.optimizer(model, first, **settings), noise
+    return arm.optimizer(model, first, **settings)
 
 
 def _images(run: MethodRun) -> tuple[FloatLearner, SplitBatches]:
@@ -147,7 +142,7 @@ def _images(run: MethodRun) -> tuple[FloatLearner, SplitBatches]:
     )
     built, split = build(backprop)
     assert isinstance(built, FloatLearner)  # noqa: S101 - for the type checker
-    optimizer, _ = _optimizer(run, built.model)
+    optimizer = _optimizer(run, built.model)
     learner = FloatLearner(built.model, optimizer, prepare=built.prepare, decay=1, decay_every=1)
     split = replace(split, monitored=slice(_MONITORED))
     items = run.tuning_items if run.tuning else run.evaluated_items
@@ -170,8 +165,7 @@ def _prompts(run: MethodRun) -> tuple[AnswerLearner, Prompts]:
         context=run.context,
     )
     model = placed(_fine_tuned(pretrained.model, run), run.device)
-    optimizer, noise = _optimizer(run, model)
-    learner = AnswerLearner(model, items.train.answers, optimizer, lambda _: noise)
+    learner = AnswerLearner(model, items.train.answers, _optimizer(run, model))
     return learner, Prompts(items, run)
 
 
@@ -196,7 +190,7 @@ def measure_cost(run: MethodRun) -> dict[str, Any]:
         return bare() if images else _fine_tuned(bare(), run)
 
     def start(model: nn.Module) -> Callable[[], object]:
-        closure, (optimizer, _) = loss(model), _optimizer(run, model)
+        closure, optimizer = loss(model), _optimizer(run, model)
         return lambda: optimizer.step(closure)
 
     with torch.device(run.device):
@@ -222,9 +216,7 @@ def _images_step(run: MethodRun) -> _Step:
 
 def _prompts_step(run: MethodRun) -> _Step:
     config = load_config(run.model)
-    tokens = torch.zeros(run.batch, run.context, dtype=torch.long, device=run.device)
-    last = torch.full((run.batch,), run.context - 1, device=run.device)
-    batch = Batch(tokens, last, torch.zeros_like(last))
+    batch = blank(run.batch, run.context, run.device)
 
     def loss(model: "PreTrainedModel") -> Callable[[], Tensor]:
         classifier = AnswerClassifier(model, np.array([0, 1], np.int32))
