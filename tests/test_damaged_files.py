@@ -31,7 +31,6 @@ from repro.data.points.modelnet40_points import read_file
 from repro.data.sources.archives import gunzip, open_zip, read_member
 from repro.data.text.published import BOOLQ
 from repro.data.text.rows import read_rows
-from repro.finetuning.replay import packed, unpacked
 from repro.measurement.result_cache import ResultCache
 from repro.methods.log import StepLog
 from repro.methods.step_info import GradientEstimate
@@ -188,12 +187,20 @@ def bomb_of_arrays(name: str) -> bytes:
     return buffer.getvalue()
 
 
+def bomb_of_entries() -> bytes:
+    """A log whose 1 GiB of entries is a megabyte."""
+    packing = zlib.compressobj(1)
+    body = [packing.compress(bytes(2**20)) for _ in range(GIB // 2**20)]
+    entries = base64.b64encode(b"".join([*body, packing.flush()])).decode()
+    return json.dumps(log_of(1).packed() | {"entries": entries}).encode()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "call", "make"),
     [
         ("repro.data.images.idx", "module.read_idx(path.read_bytes(), 3, 'x')", bomb_of_images),
-        ("repro.methods.log", "module.StepLog.load(path)", lambda: bomb_of_arrays("entries")),
+        ("repro.methods.log", "module.StepLog.load(path)", bomb_of_entries),
         (
             "repro.data.points.modelnet40_points",
             "module.read_file(path)",
@@ -209,7 +216,7 @@ def test_what_expands_to_a_gibibyte_takes_a_fraction_of_it(
     assert path.stat().st_size < 8 * 2**20
     said, grown = growth(module, call, path)
     assert said != "accepted"
-    assert grown < GIB / 4
+    assert grown < GIB / 3
 
 
 def log_of(steps: int) -> StepLog:
@@ -220,21 +227,21 @@ def log_of(steps: int) -> StepLog:
 
 
 def test_a_record_s_log_has_as_many_entries_as_the_run_had_steps() -> None:
-    stored = packed(log_of(5))
-    assert unpacked(stored, 5).entries == log_of(5).entries
+    stored = log_of(5).packed()
+    assert StepLog.unpacked(stored, 5).entries == log_of(5).entries
     with pytest.raises(ReproError, match="more than 80 bytes of entries"):
-        unpacked(stored, 4)
+        StepLog.unpacked(stored, 4)
     bomb = base64.b64encode(zlib.compress(bytes(20 * 10**6), 9)).decode()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ReproError, match="more than 100 bytes of entries"):
-        unpacked({**stored, "entries": bomb}, 5)
+        StepLog.unpacked({**stored, "entries": bomb}, 5)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 10_000  # KiB
 
 
 @pytest.mark.parametrize("changed", [{"eps": float("nan")}, {"eps": -1.0}, {"chunk": -4}, {"x": 1}])
 def test_a_log_with_impossible_settings_is_refused(changed: dict[str, Any]) -> None:
     with pytest.raises(ReproError, match="not a log of zeroth-order steps"):
-        unpacked({**packed(log_of(2)), **changed})
+        StepLog.unpacked({**log_of(2).packed(), **changed})
 
 
 NPY = np.arange(24, dtype="<f4").reshape(2, 3, 4)
@@ -321,23 +328,16 @@ def damaged_npz(content: bytes) -> list[bytes]:
     return found
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_a_damaged_step_log_is_named_or_read_as_it_was(method: int, tmp_path: Path) -> None:
-    path = tmp_path / "steps.npz"
+def test_a_damaged_step_log_is_named_or_read_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "steps.json"
     log_of(40).save(path)
-    if method == zipfile.ZIP_DEFLATED:
-        with zipfile.ZipFile(path) as stored:
-            members = {name: stored.read(name) for name in stored.namelist()}
-        with zipfile.ZipFile(path, "w", method) as archive:
-            for name, content in members.items():
-                archive.writestr(name, content)
-    for content in damaged_npz(path.read_bytes()):
-        path.write_bytes(content)
-        found, error = outcome(StepLog.load, path)
-        if found is None:
+    whole = path.read_bytes()
+    for at in range(len(whole)):
+        for content in (whole[:at], whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :]):
+            path.write_bytes(content)
+            found, error = outcome(StepLog.load, path)
+            assert found is None
             assert str(path) in error
-        else:  # a byte that means nothing, such as a time
-            assert found.entries == log_of(40).entries
 
 
 def test_a_points_file_without_a_field_is_named(tmp_path: Path) -> None:

@@ -25,12 +25,12 @@ from repro.finetuning.arms import ARMS, Arm, NoiseName
 from repro.finetuning.base_models import load_base
 from repro.finetuning.items import load_items
 from repro.finetuning.learner import LanguageModelLearner
-from repro.finetuning.replay import packed, rebuilt, unpacked, weights_sha256
+from repro.finetuning.replay import rebuilt, weights_sha256
 from repro.finetuning.run import LanguageModelRun
 from repro.measurement import environment
 from repro.measurement.environment import capture
 from repro.measurement.records import Record, write_run
-from repro.methods.log import replay
+from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
 from repro.methods.step_info import DivergedError, StepInfo
 from repro.models.pretrained import load_pretrained
@@ -120,7 +120,7 @@ def test_final_weights_are_rebuilt_from_the_record(mezo: dict[str, Any]) -> None
     recorded = json.loads(json.dumps(mezo))
     model = rebuilt(RUN.as_dict(), recorded).model
     assert weights_sha256(model.parameters()) == mezo["final_sha256"] != mezo["base_sha256"]
-    estimates = len(unpacked(recorded["log"]).entries)
+    estimates = len(StepLog.unpacked(recorded["log"]).entries)
     assert estimates == mezo["steps"][-1]
     assert len(recorded["log"]["entries"]) < 28 * estimates + 100  # 20 bytes each, as base64
 
@@ -194,29 +194,29 @@ def test_a_packed_log_of_groups_replays_as_the_log_itself() -> None:
     mezo = MeZO(groups, lr=1e-2, eps=1e-3)
     for _ in range(3):
         mezo.step(lambda: sum((p**2).sum() for p in trained))
-    stored = json.loads(json.dumps(packed(mezo.log)))
-    replay(unpacked(stored), again)
+    stored = json.loads(json.dumps(mezo.log.packed()))
+    replay(StepLog.unpacked(stored), again)
     assert all(torch.equal(a, b) for a, b in zip(trained, again, strict=True))
     assert not torch.equal(trained[0], parameters()[0])
     with pytest.raises(ReproError, match="not a log of zeroth-order steps"):
-        unpacked(stored | {"groups": [[1, 1e-3]]})
+        StepLog.unpacked(stored | {"groups": [[1, 1e-3]]})
 
 
 def test_another_log_or_base_model_is_told(mezo: dict[str, Any]) -> None:
-    shorter = unpacked(mezo["log"])
+    shorter = StepLog.unpacked(mezo["log"])
     del shorter.data[-20:]
     with pytest.raises(ReproError, match="final weights: SHA-256 is"):
-        rebuilt(RUN.as_dict(), mezo | {"log": packed(shorter)})
+        rebuilt(RUN.as_dict(), mezo | {"log": shorter.packed()})
     with pytest.raises(ReproError, match="base model: SHA-256 is"):
         rebuilt(RUN.as_dict(), mezo | {"base_sha256": "0" * 64})
     shorter.data.append(0)  # no whole estimate
     for damaged in (
         *({"entries": entries} for entries in ("", "AAAA", "%")),
-        packed(shorter),
+        shorter.packed(),
         {"perturbations": 0},
     ):
         with pytest.raises(ReproError, match="not a log of zeroth-order steps"):
-            unpacked(mezo["log"] | damaged)
+            StepLog.unpacked(mezo["log"] | damaged)
 
 
 @pytest.mark.parametrize("arm", [arm for arm in ARMS if arm != "bp_checkpoint"])
@@ -303,7 +303,7 @@ def test_a_mezo_run_that_diverges_keeps_its_log(
     monkeypatch.setattr(LanguageModelLearner, "step", diverging)
     metrics = train_run(task(RUN, tmp_path))
     assert metrics["divergence"] == "step 4: the loss is nan"
-    assert unpacked(metrics["log"]).steps == 3
+    assert StepLog.unpacked(metrics["log"]).steps == 3
     assert "base_sha256" in metrics
 
 

@@ -42,7 +42,7 @@ start = [p.detach().clone() for p in model.parameters()]
 loss = lambda: model(torch.ones(2, 3)).square().mean()
 mezo = MeZO(model.named_parameters(), lr=0.1, eps=1e-3)
 mezo.step(loss)
-path = pathlib.Path(tempfile.mkdtemp()) / "run.npz"
+path = pathlib.Path(tempfile.mkdtemp()) / "run.json"
 mezo.log.save(path)
 replay(StepLog.load(path), start)
 assert all(map(torch.equal, start, model.parameters()))

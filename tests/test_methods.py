@@ -248,7 +248,7 @@ def test_a_descent_that_grows_beyond_float32_has_diverged(perturbations: int) ->
 
 @pytest.mark.parametrize("keep", [0, 10, -7])
 def test_a_damaged_log_is_refused(keep: int, tmp_path: Path) -> None:
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.json"
     log = StepLog(eps=1e-3, perturbations=1, chunk=None)
     log.append([GradientEstimate(1, 0.5, 0.4, 50.0)], lr=1e-3)
     log.save(path)
@@ -260,9 +260,9 @@ def test_a_damaged_log_is_refused(keep: int, tmp_path: Path) -> None:
 def test_a_log_that_lost_an_estimate_is_refused(tmp_path: Path) -> None:
     log = StepLog(eps=1e-3, perturbations=2, chunk=None)
     log.append([GradientEstimate(1, 0.5, 0.4, 50.0)], lr=1e-3)
-    log.save(tmp_path / "run.npz")
+    log.save(tmp_path / "run.json")
     with pytest.raises(ReproError, match="no whole number of steps"):
-        StepLog.load(tmp_path / "run.npz")
+        StepLog.load(tmp_path / "run.json")
 
 
 def test_clip_bounds_the_projected_gradient() -> None:

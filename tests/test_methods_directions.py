@@ -149,10 +149,10 @@ def test_the_log_of_each_method_replays_bit_by_bit(
     optimizer = kind([theta], lr=1e-2, eps=1e-2, noise=make_noise(theta), **settings)
     for _ in range(8):
         optimizer.step(quadratic(theta))
-    optimizer.log.save(tmp_path / "run.npz")
+    optimizer.log.save(tmp_path / "run.json")
     again = start.clone()
     noise = make_noise(nn.Parameter(start))
-    replay(StepLog.load(tmp_path / "run.npz"), [again.requires_grad_()], noise)
+    replay(StepLog.load(tmp_path / "run.json"), [again.requires_grad_()], noise)
     assert torch.equal(again, theta)
     assert not torch.equal(again, start)
 

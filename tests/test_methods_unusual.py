@@ -247,8 +247,8 @@ def test_step_hooks_run_once_a_step() -> None:
 
 def test_logs_are_saved_under_a_path_of_text(tmp_path: Path) -> None:
     _, mezo = trained()
-    mezo.log.save(str(tmp_path / "run.npz"))
-    assert StepLog.load(str(tmp_path / "run.npz")).data == mezo.log.data
+    mezo.log.save(str(tmp_path / "run.json"))
+    assert StepLog.load(str(tmp_path / "run.json")).data == mezo.log.data
 
 
 def test_setting_that_is_no_number_is_named() -> None:

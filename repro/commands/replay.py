@@ -40,9 +40,10 @@ def execute(args: argparse.Namespace) -> int:
         UsageError: a file does not exist, or the files hold no such run.
         ReproError: a file is damaged, or ``--out`` cannot be written.
     """
-    from repro.finetuning.replay import rebuilt, unpacked
+    from repro.finetuning.replay import rebuilt
     from repro.finetuning.saved import model_name, save_model
     from repro.measurement.records import of_kind, read_run
+    from repro.methods.log import StepLog
 
     for path in args.records:
         if not path.is_file():
@@ -78,7 +79,7 @@ def execute(args: argparse.Namespace) -> int:
             sys.stderr.write(f"repro: error: {name}: {error}\n")
             failed = 1
             continue
-        size = len(unpacked(record.metrics["log"], record.metrics["steps"][-1]).data)
+        size = len(StepLog.unpacked(record.metrics["log"], record.metrics["steps"][-1]).data)
         sys.stdout.write(
             f"{name}: {record.metrics['steps'][-1]} steps from a log of {size} bytes, "
             f"SHA-256 {record.metrics['final_sha256'][:16]}… as recorded\n"

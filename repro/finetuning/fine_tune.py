@@ -25,7 +25,7 @@ from repro.finetuning.batches import (
 from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.items import Items, load_items
 from repro.finetuning.learner import LanguageModelLearner, prepared
-from repro.finetuning.replay import packed, weights_sha256
+from repro.finetuning.replay import weights_sha256
 from repro.finetuning.run import LanguageModelRun, PromptRun
 from repro.measurement.device import require_device
 from repro.memory.fake_models import partition_before
@@ -76,7 +76,7 @@ def language_training(run: LanguageModelRun) -> Training[Batch]:
             return found
         found |= {"base_sha256": base, **_items(items, run), **final}
         log = learner.log
-        return found if log is None else found | {"log": packed(log)}
+        return found if log is None else found | {"log": log.packed()}
 
     duration = EqualParts(run.evaluations, run.steps, run.seconds, only_at_end=run.tuning)
     return Training(learner, data, duration, metrics)

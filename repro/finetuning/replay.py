@@ -1,8 +1,6 @@
 """Rebuild the final weights of a MeZO run from its base model and log, and check their hash."""
 
-import base64
 import hashlib
-import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,7 +10,7 @@ from repro.core.errors import ReproError
 from repro.finetuning.arms import trains_adapters
 from repro.finetuning.base_models import load_base, placed
 from repro.finetuning.learner import can_run_passes, noise_of, prepared
-from repro.methods.log import MOST_BYTES, GroupLog, StepLog, replay
+from repro.methods.log import StepLog, replay
 from repro.methods.parameters import trainable
 from repro.models.adapters import merge_adapters
 from repro.models.pretrained import Pretrained
@@ -25,36 +23,6 @@ def weights_sha256(parameters: Iterable[torch.Tensor]) -> str:
         # as bytes, since NumPy has no bfloat16
         total.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
     return total.hexdigest()
-
-
-def packed(log: StepLog) -> dict[str, Any]:
-    """Return ``log`` for a record: its zlib-compressed entries in base64, and its settings."""
-    entries = base64.b64encode(zlib.compress(bytes(log.data), 9)).decode()
-    return log.settings | {"chunk": log.chunk or 0, "entries": entries}  # records refuse null
-
-
-def unpacked(stored: Mapping[str, Any], steps: int | None = None) -> StepLog:
-    """Return the log that ``packed`` stored; if given, ``steps`` limits its length.
-
-    Raises:
-        ReproError: the log is damaged, or has entries of more steps.
-    """
-    try:
-        settings = {name: value for name, value in stored.items() if name != "entries"}
-        groups = [GroupLog(int(n), float(e), float(d)) for n, e, d in settings.get("groups", ())]
-        log = StepLog(**settings | {"chunk": settings["chunk"] or None, "groups": groups})
-        most = MOST_BYTES if steps is None else log.bytes_of(steps)
-        inflating = zlib.decompressobj()
-        entries = base64.b64decode(stored["entries"], validate=True)
-        log.data += inflating.decompress(entries, most + 1)
-        if len(log.data) > most or not inflating.eof or inflating.unused_data:
-            msg = f"truncated, or more than {most:,} bytes of entries"
-            raise ValueError(msg)
-        log.require_whole()
-    except (ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
-        msg = f"not a log of zeroth-order steps, or damaged ({error!r}); restore the record"
-        raise ReproError(msg) from error
-    return log
 
 
 def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrained:
@@ -82,7 +50,7 @@ def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrain
     placed(model, settings["device"])
     require_same("base model", weights_sha256(model.parameters()), metrics["base_sha256"])
     prepared(model, settings["arm"], settings.get("seed", 0))
-    log = unpacked(metrics["log"], metrics["steps"][-1])
+    log = StepLog.unpacked(metrics["log"], metrics["steps"][-1])
     native = can_run_passes(log.restore, settings["device"])
     noise = noise_of(log.noise, log.chunk, native_passes=native)
     replay(log, trainable(model.parameters()), noise)

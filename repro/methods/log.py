@@ -5,22 +5,21 @@ Replayed on the initial weights of the run, the log gives its final weights bit 
 does the same arithmetic in the same order, without the forward passes.
 """
 
+import base64
 import copy
-import io
+import json
 import math
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple, get_args
 
-import numpy as np
 import torch
 
 from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
-from repro.data.arrays import read_npz
 from repro.methods.default_noise import named_noise
 from repro.methods.noise import Noise
 from repro.methods.parameters import tensors_of
@@ -30,12 +29,8 @@ from repro.methods.step_info import GradientEstimate
 
 _ENTRY = struct.Struct("<Idd")
 _LR = struct.Struct("<d")
-_SETTINGS = (
-    "eps", "perturbations", "chunk", "restore", "noise", "estimator", "groups", "elements",
-    "structure",
-)  # fmt: skip
-MOST_BYTES = 2**28
-"""Size limit in bytes of a log with an unknown number of steps: 13 million steps."""
+MOST_BYTES = 2**27
+"""Size limit in bytes of a log with an unknown number of steps: 6.7 million estimates."""
 
 
 class Entry(NamedTuple):
@@ -124,27 +119,51 @@ class StepLog:
             for other in others:
                 self.data += _LR.pack(other)
 
+    def packed(self) -> dict[str, Any]:
+        """Return the log as values for JSON: its settings, and its entries as text.
+
+        The entries are compressed by zlib, in base64.
+        """
+        entries = base64.b64encode(zlib.compress(bytes(self.data), 9)).decode()
+        return self.settings | {"chunk": self.chunk or 0, "entries": entries}  # records lack null
+
+    @classmethod
+    def unpacked(cls, stored: Mapping[str, Any], steps: int | None = None) -> "StepLog":
+        """Return the log that ``packed`` returned.
+
+        Args:
+            stored: settings that older logs lack may be missing.
+            steps: most steps of the log, if known; otherwise its entries may take ``MOST_BYTES``.
+
+        Raises:
+            ReproError: the log is damaged, or has entries of more steps.
+        """
+        try:
+            settings = {name: value for name, value in stored.items() if name != "entries"}
+            groups = [
+                GroupLog(int(n), float(e), float(d)) for n, e, d in settings.get("groups", ())
+            ]
+            log = cls(**settings | {"chunk": settings["chunk"] or None, "groups": groups})
+            most = MOST_BYTES if steps is None else log.bytes_of(steps)
+            inflating = zlib.decompressobj()
+            entries = base64.b64decode(stored["entries"], validate=True)
+            log.data += inflating.decompress(entries, most + 1)
+            if len(log.data) > most or not inflating.eof or inflating.unused_data:
+                msg = f"truncated, or more than {most:,} bytes of entries"
+                raise ValueError(msg)
+            log._require_valid()
+        except (ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
+            msg = f"not a log of zeroth-order steps, or damaged ({error!r}); get it again"
+            raise ReproError(msg) from error
+        return log
+
     def save(self, path: str | Path) -> None:
-        """Write the log to ``path`` in one step, as NumPy's ``.npz``.
+        """Write the log to ``path`` as JSON, in one step.
 
         Raises:
             ReproError: it cannot be written there.
         """
-        buffer = io.BytesIO()
-        np.savez(
-            buffer,
-            entries=np.frombuffer(bytes(self.data), np.uint8),
-            eps=self.eps,
-            perturbations=self.perturbations,
-            chunk=self.chunk or 0,
-            restore=self.restore,
-            noise=self.noise,
-            estimator=self.estimator,
-            groups=np.array(self.groups, np.float64),
-            elements=self.elements,
-            structure=self.structure,
-        )
-        atomic.replace(Path(path), buffer.getvalue())
+        atomic.replace(Path(path), json.dumps(self.packed()).encode())
 
     @classmethod
     def load(cls, path: str | Path) -> "StepLog":
@@ -154,38 +173,21 @@ class StepLog:
             ReproError: ``path`` is not a log, or is damaged.
         """
         try:
-            content = Path(path).read_bytes()
-            # nothing in it is compressed, so no array is longer than the file
-            stored = read_npz(content, ("entries", *_SETTINGS), len(content))
-            restore = str(stored["restore"])
-            if restore not in get_args(Restore):
-                raise ValueError(restore)
-            estimator = str(stored.get("estimator", "two-sided"))  # older files name none
-            if estimator not in OFFSETS:
-                raise ValueError(estimator)
-            groups = stored.get("groups", np.empty((0, 3)))
-            log = cls(
-                eps=float(stored["eps"]),
-                perturbations=int(stored["perturbations"]),
-                chunk=int(stored["chunk"]) or None,
-                restore=cast("Restore", restore),
-                noise=str(stored.get("noise", "torch")),
-                estimator=estimator,
-                groups=[GroupLog(int(n), float(eps), float(wd)) for n, eps, wd in groups],
-                elements=int(stored.get("elements", 0)),
-                structure=int(stored.get("structure", 0)),
-                data=bytearray(stored["entries"].tobytes()),
-            )
-            log.require_whole()
-        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-            msg = (
-                f"{path}: not a log of zeroth-order steps, or damaged ({error}); log the run again"
-            )
+            return cls.unpacked(json.loads(Path(path).read_bytes()))
+        except (OSError, ValueError, RecursionError, ReproError) as error:
+            msg = f"{path}: {error}"
+            if not isinstance(error, ReproError):
+                msg = f"{path}: not a log of zeroth-order steps, or damaged ({error!r})"
             raise ReproError(msg) from error
-        return log
 
-    def require_whole(self) -> None:
+    def _require_valid(self) -> None:
         """Raise ``ValueError`` unless the settings are valid and the entries make whole steps."""
+        for found, known in (
+            (self.restore, get_args(Restore)),
+            (self.estimator, OFFSETS),
+        ):
+            if found not in known:
+                raise ValueError(found)
         if not (math.isfinite(self.eps) and self.eps > 0 and (self.chunk or 1) > 0):
             msg = f"eps = {self.eps}, chunk = {self.chunk}: must be above 0"
             raise ValueError(msg)

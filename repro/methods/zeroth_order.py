@@ -210,9 +210,7 @@ class ZerothOrder(torch.optim.Optimizer):
                 f"{differing}; load it into the method that wrote it"
             )
             raise UsageError(msg)
-        # older states do not name these
-        older = {"elements": self.log.elements, "structure": self.log.structure}
-        if older | state["settings"] != older | self.log.settings:
+        if state["settings"] != self.log.settings:
             msg = (
                 f"the state is from a run with {state['settings']}, this optimizer has "
                 f"{self.log.settings}; make the optimizer with the run's settings"
@@ -220,12 +218,9 @@ class ZerothOrder(torch.optim.Optimizer):
             raise UsageError(msg)
         del state["settings"]
         seeds, log = state.pop("seeds"), state.pop("log")
-        fixed = [(group["eps"], group["weight_decay"]) for group in self.param_groups]
         super().load_state_dict(state)  # first, since it refuses groups that do not fit
         self._seeds.set_state(seeds.cpu())  # loaders move all tensors to the device
         self.log.data = bytearray(log.cpu().numpy())
-        for group, (eps, weight_decay) in zip(self.param_groups, fixed, strict=True):
-            group.update(eps=eps, weight_decay=weight_decay)  # older states hold only lr
 
     def _learning_rates(self) -> list[float]:
         """Return the learning rate of each group in this step; a schedule may start or end at 0.

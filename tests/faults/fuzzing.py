@@ -37,7 +37,6 @@ from repro.data.points.modelnet40_points import read_file as read_points
 from repro.data.sources.archives import open_zip, read_member
 from repro.data.text.rows import encode_rows, read_rows
 from repro.data.text.tasks import get_task
-from repro.finetuning.replay import unpacked
 from repro.measurement.records import read_run
 from repro.measurement.result_cache import ResultCache
 from repro.memory.setting import Setting
@@ -246,13 +245,11 @@ def _record() -> list[bytes]:
 
 
 def _read_packed(path: Path) -> None:
-    unpacked({**_log().settings, "entries": path.read_text("latin1")}, 4)
+    StepLog.unpacked({**_log().settings, "entries": path.read_text("latin1")}, 4)
 
 
 def _packed() -> list[bytes]:
-    from repro.finetuning.replay import packed
-
-    return [packed(_log())["entries"].encode()]
+    return [_log().packed()["entries"].encode()]
 
 
 def _read_zip(path: Path) -> None:
@@ -325,7 +322,7 @@ READERS: Mapping[str, Reader] = {
     "HDF5 clouds": Reader(_hdf5, read_hdf5, ".h5"),
     "texts": Reader(_examples, _read_text, ".jsonl"),
     "task file": Reader(lambda: [_TASK], lambda path: get_task(str(path)), ".toml"),
-    "step log": Reader(lambda: [_written(_log().save, ".npz")], StepLog.load, ".npz"),
+    "step log": Reader(lambda: [_written(_log().save, ".json")], StepLog.load, ".json"),
     "step log in a record": Reader(_packed, _read_packed),
     "records": Reader(_record, read_run, ".jsonl"),
     "checkpoint": Reader(_state, _read_state, ".pt"),
