@@ -7,7 +7,6 @@ import pytest
 import torch
 from memray import AllocatorType
 
-from repro.core.errors import UsageError
 from repro.core.names import METHODS, MethodName
 from repro.measurement.isolation import run_isolated
 from repro.memory.elasticzo import Format
@@ -109,21 +108,3 @@ def test_batches_are_what_learners_take(precision: Format) -> None:
     images, labels = NetworkStep("lenet5", precision, "full_zo", 3).make_batch()
     assert images.dtype == (torch.uint8 if precision == "fp32" else torch.int8)
     assert labels.shape == (3,)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"network": "vgg"}, "network = 'vgg': must be one of lenet5, pointnet"),
-        ({"precision": "fp16"}, "precision = 'fp16'"),
-        ({"method": "bp"}, "method = 'bp'"),
-        ({"batch": 0}, "batch size B = 0"),
-        ({"points": 64}, "points = 64 of lenet5: only clouds have points"),
-        ({"network": "pointnet"}, "points N = None"),
-        ({"network": "pointnet", "points": 64, "precision": "int8"}, "use fp32"),
-    ],
-)
-def test_a_step_that_does_not_exist_is_refused(changes: dict[str, Any], message: str) -> None:
-    step: dict[str, Any] = {"network": "lenet5", "precision": "fp32", "method": "cls1", "batch": 1}
-    with pytest.raises(UsageError, match=message):
-        NetworkStep(**step | changes)

@@ -5,11 +5,11 @@ medium by backpropagation, Llama 2 7B by MeZO with L'/L = 0.41 and Llama 2 13B w
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from repro.core.validation import require_positive
 from repro.memory.analytic import (
     Sizes,
     activation_bytes,
@@ -55,72 +55,56 @@ class Grid:
         )
 
 
-@dataclass(frozen=True)
-class Solutions:
-    """Numbers of settings in the grid at which every model takes the target memory."""
+def search(grid: Grid) -> dict[str, Any]:
+    """Count the settings in the grid at which each of the three models takes ``TARGET_BYTES``.
 
-    searched: int
-    published_fractions: int
-    """Number with the paper's L'/L for the two MeZO models."""
-    free_fractions: dict[str, int]
-    """Number with any L' from 0 to L for each of them, by b."""
-    example: dict[str, float] | None
-    """The setting with free L' nearest to the paper's B = 8 and N = 1024, if there is one."""
-
-
-def search(grid: Grid | None = None, target: float = TARGET_BYTES) -> Solutions:
-    """Search the grid for settings at which all three models take ``target`` bytes.
-
-    Raises:
-        UsageError: ``target`` is not a finite positive number.
+    Returns:
+        The number of settings ``searched``; ``published_fractions``, the number of solutions with
+        the paper's L'/L for the two MeZO models; ``free_fractions``, the number with any L' from 0
+        to L for each of them, by b; and if there is one, ``example``, the solution with free L'
+        nearest to the paper's B = 8 and N = 1024.
     """
-    grid = grid or Grid()
-    require_positive("memory target in bytes", target)
-    bp = _hits(bp_bytes(grid.sizes(FIG4_GPT2_MEDIUM)), target)
+    bp = _hits(bp_bytes(grid.sizes(FIG4_GPT2_MEDIUM)))
     small, large = grid.sizes(FIG4_LLAMA2_7B), grid.sizes(FIG4_LLAMA2_13B)
     fixed = (
         bp
-        & _hits(mezo_bytes(small, live_layers=LIVE_FRACTION_7B * FIG4_LLAMA2_7B.layers), target)
-        & _hits(mezo_bytes(large, live_layers=LIVE_FRACTION_13B * FIG4_LLAMA2_13B.layers), target)
+        & _hits(mezo_bytes(small, live_layers=LIVE_FRACTION_7B * FIG4_LLAMA2_7B.layers))
+        & _hits(mezo_bytes(large, live_layers=LIVE_FRACTION_13B * FIG4_LLAMA2_13B.layers))
     )
-    free = bp & _reachable(small, target) & _reachable(large, target)
-    return Solutions(
-        searched=bp.size,
-        published_fractions=int(fixed.sum()),
-        free_fractions={
+    free = bp & _reachable(small) & _reachable(large)
+    found = {
+        "searched": bp.size,
+        "published_fractions": int(fixed.sum()),
+        "free_fractions": {
             f"{b:g}": int(free[index].sum()) for index, b in enumerate(grid.bytes_per_parameter)
         },
-        example=_nearest(grid, free, small, large, target),
-    )
+    }
+    return found | {"example": _nearest(grid, free, small, large)} if free.any() else found
 
 
-def bytes_per_parameter_for(shape: DecoderShape, target: float = TARGET_BYTES) -> float:
-    """Return the b at which training ``shape`` by backpropagation takes ``target`` bytes.
+def bytes_per_parameter_for(shape: DecoderShape) -> float:
+    """Return the b at which training ``shape`` by backpropagation takes ``TARGET_BYTES``.
 
     Equation (2) is linear in b, so two values of it give the line.
     """
     one, two = (float(bp_bytes(sizes_of(shape, b))) for b in (1, 2))
-    return 1 + (target - one) / (two - one)
+    return 1 + (TARGET_BYTES - one) / (two - one)
 
 
-def _hits(peak: NDArray[np.float64], target: float) -> Mask:
-    return np.asarray(np.abs(peak - target) <= TOLERANCE_BYTES)
+def _hits(peak: NDArray[np.float64]) -> Mask:
+    return np.asarray(np.abs(peak - TARGET_BYTES) <= TOLERANCE_BYTES)
 
 
-def _reachable(s: Sizes, target: float) -> Mask:
+def _reachable(s: Sizes) -> Mask:
     """Return where some L' between 0 and L gives the target."""
     weights = weight_bytes(s)
     smallest, largest = weights, weights + activation_bytes(s)
     return np.asarray(
-        (smallest <= target + TOLERANCE_BYTES) & (largest >= target - TOLERANCE_BYTES)
+        (smallest <= TARGET_BYTES + TOLERANCE_BYTES) & (largest >= TARGET_BYTES - TOLERANCE_BYTES)
     )
 
 
-def _nearest(
-    grid: Grid, free: Mask, small: Sizes, large: Sizes, target: float
-) -> dict[str, float] | None:
-    if not free.any():
-        return None
+def _nearest(grid: Grid, free: Mask, small: Sizes, large: Sizes) -> dict[str, float]:
     settings = np.argwhere(free)
     distance = np.abs(np.log((settings[:, 1] + 1) / 8)) + np.abs(
         np.log((settings[:, 2] + 1) / 1024)
@@ -130,7 +114,7 @@ def _nearest(
     def fraction(s: Sizes) -> float:
         full = np.broadcast_to(activation_bytes(s), free.shape)[b, batch, context]
         weights = np.broadcast_to(weight_bytes(s), free.shape)[b, batch, context]
-        return float(np.clip((target - weights) / full, 0, 1))
+        return float(np.clip((TARGET_BYTES - weights) / full, 0, 1))
 
     return {
         "bytes_per_parameter": float(grid.bytes_per_parameter[b]),

@@ -6,10 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from repro.core.errors import UsageError
-from repro.core.names import METHODS, MethodName
-from repro.core.validation import require_choice, require_points, require_positive_int
-from repro.memory.elasticzo import WIDTHS, Format
+from repro.core.names import MethodName
+from repro.memory.elasticzo import Format
 from repro.memory.layers import LayerSize, layer_table
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet
@@ -26,7 +24,7 @@ _INT8_RANGE = (-14, 91)  # of MNIST's grey levels at their common exponent
 
 @dataclass(frozen=True)
 class NetworkStep:
-    """One training step, the same as in the training artifacts."""
+    """One training step, the same as in the training artifacts; PointNet's is in float32."""
 
     network: Network
     precision: Format
@@ -35,24 +33,6 @@ class NetworkStep:
     """B, samples."""
     points: int | None = None
     """N, points of each cloud; for PointNet only."""
-
-    def __post_init__(self) -> None:
-        """Refuse combinations without a training step."""
-        require_choice("network", self.network, _PROBLEMS)
-        require_choice("precision", self.precision, WIDTHS)
-        require_choice("method", self.method, METHODS)
-        require_positive_int("batch size B", self.batch)
-        if self.network == "pointnet":
-            require_points("points N", self.points)
-            if self.precision != "fp32":
-                msg = f"pointnet in {self.precision}: integer training is for LeNet-5, use fp32"
-                raise UsageError(msg)
-        elif self.points is not None:
-            msg = (
-                f"points = {self.points} of {self.network}: only clouds have points; leave points "
-                "out"
-            )
-            raise UsageError(msg)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the step as plain values, for records and cache keys."""

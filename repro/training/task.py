@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from repro.core.errors import UsageError
 from repro.core.names import MethodName
 from repro.core.validation import require_choice
 from repro.data import cache
@@ -112,8 +111,7 @@ def load(
         points: number of points of each cloud to use, from the first; by default all.
 
     Raises:
-        UsageError: the task does not exist, a cloud has fewer points, or ``points`` is given for
-            images.
+        UsageError: the task does not exist.
     """
     task = vision_task(name)
     content = cache.load(task.dataset)
@@ -132,16 +130,5 @@ def load(
         some = sample(len(train), train_items, seed=0)
         train, labels = train[some], labels[some]
     if points is not None:
-        if task.network != "pointnet":
-            msg = f"points = {points} of {name}: only clouds have points; leave points out"
-            raise UsageError(msg)
-        train, held_out = _first_points(train, points), _first_points(held_out, points)
+        train, held_out = train[:, :points], held_out[:, :points]
     return Arrays(train, labels, held_out, held_labels)
-
-
-def _first_points(clouds: Any, points: int) -> Array:  # noqa: ANN401 - an array of three axes
-    if not 0 < points <= clouds.shape[1]:
-        msg = f"points = {points}: must be in 1..{clouds.shape[1]}, the points of each cloud"
-        raise UsageError(msg)
-    first: Array = clouds[:, :points]
-    return first
