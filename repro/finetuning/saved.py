@@ -2,11 +2,13 @@
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from repro.core.errors import ReproError
 from repro.core.leftovers import temporary_directory
 from repro.finetuning.arms import trains_adapters
 from repro.finetuning.base_models import load_base, placed
@@ -46,27 +48,37 @@ def save_model(trained: Pretrained, directory: Path) -> None:
         whole.replace(directory)
 
 
-def from_checkpoint(
-    run: LanguageModelRun, checkpoint: Checkpoint, final_sha256: str
-) -> Pretrained | None:
-    """Return the final model of a run, or ``None`` if its checkpoint does not exist any more.
+@dataclass(frozen=True)
+class TrainedRun:
+    """A run that has ended; picklable, so that a process of its own can save its model."""
 
-    Adapters are merged into the model's own weights, in their number format.
+    run: LanguageModelRun
+    checkpoint: Checkpoint
+    """Its last state."""
+    final_sha256: str
+    """Hash of its final weights."""
+    directory: Path
+    """Where its model belongs."""
+
+
+def save_trained(trained: TrainedRun) -> None:
+    """Save the final model of a run, with adapters merged into the weights, in their format.
 
     Raises:
-        ReproError: the checkpoint belongs to another run, or its weights are not those with the
-            recorded hash.
+        ReproError: the checkpoint does not exist any more or belongs to another run, or its weights
+            are not those with the recorded hash.
     """
-    state = checkpoint.load()
+    run, state = trained.run, trained.checkpoint.load()
     if state is None:
-        return None
+        msg = f"{run.label()}: trained by an earlier command, so its model is not saved"
+        raise ReproError(msg)
     base = load_base(run.model, run.dtype)
     model = placed(base.model, run.device)
     # answers serve only the loss
     learner = LanguageModelLearner(model, np.zeros(1, np.int32), run)
-    with checkpoint.explained():
+    with trained.checkpoint.explained():
         learner.load_state_dict(state["learner"])
-    require_same("final weights", weights_sha256(model.parameters()), final_sha256)
+    require_same("final weights", weights_sha256(model.parameters()), trained.final_sha256)
     if trains_adapters(run.arm):
         merge_adapters(model)
-    return Pretrained(model, base.tokenizer)
+    save_model(Pretrained(model, base.tokenizer), trained.directory)

@@ -35,6 +35,7 @@ from repro.finetuning.learner import can_run_passes, restore_of
 from repro.finetuning.run import LanguageModelRun
 from repro.finetuning.step_memory import Setup
 from repro.measurement.device import require_device
+from repro.measurement.isolation import run_isolated
 from repro.measurement.result_cache import ResultCache
 from repro.ondevice.build import build
 from repro.training.store import CheckpointStore, identity
@@ -263,20 +264,22 @@ def _fine_tuned(
 def _save(
     run: LanguageModelRun, final_sha256: str, checkpoints: CheckpointStore, models: Path
 ) -> None:
-    """Save the model of a run, unless a killed command has saved it before."""
-    from repro.finetuning.saved import from_checkpoint, model_name, save_model
+    """Save the model of a run in a process of its own, which frees the memory that this takes.
+
+    A killed command may have trained the run: then the model is there already, or a message says
+    that it is not saved.
+    """
+    from repro.finetuning.saved import TrainedRun, model_name, save_trained
 
     directory = models / model_name(run.as_dict(), run.seed, final_sha256)
-    if not directory.exists() and (
-        trained := from_checkpoint(run, checkpoints.checkpoint(run), final_sha256)
-    ):
-        save_model(trained, directory)
-    if directory.exists():
-        sys.stderr.write(f"saved {directory}\n")
-    else:
-        sys.stderr.write(
-            f"{run.label()}: trained by an earlier command, so its model is not saved\n"
-        )
+    if not directory.exists():
+        task = TrainedRun(run, checkpoints.checkpoint(run), final_sha256, directory)
+        try:
+            list(run_isolated(save_trained, [task], workers=1, preload=[save_trained.__module__]))
+        except ReproError as error:
+            sys.stderr.write(f"{error}\n")
+            return
+    sys.stderr.write(f"saved {directory}\n")
 
 
 def _point(config: Config, run: LanguageModelRun) -> dict[str, Any]:
