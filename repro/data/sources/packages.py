@@ -8,13 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro.core.processes import end_with_parent, run_command
+from repro.core.processes import run_command
 from repro.data.base import (
     BadContentError,
     Request,
@@ -23,14 +21,10 @@ from repro.data.base import (
     check_sha256,
     sha256_of,
 )
-from repro.data.sources.archives import open_tar
 
 _STANDARD_ERROR = 2
 _ERROR = re.compile(r"E: |ERROR|error|cause|\w*Error: ")
 """First words of error lines in apt, pip, uv and a Python traceback."""
-_BLOCK = 2**20
-_LARGEST_TREE = 2**28
-"""Largest unpacked package in bytes; Fashion-MNIST's has 31 million."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +109,8 @@ class DebianPackage:
     """A set in a package of the distribution, in the distribution's version."""
 
     package: str
-    read: Callable[[tarfile.TarFile], Mapping[str, Value]]
-    """Returns the content from the package's file tree."""
+    read: Callable[[Path], Mapping[str, Value]]
+    """Returns the content from a directory that holds the package's file tree."""
 
     @property
     def name(self) -> str:
@@ -124,12 +118,15 @@ class DebianPackage:
         return f"debian:{self.package}"
 
     def fetch(self, request: Request) -> Mapping[str, Value]:
-        """Download the package and read it; see ``Source``."""
-        path = self._download(request.workspace)
-        tar = path.with_suffix(".tar")
-        _unpack(path, tar)
-        with tar.open("rb") as unpacked_file, open_tar(unpacked_file, path.name) as archive:
-            return self.read(archive)
+        """Download the package, unpack it and read it; see ``Source``."""
+        path, tree = self._download(request.workspace), request.workspace / "tree"
+        command = [_client("dpkg-deb"), "--extract", str(path), str(tree)]
+        try:
+            run_client(command, request.workspace)
+            return self.read(tree)
+        except (SourceUnavailableError, FileNotFoundError) as error:
+            msg = f"{path.name}: damaged, or without the files of the set ({error})"
+            raise BadContentError(msg) from error
 
     def _download(self, directory: Path) -> Path:
         unsandboxed = ["-o", "APT::Sandbox::User=root"]  # else root's apt warns of the directory
@@ -143,47 +140,6 @@ class DebianPackage:
             msg = f"expected one {self.package}_*.deb, got {len(found)}"
             raise BadContentError(msg)
         return found[0]
-
-
-def _unpack(package: Path, tar: Path) -> None:
-    """Write the file tree of ``package`` to ``tar``, unless it exceeds the size limit."""
-    command = [_client("dpkg-deb"), "--fsys-tarfile", str(package)]
-    with (
-        tar.open("wb") as file,
-        # not a second pipe, which could fill up and block dpkg-deb while the first is read
-        tempfile.TemporaryFile() as errors,
-        subprocess.Popen(  # noqa: S603 - a fixed command
-            command, stdout=subprocess.PIPE, stderr=errors, preexec_fn=end_with_parent
-        ) as unpacking,
-    ):
-        assert unpacking.stdout is not None  # noqa: S101 - for the type checker
-        while block := unpacking.stdout.read(_BLOCK):
-            file.write(block)
-            if file.tell() > _LARGEST_TREE:
-                unpacking.kill()
-                msg = f"{package.name}: holds more than {_LARGEST_TREE:,} bytes; get it again"
-                raise BadContentError(msg)
-        unpacking.stdout.close()
-        if unpacking.wait() != 0:
-            errors.seek(0)
-            msg = f"{package.name}: {errors.read().decode(errors='replace').strip()}"
-            raise BadContentError(msg)
-
-
-def read_member(archive: tarfile.TarFile, name: str) -> bytes:
-    """Return the content of the regular file ``name`` of ``archive``.
-
-    Raises:
-        BadContentError: it is missing, or is not a regular file.
-    """
-    try:
-        file = archive.extractfile(name)
-    except KeyError:
-        file = None
-    if file is None:
-        msg = f"the package has no file {name}"
-        raise BadContentError(msg)
-    return file.read()
 
 
 def _client(name: str) -> str:
