@@ -15,7 +15,7 @@ import pytest
 from repro.artifacts.elasticzo_table2 import ARTIFACT
 from repro.core import atomic
 from repro.core.errors import ReproError
-from repro.core.leftovers import sweep, temporary_directory, temporary_file
+from repro.core.leftovers import new_directory, sweep, temporary_directory, temporary_file
 from repro.execution.local import LocalExecutor
 from repro.harness import run_artifact
 from repro.measurement.environment import capture
@@ -167,6 +167,37 @@ def test_a_directory_of_a_killed_process_is_removed(tmp_path: Path) -> None:
         assert len(list(tmp_path.iterdir())) == 2  # this one, and that of the living process
     living.communicate("")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_directory_replaces_the_old_one_only_when_it_is_whole(tmp_path: Path) -> None:
+    target = tmp_path / "model"
+
+    def write(name: str, error: Exception | None = None) -> None:
+        with new_directory(target) as whole:
+            (whole / name).touch()
+            if error is not None:
+                raise error
+
+    write("first")
+    with pytest.raises(OSError, match="a full disk"):
+        write("second", OSError("a full disk"))
+    killed = process(
+        """
+        import sys
+        from pathlib import Path
+        from repro.core.leftovers import new_directory
+        with new_directory(Path(sys.argv[1])) as whole:
+            (whole / "half").touch()
+            print("ready", flush=True)
+            sys.stdin.read()
+        """,
+        target,
+    )
+    kill(killed)
+    assert [path.name for path in target.iterdir()] == ["first"]
+    write("third")
+    assert [path.name for path in target.iterdir()] == ["third"]
+    assert list(tmp_path.iterdir()) == [target]
 
 
 def test_a_site_that_was_moved_away_by_a_killed_process_comes_back(tmp_path: Path) -> None:

@@ -75,6 +75,25 @@ def temporary_directory(
 
 
 @contextmanager
+def new_directory(path: Path) -> Iterator[Path]:
+    """Make an empty directory that replaces ``path``, and all in it, if the block succeeds.
+
+    Leftovers of killed processes that prepared ``path`` are removed first. A process killed while
+    it replaces ``path`` leaves none.
+
+    Raises:
+        OSError: it cannot be made, or cannot replace ``path``.
+    """
+    with temporary_directory(path) as staging:
+        # inside, since the temporary directory itself is locked and removed at the end
+        whole = staging / "whole"
+        whole.mkdir()
+        yield whole
+        shutil.rmtree(path, ignore_errors=True)  # a directory cannot replace one that has files
+        whole.replace(path)
+
+
+@contextmanager
 def scratch_directory() -> Iterator[Path]:
     """Make an empty directory in the cache directory and remove it at the end.
 

@@ -18,6 +18,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from repro.core.errors import ReproError, UsageError
+from repro.core.leftovers import new_directory
 from repro.core.paths import data_dir
 from repro.core.units import format_bytes
 from repro.data.base import BadContentError, DataSet, Request, SourceUnavailableError, Value
@@ -205,29 +206,18 @@ def _digests(dataset: DataSet, content: Mapping[str, Value]) -> dict[str, str]:
 
 
 def _install(dataset: DataSet, content: Mapping[str, Value], manifest: Mapping[str, Any]) -> None:
-    staging, target = data_dir() / ".partial" / dataset.name, location(dataset)
-    damaged = staging.with_name(f"{staging.name}.damaged")
-    shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir(parents=True)
     try:
-        for key, spec in dataset.content.items():
-            spec.write(content[key], staging / f"{key}{spec.suffix}")
-        text = json.dumps({"name": dataset.name, **manifest}, indent=2) + "\n"
-        (staging / MANIFEST).write_text(text)
-        # on disk before the rename: a directory under the final name counts as complete
-        for path in staging.iterdir():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        shutil.rmtree(damaged, ignore_errors=True)
-        # a directory cannot replace one that has files in it
-        if target.exists():
-            target.replace(damaged)
-        staging.replace(target)
-        shutil.rmtree(damaged, ignore_errors=True)
+        with new_directory(location(dataset)) as whole:
+            for key, spec in dataset.content.items():
+                spec.write(content[key], whole / f"{key}{spec.suffix}")
+            text = json.dumps({"name": dataset.name, **manifest}, indent=2) + "\n"
+            (whole / MANIFEST).write_text(text)
+            # on disk before the rename: a directory under the final name counts as complete
+            for path in whole.iterdir():
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
     except OSError as error:  # NumPy's error for a full disk has no errno
         raise _cannot_keep(dataset, error) from error
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _cannot_keep(dataset: DataSet, error: OSError) -> ReproError:

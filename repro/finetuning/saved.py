@@ -1,6 +1,5 @@
 """Save trained language models in the format of transformers."""
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from repro.core.errors import ReproError
-from repro.core.leftovers import temporary_directory
+from repro.core.leftovers import new_directory
 from repro.finetuning.arms import trains_adapters
 from repro.finetuning.base_models import load_base, placed
 from repro.finetuning.learner import LanguageModelLearner
@@ -40,12 +39,9 @@ def save_model(trained: Pretrained, directory: Path) -> None:
         OSError: the directory cannot be written.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
-    with temporary_directory(directory) as staging:
-        whole = staging / "whole"
+    with new_directory(directory) as whole:
         trained.model.save_pretrained(whole)
         trained.tokenizer.save_pretrained(whole)
-        shutil.rmtree(directory, ignore_errors=True)
-        whole.replace(directory)
 
 
 @dataclass(frozen=True)

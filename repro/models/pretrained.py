@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from filelock import FileLock
 
 from repro.core.errors import ReproError, UsageError
-from repro.core.leftovers import temporary_directory
+from repro.core.leftovers import new_directory
 from repro.core.names import BYTES, Dtype
 from repro.core.paths import cache_dir, names_a_path
 from repro.core.validation import require_choice
@@ -285,13 +285,10 @@ def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
             dtype=dtype,
         )
         _tie_output_layer(model, header)
-        with temporary_directory(directory) as staging:
-            # inside, since the temporary directory itself is locked and removed at the end
-            whole = staging / "whole"
+        with new_directory(directory) as whole:
             model.save_pretrained(whole)
             del model  # the tokenizer needs memory, too
             AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(whole)
-            whole.replace(directory)
     except (*_WRONG_METADATA, SafetensorError, StrictDataclassError) as error:
         raise ReproError(_unreadable(gguf, error)) from error
 

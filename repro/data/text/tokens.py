@@ -12,7 +12,7 @@ import numpy.typing as npt
 from filelock import FileLock
 
 from repro.core.errors import ReproError, UsageError
-from repro.core.leftovers import temporary_directory
+from repro.core.leftovers import new_directory
 from repro.core.paths import cache_dir
 from repro.data.arrays import BadArrayError, map_npy
 from repro.data.splits import Indices
@@ -137,12 +137,9 @@ def load_tokenised(
             if not directory.is_dir():
                 found = task.rows(split)[0] if rows is None else rows
                 made = tokenise(task, found, tokenizer)
-                with temporary_directory(directory) as staging:
-                    whole = staging / "whole"
-                    whole.mkdir()
+                with new_directory(directory) as whole:
                     for array in _ARRAYS:
                         np.save(whole / f"{array}.npy", getattr(made, array))
-                    whole.replace(directory)
     except OSError as error:
         msg = (
             f"cannot store the tokens of {task.name} in {directory.parent}: {error}; set "
