@@ -68,43 +68,24 @@ def test_labels_follow_our_order_of_classes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, fields()["y"])
 
 
-def changed_cloud(factor: float) -> np.ndarray:
-    x = clouds(5)
-    x[1] = np.round(x[1] * factor)
-    return x
-
-
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"x": None}, r"modelnet40_1024_i16\.npz: x is missing"),
-        ({"names": None}, "names is missing"),
-        ({"y": np.array([{}] * 5, object)}, r"y: its header says shape \(5,\) of type \|O"),
-        ({"x": clouds(5).astype(np.float32) * np.nan}, r"x has type <f4 .* must be of type <i2"),
-        ({"x": clouds(5)[:, :1000]}, r"x has shape \(5, 1000, 3\); must be \(n, 1024, 3\)"),
-        ({"x": clouds(5)[0]}, r"x has type <i2 and shape \(1024, 3\)"),
-        ({"x": clouds(4)}, "y has 5 values for 4 shapes in x"),
-        ({"y": np.zeros(5, np.int64)}, r"y has type <i8"),
-        ({"y": np.array([0, 40, 5, 2, 2], np.uint8)}, r"npz: y: label 40 of item 1"),
-        ({"n_train": np.int64(5)}, r"n_train is 5; must be in 1\.\.4"),
-        ({"n_train": np.int64(0)}, "n_train is 0"),
-        ({"classes": np.array(["couch", *CLASSES[1:]])}, r"classes: .*\['airplane'\].*\['couch'\]"),
-        ({"names": np.array(["airplane_0001"] * 5)}, "names calls shape 1 'airplane_0001', y says"),
-        ({"y": np.zeros(5, np.uint8), "names": np.array(["airplane_0001"] * 5)}, "a name twice"),
-        ({"x": changed_cloud(0.9)}, r"x gives shape 1 the radius 0\.9000; must be 1 .*\(1 shapes"),
-        ({"x": clouds(5) * 0}, r"x gives shape 0 the radius 0\.0000.*\(5 shapes"),
+        (
+            {"x": None},
+            r"modelnet40_1024_i16\.npz: x cannot be read .*replace it by the published file",
+        ),
+        ({"n_train": None}, "no item named 'n_train.npy' .*truncated, or another file"),
+        ({"y": np.array([{}] * 5, object)}, "y cannot be read .*Object arrays"),
+        ({"y": np.array([0, 40, 5, 2, 2], np.uint8)}, "index 40 is out of bounds"),
+        ({"x": clouds(5).astype(np.float64)}, "Cannot cast"),
+        ({"n_train": np.arange(2)}, "only .* can be converted"),
+        ({"classes": np.array(["couch", *CLASSES[1:]])}, "not in tuple"),
     ],
 )
-def test_a_bad_file_is_refused_by_the_name_of_its_field(
-    tmp_path: Path, changed: dict[str, Any], message: str
-) -> None:
+def test_a_bad_file_is_refused(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
     with pytest.raises(BadContentError, match=message):
         read_file(write(tmp_path / FILE, **changed))
-
-
-def test_a_bad_field_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(BadContentError, match=r"replace it by the published file \(docs/data.md"):
-        read_file(write(tmp_path / FILE, x=clouds(5)[:, :1000]))
 
 
 def test_a_truncated_or_damaged_file_is_refused(tmp_path: Path) -> None:

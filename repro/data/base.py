@@ -101,7 +101,7 @@ class ArraySpec:
         """
         try:
             array = map_npy(path)
-        except (BadArrayError, OSError) as error:
+        except BadArrayError as error:
             msg = f"{path}: not an array file: {error}"
             raise BadContentError(msg) from error
         if (

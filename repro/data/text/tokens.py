@@ -150,7 +150,7 @@ def load_tokenised(
         return TokenisedSplit(
             **{array: np.array(map_npy(directory / f"{array}.npy")) for array in _ARRAYS}
         )
-    except (BadArrayError, OSError) as error:
+    except BadArrayError as error:
         msg = f"{directory}: the stored tokens are damaged: {error}; remove the directory"
         raise ReproError(msg) from error
 
