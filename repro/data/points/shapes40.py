@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from repro.data.base import DataSet, Value
-from repro.data.geometry.mesh import Mesh, normalise, sample_surface, uniform
+from repro.data.geometry import Mesh, normalise, sample_surface, uniform
 from repro.data.points.clouds import POINTS, SPLITS, cloud_specs, make_clouds
 from repro.data.sources.local import Generated
 
@@ -65,10 +65,10 @@ def _cloud(split: int, kind: int, index: int) -> NDArray[np.float32]:
     pose = (
         _turn(2, draw(0, 2 * math.pi)) @ _turn(0, draw(-TILT, TILT)) @ _turn(1, draw(-TILT, TILT))
     )
-    mesh = Mesh(CLASSES[kind], (solid.vertices * stretch) @ pose.T, np.asarray(solid.faces))
-    points = normalise(sample_surface(mesh, POINTS, stream), mesh.name)
+    mesh = Mesh((solid.vertices * stretch) @ pose.T, np.asarray(solid.faces))
+    points = normalise(sample_surface(mesh, POINTS, stream))
     noisy = points + NOISE * (2 * uniform(stream, POINTS, 3) - 1)
-    return (np.round(normalise(noisy, mesh.name) * _GRID) / _GRID).astype(np.float32)
+    return (np.round(normalise(noisy) * _GRID) / _GRID).astype(np.float32)
 
 
 def _turn(axis: int, angle: float) -> NDArray[np.float64]:
